@@ -1,0 +1,66 @@
+"""Ranges of the service's arguments (service facts 2 and 4), and checks that name the field at fault."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import quote
+
+LEASE_SECONDS = (1, 3600)
+LEASE_LIMIT = (1, 100)
+MESSAGE_IDS = (1, 100)
+PAGE_SIZE = 100
+NAME_LENGTH = 100
+URL_LENGTH = 2048
+
+
+def within(field: str, value: int, bounds: tuple[int, int]) -> int:
+    """
+    Check that a number lies within its range.
+
+    :param field: how the argument is named in the error.
+    :param bounds: lowest and highest value allowed.
+    :raises ValueError: it does not, or is no whole number.
+    """
+    low, high = bounds
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise ValueError(f"{field} must be a whole number from {low} to {high}, not {value!r}")
+    return value
+
+
+def filled(field: str, value: object, longest: int | None = None) -> str:
+    """
+    Check that a text is there.
+
+    :param longest: characters at most.
+    :raises ValueError: it is empty, too long, or no text.
+    """
+    if not isinstance(value, str) or not value.strip():
+        # The value stays out of the text: some of these are secrets.
+        raise ValueError(f"{field} must be a text that is not empty")
+    if longest is not None and len(value) > longest:
+        raise ValueError(f"{field} must have at most {longest} characters, not {len(value)}")
+    return value
+
+
+def segment(field: str, value: str) -> str:
+    """A value as one segment of a path, whatever characters it has."""
+    if filled(field, value) in (".", ".."):
+        # HTTP libraries resolve these even when they are percent-encoded.
+        raise ValueError(f"{field} cannot be {value!r}")
+    return quote(value, safe="")
+
+
+def id_list(message_ids: Sequence[str] | None) -> dict[str, Any]:
+    """The body's ``message_ids``; left out, the call means the whole lease."""
+    if message_ids is None:
+        return {}
+    if isinstance(message_ids, str):
+        raise ValueError("message_ids must be a list of message ids, not one text")
+    low, high = MESSAGE_IDS
+    if not low <= len(message_ids) <= high:
+        raise ValueError(
+            f"message_ids must hold {low} to {high} ids, not {len(message_ids)};"
+            " leave it out for the whole lease"
+        )
+    return {"message_ids": list(message_ids)}

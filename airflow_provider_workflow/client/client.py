@@ -1,0 +1,181 @@
+"""
+The two senders: the same calls over ``requests`` (in tasks) and ``aiohttp`` (in triggers).
+
+A sender only performs steps; what the steps are stands in ``conversation.py``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+from contextlib import closing
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from tenacity import AsyncRetrying, Retrying
+
+from airflow_provider_workflow.client import retry
+from airflow_provider_workflow.client.auth import TOKENS, TokenCache
+from airflow_provider_workflow.client.call import Call
+from airflow_provider_workflow.client.conversation import Parties, Pause, attempt
+from airflow_provider_workflow.client.errors import WorkflowError
+from airflow_provider_workflow.client.settings import Settings
+from airflow_provider_workflow.client.wire import Answer, Request
+
+if TYPE_CHECKING:
+    import aiohttp
+
+    from airflow_provider_workflow.client.over_requests import RequestsWire
+
+T = TypeVar("T")
+
+
+def _ignore(_: str) -> None:
+    return None
+
+
+class WorkflowClient:
+    """
+    Sends calls over ``requests``. Not to be shared between threads; to be closed, or used as a context.
+
+    :param settings: the checked connection.
+    :param tokens: where access tokens are kept; the cache of the process by default.
+    :param longest_wait: seconds to wait at a rate gate before ``RateLimitError``; None for any time.
+    :param on_token: told every new access token, so that logs can mask it.
+    :param sleep: how to wait, in seconds.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        tokens: TokenCache = TOKENS,
+        longest_wait: float | None = retry.LONGEST_WAIT_IN_A_TASK,
+        on_token: Callable[[str], None] = _ignore,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.settings = settings
+        self._parties = Parties(settings, tokens, longest_wait, on_token)
+        self._sleep = sleep
+        self._wire: RequestsWire | None = None
+
+    def __enter__(self) -> WorkflowClient:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections; the next call opens new ones."""
+        if self._wire is not None:
+            self._wire.close()
+            self._wire = None
+
+    def send(self, call: Call[T]) -> T:
+        """
+        Send a call and return its answer's value.
+
+        :raises WorkflowError: it failed, after its retries where it may be repeated.
+        """
+        try:
+            value: T = Retrying(**retry.policy(call), sleep=self._sleep)(self._attempt, call)
+            return value
+        except WorkflowError as error:
+            error.exhausted = True
+            raise
+
+    def _attempt(self, call: Call[T]) -> T:
+        with closing(attempt(call, self._parties)) as steps:
+            resume: Callable[[], Any] = partial(next, steps)
+            while True:
+                try:
+                    step = resume()
+                except StopIteration as end:
+                    value: T = end.value
+                    return value
+                try:
+                    resume = partial(steps.send, self._perform(step))
+                except Exception as error:
+                    resume = partial(steps.throw, error)
+
+    def _perform(self, step: Any) -> Any:
+        if isinstance(step, Request):
+            return self._exchange(step)
+        if isinstance(step, Call):
+            return self.send(step)
+        if isinstance(step, Pause):
+            return self._sleep(step.seconds)
+        return step.result()
+
+    def _exchange(self, request: Request) -> Answer:
+        if self._wire is None:
+            from airflow_provider_workflow.client.over_requests import RequestsWire
+
+            self._wire = RequestsWire(self.settings.ca_file())
+        return self._wire.exchange(request)
+
+
+class AsyncWorkflowClient:
+    """
+    Sends calls over ``aiohttp``; the session belongs to whoever made it.
+
+    :param session: from ``over_aiohttp.shared_session``; shared by the clients of an event loop.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        session: aiohttp.ClientSession,
+        *,
+        tokens: TokenCache = TOKENS,
+        longest_wait: float | None = None,
+        on_token: Callable[[str], None] = _ignore,
+        sleep: Callable[[float], Coroutine[Any, Any, None]] = asyncio.sleep,
+    ) -> None:
+        self.settings = settings
+        self.session = session
+        self.parties = Parties(settings, tokens, longest_wait, on_token)
+        self._sleep = sleep
+
+    async def send(self, call: Call[T]) -> T:
+        """
+        Send a call and return its answer's value.
+
+        :raises WorkflowError: it failed, after its retries where it may be repeated.
+        """
+        try:
+            return await AsyncRetrying(**retry.policy(call), sleep=self._sleep)(self._attempt, call)
+        except WorkflowError as error:
+            error.exhausted = True
+            raise
+
+    async def _attempt(self, call: Call[T]) -> T:
+        value: T = await self.drive(attempt(call, self.parties))
+        return value
+
+    async def drive(self, exchange: Any) -> Any:
+        """Perform an exchange's steps until it returns."""
+        with closing(exchange) as steps:
+            resume: Callable[[], Any] = partial(next, steps)
+            while True:
+                try:
+                    step = resume()
+                except StopIteration as end:
+                    return end.value
+                try:
+                    resume = partial(steps.send, await self._perform(step))
+                except Exception as error:
+                    resume = partial(steps.throw, error)
+
+    async def _perform(self, step: Any) -> Any:
+        if isinstance(step, Request):
+            from airflow_provider_workflow.client.over_aiohttp import exchange
+
+            return await exchange(self.session, step)
+        if isinstance(step, Call):
+            return await self.send(step)
+        if isinstance(step, Pause):
+            return await self._sleep(step.seconds)
+        # Shielded: one waiter that is cancelled must not cancel the renewal that others wait for.
+        return await asyncio.shield(asyncio.wrap_future(step))

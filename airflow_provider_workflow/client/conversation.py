@@ -1,0 +1,149 @@
+"""
+What one attempt of a call consists of, as a generator over steps that a sender performs.
+
+Whatever waits, sends or is shared between callers is a step; everything else is decided here, once
+for both senders.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from urllib3.filepost import encode_multipart_formdata
+
+from airflow_provider_workflow import __version__
+from airflow_provider_workflow.client import retry
+from airflow_provider_workflow.client.auth import Renewal, TokenCache, access_token, token_key
+from airflow_provider_workflow.client.call import CONNECTION_SCOPE, Call, Family, Identity
+from airflow_provider_workflow.client.failures import failure
+from airflow_provider_workflow.client.settings import Settings
+from airflow_provider_workflow.client.wire import Answer, Request
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Pause:
+    """
+    A step: wait.
+
+    :param seconds: how long, above 0.
+    """
+
+    seconds: float
+
+
+Step = Request | Pause | Renewal | Call[Any]
+"""Answered with: an ``Answer``; nothing; nothing, or its error; the call's value."""
+
+
+@dataclass(frozen=True)
+class Parties:
+    """
+    Who talks.
+
+    :param settings: the connection.
+    :param tokens: where access tokens are kept.
+    :param longest_wait: seconds to wait at a rate gate before ``RateLimitError``; None for any time.
+    :param on_token: told every new access token, so that logs can mask it.
+    """
+
+    settings: Settings
+    tokens: TokenCache
+    longest_wait: float | None
+    on_token: Callable[[str], None]
+
+
+def attempt(call: Call[T], parties: Parties) -> Generator[Step, Any, T]:
+    """
+    One attempt: through the rate gate, with a token where one is needed, to the answer's value.
+
+    :raises WorkflowError: the attempt failed; the retry policy decides what follows.
+    """
+    gate = retry.gate(parties.settings, call.family)
+    yield from _pass(gate, call, parties.longest_wait)
+    if call.identity is Identity.BEARER:
+        answer = yield from _with_token(call, parties)
+    else:
+        answer = yield build(parties.settings, call)
+    if (seconds := answer.retry_after()) is not None:
+        gate.close(seconds)
+    if (error := failure(call, answer)) is not None:
+        raise error
+    return call.read(answer)
+
+
+def _pass(gate: retry.Gate, call: Call[Any], longest: float | None) -> Generator[Step, Any, None]:
+    with gate.waiting(urgent=call.urgent):
+        while (seconds := gate.delay(urgent=call.urgent)) > 0:
+            retry.refuse_long_wait(call, seconds, longest)
+            yield Pause(seconds)
+
+
+def _with_token(call: Call[Any], parties: Parties) -> Generator[Step, Any, Answer]:
+    """Send with a token; where the token is refused, once more with a new one (service facts 11)."""
+    token, fresh = yield from bearer_token(call, parties)
+    answer: Answer = yield build(parties.settings, call, token)
+    if fresh or not _token_refused(call, answer):
+        return answer
+    parties.tokens.drop(token_key(parties.settings, scope_of(call, parties.settings)), token)
+    token, _ = yield from bearer_token(call, parties)
+    answer = yield build(parties.settings, call, token)
+    return answer
+
+
+def bearer_token(call: Call[Any], parties: Parties) -> Generator[Any, Any, tuple[str, bool]]:
+    """The token that a call is sent with, and whether it was issued just now."""
+    scope = scope_of(call, parties.settings)
+    before = parties.tokens.usable(token_key(parties.settings, scope))
+    token = yield from access_token(parties.tokens, parties.settings, scope)
+    fresh = before is None or before.value != token
+    if fresh:
+        parties.on_token(token)
+    return token, fresh
+
+
+def scope_of(call: Call[Any], settings: Settings) -> str:
+    return settings.scope if call.scope == CONNECTION_SCOPE else call.scope
+
+
+def _token_refused(call: Call[Any], answer: Answer) -> bool:
+    if answer.status == 401:
+        return True
+    error = failure(call, answer) if answer.status == 400 else None
+    return error is not None and error.code == "unauthenticated"
+
+
+def build(settings: Settings, call: Call[Any], token: str | None = None) -> Request:
+    """
+    A call as a request to the connection's own addresses: no other address is ever sent a token.
+
+    :param token: the access token, for a call that needs one.
+    """
+    headers = {"Accept": "application/json", "User-Agent": f"airflow-provider-workflow/{__version__}"}
+    query = dict(call.query)
+    body = None
+    if call.identity is Identity.CLIENT_ID:
+        query["client_id"] = settings.client_id
+    elif call.identity is Identity.BASIC:
+        pair = f"{settings.client_id}:{settings.client_secret}".encode()
+        headers["Authorization"] = "Basic " + base64.b64encode(pair).decode()
+    else:
+        headers["Authorization"] = f"Bearer {token}"
+    if call.json is not None:
+        body = json.dumps(call.json, separators=(",", ":")).encode()
+        headers["Content-Type"] = "application/json"
+    elif call.form is not None:
+        body, headers["Content-Type"] = encode_multipart_formdata(dict(call.form))
+    return Request(call.method, _address(settings, call), query, headers, body, settings.timeout)
+
+
+def _address(settings: Settings, call: Call[Any]) -> str:
+    if call.family is Family.TOKEN:
+        return settings.token_url
+    prefix = {Family.INBOX: settings.inbox_path, Family.TEMPLATES: settings.templates_path}
+    return settings.base_url + prefix.get(call.family, "") + call.path

@@ -1,0 +1,106 @@
+"""
+A total time limit for ``requests``, whose own time limits count anew with every byte.
+
+Without it, an answer that trickles for ever holds a task for ever. The limit is set on the socket
+before each read, so no thread and no timer is needed.
+"""
+
+from __future__ import annotations
+
+import io
+import socket
+import threading
+import time
+from http.client import HTTPResponse
+from typing import Any
+
+from requests.adapters import HTTPAdapter
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
+from urllib3.poolmanager import PoolManager
+
+_current = threading.local()
+
+
+def remaining() -> float:
+    """
+    Seconds left of this thread's attempt.
+
+    :raises TimeoutError: none are left.
+    """
+    seconds: float = _current.deadline - time.monotonic()
+    if seconds <= 0:
+        raise TimeoutError("the attempt took longer than its timeout")
+    return seconds
+
+
+class _LimitedReader(io.RawIOBase):
+    """Reads a socket, each time with what is left of the attempt as its time limit."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self._raw: Any = sock.makefile("rb", buffering=0)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        self._sock.settimeout(remaining())
+        count: int | None = self._raw.readinto(buffer)
+        return count
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+class _Socket:
+    """What ``HTTPResponse`` wants of a socket: a file to read from."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+
+    def makefile(self, *_: Any, **__: Any) -> io.BufferedReader:
+        return io.BufferedReader(_LimitedReader(self._sock))
+
+
+class _Response(HTTPResponse):
+    def __init__(self, sock: socket.socket, *args: Any, **kwargs: Any) -> None:
+        super().__init__(_Socket(sock), *args, **kwargs)  # type: ignore[arg-type]
+
+
+class _Connection(HTTPConnection):
+    response_class = _Response
+
+
+class _SecureConnection(HTTPSConnection):
+    response_class = _Response
+
+
+class _Pool(HTTPConnectionPool):
+    ConnectionCls = _Connection
+
+
+class _SecurePool(HTTPSConnectionPool):
+    ConnectionCls = _SecureConnection
+
+
+class DeadlineAdapter(HTTPAdapter):
+    """Sends with a ``timeout`` that is a total, from connecting to the last byte."""
+
+    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
+        super().init_poolmanager(*args, **kwargs)
+        self._limit(self.poolmanager)
+
+    def proxy_manager_for(self, *args: Any, **kwargs: Any) -> Any:
+        manager = super().proxy_manager_for(*args, **kwargs)
+        self._limit(manager)
+        return manager
+
+    def send(self, *args: Any, **kwargs: Any) -> Any:
+        _current.deadline = time.monotonic() + kwargs["timeout"]
+        return super().send(*args, **kwargs)
+
+    @staticmethod
+    def _limit(manager: PoolManager) -> None:
+        manager.pool_classes_by_scheme = {"http": _Pool, "https": _SecurePool}

@@ -1,0 +1,130 @@
+"""Turns an answer into an exception: the only place that decides what a status means."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import urlsplit
+
+from airflow_provider_workflow.client.call import Call, Family
+from airflow_provider_workflow.client.errors import (
+    AuthenticationError,
+    ConflictError,
+    GuessRejectedError,
+    InboxPausedError,
+    InvalidRequestError,
+    LeaseExpiredError,
+    NotFoundError,
+    RateLimitError,
+    ServerError,
+    TransportError,
+    WorkflowAPIError,
+)
+from airflow_provider_workflow.client.wire import Answer
+
+LONGEST_DETAIL = 500
+
+
+def failure(call: Call[Any], answer: Answer) -> WorkflowAPIError | None:
+    """
+    The exception that an answer stands for, or None for a 2xx (specification 7, service facts 11).
+
+    The status decides first, ``errors[0].code`` second. Survives an errors envelope, ``{detail}``
+    alone, a token endpoint's ``{error, error_description}``, an HTML page and an empty body.
+    """
+    if 200 <= answer.status < 300:
+        return None
+    body = _body(answer)
+    first = _first_error(body)
+    code = _string(first.get("code")) or _string(body.get("error"))
+    detail = _detail(first, body, answer)
+    kind = _kind(call, answer.status, code, body)
+    explained = f"{call.name} was answered with {answer.status}" + (f" ({code})" if code else "")
+    return kind(
+        f"{explained}: {detail}" if detail else explained,
+        status=answer.status,
+        code=code,
+        detail=detail,
+        source=first.get("source") if isinstance(first.get("source"), dict) else None,
+        meta=_meta(kind, first, body),
+        retry_after=answer.retry_after(),
+        rate_limit=answer.rate_limit(),
+    )
+
+
+def _kind(call: Call[Any], status: int, code: str | None, body: dict[str, Any]) -> type[WorkflowAPIError]:
+    if status == 400 and code == "lease_expired":
+        return LeaseExpiredError
+    if status == 400 and (code == "unauthenticated" or call.family is Family.TOKEN):
+        return AuthenticationError
+    if status == 400 and call.family is Family.GUESS and "errors" not in body:
+        return GuessRejectedError
+    if status in (401, 403):
+        return AuthenticationError
+    if status == 404:
+        return NotFoundError
+    if status == 409:
+        return InboxPausedError if isinstance(body.get("inbox_attributes"), dict) else ConflictError
+    if status == 429:
+        return RateLimitError
+    if status >= 500:
+        return ServerError
+    if status < 400:
+        return WorkflowAPIError
+    return InvalidRequestError
+
+
+def _detail(first: dict[str, Any], body: dict[str, Any], answer: Answer) -> str:
+    if 300 <= answer.status < 400:
+        host = urlsplit(answer.headers.get("location", "")).hostname or "another path"
+        return f"it redirects to {host}, which is not followed; configure the final address"
+    messages = body.get("messages")
+    if isinstance(messages, list):
+        details = [_string(m.get("detail")) for m in messages if isinstance(m, dict)]
+        joined = " ".join(d for d in details if d)
+        if joined:
+            return joined[:LONGEST_DETAIL]
+    for source, field in (
+        (first, "detail"),
+        (first, "title"),
+        (body, "detail"),
+        (body, "error_description"),
+    ):
+        if text := _string(source.get(field)):
+            return text[:LONGEST_DETAIL]
+    return _phrase(answer.status)
+
+
+def _phrase(status: int) -> str:
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return ""
+
+
+def _meta(kind: type[WorkflowAPIError], first: dict[str, Any], body: dict[str, Any]) -> dict[str, Any]:
+    if kind is InboxPausedError:
+        return dict(body["inbox_attributes"])
+    if kind is GuessRejectedError:
+        return {"messages": body.get("messages") or []}
+    meta = first.get("meta")
+    return dict(meta) if isinstance(meta, dict) else {}
+
+
+def _body(answer: Answer) -> dict[str, Any]:
+    try:
+        body = answer.json()
+    except TransportError:
+        return {}
+    return body if isinstance(body, dict) else {}
+
+
+def _first_error(body: dict[str, Any]) -> dict[str, Any]:
+    errors = body.get("errors")
+    if isinstance(errors, list) and errors and isinstance(errors[0], dict):
+        return errors[0]
+    return {}
+
+
+def _string(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None

@@ -1,0 +1,191 @@
+"""What a client has to know of a connection: built in one place, all faults reported at once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+from urllib.parse import urlsplit
+
+from airflow_provider_workflow.client.errors import ConfigurationError
+
+DEFAULT_TIMEOUT = 30.0
+GRANTS = ("client_credentials", "refresh_token")
+REQUIRED = {
+    "host": "set the base URL of the service as Host",
+    "login": "set the client ID as Login",
+    "password": "set the client secret as Password",
+    "token_url": "set the address of the token endpoint in Extra",
+}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """
+    A checked connection (specification 1, 4 and 5).
+
+    :param base_url: base URL of the API, with scheme and without a trailing slash.
+    :param client_id: public identifier of the application.
+    :param client_secret: its secret.
+    :param token_url: the token endpoint, used exactly as given.
+    :param auth_url: base of the authorization page, or "" where no user flow is used.
+    :param scope: scope of the app token for the trigger inbox (specification 5.4).
+    :param inbox_path: prefix of the trigger inbox (specification 4.5).
+    :param templates_path: path of the templates endpoint (specification 4.4).
+    :param redirect_uri: redirect URI of the authorization-code flow, or "".
+    :param timeout: seconds for one attempt, from connecting to the last byte; above 0.
+    :param verify: True, False, or the path of a file with CA certificates.
+    :param grant: where access tokens come from.
+    :param connection_id: whose user tokens these are; no part of any address.
+    """
+
+    base_url: str
+    client_id: str
+    client_secret: str = field(repr=False)
+    token_url: str
+    auth_url: str = ""
+    scope: str = "external"
+    inbox_path: str = "/trigger-inbox/v1"
+    templates_path: str = "/v1/workflow-templates"
+    redirect_uri: str = ""
+    timeout: float = DEFAULT_TIMEOUT
+    verify: bool | str = True
+    grant: str = "client_credentials"
+    connection_id: str = ""
+
+    @classmethod
+    def build(
+        cls,
+        *,
+        host: str | None,
+        login: str | None,
+        password: str | None,
+        extra: Mapping[str, Any],
+        scheme: str | None = None,
+        port: int | None = None,
+        connection_id: str = "",
+    ) -> Settings:
+        """
+        Check the fields of a connection. Values of ``extra`` may be strings, as a connection given
+        as a URI has them (``verify="false"``).
+
+        :param scheme: scheme of the base URL where ``host`` has none; https by default.
+        :param port: port of the base URL where ``host`` has none, or None.
+        :raises ConfigurationError: names every missing or wrong field.
+        """
+        given = {"host": host, "login": login, "password": password, "token_url": extra.get("token_url")}
+        problems = [
+            f"{name} is missing ({cure})" for name, cure in REQUIRED.items() if not _text(given[name])
+        ]
+        base_url = _base_url(_text(host), scheme, port)
+        values: dict[str, Any] = {
+            f.name: _text(extra[f.name])
+            for f in fields(cls)
+            if f.name in extra and f.name in EXTRA_FIELDS and _text(extra[f.name])
+        }
+        _check_addresses({**values, "host": base_url}, problems)
+        _convert(values, extra, problems)
+        if problems:
+            raise ConfigurationError(problems)
+        return cls(
+            base_url=base_url,
+            client_id=_text(login),
+            client_secret=str(password),
+            connection_id=connection_id,
+            **values,
+        )
+
+    def ca_file(self) -> str | None:
+        """
+        The CA certificates that both senders trust; None when certificates are not verified.
+
+        The environment variables are those of ``requests``; reading them here keeps both alike.
+        """
+        if self.verify is False:
+            return None
+        if isinstance(self.verify, str):
+            return self.verify
+        from_environment = os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("CURL_CA_BUNDLE")
+        if from_environment:
+            return from_environment
+        import certifi
+
+        return certifi.where()
+
+
+EXTRA_FIELDS = (
+    "token_url",
+    "auth_url",
+    "scope",
+    "inbox_path",
+    "templates_path",
+    "redirect_uri",
+    "timeout",
+    "verify",
+    "grant",
+)
+
+
+def _text(value: Any) -> str:
+    return "" if value is None else str(value).strip()
+
+
+def _base_url(host: str, scheme: str | None, port: int | None) -> str:
+    if not host:
+        return ""
+    if "://" not in host:
+        host = f"{scheme or 'https'}://{host}"
+    if port and urlsplit(host).netloc.rpartition("]")[2].count(":") == 0:
+        parts = urlsplit(host)
+        host = parts._replace(netloc=f"{parts.netloc}:{port}").geturl()
+    return host.rstrip("/")
+
+
+def _check_addresses(values: Mapping[str, Any], problems: list[str]) -> None:
+    for name in ("host", "token_url", "auth_url", "redirect_uri"):
+        address = values.get(name)
+        if not address:
+            continue
+        try:
+            parts = urlsplit(address)
+            usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        except ValueError:
+            usable = False
+        if not usable:
+            problems.append(f"{name} is no web address (write it as https://name/path)")
+        elif parts.username or parts.password:
+            problems.append(f"{name} holds credentials (move them to Login and Password)")
+    for name in ("inbox_path", "templates_path"):
+        if name in values and not values[name].startswith("/"):
+            problems.append(f"{name} must start with a slash (such as /trigger-inbox/v1)")
+
+
+def _convert(values: dict[str, Any], extra: Mapping[str, Any], problems: list[str]) -> None:
+    if "auth_url" in values:
+        values["auth_url"] = values["auth_url"].rstrip("/")
+    for name in ("inbox_path", "templates_path"):
+        if name in values:
+            values[name] = values[name].rstrip("/")
+    if "timeout" in values:
+        try:
+            values["timeout"] = float(values["timeout"])
+            if not 0 < values["timeout"] <= 3600:
+                raise ValueError
+        except ValueError:
+            problems.append("timeout must be a number of seconds above 0 and up to 3600")
+    if "verify" in values:
+        values["verify"] = _verify(extra["verify"], problems)
+    if values.get("grant", GRANTS[0]) not in GRANTS:
+        problems.append(f"grant must be one of {', '.join(GRANTS)}")
+
+
+def _verify(value: Any, problems: list[str]) -> bool | str:
+    word = str(value).strip()
+    if word.lower() in ("true", "1", "yes"):
+        return True
+    if word.lower() in ("false", "0", "no"):
+        return False
+    if not os.path.exists(word):
+        problems.append("verify must be true, false or the path of an existing file with CA certificates")
+    return word
