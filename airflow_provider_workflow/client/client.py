@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Generator
 from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -44,6 +44,7 @@ class WorkflowClient:
     :param longest_wait: seconds to wait at a rate gate before ``RateLimitError``; None for any time.
     :param on_token: told every new access token, so that logs can mask it.
     :param sleep: how to wait, in seconds.
+    :param attempts: how often a call is sent at most, 1 or more.
     """
 
     def __init__(
@@ -54,8 +55,10 @@ class WorkflowClient:
         longest_wait: float | None = retry.LONGEST_WAIT_IN_A_TASK,
         on_token: Callable[[str], None] = _ignore,
         sleep: Callable[[float], None] = time.sleep,
+        attempts: int = retry.ATTEMPTS,
     ) -> None:
         self.settings = settings
+        self._attempts = attempts
         self._parties = Parties(settings, tokens, longest_wait, on_token)
         self._sleep = sleep
         self._wire: RequestsWire | None = None
@@ -79,14 +82,18 @@ class WorkflowClient:
         :raises WorkflowError: it failed, after its retries where it may be repeated.
         """
         try:
-            value: T = Retrying(**retry.policy(call), sleep=self._sleep)(self._attempt, call)
+            value: T = Retrying(**retry.policy(call, self._attempts), sleep=self._sleep)(self._attempt, call)
             return value
         except WorkflowError as error:
             error.exhausted = True
             raise
 
     def _attempt(self, call: Call[T]) -> T:
-        with closing(attempt(call, self._parties)) as steps:
+        return self.run(attempt(call, self._parties))
+
+    def run(self, exchange: Generator[Any, Any, T]) -> T:
+        """Perform an exchange's steps until it returns."""
+        with closing(exchange) as steps:
             resume: Callable[[], Any] = partial(next, steps)
             while True:
                 try:
@@ -151,10 +158,9 @@ class AsyncWorkflowClient:
             raise
 
     async def _attempt(self, call: Call[T]) -> T:
-        value: T = await self.drive(attempt(call, self.parties))
-        return value
+        return await self.run(attempt(call, self.parties))
 
-    async def drive(self, exchange: Any) -> Any:
+    async def run(self, exchange: Generator[Any, Any, T]) -> T:
         """Perform an exchange's steps until it returns."""
         with closing(exchange) as steps:
             resume: Callable[[], Any] = partial(next, steps)
@@ -162,7 +168,8 @@ class AsyncWorkflowClient:
                 try:
                     step = resume()
                 except StopIteration as end:
-                    return end.value
+                    value: T = end.value
+                    return value
                 try:
                     resume = partial(steps.send, await self._perform(step))
                 except Exception as error:

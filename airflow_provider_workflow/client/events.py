@@ -171,7 +171,7 @@ def _pause(error: Exception, failures: int) -> float:
 
 async def _notices(client: AsyncWorkflowClient, inbox_id: str) -> AsyncIterator[Any]:
     """Connect, with a new token where the one at hand is refused; yields once connected, then per notice."""
-    request, token, fresh = await client.drive(_signed(inbox_id, client.parties))
+    request, token, fresh = await client.run(_signed(inbox_id, client.parties))
     try:
         async for notice in _read(client, request):
             yield notice

@@ -42,14 +42,14 @@ class RetryIfItMayHelp(retry_base):
         return isinstance(error, ServerError) and self.call.repeatable
 
 
-def policy(call: Call[Any]) -> dict[str, Any]:
+def policy(call: Call[Any], attempts: int = ATTEMPTS) -> dict[str, Any]:
     """
     Arguments for tenacity's ``Retrying`` and ``AsyncRetrying``: 5 attempts, capped exponential
     back-off with jitter. ``Retry-After`` is obeyed by the rate gate, which every attempt passes.
     """
     return {
         "retry": RetryIfItMayHelp(call),
-        "stop": stop_after_attempt(ATTEMPTS),
+        "stop": stop_after_attempt(attempts),
         "wait": wait_random_exponential(multiplier=BACKOFF_SECONDS, max=BACKOFF_CAP_SECONDS),
         "reraise": True,
     }

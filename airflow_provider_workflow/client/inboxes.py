@@ -1,0 +1,108 @@
+"""Calls to an inbox that is given by id or by name, and listings that take several pages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Generator
+from typing import Any, TypeVar
+
+from airflow_provider_workflow.client import api, types
+from airflow_provider_workflow.client.arguments import PAGE_SIZE, filled
+from airflow_provider_workflow.client.call import Call
+from airflow_provider_workflow.client.errors import NotFoundError
+from airflow_provider_workflow.client.settings import Settings
+
+T = TypeVar("T")
+
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
+_known: dict[tuple[Settings, str], str] = {}
+
+
+def at_inbox(settings: Settings, inbox: str, make: Callable[[str], Call[T]]) -> Generator[Call[Any], Any, T]:
+    """
+    Send a call to an inbox.
+
+    A name is looked up once per process; where its inbox was deleted and created again it is looked
+    up once more on 404.
+
+    :param inbox: id or name.
+    :param make: makes the call for an inbox id; called first to check its arguments.
+    :raises NotFoundError: there is no such inbox.
+    """
+    make(filled("inbox", inbox))
+    if _UUID.fullmatch(inbox):
+        value: T = yield make(inbox)
+        return value
+    known = _known.get((settings, inbox))
+    if known is not None:
+        try:
+            value = yield make(known)
+            return value
+        except NotFoundError:
+            _known.pop((settings, inbox), None)
+    inbox_id = yield from look_up(settings, inbox)
+    value = yield make(inbox_id)
+    return value
+
+
+def look_up(settings: Settings, name: str) -> Generator[Call[Any], Any, str]:
+    """
+    The id of the inbox with this name.
+
+    :raises NotFoundError: no inbox of this connection has the name.
+    """
+    page: types.InboxPage = yield api.list_inboxes(name=name)
+    for inbox in page["results"]:
+        if inbox.get("name") == name and inbox.get("status") != "deleting":
+            _known[settings, name] = inbox["id"]
+            return inbox["id"]
+    raise NotFoundError(
+        f"there is no inbox with the name or id {name!r}; create it first, or check the connection's account",
+        status=404,
+    )
+
+
+def all_inboxes(
+    status: str | None = None, name: str | None = None
+) -> Generator[Call[types.InboxPage], types.InboxPage, list[types.Inbox]]:
+    """All inboxes, page by page."""
+    found: list[types.Inbox] = []
+    while True:
+        page = yield api.list_inboxes(offset=len(found), status=status, name=name)
+        found += page["results"]
+        if not page["results"] or not page.get("next"):
+            return found
+
+
+def all_messages(
+    inbox_id: str,
+) -> Generator[Call[types.MessagePage], types.MessagePage, list[types.Message]]:
+    """All messages of an inbox, page by page."""
+    found: list[types.Message] = []
+    cursor: str | None = None
+    while True:
+        page = yield api.list_messages(inbox_id, cursor)
+        found += page["results"]
+        cursor = api.next_cursor(page)
+        if cursor is None:
+            return found
+
+
+def all_templates(
+    apps: list[str] | None, limit: int | None
+) -> Generator[Call[list[types.Template]], list[types.Template], list[types.Template]]:
+    """
+    Templates, page by page until a short page.
+
+    :param limit: templates at most, 1 or more; None for all.
+    """
+    if limit is not None and limit < 1:
+        raise ValueError(f"limit must be 1 or more, not {limit!r}")
+    found: list[types.Template] = []
+    while True:
+        page = yield api.list_templates(apps, PAGE_SIZE, len(found))
+        found += page
+        if limit is not None and len(found) >= limit:
+            return found[:limit]
+        if len(page) < PAGE_SIZE:
+            return found

@@ -1,0 +1,332 @@
+"""``WorkflowHook``: an Airflow connection becomes a client; one named method per endpoint."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from airflow.sdk import BaseHook
+
+from airflow_provider_workflow.client import api, inboxes, types
+from airflow_provider_workflow.client.call import Call
+from airflow_provider_workflow.client.errors import (
+    AuthenticationError,
+    ConfigurationError,
+    TransportError,
+    WorkflowError,
+)
+from airflow_provider_workflow.client.settings import Settings
+from airflow_provider_workflow.hooks import fields
+
+if TYPE_CHECKING:
+    from airflow_provider_workflow.client.client import AsyncWorkflowClient, WorkflowClient
+
+T = TypeVar("T")
+
+DEFAULT_CONN_ID = "workflow_default"
+
+
+class WorkflowHook(BaseHook):
+    """
+    Talks to the workflow service through a connection of type ``workflow``.
+
+    Every method raises a ``WorkflowError`` (see ``client/errors.py`` for the tree) when the service
+    does not do as asked, and ``ValueError`` for an argument out of its range, before anything is sent.
+    Where a method takes ``inbox``, an id or a name will do.
+
+    :param workflow_conn_id: id of the Airflow connection.
+    """
+
+    conn_name_attr = "workflow_conn_id"
+    default_conn_name = DEFAULT_CONN_ID
+    conn_type = fields.CONN_TYPE
+    hook_name = fields.HOOK_NAME
+
+    def __init__(self, workflow_conn_id: str = DEFAULT_CONN_ID) -> None:
+        super().__init__()
+        self.workflow_conn_id = workflow_conn_id
+
+    @classmethod
+    def get_connection_form_widgets(cls) -> dict[str, Any]:
+        """The form's own fields, for Airflow 3.1; later versions read them from the provider info."""
+        from flask_appbuilder.fieldwidgets import BS3TextFieldWidget
+        from wtforms import StringField
+
+        return {
+            name: StringField(
+                field["label"],
+                widget=BS3TextFieldWidget(),
+                description=field["description"],
+                default=field["schema"].get("default"),
+            )
+            for name, field in fields.CONN_FIELDS.items()
+        }
+
+    @classmethod
+    def get_ui_field_behaviour(cls) -> dict[str, Any]:
+        """The form's standard fields, for Airflow 3.1; later versions read them from the provider info."""
+        return {
+            "hidden_fields": fields.HIDDEN,
+            "relabeling": fields.RELABELED,
+            "placeholders": fields.PLACEHOLDERS,
+        }
+
+    # The client
+
+    @cached_property
+    def settings(self) -> Settings:
+        """
+        The checked connection.
+
+        :raises ConfigurationError: names every field that is missing or wrong.
+        """
+        connection = self.get_connection(self.workflow_conn_id)
+        return _settings(connection, connection.extra_dejson, self.workflow_conn_id)
+
+    @cached_property
+    def client(self) -> WorkflowClient:
+        """The client of this hook; its connections stay open for as long as the hook lives."""
+        from airflow_provider_workflow.client.client import WorkflowClient
+
+        return WorkflowClient(self.settings, on_token=_mask)
+
+    @asynccontextmanager
+    async def async_client(self) -> AsyncIterator[AsyncWorkflowClient]:
+        """A client for triggers: nothing in it blocks the event loop, and it shares the loop's session."""
+        from airflow.providers.common.compat.connection import get_async_connection, get_async_extra_dejson
+
+        from airflow_provider_workflow.client.client import AsyncWorkflowClient
+        from airflow_provider_workflow.client.over_aiohttp import shared_session
+
+        connection = await get_async_connection(self.workflow_conn_id, type(self))
+        extra = await get_async_extra_dejson(connection)
+        settings = _settings(connection, extra, self.workflow_conn_id)
+        async with shared_session(settings.ca_file(), max_event_streams()) as session:
+            yield AsyncWorkflowClient(settings, session, on_token=_mask_in_thread)
+
+    # Guess, templates, promotions (specification 4.1, 4.4; service facts 8)
+
+    def guess(self, description: str) -> types.Guess:
+        """
+        Guess a workflow from a text.
+
+        :raises GuessRejectedError: the text describes no workflow.
+        """
+        return self.client.send(api.guess(description))
+
+    def list_templates(self, apps: list[str] | None = None, limit: int | None = None) -> list[types.Template]:
+        """
+        Workflow templates.
+
+        :param apps: only templates that use these apps.
+        :param limit: templates at most, 1 or more; None for all.
+        """
+        return self.client.run(inboxes.all_templates(apps, limit))
+
+    def unenroll_promotion(self, enrollment_id: str) -> None:
+        """End a user's enrolment in a promotion, with a token of scope ``promotions:write``."""
+        self.client.send(api.unenroll_promotion(enrollment_id))
+
+    # Tokens (specification 4.2, 4.3, 5)
+
+    def authorization_url(
+        self, *, scope: str, state: str, redirect_uri: str | None = None, **prefilled: str
+    ) -> str:
+        """
+        Address of the authorization page, to be opened in a browser.
+
+        :param state: random text; compare it with the one that the redirect brings back.
+        """
+        return api.authorization_url(
+            self.settings, scope=scope, state=state, redirect_uri=redirect_uri, **prefilled
+        )
+
+    def exchange_code(self, code: str, redirect_uri: str | None = None) -> types.Token:
+        """
+        A user's tokens for an authorization code; sent once, never repeated.
+
+        :param code: valid for 2 minutes.
+        :param redirect_uri: the one that the page was opened with; the connection's by default.
+        """
+        return self._masked(
+            self.client.send(api.exchange_code(code, redirect_uri or self.settings.redirect_uri))
+        )
+
+    def refresh_user_token(self, refresh_token: str) -> types.Token:
+        """
+        A user's next tokens; sent once, never repeated.
+
+        :param refresh_token: used up by the call. Store the answer's own before anything else.
+        """
+        return self._masked(self.client.send(api.refresh_user_token(refresh_token)))
+
+    def app_token(self, scope: str | None = None) -> types.Token:
+        """
+        A new access token for the application itself; the token cache is left alone.
+
+        :param scope: space-separated scopes; the connection's by default.
+        """
+        return self._masked(self.client.send(api.app_token(scope or self.settings.scope)))
+
+    # Inboxes (specification 4.5, service facts 4)
+
+    def list_inboxes(self, status: str | None = None, name: str | None = None) -> list[types.Inbox]:
+        """All inboxes, or those with this status or name."""
+        return self.client.run(inboxes.all_inboxes(status, name))
+
+    def create_inbox(
+        self,
+        subscription: types.Subscription,
+        name: str | None = None,
+        notification_url: str | None = None,
+    ) -> types.Inbox:
+        """
+        Create an inbox; sent once, never repeated (``ensure_inbox`` may be).
+
+        :param name: up to 100 characters, unique.
+        :param notification_url: told by POST when messages arrive; up to 2048 characters.
+        :raises ConflictError: the name is taken.
+        """
+        return self.client.send(api.create_inbox(subscription, name, notification_url))
+
+    def ensure_inbox(
+        self, name: str, subscription: types.Subscription, notification_url: str | None = None
+    ) -> types.Inbox:
+        """
+        Create the inbox of this name, or return the one that has the same subscription.
+
+        :raises ConflictError: the name belongs to an inbox with another subscription.
+        """
+        return self.client.send(api.ensure_inbox(name, subscription, notification_url))
+
+    def get_inbox(self, inbox: str) -> types.Inbox:
+        """An inbox with its ``status`` and ``paused_reason``."""
+        return self._at(inbox, api.get_inbox)
+
+    def update_inbox(self, inbox: str, notification_url: str | None) -> types.Inbox:
+        """Change where an inbox announces its messages; None announces them nowhere."""
+        return self._at(inbox, partial(api.update_inbox, notification_url=notification_url))
+
+    def delete_inbox(self, inbox: str) -> types.Inbox:
+        """Delete an inbox with all that is in it."""
+        return self._at(inbox, api.delete_inbox)
+
+    def pause_inbox(self, inbox: str) -> types.Inbox:
+        """Pause an inbox; while it is paused the service drops new events."""
+        return self._at(inbox, api.pause_inbox)
+
+    def resume_inbox(self, inbox: str) -> types.Inbox:
+        """Resume a paused inbox."""
+        return self._at(inbox, api.resume_inbox)
+
+    # Messages (service facts 3 and 4)
+
+    def list_messages(self, inbox: str) -> list[types.Message]:
+        """All messages of an inbox, quarantined ones included, payloads not."""
+        inbox_id = self.get_inbox(inbox)["id"]
+        return self.client.run(inboxes.all_messages(inbox_id))
+
+    def lease_messages(self, inbox: str, lease_limit: int = 10, lease_seconds: int = 300) -> types.Lease:
+        """
+        Lease messages; sent once, as a lease whose answer was lost costs its messages an attempt.
+
+        :param lease_limit: messages at most, 1 to 100.
+        :param lease_seconds: how long they stay leased, 1 to 3600 s; no call extends it.
+        :raises InboxPausedError: the inbox is paused and holds no more messages.
+        """
+        return self._at(
+            inbox, partial(api.lease_messages, lease_limit=lease_limit, lease_seconds=lease_seconds)
+        )
+
+    def acknowledge_messages(
+        self, inbox: str, lease_id: str, message_ids: Sequence[str] | None = None
+    ) -> types.Acknowledged:
+        """
+        Remove leased messages for good.
+
+        :param message_ids: 1 to 100 ids; None for the whole lease.
+        :raises LeaseExpiredError: the lease ran out; the messages come again.
+        """
+        return self._at(inbox, partial(api.acknowledge_messages, lease_id=lease_id, message_ids=message_ids))
+
+    def release_messages(
+        self, inbox: str, lease_id: str, message_ids: Sequence[str] | None = None
+    ) -> types.Released:
+        """
+        Make leased messages leasable again at once; the attempt is not given back.
+
+        :param message_ids: 1 to 100 ids; None for the whole lease.
+        :raises LeaseExpiredError: the lease ran out; the messages are leasable already.
+        """
+        return self._at(inbox, partial(api.release_messages, lease_id=lease_id, message_ids=message_ids))
+
+    # The form's test
+
+    def test_connection(self) -> tuple[bool, str]:
+        """Ask for a new token and use it once; says which of the steps failed, in one sentence."""
+        from airflow_provider_workflow.client.auth import TokenCache
+        from airflow_provider_workflow.client.client import WorkflowClient
+
+        step = "The connection is incomplete"
+        try:
+            with WorkflowClient(self.settings, tokens=TokenCache(), on_token=_mask, attempts=1) as client:
+                step = "No access token"
+                client.send(api.app_token(self.settings.scope))
+                step = "A token was issued, but the trigger inbox API did not take it"
+                client.send(api.list_inboxes(limit=1))
+        except WorkflowError as error:
+            return False, f"{step}: {_cure(error)}"
+        return True, "A token was issued and the trigger inbox API accepts it."
+
+    def _at(self, inbox: str, make: Callable[[str], Call[T]]) -> T:
+        return self.client.run(inboxes.at_inbox(self.settings, inbox, make))
+
+    @staticmethod
+    def _masked(token: types.Token) -> types.Token:
+        for name in ("access_token", "refresh_token"):
+            if isinstance(value := token.get(name), str):
+                _mask(value)
+        return token
+
+
+def max_event_streams() -> int:
+    """Event streams that one process keeps open at once: ``[workflow] max_event_streams``."""
+    from airflow.providers.common.compat.sdk import conf
+
+    return int(conf.getint("workflow", "max_event_streams", fallback=500))
+
+
+def _settings(connection: Any, extra: dict[str, Any], conn_id: str) -> Settings:
+    return Settings.build(
+        host=connection.host,
+        login=connection.login,
+        password=connection.password,
+        extra=extra,
+        scheme=connection.schema,
+        port=connection.port,
+        connection_id=conn_id,
+    )
+
+
+def _cure(error: WorkflowError) -> str:
+    if isinstance(error, ConfigurationError):
+        return str(error)
+    if isinstance(error, TransportError):
+        return f"{error} (check Base URL, Token URL and the network between)"
+    if isinstance(error, AuthenticationError):
+        return f"{error} (check Client ID, Client secret and Scope)"
+    return str(error)
+
+
+def _mask(secret: str) -> None:
+    from airflow.sdk.log import mask_secret
+
+    mask_secret(secret)
+
+
+def _mask_in_thread(secret: str) -> None:
+    # Telling the supervisor is a blocking call, and a triggerer's event loop must not wait for it.
+    asyncio.get_running_loop().run_in_executor(None, _mask, secret)
