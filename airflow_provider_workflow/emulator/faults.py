@@ -1,0 +1,133 @@
+"""Which requests are to go wrong, and how; carried out in ``web/misbehave.py``."""
+
+from __future__ import annotations
+
+import re
+import threading
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from airflow_provider_workflow.emulator.errors import invalid_field
+
+KINDS = (
+    "status",
+    "slow",
+    "hold",
+    "drop",
+    "trickle",
+    "truncate",
+    "not_json",
+    "wrong_type",
+    "big",
+    "redirect",
+    "duplicate",
+)
+
+
+@dataclass
+class Fault:
+    """
+    A rule: which requests, how many, and what happens to them.
+
+    :param kind: ``status`` answers with another status; ``slow`` waits ``seconds``; ``hold`` waits
+        until it is released; ``drop`` cuts the connection; ``trickle`` drips bytes for ever, one
+        each ``seconds``; ``truncate`` cuts the body in half; ``not_json`` sends ``text``;
+        ``wrong_type`` sends the body as ``content_type``; ``big`` adds ``size`` bytes to the body;
+        ``redirect`` points to ``location``; ``duplicate`` delivers a lease's messages once more.
+    :param operation: the name of the calls that it meets (``lease``, ``ack``, ``token`` ...), or None.
+    :param method: their method, or None.
+    :param path: a regular expression that is found in their path, or None.
+    :param times: how many requests it meets, 1 or more; None for all.
+    :param after: how many matching requests pass unharmed before, 0 or more.
+    :param when: ``before`` the request had its effect, which then (except for ``slow`` and ``hold``)
+        it does not have, or ``after``.
+    :param status: status code for ``status``, ``redirect`` and ``not_json``.
+    :param headers: further headers, for ``status``.
+    :param code: ``errors[0].code`` of the errors envelope that ``status`` sends by default.
+    :param detail: its ``errors[0].detail``.
+    :param json: sent instead of the envelope.
+    :param text: sent instead of the envelope, as it is.
+    :param content_type: type of what is sent.
+    :param seconds: delay in seconds, of the real clock.
+    :param size: bytes.
+    :param location: target of a redirect; left out, the same address on another host name.
+    """
+
+    kind: str
+    operation: str | None = None
+    method: str | None = None
+    path: str | None = None
+    times: int | None = 1
+    after: int = 0
+    when: str = "before"
+    status: int | None = None
+    headers: dict[str, str] = field(default_factory=dict)
+    code: str = "error"
+    detail: str = "A server error occurred."
+    json: Any = None
+    text: str | None = None
+    content_type: str | None = None
+    seconds: float = 0.1
+    size: int = 10_000_000
+    location: str | None = None
+    id: int = 0
+    met: int = 0
+
+    def matches(self, operation: str, method: str, path: str) -> bool:
+        """Say whether a request is one of those meant, whatever their number."""
+        return (
+            self.operation in (None, operation)
+            and self.method in (None, method)
+            and (self.path is None or re.search(self.path, path) is not None)
+        )
+
+
+class Faults:
+    """The rules in force, in the order in which they were made. All methods are thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._made = 0
+        self.rules: list[Fault] = []
+
+    def add(self, **description: Any) -> Fault:
+        """
+        Make a rule from the fields of :class:`Fault`.
+
+        :raises ServiceError: 400 for an unknown field or kind.
+        """
+        unknown = set(description) - {each.name for each in fields(Fault)} | set(description) & {"id", "met"}
+        if unknown:
+            raise invalid_field(sorted(unknown)[0], "a fault has no such field.")
+        if description.get("kind") not in KINDS:
+            raise invalid_field("kind", f"must be one of {', '.join(KINDS)}.")
+        if description.get("when", "before") not in ("before", "after"):
+            raise invalid_field("when", "must be before or after.")
+        with self._lock:
+            self._made += 1
+            fault = Fault(**description, id=self._made)
+            self.rules = [*self.rules, fault]
+        return fault
+
+    def take(self, operation: str, method: str, path: str) -> Fault | None:
+        """Find the rule that meets a request, and count it; the first that is not used up wins."""
+        with self._lock:
+            for fault in self.rules:
+                if not fault.matches(operation, method, path):
+                    continue
+                fault.met += 1
+                if fault.met <= fault.after:
+                    continue
+                if fault.times is None or fault.met <= fault.after + fault.times:
+                    return fault
+        return None
+
+    def clear(self, fault_id: int | None = None) -> None:
+        """Lift one rule, or all."""
+        with self._lock:
+            self.rules = [each for each in self.rules if fault_id not in (None, each.id)]
+
+    def listing(self) -> list[dict[str, Any]]:
+        """Show the rules, with how many requests each has met."""
+        with self._lock:
+            return [asdict(each) for each in self.rules]

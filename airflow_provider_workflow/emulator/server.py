@@ -1,0 +1,227 @@
+"""The emulator as a server in a thread of its own, for tests and for the command line."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from airflow_provider_workflow.emulator import listing
+from airflow_provider_workflow.emulator.app import build_app
+from airflow_provider_workflow.emulator.clock import Clock
+from airflow_provider_workflow.emulator.faults import Fault
+from airflow_provider_workflow.emulator.settings import Settings
+from airflow_provider_workflow.emulator.store import Store
+from airflow_provider_workflow.emulator.web.context import Emulator
+from airflow_provider_workflow.emulator.web.log import LoggedRequest
+from airflow_provider_workflow.emulator.web.oauth_routes import TOKEN_PATH
+
+START_SECONDS = 20
+STOP_SECONDS = 10
+KEEP_ALIVE_SECONDS = 75
+
+
+class OpenProtocol(HttpToolsProtocol):
+    """Hands the transport to the application, which cuts connections on demand."""
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self.scope["extensions"] = {"connection": {"transport": self.transport}}
+
+
+class ReadyServer(uvicorn.Server):
+    """Tells when it answers."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.ready = threading.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.ready.set()
+
+
+class EmulatorServer:
+    """
+    A workflow service on a real socket.
+
+    It answers when :meth:`start` (or ``with``) returns. ``store`` holds the rules; its public methods
+    may be called from any thread, while requests are served.
+
+    :param clock: the time; the machine's when left out.
+    :param port: where it listens; 0 picks a free port.
+    :param state_path: the SQLite file that keeps the state; None keeps it in memory.
+    :param client_id: of the one application that it knows.
+    :param client_secret: its secret.
+    :param host: the address it listens on.
+    :param settings: further fields of :class:`airflow_provider_workflow.emulator.settings.Settings`.
+    """
+
+    def __init__(
+        self,
+        clock: Clock | None = None,
+        port: int = 0,
+        state_path: str | Path | None = None,
+        client_id: str = "demo-client",
+        client_secret: str = "demo-secret",  # noqa: S107 - the made-up secret of a made-up application
+        host: str = "127.0.0.1",
+        **settings: Any,
+    ) -> None:
+        knobs = Settings(client_id=client_id, client_secret=client_secret, **settings)
+        self.emulator = Emulator(Store(clock, knobs, state_path))
+        self.host = host
+        self.port = port
+        self._server: ReadyServer | None = None
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> EmulatorServer:
+        """
+        Listen and answer.
+
+        :raises OSError: when the port is taken.
+        """
+        listener = socket.create_server((self.host, self.port), backlog=2048)
+        self.port = listener.getsockname()[1]
+        self._server = ReadyServer(_config(self.emulator))
+        self._thread = threading.Thread(
+            target=self._server.run, args=([listener],), name="workflow-emulator", daemon=True
+        )
+        self._thread.start()
+        if not self._server.ready.wait(START_SECONDS):
+            raise TimeoutError(f"the emulator does not answer after {START_SECONDS} s")
+        return self
+
+    def stop(self) -> None:
+        """Stop listening, end open streams and held requests, let go of the state file."""
+        if self._server is not None and self._thread is not None:
+            self._server.should_exit = True
+            self.emulator.holds.release(drop=True)
+            self.emulator.streams.close()
+            self._thread.join(STOP_SECONDS)
+        self.store.close()
+
+    def __enter__(self) -> EmulatorServer:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    @property
+    def base_url(self) -> str:
+        """Address of the API, without a slash at its end."""
+        return f"http://{self.host}:{self.port}"
+
+    @property
+    def token_url(self) -> str:
+        """Address of the token endpoint."""
+        return self.base_url + TOKEN_PATH
+
+    @property
+    def auth_url(self) -> str:
+        """Address to which ``/v2/authorize`` is added."""
+        return self.base_url
+
+    @property
+    def client_id(self) -> str:
+        """Of the one application."""
+        return self.store.settings.client_id
+
+    @property
+    def client_secret(self) -> str:
+        """Of the one application."""
+        return self.store.settings.client_secret
+
+    @property
+    def store(self) -> Store:
+        """The rules."""
+        return self.emulator.store
+
+    @property
+    def requests(self) -> list[LoggedRequest]:
+        """The latest requests, oldest first; control calls are not among them."""
+        return list(self.emulator.log.recent)
+
+    def count(self, operation: str) -> int:
+        """Count the requests of an operation (``lease``, ``ack``, ``token`` ...) since the last reset."""
+        return self.emulator.log.counts[operation]
+
+    def connection(self) -> dict[str, Any]:
+        """Build the fields of an Airflow connection to this server."""
+        return {
+            "conn_type": "workflow",
+            "host": self.base_url,
+            "login": self.client_id,
+            "password": self.client_secret,
+            "extra": {
+                "token_url": self.token_url,
+                "auth_url": self.auth_url,
+                "redirect_uri": self.store.settings.redirect_uris[0],
+            },
+        }
+
+    def connection_json(self) -> str:
+        """Build the value of ``AIRFLOW_CONN_WORKFLOW_DEFAULT``."""
+        return json.dumps(self.connection())
+
+    def token(self, scope: str = "external") -> str:
+        """Issue an app access token, without a request."""
+        return self.store.tokens.issue(scope).value
+
+    def open_inbox(self, name: str) -> str:
+        """Create an active inbox unless it is there; return its id."""
+        return self.store.inboxes.open(name).id
+
+    def put(self, inbox: str, *payloads: Any, **options: Any) -> list[str]:
+        """
+        Let messages arrive in an inbox, which is created when missing.
+
+        :param inbox: its name or id.
+        :param payloads: one per message.
+        :param options: ``ids``, ``attributes``, ``announce`` of
+            :meth:`airflow_provider_workflow.emulator.messages.Messages.put`.
+        :return: the ids of the messages; empty when the inbox dropped them.
+        """
+        return self.store.messages.put(self.store.inboxes.open(inbox).id, payloads, **options).ids
+
+    def summary(self, inbox: str) -> dict[str, Any]:
+        """Tell everything about an inbox, named by name or id."""
+        return listing.summary(self.store, self.store.inboxes.find(inbox).id)
+
+    def fault(self, kind: str, **fields: Any) -> Fault:
+        """Make requests go wrong, as :class:`airflow_provider_workflow.emulator.faults.Fault` says."""
+        return self.emulator.faults.add(kind=kind, **fields)
+
+    def wait_until_held(self, count: int = 1, timeout: float = 10) -> list[dict[str, Any]]:
+        """Block until so many requests are held by faults; ``timeout`` in seconds."""
+        return self.emulator.holds.wait_until_held(count, timeout)
+
+    def release(self, held_id: int | None = None, *, drop: bool = False) -> int:
+        """Let a held request go on, or all; ``drop`` cuts its connection instead."""
+        return self.emulator.holds.release(held_id, drop=drop)
+
+    def reset(self) -> None:
+        """Begin anew on the same socket; to be called between tests."""
+        self.emulator.reset()
+
+
+def _config(emulator: Emulator) -> uvicorn.Config:
+    return uvicorn.Config(
+        build_app(emulator),
+        http=OpenProtocol,
+        ws="none",
+        loop="auto",
+        lifespan="on",
+        log_config=None,
+        log_level="critical",
+        access_log=False,
+        server_header=False,
+        # Far above what a client's pool keeps: a server that closes idle connections first would
+        # fail requests at random.
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=2,
+    )
