@@ -1,0 +1,102 @@
+"""A lease in the hands of a task or trigger: its messages, and how long it may be worked on."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from airflow_provider_workflow.client import types
+
+MARGIN_SECONDS = 30.0
+"""No run is started this close to the end of a lease: its message could come again to somebody else."""
+PRECIOUS_LEASE = 3
+"""From this lease on a message is dispatched first and alone."""
+ASSUMED_LAST_LEASE = 5
+"""Leases that a message has before the service quarantines it; the number is not published."""
+LARGEST_HAND_OVER = 10_000_000
+"""Bytes of a lease that cross from a trigger to its task at most."""
+
+
+@dataclass(frozen=True)
+class HeldLease:
+    """
+    A lease that is not empty.
+
+    :param lease_id: what acknowledges and releases it.
+    :param ends_at: epoch seconds by the clock of whoever leased; the service's clock may differ.
+    :param leased_until: the same moment as the service states it.
+    :param messages: leased messages with their payloads.
+    :param left: ids of messages that were too much for the hand-over; to be released.
+    """
+
+    lease_id: str
+    ends_at: float
+    leased_until: str
+    messages: list[types.LeasedMessage]
+    left: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, answer: types.Lease, asked_at: float, lease_seconds: int) -> HeldLease | None:
+        """
+        The lease of an answer; None for an empty one.
+
+        :param asked_at: epoch seconds before the call was sent.
+        :param lease_seconds: what was asked for, 1 to 3600 s.
+        """
+        if not answer.get("lease_id") or not answer.get("results"):
+            return None
+        return cls(
+            lease_id=str(answer["lease_id"]),
+            ends_at=asked_at + lease_seconds,
+            leased_until=str(answer.get("leased_until") or ""),
+            messages=list(answer["results"]),
+        )
+
+    def seconds_left(self) -> float:
+        """Seconds in which it may still be worked on; negative once it is too late."""
+        return self.ends_at - MARGIN_SECONDS - time.time()
+
+    def most_precious_first(self) -> list[types.LeasedMessage]:
+        """The messages, those that have used up most of their leases first."""
+        return sorted(self.messages, key=lease_count, reverse=True)
+
+    def hand_over(self) -> str:
+        """
+        The lease as one ASCII text, for the task that a trigger resumes.
+
+        A text crosses from trigger to task with any payload in it; the payload itself, as the value
+        of an event, can end the whole triggerer (a NUL, a lone surrogate, an integer over 64 bits).
+        What is too much for one text stays behind, named in ``left``.
+        """
+        kept: list[types.LeasedMessage] = []
+        size = 0
+        for message in self.messages:
+            size += len(json.dumps(message))
+            if kept and size > LARGEST_HAND_OVER:
+                break
+            kept.append(message)
+        left = [message["id"] for message in self.messages[len(kept) :]]
+        return json.dumps(vars(replace(self, messages=kept, left=left)))
+
+    @classmethod
+    def taken_over(cls, text: str) -> HeldLease:
+        """The lease that ``hand_over`` wrote."""
+        return cls(**json.loads(text))
+
+
+def lease_count(message: types.LeasedMessage) -> int:
+    """How often a message was leased, this lease included; 1 where the service does not say."""
+    count = (message.get("message_attributes") or {}).get("lease_count")
+    return count if isinstance(count, int) and not isinstance(count, bool) else 1
+
+
+def for_people(message: types.LeasedMessage) -> dict[str, Any]:
+    """What a DAG sees of a message: nothing of its lease."""
+    return {
+        "id": message["id"],
+        "created_at": message.get("created_at"),
+        "payload": message.get("payload"),
+        "message_attributes": message.get("message_attributes"),
+    }

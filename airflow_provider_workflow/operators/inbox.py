@@ -1,0 +1,199 @@
+"""Operators for the messages of a trigger inbox: dispatch what is there, acknowledge, release."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowFailException
+
+from airflow_provider_workflow.client.errors import InboxPausedError, LeaseExpiredError
+from airflow_provider_workflow.dispatch import Dispatcher, InboxNotActiveError, acknowledge
+from airflow_provider_workflow.options import check_choice, check_limits, check_routes
+from airflow_provider_workflow.receive import LeasedMessages
+from airflow_provider_workflow.routing import Routes
+from airflow_provider_workflow.tally import DispatchResult
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from airflow_provider_workflow.hooks.workflow import WorkflowHook
+
+log = logging.getLogger(__name__)
+
+
+class LeaseEnd(TypedDict):
+    """For how many messages it was done, and for how many the lease had ended before."""
+
+    done: int
+    lease_ended: int
+
+
+class WorkflowInboxDispatchOperator(BaseOperator):
+    """
+    Starts one DAG run for each message that an inbox holds now, without waiting for more.
+
+    The same as ``WorkflowInboxSensor`` with ``trigger_dag_id``, for an inbox that something else
+    watches. Several may work on one inbox side by side: a message still starts one run.
+
+    :param inbox: id or name of the inbox (templated).
+    :param trigger_dag_id: DAG to start for each message, or DAG ids with the JMESPath expression that
+        each is chosen by, tried in order (templated).
+    :param max_messages: messages at most, 1 or more; None for all that are there.
+    :param max_unfinished_runs: runs of the target DAG that may be queued and running at once, 1 or more;
+        where there is no room the operator ends, and what it did not lease stays in the inbox.
+    :param on_refused: ``fail`` fails the task at its end where a message was refused, ``log`` only logs it.
+    :param on_paused: ``fail`` or ``log``, for an inbox that is paused and has no more messages.
+    :param match: JMESPath expression over a message (templated); what it is false for is left to its lease.
+    :param lease_limit: messages per lease, 1 to 100.
+    :param lease_seconds: length of a lease, 60 to 3600 s.
+    :param workflow_conn_id: id of the Airflow connection (templated).
+    """
+
+    template_fields: Sequence[str] = ("inbox", "trigger_dag_id", "match", "workflow_conn_id")
+    template_fields_renderers = {"trigger_dag_id": "json"}  # noqa: RUF012 Airflow's own form
+    ui_color = "#dbe7ff"
+
+    def __init__(
+        self,
+        *,
+        inbox: str,
+        trigger_dag_id: str | Mapping[str, str],
+        max_messages: int | None = None,
+        max_unfinished_runs: int | None = None,
+        on_refused: str = "fail",
+        on_paused: str = "fail",
+        match: str | None = None,
+        lease_limit: int = 100,
+        lease_seconds: int = 300,
+        workflow_conn_id: str = "workflow_default",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.limits = check_limits(lease_limit, lease_seconds, max_messages, max_unfinished_runs)
+        check_routes(trigger_dag_id, match)
+        self.inbox = inbox
+        self.trigger_dag_id = trigger_dag_id
+        self.match = match
+        self.on_refused = check_choice("on_refused", on_refused, ("fail", "log"))
+        self.on_paused = check_choice("on_paused", on_paused, ("fail", "log"))
+        self.workflow_conn_id = workflow_conn_id
+
+    def execute(self, context: Context) -> DispatchResult:
+        """
+        Drain the inbox.
+
+        :raises TargetError: no runs of the target DAG can be started; nothing was leased for it.
+        :raises WorkflowError: the service cannot be used.
+        """
+        routes = Routes(self.trigger_dag_id, self.match)
+        dispatcher = Dispatcher(_hook(self.workflow_conn_id), self.inbox, routes, context["ti"], self.limits)
+        dispatcher.check_targets()
+        tally = dispatcher.tally
+        try:
+            log.info("Inbox %s: %s", self.inbox, dispatcher.drain().value)
+        except InboxPausedError as paused:
+            if self.on_paused == "fail" and tally.handled == 0:
+                raise InboxNotActiveError(self.inbox, paused.paused_reason) from None
+            log.warning("Inbox %s is paused: %s", self.inbox, paused.paused_reason)
+        if tally.causes and self.on_refused == "fail":
+            raise AirflowFailException(tally.refused_text())
+        return tally.result
+
+
+class LeaseOperator(BaseOperator):
+    """
+    Ends a lease that a sensor handed to the DAG.
+
+    :param lease: what a ``WorkflowInboxSensor`` with ``acknowledge="manual"`` returned (templated).
+    :param message_ids: ids of the lease, 1 to 100 (templated); None for all of it.
+    :param workflow_conn_id: id of the Airflow connection (templated).
+    """
+
+    template_fields: Sequence[str] = ("lease", "message_ids", "workflow_conn_id")
+    template_fields_renderers = {"lease": "json", "message_ids": "json"}  # noqa: RUF012 Airflow's own form
+
+    def __init__(
+        self,
+        *,
+        lease: LeasedMessages | Any,
+        message_ids: Sequence[str] | Any = None,
+        workflow_conn_id: str = "workflow_default",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.lease = lease
+        self.message_ids = message_ids
+        self.workflow_conn_id = workflow_conn_id
+
+    def execute(self, context: Context) -> LeaseEnd:  # noqa: ARG002 Airflow's signature
+        """
+        End the lease of these messages.
+
+        :raises ValueError: ``lease`` is not what the sensor returned.
+        """
+        lease, ids = check_lease(self.lease, self.message_ids)
+        done = self.end(_hook(self.workflow_conn_id), lease, ids)
+        if done < len(ids):
+            log.warning("The lease of %d messages had ended already; they come again", len(ids) - done)
+        return {"done": done, "lease_ended": len(ids) - done}
+
+    def end(self, hook: WorkflowHook, lease: LeasedMessages, ids: list[str]) -> int:
+        """Acknowledge or release; how many of the messages it was done for."""
+        raise NotImplementedError
+
+
+class WorkflowAcknowledgeOperator(LeaseOperator):
+    """
+    Acknowledges messages after the work on them succeeded (specification 3.2).
+
+    Where the lease ran out in the meantime its messages come again. The operator says so in its log
+    and in what it returns, and succeeds: the work is done, and has to be idempotent anyway.
+
+    :param lease: what a ``WorkflowInboxSensor`` with ``acknowledge="manual"`` returned (templated).
+    :param message_ids: ids of the lease, 1 to 100 (templated); None for all of it.
+    :param workflow_conn_id: id of the Airflow connection (templated).
+    """
+
+    def end(self, hook: WorkflowHook, lease: LeasedMessages, ids: list[str]) -> int:
+        return acknowledge(hook, lease["inbox_id"], lease["lease_id"], ids)
+
+
+class WorkflowReleaseOperator(LeaseOperator):
+    """
+    Gives leased messages back, to be leased again at once; the attempt is not given back.
+
+    :param lease: what a ``WorkflowInboxSensor`` with ``acknowledge="manual"`` returned (templated).
+    :param message_ids: ids of the lease, 1 to 100 (templated); None for all of it.
+    :param workflow_conn_id: id of the Airflow connection (templated).
+    """
+
+    def end(self, hook: WorkflowHook, lease: LeasedMessages, ids: list[str]) -> int:
+        try:
+            answer = hook.release_messages(lease["inbox_id"], lease["lease_id"], ids)
+        except LeaseExpiredError:
+            return 0
+        return len(answer.get("results") or [])
+
+
+def check_lease(lease: Any, message_ids: Any) -> tuple[LeasedMessages, list[str]]:
+    """
+    :raises ValueError: names the argument at fault.
+    """
+    if not isinstance(lease, Mapping) or not {"inbox_id", "lease_id", "messages"} <= set(lease):
+        raise ValueError(
+            'lease must be what a WorkflowInboxSensor with acknowledge="manual" returned'
+            f" (inbox_id, lease_id, messages), not a {type(lease).__name__}"
+        )
+    ids = message_ids if message_ids is not None else [message["id"] for message in lease["messages"]]
+    if isinstance(ids, str) or not all(isinstance(message_id, str) for message_id in ids):
+        raise ValueError("message_ids must be a list of message ids")
+    return lease, list(ids)  # type: ignore[return-value]
+
+
+def _hook(workflow_conn_id: str) -> WorkflowHook:
+    from airflow_provider_workflow.hooks.workflow import WorkflowHook
+
+    return WorkflowHook(workflow_conn_id)

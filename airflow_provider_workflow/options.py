@@ -1,0 +1,57 @@
+"""Arguments that sensor and dispatch operator share, checked when the DAG file is parsed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from airflow_provider_workflow.client.arguments import LEASE_LIMIT, within
+from airflow_provider_workflow.dispatch import Limits
+from airflow_provider_workflow.routing import Routes
+
+LEASE_SECONDS = (60, 3600)
+"""No run is started in the last 30 s of a lease, so a shorter one would leave no time to work."""
+ANY_NUMBER = (1, 10**9)
+
+
+def check_limits(
+    lease_limit: int, lease_seconds: int, max_messages: int | None, max_unfinished_runs: int | None
+) -> Limits:
+    """
+    :raises ValueError: names the argument that is out of range, and the range.
+    """
+    within("lease_limit", lease_limit, LEASE_LIMIT)
+    within("lease_seconds", lease_seconds, LEASE_SECONDS)
+    if max_messages is not None:
+        within("max_messages", max_messages, ANY_NUMBER)
+    if max_unfinished_runs is not None:
+        within("max_unfinished_runs", max_unfinished_runs, ANY_NUMBER)
+    return Limits(lease_limit, lease_seconds, max_messages, max_unfinished_runs)
+
+
+def check_choice(field: str, value: str, choices: tuple[str, ...]) -> str:
+    """
+    :raises ValueError: names the argument and what it may be.
+    """
+    if value not in choices:
+        raise ValueError(f"{field} must be one of {', '.join(map(repr, choices))}, not {value!r}")
+    return value
+
+
+def check_routes(targets: str | Mapping[str, str] | None, match: str | None) -> None:
+    """
+    Compile the expressions, so that a wrong one fails where the DAG is parsed; templates are left alone.
+
+    :raises ValueError: an expression is not valid.
+    """
+    if not isinstance(targets, Mapping) and match is None:
+        return
+    if not any("{{" in text or "{%" in text for text in _texts(targets, match)):
+        Routes(targets, match)
+
+
+def _texts(targets: Any, match: str | None) -> list[str]:
+    texts = [match or ""]
+    if isinstance(targets, Mapping):
+        return texts + [str(part) for pair in targets.items() for part in pair]
+    return [*texts, str(targets or "")]

@@ -1,0 +1,143 @@
+"""
+Starting DAG runs from a task: the only place that talks to the task's supervisor.
+
+The Task SDK has no public call that starts several runs, so this uses the message that
+``TriggerDagRunOperator`` sends, whose form has been the same since Airflow 3.0.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from enum import Enum
+from typing import Any
+
+from airflow.sdk.exceptions import AirflowException
+
+from airflow_provider_workflow import values
+from airflow_provider_workflow.versions import airflow_release
+
+RUN_ID_PREFIX = "workflow__"
+LONGEST_RUN_ID = 250
+# A run id travels unquoted in an address: anything else could end up as the id of another run.
+_SAFE_ID = re.compile(r"[A-Za-z0-9_.~:+-]+")
+_UNFINISHED = ["queued", "running"]
+_IMPOSSIBLE_RUN_ID = "workflow .. check"
+"""Refused by its two dots and by its blanks, after everything about the DAG itself was checked."""
+
+
+class Start(Enum):
+    """What came of starting a run."""
+
+    STARTED = "started"
+    EXISTING = "existing"
+
+
+class RunRefused(Exception):
+    """Airflow refuses the run of this one message; others may be fine."""
+
+
+class ServerFault(RunRefused):
+    """Airflow failed at this run (5xx): its own fault, or what the run holds."""
+
+
+class TargetError(AirflowException):
+    """No message at all can be turned into a run of this DAG now."""
+
+
+def run_id_of(message_id: str) -> str:
+    """
+    The run id that a message always gets, so that a message that comes again finds its run.
+
+    An id with characters that a run id may not have, or that is too long, is hashed.
+    """
+    run_id = RUN_ID_PREFIX + message_id
+    if _SAFE_ID.fullmatch(message_id) and ".." not in message_id and len(run_id) <= LONGEST_RUN_ID:
+        return run_id
+    return RUN_ID_PREFIX + hashlib.sha256(message_id.encode(errors="surrogatepass")).hexdigest()
+
+
+def start_run(dag_id: str, run_id: str, conf: dict[str, Any]) -> Start:
+    """
+    Start a run, or find that it exists.
+
+    :raises RunRefused: Airflow does not take this run; nothing was started.
+    :raises TargetError: the DAG is missing, broken or denied, or Airflow is out of reach.
+    """
+    if (problem := values.problem(conf)) is not None:
+        raise RunRefused(f"Airflow cannot hold its payload: {problem}")
+    from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
+    from airflow.sdk.execution_time import task_runner
+    from airflow.sdk.execution_time.comms import ErrorResponse, TriggerDagRun
+
+    try:
+        answer = task_runner.SUPERVISOR_COMMS.send(TriggerDagRun(dag_id=dag_id, run_id=run_id, conf=conf))
+    except AirflowRuntimeError as error:
+        raise _fault(dag_id, error) from None
+    except (ValueError, OverflowError, RecursionError) as error:
+        # The value checks above state the known cases in words; nothing was sent in these either.
+        raise RunRefused(f"Airflow cannot encode its payload: {type(error).__name__}") from None
+    if isinstance(answer, ErrorResponse):
+        if answer.error is ErrorType.DAGRUN_ALREADY_EXISTS:
+            return Start.EXISTING
+        raise TargetError(f"Airflow did not start a run of {dag_id!r}: {answer.error.value}")
+    return Start.STARTED
+
+
+def check_target(ti: Any, dag_id: str) -> bool:
+    """
+    Make sure, without starting anything, that runs of a DAG can be started.
+
+    :param ti: the running task instance.
+    :return: whether that is certain. Before Airflow 3.3 nothing tells a broken DAG, and on 3.1 not even
+        a missing one: there the first run shows it.
+    :raises TargetError: they cannot.
+    """
+    from airflow.sdk.exceptions import AirflowRuntimeError
+
+    if airflow_release() >= (3, 3):
+        try:
+            start_run(dag_id, _IMPOSSIBLE_RUN_ID, {})
+        except ServerFault:
+            return False
+        except RunRefused:
+            return True
+    if hasattr(ti, "get_dag"):
+        try:
+            ti.get_dag(dag_id)
+        except AirflowRuntimeError as error:
+            raise _fault(dag_id, error) from None
+    return False
+
+
+def unfinished_runs(ti: Any, dag_id: str) -> int:
+    """Runs of a DAG that are queued or running; 0 for an unknown DAG."""
+    return int(ti.get_dr_count(dag_id=dag_id, states=_UNFINISHED))
+
+
+def _fault(dag_id: str, error: Any) -> Exception:
+    """Of one message, or of everything? Decided by status and reason, never by a text."""
+    detail = error.error.detail if isinstance(error.error.detail, dict) else {}
+    status = detail.get("status_code")
+    reason = _reason(detail)
+    said = f"{reason or detail.get('exception_type') or 'no reason given'} (status {status})"
+    if status == 404:
+        return TargetError(
+            f"The DAG {dag_id!r} was not found. Deploy it, or correct trigger_dag_id; no message is lost."
+        )
+    if status in (401, 403) or reason in ("import_errors", "denied_run_type", "not_partitioned"):
+        return TargetError(f"Airflow does not start runs of {dag_id!r}: {said}. No message is lost.")
+    if isinstance(status, int) and 400 <= status < 500:
+        return RunRefused(said)
+    if isinstance(status, int):
+        return ServerFault(said)
+    if detail.get("exception_type") == "PydanticSerializationError":
+        return RunRefused("Airflow cannot encode its payload")
+    return TargetError(f"Airflow's API server gives no usable answer: {said}. No message is lost.")
+
+
+def _reason(detail: dict[str, Any]) -> str | None:
+    inner = detail.get("detail")
+    inner = inner.get("detail") if isinstance(inner, dict) else None
+    reason = inner.get("reason") if isinstance(inner, dict) else None
+    return reason if isinstance(reason, str) else None

@@ -1,0 +1,342 @@
+"""``WorkflowInboxSensor``: waits for messages of a trigger inbox; starts DAG runs of them or returns them."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from airflow.providers.common.compat.sdk import conf
+from airflow.sdk import BaseSensorOperator, PokeReturnValue
+from airflow.sdk.exceptions import (
+    AirflowException,
+    AirflowFailException,
+    AirflowSensorTimeout,
+    AirflowSkipException,
+)
+from airflow.triggers.base import StartTriggerArgs
+
+from airflow_provider_workflow.client.errors import InboxPausedError
+from airflow_provider_workflow.dispatch import (
+    Dispatcher,
+    Drained,
+    InboxNotActiveError,
+    InboxUnusableError,
+    lease_once,
+)
+from airflow_provider_workflow.leases import HeldLease
+from airflow_provider_workflow.options import check_choice, check_limits, check_routes
+from airflow_provider_workflow.receive import Receiver
+from airflow_provider_workflow.routing import Routes
+from airflow_provider_workflow.runs import TargetError
+from airflow_provider_workflow.tally import DispatchResult, Tally
+from airflow_provider_workflow.triggers.inbox import UNUSABLE, WorkflowInboxTrigger
+from airflow_provider_workflow.versions import airflow_release, needs
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from airflow_provider_workflow.hooks.workflow import WorkflowHook
+
+log = logging.getLogger(__name__)
+
+
+class WorkflowInboxSensor(BaseSensorOperator):
+    """
+    Waits until an inbox has messages, then does with all of them what was asked for.
+
+    With ``trigger_dag_id`` every message starts exactly one DAG run (``dag_run.conf`` holds
+    ``inbox_id`` and ``message``), is acknowledged after that, and the sensor returns the numbers of
+    runs ``started`` and ``existing`` and of messages ``refused``, each with the first 100 ids.
+
+    Without it the sensor returns the messages of one lease. With ``acknowledge="auto"`` they are
+    stored, then acknowledged, and a retry or a cleared task returns them again (kept for 30 days).
+    With ``"manual"`` it returns the lease, for ``WorkflowAcknowledgeOperator`` after the work.
+
+    Delivery is at-least-once and unordered (specification 7.3). A message that Airflow refuses is
+    neither acknowledged nor released: it comes again when its lease ends, until the service
+    quarantines it.
+
+    :param inbox: id or name of the inbox (templated).
+    :param trigger_dag_id: DAG to start for each message, or DAG ids with the JMESPath expression that
+        each is chosen by, tried in order (templated).
+    :param acknowledge: ``auto`` (the default; Airflow 3.3+) or ``manual``; only without ``trigger_dag_id``.
+    :param max_messages: messages at most, 1 or more; None for all that are there.
+    :param max_unfinished_runs: runs of the target DAG that may be queued and running at once, 1 or more;
+        while there is no room nothing is leased.
+    :param on_refused: ``fail`` fails the task at its end where a message was refused, ``log`` only logs it.
+    :param on_paused: ``fail`` or ``wait``, for an inbox that is paused and has no more messages.
+    :param match: JMESPath expression over a message (templated); what it is false for is left to its lease.
+    :param lease_limit: messages per lease, 1 to 100.
+    :param lease_seconds: length of a lease, 60 to 3600 s.
+    :param poll_interval: seconds between polls, above 0; while the inbox stays empty it doubles where
+        the sensor is deferred. In the modes poke and reschedule it is the interval.
+    :param max_poll_interval: seconds that it doubles up to.
+    :param wake_on_events: also listen to the inbox's event stream while deferred.
+    :param start_from_trigger: begin in the triggerer, without a worker (Airflow 3.3+, with
+        ``deferrable`` and ``trigger_dag_id``).
+    :param workflow_conn_id: id of the Airflow connection (templated).
+    :param deferrable: wait in the triggerer; None takes ``[operators] default_deferrable``.
+    """
+
+    template_fields: Sequence[str] = ("inbox", "trigger_dag_id", "match", "workflow_conn_id")
+    template_fields_renderers = {"trigger_dag_id": "json"}  # noqa: RUF012 Airflow's own form
+    ui_color = "#dbe7ff"
+    start_trigger_args = StartTriggerArgs(
+        trigger_cls=f"{WorkflowInboxTrigger.__module__}.{WorkflowInboxTrigger.__qualname__}",
+        trigger_kwargs={},
+        next_method="resume",
+        next_kwargs=None,
+        timeout=None,
+    )
+    start_from_trigger = False
+
+    def __init__(
+        self,
+        *,
+        inbox: str,
+        trigger_dag_id: str | Mapping[str, str] | None = None,
+        acknowledge: str | None = None,
+        max_messages: int | None = None,
+        max_unfinished_runs: int | None = None,
+        on_refused: str = "fail",
+        on_paused: str = "fail",
+        match: str | None = None,
+        lease_limit: int = 100,
+        lease_seconds: int = 300,
+        poll_interval: float = 5,
+        max_poll_interval: float = 60,
+        wake_on_events: bool = True,
+        start_from_trigger: bool = False,
+        workflow_conn_id: str = "workflow_default",
+        deferrable: bool | None = None,
+        **kwargs: Any,
+    ) -> None:
+        if "poke_interval" in kwargs:
+            raise ValueError("poke_interval cannot be given: poll_interval is the interval in every mode")
+        if not 0 < poll_interval <= max_poll_interval:
+            raise ValueError("poll_interval must be above 0 s and at most max_poll_interval")
+        super().__init__(poke_interval=poll_interval, **kwargs)
+        self.limits = check_limits(lease_limit, lease_seconds, max_messages, max_unfinished_runs)
+        check_routes(trigger_dag_id, match)
+        self.inbox = inbox
+        self.trigger_dag_id = trigger_dag_id
+        self.match = match
+        self.on_refused = check_choice("on_refused", on_refused, ("fail", "log"))
+        self.on_paused = check_choice("on_paused", on_paused, ("fail", "wait"))
+        self.poll_interval = poll_interval
+        self.max_poll_interval = max_poll_interval
+        self.wake_on_events = wake_on_events
+        self.workflow_conn_id = workflow_conn_id
+        if deferrable is None:
+            deferrable = conf.getboolean("operators", "default_deferrable", fallback=False)
+        self.deferrable = deferrable
+        self.acknowledge = self._check_acknowledge(acknowledge)
+        if start_from_trigger:
+            self._start_from_trigger()
+
+    def _check_acknowledge(self, acknowledge: str | None) -> str | None:
+        if self.trigger_dag_id is not None:
+            if acknowledge is not None:
+                raise ValueError(
+                    "acknowledge cannot be given with trigger_dag_id: runs are acknowledged by it"
+                )
+            return None
+        if self.limits.max_unfinished_runs is not None:
+            raise ValueError("max_unfinished_runs needs trigger_dag_id")
+        if acknowledge == "manual":
+            return acknowledge
+        check_choice("acknowledge", acknowledge or "auto", ("auto", "manual"))
+        if airflow_release() < (3, 3):
+            raise needs('acknowledge="auto"', 'give trigger_dag_id, or acknowledge="manual"')
+        if not self.retries:
+            raise ValueError(
+                'retries must be 1 or more with acknowledge="auto":'
+                " it is a retry that returns what a killed try received"
+            )
+        return "auto"
+
+    def _start_from_trigger(self) -> None:
+        if airflow_release() < (3, 3):
+            log.warning(
+                "start_from_trigger needs Airflow 3.3 or later and is ignored; the task starts on a worker"
+            )
+            return
+        if not self.deferrable or self.trigger_dag_id is None:
+            raise ValueError("start_from_trigger needs deferrable=True and trigger_dag_id")
+        if self.limits.max_unfinished_runs is not None:
+            raise ValueError(
+                "start_from_trigger leases before room can be asked for: drop max_unfinished_runs"
+            )
+        self.start_from_trigger = True
+        self.start_trigger_args = dataclasses.replace(
+            self.start_trigger_args,
+            trigger_kwargs=self._trigger_kwargs(self._lease_limit()),
+            timeout=timedelta(seconds=self.timeout),
+        )
+
+    # Waiting on the worker
+
+    def execute(self, context: Context) -> Any:
+        """
+        Work on what is there; where nothing is, wait (in the triggerer, if deferrable).
+
+        :raises TargetError: no runs of the target DAG can be started; nothing was leased for it.
+        :raises WorkflowError: the service cannot be used.
+        """
+        if not self.deferrable:
+            return super().execute(context)
+        tally = Tally()
+        with self._skipping_instead():
+            outcome = self._look(context, tally)
+        if outcome.is_done:
+            return outcome.xcom_value
+        self._wait(context, tally, deadline=time.time() + self.timeout)
+
+    def poke(self, context: Context) -> PokeReturnValue:
+        """One look at the inbox, for the modes poke and reschedule."""
+        return self._look(context, Tally())
+
+    @contextmanager
+    def _skipping_instead(self) -> Iterator[None]:
+        """What poke mode does for ``soft_fail`` and ``never_fail``, for a look before deferring."""
+        try:
+            yield
+        except AirflowSkipException:
+            raise
+        except Exception as error:
+            final = isinstance(error, (AirflowSensorTimeout, AirflowFailException))
+            if self.never_fail or (self.soft_fail and final):
+                raise AirflowSkipException(f"Skipped instead of failing: {error}") from error
+            raise
+
+    # Waiting in the triggerer
+
+    def resume(
+        self,
+        context: Context,
+        event: dict[str, Any] | None = None,
+        deadline: float | None = None,
+        result: DispatchResult | None = None,
+        hold_seconds: float = 0,
+    ) -> Any:
+        """
+        Go on with what the trigger brings.
+
+        :param deadline: epoch seconds at which the sensor times out; None where it began in the trigger.
+        :param result: what was done before it waited.
+        :param hold_seconds: how long it waited for room, in seconds.
+        """
+        tally = Tally(result) if result else Tally()
+        if deadline is None:
+            deadline = context["ti"].start_date.timestamp() + self.timeout
+        outcome = self._look(context, tally, self._lease_of(event or {}))
+        if outcome.is_done:
+            return outcome.xcom_value
+        self._wait(context, tally, deadline, hold_seconds)
+
+    def _lease_of(self, event: dict[str, Any]) -> HeldLease | None:
+        status = event.get("status")
+        if status == "leased":
+            return HeldLease.taken_over(event["lease"])
+        if status == "look":
+            return None
+        if status == "paused":
+            raise InboxNotActiveError(self.inbox, event.get("reason"))
+        if status == UNUSABLE:
+            raise InboxUnusableError(self.inbox, event.get("reason"))
+        raise AirflowException(f"The trigger sent an event that is not known: {status!r}")
+
+    def _wait(self, context: Context, tally: Tally, deadline: float, held: float = 0) -> NoReturn:
+        left = deadline - time.time()
+        if left <= 0:
+            raise AirflowSensorTimeout(f"No message of inbox {self.inbox!r} within {self.timeout:g} s.")
+        limit = self._lease_limit()
+        if self.trigger_dag_id is not None:
+            limit = min(limit, self._dispatcher(context, tally).ready_for())
+        # Without room the trigger leases nothing: it only wakes the sensor to ask again.
+        hold = 0.0 if limit else min(max(held * 2, self.poll_interval), self.max_poll_interval)
+        settle = conf.getfloat("workers", "min_heartbeat_interval", fallback=5.0) + 1
+        kwargs = self._trigger_kwargs(max(1, limit))
+        self.defer(
+            trigger=WorkflowInboxTrigger(**kwargs, settle_seconds=settle, hold_seconds=hold),
+            method_name="resume",
+            kwargs={"deadline": deadline, "result": tally.result, "hold_seconds": hold},
+            timeout=timedelta(seconds=left),
+        )
+        raise AssertionError("defer() does not return")
+
+    def _lease_limit(self) -> int:
+        return min(self.limits.lease_limit, self.limits.max_messages or self.limits.lease_limit)
+
+    def _trigger_kwargs(self, lease_limit: int) -> dict[str, Any]:
+        return {
+            "inbox": self.inbox,
+            "workflow_conn_id": self.workflow_conn_id,
+            "lease_limit": lease_limit,
+            "lease_seconds": self.limits.lease_seconds,
+            "poll_interval": self.poll_interval,
+            "max_poll_interval": self.max_poll_interval,
+            "wake_on_events": self.wake_on_events,
+            "on_paused": self.on_paused,
+        }
+
+    # Working
+
+    def _look(self, context: Context, tally: Tally, lease: HeldLease | None = None) -> PokeReturnValue:
+        if lease is not None and lease.seconds_left() <= 0:
+            log.info("Inbox %s: a lease ended before the task resumed; leasing again", self.inbox)
+            lease = None
+        try:
+            if self.trigger_dag_id is None:
+                value = self._receive(context, tally, lease)
+            else:
+                value = self._dispatch(context, tally, lease)
+        except InboxPausedError as paused:
+            if self.on_paused == "fail" and tally.handled == 0:
+                raise InboxNotActiveError(self.inbox, paused.paused_reason) from None
+            log.warning("Inbox %s is paused: %s", self.inbox, paused.paused_reason)
+            value = tally.result if tally.handled else None
+        if tally.causes and self.on_refused == "fail" and (value or self.trigger_dag_id is None):
+            raise AirflowFailException(tally.refused_text())
+        return PokeReturnValue(is_done=value is not None, xcom_value=value)
+
+    def _dispatch(self, context: Context, tally: Tally, lease: HeldLease | None) -> DispatchResult | None:
+        dispatcher = self._dispatcher(context, tally)
+        try:
+            dispatcher.check_targets()
+        except TargetError:
+            if lease is not None:
+                dispatcher.release(lease, [message["id"] for message in lease.messages])
+            raise
+        if lease is not None:
+            dispatcher.release(lease, lease.left)
+            dispatcher.work_on(lease)
+        if dispatcher.drain() is Drained.NO_ROOM or tally.handled == 0:
+            return None
+        return tally.result
+
+    def _receive(self, context: Context, tally: Tally, lease: HeldLease | None) -> Any:
+        hook = self._hook()
+        inbox_id = hook.get_inbox(self.inbox)["id"]
+        receiver = Receiver(hook, inbox_id, Routes(None, self.match), context, tally)
+        if self.acknowledge == "auto" and (stored := receiver.stored()) is not None:
+            return stored
+        if lease is None:
+            lease = lease_once(hook, inbox_id, self._lease_limit(), self.limits.lease_seconds)
+        if lease is None:
+            return None
+        return (receiver.take(lease) if self.acknowledge == "auto" else receiver.lend(lease)) or None
+
+    def _dispatcher(self, context: Context, tally: Tally) -> Dispatcher:
+        routes = Routes(self.trigger_dag_id, self.match)
+        return Dispatcher(self._hook(), self.inbox, routes, context["ti"], self.limits, tally)
+
+    def _hook(self) -> WorkflowHook:
+        from airflow_provider_workflow.hooks.workflow import WorkflowHook
+
+        return WorkflowHook(self.workflow_conn_id)

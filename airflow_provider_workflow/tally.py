@@ -1,0 +1,77 @@
+"""What became of messages, as numbers and as the ids that fit an XCom."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypedDict
+
+MOST_IDS = 100
+
+
+class Counted(TypedDict):
+    """A number of messages, and the ids of the first 100 of them."""
+
+    count: int
+    ids: list[str]
+
+
+class DispatchResult(TypedDict):
+    """What a dispatch returns: runs started, runs that existed already, messages refused."""
+
+    started: Counted
+    existing: Counted
+    refused: Counted
+
+
+def _nothing() -> DispatchResult:
+    return {
+        "started": {"count": 0, "ids": []},
+        "existing": {"count": 0, "ids": []},
+        "refused": {"count": 0, "ids": []},
+    }
+
+
+@dataclass
+class Tally:
+    """
+    Counts messages by what became of them.
+
+    :param result: the numbers so far; crosses deferrals as it is.
+    """
+
+    result: DispatchResult = field(default_factory=_nothing)
+    causes: dict[str, str] = field(default_factory=dict)
+    seen: set[str] = field(default_factory=set)
+
+    @property
+    def handled(self) -> int:
+        """All messages that something became of."""
+        return sum(
+            counted["count"]
+            for counted in (self.result["started"], self.result["existing"], self.result["refused"])
+        )
+
+    def count(self, outcome: str, message_id: str) -> None:
+        """
+        Count a message, once, however often it comes.
+
+        :param outcome: ``started``, ``existing`` or ``refused``.
+        """
+        if message_id in self.seen:
+            return
+        self.seen.add(message_id)
+        counted: Counted = self.result[outcome]  # type: ignore[literal-required]
+        counted["count"] += 1
+        if len(counted["ids"]) < MOST_IDS:
+            counted["ids"].append(message_id)
+
+    def refuse(self, message_id: str, cause: str) -> None:
+        """Count a refused message and keep why, for the task's final error."""
+        self.count("refused", message_id)
+        if len(self.causes) < MOST_IDS:
+            self.causes[message_id] = cause
+
+    def refused_text(self) -> str:
+        """The refused messages in one sentence."""
+        shown = "; ".join(f"{message_id}: {cause}" for message_id, cause in list(self.causes.items())[:10])
+        return f"{self.result['refused']['count']} messages were refused and not acknowledged: {shown}"

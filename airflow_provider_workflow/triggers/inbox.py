@@ -1,0 +1,195 @@
+"""``WorkflowInboxTrigger``: waits for messages, leases them, and hands the lease to a deferred sensor."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from airflow.triggers.base import BaseTrigger, TriggerEvent
+
+from airflow_provider_workflow.client import api, types
+from airflow_provider_workflow.client.errors import (
+    InboxPausedError,
+    RateLimitError,
+    ServerError,
+    TransportError,
+    WorkflowError,
+)
+from airflow_provider_workflow.leases import HeldLease
+
+if TYPE_CHECKING:
+    from airflow_provider_workflow.client.client import AsyncWorkflowClient
+    from airflow_provider_workflow.client.events import Bell
+
+log = logging.getLogger(__name__)
+
+UNUSABLE = "initialization_failure"
+RELEASE_SECONDS = 10.0
+"""How long a trigger that is being ended tries to give its lease back."""
+
+
+class WorkflowInboxTrigger(BaseTrigger):
+    """
+    Leases messages and fires once, with the lease as one ASCII JSON text (service facts 4, 5).
+
+    Its event is ``{"status": ..., "inbox_id": ...}`` with ``leased`` (and ``lease``), ``paused`` or
+    ``initialization_failure`` (and ``reason``), or ``look``, which says that nothing was leased and
+    that it is time to look again. It never acknowledges: Airflow may drop an event, and does so
+    silently, so that is left to the task that the event resumes.
+
+    It holds arguments only; the connection is looked up when it runs, and no secret is serialised.
+
+    :param inbox: id or name.
+    :param workflow_conn_id: id of the Airflow connection.
+    :param lease_limit: messages per lease, 1 to 100.
+    :param lease_seconds: length of a lease, 1 to 3600 s.
+    :param poll_interval: seconds between two polls, above 0; doubles while the inbox stays empty.
+    :param max_poll_interval: seconds that it doubles up to.
+    :param wake_on_events: also listen to the inbox's event stream.
+    :param on_paused: ``fail`` fires for a paused and drained inbox, ``wait`` waits for its resumption.
+    :param settle_seconds: seconds to wait before the first lease, 0 or more. A trigger that fires while
+        the process that deferred is still ending makes Airflow fail the task.
+    :param hold_seconds: where above 0, lease nothing and fire ``look`` after this many seconds.
+    """
+
+    def __init__(
+        self,
+        inbox: str,
+        workflow_conn_id: str = "workflow_default",
+        lease_limit: int = 100,
+        lease_seconds: int = 300,
+        poll_interval: float = 5,
+        max_poll_interval: float = 60,
+        wake_on_events: bool = True,
+        on_paused: str = "fail",
+        settle_seconds: float = 0,
+        hold_seconds: float = 0,
+    ) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.inbox = inbox
+        self.workflow_conn_id = workflow_conn_id
+        self.lease_limit = lease_limit
+        self.lease_seconds = lease_seconds
+        self.poll_interval = poll_interval
+        self.max_poll_interval = max_poll_interval
+        self.wake_on_events = wake_on_events
+        self.on_paused = on_paused
+        self.settle_seconds = settle_seconds
+        self.hold_seconds = hold_seconds
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """The class itself, so that a subclass survives, and the arguments."""
+        names = (
+            "inbox",
+            "workflow_conn_id",
+            "lease_limit",
+            "lease_seconds",
+            "poll_interval",
+            "max_poll_interval",
+            "wake_on_events",
+            "on_paused",
+            "settle_seconds",
+            "hold_seconds",
+        )
+        path = f"{type(self).__module__}.{type(self).__qualname__}"
+        return path, {name: getattr(self, name) for name in names}
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """
+        Wait, lease, fire once.
+
+        :raises WorkflowError: a fault that waiting does not cure: wrong credentials, no such inbox.
+        """
+        await asyncio.sleep(max(self.settle_seconds, self.hold_seconds))
+        if self.hold_seconds > 0:
+            yield TriggerEvent({"status": "look"})
+            return
+        from airflow_provider_workflow.hooks.workflow import WorkflowHook
+
+        async with (
+            WorkflowHook(self.workflow_conn_id).async_client() as client,
+            self._bell(client) as (inbox_id, bell),
+        ):
+            # Fired from inside: leaving takes time, and a lease must not be lost to being ended meanwhile.
+            yield TriggerEvent(await self._poll(client, inbox_id, bell))
+
+    @asynccontextmanager
+    async def _bell(self, client: AsyncWorkflowClient) -> AsyncIterator[tuple[str, Bell | None]]:
+        from airflow_provider_workflow.client import inboxes
+        from airflow_provider_workflow.client.events import listen
+        from airflow_provider_workflow.hooks.workflow import max_event_streams
+
+        inbox = await client.run(inboxes.at_inbox(client.settings, self.inbox, api.get_inbox))
+        if not self.wake_on_events:
+            yield inbox["id"], None
+            return
+        async with listen(client, inbox["id"], max_event_streams()) as bell:
+            yield inbox["id"], bell
+
+    async def _poll(self, client: AsyncWorkflowClient, inbox_id: str, bell: Bell | None) -> dict[str, Any]:
+        interval, failing = self.poll_interval, False
+        while True:
+            try:
+                event = await self._lease(client, inbox_id)
+            except (TransportError, ServerError, RateLimitError) as error:
+                if not failing:
+                    log.warning("Inbox %s cannot be leased from; trying on: %s", self.inbox, error)
+                event, failing = None, True
+            else:
+                if failing:
+                    log.info("Inbox %s can be leased from again", self.inbox)
+                failing = False
+            if event is not None:
+                return event
+            if await _wait(bell, interval) and not failing:
+                interval = self.poll_interval
+            else:
+                interval = min(interval * 2, self.max_poll_interval)
+
+    async def _lease(self, client: AsyncWorkflowClient, inbox_id: str) -> dict[str, Any] | None:
+        """Lease once; the event to fire, or None to wait on."""
+        asked_at = time.time()
+        asking = asyncio.ensure_future(
+            client.send(api.lease_messages(inbox_id, self.lease_limit, self.lease_seconds))
+        )
+        try:
+            answer = await asyncio.shield(asking)
+        except asyncio.CancelledError:
+            await _give_back(client, inbox_id, asking)
+            raise
+        except InboxPausedError as paused:
+            if self.on_paused == "wait":
+                return None
+            return {"status": "paused", "inbox_id": inbox_id, "reason": paused.paused_reason}
+        attributes = answer["inbox_attributes"]
+        if attributes.get("status") == UNUSABLE:
+            return {"status": UNUSABLE, "inbox_id": inbox_id, "reason": attributes.get("paused_reason")}
+        lease = HeldLease.of(answer, asked_at, self.lease_seconds)
+        if lease is None:
+            return None
+        return {"status": "leased", "inbox_id": inbox_id, "lease": lease.hand_over()}
+
+
+async def _give_back(client: AsyncWorkflowClient, inbox_id: str, asking: asyncio.Future[types.Lease]) -> None:
+    """Release what a lease that is under way brings, as nobody is there any more to work on it."""
+    try:
+        answer = await asyncio.wait_for(asking, RELEASE_SECONDS)
+    except (WorkflowError, asyncio.TimeoutError):
+        return
+    if answer.get("lease_id"):
+        release = client.send(api.release_messages(inbox_id, str(answer["lease_id"])))
+        # Where it fails the lease runs out instead.
+        with contextlib.suppress(WorkflowError, asyncio.TimeoutError):
+            await asyncio.wait_for(release, RELEASE_SECONDS)
+
+
+async def _wait(bell: Bell | None, seconds: float) -> bool:
+    if bell is not None:
+        return await bell.wait(seconds)
+    await asyncio.sleep(seconds)
+    return False
