@@ -122,6 +122,11 @@ class Faults:
                     return fault
         return None
 
+    def give_back(self, fault: Fault) -> None:
+        """Uncount a request that the fault could not do anything to."""
+        with self._lock:
+            fault.met -= 1
+
     def clear(self, fault_id: int | None = None) -> None:
         """Lift one rule, or all."""
         with self._lock:

@@ -37,12 +37,14 @@ class Inboxes:
         self.on_deleted: list[Callable[[Inbox], None]] = []
         self._inboxes: dict[str, Inbox] = {}
         self._failures: Counter[str] = Counter()
+        self._last_number = 0
 
     def restore(self) -> None:
         """Take up what the journal kept."""
         for _, values in self.core.journal.load("inbox"):
             inbox = Inbox(*values)
             self._inboxes[inbox.id] = inbox
+            self._last_number = max(self._last_number, inbox.number)
 
     def clear(self) -> None:
         """Forget every inbox."""
@@ -59,7 +61,9 @@ class Inboxes:
         if name is not None and self._named(name):
             raise conflict(f"An inbox named {name!r} exists already.")
         now = self.core.clock.now()
-        inbox = Inbox(str(uuid.uuid4()), now, name, "initializing", None, None, url, subscription)
+        self._last_number += 1
+        inbox_id = str(uuid.uuid4())
+        inbox = Inbox(inbox_id, now, name, "initializing", None, None, url, subscription, self._last_number)
         self._inboxes[inbox.id] = inbox
         self._begin_initializing(inbox)
         return inbox
@@ -112,7 +116,7 @@ class Inboxes:
             for inbox in list(self._inboxes.values())
             if self._settle(inbox) and status in (None, inbox.status) and name in (None, inbox.name)
         ]
-        found.sort(key=lambda inbox: inbox.created_at, reverse=self.core.settings.list_order == "newest")
+        found.sort(key=lambda inbox: inbox.number, reverse=self.core.settings.list_order == "newest")
         return len(found), found[offset : offset + limit]
 
     @atomic

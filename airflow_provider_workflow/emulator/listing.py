@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+from bisect import bisect_left, bisect_right
 from typing import Any, NamedTuple
 
 from airflow_provider_workflow.emulator.errors import invalid_parameter
@@ -40,9 +41,9 @@ def messages(store: Store, inbox_id: str, limit: int, cursor: str | None) -> Pag
         newest_first = store.settings.list_order == "newest"
         keys = [-each.number if newest_first else each.number for each in found]
         if direction == "after":
-            start = sum(key <= number for key in keys) if cursor else 0
+            start = bisect_right(keys, number) if cursor else 0
         else:
-            start = max(0, sum(key < number for key in keys) - limit)
+            start = max(0, bisect_left(keys, number) - limit)
         chosen = slice(start, start + limit)
         page, keys_of_page = [message_view(each) for each in found[chosen]], keys[chosen]
     following = _cursor("after", keys_of_page[-1]) if page and start + limit < len(found) else None

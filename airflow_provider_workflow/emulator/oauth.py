@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from typing import Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import unquote_plus, urlencode, urlsplit
 
 from airflow_provider_workflow.emulator.core import Core, atomic
 from airflow_provider_workflow.emulator.errors import ServiceError, oauth_error
@@ -59,6 +59,8 @@ class OAuth:
         """Name what is wrong with a page's other parameters, in the words of RFC 6749 4.1.2.1."""
         if query.get("response_type") != "code":
             return "unsupported_response_type"
+        if query.get("response_mode", "query") != "query":
+            return "invalid_request"
         scopes = query.get("scope", "").split()
         return None if scopes and KNOWN_SCOPES.issuperset(scopes) else "invalid_scope"
 
@@ -103,7 +105,9 @@ class OAuth:
         basic = credentials is not None
         given = credentials or (form.get("client_id", ""), form.get("client_secret", ""))
         settings = self.core.settings
-        if given != (settings.client_id, settings.client_secret):
+        # RFC 6749 2.3.1 asks for form encoding inside HTTP Basic; most clients send the plain text.
+        decoded = (unquote_plus(given[0]), unquote_plus(given[1]))
+        if (settings.client_id, settings.client_secret) not in (given, decoded):
             raise oauth_error(401, "invalid_client", "Unknown client or wrong secret.", basic=basic)
 
     def _by_code(self, form: dict[str, str]) -> dict[str, Any]:

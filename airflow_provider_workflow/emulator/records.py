@@ -18,6 +18,7 @@ class Inbox:
     """
     A trigger inbox (specification 2.9).
 
+    :param number: counts inboxes, in the order of their creation.
     :param settles_at: when ``settles_to`` becomes its status (seconds since 1970), or None.
     :param settles_to: ``active``, ``initialization_failure`` or ``deleted``.
     """
@@ -30,6 +31,7 @@ class Inbox:
     paused_at: float | None
     notification_url: str | None
     subscription: dict[str, Any]
+    number: int = 0
     settles_at: float | None = None
     settles_to: str | None = None
     counters: dict[str, int] = field(default_factory=new_counters)

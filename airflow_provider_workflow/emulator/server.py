@@ -99,9 +99,9 @@ class EmulatorServer:
     def stop(self) -> None:
         """Stop listening, end open streams and held requests, let go of the state file."""
         if self._server is not None and self._thread is not None:
-            self._server.should_exit = True
             self.emulator.holds.release(drop=True)
             self.emulator.streams.close()
+            self._server.should_exit = True
             self._thread.join(STOP_SECONDS)
         self.store.close()
 

@@ -10,7 +10,9 @@ from airflow_provider_workflow.emulator.clock import Clock, SystemClock
 from airflow_provider_workflow.emulator.core import Core
 from airflow_provider_workflow.emulator.inboxes import Inboxes
 from airflow_provider_workflow.emulator.journal import Journal, SqliteJournal
+from airflow_provider_workflow.emulator.leases import Leases
 from airflow_provider_workflow.emulator.limits import Limits
+from airflow_provider_workflow.emulator.mailboxes import Mailboxes
 from airflow_provider_workflow.emulator.messages import Messages
 from airflow_provider_workflow.emulator.oauth import OAuth
 from airflow_provider_workflow.emulator.promotions import Promotions
@@ -42,7 +44,9 @@ class Store:
         self.tokens = Tokens(self.core)
         self.oauth = OAuth(self.core, self.tokens)
         self.inboxes = Inboxes(self.core)
-        self.messages = Messages(self.core, self.inboxes)
+        self.mailboxes = Mailboxes(self.core, self.inboxes)
+        self.messages = Messages(self.core, self.mailboxes)
+        self.leases = Leases(self.core, self.mailboxes)
         self.promotions = Promotions(self.core)
         self.limits = Limits(self.core)
         self._restore()
@@ -70,7 +74,14 @@ class Store:
     def reset(self) -> None:
         """Forget everything: state, limits, turned knobs, and by how much the clock was moved."""
         with self.core:
-            for rules in (self.tokens, self.oauth, self.inboxes, self.messages, self.promotions, self.limits):
+            for rules in (
+                self.tokens,
+                self.oauth,
+                self.inboxes,
+                self.mailboxes,
+                self.promotions,
+                self.limits,
+            ):
                 rules.clear()
             self.core.settings = self.first_settings
             self.clock.set_offset(0)
@@ -84,5 +95,5 @@ class Store:
         with self.core:
             for _, offset in self.core.journal.load("meta"):
                 self.clock.set_offset(offset)
-            for rules in (self.tokens, self.oauth, self.inboxes, self.messages, self.promotions):
+            for rules in (self.tokens, self.oauth, self.inboxes, self.mailboxes, self.promotions):
                 rules.restore()

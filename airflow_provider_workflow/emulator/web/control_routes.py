@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, fields
 from typing import Any
 
 from airflow_provider_workflow.emulator import listing, validate
@@ -48,7 +48,7 @@ def expire_leases(emulator: Emulator, request: Request) -> Answer:
     """``{inbox?, lease_id?}``: end one lease, those of an inbox, or all."""
     body = request.json()
     inbox_id = _inbox(emulator, body).id if "inbox" in body else None
-    return Answer.of(200, {"expired": emulator.store.messages.expire(inbox_id, body.get("lease_id"))})
+    return Answer.of(200, {"expired": emulator.store.leases.expire(inbox_id, body.get("lease_id"))})
 
 
 def open_inbox(emulator: Emulator, request: Request) -> Answer:
@@ -127,7 +127,6 @@ def settings(emulator: Emulator, request: Request) -> Answer:
         raise invalid_field(sorted(unknown)[0], "there is no such setting.")
     if "redirect_uris" in changes:
         changes["redirect_uris"] = tuple(changes["redirect_uris"])
-    replace(emulator.store.settings, **changes)
     return Answer.of(200, asdict(emulator.store.configure(**changes)))
 
 

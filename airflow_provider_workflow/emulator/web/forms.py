@@ -7,7 +7,7 @@ import binascii
 from email.message import EmailMessage
 from email.parser import BytesParser
 from email.policy import HTTP
-from urllib.parse import parse_qsl, unquote_plus
+from urllib.parse import parse_qsl
 
 from airflow_provider_workflow.emulator.web.wire import Request
 
@@ -30,7 +30,7 @@ def basic_credentials(request: Request) -> tuple[str, str] | None:
         user, _, password = base64.b64decode(value, validate=True).decode().partition(":")
     except (binascii.Error, UnicodeDecodeError):
         return "", ""
-    return unquote_plus(user), unquote_plus(password)
+    return user, password
 
 
 def _multipart(content_type: str, body: bytes) -> dict[str, str]:

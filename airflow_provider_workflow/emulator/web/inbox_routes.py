@@ -31,7 +31,7 @@ def lease(emulator: Emulator, request: Request) -> Answer:
     body = request.json()
     seconds = validate.whole_number(body, "lease_seconds", 300, 1, 3600)
     limit = validate.whole_number(body, "lease_limit", 10, 1, 100)
-    answer = emulator.store.messages.lease(request.params["inbox_id"], seconds, limit)
+    answer = emulator.store.leases.lease(request.params["inbox_id"], seconds, limit)
     return Answer.of(201 if answer["lease_id"] else 200, answer)
 
 
@@ -39,7 +39,7 @@ def acknowledge(emulator: Emulator, request: Request) -> Answer:
     body = request.json()
     lease_id = validate.required_text(body, "lease_id")
     ids = validate.optional_ids(body, "message_ids")
-    answer = emulator.store.messages.acknowledge(request.params["inbox_id"], lease_id, ids)
+    answer = emulator.store.leases.acknowledge(request.params["inbox_id"], lease_id, ids)
     return Answer.of(201 if answer["acked_id"] else 200, answer)
 
 
@@ -47,7 +47,7 @@ def release(emulator: Emulator, request: Request) -> Answer:
     body = request.json()
     lease_id = validate.required_text(body, "lease_id")
     ids = validate.optional_ids(body, "message_ids")
-    answer = emulator.store.messages.release(request.params["inbox_id"], lease_id, ids)
+    answer = emulator.store.leases.release(request.params["inbox_id"], lease_id, ids)
     return Answer.of(201 if answer["released_id"] else 200, answer)
 
 
@@ -127,7 +127,6 @@ def events(emulator: Emulator, request: Request) -> Answer:
     token = emulator.store.tokens.admit(request.header(b"authorization"), EVENTS)
     inbox_id = emulator.store.inboxes.get(request.params["inbox_id"]).id
     stream = EventStream(emulator.streams, emulator.store, inbox_id, token)
-    emulator.streams.open.add(stream)
     headers = {"Cache-Control": "no-cache"}
     return Answer(200, content_type="text/event-stream", headers=headers, stream=stream)
 

@@ -99,7 +99,9 @@ class Misbehaviour:
     async def duplicate(self) -> None:
         answer = self.act()
         lease_id = json.loads(answer.body).get("lease_id") if answer.status == 201 else None
-        if lease_id:
+        if lease_id is None:
+            self.emulator.faults.give_back(self.fault)  # it waits for a lease that hands something out
+        else:
             self.emulator.store.messages.deliver_again(self.request.params["inbox_id"], lease_id)
         await self.send(answer)
 

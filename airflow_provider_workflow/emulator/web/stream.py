@@ -36,18 +36,15 @@ class EventStream:
     async def run(
         self, write: Callable[[bytes], Awaitable[None]], gone: Callable[[], Awaitable[None]]
     ) -> None:
-        """Write frames until the end."""
+        """Write frames until the end; what arrives after the headers were sent is announced."""
+        self.streams.open.add(self)
         watcher = asyncio.ensure_future(gone())
         watcher.add_done_callback(lambda _: self.close())
         try:
             await self._write_frames(write)
         finally:
             watcher.cancel()
-            self.cancel()
-
-    def cancel(self) -> None:
-        """Stop listening."""
-        self.streams.open.discard(self)
+            self.streams.open.discard(self)
 
     def close(self) -> None:
         """End it soon. To be called in the loop's thread."""

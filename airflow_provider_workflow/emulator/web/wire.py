@@ -25,9 +25,6 @@ class Streaming(Protocol):
     ) -> None:
         """Write until the end; ``gone`` returns when the client has left."""
 
-    def cancel(self) -> None:
-        """Learn that it will not be run."""
-
 
 @dataclass(slots=True)
 class Answer:

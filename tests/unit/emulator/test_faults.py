@@ -1,0 +1,87 @@
+"""Which requests a fault meets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from airflow_provider_workflow.emulator.errors import ServiceError
+from airflow_provider_workflow.emulator.faults import Faults
+
+
+def meets(faults: Faults, operation: str = "lease", path: str = "/x/lease") -> bool:
+    return faults.take(operation, "POST", path) is not None
+
+
+def test_a_fault_meets_one_request_by_default() -> None:
+    faults = Faults()
+    faults.add(kind="drop", operation="lease")
+    assert [meets(faults), meets(faults)] == [True, False]
+
+
+def test_a_fault_passes_over_the_first_requests_and_ends() -> None:
+    faults = Faults()
+    faults.add(kind="drop", after=1, times=2)
+    assert [meets(faults) for _ in range(5)] == [False, True, True, False, False]
+
+
+def test_a_fault_without_number_never_ends() -> None:
+    faults = Faults()
+    faults.add(kind="drop", times=None)
+    assert all(meets(faults) for _ in range(100))
+
+
+@pytest.mark.parametrize(
+    ("rule", "met"),
+    [
+        ({"operation": "ack"}, False),
+        ({"method": "GET"}, False),
+        ({"method": "POST", "path": "lease$"}, True),
+        ({"path": "^/y"}, False),
+        ({}, True),
+    ],
+)
+def test_a_fault_meets_what_matches_all_that_it_names(rule: dict[str, Any], met: bool) -> None:
+    faults = Faults()
+    faults.add(kind="drop", **rule)
+    assert meets(faults) is met
+
+
+def test_faults_are_used_up_in_their_order() -> None:
+    faults = Faults()
+    first, second = faults.add(kind="status", status=500), faults.add(kind="status", status=502)
+    assert [faults.take("x", "GET", "/"), faults.take("x", "GET", "/")] == [first, second]
+
+
+def test_a_request_can_be_uncounted() -> None:
+    faults = Faults()
+    fault = faults.add(kind="duplicate")
+    meets(faults)
+    faults.give_back(fault)
+    assert meets(faults)
+
+
+def test_faults_are_listed_and_lifted() -> None:
+    faults = Faults()
+    first, second = faults.add(kind="drop"), faults.add(kind="slow")
+    assert [each["id"] for each in faults.listing()] == [first.id, second.id]
+    faults.clear(first.id)
+    assert [each["kind"] for each in faults.listing()] == ["slow"]
+    faults.clear()
+    assert faults.listing() == []
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {},
+        {"kind": "explode"},
+        {"kind": "drop", "when": "never"},
+        {"kind": "drop", "id": 7},
+        {"kind": "drop", "x": 1},
+    ],
+)
+def test_a_rule_that_makes_no_sense_is_refused(rule: dict[str, Any]) -> None:
+    with pytest.raises(ServiceError):
+        Faults().add(**rule)

@@ -1,0 +1,69 @@
+"""What clients may send."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from airflow_provider_workflow.emulator import validate
+from airflow_provider_workflow.emulator.errors import ServiceError
+
+
+@pytest.mark.parametrize(
+    ("given", "resolved"),
+    [
+        ("Shop@2.1.0", "Shop@2.1.0"),
+        ("ShopCLIAPI", "ShopCLIAPI@1.0.0"),
+        ("ShopCLIAPI@latest", "ShopCLIAPI@1.0.0"),
+        ("my-shop", "MyShopCLIAPI@1.0.0"),
+        ("shop", "ShopCLIAPI@1.0.0"),
+    ],
+)
+def test_an_app_key_is_resolved_to_its_versioned_form(given: str, resolved: str) -> None:
+    assert validate.resolve_app_key(given) == resolved
+
+
+@pytest.mark.parametrize(
+    ("value", "pointer"),
+    [
+        (None, "/subscription"),
+        ("shop", "/subscription"),
+        ({"action_key": "order"}, "/subscription/app_key"),
+        ({"app_key": "shop"}, "/subscription/action_key"),
+        ({"app_key": "shop@x", "action_key": "order"}, "/subscription/app_key"),
+        ({"app_key": "shop", "action_key": "order", "inputs": []}, "/subscription/inputs"),
+        ({"app_key": "shop", "action_key": "order", "connection_id": "x"}, "/subscription/connection_id"),
+        ({"app_key": "shop", "action_key": "order", "connection_id": True}, "/subscription/connection_id"),
+    ],
+)
+def test_a_bad_subscription_is_refused_by_the_name_of_its_field(value: Any, pointer: str) -> None:
+    with pytest.raises(ServiceError) as refusal:
+        validate.subscription({"subscription": value})
+    (error,) = refusal.value.body["errors"]
+    assert (error["status"], error["source"]) == (400, {"pointer": pointer})
+    assert pointer[1:].replace("/", ".") in error["detail"]
+
+
+@pytest.mark.parametrize("connection_id", [None, 12, "0b7e6f3a-6f0e-4f8e-9a51-0d6a6c1b2f10"])
+def test_a_connection_id_is_a_uuid_a_number_or_null(connection_id: Any) -> None:
+    given = {"app_key": "Shop@2.1.0", "action_key": "order", "connection_id": connection_id}
+    assert validate.subscription({"subscription": given}) == {**given, "inputs": {}}
+
+
+@pytest.mark.parametrize("url", ["ftp://x/", "nonsense", 7, "http://", "http://[", "http://x/" + "a" * 2048])
+def test_a_notification_url_has_to_be_one(url: Any) -> None:
+    with pytest.raises(ServiceError, match="notification_url"):
+        validate.notification_url({"notification_url": url})
+
+
+def test_a_name_may_come_as_key() -> None:
+    assert validate.inbox_name({"key": "orders"}, required=True) == "orders"
+    assert validate.inbox_name({"name": "orders", "key": "orders"}, required=True) == "orders"
+    assert validate.inbox_name({}, required=False) is None
+
+
+@pytest.mark.parametrize("body", [{}, {"name": None}, {"name": " "}, {"name": "x" * 101}, {"name": 5}])
+def test_a_bad_name_is_refused(body: dict[str, Any]) -> None:
+    with pytest.raises(ServiceError, match="name"):
+        validate.inbox_name(body, required=True)

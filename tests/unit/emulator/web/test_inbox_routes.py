@@ -1,0 +1,189 @@
+"""The trigger inbox over a real socket."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from airflow_provider_workflow.emulator.clock import ManualClock
+from airflow_provider_workflow.emulator.server import EmulatorServer
+from tests.unit.emulator.conftest import SUBSCRIPTION, Api
+
+FIELDS = {
+    "id", "created_at", "name", "key", "status", "paused_reason", "notification_url", "subscription"
+}  # fmt: skip
+
+
+def error_of(response: Any) -> dict[str, Any]:
+    (error,) = response.json()["errors"]
+    assert error["status"] == response.status_code
+    assert error["detail"]
+    return dict(error)
+
+
+def test_an_inbox_lives_from_creation_to_deletion(api: Api) -> None:
+    created = api("POST", "/inboxes", {"name": "orders", "subscription": SUBSCRIPTION, "unknown": 1})
+    assert created.status_code == 201
+    inbox = created.json()
+    assert set(inbox) == FIELDS
+    assert (inbox["status"], inbox["subscription"]) == ("initializing", SUBSCRIPTION)
+    path = f"/inboxes/{inbox['id']}"
+    assert api("GET", path).json()["status"] == "active"
+    assert api("POST", "/inboxes", {"name": "orders", "subscription": SUBSCRIPTION}).status_code == 409
+    changed = api("PATCH", path, {"notification_url": "http://receiver.test/"})
+    assert (changed.status_code, changed.json()["notification_url"]) == (200, "http://receiver.test/")
+    paused = api("POST", f"{path}/pause")
+    assert (paused.status_code, paused.json()["paused_reason"]) == (200, "user")
+    assert api("POST", f"{path}/pause").status_code == 409
+    assert api("POST", f"{path}/resume").status_code == 200
+    assert api("POST", f"{path}/resume").status_code == 409
+    deleted = api("DELETE", path)
+    assert (deleted.status_code, deleted.json()["status"]) == (202, "deleting")
+    for method, below in (("GET", ""), ("DELETE", ""), ("GET", "/messages"), ("POST", "/messages/lease")):
+        assert error_of(api(method, path + below))["code"] == "not_found"
+
+
+def test_ensure_creates_finds_or_refuses(api: Api) -> None:
+    body = {"name": "orders", "subscription": {"app_key": "my-shop", "action_key": "order"}}
+    first, second = api("PUT", "/inboxes", body), api("PUT", "/inboxes", body)
+    assert (first.status_code, second.status_code) == (201, 200)
+    assert first.json()["id"] == second.json()["id"]
+    assert first.json()["subscription"]["app_key"] == "MyShopCLIAPI@1.0.0"
+    assert api("PUT", "/inboxes", {**body, "subscription": SUBSCRIPTION}).status_code == 409
+    assert error_of(api("PUT", "/inboxes", {"subscription": SUBSCRIPTION}))["source"] == {"pointer": "/name"}
+
+
+def test_a_resumed_inbox_is_202_while_it_initializes(emulator: EmulatorServer, api: Api) -> None:
+    inbox_id = emulator.open_inbox("orders")
+    emulator.store.configure(initializing_seconds=5)
+    api("POST", f"/inboxes/{inbox_id}/pause")
+    resumed = api("POST", f"/inboxes/{inbox_id}/resume")
+    assert (resumed.status_code, resumed.json()["status"]) == (202, "initializing")
+
+
+@pytest.mark.parametrize("prefix", ["/trigger-inbox/v1", "/trigger-inbox/api/v1"])
+def test_both_prefixes_answer_and_links_stay_below_theirs(
+    emulator: EmulatorServer, api: Api, prefix: str
+) -> None:
+    ids = [emulator.open_inbox(name) for name in "abc"]
+    page = api("GET", f"{prefix}/inboxes", params={"limit": 2, "status": "active"}).json()
+    assert (page["count"], page["previous"]) == (3, None)
+    following = urlsplit(page["next"])
+    assert (following.netloc, following.path) == (urlsplit(emulator.base_url).netloc, f"{prefix}/inboxes")
+    rest = api.session.get(page["next"], timeout=5).json()
+    assert [each["id"] for each in (*page["results"], *rest["results"])] == ids
+    assert rest["next"] is None
+    assert api.session.get(rest["previous"], timeout=5).json() == page
+
+
+def test_messages_are_leased_and_acknowledged(emulator: EmulatorServer, api: Api) -> None:
+    ids = emulator.put("orders", {"n": 1}, {"n": 2}, {"n": 3})
+    path = f"/inboxes/{emulator.open_inbox('orders')}/messages"
+    lease = api("POST", f"{path}/lease", {"lease_seconds": 60, "lease_limit": 2})
+    assert lease.status_code == 201
+    assert [each["payload"] for each in lease.json()["results"]] == [{"n": 1}, {"n": 2}]
+    body = {"lease_id": lease.json()["lease_id"]}
+    acked = api("POST", f"{path}/ack", {**body, "message_ids": ids[:1]})
+    assert (acked.status_code, [each["id"] for each in acked.json()["results"]]) == (201, ids[:1])
+    released = api("POST", f"{path}/release", body)
+    assert (released.status_code, [each["id"] for each in released.json()["results"]]) == (201, ids[1:2])
+    for verb, key in (("ack", "acked_id"), ("release", "released_id")):
+        nothing = api("POST", f"{path}/{verb}", body)
+        assert (nothing.status_code, nothing.json()) == (200, {key: None, "results": []})
+    listed = api("GET", path, params={"limit": 1}).json()
+    assert "count" not in listed
+    assert [each["id"] for each in listed["results"]] == ids[1:2]
+    assert [each["id"] for each in api.session.get(listed["next"], timeout=5).json()["results"]] == ids[2:]
+
+
+def test_leasing_needs_no_body_and_an_empty_inbox_is_200(emulator: EmulatorServer, api: Api) -> None:
+    empty = api("POST", f"/inboxes/{emulator.open_inbox('orders')}/messages/lease")
+    attributes = {"status": "active", "paused_reason": None}
+    expected: dict[str, Any] = {
+        "lease_id": None,
+        "leased_until": None,
+        "results": [],
+        "inbox_attributes": attributes,
+    }
+    assert (empty.status_code, empty.json()) == (200, expected)
+
+
+def test_a_lease_that_ran_out_is_400(emulator: EmulatorServer, api: Api, clock: ManualClock) -> None:
+    emulator.put("orders", {})
+    path = f"/inboxes/{emulator.open_inbox('orders')}/messages"
+    lease_id = api("POST", f"{path}/lease").json()["lease_id"]
+    clock.advance(300)
+    for verb in ("ack", "release"):
+        assert error_of(api("POST", f"{path}/{verb}", {"lease_id": lease_id}))["code"] == "lease_expired"
+
+
+def test_a_paused_and_drained_inbox_is_409_without_the_envelope(emulator: EmulatorServer, api: Api) -> None:
+    inbox_id = emulator.open_inbox("orders")
+    emulator.store.inboxes.force(inbox_id, "paused", "upstream_failures")
+    response = api("POST", f"/inboxes/{inbox_id}/messages/lease")
+    assert response.status_code == 409
+    assert set(response.json()) == {"detail", "inbox_attributes"}
+    assert set(response.json()["inbox_attributes"]) == {"status", "paused_reason", "paused_at"}
+
+
+@pytest.mark.parametrize(
+    ("verb", "body", "field"),
+    [
+        ("lease", {"lease_seconds": 0}, "lease_seconds"),
+        ("lease", {"lease_seconds": 3601}, "lease_seconds"),
+        ("lease", {"lease_seconds": True}, "lease_seconds"),
+        ("lease", {"lease_seconds": "60"}, "lease_seconds"),
+        ("lease", {"lease_limit": 0}, "lease_limit"),
+        ("lease", {"lease_limit": 101}, "lease_limit"),
+        ("ack", {}, "lease_id"),
+        ("ack", {"lease_id": 5}, "lease_id"),
+        ("ack", {"lease_id": "x", "message_ids": []}, "message_ids"),
+        ("ack", {"lease_id": "x", "message_ids": ["y"] * 101}, "message_ids"),
+        ("release", {"lease_id": "x", "message_ids": [7]}, "message_ids"),
+    ],
+)
+def test_arguments_outside_of_their_range_are_400(
+    emulator: EmulatorServer, api: Api, verb: str, body: dict[str, Any], field: str
+) -> None:
+    error = error_of(api("POST", f"/inboxes/{emulator.open_inbox('orders')}/messages/{verb}", body))
+    assert (error["status"], error["source"]) == (400, {"pointer": f"/{field}"})
+    assert field in error["detail"]
+
+
+@pytest.mark.parametrize("data", [b"{", b"[]", b"\xff", b'"x"'])
+def test_a_body_that_is_no_json_object_is_a_parse_error(
+    emulator: EmulatorServer, api: Api, data: bytes
+) -> None:
+    path = f"/inboxes/{emulator.open_inbox('orders')}/messages/lease"
+    assert error_of(api("POST", path, data=data))["code"] == "parse_error"
+
+
+@pytest.mark.parametrize("query", [{"limit": "0"}, {"limit": "x"}, {"offset": "-1"}, {"status": "asleep"}])
+def test_a_bad_parameter_is_named(api: Api, query: dict[str, str]) -> None:
+    (name,) = query
+    assert error_of(api("GET", "/inboxes", params=query))["source"] == {"parameter": name}
+
+
+def test_tokens_are_checked_as_the_specification_says(emulator: EmulatorServer, api: Api) -> None:
+    def ask(authorization: str) -> tuple[int, str]:
+        error = error_of(api("GET", "/inboxes", headers={"Authorization": authorization}))
+        return error["status"], error["code"]
+
+    good = emulator.token()
+    assert ask(good)[0] == 401
+    assert ask(f"Bearer {emulator.token('workflow')}") == (401, "invalid_audience")
+    assert ask("Bearer unknown") == (400, "unauthenticated")
+    emulator.store.tokens.expire(good)
+    assert ask(f"Bearer {good}") == (400, "unauthenticated")
+
+
+def test_rate_headers_come_on_success_and_retry_after_on_429(emulator: EmulatorServer, api: Api) -> None:
+    emulator.store.limits.set("inbox", 1, window_seconds=60)
+    first, second = api("GET", "/inboxes"), api("GET", "/inboxes")
+    assert (first.status_code, first.headers["X-RateLimit-Remaining"]) == (200, "0")
+    assert (second.status_code, second.headers["Retry-After"]) == (429, "60")
+    assert second.headers["X-RateLimit-Limit"] == "1"
+    assert int(second.headers["X-RateLimit-Reset"]) >= 10**9
+    assert error_of(second)["code"] == "rate_limited"
