@@ -43,6 +43,7 @@ OPERATIONS: tuple[Operation, ...] = (
 
 def build_app(emulator: Emulator) -> Router:
     """Build the ASGI application. No middleware: errors become answers in :func:`perform`."""
+    emulator.faults.operations = frozenset(each.name for each in OPERATIONS if each.family != "control")
     by_path: dict[str, dict[str, Operation]] = {}
     for operation in OPERATIONS:
         by_path.setdefault(operation.path, {})[operation.method] = operation

@@ -33,9 +33,7 @@ APPS = (
     App(
         "Chat", "chat", "New Message", "Send Message", ("chat", "channel", "messag", "notif", "alert", "tell")
     ),
-    App(
-        "Spreadsheet", "spreadsheet", "New Row", "Add Row", ("spreadsheet", "sheet", "row", "table", "excel")
-    ),
+    App("Spreadsheet", "spreadsheet", "New Row", "Add Row", ("spreadsheet", "sheet", "row", "table")),
     App("Calendar", "calendar", "New Event", "Create Event", ("calendar", "meeting", "event", "appointment")),
     App("Form", "form", "New Entry", "Create Form", ("form", "survey", "submission", "answer")),
     App("Shop", "shop", "New Order", "Create Order", ("shop", "order", "purchase", "product", "cart")),

@@ -68,9 +68,10 @@ class Core:
         self._notices.append(notice)
 
     def close(self) -> None:
-        """Let go of the journal and the clock."""
+        """Let go of the journal and the clock; once more changes nothing."""
         with self:
-            self.clock.listeners.remove(self._clock_moved)
+            if self._clock_moved in self.clock.listeners:
+                self.clock.listeners.remove(self._clock_moved)
             self.journal.close()
             self.journal = Journal()
 

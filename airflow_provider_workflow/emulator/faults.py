@@ -83,19 +83,33 @@ class Fault:
 
 
 class Faults:
-    """The rules in force, in the order in which they were made. All methods are thread-safe."""
+    """
+    The rules in force, in the order in which they were made. All methods are thread-safe.
+
+    ``operations`` are the names that a rule may use; None for any.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._made = 0
         self.rules: list[Fault] = []
+        self.operations: frozenset[str] | None = None
 
     def add(self, **description: Any) -> Fault:
         """
         Make a rule from the fields of :class:`Fault`.
 
-        :raises ServiceError: 400 for an unknown field or kind.
+        :raises ServiceError: 400 for an unknown field, kind or operation: a rule that never matches
+            would let a test pass for the wrong reason.
         """
+        self._check(description)
+        with self._lock:
+            self._made += 1
+            fault = Fault(**description, id=self._made)
+            self.rules = [*self.rules, fault]
+        return fault
+
+    def _check(self, description: dict[str, Any]) -> None:
         unknown = set(description) - {each.name for each in fields(Fault)} | set(description) & {"id", "met"}
         if unknown:
             raise invalid_field(sorted(unknown)[0], "a fault has no such field.")
@@ -103,11 +117,13 @@ class Faults:
             raise invalid_field("kind", f"must be one of {', '.join(KINDS)}.")
         if description.get("when", "before") not in ("before", "after"):
             raise invalid_field("when", "must be before or after.")
-        with self._lock:
-            self._made += 1
-            fault = Fault(**description, id=self._made)
-            self.rules = [*self.rules, fault]
-        return fault
+        operation = description.get("operation")
+        if operation is not None and self.operations is not None and operation not in self.operations:
+            raise invalid_field("operation", f"must be one of {', '.join(sorted(self.operations))}.")
+        try:
+            re.compile(description.get("path") or "")
+        except re.error as error:
+            raise invalid_field("path", f"is no regular expression: {error}.") from None
 
     def take(self, operation: str, method: str, path: str) -> Fault | None:
         """Find the rule that meets a request, and count it; the first that is not used up wins."""

@@ -173,10 +173,16 @@ class Inboxes:
 
     @atomic
     def open(self, name_or_id: str, subscription: dict[str, Any] | None = None) -> Inbox:
-        """Find an inbox, or create it with that name, active at once (control)."""
+        """
+        Find an inbox, or create it with that name, active at once (control).
+
+        :raises ServiceError: 404 for the id of an inbox that is not there.
+        """
         try:
             return self.find(name_or_id)
         except ServiceError:
+            if _is_id(name_or_id):
+                raise
             inbox = self.create(name_or_id, subscription or dict(MADE_UP_SUBSCRIPTION))
             return self._enter(inbox, "active", None)
 
@@ -234,3 +240,11 @@ class Inboxes:
     def _save(self, inbox: Inbox) -> Inbox:
         self.core.journal.save("inbox", inbox.id, inbox)
         return inbox
+
+
+def _is_id(text: str) -> bool:
+    try:
+        uuid.UUID(text)
+    except ValueError:
+        return False
+    return True

@@ -30,7 +30,8 @@ class Settings:
     :param page_size: entries on a page of a list, 1 or more; assumed.
     :param initializing_seconds: how long a new or resumed inbox is ``initializing``; assumed.
     :param deleting_seconds: how long a deleted inbox is still seen as ``deleting``; assumed.
-    :param keep_alive_seconds: silence on an event stream before a comment is sent; assumed.
+    :param keep_alive_seconds: silence on an event stream before a comment is sent, by the
+        emulator's clock (one that stands still keeps silent); assumed.
     :param token_seconds: lifetime of an access token (specification 8).
     :param code_seconds: lifetime of an authorization code (specification 8).
     :param reset_header: ``X-RateLimit-Reset`` as ``epoch`` seconds (specification 8) or as a

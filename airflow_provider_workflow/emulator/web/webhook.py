@@ -32,15 +32,20 @@ class Webhooks:
             self.loop.call_soon_threadsafe(self._start, notice)
 
     def clear(self) -> None:
-        """Forget what was sent."""
+        """Forget what was sent, and give up what is under way. Thread-safe."""
         self.sent.clear()
+        if self.loop:
+            self.loop.call_soon_threadsafe(self._give_up)
 
     async def close(self) -> None:
         """Give up what is under way."""
-        for task in list(self._tasks):
-            task.cancel()
+        self._give_up()
         if self._session is not None:
             await self._session.close()
+
+    def _give_up(self) -> None:
+        for task in self._tasks:
+            task.cancel()
 
     def _start(self, notice: Notice) -> None:
         task = asyncio.ensure_future(self._post(notice))

@@ -85,3 +85,12 @@ def test_faults_are_listed_and_lifted() -> None:
 def test_a_rule_that_makes_no_sense_is_refused(rule: dict[str, Any]) -> None:
     with pytest.raises(ServiceError):
         Faults().add(**rule)
+
+
+def test_an_operation_that_nobody_has_is_refused() -> None:
+    faults = Faults()
+    faults.operations = frozenset({"ack", "lease"})
+    with pytest.raises(ServiceError, match="ack, lease"):
+        faults.add(kind="drop", operation="acknowledge")
+    with pytest.raises(ServiceError, match="path"):
+        faults.add(kind="drop", path="(")

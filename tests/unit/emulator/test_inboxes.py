@@ -131,3 +131,5 @@ def test_control_finds_an_inbox_by_name_or_id_and_opens_a_missing_one(store: Sto
     assert store.inboxes.open("orders").id == inbox_id
     store.configure(initializing_seconds=60)
     assert store.inboxes.open("new").status == "active"
+    with refused(404):
+        store.inboxes.open("0b7e6f3a-6f0e-4f8e-9a51-0d6a6c1b2f10")

@@ -2,47 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import socket
-import threading
 import time
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 import requests
 
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.unit.emulator.conftest import Api
-
-GET = "GET /trigger-inbox/v1/inboxes HTTP/1.1\r\nHost: x\r\nAuthorization: {}\r\n\r\n"
-
-
-@pytest.fixture
-def lease_path(emulator: EmulatorServer) -> str:
-    """Where to lease from an inbox that holds two messages."""
-    emulator.put("orders", {"n": 1}, {"n": 2})
-    return f"/inboxes/{emulator.open_inbox('orders')}/messages/lease"
-
-
-def leases(emulator: EmulatorServer) -> int:
-    return int(emulator.summary("orders")["counters"]["leases"])
-
-
-def raw(emulator: EmulatorServer, api: Api) -> socket.socket:
-    """Ask for the list of inboxes over a bare socket."""
-    address = urlsplit(emulator.base_url)
-    connection = socket.create_connection((str(address.hostname), int(address.port or 0)), timeout=5)
-    connection.sendall(GET.format(api.session.headers["Authorization"]).encode())
-    return connection
-
-
-def read_all(connection: socket.socket) -> bytes:
-    data = b""
-    with connection:
-        while piece := connection.recv(65536):
-            data += piece
-    return data
+from tests.unit.emulator.web.helpers import leases, raw, read_all
 
 
 def test_a_status_comes_with_the_envelope_and_without_effect(
@@ -191,59 +159,6 @@ def test_duplicates_wait_for_a_lease_that_is_not_empty(emulator: EmulatorServer,
     assert api("POST", path).status_code == 200
     emulator.put("orders", {})
     assert [api("POST", path).status_code for _ in range(3)] == [201, 201, 200]
-
-
-@pytest.mark.parametrize(("when", "effect_while_held"), [("before", 0), ("after", 1)])
-def test_a_request_is_held_until_it_is_released(
-    emulator: EmulatorServer, api: Api, lease_path: str, when: str, effect_while_held: int
-) -> None:
-    emulator.fault("hold", operation="lease", when=when)
-    answers: list[requests.Response] = []
-    thread = threading.Thread(target=lambda: answers.append(api("POST", lease_path)))
-    thread.start()
-    (held,) = emulator.wait_until_held()
-    assert (held["operation"], held["when"]) == ("lease", when)
-    assert leases(emulator) == effect_while_held
-    assert requests.get(f"{emulator.base_url}/_emulator/holds", timeout=5).json() == {"held": [held]}
-    body = json.dumps({"id": held["id"]})
-    released = requests.post(f"{emulator.base_url}/_emulator/holds/release", data=body, timeout=5)
-    assert released.json() == {"released": 1}
-    thread.join(5)
-    assert answers[0].status_code == 201
-    assert leases(emulator) == 1
-
-
-def test_a_held_request_can_be_dropped_instead(emulator: EmulatorServer, api: Api, lease_path: str) -> None:
-    emulator.fault("hold", operation="lease")
-    failures: list[Exception] = []
-
-    def ask() -> None:
-        try:
-            api("POST", lease_path)
-        except requests.ConnectionError as error:
-            failures.append(error)
-
-    thread = threading.Thread(target=ask)
-    thread.start()
-    emulator.wait_until_held()
-    emulator.release(drop=True)
-    thread.join(5)
-    assert len(failures) == 1
-    assert leases(emulator) == 0
-
-
-def test_a_client_that_is_killed_while_held_has_had_its_effect_once_released(
-    emulator: EmulatorServer, api: Api
-) -> None:
-    emulator.fault("hold", operation="list_inboxes")
-    raw(emulator, api).close()
-    emulator.wait_until_held()
-    emulator.release()
-    for _ in range(100):
-        if emulator.requests[0].status == 200:
-            break
-        time.sleep(0.01)
-    assert emulator.requests[0].status == 200
 
 
 def test_faults_are_chosen_by_path_and_counted(emulator: EmulatorServer, api: Api, lease_path: str) -> None:
