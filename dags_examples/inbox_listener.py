@@ -1,0 +1,28 @@
+"""Every message of the inbox "orders" starts one run of the DAG "handle_order"."""
+
+from datetime import datetime, timedelta
+
+from airflow.sdk import DAG, task
+
+from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
+
+with DAG("order_listener", schedule="@continuous", max_active_runs=1, start_date=datetime(2025, 1, 1)):
+    WorkflowInboxSensor(
+        task_id="start_runs",
+        inbox="orders",
+        trigger_dag_id="handle_order",
+        deferrable=True,
+        retries=20,
+        retry_delay=timedelta(seconds=10),
+        retry_exponential_backoff=True,
+        max_retry_delay=timedelta(minutes=10),
+    )
+
+with DAG("handle_order", schedule=None, start_date=datetime(2025, 1, 1)):
+
+    @task
+    def handle(dag_run=None):
+        message = dag_run.conf["message"]
+        print(f"Order {message['id']}: {message['payload']}")
+
+    handle()

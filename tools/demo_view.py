@@ -1,0 +1,115 @@
+"""What the demo shows: each message on its way from the service through Airflow and back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from datetime import datetime
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from airflow_provider_workflow.emulator.server import EmulatorServer
+from airflow_provider_workflow.runs import run_id_of
+from tools.airflow_api import AirflowAPI
+
+SHOWN = 16
+
+
+@dataclass
+class Row:
+    """The moments of a message's way, in epoch seconds; None as long as they have not come."""
+
+    put: float
+    leased: float | None = None
+    run_started: float | None = None
+    run_succeeded: float | None = None
+    acknowledged: float | None = None
+
+    def done(self) -> bool:
+        return self.run_succeeded is not None and self.acknowledged is not None
+
+
+STEPS = [field.name for field in fields(Row)]
+
+
+class Messages:
+    """All messages of an inbox and their runs.
+
+    :param service: the emulated service.
+    :param api: of the Airflow that turns them into runs.
+    """
+
+    def __init__(self, service: EmulatorServer, api: AirflowAPI, inbox: str, handler: str) -> None:
+        self.rows: dict[str, Row] = {}
+        self._service, self._api, self._inbox, self._handler = service, api, inbox, handler
+
+    def look(self) -> None:
+        """Bring all rows up to date, from the service and from Airflow."""
+        runs = {run["dag_run_id"]: run for run in self._api.dag_runs(self._handler)}
+        for message in self._service.summary(self._inbox)["messages"]:
+            row = self.rows.setdefault(message["id"], Row(put=message["put_at"]))
+            row.leased, row.acknowledged = message["leased_at"], message["acked_at"]
+            run = runs.get(run_id_of(message["id"]))
+            if run is not None:
+                row.run_started = _epoch(run["queued_at"])
+                row.run_succeeded = _epoch(run["end_date"]) if run["state"] == "success" else None
+
+    def all_done(self) -> bool:
+        return bool(self.rows) and all(row.done() for row in self.rows.values())
+
+    def totals(self) -> str:
+        """How many messages have come how far, in one line."""
+        numbers = (sum(getattr(row, step) is not None for row in self.rows.values()) for step in STEPS)
+        return "messages " + ", ".join(
+            f"{step.replace('_', ' ')}: {number}" for step, number in zip(STEPS, numbers, strict=True)
+        )
+
+
+class Screen:
+    """The terminal: a live table for people, a line per step where the output goes to a file."""
+
+    def __init__(self) -> None:
+        self._console = Console(highlight=False)
+
+    def say(self, text: str) -> None:
+        self._console.print(text, markup=False, soft_wrap=True)
+
+    @contextmanager
+    def live(self, url: str) -> Iterator[Callable[[Messages], None]]:
+        """Show messages as they move on."""
+        if not self._console.is_terminal:
+            seen: set[tuple[str, str]] = set()
+            yield lambda messages: self._lines(messages, seen)
+            return
+        with Live(console=self._console, auto_refresh=False) as live:
+            yield lambda messages: live.update(_table(messages, url), refresh=True)
+
+    def _lines(self, messages: Messages, seen: set[tuple[str, str]]) -> None:
+        for message_id, row in messages.rows.items():
+            for step in STEPS:
+                moment = getattr(row, step)
+                if moment is not None and (message_id, step) not in seen:
+                    seen.add((message_id, step))
+                    self.say(f"{message_id}  {step.replace('_', ' '):13}  +{moment - row.put:6.1f} s")
+
+
+def _table(messages: Messages, url: str) -> Table:
+    table = Table(title=f"Airflow's page: {url}    (Ctrl-C stops)", caption=messages.totals())
+    table.add_column("message", style="cyan", no_wrap=True)
+    table.add_column("put", style="dim")
+    for step in STEPS[1:]:
+        table.add_column(step.replace("_", " "), justify="right")
+    for message_id, row in list(messages.rows.items())[-SHOWN:]:
+        moments = (getattr(row, step) for step in STEPS[1:])
+        put = time.strftime("%H:%M:%S", time.localtime(row.put))
+        cells = ("" if moment is None else f"+{max(0.0, moment - row.put):.1f} s" for moment in moments)
+        table.add_row(message_id, put, *cells, style="green" if row.done() else "")
+    return table
+
+
+def _epoch(moment: str | None) -> float | None:
+    return datetime.fromisoformat(moment.replace("Z", "+00:00")).timestamp() if moment else None
