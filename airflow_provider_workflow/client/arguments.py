@@ -28,6 +28,17 @@ def within(field: str, value: int, bounds: tuple[int, int]) -> int:
     return value
 
 
+def at_least_one(field: str, value: int) -> int:
+    """
+    Check a number that has no upper bound.
+
+    :raises ValueError: it is no whole number from 1 on.
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ValueError(f"{field} must be a whole number of 1 or more, not {value!r}")
+    return value
+
+
 def filled(field: str, value: object, longest: int | None = None) -> str:
     """
     Check that a text is there.
@@ -63,4 +74,4 @@ def id_list(message_ids: Sequence[str] | None) -> dict[str, Any]:
             f"message_ids must hold {low} to {high} ids, not {len(message_ids)};"
             " leave it out for the whole lease"
         )
-    return {"message_ids": list(message_ids)}
+    return {"message_ids": [filled("message_ids", each) for each in message_ids]}

@@ -20,6 +20,7 @@ from airflow_provider_workflow.client.auth import TOKENS, TokenCache
 from airflow_provider_workflow.client.call import Call
 from airflow_provider_workflow.client.conversation import Parties, Pause, attempt
 from airflow_provider_workflow.client.errors import WorkflowError
+from airflow_provider_workflow.client.retry import GATES, Gates
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.wire import Answer, Request
 
@@ -41,6 +42,7 @@ class WorkflowClient:
 
     :param settings: the checked connection.
     :param tokens: where access tokens are kept; the cache of the process by default.
+    :param gates: the rate gates; those of the process by default.
     :param longest_wait: seconds to wait at a rate gate before ``RateLimitError``; None for any time.
     :param on_token: told every new access token, so that logs can mask it.
     :param sleep: how to wait, in seconds.
@@ -52,6 +54,7 @@ class WorkflowClient:
         settings: Settings,
         *,
         tokens: TokenCache = TOKENS,
+        gates: Gates = GATES,
         longest_wait: float | None = retry.LONGEST_WAIT_IN_A_TASK,
         on_token: Callable[[str], None] = _ignore,
         sleep: Callable[[float], None] = time.sleep,
@@ -59,7 +62,7 @@ class WorkflowClient:
     ) -> None:
         self.settings = settings
         self._attempts = attempts
-        self._parties = Parties(settings, tokens, longest_wait, on_token)
+        self._parties = Parties(settings, tokens, gates, longest_wait, on_token)
         self._sleep = sleep
         self._wire: RequestsWire | None = None
 
@@ -82,7 +85,8 @@ class WorkflowClient:
         :raises WorkflowError: it failed, after its retries where it may be repeated.
         """
         try:
-            value: T = Retrying(**retry.policy(call, self._attempts), sleep=self._sleep)(self._attempt, call)
+            policy = retry.policy(call, self._attempts, self._parties.longest_wait)
+            value: T = Retrying(**policy, sleep=self._sleep)(self._attempt, call)
             return value
         except WorkflowError as error:
             error.exhausted = True
@@ -136,13 +140,14 @@ class AsyncWorkflowClient:
         session: aiohttp.ClientSession,
         *,
         tokens: TokenCache = TOKENS,
+        gates: Gates = GATES,
         longest_wait: float | None = None,
         on_token: Callable[[str], None] = _ignore,
         sleep: Callable[[float], Coroutine[Any, Any, None]] = asyncio.sleep,
     ) -> None:
         self.settings = settings
         self.session = session
-        self.parties = Parties(settings, tokens, longest_wait, on_token)
+        self.parties = Parties(settings, tokens, gates, longest_wait, on_token)
         self._sleep = sleep
 
     async def send(self, call: Call[T]) -> T:
@@ -152,7 +157,8 @@ class AsyncWorkflowClient:
         :raises WorkflowError: it failed, after its retries where it may be repeated.
         """
         try:
-            return await AsyncRetrying(**retry.policy(call), sleep=self._sleep)(self._attempt, call)
+            policy = retry.policy(call, retry.ATTEMPTS, self.parties.longest_wait)
+            return await AsyncRetrying(**policy, sleep=self._sleep)(self._attempt, call)
         except WorkflowError as error:
             error.exhausted = True
             raise

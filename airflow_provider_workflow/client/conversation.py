@@ -48,12 +48,14 @@ class Parties:
 
     :param settings: the connection.
     :param tokens: where access tokens are kept.
+    :param gates: the rate gates.
     :param longest_wait: seconds to wait at a rate gate before ``RateLimitError``; None for any time.
     :param on_token: told every new access token, so that logs can mask it.
     """
 
     settings: Settings
     tokens: TokenCache
+    gates: retry.Gates
     longest_wait: float | None
     on_token: Callable[[str], None]
 
@@ -64,7 +66,7 @@ def attempt(call: Call[T], parties: Parties) -> Generator[Step, Any, T]:
 
     :raises WorkflowError: the attempt failed; the retry policy decides what follows.
     """
-    gate = retry.gate(parties.settings, call.family)
+    gate = parties.gates.of(parties.settings, call.family)
     yield from _pass(gate, call, parties.longest_wait)
     if call.identity is Identity.BEARER:
         answer = yield from _with_token(call, parties)

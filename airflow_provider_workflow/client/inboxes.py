@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
 from airflow_provider_workflow.client import api, types
-from airflow_provider_workflow.client.arguments import PAGE_SIZE, filled
+from airflow_provider_workflow.client.arguments import PAGE_SIZE, at_least_one, filled
 from airflow_provider_workflow.client.call import Call
 from airflow_provider_workflow.client.errors import NotFoundError
 from airflow_provider_workflow.client.settings import Settings
@@ -51,8 +51,7 @@ def look_up(settings: Settings, name: str) -> Generator[Call[Any], Any, str]:
 
     :raises NotFoundError: no inbox of this connection has the name.
     """
-    page: types.InboxPage = yield api.list_inboxes(name=name)
-    for inbox in page["results"]:
+    for inbox in (yield from all_inboxes(name=name)):
         if inbox.get("name") == name and inbox.get("status") != "deleting":
             _known[settings, name] = inbox["id"]
             return inbox["id"]
@@ -62,15 +61,29 @@ def look_up(settings: Settings, name: str) -> Generator[Call[Any], Any, str]:
     )
 
 
+def _news(seen: set[Any], page: list[Any]) -> list[Any]:
+    """
+    What a page adds: lists shift while they are read, and a service that shows one page for ever
+    must not be listened to for ever.
+    """
+    news = [each for each in page if each.get("id") not in seen]
+    seen.update(each.get("id") for each in news)
+    return news
+
+
 def all_inboxes(
     status: str | None = None, name: str | None = None
 ) -> Generator[Call[types.InboxPage], types.InboxPage, list[types.Inbox]]:
     """All inboxes, page by page."""
     found: list[types.Inbox] = []
+    seen: set[Any] = set()
+    offset = 0
     while True:
-        page = yield api.list_inboxes(offset=len(found), status=status, name=name)
-        found += page["results"]
-        if not page["results"] or not page.get("next"):
+        page = yield api.list_inboxes(offset=offset, status=status, name=name)
+        news = _news(seen, page["results"])
+        found += news
+        offset += len(page["results"])
+        if not news or not page.get("next"):
             return found
 
 
@@ -79,12 +92,13 @@ def all_messages(
 ) -> Generator[Call[types.MessagePage], types.MessagePage, list[types.Message]]:
     """All messages of an inbox, page by page."""
     found: list[types.Message] = []
+    seen: set[Any] = set()
     cursor: str | None = None
     while True:
         page = yield api.list_messages(inbox_id, cursor)
-        found += page["results"]
-        cursor = api.next_cursor(page)
-        if cursor is None:
+        found += _news(seen, page["results"])
+        before, cursor = cursor, api.next_cursor(page)
+        if cursor is None or cursor == before:
             return found
 
 
@@ -96,13 +110,17 @@ def all_templates(
 
     :param limit: templates at most, 1 or more; None for all.
     """
-    if limit is not None and limit < 1:
-        raise ValueError(f"limit must be 1 or more, not {limit!r}")
+    if limit is not None:
+        at_least_one("limit", limit)
     found: list[types.Template] = []
+    seen: set[Any] = set()
+    offset = 0
     while True:
-        page = yield api.list_templates(apps, PAGE_SIZE, len(found))
-        found += page
+        page = yield api.list_templates(apps, PAGE_SIZE, offset)
+        news = _news(seen, page)
+        found += news
+        offset += len(page)
         if limit is not None and len(found) >= limit:
             return found[:limit]
-        if len(page) < PAGE_SIZE:
+        if not news or len(page) < PAGE_SIZE:
             return found

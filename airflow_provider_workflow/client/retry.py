@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,35 +21,47 @@ BACKOFF_SECONDS = 1.0
 BACKOFF_CAP_SECONDS = 20.0
 LONGEST_WAIT_IN_A_TASK = 60.0
 """Seconds; a task that is told to wait longer fails with ``RateLimitError`` instead of holding its slot."""
+LONGEST_CLOSED_SECONDS = 86400.0
+"""A service that asks for more (an epoch in ``Retry-After``, a broken clock) is asked again after a day."""
 HEAD_START_SECONDS = 0.5
 """How much earlier than others a waiting acknowledgement goes through a gate that opens."""
 
 
 class RetryIfItMayHelp(retry_base):
-    """Repeat a call after a fault that may pass, as far as the call allows it."""
+    """
+    Repeat a call after a fault that may pass, as far as the call allows it.
 
-    def __init__(self, call: Call[Any]) -> None:
+    :param longest_wait: seconds that the caller is ready to wait at a rate gate; None for any time.
+    """
+
+    def __init__(self, call: Call[Any], longest_wait: float | None = None) -> None:
         self.call = call
+        self.longest_wait = longest_wait
 
     def __call__(self, retry_state: RetryCallState) -> bool:
         error = retry_state.outcome.exception() if retry_state.outcome else None
         if isinstance(error, WorkflowError) and error.exhausted:
             return False
         if isinstance(error, RateLimitError):
-            # Status 0: the gate itself refused to wait that long, so waiting is no cure.
-            return error.status != 0
+            # Status 0: the gate itself refused to wait that long; the next attempt would meet it as well.
+            return error.status != 0 and not self._too_long(error.retry_after)
         if isinstance(error, TransportError):
             return not error.permanent and (self.call.repeatable or not error.sent)
-        return isinstance(error, ServerError) and self.call.repeatable
+        if isinstance(error, ServerError):
+            return self.call.repeatable and not self._too_long(error.retry_after)
+        return False
+
+    def _too_long(self, seconds: float | None) -> bool:
+        return self.longest_wait is not None and seconds is not None and seconds > self.longest_wait
 
 
-def policy(call: Call[Any], attempts: int = ATTEMPTS) -> dict[str, Any]:
+def policy(call: Call[Any], attempts: int, longest_wait: float | None) -> dict[str, Any]:
     """
     Arguments for tenacity's ``Retrying`` and ``AsyncRetrying``: 5 attempts, capped exponential
     back-off with jitter. ``Retry-After`` is obeyed by the rate gate, which every attempt passes.
     """
     return {
-        "retry": RetryIfItMayHelp(call),
+        "retry": RetryIfItMayHelp(call, longest_wait),
         "stop": stop_after_attempt(attempts),
         "wait": wait_random_exponential(multiplier=BACKOFF_SECONDS, max=BACKOFF_CAP_SECONDS),
         "reraise": True,
@@ -60,23 +73,25 @@ class Gate:
     """
     Keeps a family of calls back while the service wants no more of them.
 
-    :param opens_at: ``time.monotonic()`` from which calls pass.
+    :param clock: seconds that only go forward.
+    :param opens_at: when calls pass again, by that clock.
     """
 
+    clock: Callable[[], float] = time.monotonic
     opens_at: float = 0.0
     _urgent_waiting: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def close(self, seconds: float) -> None:
         """Let nothing pass for this many seconds; never opens a gate earlier."""
-        self.opens_at = max(self.opens_at, time.monotonic() + seconds)
+        self.opens_at = max(self.opens_at, self.clock() + min(seconds, LONGEST_CLOSED_SECONDS))
 
     def delay(self, *, urgent: bool) -> float:
         """Seconds until a call may pass. While acknowledgements wait, others wait a moment longer."""
         opens_at = self.opens_at
         if not urgent and self._urgent_waiting:
             opens_at += HEAD_START_SECONDS
-        return max(0.0, opens_at - time.monotonic())
+        return max(0.0, opens_at - self.clock())
 
     @contextmanager
     def waiting(self, *, urgent: bool) -> Iterator[None]:
@@ -91,13 +106,31 @@ class Gate:
                 self._urgent_waiting -= change
 
 
-_gates: dict[tuple[str, str, Family], Gate] = {}
+class Gates:
+    """
+    One gate for each (host, client, family), so that none of them delays another.
+
+    :param clock: seconds that only go forward.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.clock = clock
+        self._gates: dict[tuple[str, str, Family], Gate] = {}
+
+    def of(self, settings: Settings, family: Family) -> Gate:
+        """The gate that this connection's calls of a family pass."""
+        base = settings.token_url if family is Family.TOKEN else settings.base_url
+        return self._gates.setdefault((base, settings.client_id, family), Gate(self.clock))
+
+    def forget_waiting(self) -> None:
+        """In a forked child: who waits, waits in the parent; how long the service wants peace still holds."""
+        self._gates = {key: Gate(gate.clock, gate.opens_at) for key, gate in self._gates.items()}
 
 
-def gate(settings: Settings, family: Family) -> Gate:
-    """The gate of this (host, client, family), shared by the whole process."""
-    base = settings.token_url if family is Family.TOKEN else settings.base_url
-    return _gates.setdefault((base, settings.client_id, family), Gate())
+GATES = Gates()
+"""The gates that all clients of this process share."""
+
+os.register_at_fork(after_in_child=GATES.forget_waiting)
 
 
 def refuse_long_wait(call: Call[Any], seconds: float, longest: float | None) -> None:

@@ -1,0 +1,61 @@
+"""Fixtures for tests of the client: isolation, settings, and both senders."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from airflow_provider_workflow.client.settings import Settings
+from airflow_provider_workflow.emulator.server import EmulatorServer
+from tests.unit.client.isolation import isolated
+from tests.unit.client.scripted import ScriptedServer
+from tests.unit.client.senders import SENDERS, Sender
+
+__all__ = ["isolated"]
+
+MakeSender = Callable[..., Sender]
+
+
+def settings_of(emulator: EmulatorServer, **extra: Any) -> Settings:
+    fields = emulator.connection()
+    return Settings.build(
+        host=fields["host"],
+        login=fields["login"],
+        password=fields["password"],
+        extra={**fields["extra"], **extra},
+    )
+
+
+@pytest.fixture
+def settings(emulator: EmulatorServer) -> Settings:
+    """A connection to the emulator."""
+    return settings_of(emulator)
+
+
+@pytest.fixture(params=SENDERS)
+def make_send(request: pytest.FixtureRequest) -> Iterator[MakeSender]:
+    """Makes senders of one kind; a test that takes it runs once per kind."""
+    made: list[Sender] = []
+
+    def make(settings: Settings, **options: Any) -> Sender:
+        made.append(SENDERS[request.param](settings, **options))
+        return made[-1]
+
+    yield make
+    for sender in made:
+        sender.close()
+
+
+@pytest.fixture
+def send(make_send: MakeSender, settings: Settings) -> Sender:
+    """A sender to the emulator."""
+    return make_send(settings)
+
+
+@pytest.fixture
+def scripted() -> Iterator[ScriptedServer]:
+    """A server that answers with what the test says, byte for byte."""
+    with ScriptedServer() as server:
+        yield server

@@ -1,0 +1,125 @@
+"""A server whose every byte a test decides: for answers that no service of good faith gives."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import ssl
+import threading
+from typing import Any
+
+from airflow_provider_workflow.client.settings import Settings
+
+TOKEN = {"access_token": "scripted-token", "expires_in": 36000}
+
+
+def answer(
+    status: int = 200, body: Any = b"", headers: dict[str, str] | None = None, *, close: bool = False
+) -> bytes:
+    """
+    Bytes of a whole HTTP answer.
+
+    :param body: bytes as they are; anything else as JSON.
+    """
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    lines = {"Content-Length": str(len(content)), **(headers or {})}
+    if close:
+        lines["Connection"] = "close"
+    head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
+    return f"HTTP/1.1 {status} Any\r\n{head}\r\n".encode() + content
+
+
+class ScriptedServer:
+    """
+    Answers each request with the next of ``answers``; the last one again and again. An empty answer
+    cuts the connection. Requests to ``/token`` get ``token`` and are kept apart.
+
+    :param tls: context of the server's side, for https.
+    """
+
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
+        self.answers: list[bytes] = []
+        self.token = answer(200, TOKEN)
+        self.requests: list[bytes] = []
+        self.token_requests: list[bytes] = []
+        self._tls = tls
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        self._open: set[socket.socket] = set()
+
+    def __enter__(self) -> ScriptedServer:
+        threading.Thread(target=self._accept, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._listener.close()
+        self.cut()
+
+    @property
+    def url(self) -> str:
+        return f"{'https' if self._tls else 'http'}://127.0.0.1:{self.port}"
+
+    def settings(self, **changes: Any) -> Settings:
+        return Settings(
+            **{
+                "base_url": self.url,
+                "client_id": "an-id",
+                "client_secret": "a-secret",
+                "token_url": f"{self.url}/token",
+                "timeout": 5.0,
+                **changes,
+            }
+        )
+
+    def cut(self) -> None:
+        """Cut every open connection."""
+        for connection in list(self._open):
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        with contextlib.suppress(OSError), connection:
+            if self._tls is not None:
+                connection = self._tls.wrap_socket(connection, server_side=True)
+            self._open.add(connection)
+            try:
+                while request := _read(connection):
+                    reply = self._reply(request)
+                    connection.sendall(reply)
+                    if not reply or b"Connection: close" in reply:
+                        return
+            finally:
+                self._open.discard(connection)
+
+    def _reply(self, request: bytes) -> bytes:
+        if request.split(b" ", 2)[1] == b"/token":
+            self.token_requests.append(request)
+            return self.token
+        self.requests.append(request)
+        return self.answers[min(len(self.requests), len(self.answers)) - 1]
+
+
+def _read(connection: socket.socket) -> bytes:
+    """A request, whole; nothing when the client has left."""
+    data = b""
+    while b"\r\n\r\n" not in data:
+        chunk = connection.recv(65536)
+        if not chunk:
+            return b""
+        data += chunk
+    head, _, body = data.partition(b"\r\n\r\n")
+    for line in head.split(b"\r\n"):
+        if line.lower().startswith(b"content-length:"):
+            length = int(line.split(b":")[1])
+            while len(body) < length:
+                body += connection.recv(65536)
+    return head + b"\r\n\r\n" + body

@@ -1,0 +1,182 @@
+"""Each call against the service, through both senders."""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from airflow_provider_workflow.client import api
+from airflow_provider_workflow.client.errors import ConflictError, GuessRejectedError, NotFoundError
+from airflow_provider_workflow.client.settings import Settings
+from airflow_provider_workflow.emulator.server import EmulatorServer
+from tests.unit.client.calls import SUBSCRIPTION
+from tests.unit.client.conftest import MakeSender, settings_of
+from tests.unit.client.senders import Sender
+
+
+@pytest.fixture
+def inbox(emulator: EmulatorServer) -> str:
+    return emulator.open_inbox("orders")
+
+
+def test_guess_returns_a_suggestion(send: Sender, emulator: EmulatorServer) -> None:
+    guess = send(api.guess("Send an email for each new order in the shop"))
+    assert guess["title"]
+    assert guess["steps"][0]["step"]["app"]
+    assert guess["prefilled_url"].startswith(emulator.base_url)
+
+
+def test_guess_needs_no_token_and_names_the_client(send: Sender, emulator: EmulatorServer) -> None:
+    send(api.guess("Send an email"))
+    (request,) = emulator.requests
+    assert "authorization" not in request.headers
+    assert parse_qs(request.query) == {"client_id": [emulator.client_id]}
+
+
+def test_a_text_that_is_no_workflow_is_rejected_with_its_messages(send: Sender) -> None:
+    with pytest.raises(GuessRejectedError, match="does not describe a workflow") as rejected:
+        send(api.guess("Good morning"))
+    assert rejected.value.status == 400
+    assert rejected.value.messages[0]["detail"] == rejected.value.detail
+
+
+def test_templates_come_as_a_page(send: Sender) -> None:
+    first = send(api.list_templates(limit=3))
+    rest = send(api.list_templates(limit=2, offset=1))
+    assert [each["id"] for each in rest] == [each["id"] for each in first[1:]]
+
+
+def test_templates_of_some_apps(send: Sender) -> None:
+    found = send(api.list_templates(apps=["mail", "chat"]))
+    assert len(found) == 2
+    assert all({step["slug"] for step in each["steps"]} == {"mail", "chat"} for each in found)
+
+
+def test_unenrolling_uses_a_token_of_its_own_scope(send: Sender, emulator: EmulatorServer) -> None:
+    assert send(api.unenroll_promotion("one é+%")) is None
+    assert b"promotions:write" in emulator.requests[0].body
+    assert emulator.store.promotions.unenrolled == ["one é+%"]
+
+
+def test_an_app_token_is_issued_by_basic_and_multipart(send: Sender, emulator: EmulatorServer) -> None:
+    token = send(api.app_token("external"))
+    assert token["token_type"] == "Bearer"
+    assert "refresh_token" not in token
+    (request,) = emulator.requests
+    assert request.headers["authorization"].startswith("Basic ")
+    assert request.headers["content-type"].startswith("multipart/form-data; boundary=")
+
+
+def test_a_code_becomes_user_tokens_which_refresh(send: Sender, emulator: EmulatorServer) -> None:
+    redirect = emulator.store.settings.redirect_uris[0]
+    query = {"redirect_uri": redirect, "scope": "workflow", "state": "s"}
+    answer = emulator.store.oauth.approve(query)
+    code = parse_qs(urlsplit(answer).query)["code"][0]
+    first = send(api.exchange_code(code, redirect))
+    second = send(api.refresh_user_token(first["refresh_token"]))
+    assert second["access_token"] != first["access_token"]
+    assert second["refresh_token"] != first["refresh_token"]
+
+
+def test_the_authorization_url_brings_all_that_the_page_asks_for(settings: Settings) -> None:
+    url = api.authorization_url(settings, scope="workflow authentication", state="a&b", utm_source="x y")
+    parts = urlsplit(url)
+    assert parts.path == "/v2/authorize"
+    assert {name: values[0] for name, values in parse_qs(parts.query).items()} == {
+        "response_type": "code",
+        "client_id": settings.client_id,
+        "redirect_uri": settings.redirect_uri,
+        "scope": "workflow authentication",
+        "response_mode": "query",
+        "state": "a&b",
+        "utm_source": "x y",
+    }
+
+
+def test_the_authorization_url_names_what_the_connection_lacks() -> None:
+    with pytest.raises(ValueError, match="^auth_url is missing"):
+        api.authorization_url(Settings("https://a", "i", "s", "https://t"), scope="x", state="y")
+    with pytest.raises(ValueError, match="^redirect_uri is missing"):
+        api.authorization_url(
+            Settings("https://a", "i", "s", "https://t", auth_url="https://a"), scope="x", state="y"
+        )
+
+
+def test_an_inbox_lives_from_creation_to_deletion(send: Sender) -> None:
+    made = send(api.create_inbox(SUBSCRIPTION, "new", "https://example.com/a"))
+    assert made["subscription"]["connection_id"] == 7
+    assert send(api.get_inbox(made["id"]))["status"] == "active"
+    assert send(api.update_inbox(made["id"], None))["notification_url"] is None
+    assert send(api.pause_inbox(made["id"]))["paused_reason"] == "user"
+    assert send(api.resume_inbox(made["id"]))["id"] == made["id"]
+    assert send(api.delete_inbox(made["id"]))["id"] == made["id"]
+    with pytest.raises(NotFoundError):
+        send(api.get_inbox(made["id"]))
+
+
+def test_ensuring_creates_once_and_refuses_another_subscription(send: Sender) -> None:
+    made = send(api.ensure_inbox("mine", SUBSCRIPTION))
+    assert send(api.ensure_inbox("mine", SUBSCRIPTION))["id"] == made["id"]
+    with pytest.raises(ConflictError, match="different subscription"):
+        send(api.ensure_inbox("mine", {**SUBSCRIPTION, "action_key": "other"}))
+    with pytest.raises(ConflictError):
+        send(api.create_inbox(SUBSCRIPTION, "mine"))
+
+
+def test_listing_inboxes_filters_by_status_and_name(send: Sender, emulator: EmulatorServer) -> None:
+    for name in ("a", "b & c/d?é+%"):
+        emulator.open_inbox(name)
+    assert [each["name"] for each in send(api.list_inboxes(name="b & c/d?é+%"))["results"]] == ["b & c/d?é+%"]
+    assert send(api.list_inboxes(status="paused"))["results"] == []
+    page = send(api.list_inboxes(limit=1))
+    assert page["count"] == 2
+    assert page["next"].startswith(emulator.base_url)
+
+
+def test_messages_are_leased_acknowledged_and_gone(
+    send: Sender, emulator: EmulatorServer, inbox: str
+) -> None:
+    ids = emulator.put("orders", {"n": 1}, {"n": 2})
+    lease = send(api.lease_messages(inbox, lease_limit=100, lease_seconds=60))
+    assert [each["id"] for each in lease["results"]] == ids
+    assert lease["results"][0]["payload"] == {"n": 1}
+    acked = send(api.acknowledge_messages(inbox, lease["lease_id"], ids[:1]))
+    assert [each["id"] for each in acked["results"]] == ids[:1]
+    assert send(api.acknowledge_messages(inbox, lease["lease_id"]))["acked_id"]
+    assert send(api.list_messages(inbox))["results"] == []
+
+
+def test_released_messages_come_again(send: Sender, emulator: EmulatorServer, inbox: str) -> None:
+    (sent,) = emulator.put("orders", {})
+    lease = send(api.lease_messages(inbox))
+    released = send(api.release_messages(inbox, lease["lease_id"], [sent]))
+    assert released["released_id"]
+    assert send(api.lease_messages(inbox))["results"][0]["id"] == sent
+
+
+def test_an_empty_inbox_leases_nothing(send: Sender, inbox: str) -> None:
+    lease = send(api.lease_messages(inbox))
+    assert lease["lease_id"] is None
+    assert lease["results"] == []
+    assert lease["inbox_attributes"]["status"] == "active"
+
+
+def test_an_unknown_lease_is_acknowledged_as_nothing(send: Sender, inbox: str) -> None:
+    assert send(api.acknowledge_messages(inbox, "unknown"))["acked_id"] is None
+
+
+def test_the_cursor_leads_from_page_to_page(send: Sender, emulator: EmulatorServer, inbox: str) -> None:
+    ids = emulator.put("orders", {}, {}, {})
+    first = send(api.list_messages(inbox, limit=2))
+    assert "payload" not in first["results"][0]
+    second = send(api.list_messages(inbox, api.next_cursor(first), 2))
+    assert [each["id"] for each in first["results"] + second["results"]] == ids
+    assert api.next_cursor(second) is None
+
+
+def test_the_other_published_prefix_is_a_setting(make_send: MakeSender, emulator: EmulatorServer) -> None:
+    inbox = emulator.open_inbox("orders")
+    send = make_send(settings_of(emulator, inbox_path="/trigger-inbox/api/v1"))
+    assert send(api.get_inbox(inbox))["name"] == "orders"
+    assert emulator.requests[-1].path.startswith("/trigger-inbox/api/v1/")

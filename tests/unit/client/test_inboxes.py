@@ -1,0 +1,120 @@
+"""Names become ids, and listings take several pages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from airflow_provider_workflow.client import api, inboxes
+from airflow_provider_workflow.client.errors import NotFoundError
+from airflow_provider_workflow.client.settings import Settings
+from airflow_provider_workflow.emulator.server import EmulatorServer
+from tests.unit.client.senders import Sender
+
+
+def get(send: Sender, inbox: str) -> Any:
+    return send.run(inboxes.at_inbox(send.client.settings, inbox, api.get_inbox))
+
+
+def test_a_name_is_looked_up_once(send: Sender, emulator: EmulatorServer) -> None:
+    inbox_id = emulator.open_inbox("orders")
+    assert [get(send, "orders")["id"], get(send, "orders")["id"]] == [inbox_id, inbox_id]
+    assert emulator.count("list_inboxes") == 1
+
+
+def test_an_id_is_not_looked_up(send: Sender, emulator: EmulatorServer) -> None:
+    inbox_id = emulator.open_inbox("orders")
+    assert get(send, inbox_id)["name"] == "orders"
+    assert emulator.count("list_inboxes") == 0
+
+
+def test_an_inbox_that_was_created_again_is_found_again(send: Sender, emulator: EmulatorServer) -> None:
+    first = emulator.open_inbox("orders")
+    get(send, "orders")
+    emulator.store.inboxes.delete(first)
+    second = emulator.open_inbox("orders")
+    assert get(send, "orders")["id"] == second
+    assert (emulator.count("list_inboxes"), emulator.count("get_inbox")) == (2, 3)
+
+
+def test_an_inbox_that_stays_away_is_looked_for_once_more(send: Sender, emulator: EmulatorServer) -> None:
+    inbox_id = emulator.open_inbox("orders")
+    get(send, "orders")
+    emulator.store.inboxes.delete(inbox_id)
+    with pytest.raises(NotFoundError, match="no inbox with the name or id 'orders'"):
+        get(send, "orders")
+    assert (emulator.count("list_inboxes"), emulator.count("get_inbox")) == (2, 2)
+
+
+def test_an_id_that_is_unknown_is_not_taken_for_a_name(send: Sender, emulator: EmulatorServer) -> None:
+    with pytest.raises(NotFoundError):
+        get(send, "00000000-0000-0000-0000-000000000000")
+    assert emulator.count("list_inboxes") == 0
+
+
+def test_an_inbox_that_is_being_deleted_is_passed_over(send: Sender, emulator: EmulatorServer) -> None:
+    emulator.store.configure(deleting_seconds=60)
+    emulator.store.inboxes.delete(emulator.open_inbox("orders"))
+    with pytest.raises(NotFoundError):
+        get(send, "orders")
+
+
+def test_connections_do_not_share_what_a_name_means(settings: Settings) -> None:
+    page = {"results": [{"id": "one", "name": "orders", "status": "active"}], "next": None}
+    exchange = inboxes.at_inbox(settings, "orders", api.get_inbox)
+    next(exchange)
+    assert exchange.send(page).path == "/inboxes/one"
+    other = inboxes.at_inbox(Settings("https://b", "i", "s", "https://t"), "orders", api.get_inbox)
+    assert next(other).name == "list_inboxes"
+
+
+def test_a_service_that_does_not_filter_by_name_is_searched_to_its_end(settings: Settings) -> None:
+    exchange = inboxes.look_up(settings, "wanted")
+    next(exchange)
+    page = {"results": [{"id": str(n), "name": f"n{n}", "status": "active"} for n in range(100)]}
+    second = exchange.send({**page, "next": "https://a/inboxes?offset=100"})
+    assert second.query["offset"] == "100"
+    with pytest.raises(StopIteration) as end:
+        exchange.send({"results": [{"id": "x", "name": "wanted", "status": "active"}], "next": None})
+    assert end.value.value == "x"
+
+
+def test_all_inboxes_come_from_all_pages(send: Sender, emulator: EmulatorServer) -> None:
+    names = [f"inbox-{n:03}" for n in range(205)]
+    for name in names:
+        emulator.open_inbox(name)
+    assert [each["name"] for each in send.run(inboxes.all_inboxes())] == names
+    assert emulator.count("list_inboxes") == 3
+
+
+def test_all_messages_come_from_all_pages(send: Sender, emulator: EmulatorServer) -> None:
+    emulator.store.configure(page_size=3)
+    ids = emulator.put("orders", *({"n": n} for n in range(7)))
+    found = send.run(inboxes.all_messages(emulator.open_inbox("orders")))
+    assert [each["id"] for each in found] == ids
+    assert emulator.count("list_messages") == 3
+
+
+@pytest.mark.parametrize(("limit", "expected", "requests"), [(None, 182, 2), (150, 150, 2), (20, 20, 1)])
+def test_templates_come_until_a_short_page_or_the_limit(
+    send: Sender, emulator: EmulatorServer, limit: int | None, expected: int, requests: int
+) -> None:
+    found = send.run(inboxes.all_templates(None, limit))
+    assert len({each["id"] for each in found}) == expected
+    assert emulator.count("templates") == requests
+
+
+def test_a_listing_ends_when_the_service_shows_the_same_page_again() -> None:
+    exchanges = {
+        inboxes.all_inboxes(): {"results": [{"id": "1"}], "next": "https://a?offset=0"},
+        inboxes.all_messages("i"): {"results": [{"id": "1"}], "next": "https://a?cursor=same"},
+        inboxes.all_templates(None, None): [{"id": n} for n in range(100)],
+    }
+    for exchange, page in exchanges.items():
+        next(exchange)
+        with pytest.raises(StopIteration) as end:
+            for _ in range(3):
+                exchange.send(page)
+        found = end.value.value
+        assert len(found) == len({each["id"] for each in found})
