@@ -7,10 +7,10 @@ Bad arguments raise ``ValueError`` that names the field and its range, before an
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
-from airflow_provider_workflow.client import types
+from airflow_provider_workflow.client import reading, types
 from airflow_provider_workflow.client.arguments import (
     LEASE_LIMIT,
     LEASE_SECONDS,
@@ -24,19 +24,6 @@ from airflow_provider_workflow.client.arguments import (
 )
 from airflow_provider_workflow.client.call import Call, Family, Identity
 from airflow_provider_workflow.client.settings import Settings
-from airflow_provider_workflow.client.wire import Answer
-
-
-def _body(answer: Answer) -> Any:
-    return answer.json()
-
-
-def _nothing(_: Answer) -> None:
-    return None
-
-
-def _templates(answer: Answer) -> list[types.Template]:
-    return cast("list[types.Template]", answer.json())
 
 
 def _given(**values: Any) -> dict[str, str]:
@@ -57,7 +44,7 @@ def guess(description: str) -> Call[types.Guess]:
         method="POST",
         family=Family.GUESS,
         path="/v2/guess",
-        read=_body,
+        read=reading.thing,
         identity=Identity.CLIENT_ID,
         json={"description": filled("description", description)},
         repeatable=False,
@@ -81,13 +68,17 @@ def list_templates(
         limit=within("limit", limit, (1, PAGE_SIZE)),
         offset=within("offset", offset, (0, 10**9)),
     )
-    return Call("list_templates", "GET", Family.TEMPLATES, "", _templates, Identity.CLIENT_ID, query=query)
+    return Call(
+        "list_templates", "GET", Family.TEMPLATES, "", reading.templates, Identity.CLIENT_ID, query=query
+    )
 
 
 def unenroll_promotion(enrollment_id: str) -> Call[None]:
     """End a user's enrolment in a promotion, for the application (specification 5, service facts 8)."""
     path = f"/v2/promotions/{segment('enrollment_id', enrollment_id)}"
-    return Call("unenroll_promotion", "DELETE", Family.PROMOTIONS, path, _nothing, scope="promotions:write")
+    return Call(
+        "unenroll_promotion", "DELETE", Family.PROMOTIONS, path, reading.nothing, scope="promotions:write"
+    )
 
 
 # Tokens
@@ -95,7 +86,15 @@ def unenroll_promotion(enrollment_id: str) -> Call[None]:
 
 def _token(name: str, form: Mapping[str, str], *, repeatable: bool) -> Call[types.Token]:
     return Call(
-        name, "POST", Family.TOKEN, "", _body, Identity.BASIC, form=form, repeatable=repeatable, urgent=True
+        name,
+        "POST",
+        Family.TOKEN,
+        "",
+        reading.thing,
+        Identity.BASIC,
+        form=form,
+        repeatable=repeatable,
+        urgent=True,
     )
 
 
@@ -178,7 +177,7 @@ def list_inboxes(
         status=status,
         name=name,
     )
-    return Call("list_inboxes", "GET", Family.INBOX, "/inboxes", _body, query=query)
+    return Call("list_inboxes", "GET", Family.INBOX, "/inboxes", reading.page, query=query)
 
 
 def _new_inbox(
@@ -207,7 +206,7 @@ def create_inbox(
     :param notification_url: told by POST when messages arrive; up to 2048 characters.
     """
     body = _new_inbox(subscription, name, notification_url)
-    return Call("create_inbox", "POST", Family.INBOX, "/inboxes", _body, json=body, repeatable=False)
+    return Call("create_inbox", "POST", Family.INBOX, "/inboxes", reading.thing, json=body, repeatable=False)
 
 
 def ensure_inbox(
@@ -215,7 +214,7 @@ def ensure_inbox(
 ) -> Call[types.Inbox]:
     """Create the inbox of this name, or return the one that has the same subscription."""
     body = _new_inbox(subscription, filled("name", name, NAME_LENGTH), notification_url)
-    return Call("ensure_inbox", "PUT", Family.INBOX, "/inboxes", _body, json=body)
+    return Call("ensure_inbox", "PUT", Family.INBOX, "/inboxes", reading.thing, json=body)
 
 
 def _inbox(inbox_id: str, rest: str = "") -> str:
@@ -224,7 +223,7 @@ def _inbox(inbox_id: str, rest: str = "") -> str:
 
 def get_inbox(inbox_id: str) -> Call[types.Inbox]:
     """An inbox by its id (specification 4.5)."""
-    return Call("get_inbox", "GET", Family.INBOX, _inbox(inbox_id), _body)
+    return Call("get_inbox", "GET", Family.INBOX, _inbox(inbox_id), reading.thing)
 
 
 def update_inbox(inbox_id: str, notification_url: str | None) -> Call[types.Inbox]:
@@ -232,24 +231,24 @@ def update_inbox(inbox_id: str, notification_url: str | None) -> Call[types.Inbo
     if notification_url is not None:
         filled("notification_url", notification_url, URL_LENGTH)
     body = {"notification_url": notification_url}
-    return Call("update_inbox", "PATCH", Family.INBOX, _inbox(inbox_id), _body, json=body)
+    return Call("update_inbox", "PATCH", Family.INBOX, _inbox(inbox_id), reading.thing, json=body)
 
 
 def delete_inbox(inbox_id: str) -> Call[types.Inbox]:
     """Delete an inbox with all that is in it."""
-    return Call("delete_inbox", "DELETE", Family.INBOX, _inbox(inbox_id), _body)
+    return Call("delete_inbox", "DELETE", Family.INBOX, _inbox(inbox_id), reading.thing)
 
 
 def pause_inbox(inbox_id: str) -> Call[types.Inbox]:
     """Pause an inbox. While it is paused the service drops new events. 409 where it is paused already."""
     path = _inbox(inbox_id, "/pause")
-    return Call("pause_inbox", "POST", Family.INBOX, path, _body, repeatable=False)
+    return Call("pause_inbox", "POST", Family.INBOX, path, reading.thing, repeatable=False)
 
 
 def resume_inbox(inbox_id: str) -> Call[types.Inbox]:
     """Resume a paused inbox. 409 where it is not paused."""
     path = _inbox(inbox_id, "/resume")
-    return Call("resume_inbox", "POST", Family.INBOX, path, _body, repeatable=False)
+    return Call("resume_inbox", "POST", Family.INBOX, path, reading.thing, repeatable=False)
 
 
 # Messages (service facts 3 and 4)
@@ -267,7 +266,9 @@ def list_messages(
     if limit is not None:
         within("limit", limit, (1, PAGE_SIZE))
     query = _given(cursor=cursor, limit=limit)
-    return Call("list_messages", "GET", Family.INBOX, _inbox(inbox_id, "/messages"), _body, query=query)
+    return Call(
+        "list_messages", "GET", Family.INBOX, _inbox(inbox_id, "/messages"), reading.page, query=query
+    )
 
 
 def next_cursor(page: types.MessagePage) -> str | None:
@@ -292,7 +293,7 @@ def lease_messages(inbox_id: str, lease_limit: int = 10, lease_seconds: int = 30
         "lease_limit": within("lease_limit", lease_limit, LEASE_LIMIT),
     }
     path = _inbox(inbox_id, "/messages/lease")
-    return Call("lease_messages", "POST", Family.INBOX, path, _body, json=body, repeatable=False)
+    return Call("lease_messages", "POST", Family.INBOX, path, reading.page, json=body, repeatable=False)
 
 
 def acknowledge_messages(
@@ -305,7 +306,7 @@ def acknowledge_messages(
     """
     body = {"lease_id": filled("lease_id", lease_id), **id_list(message_ids)}
     path = _inbox(inbox_id, "/messages/ack")
-    return Call("acknowledge_messages", "POST", Family.INBOX, path, _body, json=body, urgent=True)
+    return Call("acknowledge_messages", "POST", Family.INBOX, path, reading.thing, json=body, urgent=True)
 
 
 def release_messages(
@@ -318,9 +319,9 @@ def release_messages(
     """
     body = {"lease_id": filled("lease_id", lease_id), **id_list(message_ids)}
     path = _inbox(inbox_id, "/messages/release")
-    return Call("release_messages", "POST", Family.INBOX, path, _body, json=body, urgent=True)
+    return Call("release_messages", "POST", Family.INBOX, path, reading.thing, json=body, urgent=True)
 
 
 def events(inbox_id: str) -> Call[None]:
     """The event stream of an inbox (service facts 5); opened by ``events.py``, never read to its end."""
-    return Call("events", "GET", Family.INBOX, _inbox(inbox_id, "/events"), _nothing)
+    return Call("events", "GET", Family.INBOX, _inbox(inbox_id, "/events"), reading.nothing)

@@ -19,6 +19,7 @@ from airflow_provider_workflow import __version__
 from airflow_provider_workflow.client import retry
 from airflow_provider_workflow.client.auth import Renewal, TokenCache, access_token, token_key
 from airflow_provider_workflow.client.call import CONNECTION_SCOPE, Call, Family, Identity
+from airflow_provider_workflow.client.errors import TransportError
 from airflow_provider_workflow.client.failures import failure
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.wire import Answer, Request
@@ -76,7 +77,10 @@ def attempt(call: Call[T], parties: Parties) -> Generator[Step, Any, T]:
         gate.close(seconds)
     if (error := failure(call, answer)) is not None:
         raise error
-    return call.read(answer)
+    try:
+        return call.read(answer)
+    except TransportError as unreadable:
+        raise TransportError(f"{call.name}: {unreadable}", sent=True) from None
 
 
 def _pass(gate: retry.Gate, call: Call[Any], longest: float | None) -> Generator[Step, Any, None]:

@@ -34,11 +34,12 @@ def failure(call: Call[Any], answer: Answer) -> WorkflowAPIError | None:
     """
     if 200 <= answer.status < 300:
         return None
-    body = _body(answer)
+    found = _body(answer)
+    body = found or {}
     first = _first_error(body)
     code = _string(first.get("code")) or _string(body.get("error"))
     detail = _detail(first, body, answer)
-    kind = _kind(call, answer.status, code, body)
+    kind = _kind(call, answer.status, code, found)
     explained = f"{call.name} was answered with {answer.status}" + (f" ({code})" if code else "")
     return kind(
         f"{explained}: {detail}" if detail else explained,
@@ -52,19 +53,21 @@ def failure(call: Call[Any], answer: Answer) -> WorkflowAPIError | None:
     )
 
 
-def _kind(call: Call[Any], status: int, code: str | None, body: dict[str, Any]) -> type[WorkflowAPIError]:
+def _kind(
+    call: Call[Any], status: int, code: str | None, found: dict[str, Any] | None
+) -> type[WorkflowAPIError]:
     if status == 400 and code == "lease_expired":
         return LeaseExpiredError
     if status == 400 and (code == "unauthenticated" or call.family is Family.TOKEN):
         return AuthenticationError
-    if status == 400 and call.family is Family.GUESS and "errors" not in body:
+    if status == 400 and call.family is Family.GUESS and found is not None and "errors" not in found:
         return GuessRejectedError
     if status in (401, 403):
         return AuthenticationError
     if status == 404:
         return NotFoundError
     if status == 409:
-        return InboxPausedError if isinstance(body.get("inbox_attributes"), dict) else ConflictError
+        return InboxPausedError if isinstance((found or {}).get("inbox_attributes"), dict) else ConflictError
     if status == 429:
         return RateLimitError
     if status >= 500:
@@ -111,12 +114,12 @@ def _meta(kind: type[WorkflowAPIError], first: dict[str, Any], body: dict[str, A
     return dict(meta) if isinstance(meta, dict) else {}
 
 
-def _body(answer: Answer) -> dict[str, Any]:
+def _body(answer: Answer) -> dict[str, Any] | None:
     try:
         body = answer.json()
     except TransportError:
-        return {}
-    return body if isinstance(body, dict) else {}
+        return None
+    return body if isinstance(body, dict) else None
 
 
 def _first_error(body: dict[str, Any]) -> dict[str, Any]:

@@ -62,8 +62,8 @@ class Answer:
         :raises TransportError: the body is not JSON (cut short, an HTML page, wrong encoding).
         """
         try:
-            return json.loads(self.body)
-        except ValueError:
+            return _decoded(self.body)
+        except (ValueError, RecursionError):
             kind = self.headers.get("content-type", "no content type")
             raise TransportError(
                 f"status {self.status} came with a body that is not JSON ({kind}, {len(self.body)} bytes)",
@@ -107,6 +107,24 @@ class Answer:
             remaining=None if remaining is None else int(remaining),
             reset=reset,
         )
+
+
+def _decoded(body: bytes) -> Any:
+    try:
+        return json.loads(body)
+    except (json.JSONDecodeError, UnicodeDecodeError):
+        raise
+    except ValueError:
+        # An integer of more digits than Python converts. One such number must not hide the other
+        # messages of a lease; it becomes infinite, which whoever starts a run refuses by itself.
+        return json.loads(body, parse_int=_whole)
+
+
+def _whole(digits: str) -> int | float:
+    try:
+        return int(digits)
+    except ValueError:
+        return float(digits)
 
 
 def _number(value: str | None) -> float | None:

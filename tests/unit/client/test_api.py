@@ -95,9 +95,9 @@ def test_the_authorization_url_brings_all_that_the_page_asks_for(settings: Setti
 
 
 def test_the_authorization_url_names_what_the_connection_lacks() -> None:
-    with pytest.raises(ValueError, match="^auth_url is missing"):
+    with pytest.raises(ValueError, match=r"^auth_url is missing"):
         api.authorization_url(Settings("https://a", "i", "s", "https://t"), scope="x", state="y")
-    with pytest.raises(ValueError, match="^redirect_uri is missing"):
+    with pytest.raises(ValueError, match=r"^redirect_uri is missing"):
         api.authorization_url(
             Settings("https://a", "i", "s", "https://t", auth_url="https://a"), scope="x", state="y"
         )
