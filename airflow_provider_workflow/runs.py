@@ -22,6 +22,8 @@ LONGEST_RUN_ID = 250
 # A run id travels unquoted in an address: anything else could end up as the id of another run.
 _SAFE_ID = re.compile(r"[A-Za-z0-9_.~:+-]+")
 _UNFINISHED = ["queued", "running"]
+_OF_EVERYTHING = (401, 403, 408, 429)
+"""What the API server says of the caller or of itself, and not of a run."""
 _IMPOSSIBLE_RUN_ID = "workflow .. check"
 """Refused by its two dots and by its blanks, after everything about the DAG itself was checked."""
 
@@ -77,6 +79,10 @@ def start_run(dag_id: str, run_id: str, conf: dict[str, Any]) -> Start:
     except (ValueError, OverflowError, RecursionError) as error:
         # The value checks above state the known cases in words; nothing was sent in these either.
         raise RunRefused(f"Airflow cannot encode its payload: {type(error).__name__}") from None
+    except (OSError, EOFError) as error:
+        raise TargetError(
+            f"The task's supervisor is out of reach: {type(error).__name__}. No message is lost."
+        ) from None
     if isinstance(answer, ErrorResponse):
         if answer.error is ErrorType.DAGRUN_ALREADY_EXISTS:
             return Start.EXISTING
@@ -106,7 +112,9 @@ def check_target(ti: Any, dag_id: str) -> bool:
         try:
             ti.get_dag(dag_id)
         except AirflowRuntimeError as error:
-            raise _fault(dag_id, error) from None
+            fault = _fault(dag_id, error)
+            if isinstance(fault, TargetError):
+                raise fault from None
     return False
 
 
@@ -125,11 +133,12 @@ def _fault(dag_id: str, error: Any) -> Exception:
         return TargetError(
             f"The DAG {dag_id!r} was not found. Deploy it, or correct trigger_dag_id; no message is lost."
         )
-    if status in (401, 403) or reason in ("import_errors", "denied_run_type", "not_partitioned"):
+    if status in _OF_EVERYTHING or reason in ("import_errors", "denied_run_type", "not_partitioned"):
         return TargetError(f"Airflow does not start runs of {dag_id!r}: {said}. No message is lost.")
     if isinstance(status, int) and 400 <= status < 500:
         return RunRefused(said)
-    if isinstance(status, int):
+    if isinstance(status, int) or detail.get("exception_type") == "HTTPStatusError":
+        # Before Airflow 3.3 a refused run is a bare 500 whose text is no JSON, so that no status is told.
         return ServerFault(said)
     if detail.get("exception_type") == "PydanticSerializationError":
         return RunRefused("Airflow cannot encode its payload")

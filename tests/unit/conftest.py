@@ -1,13 +1,15 @@
-"""The emulator, on a real socket, for every unit test that wants a service to talk to."""
+"""The emulator, on a real socket, and a fake Airflow for every unit test that wants them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
+from airflow.sdk.execution_time import task_runner
 
 from airflow_provider_workflow.emulator.clock import ManualClock
 from airflow_provider_workflow.emulator.server import EmulatorServer
+from tests.unit.fakes import Supervisor
 
 
 @pytest.fixture(scope="session")
@@ -30,3 +32,29 @@ def clock(emulator: EmulatorServer) -> ManualClock:
     """The clock of ``emulator``; it moves when a test says ``clock.advance(seconds)``."""
     assert isinstance(emulator.store.clock, ManualClock)
     return emulator.store.clock
+
+
+@pytest.fixture
+def connected(emulator: EmulatorServer, monkeypatch: pytest.MonkeyPatch) -> EmulatorServer:
+    """``emulator``, and the connection ``workflow_default`` to it, without pauses between retries."""
+    monkeypatch.setenv("AIRFLOW_CONN_WORKFLOW_DEFAULT", emulator.connection_json())
+    monkeypatch.setattr("airflow_provider_workflow.client.retry.BACKOFF_SECONDS", 0.0)
+    return emulator
+
+
+@pytest.fixture
+def supervisor(monkeypatch: pytest.MonkeyPatch) -> Supervisor:
+    """What starts DAG runs; it knows the DAG ``handle``."""
+    fake = Supervisor()
+    monkeypatch.setattr(task_runner, "SUPERVISOR_COMMS", fake, raising=False)
+    return fake
+
+
+@pytest.fixture
+def release(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, int], None]:
+    """Pretend another version of Airflow."""
+
+    def pretend(major: int, minor: int) -> None:
+        monkeypatch.setattr("airflow_provider_workflow.versions.__version__", f"{major}.{minor}.0")
+
+    return pretend

@@ -1,0 +1,159 @@
+"""Small stand-ins for what Airflow gives a running task; they behave as Airflow 3.3 was measured to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from typing import Any
+
+import msgspec
+from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
+from airflow.sdk.execution_time.comms import ErrorResponse, OKResponse, TriggerDagRun
+
+Fault = Exception | ErrorResponse
+
+
+def api_error(status: int, reason: str | None = None) -> AirflowRuntimeError:
+    """What a task is told when the API server answers with an error in JSON."""
+    inner: Any = {"detail": {"reason": reason, "message": "made up"}} if reason else {"detail": "made up"}
+    return _runtime_error({"status_code": status, "message": "made up", "detail": inner})
+
+
+def lost(exception_type: str) -> AirflowRuntimeError:
+    """What a task is told when its supervisor has no answer: no connection, or an error that is no JSON."""
+    return _runtime_error({"status_code": None, "message": "made up", "exception_type": exception_type})
+
+
+def _runtime_error(detail: dict[str, Any] | None) -> AirflowRuntimeError:
+    return AirflowRuntimeError(ErrorResponse(error=ErrorType.API_SERVER_ERROR, detail=detail))
+
+
+@dataclass
+class Supervisor:
+    """
+    Starts DAG runs, or does not.
+
+    :param dags: the DAGs that it knows.
+    :param runs: conf of each run, by DAG and run id.
+    :param faults: asked in turn before anything else; the first that returns something wins.
+    """
+
+    dags: set[str] = field(default_factory=lambda: {"handle"})
+    runs: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
+    asked: list[TriggerDagRun] = field(default_factory=list)
+    faults: list[Callable[[TriggerDagRun], Fault | None]] = field(default_factory=list)
+    on_start: Callable[[], None] = lambda: None
+
+    def send(self, message: Any) -> Any:
+        if not isinstance(message, TriggerDagRun):
+            return None  # secrets that are to be masked
+        msgspec.msgpack.encode(message.conf)
+        self.asked.append(message)
+        found = next((answer for fault in self.faults if (answer := fault(message))), None)
+        if found is None:
+            found = self._start(message)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    def _start(self, message: TriggerDagRun) -> Any:
+        if message.dag_id not in self.dags:
+            return api_error(404, "not_found")
+        if ".." in message.run_id:
+            return api_error(400, "value_error")
+        key = (message.dag_id, message.run_id)
+        if key in self.runs:
+            return ErrorResponse(error=ErrorType.DAGRUN_ALREADY_EXISTS)
+        self.runs[key] = message.conf or {}
+        self.on_start()
+        return OKResponse(ok=True)
+
+    def refuse(self, message_id: str, *errors: Fault) -> None:
+        """Meet the runs of this message with these errors, one each, the last of them for ever."""
+        rest = list(errors)
+
+        def fault(message: TriggerDagRun) -> Fault | None:
+            if message_id not in message.run_id:
+                return None
+            return rest.pop(0) if len(rest) > 1 else rest[0]
+
+        self.faults.append(fault)
+
+    def fail(self, error: Fault, after: int = 0, times: int = 10**6) -> None:
+        """Meet whatever is asked for, checks included, with this error."""
+        met = 0
+
+        def fault(message: TriggerDagRun) -> Fault | None:
+            nonlocal met
+            met += 1
+            return error if after < met <= after + times else None
+
+        self.faults.append(fault)
+
+    @property
+    def started(self) -> list[str]:
+        """Ids of the messages whose runs were started, in this order."""
+        return [conf["message"]["id"] for conf in self.runs.values()]
+
+
+@dataclass
+class OldTaskInstance:
+    """A running task of Airflow 3.1, which cannot ask for a DAG."""
+
+    unfinished: Callable[[str], int] = lambda dag_id: 0
+    start_date: datetime = datetime(2026, 1, 1, tzinfo=timezone.utc)
+    counted: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
+    pushed: dict[str, Any] = field(default_factory=dict)
+    refuses_nul: bool = False
+
+    def get_dr_count(self, dag_id: str, states: list[str]) -> int:
+        self.counted.append((dag_id, tuple(states)))
+        return self.unfinished(dag_id)
+
+    def xcom_push(self, key: str, value: Any) -> None:
+        if self.refuses_nul and "\0" in str(value):
+            raise api_error(422)
+        self.pushed[key] = value
+
+
+@dataclass
+class TaskInstance(OldTaskInstance):
+    """A running task of Airflow 3.2 and later."""
+
+    supervisor: Supervisor | None = None
+    dag_fault: AirflowRuntimeError | None = None
+    dags_asked: list[str] = field(default_factory=list)
+
+    def get_dag(self, dag_id: str) -> str:
+        self.dags_asked.append(dag_id)
+        if self.dag_fault is not None:
+            raise self.dag_fault
+        if self.supervisor is not None and dag_id not in self.supervisor.dags:
+            raise api_error(404, "not_found")
+        return dag_id
+
+
+@dataclass
+class StateStore:
+    """
+    The task state store of Airflow 3.3.
+
+    :param fault: raised instead of storing.
+    :param forgets: stores nothing, and says nothing.
+    """
+
+    rows: dict[str, Any] = field(default_factory=dict)
+    fault: Exception | None = None
+    forgets: bool = False
+    after_set: Callable[[], None] = lambda: None
+
+    def get(self, key: str, default: Any = None) -> Any:
+        return self.rows.get(key, default)
+
+    def set(self, key: str, value: Any) -> None:
+        if self.fault is not None:
+            raise self.fault
+        if not self.forgets:
+            self.rows[key] = value
+        self.after_set()

@@ -1,0 +1,179 @@
+"""Run ids, starting a run, checking a DAG: which fault is of one message, and which of everything."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
+from airflow.sdk.execution_time.comms import ErrorResponse
+
+from airflow_provider_workflow import runs
+from airflow_provider_workflow.runs import RunRefused, ServerFault, Start, TargetError
+from tests.unit.fakes import OldTaskInstance, Supervisor, TaskInstance, api_error, lost
+
+UUID = "0b6c2c8e-7f3a-4a52-9d0b-1f1e3c8a9b10"
+
+
+def test_a_run_id_is_the_message_id_behind_a_prefix() -> None:
+    assert runs.run_id_of(UUID) == f"workflow__{UUID}"
+
+
+@pytest.mark.parametrize("unsafe", ["a?b", "a#b", "a%41b", "a/b", "a b", "a\n", "a..b", "", "é", "\ud800"])
+def test_an_id_that_an_address_would_change_is_hashed(unsafe: str) -> None:
+    run_id = runs.run_id_of(unsafe)
+
+    assert len(run_id) == len("workflow__") + 64
+    assert runs.run_id_of(unsafe) == run_id
+    assert unsafe == "" or unsafe not in run_id
+
+
+def test_two_unsafe_ids_get_two_run_ids() -> None:
+    assert len({runs.run_id_of(text) for text in ("a?b", "a?c", "a#b", "a\n", "a")}) == 5
+
+
+def test_the_longest_id_that_fits_is_kept_and_a_longer_one_is_hashed() -> None:
+    assert runs.run_id_of("x" * 240) == "workflow__" + "x" * 240
+    assert len(runs.run_id_of("x" * 241)) < 250
+
+
+def test_a_new_run_is_started_with_its_conf(supervisor: Supervisor) -> None:
+    assert runs.start_run("handle", "workflow__1", {"message": 1}) is Start.STARTED
+    assert supervisor.runs == {("handle", "workflow__1"): {"message": 1}}
+
+
+def test_a_run_that_exists_counts_as_existing(supervisor: Supervisor) -> None:
+    runs.start_run("handle", "workflow__1", {})
+
+    assert runs.start_run("handle", "workflow__1", {}) is Start.EXISTING
+
+
+@pytest.mark.parametrize(
+    ("payload", "cause"),
+    [("\ud800", "surrogate"), (2**70, "64 bits"), (float("nan"), "not finite"), ({"\udc00": 1}, "surrogate")],
+)
+def test_what_airflow_cannot_encode_is_refused_before_it_is_sent(
+    supervisor: Supervisor, payload: Any, cause: str
+) -> None:
+    with pytest.raises(RunRefused, match=cause):
+        runs.start_run("handle", "workflow__1", {"message": payload})
+    assert supervisor.asked == []
+
+
+@pytest.mark.parametrize(
+    "error", [UnicodeEncodeError("utf-8", "", 0, 1, ""), OverflowError(), RecursionError()]
+)
+def test_what_fails_while_it_is_encoded_is_refused(supervisor: Supervisor, error: Exception) -> None:
+    supervisor.fail(error)
+
+    with pytest.raises(RunRefused, match=type(error).__name__):
+        runs.start_run("handle", "workflow__1", {})
+
+
+@pytest.mark.parametrize(
+    "error",
+    [api_error(400, "value_error"), api_error(422), api_error(400), lost("PydanticSerializationError")],
+)
+def test_a_refusal_of_one_run_is_of_one_message(supervisor: Supervisor, error: Exception) -> None:
+    supervisor.fail(error)
+
+    with pytest.raises(RunRefused) as caught:
+        runs.start_run("handle", "workflow__1", {})
+    assert not isinstance(caught.value, ServerFault)
+
+
+@pytest.mark.parametrize("error", [api_error(500), api_error(503), lost("HTTPStatusError")])
+def test_a_5xx_may_be_of_one_message_or_of_everything(supervisor: Supervisor, error: Exception) -> None:
+    supervisor.fail(error)
+
+    with pytest.raises(ServerFault):
+        runs.start_run("handle", "workflow__1", {})
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        api_error(404, "not_found"),
+        api_error(404),
+        api_error(400, "import_errors"),
+        api_error(400, "denied_run_type"),
+        api_error(401),
+        api_error(403),
+        api_error(429),
+        lost("ConnectError"),
+        lost("ReadTimeout"),
+        AirflowRuntimeError(ErrorResponse(error=ErrorType.GENERIC_ERROR, detail=None)),
+        BrokenPipeError(),
+        EOFError(),
+    ],
+)
+def test_a_missing_or_broken_dag_and_a_lost_server_are_of_everything(
+    supervisor: Supervisor, error: Exception
+) -> None:
+    supervisor.fail(error)
+
+    with pytest.raises(TargetError):
+        runs.start_run("handle", "workflow__1", {})
+
+
+def test_an_error_that_airflow_returns_instead_of_raising_is_of_everything(supervisor: Supervisor) -> None:
+    supervisor.fail(ErrorResponse(error=ErrorType.PERMISSION_DENIED))
+
+    with pytest.raises(TargetError, match="handle"):
+        runs.start_run("handle", "workflow__1", {})
+
+
+def test_an_error_text_says_that_no_message_is_lost_and_what_to_do(supervisor: Supervisor) -> None:
+    with pytest.raises(TargetError, match=r"'missing' was not found\. Deploy it, .*no message is lost"):
+        runs.start_run("missing", "workflow__1", {})
+
+
+def test_a_check_starts_nothing_and_is_certain_on_airflow_3_3(supervisor: Supervisor) -> None:
+    assert runs.check_target(TaskInstance(), "handle") is True
+    assert supervisor.runs == {}
+
+
+def test_a_check_finds_a_missing_dag(supervisor: Supervisor) -> None:
+    with pytest.raises(TargetError):
+        runs.check_target(TaskInstance(), "missing")
+
+
+@pytest.mark.parametrize("error", [api_error(500), lost("HTTPStatusError")])
+def test_a_check_that_the_server_fails_at_is_not_certain(supervisor: Supervisor, error: Exception) -> None:
+    supervisor.fail(error)
+
+    assert runs.check_target(TaskInstance(), "handle") is False
+
+
+def test_on_airflow_3_2_a_check_asks_for_the_dag_and_is_never_certain(
+    supervisor: Supervisor, release: Any
+) -> None:
+    release(3, 2)
+    ti = TaskInstance(supervisor=supervisor)
+
+    assert runs.check_target(ti, "handle") is False
+    assert supervisor.asked == []
+    with pytest.raises(TargetError):
+        runs.check_target(ti, "missing")
+
+
+@pytest.mark.parametrize("error", [api_error(500), lost("HTTPStatusError")])
+def test_on_airflow_3_2_a_check_that_the_server_fails_at_is_not_certain(
+    supervisor: Supervisor, release: Any, error: AirflowRuntimeError
+) -> None:
+    release(3, 2)
+
+    assert runs.check_target(TaskInstance(dag_fault=error), "handle") is False
+
+
+def test_on_airflow_3_1_no_call_tells(supervisor: Supervisor, release: Any) -> None:
+    release(3, 1)
+
+    assert runs.check_target(OldTaskInstance(), "missing") is False
+
+
+def test_queued_and_running_runs_are_unfinished() -> None:
+    ti = TaskInstance(unfinished=lambda dag_id: 7)
+
+    assert runs.unfinished_runs(ti, "handle") == 7
+    assert ti.counted == [("handle", ("queued", "running"))]
