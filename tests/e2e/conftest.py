@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import re
+import secrets
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_workflow.emulator.server import EmulatorServer
+from tests.e2e.stage import Inbox, Stage
+from tools.local_airflow import LocalAirflow
+
+DAGS_FOLDER = Path(__file__).parent / "dags"
+EXAMPLES = Path(__file__).parents[2] / "dags_examples"
+EXAMPLE_INBOXES = ("orders", "events", "invoices")
+QUICK_TRIGGERER = {
+    # A triggerer that was killed counts as alive for this long; its triggers wait until then.
+    "AIRFLOW__TRIGGERER__JOB_HEARTBEAT_SEC": "1",
+    "AIRFLOW__TRIGGERER__TRIGGERER_HEALTH_CHECK_THRESHOLD": "5",
+}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "last: runs after all others, and looks at what they left behind")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: "last" in item.keywords)
+
+
+@pytest.fixture(scope="session")
+def emulator() -> Iterator[EmulatorServer]:
+    """The workflow service, shared by all tests: each takes an inbox of its own."""
+    with EmulatorServer(client_secret=secrets.token_hex(16)) as emulator:
+        for name in EXAMPLE_INBOXES:
+            emulator.open_inbox(name)
+        yield emulator
+
+
+@pytest.fixture(scope="session")
+def wrong_secret() -> str:
+    """The client secret of the connection ``workflow_wrong``, which the service does not know."""
+    return secrets.token_hex(16)
+
+
+@pytest.fixture(scope="session")
+def dags_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The DAG files of these tests and the example DAGs, where tests may add and change some."""
+    folder = tmp_path_factory.mktemp("dags")
+    for source in (DAGS_FOLDER, EXAMPLES):
+        for file in source.glob("*.py"):
+            shutil.copy(file, folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def airflow(
+    tmp_path_factory: pytest.TempPathFactory, emulator: EmulatorServer, dags_folder: Path, wrong_secret: str
+) -> Iterator[LocalAirflow]:
+    """A running Airflow, shared by all tests: leave its four processes alive."""
+    connections = {
+        "workflow_default": emulator.connection_json(),
+        "workflow_wrong": emulator.connection_json().replace(emulator.client_secret, wrong_secret),
+    }
+    home = tmp_path_factory.mktemp("airflow")
+    with LocalAirflow(
+        home, dags_folder, connections, QUICK_TRIGGERER, parallelism=8, log_level="INFO"
+    ) as airflow:
+        yield airflow
+
+
+@pytest.fixture(scope="session")
+def stage(airflow: LocalAirflow, emulator: EmulatorServer) -> Stage:
+    return Stage(airflow, emulator)
+
+
+@pytest.fixture
+def inbox(emulator: EmulatorServer, request: pytest.FixtureRequest) -> Inbox:
+    """An inbox of the test's own."""
+    return Inbox.open(emulator, re.sub(r"\W+", "-", request.node.name)[:100])

@@ -1,0 +1,46 @@
+"""DAGs that start runs of messages. Inbox and target come with the run's conf."""
+
+from datetime import timedelta
+
+from airflow.sdk import DAG
+
+from airflow_provider_workflow.operators.inbox import WorkflowInboxDispatchOperator
+from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
+from airflow_provider_workflow.versions import airflow_release
+
+DEFERRED = {"deferrable": True, "poll_interval": 1, "max_poll_interval": 2}
+RETRIES = {"retries": 3, "retry_delay": timedelta(seconds=3)}
+SENSORS = {
+    "listener": DEFERRED,
+    "listener_of_five": {**DEFERRED, "lease_limit": 5},
+    "listener_with_retries": {**DEFERRED, **RETRIES},
+    "listener_that_logs": {**DEFERRED, "on_refused": "log"},
+    "listener_that_waits": {**DEFERRED, "on_paused": "wait"},
+    "listener_without_polls": {**DEFERRED, **RETRIES, "poll_interval": 600, "max_poll_interval": 600},
+    "listener_of_gold": {**DEFERRED, "match": "payload.kind == 'gold'"},
+    "listener_with_room_for_three": {**DEFERRED, "max_unfinished_runs": 3},
+    "listener_with_room_for_one": {**DEFERRED, "max_unfinished_runs": 1, "timeout": 12},
+    "listener_with_a_wrong_secret": {**DEFERRED, "workflow_conn_id": "workflow_wrong"},
+    "poking_listener": {"deferrable": False, "mode": "poke", "poll_interval": 0.5},
+    "rescheduling_listener": {"deferrable": False, "mode": "reschedule", "poll_interval": 1},
+    "impatient_listener": {**DEFERRED, **RETRIES, "timeout": 4},
+    "impatient_soft_listener": {**DEFERRED, "timeout": 4, "soft_fail": True},
+    "impatient_poking_listener": {"deferrable": False, "poll_interval": 0.5, "timeout": 2},
+}
+if airflow_release() >= (3, 3):
+    SENSORS["listener_from_trigger"] = {**DEFERRED, "start_from_trigger": True}
+
+CONF = {"inbox": "{{ dag_run.conf['inbox'] }}", "trigger_dag_id": "{{ dag_run.conf['target'] }}"}
+
+for dag_id, arguments in SENSORS.items():
+    with DAG(dag_id, schedule=None, max_active_runs=20):
+        WorkflowInboxSensor(task_id="work", **CONF, **arguments)
+
+DISPATCHERS = {
+    "dispatcher": {},
+    "dispatcher_of_five": {"lease_limit": 5},
+    "dispatcher_with_retries": RETRIES,
+}
+for dag_id, arguments in DISPATCHERS.items():
+    with DAG(dag_id, schedule=None, max_active_runs=20):
+        WorkflowInboxDispatchOperator(task_id="work", **CONF, **arguments)

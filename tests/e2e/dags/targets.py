@@ -1,0 +1,41 @@
+"""DAGs that messages start."""
+
+import json
+import time
+from pathlib import Path
+
+from airflow.providers.standard.operators.empty import EmptyOperator
+from airflow.sdk import DAG, Param, task
+
+with DAG("target", schedule=None, max_active_runs=100):
+    # No worker is needed for it: what most tests count is runs, not tasks.
+    EmptyOperator(task_id="nothing")
+
+with DAG("echo", schedule=None, max_active_runs=100):
+
+    @task
+    def echo(dag_run=None):
+        """What the task sees, as ASCII text that no database and no log can change."""
+        return json.dumps(dag_run.conf)
+
+    echo()
+
+needs_an_amount = {"properties": {"payload": {"required": ["amount"]}}}
+with DAG(
+    "picky",
+    schedule=None,
+    max_active_runs=100,
+    params={"message": Param({}, type="object", **needs_an_amount)},
+):
+    EmptyOperator(task_id="nothing")
+
+for dag_id in ("gated", "gated_for_ever"):
+    with DAG(dag_id, schedule=None, max_active_runs=100):
+
+        @task
+        def wait_at_gate(dag_run=None):
+            """Runs until the file exists that the message names."""
+            while not Path(dag_run.conf["message"]["payload"]["gate"]).exists():
+                time.sleep(0.1)
+
+        wait_at_gate()

@@ -1,0 +1,201 @@
+"""What the end-to-end tests act on: an inbox of the emulator, and runs of a real Airflow."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from airflow_provider_workflow.emulator.server import EmulatorServer
+from tools.airflow_api import AirflowAPIError, Json
+from tools.local_airflow import LocalAirflow
+
+T = TypeVar("T")
+PATIENCE_SECONDS = 90.0
+"""How long a test waits for anything: far longer than it takes, as nothing here measures speed."""
+
+
+@dataclass(frozen=True)
+class Inbox:
+    """An inbox that belongs to one test, so that tests share the emulator but nothing in it."""
+
+    emulator: EmulatorServer
+    name: str
+    id: str
+
+    @classmethod
+    def open(cls, emulator: EmulatorServer, name: str) -> Inbox:
+        return cls(emulator, name, emulator.open_inbox(name))
+
+    def put(self, *payloads: Any, **options: Any) -> list[str]:
+        return self.emulator.put(self.id, *payloads, **options)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Messages by status: available, leased, acked, quarantined."""
+        counts: dict[str, int] = self.emulator.summary(self.id)["counts"]
+        return counts
+
+    @property
+    def messages(self) -> dict[str, Json]:
+        """Every message by its id; of one that was delivered twice, the last delivery."""
+        return {message["id"]: message for message in self.emulator.summary(self.id)["messages"]}
+
+    @property
+    def lease_counts(self) -> list[int]:
+        """How often messages were leased, each number once."""
+        return sorted({message["lease_count"] for message in self.messages.values()})
+
+    @property
+    def leases_made(self) -> int:
+        """Leases that handed out something."""
+        return int(self.emulator.summary(self.id)["counters"].get("leases", 0))
+
+    def all_acknowledged(self) -> bool:
+        counts = self.counts
+        return counts["acked"] == sum(counts.values())
+
+    def requests(self, operation: str) -> list[Any]:
+        """The requests of an operation (``lease``, ``ack`` ...) on this inbox, oldest first."""
+        return [
+            each for each in self.emulator.requests if each.operation == operation and self.id in each.path
+        ]
+
+    def fault(self, kind: str, operation: str, **fields: Any) -> Any:
+        """Let requests of an operation on this inbox go wrong."""
+        return self.emulator.fault(kind, operation=operation, path=self.id, **fields)
+
+    def held(self) -> bool:
+        return any(self.id in each["path"] for each in self.emulator.emulator.holds.listing())
+
+    def release_held(self, *, drop: bool = False) -> None:
+        """Let the held requests of this inbox go on, and hold no more."""
+        rules = [rule for rule in self.emulator.emulator.faults.listing() if rule["path"] == self.id]
+        for rule in rules:
+            if rule["kind"] == "hold":
+                self.emulator.emulator.faults.clear(rule["id"])
+        for each in self.emulator.emulator.holds.listing():
+            if self.id in each["path"]:
+                self.emulator.release(each["id"], drop=drop)
+
+    def expire_leases(self) -> None:
+        self.emulator.store.leases.expire(self.id)
+
+    def force(self, status: str, reason: str | None = None) -> None:
+        self.emulator.store.inboxes.force(self.id, status, reason)
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run of a DAG whose one task is under test."""
+
+    airflow: LocalAirflow
+    dag_id: str
+    run_id: str
+
+    @property
+    def task(self) -> Json:
+        """Its task instance as the API shows it."""
+        return self.airflow.api.task_instances(self.dag_id, self.run_id)[0]
+
+    def reaches(self, *states: str) -> Json:
+        """Wait until the task is in one of these states."""
+
+        def reached() -> Json | None:
+            task = self.task
+            return task if task["state"] in states else None
+
+        task = wait_until(self.airflow, reached, f"{self.dag_id} {' or '.join(states)}")
+        assert task
+        return task
+
+    def succeeds(self) -> Any:
+        """Wait until the run succeeded; return what its task returned."""
+        self.airflow.api.wait_for_run(self.dag_id, self.run_id, PATIENCE_SECONDS)
+        return self.result()
+
+    def fails(self) -> str:
+        """Wait until the run failed; return the log of the last try."""
+        self.airflow.api.wait_for_run(self.dag_id, self.run_id, PATIENCE_SECONDS, states=("failed",))
+        return self.log()
+
+    def result(self) -> Any:
+        """What the task returned; None where that is nothing."""
+        try:
+            return self.airflow.api.xcom(self.dag_id, self.run_id, self.task["task_id"])
+        except AirflowAPIError as error:
+            if error.status == 404:
+                return None
+            raise
+
+    def log(self, try_number: int | None = None) -> str:
+        task = self.task
+        return self.airflow.api.task_log(
+            self.dag_id, self.run_id, task["task_id"], try_number or task["try_number"]
+        )
+
+    def kill_task(self) -> None:
+        """``kill -9`` the process in which the task runs."""
+        os.kill(self.task["pid"], signal.SIGKILL)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A real Airflow beside the emulator."""
+
+    airflow: LocalAirflow
+    emulator: EmulatorServer
+
+    def start(self, dag_id: str, inbox: Inbox | str, target: str = "target", **conf: Any) -> Run:
+        """Start a DAG on an inbox, messages of which are to start ``target``."""
+        name = inbox if isinstance(inbox, str) else inbox.name
+        self.airflow.wait_for_dags([dag_id])
+        run_id = self.airflow.api.trigger_dag(dag_id, {"inbox": name, "target": target, **conf})
+        return Run(self.airflow, dag_id, run_id)
+
+    def runs_of(self, inbox: Inbox, dag_id: str = "target") -> list[Json]:
+        """The runs of a DAG that messages of an inbox started, oldest first."""
+        runs = self.airflow.api.dag_runs(dag_id)
+        return [run for run in runs if (run["conf"] or {}).get("inbox_id") == inbox.id]
+
+    def check_one_run_each(self, inbox: Inbox, ids: list[str], dag_id: str = "target") -> None:
+        """Check that each of these messages, and no other of its inbox, started exactly one run."""
+        started = Counter(run["conf"]["message"]["id"] for run in self.runs_of(inbox, dag_id))
+        assert started == Counter(ids)
+
+    def wait_until_succeeded(self, inbox: Inbox, ids: list[str], dag_id: str = "target") -> None:
+        """Wait until every message has its one run, and all runs succeeded."""
+        run_ids = {f"workflow__{message_id}" for message_id in ids}
+        self.until(
+            lambda: (
+                run_ids <= {r["dag_run_id"] for r in self.runs_of(inbox, dag_id) if r["state"] == "success"}
+            ),
+            f"{len(ids)} successful runs of {dag_id}",
+        )
+        self.check_one_run_each(inbox, ids, dag_id)
+
+    def hold_a_lease(self, inbox: Inbox, *payloads: Any) -> list[str]:
+        """Put messages, and hold the answer of the lease that takes them."""
+        inbox.fault("hold", "lease", when="after", times=None)
+        ids = inbox.put(*payloads)
+
+        def holds_messages() -> bool:
+            if inbox.counts["leased"] == 0:
+                for each in self.emulator.emulator.holds.listing():
+                    if inbox.id in each["path"]:
+                        self.emulator.release(each["id"])
+                return False
+            return inbox.held()
+
+        self.until(holds_messages, "the lease to be held")
+        return ids
+
+    def until(self, condition: Callable[[], T], what: str) -> T:
+        return wait_until(self.airflow, condition, what)
+
+
+def wait_until(airflow: LocalAirflow, condition: Callable[[], T], what: str) -> T:
+    return airflow.api.wait_until(condition, PATIENCE_SECONDS, what)
