@@ -10,14 +10,14 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from airflow.providers.common.compat.sdk import conf
-from airflow.sdk import BaseSensorOperator, PokeReturnValue
-from airflow.sdk.exceptions import (
+from airflow.providers.common.compat.sdk import (
     AirflowException,
     AirflowFailException,
     AirflowSensorTimeout,
     AirflowSkipException,
+    conf,
 )
+from airflow.sdk import BaseSensorOperator, PokeReturnValue
 from airflow.triggers.base import StartTriggerArgs
 
 from airflow_provider_workflow.client.errors import InboxPausedError
@@ -74,7 +74,8 @@ class WorkflowInboxSensor(BaseSensorOperator):
     :param lease_limit: messages per lease, 1 to 100.
     :param lease_seconds: length of a lease, 60 to 3600 s.
     :param poll_interval: seconds between polls, above 0; while the inbox stays empty it doubles where
-        the sensor is deferred. In the modes poke and reschedule it is the interval.
+        the sensor is deferred. In the modes poke and reschedule it is the interval; in the latter at
+        least ``[workers] min_heartbeat_interval`` and 1 s.
     :param max_poll_interval: seconds that it doubles up to.
     :param wake_on_events: also listen to the inbox's event stream while deferred.
     :param start_from_trigger: begin in the triggerer, without a worker (Airflow 3.3+, with
@@ -189,6 +190,8 @@ class WorkflowInboxSensor(BaseSensorOperator):
         :raises WorkflowError: the service cannot be used.
         """
         if not self.deferrable:
+            if self.reschedule:
+                self.poke_interval = max(self.poke_interval, _settle_seconds())
             return super().execute(context)
         tally = Tally()
         with self._skipping_instead():
@@ -260,10 +263,9 @@ class WorkflowInboxSensor(BaseSensorOperator):
             limit = min(limit, self._dispatcher(context, tally).ready_for())
         # Without room the trigger leases nothing: it only wakes the sensor to ask again.
         hold = 0.0 if limit else min(max(held * 2, self.poll_interval), self.max_poll_interval)
-        settle = conf.getfloat("workers", "min_heartbeat_interval", fallback=5.0) + 1
         kwargs = self._trigger_kwargs(max(1, limit))
         self.defer(
-            trigger=WorkflowInboxTrigger(**kwargs, settle_seconds=settle, hold_seconds=hold),
+            trigger=WorkflowInboxTrigger(**kwargs, settle_seconds=_settle_seconds(), hold_seconds=hold),
             method_name="resume",
             kwargs={"deadline": deadline, "result": tally.result, "hold_seconds": hold},
             timeout=timedelta(seconds=left),
@@ -340,3 +342,13 @@ class WorkflowInboxSensor(BaseSensorOperator):
         from airflow_provider_workflow.hooks.workflow import WorkflowHook
 
         return WorkflowHook(self.workflow_conn_id)
+
+
+def _settle_seconds() -> float:
+    """
+    How long a task that gave up its worker has to stay away from one.
+
+    Airflow may notice the end of the process as late as ``min_heartbeat_interval``; where the task is
+    queued again by then, Airflow fails it.
+    """
+    return conf.getfloat("workers", "min_heartbeat_interval", fallback=5.0) + 1
