@@ -42,16 +42,17 @@ def check_routes(targets: str | Mapping[str, str] | None, match: str | None) -> 
     """
     Compile the expressions, so that a wrong one fails where the DAG is parsed; templates are left alone.
 
-    :raises ValueError: an expression is not valid.
+    :raises ValueError: an expression is not valid, or there is no DAG id.
     """
-    if not isinstance(targets, Mapping) and match is None:
-        return
-    if not any("{{" in text or "{%" in text for text in _texts(targets, match)):
-        Routes(targets, match)
-
-
-def _texts(targets: Any, match: str | None) -> list[str]:
-    texts = [match or ""]
+    if match is not None and not _templated(match):
+        Routes(None, match)
     if isinstance(targets, Mapping):
-        return texts + [str(part) for pair in targets.items() for part in pair]
-    return [*texts, str(targets or "")]
+        plain = {dag_id: text for dag_id, text in targets.items() if not _templated(text)}
+        if plain or not targets:
+            Routes(plain)
+    elif isinstance(targets, str):
+        Routes(targets)
+
+
+def _templated(text: Any) -> bool:
+    return isinstance(text, str) and ("{{" in text or "{%" in text)

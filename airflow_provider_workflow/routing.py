@@ -20,6 +20,8 @@ def matcher(field: str, expression: str) -> Callable[[Message], bool]:
     import jmespath
     from jmespath.exceptions import JMESPathError
 
+    if not isinstance(expression, str):
+        raise ValueError(f"{field} must be a JMESPath expression, not {expression!r}")
     try:
         compiled = jmespath.compile(expression)
     except JMESPathError as error:
@@ -28,7 +30,9 @@ def matcher(field: str, expression: str) -> Callable[[Message], bool]:
     def matches(message: Message) -> bool:
         try:
             found = compiled.search(message)
-        except JMESPathError as error:
+        except Exception as error:
+            # Some values fail inside the library with errors of Python's own (a slice of step 0, a
+            # payload too deep for to_string): they are as much of this one message.
             raise UnroutableError(f"{field} cannot be evaluated on it: {error}") from None
         return not (found is None or found is False or found in ("", [], {}))
 

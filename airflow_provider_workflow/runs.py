@@ -12,7 +12,7 @@ import re
 from enum import Enum
 from typing import Any
 
-from airflow.sdk.exceptions import AirflowException
+from airflow.providers.common.compat.sdk import AirflowException
 
 from airflow_provider_workflow import values
 from airflow_provider_workflow.versions import airflow_release

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TypedDict
+from typing import Any, TypedDict
 
 MOST_IDS = 100
 
@@ -36,12 +36,27 @@ class Tally:
     """
     Counts messages by what became of them.
 
-    :param result: the numbers so far; crosses deferrals as it is.
+    :param result: the numbers so far.
+    :param causes: why messages were refused, of the first 100 of them.
+    :param seen: ids that were counted.
     """
 
     result: DispatchResult = field(default_factory=_nothing)
     causes: dict[str, str] = field(default_factory=dict)
     seen: set[str] = field(default_factory=set)
+
+    def carry(self) -> dict[str, Any]:
+        """What crosses a deferral, small and of plain JSON."""
+        return {"result": self.result, "causes": self.causes}
+
+    @classmethod
+    def carried(cls, brought: dict[str, Any] | None) -> Tally:
+        """Go on counting from what ``carry`` gave; of the messages counted it knows the first 100 ids."""
+        if not brought:
+            return cls()
+        result: DispatchResult = brought["result"]
+        counted = (result["started"], result["existing"], result["refused"])
+        return cls(result, brought["causes"], {message_id for each in counted for message_id in each["ids"]})
 
     @property
     def handled(self) -> int:

@@ -6,8 +6,8 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow.sdk import BaseOperator
-from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_workflow.client.errors import InboxPausedError, LeaseExpiredError
 from airflow_provider_workflow.dispatch import Dispatcher, InboxNotActiveError, acknowledge
