@@ -1,0 +1,229 @@
+"""A real Airflow of separate processes in a private home, for the demo, the tests and the benchmarks.
+
+>>> with LocalAirflow(home=tmp_path, dags_folder=here / "dags") as airflow:
+...     airflow.wait_for_dags(["greet"])
+...     run_id = airflow.api.trigger_dag("greet")
+...     airflow.api.wait_for_run("greet", run_id)
+
+The four processes are called ``scheduler``, ``triggerer``, ``dag-processor`` and ``api-server``; more can
+be added with :meth:`LocalAirflow.start_process`. None outlives the Python process that started them.
+"""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+import requests
+
+from tools.airflow_api import AirflowAPI
+from tools.airflow_settings import QUICK, create_database, environment
+from tools.sessions import Watchdog, end_sessions, members, send_signal
+
+COMPONENTS = {
+    "scheduler": ["scheduler", "--skip-serve-logs"],
+    "triggerer": ["triggerer", "--skip-serve-logs"],
+    "dag-processor": ["dag-processor"],
+    "api-server": ["api-server"],
+}
+
+
+@dataclass
+class _Component:
+    arguments: Sequence[str]
+    process: subprocess.Popen[bytes]
+
+
+class LocalAirflow:
+    """A real Airflow of separate processes in a private home.
+
+    :param home: directory of its own for the database, the logs and the secrets; created where missing. A
+        home that was used before keeps its database and its secrets.
+    :param dags_folder: directory of the DAG files.
+    :param connections: URI or JSON by connection id.
+    :param env: environment variables that win over everything set here. Those of the caller whose names begin
+        with ``AIRFLOW`` are not taken over.
+    :param python: interpreter of the environment in which Airflow is installed.
+    :param parallelism: how many tasks run at once.
+    :param executor: ``LocalExecutor``, or the name or path of another; workers of its own are yours to start.
+    :param sql_alchemy_conn: address of an empty or migrated database; SQLite in ``home`` where None.
+    :param port: port of the API server on 127.0.0.1; a free one where None.
+    :param log_level: how much the processes, and the tasks, log.
+    :param quick: shorten Airflow's intervals (:data:`tools.airflow_settings.QUICK`), so that tests are not
+        spent waiting. False leaves each as Airflow ships it, which benchmarks and crash tests want.
+    """
+
+    def __init__(
+        self,
+        home: Path,
+        dags_folder: Path,
+        connections: Mapping[str, str] | None = None,
+        env: Mapping[str, str] | None = None,
+        *,
+        python: str | Path = sys.executable,
+        parallelism: int = 4,
+        executor: str = "LocalExecutor",
+        sql_alchemy_conn: str | None = None,
+        port: int | None = None,
+        log_level: str = "WARNING",
+        quick: bool = True,
+    ) -> None:
+        self.home = home.absolute()
+        self.home.mkdir(parents=True, exist_ok=True)
+        self.port = port or _free_port()
+        self.url = f"http://localhost:{self.port}"
+        self.env = environment(self.home, dags_folder.absolute(), self.port, connections or {})
+        self.env |= {
+            "AIRFLOW__CORE__EXECUTOR": executor,
+            "AIRFLOW__CORE__PARALLELISM": str(parallelism),
+            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": sql_alchemy_conn or f"sqlite:///{self.home}/airflow.db",
+            "AIRFLOW__LOGGING__LOGGING_LEVEL": log_level,
+            **(QUICK if quick else {}),
+            **(env or {}),
+        }
+        self.api = AirflowAPI(self.url, diagnose=self.tails)
+        self._python = str(python)
+        self._components: dict[str, _Component] = {}
+        self._sessions: list[int] = []
+        self._watchdog: Watchdog | None = None
+
+    def start(self, timeout: float = 90) -> None:
+        """Create the database, start the four processes at once, and wait until all are healthy.
+
+        :param timeout: seconds until healthy.
+        :raises RuntimeError: when a process ends instead; the message holds the ends of the logs.
+        """
+        try:
+            create_database(self._python, self.home, self.env)
+            for name, arguments in COMPONENTS.items():
+                self.start_process(name, arguments)
+            self.wait_until_healthy(timeout)
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self, grace: float = 8) -> None:
+        """End every process that was ever started here, and all of their descendants.
+
+        :param grace: seconds from SIGTERM to SIGKILL. Three suffice, but now and then the scheduler waits for
+            ever for an idle worker. Interrupted (Ctrl-C again), it goes to SIGKILL at once.
+        """
+        sessions, self._sessions = self._sessions, []
+        try:
+            end_sessions(sessions, grace)
+        finally:
+            for component in self._components.values():
+                component.process.wait(timeout=10)
+            if self._watchdog:
+                self._watchdog.close()
+                self._watchdog = None
+
+    def __enter__(self) -> LocalAirflow:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def start_process(self, name: str, arguments: Sequence[str]) -> None:
+        """Start ``airflow <arguments>`` under a name, in a session of its own, logging to :meth:`logs`."""
+        if name in self._components and self.alive(name):
+            raise ValueError(f"{name} is running already")
+        self._watchdog = self._watchdog or Watchdog()
+        with self.logs(name).open("ab") as log:
+            process = subprocess.Popen(
+                [self._python, "-m", "airflow", *arguments],
+                cwd=self.home,
+                env=self.env,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self._watchdog.add(process.pid)
+        self._sessions.append(process.pid)
+        self._components[name] = _Component(arguments, process)
+
+    def alive(self, name: str) -> bool:
+        """Tell whether a process is running; its children do not count."""
+        return self._components[name].process.poll() is None
+
+    def pids(self, name: str) -> list[int]:
+        """Return the process ids of a process and its descendants, orphans included."""
+        return members(self._components[name].process.pid)
+
+    def kill(self, name: str, sig: int = signal.SIGKILL, *, tree: bool = False) -> None:
+        """Send a signal to a process.
+
+        :param tree: to all its descendants too, as the end of a container does. Without, they are orphaned.
+        """
+        process = self._components[name].process
+        if tree:
+            send_signal(self.pids(name), sig)
+        else:
+            process.send_signal(sig)
+        if sig == signal.SIGKILL:
+            process.wait(timeout=10)
+
+    def restart(self, name: str, grace: float = 8) -> None:
+        """Start a process again, after ending it where it still runs. Orphans of a killed one stay."""
+        component = self._components[name]
+        if self.alive(name):
+            end_sessions([component.process.pid], grace)
+            component.process.wait(timeout=10)
+        self.start_process(name, component.arguments)
+
+    def logs(self, name: str) -> Path:
+        """Return the path of a process's log."""
+        return self.home / f"{name}.log"
+
+    def tails(self, lines: int = 15) -> str:
+        """Return the last lines of every process's log, as text."""
+        text = []
+        for name in self._components:
+            text.append(f"--- {name} ({'alive' if self.alive(name) else 'ended'}):")
+            text += self.logs(name).read_text(errors="replace").splitlines()[-lines:]
+        return "\n".join(text)
+
+    def wait_until_healthy(self, timeout: float = 90) -> None:
+        """Wait until Airflow's health check calls every component healthy."""
+
+        def healthy() -> bool:
+            if ended := [name for name in self._components if not self.alive(name)]:
+                raise RuntimeError(f"{', '.join(ended)} ended while Airflow was starting\n{self.tails()}")
+            try:
+                return set(self.api.health().values()) == {"healthy"}
+            except requests.ConnectionError:
+                return False
+
+        self.api.wait_until(healthy, timeout, "every component healthy", interval=0.2)
+
+    def wait_for_dags(self, dag_ids: Collection[str], timeout: float = 60) -> None:
+        """Wait until the DAGs can be run.
+
+        :raises TimeoutError: after ``timeout`` seconds; the message has the missing and the import errors.
+        """
+        deadline = time.monotonic() + timeout
+        while missing := set(dag_ids) - {dag["dag_id"] for dag in self.api.dags()}:
+            if time.monotonic() > deadline:
+                errors = "\n".join(error["stack_trace"] for error in self.api.import_errors())
+                raise TimeoutError(
+                    f"no DAG {', '.join(missing)} within {timeout:g} s\n{errors}\n{self.tails()}"
+                )
+            time.sleep(0.3)
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+        return port
