@@ -1,0 +1,87 @@
+"""Arguments that are checked where a DAG file is parsed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from airflow_provider_workflow.options import check_choice, check_limits, check_routes
+
+GOOD: dict[str, Any] = {
+    "lease_limit": 100,
+    "lease_seconds": 300,
+    "max_messages": None,
+    "max_unfinished_runs": None,
+}
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "bounds"),
+    [
+        ("lease_limit", 0, "1 to 100"),
+        ("lease_limit", 101, "1 to 100"),
+        ("lease_limit", True, "1 to 100"),
+        ("lease_limit", "10", "1 to 100"),
+        ("lease_seconds", 59, "60 to 3600"),
+        ("lease_seconds", 3601, "60 to 3600"),
+        ("lease_seconds", 300.5, "60 to 3600"),
+        ("max_messages", 0, "1 to"),
+        ("max_messages", -1, "1 to"),
+        ("max_unfinished_runs", 0, "1 to"),
+        ("max_unfinished_runs", 2.5, "1 to"),
+    ],
+)
+def test_a_number_out_of_range_is_named_with_its_range(field: str, value: Any, bounds: str) -> None:
+    with pytest.raises(ValueError, match=f"{field} must be a whole number from {bounds}"):
+        check_limits(**{**GOOD, field: value})
+
+
+@pytest.mark.parametrize("edge", [{"lease_limit": 1}, {"lease_seconds": 60}, {"lease_seconds": 3600}])
+def test_the_ends_of_a_range_belong_to_it(edge: dict[str, int]) -> None:
+    limits = check_limits(**{**GOOD, **edge})
+
+    assert all(getattr(limits, name) == value for name, value in edge.items())
+
+
+def test_a_choice_is_named_with_what_it_may_be() -> None:
+    assert check_choice("on_refused", "log", ("fail", "log")) == "log"
+    with pytest.raises(ValueError, match="on_refused must be one of 'fail', 'log', not 'skip'"):
+        check_choice("on_refused", "skip", ("fail", "log"))
+
+
+@pytest.mark.parametrize(
+    ("targets", "match", "field"),
+    [
+        ("handle", "payload.(", "match"),
+        (None, "&&", "match"),
+        ({"a": "payload.("}, None, "trigger_dag_id"),
+        ({"a": "payload.x == '{{ params.x }}'", "b": "payload.("}, None, r"trigger_dag_id\['b'\]"),
+        ({"a": "{{ params.a }}"}, "&&", "match"),
+        ("{{ params.dag }}", "&&", "match"),
+        ("", None, "trigger_dag_id"),
+        ({}, None, "trigger_dag_id"),
+    ],
+)
+def test_a_wrong_expression_is_named_where_the_dag_is_parsed(targets: Any, match: Any, field: str) -> None:
+    with pytest.raises(ValueError, match=f"^{field}"):
+        check_routes(targets, match)
+
+
+@pytest.mark.parametrize(
+    ("targets", "match"),
+    [
+        (None, None),
+        ("handle", None),
+        ("{{ params.dag }}", None),
+        ("handle", "payload.n == `{{ params.n }}`"),
+        ({"a": "{% if params.x %}payload{% endif %}"}, None),
+        ({"{{ params.dag }}": "payload"}, None),
+    ],
+)
+def test_templates_are_left_alone(targets: Any, match: str | None) -> None:
+    check_routes(targets, match)
+
+
+def test_a_dag_id_that_comes_from_another_task_is_left_alone() -> None:
+    check_routes(object(), None)  # type: ignore[arg-type]

@@ -1,0 +1,97 @@
+"""JMESPath expressions choose messages and their DAGs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from airflow_provider_workflow.routing import Routes, UnroutableError
+
+
+def message(payload: Any) -> dict[str, Any]:
+    return {"id": "m", "created_at": "2026-01-01", "payload": payload, "message_attributes": {}}
+
+
+@pytest.mark.parametrize("value", [0, 0.0, "x", [0], {"a": None}, True])
+def test_what_jmespath_takes_as_true_matches(value: Any) -> None:
+    assert Routes(None, "payload.v").accepts(message({"v": value}))
+
+
+@pytest.mark.parametrize("value", [None, False, "", [], {}])
+def test_what_jmespath_takes_as_false_does_not_match(value: Any) -> None:
+    assert not Routes(None, "payload.v").accepts(message({"v": value}))
+
+
+def test_an_expression_sees_every_field_of_a_message() -> None:
+    expression = "id == 'm' && created_at && payload.v && message_attributes == `{}`"
+
+    assert Routes(None, expression).accepts(message({"v": 1}))
+
+
+def test_without_expressions_every_message_goes_to_the_one_dag() -> None:
+    routes = Routes("handle")
+
+    assert routes.target(message(None)) == "handle"
+    assert routes.dag_ids == ["handle"]
+
+
+def test_expressions_are_tried_in_their_order() -> None:
+    routes = Routes({"big": "payload.n > `10`", "any": "payload.n", "never": "payload"})
+
+    assert [routes.target(message({"n": n})) for n in (11, 10)] == ["big", "any"]
+    assert routes.dag_ids == ["big", "any", "never"]
+
+
+def test_what_matches_nothing_is_for_no_dag() -> None:
+    assert Routes({"a": "payload.a"}).target(message({})) is None
+    assert Routes("a", "payload.a").target(message({})) is None
+
+
+def test_match_goes_before_the_choice_of_a_dag() -> None:
+    routes = Routes({"a": "payload"}, "payload.wanted")
+
+    assert routes.target(message({"wanted": True})) == "a"
+    assert routes.target(message({"other": 1})) is None
+
+
+@pytest.mark.parametrize(
+    ("targets", "match", "field"),
+    [
+        ("a", "payload.(", "match"),
+        (None, "nosuch(payload) ||", "match"),
+        ({"a": "payload", "b": "&&"}, None, r"trigger_dag_id\['b'\]"),
+        ({"a": ""}, None, r"trigger_dag_id\['a'\]"),
+        ({"a": None}, None, r"trigger_dag_id\['a'\]"),
+        ({"a": 7}, None, r"trigger_dag_id\['a'\]"),
+        ("", None, "trigger_dag_id"),
+        ({}, None, "trigger_dag_id"),
+        ({"": "payload"}, None, "trigger_dag_id"),
+    ],
+)
+def test_a_wrong_argument_is_named(targets: Any, match: str | None, field: str) -> None:
+    with pytest.raises(ValueError, match=f"^{field}"):
+        Routes(targets, match)
+
+
+def deep(levels: int) -> Any:
+    value: Any = 1
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(
+    ("expression", "payload"),
+    [
+        ("length(payload)", 5),
+        ("nosuch(payload)", 1),
+        ("sort(payload)", [1, "a"]),
+        ("payload[::0]", [1, 2]),
+        ("ceil(payload)", float("inf")),
+        ("to_string(payload)", deep(100_000)),
+    ],
+)
+def test_whatever_an_expression_fails_with_is_of_that_message(expression: str, payload: Any) -> None:
+    with pytest.raises(UnroutableError, match=r"^match cannot be evaluated"):
+        Routes(None, expression).accepts(message(payload))
