@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_provider_workflow.client import types
@@ -68,22 +68,33 @@ class HeldLease:
 
         A text crosses from trigger to task with any payload in it; the payload itself, as the value
         of an event, can end the whole triggerer (a NUL, a lone surrogate, an integer over 64 bits).
-        What is too much for one text stays behind, named in ``left``.
+        What is too much for one text, or too deep for any, stays behind, named in ``left``.
         """
-        kept: list[types.LeasedMessage] = []
+        kept: list[str] = []
+        left: list[str] = []
         size = 0
-        for message in self.messages:
-            size += len(json.dumps(message))
-            if kept and size > LARGEST_HAND_OVER:
-                break
-            kept.append(message)
-        left = [message["id"] for message in self.messages[len(kept) :]]
-        return json.dumps(vars(replace(self, messages=kept, left=left)))
+        for message in self.most_precious_first():
+            text = _dumped(message)
+            if text is None or (kept and size + len(text) > LARGEST_HAND_OVER):
+                left.append(message["id"])
+            else:
+                kept.append(text)
+                size += len(text)
+        head = {**vars(self), "left": left}
+        del head["messages"]
+        return f'{json.dumps(head)[:-1]}, "messages": [{", ".join(kept)}]}}'
 
     @classmethod
     def taken_over(cls, text: str) -> HeldLease:
         """The lease that ``hand_over`` wrote."""
         return cls(**json.loads(text))
+
+
+def _dumped(message: types.LeasedMessage) -> str | None:
+    try:
+        return json.dumps(message)
+    except RecursionError:
+        return None
 
 
 def lease_count(message: types.LeasedMessage) -> int:

@@ -1,0 +1,111 @@
+"""A lease in the hands of a task: its time, its order, and how it crosses from trigger to task."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_provider_workflow import leases
+from airflow_provider_workflow.leases import HeldLease, for_people, lease_count
+
+ANY_TEXT = st.text(st.characters(codec=None, exclude_categories=()))
+ANY_JSON = st.recursive(
+    st.none() | st.booleans() | st.floats(allow_nan=False) | st.integers() | ANY_TEXT,
+    lambda inner: st.lists(inner) | st.dictionaries(ANY_TEXT | st.just("__classname__"), inner),
+    max_leaves=20,
+)
+
+
+def message(message_id: str, payload: Any = None, count: int = 1) -> dict[str, Any]:
+    return {
+        "id": message_id,
+        "created_at": "2026-01-01T00:00:00.000Z",
+        "status": "leased",
+        "message_attributes": {"lease_count": count, "error_message": None, "possible_duplicate_data": False},
+        "payload": payload,
+    }
+
+
+def held(*messages: dict[str, Any]) -> HeldLease:
+    answer: Any = {"lease_id": "lease", "leased_until": "2026", "results": list(messages)}
+    lease = HeldLease.of(answer, 1000.0, 300)
+    assert lease is not None
+    return lease
+
+
+@pytest.mark.parametrize("answer", [{"lease_id": None, "results": []}, {"lease_id": "x", "results": []}, {}])
+def test_an_empty_lease_is_none(answer: Any) -> None:
+    assert HeldLease.of(answer, 1000.0, 300) is None
+
+
+def test_a_lease_may_be_worked_on_until_30_s_before_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leases.time, "time", lambda: 1200.0)
+
+    assert held(message("a")).seconds_left() == 70.0
+
+
+def test_messages_that_used_up_most_of_their_leases_come_first_and_the_others_keep_their_order() -> None:
+    lease = held(message("a"), message("b", count=3), message("c"), message("d", count=4))
+
+    assert [each["id"] for each in lease.most_precious_first()] == ["d", "b", "a", "c"]
+
+
+@pytest.mark.parametrize("attributes", [None, {}, {"lease_count": None}, {"lease_count": True}])
+def test_a_message_whose_leases_are_not_told_counts_one(attributes: Any) -> None:
+    assert lease_count({**message("a"), "message_attributes": attributes}) == 1  # type: ignore[typeddict-item]
+
+
+def test_a_dag_sees_nothing_of_the_lease() -> None:
+    assert set(for_people(message("a", {"x": 1}))) == {"id", "created_at", "payload", "message_attributes"}  # type: ignore[arg-type]
+
+
+@given(st.lists(ANY_JSON, min_size=1, max_size=4))
+def test_any_payload_crosses_as_one_ascii_text(payloads: list[Any]) -> None:
+    lease = held(*(message(str(number), payload) for number, payload in enumerate(payloads)))
+    text = lease.hand_over()
+
+    assert text.isascii()
+    assert "\0" not in text
+    assert HeldLease.taken_over(text) == lease
+
+
+def test_ten_megabytes_cross_and_the_rest_is_named() -> None:
+    lease = held(*(message(name, "x" * 4_000_000) for name in "abcd"))
+    taken = HeldLease.taken_over(lease.hand_over())
+
+    assert [each["id"] for each in taken.messages] == ["a", "b"]
+    assert taken.left == ["c", "d"]
+
+
+def test_a_large_message_does_not_keep_small_ones_behind_it_back() -> None:
+    lease = held(message("a"), message("big", "x" * 10_000_000), message("b"))
+    taken = HeldLease.taken_over(lease.hand_over())
+
+    assert [each["id"] for each in taken.messages] == ["a", "b"]
+    assert taken.left == ["big"]
+
+
+def test_a_message_of_more_than_ten_megabytes_crosses_alone() -> None:
+    taken = HeldLease.taken_over(held(message("a", "x" * 11_000_000)).hand_over())
+
+    assert [each["id"] for each in taken.messages] == ["a"]
+
+
+def test_the_most_precious_messages_cross_first() -> None:
+    lease = held(message("a", "x" * 6_000_000), message("b", "x" * 6_000_000, count=4))
+
+    assert HeldLease.taken_over(lease.hand_over()).left == ["a"]
+
+
+def test_a_payload_too_deep_for_json_stays_behind() -> None:
+    deep: Any = 1
+    for _ in range(100_000):
+        deep = [deep]
+    taken = HeldLease.taken_over(held(message("deep", deep), message("b")).hand_over())
+
+    assert [each["id"] for each in taken.messages] == ["b"]
+    assert taken.left == ["deep"]
