@@ -1,8 +1,10 @@
 """
-A total time limit for ``requests``, whose own time limits count anew with every byte.
+Two things that ``requests`` does not tell: a total time limit, and whether a request left at all.
 
-Without it, an answer that trickles for ever holds a task for ever. The limit is set on the socket
-before each read, so no thread and no timer is needed.
+Its own time limits count anew with every byte, so an answer that trickles for ever holds a task for
+ever. Here the limit is set on the socket before each step, so no thread and no timer is needed. And
+its exceptions do not say whether a connection stood when they happened, which decides whether a
+lease may be asked for again.
 """
 
 from __future__ import annotations
@@ -19,7 +21,18 @@ from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.poolmanager import PoolManager
 
-_current = threading.local()
+
+class _Attempt(threading.local):
+    deadline = 0.0
+    sent = False
+
+
+_current = _Attempt()
+
+
+def sent() -> bool:
+    """Whether this thread's latest attempt came so far that the service may have taken its request."""
+    return _current.sent
 
 
 def remaining() -> float:
@@ -28,7 +41,7 @@ def remaining() -> float:
 
     :raises TimeoutError: none are left.
     """
-    seconds: float = _current.deadline - time.monotonic()
+    seconds = _current.deadline - time.monotonic()
     if seconds <= 0:
         raise TimeoutError("the attempt took longer than its timeout")
     return seconds
@@ -69,11 +82,29 @@ class _Response(HTTPResponse):
         super().__init__(_Socket(sock), *args, **kwargs)  # type: ignore[arg-type]
 
 
-class _Connection(HTTPConnection):
+class _Limited:
+    """What both kinds of connection do within the time limit of the attempt."""
+
+    sock: Any
+    timeout: float | None
+
+    def connect(self) -> None:
+        self.timeout = remaining()
+        super().connect()  # type: ignore[misc]
+
+    def request(self, *args: Any, **kwargs: Any) -> None:
+        if self.sock is None:
+            self.connect()
+        self.timeout = remaining()
+        _current.sent = True
+        super().request(*args, **kwargs)  # type: ignore[misc]
+
+
+class _Connection(_Limited, HTTPConnection):
     response_class = _Response
 
 
-class _SecureConnection(HTTPSConnection):
+class _SecureConnection(_Limited, HTTPSConnection):
     response_class = _Response
 
 
@@ -99,6 +130,7 @@ class DeadlineAdapter(HTTPAdapter):
 
     def send(self, *args: Any, **kwargs: Any) -> Any:
         _current.deadline = time.monotonic() + kwargs["timeout"]
+        _current.sent = False
         return super().send(*args, **kwargs)
 
     @staticmethod

@@ -192,7 +192,7 @@ def _signed(inbox_id: str, parties: Parties) -> Generator[Any, Any, tuple[Reques
 async def _read(client: AsyncWorkflowClient, request: Request) -> AsyncIterator[Any]:
     import aiohttp
 
-    from airflow_provider_workflow.client.over_aiohttp import fault
+    from airflow_provider_workflow.client.over_aiohttp import Line, fault
 
     limit = aiohttp.ClientTimeout(total=None, sock_connect=request.timeout, sock_read=SILENCE_SECONDS)
     headers = {**request.headers, "Accept": "text/event-stream"}
@@ -210,4 +210,4 @@ async def _read(client: AsyncWorkflowClient, request: Request) -> AsyncIterator[
                 for notice in parser.feed(chunk):
                     yield notice
     except (aiohttp.ClientError, asyncio.TimeoutError) as error:
-        raise fault(error, request) from None
+        raise fault(error, request, Line()) from None

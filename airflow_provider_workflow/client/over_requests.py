@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ssl
+from http.cookiejar import DefaultCookiePolicy
 
 import requests
-from urllib3.exceptions import NewConnectionError
 
-from airflow_provider_workflow.client.deadline import DeadlineAdapter
+from airflow_provider_workflow.client import deadline
 from airflow_provider_workflow.client.environment import proxy_for
 from airflow_provider_workflow.client.errors import TransportError
 from airflow_provider_workflow.client.wire import Answer, Request, causes, host_of
@@ -24,8 +24,9 @@ class RequestsWire:
         self._verify = ca_file or False
         self._session = requests.Session()
         self._session.trust_env = False
+        self._session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
         for scheme in ("http://", "https://"):
-            self._session.mount(scheme, DeadlineAdapter())
+            self._session.mount(scheme, deadline.DeadlineAdapter())
 
     def close(self) -> None:
         self._session.close()
@@ -60,15 +61,22 @@ def _fault(error: Exception, request: Request) -> TransportError:
     host = host_of(request.url)
     if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in chain):
         return TransportError(f"the certificate of {host} does not verify", sent=False, permanent=True)
-    if isinstance(error, (requests.exceptions.ProxyError, requests.exceptions.SSLError)):
-        return TransportError(f"no secure connection to {host}: {type(error).__name__}", sent=False)
-    if any(isinstance(cause, NewConnectionError) for cause in chain):
-        return TransportError(f"{host} cannot be reached: {_reason(chain)}", sent=False)
-    if any(isinstance(cause, TimeoutError) for cause in chain) or isinstance(error, requests.Timeout):
-        # Connecting shares the attempt's time, so a connect timeout is the one kind that sent nothing.
-        sent = not isinstance(error, requests.ConnectTimeout)
-        return TransportError(f"{host} gave no whole answer within {request.timeout:g} s", sent=sent)
-    return TransportError(f"the connection to {host} broke off: {_reason(chain)}", sent=True)
+    timed_out = isinstance(error, requests.Timeout) or any(isinstance(each, TimeoutError) for each in chain)
+    if deadline.sent():
+        if timed_out:
+            text = f"{host} gave no whole answer within {request.timeout:g} s"
+        else:
+            text = f"the connection to {host} broke off: {_reason(chain)}"
+        return TransportError(text, sent=True)
+    if timed_out:
+        text = f"{host} gave no connection within {request.timeout:g} s"
+    elif isinstance(error, requests.exceptions.ProxyError):
+        text = f"{host} cannot be reached through the proxy of the environment: {_reason(chain)}"
+    elif isinstance(error, requests.exceptions.SSLError):
+        text = f"no secure connection to {host}: {_reason(chain)}"
+    else:
+        text = f"{host} cannot be reached: {_reason(chain)}"
+    return TransportError(text, sent=False)
 
 
 def _reason(chain: list[BaseException]) -> str:

@@ -101,14 +101,20 @@ class Settings:
         The CA certificates that both senders trust; None when certificates are not verified.
 
         The environment variables are those of ``requests``; reading them here keeps both alike.
+
+        :raises ConfigurationError: an environment variable names no such file.
         """
         if self.verify is False:
             return None
         if isinstance(self.verify, str):
             return self.verify
-        from_environment = os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("CURL_CA_BUNDLE")
-        if from_environment:
-            return from_environment
+        for name in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
+            if path := os.environ.get(name):
+                if not _holds_certificates(path):
+                    raise ConfigurationError(
+                        [f"{name} names no file with CA certificates (correct or unset it)"]
+                    )
+                return path
         import certifi
 
         return certifi.where()
@@ -186,6 +192,14 @@ def _verify(value: Any, problems: list[str]) -> bool | str:
         return True
     if word.lower() in ("false", "0", "no"):
         return False
-    if not os.path.exists(word):
-        problems.append("verify must be true, false or the path of an existing file with CA certificates")
+    if not _holds_certificates(word):
+        problems.append("verify must be true, false or the path of a file with CA certificates")
     return word
+
+
+def _holds_certificates(path: str) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return b"-----BEGIN " in file.read()
+    except OSError:
+        return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -24,7 +25,8 @@ def settings_of(emulator: EmulatorServer, **extra: Any) -> Settings:
         host=fields["host"],
         login=fields["login"],
         password=fields["password"],
-        extra={**fields["extra"], **extra},
+        # Loading the CA certificates takes longer than most tests.
+        extra={**fields["extra"], "verify": False, **extra},
     )
 
 
@@ -59,3 +61,10 @@ def scripted() -> Iterator[ScriptedServer]:
     """A server that answers with what the test says, byte for byte."""
     with ScriptedServer() as server:
         yield server
+
+
+@pytest.fixture
+def closed_port() -> int:
+    """A port on which nobody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])

@@ -7,10 +7,12 @@ import json
 import socket
 import ssl
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from airflow_provider_workflow.client.settings import Settings
 
+Script = bytes | Callable[[socket.socket], None]
 TOKEN = {"access_token": "scripted-token", "expires_in": 36000}
 
 
@@ -33,16 +35,21 @@ def answer(
 class ScriptedServer:
     """
     Answers each request with the next of ``answers``; the last one again and again. An empty answer
-    cuts the connection. Requests to ``/token`` get ``token`` and are kept apart.
+    cuts the connection, a function is given it and cuts it when it returns. Requests to ``/token`` get
+    ``token`` and are kept apart.
+
+    ``greeting`` is sent to whoever connects.
 
     :param tls: context of the server's side, for https.
     """
 
     def __init__(self, tls: ssl.SSLContext | None = None) -> None:
-        self.answers: list[bytes] = []
-        self.token = answer(200, TOKEN)
+        self.answers: list[Script] = []
+        self.token: Script = answer(200, TOKEN)
         self.requests: list[bytes] = []
         self.token_requests: list[bytes] = []
+        self.connections = 0
+        self.greeting = b""
         self._tls = tls
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
@@ -68,15 +75,16 @@ class ScriptedServer:
                 "client_secret": "a-secret",
                 "token_url": f"{self.url}/token",
                 "timeout": 5.0,
+                "verify": self._tls is not None,  # loading the CA certificates takes longer than most tests
                 **changes,
             }
         )
 
     def cut(self) -> None:
         """Cut every open connection."""
-        for connection in list(self._open):
+        while self._open:
             with contextlib.suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
+                self._open.pop().shutdown(socket.SHUT_RDWR)
 
     def _accept(self) -> None:
         while True:
@@ -84,23 +92,28 @@ class ScriptedServer:
                 connection, _ = self._listener.accept()
             except OSError:
                 return
+            self.connections += 1
             threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _serve(self, connection: socket.socket) -> None:
         with contextlib.suppress(OSError), connection:
-            if self._tls is not None:
-                connection = self._tls.wrap_socket(connection, server_side=True)
             self._open.add(connection)
             try:
+                if self._tls is not None:
+                    connection = self._tls.wrap_socket(connection, server_side=True)
+                connection.sendall(self.greeting)
                 while request := _read(connection):
                     reply = self._reply(request)
+                    if callable(reply):
+                        reply(connection)
+                        return
                     connection.sendall(reply)
                     if not reply or b"Connection: close" in reply:
                         return
             finally:
-                self._open.discard(connection)
+                connection.close()
 
-    def _reply(self, request: bytes) -> bytes:
+    def _reply(self, request: bytes) -> Script:
         if request.split(b" ", 2)[1] == b"/token":
             self.token_requests.append(request)
             return self.token

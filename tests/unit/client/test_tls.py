@@ -1,0 +1,147 @@
+"""Certificates: verified, trusted by file, or not looked at; alike for both senders."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_workflow.client import api, errors
+from airflow_provider_workflow.client.settings import Settings
+from tests.unit.client import certificates
+from tests.unit.client.calls import SOME_ID
+from tests.unit.client.conftest import MakeSender
+from tests.unit.client.scripted import ScriptedServer, answer
+
+INBOX = answer(200, {"id": SOME_ID})
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[ssl.SSLContext, Path]:
+    return certificates.make(tmp_path_factory.mktemp("tls"))
+
+
+@pytest.fixture
+def secure(made: tuple[ssl.SSLContext, Path]) -> Iterator[ScriptedServer]:
+    with ScriptedServer(tls=made[0]) as server:
+        server.answers = [INBOX]
+        yield server
+
+
+@pytest.fixture
+def ca(made: tuple[ssl.SSLContext, Path]) -> str:
+    return str(made[1])
+
+
+def test_a_certificate_that_does_not_verify_is_one_permanent_error(
+    make_send: MakeSender, secure: ScriptedServer
+) -> None:
+    send = make_send(secure.settings())
+    with pytest.raises(errors.TransportError) as raised:
+        send(api.get_inbox(SOME_ID))
+    assert raised.value.permanent
+    assert not raised.value.sent
+    assert str(raised.value) == f"the certificate of 127.0.0.1:{secure.port} does not verify"
+    assert (send.naps, secure.connections) == ([], 1)
+
+
+def test_a_certificate_for_another_host_is_one_permanent_error(
+    make_send: MakeSender, secure: ScriptedServer, ca: str
+) -> None:
+    url = secure.url.replace("127.0.0.1", "localhost")
+    send = make_send(secure.settings(base_url=url, token_url=f"{url}/token", verify=ca))
+    with pytest.raises(errors.TransportError, match="the certificate of localhost") as raised:
+        send(api.lease_messages(SOME_ID))
+    assert raised.value.permanent
+    assert send.naps == []
+
+
+@pytest.mark.parametrize("verify", [False, "ca"])
+def test_a_file_or_no_verification_lets_it_pass(
+    make_send: MakeSender, secure: ScriptedServer, ca: str, verify: bool | str
+) -> None:
+    send = make_send(secure.settings(verify=ca if verify == "ca" else verify))
+    assert send(api.get_inbox(SOME_ID))["id"] == SOME_ID
+    assert secure.connections == 1
+
+
+def test_the_bundle_of_the_environment_holds_for_both(
+    make_send: MakeSender, secure: ScriptedServer, ca: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", ca)
+    assert make_send(secure.settings())(api.get_inbox(SOME_ID))["id"] == SOME_ID
+
+
+@pytest.mark.parametrize("variable", ["REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"])
+@pytest.mark.parametrize("found", ["nothing", "no certificates"])
+def test_a_useless_bundle_of_the_environment_is_named(
+    variable: str, found: str, scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "bundle.pem"
+    if found == "no certificates":
+        file.write_text("nothing of use")
+    monkeypatch.setenv(variable, str(file))
+    with pytest.raises(errors.ConfigurationError, match=f"{variable} .*CA certificates"):
+        scripted.settings().ca_file()
+
+
+def test_a_folder_of_certificates_is_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(errors.ConfigurationError, match=r"verify must be true, false or .* file"):
+        build(verify=str(tmp_path))
+
+
+def test_a_file_without_certificates_is_refused_by_name(tmp_path: Path) -> None:
+    (tmp_path / "x.pem").write_text("nothing of use")
+    with pytest.raises(errors.ConfigurationError, match=r"verify must be true, false or .* file"):
+        build(verify=str(tmp_path / "x.pem"))
+
+
+def build(**extra: str) -> Settings:
+    extra = {"token_url": "https://a/t", **extra}
+    return Settings.build(host="a", login="i", password="s", extra=extra)
+
+
+def test_a_server_that_speaks_no_tls_got_nothing(make_send: MakeSender, scripted: ScriptedServer) -> None:
+    scripted.greeting = b"220 this is mail\r\n" * 10
+    url = scripted.url.replace("http:", "https:")
+    send = make_send(scripted.settings(base_url=url, token_url=f"{url}/token"))
+    with pytest.raises(errors.TransportError) as raised:
+        send(api.lease_messages(SOME_ID))
+    assert not raised.value.sent
+    assert str(raised.value).startswith(f"no secure connection to 127.0.0.1:{scripted.port}")
+
+
+def test_a_tls_connection_that_breaks_after_the_request_may_have_had_its_effect(
+    make_send: MakeSender, secure: ScriptedServer, ca: str
+) -> None:
+    def talk_nonsense(connection: socket.socket) -> None:
+        # Plain bytes inside the encrypted stream: the client's TLS layer fails while it reads.
+        raw = socket.socket(fileno=socket.dup(connection.fileno()))
+        raw.sendall(b"this is no TLS record" * 10)
+        raw.shutdown(socket.SHUT_RDWR)
+        raw.close()
+
+    secure.answers = [talk_nonsense]
+    send = make_send(secure.settings(verify=ca))
+    with pytest.raises(errors.TransportError) as raised:
+        send(api.lease_messages(SOME_ID))
+    assert raised.value.sent
+    assert len(secure.requests) == 1
+
+
+def test_the_timeout_is_a_total_over_tls_too(make_send: MakeSender, secure: ScriptedServer, ca: str) -> None:
+    def trickle(connection: socket.socket) -> None:
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
+        for _ in range(1000):
+            connection.sendall(b" ")
+            time.sleep(0.02)
+
+    secure.answers = [trickle]
+    send = make_send(secure.settings(verify=ca, timeout=0.3))
+    with pytest.raises(errors.TransportError, match=r"no whole answer within 0\.3 s") as raised:
+        send(api.lease_messages(SOME_ID))
+    assert raised.value.sent
