@@ -1,0 +1,77 @@
+"""What state the inbox is in, and how long a sensor waits for it."""
+
+from __future__ import annotations
+
+import pytest
+
+
+def test_a_paused_and_drained_inbox_fails_the_task_which_names_the_reason(stage, inbox):
+    inbox.force("paused", "authentication_access_revoked")
+    run = stage.start("listener", inbox)
+    assert f"Inbox '{inbox.name}' is paused (authentication_access_revoked)" in run.fails()
+
+
+def test_an_inbox_that_is_paused_while_the_sensor_waits_fails_the_task(stage, inbox):
+    run = stage.start("listener", inbox)
+    run.reaches("deferred")
+    inbox.force("paused", "upstream_failures")
+    assert f"Inbox '{inbox.name}' is paused (upstream_failures)" in run.fails()
+
+
+def test_a_sensor_that_waits_for_a_paused_inbox_goes_on_after_its_resumption(stage, inbox):
+    inbox.force("paused", "user")
+    run = stage.start("listener_that_waits", inbox)
+    run.reaches("deferred")
+    refused = lambda: [each.status for each in inbox.requests("lease")].count(409)  # noqa: E731
+    stage.until(lambda: refused() > 1, "the trigger to find it paused")
+    assert run.task["state"] == "deferred"
+    stage.emulator.store.inboxes.resume(inbox.id)
+    ids = inbox.put({"n": 1})
+    assert run.succeeds()["started"]["count"] == 1
+    stage.check_one_run_each(inbox, ids)
+
+
+def test_a_paused_inbox_that_still_holds_messages_is_drained(stage, inbox):
+    ids = inbox.put(*[{"n": n} for n in range(7)])
+    inbox.force("paused", "user")
+    runs = [stage.start("listener_of_five", inbox)]
+    assert runs[0].succeeds()["started"]["count"] == 7
+    stage.check_one_run_each(inbox, ids)
+    assert inbox.all_acknowledged()
+
+
+@pytest.mark.parametrize("when", ["before it looks", "while it waits"])
+def test_an_inbox_that_failed_to_initialise_fails_the_task_at_once(stage, inbox, when):
+    if when == "before it looks":
+        inbox.force("initialization_failure", "subscribe_failed")
+    run = stage.start("listener_with_retries", inbox)
+    if when == "while it waits":
+        run.reaches("deferred")
+        inbox.force("initialization_failure", "subscribe_failed")
+    log = run.fails()
+    assert "failed to initialise (subscribe_failed). Delete it and create it again." in log
+    assert run.task["try_number"] == 1, "a retry cannot help"
+
+
+def test_a_sensor_waits_for_an_inbox_that_is_initializing(stage, inbox):
+    inbox.force("initializing")
+    run = stage.start("listener", inbox)
+    run.reaches("deferred")
+    inbox.force("active")
+    ids = inbox.put({"n": 1})
+    run.succeeds()
+    stage.check_one_run_each(inbox, ids)
+
+
+def test_an_inbox_that_does_not_exist_fails_the_task_which_names_it(stage):
+    assert "no-such-inbox" in stage.start("listener", "no-such-inbox").fails()
+
+
+def test_a_deferred_sensor_that_times_out_fails_without_a_retry(stage, inbox):
+    run = stage.start("impatient_listener", inbox)
+    soft = stage.start("impatient_soft_listener", inbox)
+    poking = stage.start("impatient_poking_listener", inbox)
+    assert "AirflowSensorTimeout" in run.fails()
+    assert run.task["try_number"] == 1
+    soft.reaches("skipped")
+    assert "AirflowSensorTimeout" in poking.fails()
