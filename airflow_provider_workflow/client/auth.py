@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Generator
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from airflow_provider_workflow.client import api, types
@@ -28,6 +28,10 @@ from airflow_provider_workflow.client.errors import (
 from airflow_provider_workflow.client.settings import Settings
 
 RENEW_EARLY_SECONDS = 300.0
+RENEW_AGAIN_SECONDS = 30.0
+"""After an early renewal that failed: not every call is to wait for an endpoint that is down."""
+LONGEST_LIFETIME_SECONDS = 30 * 86400.0
+"""For an answer that promises more than anybody keeps."""
 ASSUMED_LIFETIME_SECONDS = 3600.0
 """For an answer without ``expires_in`` (service facts 9)."""
 
@@ -62,7 +66,6 @@ class TokenCache:
         self._tokens: dict[Key, CachedToken] = {}
         self._renewals: dict[Key, Renewal] = {}
         self._lock = threading.Lock()
-        os.register_at_fork(after_in_child=self._forget_renewals)
 
     def usable(self, key: Key) -> CachedToken | None:
         """The cached token, if the service still takes it."""
@@ -76,6 +79,8 @@ class TokenCache:
             if renewal is not None:
                 return renewal, False
             self._renewals[key] = renewal = Future()
+            # From here on a waiter that is cancelled cannot cancel what the others wait for.
+            renewal.set_running_or_notify_cancel()
             return renewal, True
 
     def leave(self, key: Key, renewal: Renewal, error: Exception | None) -> None:
@@ -95,12 +100,20 @@ class TokenCache:
         :raises AuthenticationError: the answer holds no token.
         """
         value = answer.get("access_token") if isinstance(answer, dict) else None
-        if not isinstance(value, str) or not value:
-            raise AuthenticationError("the token endpoint answered without an access_token", status=200)
+        if not (isinstance(value, str) and value and value.isascii() and value.isprintable()):
+            raise AuthenticationError("the token endpoint answered without a usable access_token", status=200)
         life = _lifetime(answer)
         early = min(RENEW_EARLY_SECONDS, life / 2)
         self._tokens[key] = CachedToken(value, asked_at + life - early, asked_at + life)
         return value
+
+    def postpone(self, key: Key) -> str | None:
+        """Use the token on, if the service still takes it, and leave its renewal alone for a while."""
+        token = self.usable(key)
+        if token is None:
+            return None
+        self._tokens[key] = replace(token, renew_at=self.clock() + RENEW_AGAIN_SECONDS)
+        return token.value
 
     def drop(self, key: Key, value: str) -> None:
         """Forget a token that the service refused, unless it was renewed in the meantime."""
@@ -109,14 +122,16 @@ class TokenCache:
             if cached is not None and cached.value == value:
                 del self._tokens[key]
 
-    def _forget_renewals(self) -> None:
-        # Whoever was renewing lives in the parent process and will never tell this one.
+    def forget_renewals(self) -> None:
+        """In a forked child: whoever was renewing lives in the parent and will never tell this one."""
         self._lock = threading.Lock()
         self._renewals = {}
 
 
 TOKENS = TokenCache()
 """The cache that all clients of this process share."""
+
+os.register_at_fork(after_in_child=TOKENS.forget_renewals)
 
 
 def token_key(settings: Settings, scope: str) -> Key:
@@ -150,8 +165,8 @@ def access_token(
             answer = yield api.app_token(scope)
             return cache.keep(key, answer or {}, asked_at)
         except (TransportError, ServerError, RateLimitError) as fault:
-            if token is not None and cache.usable(key) is not None:
-                return token.value
+            if (value := cache.postpone(key)) is not None:
+                return value
             error = fault
             raise
         except WorkflowError as fault:
@@ -163,6 +178,11 @@ def access_token(
 
 def _lifetime(answer: types.Token) -> float:
     given: Any = answer.get("expires_in")
-    if isinstance(given, bool) or not isinstance(given, (int, float)) or given <= 0:
+    if isinstance(given, str):
+        try:
+            given = float(given)
+        except ValueError:
+            given = None
+    if isinstance(given, bool) or not isinstance(given, (int, float)) or not given > 0:
         return ASSUMED_LIFETIME_SECONDS
-    return float(given)
+    return float(min(given, LONGEST_LIFETIME_SECONDS))

@@ -190,5 +190,4 @@ class AsyncWorkflowClient:
             return await self.send(step)
         if isinstance(step, Pause):
             return await self._sleep(step.seconds)
-        # Shielded: one waiter that is cancelled must not cancel the renewal that others wait for.
-        return await asyncio.shield(asyncio.wrap_future(step))
+        return await asyncio.wrap_future(step)

@@ -86,7 +86,7 @@ def test_a_useless_bundle_of_the_environment_is_named(
         file.write_text("nothing of use")
     monkeypatch.setenv(variable, str(file))
     with pytest.raises(errors.ConfigurationError, match=f"{variable} .*CA certificates"):
-        scripted.settings().ca_file()
+        scripted.settings(verify=True).ca_file()
 
 
 def test_a_folder_of_certificates_is_refused_by_name(tmp_path: Path) -> None:
