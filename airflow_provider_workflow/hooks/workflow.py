@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import cached_property, partial
@@ -105,7 +104,7 @@ class WorkflowHook(BaseHook):
         extra = await get_async_extra_dejson(connection)
         settings = _settings(connection, extra, self.workflow_conn_id)
         async with shared_session(settings.ca_file(), max_event_streams()) as session:
-            yield AsyncWorkflowClient(settings, session, on_token=_mask_in_thread)
+            yield AsyncWorkflowClient(settings, session, on_token=_mask_here)
 
     # Guess, templates, promotions (specification 4.1, 4.4; service facts 8)
 
@@ -327,6 +326,9 @@ def _mask(secret: str) -> None:
     mask_secret(secret)
 
 
-def _mask_in_thread(secret: str) -> None:
-    # Telling the supervisor is a blocking call, and a triggerer's event loop must not wait for it.
-    asyncio.get_running_loop().run_in_executor(None, _mask, secret)
+def _mask_here(secret: str) -> None:
+    # In this process only. To tell the supervisor from a triggerer is a blocking call, and made from a
+    # thread it breaks the triggerer's own talk with the supervisor before Airflow 3.3.
+    from airflow.sdk._shared.secrets_masker import mask_secret
+
+    mask_secret(secret)
