@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from airflow_provider_workflow.client.events import Bell
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 UNUSABLE = "initialization_failure"
 RELEASE_SECONDS = 10.0
@@ -81,6 +85,7 @@ class WorkflowInboxTrigger(BaseTrigger):
         self.on_paused = on_paused
         self.settle_seconds = settle_seconds
         self.hold_seconds = hold_seconds
+        self._waits_for: str | None = None
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """The class itself, so that a subclass survives, and the arguments."""
@@ -111,41 +116,48 @@ class WorkflowInboxTrigger(BaseTrigger):
             return
         from airflow_provider_workflow.hooks.workflow import WorkflowHook
 
-        async with (
-            WorkflowHook(self.workflow_conn_id).async_client() as client,
-            self._bell(client) as (inbox_id, bell),
-        ):
-            # Fired from inside: leaving takes time, and a lease must not be lost to being ended meanwhile.
-            yield TriggerEvent(await self._poll(client, inbox_id, bell))
+        async with WorkflowHook(self.workflow_conn_id).async_client() as client:
+            inbox_id = await self._patiently(partial(self._find, client), None)
+            async with self._bell(client, inbox_id) as bell:
+                # Fired from inside: leaving takes time, and a lease must not be lost to being ended then.
+                yield TriggerEvent(await self._patiently(partial(self._lease, client, inbox_id), bell))
+
+    async def _find(self, client: AsyncWorkflowClient) -> str:
+        from airflow_provider_workflow.client import inboxes
+
+        inbox = await client.run(inboxes.at_inbox(client.settings, self.inbox, api.get_inbox))
+        return inbox["id"]
 
     @asynccontextmanager
-    async def _bell(self, client: AsyncWorkflowClient) -> AsyncIterator[tuple[str, Bell | None]]:
-        from airflow_provider_workflow.client import inboxes
+    async def _bell(self, client: AsyncWorkflowClient, inbox_id: str) -> AsyncIterator[Bell | None]:
         from airflow_provider_workflow.client.events import listen
         from airflow_provider_workflow.hooks.workflow import max_event_streams
 
-        inbox = await client.run(inboxes.at_inbox(client.settings, self.inbox, api.get_inbox))
         if not self.wake_on_events:
-            yield inbox["id"], None
+            yield None
             return
-        async with listen(client, inbox["id"], max_event_streams()) as bell:
-            yield inbox["id"], bell
+        async with listen(client, inbox_id, max_event_streams()) as bell:
+            yield bell
 
-    async def _poll(self, client: AsyncWorkflowClient, inbox_id: str, bell: Bell | None) -> dict[str, Any]:
+    async def _patiently(self, ask: Callable[[], Awaitable[T | None]], bell: Bell | None) -> T:
+        """Ask until there is an answer, through faults that may pass; each series of them is logged once."""
         interval, failing = self.poll_interval, False
         while True:
+            answer = None
             try:
-                event = await self._lease(client, inbox_id)
+                answer = await ask()
             except (TransportError, ServerError, RateLimitError) as error:
+                if isinstance(error, TransportError) and error.permanent:
+                    raise
                 if not failing:
-                    log.warning("Inbox %s cannot be leased from; trying on: %s", self.inbox, error)
-                event, failing = None, True
+                    log.warning("Inbox %s is out of reach; trying on: %s", self.inbox, error)
+                failing = True
             else:
                 if failing:
-                    log.info("Inbox %s can be leased from again", self.inbox)
+                    log.info("Inbox %s is within reach again", self.inbox)
                 failing = False
-            if event is not None:
-                return event
+            if answer is not None:
+                return answer
             if await _wait(bell, interval) and not failing:
                 interval = self.poll_interval
             else:
@@ -163,16 +175,26 @@ class WorkflowInboxTrigger(BaseTrigger):
             await _give_back(client, inbox_id, asking)
             raise
         except InboxPausedError as paused:
-            if self.on_paused == "wait":
-                return None
-            return {"status": "paused", "inbox_id": inbox_id, "reason": paused.paused_reason}
+            return self._paused(inbox_id, paused.paused_reason)
         attributes = answer["inbox_attributes"]
         if attributes.get("status") == UNUSABLE:
-            return {"status": UNUSABLE, "inbox_id": inbox_id, "reason": attributes.get("paused_reason")}
+            return {
+                "status": UNUSABLE,
+                "inbox_id": inbox_id,
+                "reason": _plain(attributes.get("paused_reason")),
+            }
         lease = HeldLease.of(answer, asked_at, self.lease_seconds)
         if lease is None:
             return None
         return {"status": "leased", "inbox_id": inbox_id, "lease": lease.hand_over()}
+
+    def _paused(self, inbox_id: str, reason: str) -> dict[str, Any] | None:
+        if self.on_paused != "wait":
+            return {"status": "paused", "inbox_id": inbox_id, "reason": _plain(reason)}
+        if reason != self._waits_for:
+            log.warning("Inbox %s is paused (%s); waiting until it is resumed", self.inbox, reason)
+        self._waits_for = reason
+        return None
 
 
 async def _give_back(client: AsyncWorkflowClient, inbox_id: str, asking: asyncio.Future[types.Lease]) -> None:
@@ -186,6 +208,11 @@ async def _give_back(client: AsyncWorkflowClient, inbox_id: str, asking: asyncio
         # Where it fails the lease runs out instead.
         with contextlib.suppress(WorkflowError, asyncio.TimeoutError):
             await asyncio.wait_for(release, RELEASE_SECONDS)
+
+
+def _plain(reason: str | None) -> str | None:
+    """A reason as an event may hold it: other characters than ASCII ones could end the triggerer."""
+    return reason and json.dumps(reason)[1:-1]
 
 
 async def _wait(bell: Bell | None, seconds: float) -> bool:
