@@ -9,23 +9,22 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import deque
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
-
 from airflow_provider_workflow import runs
 from airflow_provider_workflow.client import types
 from airflow_provider_workflow.leases import (
-    ASSUMED_LAST_LEASE,
     MARGIN_SECONDS,
     PRECIOUS_LEASE,
     HeldLease,
     for_people,
     lease_count,
 )
+from airflow_provider_workflow.leasing import acknowledge, lease_once, log_refusal, release
 from airflow_provider_workflow.routing import Routes, UnroutableError
 from airflow_provider_workflow.tally import Tally
 
@@ -47,36 +46,6 @@ class Drained(Enum):
     LIMIT = "as many messages as one task takes"
 
 
-class InboxUnusableError(AirflowFailException):
-    """
-    The inbox failed to initialise; only deleting and creating it again helps (specification 7.3).
-
-    :param inbox: id or name.
-    :param reason: its ``paused_reason``, or None.
-    """
-
-    def __init__(self, inbox: str, reason: str | None) -> None:
-        super().__init__(
-            f"Inbox {inbox!r} failed to initialise ({reason or 'no reason given'})."
-            " Delete it and create it again."
-        )
-
-
-class InboxNotActiveError(AirflowException):
-    """
-    The inbox is paused and holds no more messages; new events are dropped until it is resumed.
-
-    :param inbox: id or name.
-    :param reason: its ``paused_reason``, or None.
-    """
-
-    def __init__(self, inbox: str, reason: str | None) -> None:
-        super().__init__(
-            f"Inbox {inbox!r} is paused ({reason or 'no reason given'}) and has no more messages."
-            " Events are dropped until it is resumed."
-        )
-
-
 @dataclass(frozen=True)
 class Limits:
     """
@@ -92,6 +61,16 @@ class Limits:
     lease_seconds: int = 300
     max_messages: int | None = None
     max_unfinished_runs: int | None = None
+
+    @property
+    def most_messages(self) -> int:
+        """Messages that one task takes in all."""
+        return min(MOST_MESSAGES, self.max_messages or MOST_MESSAGES)
+
+    @property
+    def first_lease(self) -> int:
+        """Messages of a lease while nothing was taken yet."""
+        return min(self.lease_limit, self.most_messages)
 
 
 @dataclass
@@ -127,33 +106,24 @@ class Dispatcher:
 
         :raises TargetError: they cannot.
         """
-        self._certain = all(runs.check_target(self.ti, dag_id) for dag_id in self.routes.dag_ids)
+        checks = [runs.check_target(self.ti, dag_id) for dag_id in self.routes.dag_ids]
+        self._certain = all(checks)
 
     def room(self) -> int:
         """How many messages may be leased now."""
-        room = MOST_MESSAGES - self.tally.handled
-        if self.limits.max_messages is not None:
-            room = min(room, self.limits.max_messages - self.tally.handled)
+        room = self.limits.most_messages - self.tally.handled
         if room > 0 and self.limits.max_unfinished_runs is not None:
             self._budget = self._ask_for_room()
             room = min(room, self._budget)
         return max(0, room)
 
-    def ready_for(self) -> int:
+    def next_lease(self) -> int:
         """
-        How many messages a trigger may lease for this dispatch, 0 where there is no room.
+        How many messages the next lease may have, 0 where there is no room.
 
         One, as long as it is not certain that their runs can be started.
-
-        :raises TargetError: they cannot.
         """
-        self.check_targets()
-        return min(self.room(), MOST_MESSAGES if self._certain else 1)
-
-    def finished(self) -> bool:
-        """Whether one task takes no more messages than it had."""
-        most = min(MOST_MESSAGES, self.limits.max_messages or MOST_MESSAGES)
-        return self.tally.handled >= most
+        return min(self.room(), self.limits.lease_limit if self._certain else 1)
 
     def drain(self) -> Drained:
         """
@@ -163,19 +133,15 @@ class Dispatcher:
         :raises TargetError: no run can be started now; what was held is released.
         """
         ends_at = time.monotonic() + LONGEST_DRAIN_SECONDS
-        while not self.finished() and time.monotonic() < ends_at:
-            room = self.room()
-            if room == 0:
+        while self.tally.handled < self.limits.most_messages and time.monotonic() < ends_at:
+            count = self.next_lease()
+            if count == 0:
                 return Drained.NO_ROOM
-            lease = self.lease(min(self.limits.lease_limit, room if self._certain else 1))
+            lease = lease_once(self.hook, self.inbox_id, count, self.limits.lease_seconds, self.inbox)
             if lease is None:
                 return Drained.EMPTY
             self.work_on(lease)
         return Drained.LIMIT
-
-    def lease(self, count: int) -> HeldLease | None:
-        """Lease up to this many messages."""
-        return lease_once(self.hook, self.inbox_id, count, self.limits.lease_seconds)
 
     def work_on(self, lease: HeldLease) -> None:
         """
@@ -183,38 +149,21 @@ class Dispatcher:
 
         :raises TargetError: no run can be started now; what was not started is released.
         """
+        due = deque(lease.most_precious_first())
         started: list[str] = []
-        messages = lease.most_precious_first()
         try:
-            for position, message in enumerate(messages):
-                if not self._may_start(lease):
-                    self._leave(len(messages) - position)
-                    break
-                if not self._dispatch(message):
-                    continue
-                if lease_count(message) >= PRECIOUS_LEASE:
-                    self._acknowledge(lease, [message["id"]])
-                else:
-                    started.append(message["id"])
+            while due and self._may_start(lease):
+                if self._dispatch(due[0]):
+                    started.append(due[0]["id"])
+                if lease_count(due.popleft()) >= PRECIOUS_LEASE:
+                    self._acknowledge(lease, started)
         except runs.TargetError:
-            done = self.tally.seen
-            self.release(lease, [m["id"] for m in messages if m["id"] not in done])
+            release(self.hook, self.inbox_id, lease.lease_id, [message["id"] for message in due])
             raise
         finally:
             self._acknowledge(lease, started)
-
-    def release(self, lease: HeldLease, ids: list[str]) -> None:
-        """Give messages back at once; where that fails their lease runs out instead."""
-        from airflow_provider_workflow.client.errors import WorkflowError
-
-        if not ids:
-            return
-        try:
-            self.hook.release_messages(self.inbox_id, lease.lease_id, ids)
-        except WorkflowError as error:
-            log.warning(
-                "Inbox %s: %d messages come again when their lease ends (%s)", self.inbox, len(ids), error
-            )
+        if due:
+            self._leave(len(due))
 
     def _may_start(self, lease: HeldLease) -> bool:
         """Wait for room as long as the lease allows; without a limit on runs there always is."""
@@ -259,67 +208,24 @@ class Dispatcher:
         return True
 
     def _refuse(self, message: types.LeasedMessage, error: Exception) -> None:
-        self._server_faults = self._server_faults + 1 if isinstance(error, runs.ServerFault) else 0
+        if isinstance(error, runs.ServerFault):
+            self._server_faults += 1
+        elif isinstance(error, runs.RunRefused):
+            self._server_faults = 0
         if self._server_faults >= 2:
             raise runs.TargetError(
                 f"Airflow failed twice in a row to start a run: {error}. No message is lost."
             )
-        message_id = message["id"]
-        self.tally.refuse(message_id, str(error))
-        if lease_count(message) >= ASSUMED_LAST_LEASE:
-            log.error(
-                "Inbox %s: message %s was refused on its last lease; the service quarantines it: %s",
-                self.inbox,
-                message_id,
-                error,
-            )
-        else:
-            log.warning("Inbox %s: message %s was refused: %s", self.inbox, message_id, error)
+        self.tally.refuse(message["id"], str(error))
+        log_refusal(self.inbox, message, error)
 
     def _acknowledge(self, lease: HeldLease, ids: list[str]) -> None:
+        """Acknowledge these messages, once."""
         if ids:
-            acknowledge(self.hook, self.inbox_id, lease.lease_id, ids)
+            chosen = ids.copy()
+            ids.clear()
+            acknowledge(self.hook, self.inbox_id, lease.lease_id, chosen)
 
     def _ask_for_room(self) -> int:
         most = self.limits.max_unfinished_runs or 0
         return min(most - runs.unfinished_runs(self.ti, dag_id) for dag_id in self.routes.dag_ids)
-
-
-def lease_once(hook: WorkflowHook, inbox: str, count: int, seconds: int) -> HeldLease | None:
-    """
-    Lease messages, if there are any.
-
-    :param count: messages at most, 1 to 100.
-    :param seconds: length of the lease, 1 to 3600 s.
-    :raises InboxUnusableError: the inbox failed to initialise.
-    :raises InboxPausedError: the inbox is paused and has no more messages.
-    """
-    asked_at = time.time()
-    answer = hook.lease_messages(inbox, count, seconds)
-    attributes = answer["inbox_attributes"]
-    if attributes.get("status") == "initialization_failure":
-        raise InboxUnusableError(inbox, attributes.get("paused_reason"))
-    return HeldLease.of(answer, asked_at, seconds)
-
-
-def acknowledge(hook: WorkflowHook, inbox: str, lease_id: str, ids: list[str] | None) -> int:
-    """
-    Acknowledge messages of a lease.
-
-    A lease that ran out is no fault: its messages come again, and their work is found done.
-
-    :return: how many were acknowledged.
-    """
-    from airflow_provider_workflow.client.errors import LeaseExpiredError
-
-    try:
-        answer = hook.acknowledge_messages(inbox, lease_id, ids)
-    except LeaseExpiredError:
-        log.info("Inbox %s: a lease ended before its acknowledgement; its messages come again", inbox)
-        return 0
-    count = len(answer.get("results") or [])
-    if ids is not None and count < len(ids):
-        log.info(
-            "Inbox %s: %d of %d messages were acknowledged; the others come again", inbox, count, len(ids)
-        )
-    return count

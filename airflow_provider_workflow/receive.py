@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import json
 import logging
+from collections import namedtuple
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from airflow.providers.common.compat.sdk import AirflowException
 
-from airflow_provider_workflow import values
-from airflow_provider_workflow.dispatch import acknowledge
+from airflow_provider_workflow import runs, values
 from airflow_provider_workflow.leases import HeldLease, for_people
+from airflow_provider_workflow.leasing import acknowledge, log_refusal
 from airflow_provider_workflow.routing import Routes, UnroutableError
 from airflow_provider_workflow.tally import Tally
 
@@ -26,6 +28,7 @@ log = logging.getLogger(__name__)
 
 STORE_KEY = "workflow_received"
 SCRATCH_KEY = "workflow_check"
+_XComRow = namedtuple("_XComRow", "value")
 
 
 class LeasedMessages(TypedDict):
@@ -43,17 +46,21 @@ class Receiver:
     Hands the messages of a lease to the DAG.
 
     :param hook: talks to the service.
-    :param inbox_id: id of the inbox.
+    :param inbox: id or name.
     :param routes: which messages are wanted.
     :param context: of the running task.
     :param tally: counts what is refused.
     """
 
     hook: WorkflowHook
-    inbox_id: str
+    inbox: str
     routes: Routes
     context: Any
     tally: Tally = field(default_factory=Tally)
+
+    @cached_property
+    def inbox_id(self) -> str:
+        return self.hook.get_inbox(self.inbox)["id"]
 
     def stored(self) -> list[dict[str, Any]] | None:
         """
@@ -134,21 +141,39 @@ class Receiver:
                 fitting.append(message)
             else:
                 self.tally.refuse(leased["id"], problem)
-                log.warning("Message %s was refused: %s", leased["id"], problem)
+                log_refusal(self.inbox, leased, problem)
         return fitting
 
     def _problem(self, message: dict[str, Any]) -> str | None:
+        """
+        Why an XCom cannot hold a message, found out by having it written.
+
+        :raises AirflowRuntimeError: nothing can be written now.
+        """
         if (problem := values.problem(message)) is not None:
             return f"XCom cannot hold its payload: {problem}"
-        from airflow.sdk.bases.xcom import BaseXCom
         from airflow.sdk.exceptions import AirflowRuntimeError
 
-        ti = self.context["ti"]
         try:
-            BaseXCom.serialize_value(message)
+            if not _survives_xcom(message):
+                return "XCom would change its payload, which has keys of Airflow's own"
             if values.has_nul(message):
                 # Only the database can tell: SQLite holds a NUL, PostgreSQL does not.
-                ti.xcom_push(key=SCRATCH_KEY, value=message)
-        except (AirflowRuntimeError, TypeError, ValueError, AttributeError, RecursionError) as error:
+                self.context["ti"].xcom_push(key=SCRATCH_KEY, value=message)
+        except AirflowRuntimeError as error:
+            if runs.of_everything(error):
+                raise
             return f"XCom cannot hold its payload: {type(error).__name__}"
         return None
+
+
+def _survives_xcom(message: dict[str, Any]) -> bool:
+    """Whether a message comes out of Airflow's serialisation as it went in."""
+    from airflow.sdk.bases.xcom import BaseXCom
+
+    try:
+        written = json.loads(json.dumps(BaseXCom.serialize_value(message)))
+        return bool(BaseXCom.deserialize_value(_XComRow(written)) == message)
+    except Exception:
+        # Keys of Airflow's own make it build objects, which fails in as many ways as there are classes.
+        return False

@@ -123,6 +123,11 @@ def unfinished_runs(ti: Any, dag_id: str) -> int:
     return int(ti.get_dr_count(dag_id=dag_id, states=_UNFINISHED))
 
 
+def of_everything(error: Any) -> bool:
+    """Whether an ``AirflowRuntimeError`` is about Airflow itself, and not about what it was given."""
+    return isinstance(_fault("", error), TargetError)
+
+
 def _fault(dag_id: str, error: Any) -> Exception:
     """Of one message, or of everything? Decided by status and reason, never by a text."""
     detail = error.error.detail if isinstance(error.error.detail, dict) else {}

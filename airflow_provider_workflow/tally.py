@@ -66,6 +66,11 @@ class Tally:
             for counted in (self.result["started"], self.result["existing"], self.result["refused"])
         )
 
+    @property
+    def refused(self) -> int:
+        """Messages that were refused."""
+        return self.result["refused"]["count"]
+
     def count(self, outcome: str, message_id: str) -> None:
         """
         Count a message, once, however often it comes.
@@ -89,4 +94,4 @@ class Tally:
     def refused_text(self) -> str:
         """The refused messages in one sentence."""
         shown = "; ".join(f"{message_id}: {cause}" for message_id, cause in list(self.causes.items())[:10])
-        return f"{self.result['refused']['count']} messages were refused and not acknowledged: {shown}"
+        return f"{self.refused} messages were refused and not acknowledged: {shown}"

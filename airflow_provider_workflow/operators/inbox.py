@@ -10,7 +10,8 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow.sdk import BaseOperator
 
 from airflow_provider_workflow.client.errors import InboxPausedError, LeaseExpiredError
-from airflow_provider_workflow.dispatch import Dispatcher, InboxNotActiveError, acknowledge
+from airflow_provider_workflow.dispatch import Dispatcher
+from airflow_provider_workflow.leasing import InboxNotActiveError, acknowledge
 from airflow_provider_workflow.options import check_choice, check_limits, check_routes
 from airflow_provider_workflow.receive import LeasedMessages
 from airflow_provider_workflow.routing import Routes

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import (
     AirflowException,
@@ -20,29 +19,20 @@ from airflow.providers.common.compat.sdk import (
 from airflow.sdk import BaseSensorOperator, PokeReturnValue
 from airflow.triggers.base import StartTriggerArgs
 
-from airflow_provider_workflow.client.errors import InboxPausedError
-from airflow_provider_workflow.dispatch import (
-    Dispatcher,
-    Drained,
-    InboxNotActiveError,
-    InboxUnusableError,
-    lease_once,
-)
 from airflow_provider_workflow.leases import HeldLease
+from airflow_provider_workflow.leasing import InboxNotActiveError, InboxUnusableError
 from airflow_provider_workflow.options import check_choice, check_limits, check_routes
-from airflow_provider_workflow.receive import Receiver
-from airflow_provider_workflow.routing import Routes
-from airflow_provider_workflow.runs import TargetError
-from airflow_provider_workflow.tally import DispatchResult, Tally
+from airflow_provider_workflow.sensors.arguments import (
+    can_start_from_trigger,
+    check_acknowledge,
+    check_intervals,
+)
+from airflow_provider_workflow.sensors.work import Orders, Work
+from airflow_provider_workflow.tally import Tally
 from airflow_provider_workflow.triggers.inbox import UNUSABLE, WorkflowInboxTrigger
-from airflow_provider_workflow.versions import airflow_release, needs
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
-
-    from airflow_provider_workflow.hooks.workflow import WorkflowHook
-
-log = logging.getLogger(__name__)
 
 
 class WorkflowInboxSensor(BaseSensorOperator):
@@ -69,6 +59,8 @@ class WorkflowInboxSensor(BaseSensorOperator):
     :param max_unfinished_runs: runs of the target DAG that may be queued and running at once, 1 or more;
         while there is no room nothing is leased.
     :param on_refused: ``fail`` fails the task at its end where a message was refused, ``log`` only logs it.
+        Without ``trigger_dag_id`` it fails where nothing else was received: the good messages of a lease
+        are returned, and the refused one comes again.
     :param on_paused: ``fail`` or ``wait``, for an inbox that is paused and has no more messages.
     :param match: JMESPath expression over a message (templated); what it is false for is left to its lease.
     :param lease_limit: messages per lease, 1 to 100.
@@ -117,10 +109,7 @@ class WorkflowInboxSensor(BaseSensorOperator):
         deferrable: bool | None = None,
         **kwargs: Any,
     ) -> None:
-        if "poke_interval" in kwargs:
-            raise ValueError("poke_interval cannot be given: poll_interval is the interval in every mode")
-        if not 0 < poll_interval <= max_poll_interval:
-            raise ValueError("poll_interval must be above 0 s and at most max_poll_interval")
+        check_intervals(poll_interval, max_poll_interval, kwargs)
         super().__init__(poke_interval=poll_interval, **kwargs)
         self.limits = check_limits(lease_limit, lease_seconds, max_messages, max_unfinished_runs)
         check_routes(trigger_dag_id, match)
@@ -133,52 +122,19 @@ class WorkflowInboxSensor(BaseSensorOperator):
         self.max_poll_interval = max_poll_interval
         self.wake_on_events = wake_on_events
         self.workflow_conn_id = workflow_conn_id
+        self._so_far = Tally()
         if deferrable is None:
             deferrable = conf.getboolean("operators", "default_deferrable", fallback=False)
         self.deferrable = deferrable
-        self.acknowledge = self._check_acknowledge(acknowledge)
-        if start_from_trigger:
-            self._start_from_trigger()
-
-    def _check_acknowledge(self, acknowledge: str | None) -> str | None:
-        if self.trigger_dag_id is not None:
-            if acknowledge is not None:
-                raise ValueError(
-                    "acknowledge cannot be given with trigger_dag_id: runs are acknowledged by it"
-                )
-            return None
-        if self.limits.max_unfinished_runs is not None:
-            raise ValueError("max_unfinished_runs needs trigger_dag_id")
-        if acknowledge == "manual":
-            return acknowledge
-        check_choice("acknowledge", acknowledge or "auto", ("auto", "manual"))
-        if airflow_release() < (3, 3):
-            raise needs('acknowledge="auto"', 'give trigger_dag_id, or acknowledge="manual"')
-        if not self.retries:
-            raise ValueError(
-                'retries must be 1 or more with acknowledge="auto":'
-                " it is a retry that returns what a killed try received"
+        self.acknowledge = check_acknowledge(acknowledge, trigger_dag_id, max_unfinished_runs, self.retries)
+        if start_from_trigger and can_start_from_trigger(deferrable, trigger_dag_id, max_unfinished_runs):
+            self.start_from_trigger = True
+            self.start_trigger_args = dataclasses.replace(
+                self.start_trigger_args,
+                # The first lease is one message: nothing has checked yet that its run can be started.
+                trigger_kwargs=self._trigger_kwargs(1),
+                timeout=timedelta(seconds=self.timeout),
             )
-        return "auto"
-
-    def _start_from_trigger(self) -> None:
-        if airflow_release() < (3, 3):
-            log.warning(
-                "start_from_trigger needs Airflow 3.3 or later and is ignored; the task starts on a worker"
-            )
-            return
-        if not self.deferrable or self.trigger_dag_id is None:
-            raise ValueError("start_from_trigger needs deferrable=True and trigger_dag_id")
-        if self.limits.max_unfinished_runs is not None:
-            raise ValueError(
-                "start_from_trigger leases before room can be asked for: drop max_unfinished_runs"
-            )
-        self.start_from_trigger = True
-        self.start_trigger_args = dataclasses.replace(
-            self.start_trigger_args,
-            trigger_kwargs=self._trigger_kwargs(self._lease_limit()),
-            timeout=timedelta(seconds=self.timeout),
-        )
 
     # Waiting on the worker
 
@@ -190,19 +146,18 @@ class WorkflowInboxSensor(BaseSensorOperator):
         :raises WorkflowError: the service cannot be used.
         """
         if not self.deferrable:
+            self._so_far = Tally()
             if self.reschedule:
                 self.poke_interval = max(self.poke_interval, _settle_seconds())
             return super().execute(context)
-        tally = Tally()
+        deadline = time.time() + self.timeout
         with self._skipping_instead():
-            outcome = self._look(context, tally)
-        if outcome.is_done:
-            return outcome.xcom_value
-        self._wait(context, tally, deadline=time.time() + self.timeout)
+            return self._look_or_wait(context, Tally(), deadline)
 
     def poke(self, context: Context) -> PokeReturnValue:
         """One look at the inbox, for the modes poke and reschedule."""
-        return self._look(context, Tally())
+        value = self._work(context, self._so_far).look()
+        return PokeReturnValue(is_done=value is not None, xcom_value=value)
 
     @contextmanager
     def _skipping_instead(self) -> Iterator[None]:
@@ -224,23 +179,35 @@ class WorkflowInboxSensor(BaseSensorOperator):
         context: Context,
         event: dict[str, Any] | None = None,
         deadline: float | None = None,
-        result: DispatchResult | None = None,
+        so_far: dict[str, Any] | None = None,
         hold_seconds: float = 0,
     ) -> Any:
         """
         Go on with what the trigger brings.
 
         :param deadline: epoch seconds at which the sensor times out; None where it began in the trigger.
-        :param result: what was done before it waited.
+        :param so_far: what was done before it waited.
         :param hold_seconds: how long it waited for room, in seconds.
         """
-        tally = Tally(result) if result else Tally()
         if deadline is None:
             deadline = context["ti"].start_date.timestamp() + self.timeout
-        outcome = self._look(context, tally, self._lease_of(event or {}))
-        if outcome.is_done:
-            return outcome.xcom_value
-        self._wait(context, tally, deadline, hold_seconds)
+        with self._skipping_instead():
+            lease = self._lease_of(event or {})
+            return self._look_or_wait(context, Tally.carried(so_far), deadline, lease, hold_seconds)
+
+    def _look_or_wait(
+        self,
+        context: Context,
+        tally: Tally,
+        deadline: float,
+        lease: HeldLease | None = None,
+        held: float = 0,
+    ) -> Any:
+        work = self._work(context, tally)
+        value = work.look(lease)
+        if value is None:
+            self._wait(work, deadline, held)
+        return value
 
     def _lease_of(self, event: dict[str, Any]) -> HeldLease | None:
         status = event.get("status")
@@ -254,26 +221,23 @@ class WorkflowInboxSensor(BaseSensorOperator):
             raise InboxUnusableError(self.inbox, event.get("reason"))
         raise AirflowException(f"The trigger sent an event that is not known: {status!r}")
 
-    def _wait(self, context: Context, tally: Tally, deadline: float, held: float = 0) -> NoReturn:
+    def _wait(self, work: Work, deadline: float, held: float) -> None:
+        limit = work.next_lease()
         left = deadline - time.time()
         if left <= 0:
-            raise AirflowSensorTimeout(f"No message of inbox {self.inbox!r} within {self.timeout:g} s.")
-        limit = self._lease_limit()
-        if self.trigger_dag_id is not None:
-            limit = min(limit, self._dispatcher(context, tally).ready_for())
+            done = f" {work.tally.handled} messages were worked on." if work.tally.handled else ""
+            raise AirflowSensorTimeout(
+                f"Inbox {self.inbox!r}: nothing more to do within {self.timeout:g} s.{done}"
+            )
         # Without room the trigger leases nothing: it only wakes the sensor to ask again.
         hold = 0.0 if limit else min(max(held * 2, self.poll_interval), self.max_poll_interval)
         kwargs = self._trigger_kwargs(max(1, limit))
         self.defer(
             trigger=WorkflowInboxTrigger(**kwargs, settle_seconds=_settle_seconds(), hold_seconds=hold),
             method_name="resume",
-            kwargs={"deadline": deadline, "result": tally.result, "hold_seconds": hold},
+            kwargs={"deadline": deadline, "so_far": work.tally.carry(), "hold_seconds": hold},
             timeout=timedelta(seconds=left),
         )
-        raise AssertionError("defer() does not return")
-
-    def _lease_limit(self) -> int:
-        return min(self.limits.lease_limit, self.limits.max_messages or self.limits.lease_limit)
 
     def _trigger_kwargs(self, lease_limit: int) -> dict[str, Any]:
         return {
@@ -287,61 +251,21 @@ class WorkflowInboxSensor(BaseSensorOperator):
             "on_paused": self.on_paused,
         }
 
-    # Working
-
-    def _look(self, context: Context, tally: Tally, lease: HeldLease | None = None) -> PokeReturnValue:
-        if lease is not None and lease.seconds_left() <= 0:
-            log.info("Inbox %s: a lease ended before the task resumed; leasing again", self.inbox)
-            lease = None
-        try:
-            if self.trigger_dag_id is None:
-                value = self._receive(context, tally, lease)
-            else:
-                value = self._dispatch(context, tally, lease)
-        except InboxPausedError as paused:
-            if self.on_paused == "fail" and tally.handled == 0:
-                raise InboxNotActiveError(self.inbox, paused.paused_reason) from None
-            log.warning("Inbox %s is paused: %s", self.inbox, paused.paused_reason)
-            value = tally.result if tally.handled else None
-        if tally.causes and self.on_refused == "fail" and (value or self.trigger_dag_id is None):
-            raise AirflowFailException(tally.refused_text())
-        return PokeReturnValue(is_done=value is not None, xcom_value=value)
-
-    def _dispatch(self, context: Context, tally: Tally, lease: HeldLease | None) -> DispatchResult | None:
-        dispatcher = self._dispatcher(context, tally)
-        try:
-            dispatcher.check_targets()
-        except TargetError:
-            if lease is not None:
-                dispatcher.release(lease, [message["id"] for message in lease.messages])
-            raise
-        if lease is not None:
-            dispatcher.release(lease, lease.left)
-            dispatcher.work_on(lease)
-        if dispatcher.drain() is Drained.NO_ROOM or tally.handled == 0:
-            return None
-        return tally.result
-
-    def _receive(self, context: Context, tally: Tally, lease: HeldLease | None) -> Any:
-        hook = self._hook()
-        inbox_id = hook.get_inbox(self.inbox)["id"]
-        receiver = Receiver(hook, inbox_id, Routes(None, self.match), context, tally)
-        if self.acknowledge == "auto" and (stored := receiver.stored()) is not None:
-            return stored
-        if lease is None:
-            lease = lease_once(hook, inbox_id, self._lease_limit(), self.limits.lease_seconds)
-        if lease is None:
-            return None
-        return (receiver.take(lease) if self.acknowledge == "auto" else receiver.lend(lease)) or None
-
-    def _dispatcher(self, context: Context, tally: Tally) -> Dispatcher:
-        routes = Routes(self.trigger_dag_id, self.match)
-        return Dispatcher(self._hook(), self.inbox, routes, context["ti"], self.limits, tally)
-
-    def _hook(self) -> WorkflowHook:
+    def _work(self, context: Context, tally: Tally) -> Work:
         from airflow_provider_workflow.hooks.workflow import WorkflowHook
 
-        return WorkflowHook(self.workflow_conn_id)
+        orders = Orders(
+            inbox=self.inbox,
+            trigger_dag_id=self.trigger_dag_id,
+            match=self.match,
+            acknowledge=self.acknowledge,
+            on_refused=self.on_refused,
+            on_paused=self.on_paused,
+            limits=self.limits,
+            # What it counted would be lost with its process.
+            waits_for_room=self.deferrable or not self.reschedule,
+        )
+        return Work(WorkflowHook(self.workflow_conn_id), orders, context, tally)
 
 
 def _settle_seconds() -> float:
@@ -351,4 +275,4 @@ def _settle_seconds() -> float:
     Airflow may notice the end of the process as late as ``min_heartbeat_interval``; where the task is
     queued again by then, Airflow fails it.
     """
-    return conf.getfloat("workers", "min_heartbeat_interval", fallback=5.0) + 1
+    return float(conf.getfloat("workers", "min_heartbeat_interval", fallback=5.0)) + 1

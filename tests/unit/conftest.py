@@ -9,7 +9,9 @@ from airflow.sdk.execution_time import task_runner
 
 from airflow_provider_workflow.emulator.clock import ManualClock
 from airflow_provider_workflow.emulator.server import EmulatorServer
+from tests.unit.client.isolation import forget
 from tests.unit.fakes import Supervisor
+from tests.unit.workbench import FakeTime, Workbench
 
 
 @pytest.fixture(scope="session")
@@ -39,6 +41,7 @@ def connected(emulator: EmulatorServer, monkeypatch: pytest.MonkeyPatch) -> Emul
     """``emulator``, and the connection ``workflow_default`` to it, without pauses between retries."""
     monkeypatch.setenv("AIRFLOW_CONN_WORKFLOW_DEFAULT", emulator.connection_json())
     monkeypatch.setattr("airflow_provider_workflow.client.retry.BACKOFF_SECONDS", 0.0)
+    forget()
     return emulator
 
 
@@ -58,3 +61,18 @@ def release(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, int], None]:
         monkeypatch.setattr("airflow_provider_workflow.versions.__version__", f"{major}.{minor}.0")
 
     return pretend
+
+
+@pytest.fixture
+def bench(connected: EmulatorServer, supervisor: Supervisor) -> Workbench:
+    """The inbox ``orders``, and all that starts runs of its messages."""
+    return Workbench(connected, supervisor)
+
+
+@pytest.fixture
+def hands(monkeypatch: pytest.MonkeyPatch) -> FakeTime:
+    """The time of dispatch and leases, which passes only where somebody sleeps."""
+    fake = FakeTime()
+    for module in ("dispatch", "leases", "leasing"):
+        monkeypatch.setattr(f"airflow_provider_workflow.{module}.time", fake)
+    return fake

@@ -1,0 +1,164 @@
+"""What a sensor does each time it looks at its inbox: dispatch what is there, or receive it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.common.compat.sdk import AirflowFailException
+
+from airflow_provider_workflow.client.errors import InboxPausedError
+from airflow_provider_workflow.dispatch import Dispatcher, Drained, Limits
+from airflow_provider_workflow.leases import HeldLease
+from airflow_provider_workflow.leasing import InboxNotActiveError, lease_once, release
+from airflow_provider_workflow.receive import Receiver
+from airflow_provider_workflow.routing import Routes
+from airflow_provider_workflow.tally import DispatchResult, Tally
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from airflow_provider_workflow.hooks.workflow import WorkflowHook
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Orders:
+    """
+    What a sensor was told to do; its arguments, rendered.
+
+    :param waits_for_room: whether a sensor that has no more room goes on later; otherwise it ends with
+        what it has done.
+    """
+
+    inbox: str
+    trigger_dag_id: str | Mapping[str, str] | None
+    match: str | None
+    acknowledge: str | None
+    on_refused: str
+    on_paused: str
+    limits: Limits
+    waits_for_room: bool
+
+
+@dataclass
+class Work:
+    """
+    One look at an inbox, and the wait that may follow it.
+
+    :param hook: talks to the service.
+    :param orders: what to do.
+    :param context: of the running task.
+    :param tally: what was done so far; goes on counting.
+    """
+
+    hook: WorkflowHook
+    orders: Orders
+    context: Context
+    tally: Tally
+
+    def look(self, lease: HeldLease | None = None) -> Any:
+        """
+        Work on a lease, then on what else is there.
+
+        :param lease: from a trigger.
+        :return: what the sensor returns; None where it has to wait.
+        """
+        inbox = self.orders.inbox
+        if lease is not None and lease.seconds_left() <= 0:
+            log.info("Inbox %s: a lease ended before the task resumed; leasing again", inbox)
+            lease = None
+        self._get_ready(lease)
+        try:
+            value = self._receive(lease) if self._receiving else self._dispatch(lease)
+        except InboxPausedError as paused:
+            value = self._paused(paused.paused_reason)
+        # Messages that were received have to reach the DAG, or a bad one would stop the good ones.
+        at_the_end = value is None if self._receiving else value is not None
+        if self.tally.refused and self.orders.on_refused == "fail" and at_the_end:
+            raise AirflowFailException(self.tally.refused_text())
+        return value
+
+    def next_lease(self) -> int:
+        """How many messages a trigger may lease now; 0 where it may only wait."""
+        if self._receiving:
+            return self.orders.limits.first_lease
+        # With runs started already the sensor only waits for room, and ends once the inbox is empty.
+        return 0 if self.tally.handled else self._dispatcher.next_lease()
+
+    @property
+    def _receiving(self) -> bool:
+        return self.orders.trigger_dag_id is None
+
+    def _paused(self, reason: str) -> DispatchResult | None:
+        done = self.tally.handled > 0 and not self._receiving
+        if self.orders.on_paused == "fail" and not done:
+            raise InboxNotActiveError(self.orders.inbox, reason) from None
+        log.warning("Inbox %s is paused: %s", self.orders.inbox, reason)
+        return self.tally.result if done else None
+
+    def _get_ready(self, lease: HeldLease | None) -> None:
+        """Find out, before anything is leased, whether there is a use for messages."""
+        try:
+            if self._routes.dag_ids:
+                self._dispatcher.check_targets()
+        except Exception:
+            if lease is not None:
+                self._release_all(lease)
+            raise
+
+    def _dispatch(self, lease: HeldLease | None) -> DispatchResult | None:
+        if lease is not None:
+            self._release_left(lease)
+            self._dispatcher.work_on(lease)
+        drained = self._dispatcher.drain()
+        if self.tally.handled == 0 or (drained is Drained.NO_ROOM and self.orders.waits_for_room):
+            return None
+        return self.tally.result
+
+    def _receive(self, lease: HeldLease | None) -> Any:
+        limits = self.orders.limits
+        auto = self.orders.acknowledge == "auto"
+        if auto and (stored := self._receiver.stored()) is not None:
+            if lease is not None:
+                self._release_all(lease)
+            return stored
+        if lease is None:
+            lease = lease_once(self.hook, self.orders.inbox, limits.first_lease, limits.lease_seconds)
+        else:
+            self._release_left(lease)
+        if lease is None:
+            return None
+        return (self._receiver.take(lease) if auto else self._receiver.lend(lease)) or None
+
+    def _release_all(self, lease: HeldLease) -> None:
+        self._release(lease, [*(message["id"] for message in lease.messages), *lease.left])
+
+    def _release_left(self, lease: HeldLease) -> None:
+        if lease.left:
+            log.warning(
+                "Inbox %s: %d messages of a lease were too much to hand over; releasing them",
+                self.orders.inbox,
+                len(lease.left),
+            )
+            self._release(lease, lease.left)
+
+    def _release(self, lease: HeldLease, ids: list[str]) -> None:
+        release(self.hook, self.orders.inbox, lease.lease_id, ids)
+
+    @cached_property
+    def _dispatcher(self) -> Dispatcher:
+        ti = self.context["ti"]
+        return Dispatcher(self.hook, self.orders.inbox, self._routes, ti, self.orders.limits, self.tally)
+
+    @cached_property
+    def _receiver(self) -> Receiver:
+        return Receiver(self.hook, self.orders.inbox, self._routes, self.context, self.tally)
+
+    @cached_property
+    def _routes(self) -> Routes:
+        return Routes(self.orders.trigger_dag_id, self.orders.match)

@@ -1,0 +1,83 @@
+"""An inbox of the emulator with everything that a dispatch or a receipt of its messages needs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from airflow_provider_workflow.dispatch import Dispatcher, Limits
+from airflow_provider_workflow.emulator.server import EmulatorServer
+from airflow_provider_workflow.hooks.workflow import WorkflowHook
+from airflow_provider_workflow.leases import HeldLease
+from airflow_provider_workflow.leasing import lease_once
+from airflow_provider_workflow.routing import Routes
+from tests.unit.fakes import OldTaskInstance, Supervisor, TaskInstance
+
+INBOX = "orders"
+
+
+class FakeTime:
+    """A clock that moves only when somebody sleeps, or when it is told to."""
+
+    def __init__(self, now: float = 1_000_000.0) -> None:
+        self.now = now
+        self.slept: list[float] = []
+
+    def time(self) -> float:
+        return self.now
+
+    monotonic = time
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.now += seconds
+
+
+class Workbench:
+    """
+    :param service: the emulator.
+    :param supervisor: what starts DAG runs.
+    """
+
+    def __init__(self, service: EmulatorServer, supervisor: Supervisor) -> None:
+        self.service = service
+        self.supervisor = supervisor
+        self.ti: OldTaskInstance = TaskInstance(supervisor=supervisor)
+        self.hook = WorkflowHook()
+        self.inbox_id = service.open_inbox(INBOX)
+
+    def put(self, *ids: str, payload: Any = None, **attributes: Any) -> None:
+        """Let messages with these ids arrive, each with a payload of its own unless one is given."""
+        payloads = [{"n": each} if payload is None else payload for each in ids]
+        self.service.put(INBOX, *payloads, ids=list(ids), attributes=attributes or None)
+
+    def dispatcher(
+        self, targets: Any = "handle", match: str | None = None, tally: Any = None, **limits: Any
+    ) -> Dispatcher:
+        more = {} if tally is None else {"tally": tally}
+        routes = Routes(targets, match)
+        return Dispatcher(self.hook, INBOX, routes, self.ti, Limits(**limits), **more)
+
+    def lease(self, count: int = 100, seconds: int = 300) -> HeldLease:
+        lease = lease_once(self.hook, INBOX, count, seconds)
+        assert lease is not None
+        return lease
+
+    @property
+    def states(self) -> dict[str, str]:
+        """What became of each message that the inbox still has."""
+        return dict(self._states())
+
+    def _states(self) -> Iterator[tuple[str, str]]:
+        for message in self.hook.list_messages(INBOX):
+            yield message["id"], message["status"]
+
+    @property
+    def lease_sizes(self) -> list[int]:
+        """What the leases asked for, in their order."""
+        return [body["lease_limit"] for body in self.sent("lease")]
+
+    def sent(self, operation: str) -> list[dict[str, Any]]:
+        """The bodies of all requests of an operation (``lease``, ``ack``, ``release``)."""
+        return [json.loads(each.body) for each in self.service.requests if each.operation == operation]
