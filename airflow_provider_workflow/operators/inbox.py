@@ -183,15 +183,29 @@ def check_lease(lease: Any, message_ids: Any) -> tuple[LeasedMessages, list[str]
     """
     :raises ValueError: names the argument at fault.
     """
-    if not isinstance(lease, Mapping) or not {"inbox_id", "lease_id", "messages"} <= set(lease):
+    if not _is_lease(lease):
         raise ValueError(
             'lease must be what a WorkflowInboxSensor with acknowledge="manual" returned'
             f" (inbox_id, lease_id, messages), not a {type(lease).__name__}"
         )
     ids = message_ids if message_ids is not None else [message["id"] for message in lease["messages"]]
-    if isinstance(ids, str) or not all(isinstance(message_id, str) for message_id in ids):
-        raise ValueError("message_ids must be a list of message ids")
-    return lease, list(ids)  # type: ignore[return-value]
+    if not _is_list_of(str, ids):
+        raise ValueError(f"message_ids must be a list of message ids, not a {type(ids).__name__}")
+    return lease, list(ids)
+
+
+def _is_lease(lease: Any) -> bool:
+    return (
+        isinstance(lease, Mapping)
+        and all(isinstance(lease.get(name), str) for name in ("inbox_id", "lease_id"))
+        and _is_list_of(Mapping, lease.get("messages"))
+        and all(isinstance(message.get("id"), str) for message in lease["messages"])
+    )
+
+
+def _is_list_of(kind: type, values: Any) -> bool:
+    is_list = isinstance(values, Sequence) and not isinstance(values, str)
+    return is_list and all(isinstance(value, kind) for value in values)
 
 
 def _hook(workflow_conn_id: str) -> WorkflowHook:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -112,7 +113,7 @@ class OldTaskInstance:
         return self.unfinished(dag_id)
 
     def xcom_push(self, key: str, value: Any) -> None:
-        if self.refuses_nul and "\0" in str(value):
+        if self.refuses_nul and "\\u0000" in json.dumps(value):
             raise api_error(422)
         self.pushed[key] = value
 

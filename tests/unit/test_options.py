@@ -84,4 +84,4 @@ def test_templates_are_left_alone(targets: Any, match: str | None) -> None:
 
 
 def test_a_dag_id_that_comes_from_another_task_is_left_alone() -> None:
-    check_routes(object(), None)  # type: ignore[arg-type]
+    check_routes(object(), None)

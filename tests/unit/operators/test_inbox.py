@@ -1,0 +1,192 @@
+"""Dispatch what is there now; acknowledge and release what a sensor leased."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+
+from airflow_provider_workflow.emulator.clock import ManualClock
+from airflow_provider_workflow.leasing import InboxNotActiveError
+from airflow_provider_workflow.operators.inbox import (
+    WorkflowAcknowledgeOperator,
+    WorkflowInboxDispatchOperator,
+    WorkflowReleaseOperator,
+)
+from airflow_provider_workflow.runs import TargetError
+from tests.unit.fakes import api_error
+from tests.unit.workbench import INBOX, Workbench
+
+
+def dispatch(bench: Workbench, **arguments: Any) -> Any:
+    given = {"inbox": INBOX, "trigger_dag_id": "handle", **arguments}
+    return WorkflowInboxDispatchOperator(task_id="t", **given).execute({"ti": bench.ti})
+
+
+def lent(bench: Workbench, *ids: str) -> dict[str, Any]:
+    """What a sensor with ``acknowledge="manual"`` returned, after its way through an XCom."""
+    bench.put(*ids)
+    lease = bench.lease()
+    messages = [{"id": message["id"]} for message in lease.messages]
+    return json.loads(
+        json.dumps({"inbox_id": bench.inbox_id, "lease_id": lease.lease_id, "messages": messages})
+    )
+
+
+def test_all_messages_are_dispatched_and_counted(bench: Workbench) -> None:
+    bench.put("a", "b")
+
+    assert dispatch(bench) == {
+        "started": {"count": 2, "ids": ["a", "b"]},
+        "existing": {"count": 0, "ids": []},
+        "refused": {"count": 0, "ids": []},
+    }
+    assert bench.states == {}
+
+
+def test_an_empty_inbox_is_no_fault(bench: Workbench) -> None:
+    assert dispatch(bench)["started"]["count"] == 0
+
+
+def test_nothing_is_leased_for_a_missing_dag(bench: Workbench) -> None:
+    bench.put("a")
+
+    with pytest.raises(TargetError):
+        dispatch(bench, trigger_dag_id="missing")
+    assert bench.service.count("lease") == 0
+
+
+def test_without_room_it_ends(bench: Workbench) -> None:
+    bench.ti.unfinished = lambda dag_id: 5
+    bench.put("a")
+
+    assert dispatch(bench, max_unfinished_runs=5)["started"]["count"] == 0
+    assert bench.service.count("lease") == 0
+
+
+def test_a_refused_message_fails_the_task_at_its_end(bench: Workbench) -> None:
+    bench.supervisor.refuse("bad", api_error(422))
+    bench.put("bad", "b")
+
+    with pytest.raises(AirflowFailException, match=r"1 messages were refused .* bad: "):
+        dispatch(bench)
+    assert bench.supervisor.started == ["b"]
+
+
+def test_a_refused_message_is_only_logged_where_asked(bench: Workbench) -> None:
+    bench.supervisor.refuse("bad", api_error(422))
+    bench.put("bad", "b")
+    result = dispatch(bench, on_refused="log")
+
+    assert (result["refused"]["ids"], result["started"]["ids"]) == (["bad"], ["b"])
+
+
+def test_a_paused_and_drained_inbox_fails_and_names_the_reason(bench: Workbench) -> None:
+    bench.service.store.inboxes.force(bench.inbox_id, "paused", "abandoned")
+
+    with pytest.raises(InboxNotActiveError, match=r"'orders' is paused \(abandoned\)"):
+        dispatch(bench)
+
+
+def test_a_paused_inbox_is_only_logged_where_asked_or_where_it_had_messages(
+    bench: Workbench, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.put("a")
+    bench.service.store.inboxes.force(bench.inbox_id, "paused", "abandoned")
+
+    assert dispatch(bench)["started"]["count"] == 1
+    assert dispatch(bench, on_paused="log")["started"]["count"] == 0
+    assert caplog.text.count("is paused: abandoned") == 2
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("lease_limit", 0),
+        ("lease_seconds", 10),
+        ("max_messages", 0),
+        ("max_unfinished_runs", -1),
+        ("on_refused", "skip"),
+        ("on_paused", "wait"),
+        ("match", "&&"),
+        ("trigger_dag_id", {}),
+    ],
+)
+def test_a_wrong_argument_is_named_where_the_dag_is_parsed(field: str, value: Any) -> None:
+    arguments = {"inbox": INBOX, "trigger_dag_id": "handle", field: value}
+
+    with pytest.raises(ValueError, match=f"^{field}"):
+        WorkflowInboxDispatchOperator(task_id="t", **arguments)
+
+
+@pytest.mark.parametrize(
+    ("operator", "state"), [(WorkflowAcknowledgeOperator, {}), (WorkflowReleaseOperator, {"a": "available"})]
+)
+def test_a_lease_is_ended(bench: Workbench, operator: Any, state: dict[str, str]) -> None:
+    lease = lent(bench, "a")
+
+    assert operator(task_id="t", lease=lease).execute({}) == {"done": 1, "lease_ended": 0}
+    assert bench.states == state
+
+
+@pytest.mark.parametrize("operator", [WorkflowAcknowledgeOperator, WorkflowReleaseOperator])
+def test_only_the_messages_that_are_named_are_ended(bench: Workbench, operator: Any) -> None:
+    lease = lent(bench, "a", "b", "c")
+    done = operator(task_id="t", lease=lease, message_ids=["b"]).execute({})
+
+    assert done == {"done": 1, "lease_ended": 0}
+    assert bench.states["a"] == bench.states["c"] == "leased"
+    assert bench.states.get("b") != "leased"
+
+
+@pytest.mark.parametrize("operator", [WorkflowAcknowledgeOperator, WorkflowReleaseOperator])
+def test_a_lease_that_ended_already_is_told_and_no_fault(
+    bench: Workbench, clock: ManualClock, operator: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    lease = lent(bench, "a", "b")
+    clock.advance(301)
+
+    assert operator(task_id="t", lease=lease).execute({}) == {"done": 0, "lease_ended": 2}
+    assert "The lease of 2 messages had ended already" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "lease",
+    [
+        None,
+        "{'lease_id': 'x'}",
+        [],
+        {"lease_id": "x", "messages": []},
+        {"inbox_id": "i", "lease_id": "x", "messages": None},
+        {"inbox_id": "i", "lease_id": "x", "messages": ["a"]},
+        {"inbox_id": "i", "lease_id": None, "messages": [{"id": "a"}]},
+    ],
+)
+@pytest.mark.parametrize("operator", [WorkflowAcknowledgeOperator, WorkflowReleaseOperator])
+def test_a_lease_that_is_none_is_named(connected: Any, operator: Any, lease: Any) -> None:
+    with pytest.raises(
+        ValueError, match=r'^lease must be what a WorkflowInboxSensor with acknowledge="manual"'
+    ):
+        operator(task_id="t", lease=lease).execute({})
+    assert connected.requests == []
+
+
+@pytest.mark.parametrize("ids", ["a", 5, [1], [], ["x"] * 101])
+def test_wrong_message_ids_are_named_before_anything_is_sent(bench: Workbench, ids: Any) -> None:
+    lease = lent(bench, "a")
+
+    with pytest.raises(ValueError, match=r"^message_ids"):
+        WorkflowAcknowledgeOperator(task_id="t", lease=lease, message_ids=ids).execute({})
+    assert bench.service.count("ack") == 0
+
+
+def test_what_a_template_may_hold_is_templated() -> None:
+    assert set(WorkflowInboxDispatchOperator.template_fields) == {
+        "inbox",
+        "trigger_dag_id",
+        "match",
+        "workflow_conn_id",
+    }
+    assert set(WorkflowAcknowledgeOperator.template_fields) == {"lease", "message_ids", "workflow_conn_id"}
