@@ -132,6 +132,8 @@ class AsyncWorkflowClient:
     Sends calls over ``aiohttp``; the session belongs to whoever made it.
 
     :param session: from ``over_aiohttp.shared_session``; shared by the clients of an event loop.
+    :param longest_wait: seconds to wait at a rate gate before ``RateLimitError``; None for any time.
+    :param sleep: how to wait, in seconds, without blocking the loop.
     """
 
     def __init__(
@@ -148,7 +150,7 @@ class AsyncWorkflowClient:
         self.settings = settings
         self.session = session
         self.parties = Parties(settings, tokens, gates, longest_wait, on_token)
-        self._sleep = sleep
+        self.sleep = sleep
 
     async def send(self, call: Call[T]) -> T:
         """
@@ -158,7 +160,7 @@ class AsyncWorkflowClient:
         """
         try:
             policy = retry.policy(call, retry.ATTEMPTS, self.parties.longest_wait)
-            return await AsyncRetrying(**policy, sleep=self._sleep)(self._attempt, call)
+            return await AsyncRetrying(**policy, sleep=self.sleep)(self._attempt, call)
         except WorkflowError as error:
             error.exhausted = True
             raise
@@ -189,5 +191,5 @@ class AsyncWorkflowClient:
         if isinstance(step, Call):
             return await self.send(step)
         if isinstance(step, Pause):
-            return await self._sleep(step.seconds)
+            return await self.sleep(step.seconds)
         return await asyncio.wrap_future(step)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from urllib3.filepost import encode_multipart_formdata
@@ -25,6 +25,9 @@ from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.wire import Answer, Request
 
 T = TypeVar("T")
+
+SHORTEST_SECRET = 5
+"""Characters; shorter ones (of tests) would tear every text apart."""
 
 
 @dataclass(frozen=True)
@@ -67,14 +70,11 @@ def attempt(call: Call[T], parties: Parties) -> Generator[Step, Any, T]:
 
     :raises WorkflowError: the attempt failed; the retry policy decides what follows.
     """
-    gate = parties.gates.of(parties.settings, call.family)
-    yield from _pass(gate, call, parties.longest_wait)
+    yield from _pass(parties.gates.of(parties.settings, call.family), call, parties.longest_wait)
     if call.identity is Identity.BEARER:
         answer = yield from _with_token(call, parties)
     else:
-        answer = yield build(parties.settings, call)
-    if (seconds := answer.retry_after()) is not None:
-        gate.close(seconds)
+        answer = yield from _ask(call, parties)
     if (error := failure(call, answer)) is not None:
         raise error
     try:
@@ -93,13 +93,33 @@ def _pass(gate: retry.Gate, call: Call[Any], longest: float | None) -> Generator
 def _with_token(call: Call[Any], parties: Parties) -> Generator[Step, Any, Answer]:
     """Send with a token; where the token is refused, once more with a new one (service facts 11)."""
     token, fresh = yield from bearer_token(call, parties)
-    answer: Answer = yield build(parties.settings, call, token)
+    answer = yield from _ask(call, parties, token)
     if fresh or not _token_refused(call, answer):
         return answer
     parties.tokens.drop(token_key(parties.settings, scope_of(call, parties.settings)), token)
     token, _ = yield from bearer_token(call, parties)
-    answer = yield build(parties.settings, call, token)
-    return answer
+    return (yield from _ask(call, parties, token))
+
+
+def _ask(call: Call[Any], parties: Parties, token: str | None = None) -> Generator[Step, Any, Answer]:
+    answer: Answer = yield build(parties.settings, call, token)
+    if (seconds := answer.retry_after()) is not None:
+        parties.gates.of(parties.settings, call.family).close(seconds)
+    return hide(answer, parties.settings, call, token)
+
+
+def hide(answer: Answer, settings: Settings, call: Call[Any], token: str | None = None) -> Answer:
+    """An error's answer without the secrets that were sent: services quote them, and texts end in logs."""
+    if answer.status < 300:
+        return answer
+    form = call.form or {}
+    secrets = (settings.client_secret, _pair(settings), token, form.get("code"), form.get("refresh_token"))
+    body = answer.body
+    for secret in secrets:
+        if secret and len(secret) >= SHORTEST_SECRET:
+            for spelled in (secret, json.dumps(secret)[1:-1]):
+                body = body.replace(spelled.encode(), b"***")
+    return replace(answer, body=body)
 
 
 def bearer_token(call: Call[Any], parties: Parties) -> Generator[Any, Any, tuple[str, bool]]:
@@ -136,8 +156,7 @@ def build(settings: Settings, call: Call[Any], token: str | None = None) -> Requ
     if call.identity is Identity.CLIENT_ID:
         query["client_id"] = settings.client_id
     elif call.identity is Identity.BASIC:
-        pair = f"{settings.client_id}:{settings.client_secret}".encode()
-        headers["Authorization"] = "Basic " + base64.b64encode(pair).decode()
+        headers["Authorization"] = f"Basic {_pair(settings)}"
     else:
         headers["Authorization"] = f"Bearer {token}"
     if call.json is not None:
@@ -146,6 +165,10 @@ def build(settings: Settings, call: Call[Any], token: str | None = None) -> Requ
     elif call.form is not None:
         body, headers["Content-Type"] = encode_multipart_formdata(dict(call.form))
     return Request(call.method, _address(settings, call), query, headers, body, settings.timeout)
+
+
+def _pair(settings: Settings) -> str:
+    return base64.b64encode(f"{settings.client_id}:{settings.client_secret}".encode()).decode()
 
 
 def _address(settings: Settings, call: Call[Any]) -> str:

@@ -37,6 +37,16 @@ class WorkflowError(Exception):
 
     exhausted = False
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Exceptions are made again from ``args`` alone, which the keyword arguments are no part of.
+        return _again, (type(self), self.args, vars(self))
+
+
+def _again(kind: type[WorkflowError], args: tuple[Any, ...], state: dict[str, Any]) -> WorkflowError:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(state)
+    return error
+
 
 class ConfigurationError(WorkflowError, ValueError):
     """

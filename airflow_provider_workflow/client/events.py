@@ -8,20 +8,18 @@ who wait poll beneath it. All who wait for the same inbox in an event loop share
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import json
 import logging
 import random
-from collections.abc import AsyncIterator, Generator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Generator
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from airflow_provider_workflow.client import api
 from airflow_provider_workflow.client.auth import token_key
 from airflow_provider_workflow.client.client import AsyncWorkflowClient
-from airflow_provider_workflow.client.conversation import Parties, bearer_token, build, scope_of
+from airflow_provider_workflow.client.conversation import Parties, bearer_token, build, hide, scope_of
 from airflow_provider_workflow.client.environment import proxy_for
 from airflow_provider_workflow.client.errors import (
     AuthenticationError,
@@ -30,9 +28,13 @@ from airflow_provider_workflow.client.errors import (
     WorkflowAPIError,
     WorkflowError,
 )
+from airflow_provider_workflow.client.event_parser import EventParser
 from airflow_provider_workflow.client.failures import failure
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.wire import Answer, Request
+
+if TYPE_CHECKING:
+    import aiohttp
 
 log = logging.getLogger(__name__)
 
@@ -42,39 +44,6 @@ REFUSED_SECONDS = 300.0
 """How long a stream that the service refuses (4xx other than 429) is left alone (service facts 5)."""
 SILENCE_SECONDS = 60.0
 """Without a byte for four keep-alives the connection is dead."""
-LONGEST_LINE = 65536
-
-
-class EventParser:
-    """Takes an event stream apart, whatever way its bytes are cut."""
-
-    def __init__(self) -> None:
-        self._rest = b""
-        self._data: list[bytes] = []
-
-    def feed(self, chunk: bytes) -> list[Any]:
-        """
-        :param chunk: the next bytes of the stream.
-        :return: the decoded data of each event that is now whole; undecodable data counts as {}.
-        """
-        lines = (self._rest + chunk).replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
-        self._rest = lines.pop()[:LONGEST_LINE]
-        found = []
-        for line in lines:
-            if line.startswith(b"data:"):
-                self._data.append(line[5:].strip())
-            elif not line and self._data:
-                found.append(_decoded(b"\n".join(self._data)))
-                self._data = []
-        return found
-
-
-def _decoded(data: bytes) -> Any:
-    try:
-        return json.loads(data)
-    except ValueError:
-        # A notice that cannot be read is still a notice: whoever waits will lease and see.
-        return {}
 
 
 class Bell:
@@ -94,7 +63,8 @@ class Bell:
         :return: whether it rang.
         """
         try:
-            await asyncio.wait_for(self._rung.wait(), seconds)
+            if not self._rung.is_set():
+                await asyncio.wait_for(self._rung.wait(), seconds)
         except asyncio.TimeoutError:
             return False
         self._rung.clear()
@@ -111,9 +81,9 @@ class _Stream:
             bell.ring()
 
 
-_streams: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[tuple[Settings, str], _Stream]] = (
-    WeakKeyDictionary()
-)
+# By session too, so that a stream never outlives the session that it was opened on.
+_Key = tuple["aiohttp.ClientSession", Settings, str]
+_streams: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[_Key, _Stream]] = WeakKeyDictionary()
 
 
 @asynccontextmanager
@@ -126,7 +96,7 @@ async def listen(
     :param streams: streams that may be open at once, 0 or more; a bell beyond that never rings.
     """
     of_loop = _streams.setdefault(asyncio.get_running_loop(), {})
-    key = (client.settings, inbox_id)
+    key = (client.session, client.settings, inbox_id)
     bell = Bell()
     if key not in of_loop and len(of_loop) >= streams:
         yield bell
@@ -142,45 +112,60 @@ async def listen(
         if not stream.bells:
             of_loop.pop(key, None)
             stream.task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await stream.task
+            # Not awaited itself: its end must not be taken for a cancellation of this task.
+            await asyncio.wait({stream.task})
 
 
 async def _keep_open(client: AsyncWorkflowClient, inbox_id: str, stream: _Stream) -> None:
     failures = 0
-    while True:
+    while stream.bells:
+        error: Exception | None = None
         try:
-            async for _ in _notices(client, inbox_id):
-                failures = 0
-                stream.ring()
-            pause = RECONNECT_SECONDS[0]
-        except (WorkflowError, OSError) as error:
-            pause = _pause(error, failures)
-            failures += 1
-            log.debug("Event stream of inbox %s: %s; again in %.1f s", inbox_id, error, pause)
-        await asyncio.sleep(pause * random.uniform(0.8, 1.2))  # noqa: S311 spreads reconnections
+            async with aclosing(_notices(client, inbox_id)) as notices:
+                async for notice in notices:
+                    stream.ring()
+                    failures = failures if notice is None else 0
+        except WorkflowError as fault:
+            error = fault
+            log.debug("Event stream of inbox %s: %s", inbox_id, fault)
+        except Exception as fault:
+            # Whoever listens polls beneath the stream; without it they only hear of messages later.
+            log.warning("Event stream of inbox %s broke: %s", inbox_id, type(fault).__name__)
+        pause = _pause(error, RECONNECT_SECONDS[min(failures, len(RECONNECT_SECONDS) - 1)])
+        failures += 1
+        await client.sleep(pause * random.uniform(1.0, 1.25))  # noqa: S311 spreads reconnections
 
 
-def _pause(error: Exception, failures: int) -> float:
-    if isinstance(error, (RateLimitError, ServerError)) and error.retry_after is not None:
-        return error.retry_after
-    if isinstance(error, WorkflowAPIError) and not isinstance(error, (RateLimitError, ServerError)):
-        return REFUSED_SECONDS
-    return RECONNECT_SECONDS[min(failures, len(RECONNECT_SECONDS) - 1)]
+def _pause(error: Exception | None, pause: float) -> float:
+    """
+    Seconds to leave the stream alone.
+
+    :param error: what ended it; None where the service did.
+    :param pause: what the number of failures asks for.
+    """
+    if isinstance(error, (RateLimitError, ServerError)):
+        return max(pause, error.retry_after or 0.0)
+    return REFUSED_SECONDS if isinstance(error, WorkflowAPIError) else pause
 
 
-async def _notices(client: AsyncWorkflowClient, inbox_id: str) -> AsyncIterator[Any]:
-    """Connect, with a new token where the one at hand is refused; yields once connected, then per notice."""
-    request, token, fresh = await client.run(_signed(inbox_id, client.parties))
-    try:
-        async for notice in _read(client, request):
-            yield notice
-    except AuthenticationError:
-        if not fresh:
-            settings = client.settings
-            client.parties.tokens.drop(token_key(settings, scope_of(api.events(inbox_id), settings)), token)
+async def _notices(client: AsyncWorkflowClient, inbox_id: str) -> AsyncGenerator[Any, None]:
+    """
+    Connect, with a new token where the one at hand is refused.
+
+    Yields None once connected, then each notice.
+    """
+    for _ in range(2):
+        request, token, fresh = await client.run(_signed(inbox_id, client.parties))
+        try:
+            async with aclosing(_read(client, request, token)) as notices:
+                async for notice in notices:
+                    yield notice
             return
-        raise
+        except AuthenticationError:
+            if fresh:
+                raise
+            scope = scope_of(api.events(inbox_id), client.settings)
+            client.parties.tokens.drop(token_key(client.settings, scope), token)
 
 
 def _signed(inbox_id: str, parties: Parties) -> Generator[Any, Any, tuple[Request, str, bool]]:
@@ -189,7 +174,7 @@ def _signed(inbox_id: str, parties: Parties) -> Generator[Any, Any, tuple[Reques
     return build(parties.settings, call, token), token, fresh
 
 
-async def _read(client: AsyncWorkflowClient, request: Request) -> AsyncIterator[Any]:
+async def _read(client: AsyncWorkflowClient, request: Request, token: str) -> AsyncGenerator[Any, None]:
     import aiohttp
 
     from airflow_provider_workflow.client.over_aiohttp import Line, fault
@@ -200,14 +185,25 @@ async def _read(client: AsyncWorkflowClient, request: Request) -> AsyncIterator[
         async with client.session.get(
             request.url, headers=headers, timeout=limit, allow_redirects=False, proxy=proxy_for(request.url)
         ) as response:
-            if response.status != 200:
-                answered = {name.lower(): value for name, value in response.headers.items()}
-                answer = Answer(response.status, answered, await response.read())
-                raise failure(api.events("-"), answer) or ServerError("no event stream", status=answer.status)
-            yield {}
+            if response.status != 200 or response.content_type != "text/event-stream":
+                raise await _refusal(client, response, request.timeout, token)
+            yield None
             parser = EventParser()
             async for chunk in response.content.iter_any():
                 for notice in parser.feed(chunk):
                     yield notice
-    except (aiohttp.ClientError, asyncio.TimeoutError) as error:
+    except (aiohttp.ClientError, asyncio.TimeoutError, OSError) as error:
         raise fault(error, request, Line()) from None
+
+
+async def _refusal(
+    client: AsyncWorkflowClient, response: aiohttp.ClientResponse, timeout: float, token: str
+) -> WorkflowAPIError:
+    call = api.events("-")
+    body = await asyncio.wait_for(response.read(), timeout) if response.status >= 300 else b""
+    headers = {name.lower(): value for name, value in response.headers.items()}
+    answer = hide(Answer(response.status, headers, body), client.settings, call, token)
+    return failure(call, answer) or WorkflowAPIError(
+        f"events was answered with {response.status} and no event stream ({response.content_type})",
+        status=response.status,
+    )

@@ -140,5 +140,7 @@ def fault(error: BaseException, request: Request, line: Line) -> TransportError:
 
 
 def _reason(error: BaseException) -> str:
+    if isinstance(error, aiohttp.ClientHttpProxyError):
+        return f"it answered {error.status}"
     inner = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
     return (isinstance(inner, OSError) and inner.strerror) or type(inner).__name__

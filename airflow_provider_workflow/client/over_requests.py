@@ -84,4 +84,6 @@ def _reason(chain: list[BaseException]) -> str:
     inner = chain[-1]
     if isinstance(inner, OSError) and inner.strerror:
         return inner.strerror
+    if type(inner) is OSError:
+        return str(inner)  # of http.client: the status line with which a proxy refused a tunnel
     return type(inner).__name__

@@ -114,7 +114,7 @@ class ScriptedServer:
                 connection.close()
 
     def _reply(self, request: bytes) -> Script:
-        if request.split(b" ", 2)[1] == b"/token":
+        if request.split(b" ", 2)[1].endswith(b"/token"):
             self.token_requests.append(request)
             return self.token
         self.requests.append(request)

@@ -1,0 +1,179 @@
+"""Proxies hold for both senders alike, ``.netrc`` for neither, and a token stays with its host."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_provider_workflow.client import api, errors, inboxes
+from airflow_provider_workflow.client.environment import proxy_for
+from tests.unit.client import certificates
+from tests.unit.client.calls import SOME_ID
+from tests.unit.client.conftest import MakeSender
+from tests.unit.client.proxy import RecordingProxy
+from tests.unit.client.scripted import ScriptedServer, answer
+
+INBOX = answer(200, {"id": SOME_ID})
+SERVICE = "service.invalid"
+"""A host that only a proxy can reach."""
+
+MakeProxy = Callable[..., RecordingProxy]
+
+
+@pytest.fixture
+def make_proxy() -> Iterator[MakeProxy]:
+    made: list[RecordingProxy] = []
+
+    def make(*arguments: Any) -> RecordingProxy:
+        made.append(RecordingProxy(*arguments))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+def behind(scripted: ScriptedServer, **changes: Any) -> Any:
+    scheme = scripted.url.partition(":")[0]
+    url = f"{scheme}://{SERVICE}"
+    return scripted.settings(base_url=url, token_url=f"{url}/token", **changes)
+
+
+@pytest.mark.parametrize("variable", ["HTTP_PROXY", "http_proxy", "ALL_PROXY"])
+@pytest.mark.parametrize("form", ["{url}", "{bare}"])
+def test_a_proxy_carries_http(
+    variable: str,
+    form: str,
+    make_send: MakeSender,
+    scripted: ScriptedServer,
+    make_proxy: MakeProxy,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    proxy = make_proxy(scripted.port)
+    monkeypatch.setenv(variable, form.format(url=proxy.url, bare=proxy.url.removeprefix("http://")))
+    scripted.answers = [INBOX]
+    assert make_send(behind(scripted))(api.get_inbox(SOME_ID))["id"] == SOME_ID
+    assert set(proxy.asked_for) == {
+        f"POST http://{SERVICE}/token",
+        f"GET http://{SERVICE}/trigger-inbox/v1/inboxes/{SOME_ID}",
+    }
+
+
+def test_a_proxy_carries_https_without_seeing_it(
+    make_send: MakeSender, make_proxy: MakeProxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context, _ = certificates.make(tmp_path)
+    with ScriptedServer(tls=context) as secure:
+        secure.answers = [INBOX]
+        proxy = make_proxy(secure.port)
+        monkeypatch.setenv("HTTPS_PROXY", proxy.url.replace("http://", "http://me:proxy-pass@"))
+        assert make_send(behind(secure, verify=False))(api.get_inbox(SOME_ID))["id"] == SOME_ID
+    assert set(proxy.asked_for) == {f"CONNECT {SERVICE}:443"}
+    credentials = base64.b64encode(b"me:proxy-pass")
+    assert all(b"Proxy-Authorization: Basic " + credentials in head for head in proxy.heads)
+    assert not any(b"Bearer" in head for head in proxy.heads)
+
+
+@pytest.mark.parametrize("exception", ["127.0.0.1", "*"])
+def test_no_proxy_is_obeyed(
+    exception: str,
+    make_send: MakeSender,
+    scripted: ScriptedServer,
+    make_proxy: MakeProxy,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    proxy = make_proxy(scripted.port)
+    monkeypatch.setenv("HTTP_PROXY", proxy.url)
+    monkeypatch.setenv("NO_PROXY", exception)
+    scripted.answers = [INBOX]
+    make_send(scripted.settings())(api.get_inbox(SOME_ID))
+    assert proxy.heads == []
+
+
+def test_a_change_of_the_environment_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert proxy_for("http://a/x") is None
+    monkeypatch.setenv("HTTP_PROXY", "http://proxy:1")
+    assert proxy_for("http://a/x") == "http://proxy:1"
+    monkeypatch.setenv("HTTP_PROXY", "http://proxy:2")
+    assert proxy_for("http://a/y") == "http://proxy:2"
+
+
+def test_a_proxy_that_is_away_means_nothing_was_sent(
+    make_send: MakeSender, scripted: ScriptedServer, closed_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{closed_port}")
+    with pytest.raises(errors.TransportError, match="cannot be reached through the proxy") as raised:
+        make_send(behind(scripted))(api.lease_messages(SOME_ID))
+    assert not raised.value.sent
+
+
+def test_a_proxy_that_refuses_a_tunnel_means_nothing_was_sent(
+    make_send: MakeSender,
+    scripted: ScriptedServer,
+    make_proxy: MakeProxy,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    proxy = make_proxy(scripted.port, "407 Proxy Authentication Required")
+    monkeypatch.setenv("HTTPS_PROXY", proxy.url.replace("http://", "http://me:proxy-pass@"))
+    send = make_send(scripted.settings(base_url=f"https://{SERVICE}"))
+    with pytest.raises(errors.TransportError, match=r"cannot be reached through the proxy.*407") as raised:
+        send(api.lease_messages(SOME_ID))
+    assert not raised.value.sent
+    assert "proxy-pass" not in str(raised.value)
+
+
+def test_a_proxy_of_another_kind_is_refused_by_name(
+    make_send: MakeSender, scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ALL_PROXY", "socks5://me:proxy-pass@127.0.0.1:1080")
+    with pytest.raises(errors.ConfigurationError, match="socks5 proxy") as raised:
+        make_send(scripted.settings())(api.get_inbox(SOME_ID))
+    assert "proxy-pass" not in str(raised.value)
+    assert scripted.connections == 0
+
+
+def test_netrc_replaces_no_token(
+    make_send: MakeSender, scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ".netrc").write_text("machine 127.0.0.1 login someone password else\n")
+    (tmp_path / ".netrc").chmod(0o600)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("NETRC", str(tmp_path / ".netrc"))
+    scripted.answers = [INBOX]
+    make_send(scripted.settings())(api.get_inbox(SOME_ID))
+    assert b"Authorization: Bearer scripted-token\r\n" in scripted.requests[0]
+    basic = base64.b64encode(b"an-id:a-secret")
+    assert b"Authorization: Basic " + basic + b"\r\n" in scripted.token_requests[0]
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize("redirects", ["service", "token endpoint"])
+def test_nothing_follows_a_redirect_to_another_host(
+    status: int, redirects: str, make_send: MakeSender, scripted: ScriptedServer
+) -> None:
+    with ScriptedServer() as elsewhere:
+        elsewhere.answers = [INBOX]
+        away = answer(status, b"", {"Location": f"{elsewhere.url}/x"})
+        scripted.answers = [away]
+        scripted.token = away if redirects == "token endpoint" else scripted.token
+        with pytest.raises(errors.WorkflowAPIError, match=r"redirects to 127\.0\.0\.1"):
+            make_send(scripted.settings())(api.get_inbox(SOME_ID))
+        assert elsewhere.connections == 0
+
+
+def test_pages_are_fetched_from_the_connection_s_host_whatever_next_says(
+    make_send: MakeSender, scripted: ScriptedServer
+) -> None:
+    with ScriptedServer() as elsewhere:
+        pages = {"results": [{"id": "1"}], "next": f"{elsewhere.url}/inboxes?offset=1&cursor=more"}
+        last = {"results": [{"id": "2"}], "next": None}
+        for exchange in (inboxes.all_inboxes(), inboxes.all_messages(SOME_ID)):
+            scripted.requests.clear()
+            scripted.answers = [answer(200, pages), answer(200, last)]
+            found = make_send(scripted.settings()).run(exchange)
+            assert [each["id"] for each in found] == ["1", "2"]
+        assert elsewhere.connections == 0

@@ -1,0 +1,221 @@
+"""Rate gates: who waits, how long, and who does not have to."""
+
+from __future__ import annotations
+
+import os
+from email.utils import formatdate
+from typing import Any
+
+import pytest
+
+from airflow_provider_workflow.client import api, errors
+from airflow_provider_workflow.client.call import Family
+from airflow_provider_workflow.client.client import WorkflowClient
+from airflow_provider_workflow.client.conversation import Parties, Pause, attempt
+from airflow_provider_workflow.client.retry import GATES, LONGEST_CLOSED_SECONDS, Gates
+from airflow_provider_workflow.client.settings import Settings
+from airflow_provider_workflow.emulator.server import EmulatorServer
+from tests.unit.client.calls import make, operation
+from tests.unit.client.conftest import MakeSender
+from tests.unit.client.scripted import ScriptedServer, answer
+from tests.unit.client.senders import Hands, Sender
+
+SETTINGS = Settings("https://a", "an-id", "a-secret", "https://a/token")
+EPOCH = 2_000_000_000
+DATE = formatdate(EPOCH, usegmt=True)
+FORMS: dict[str, dict[str, str]] = {
+    "seconds": {"Retry-After": "30"},
+    "a date": {"Retry-After": formatdate(EPOCH + 30, usegmt=True), "Date": DATE},
+    "a reset in epoch seconds": {
+        "X-RateLimit-Remaining": "0",
+        "X-RateLimit-Reset": str(EPOCH + 30),
+        "Date": DATE,
+    },
+    "a reset in seconds": {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "30"},
+}
+PAGE = {"results": [], "next": None}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_after_429_the_call_waits_as_long_as_it_was_told(
+    form: str, make_send: MakeSender, scripted: ScriptedServer
+) -> None:
+    scripted.answers = [answer(429, b"", FORMS[form]), answer(200, PAGE)]
+    send = make_send(scripted.settings())
+    assert send(api.list_inboxes()) == PAGE
+    assert sum(send.naps) == pytest.approx(30)
+    assert len(scripted.requests) == 2
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_after_503_too(form: str, make_send: MakeSender, scripted: ScriptedServer) -> None:
+    scripted.answers = [answer(503, b"", FORMS[form]), answer(200, PAGE)]
+    send = make_send(scripted.settings())
+    send(api.list_inboxes())
+    assert sum(send.naps) == pytest.approx(30)
+
+
+@pytest.mark.parametrize("form", ["a reset in epoch seconds", "a reset in seconds"])
+def test_a_success_that_used_the_window_up_closes_the_gate(
+    form: str, make_send: MakeSender, scripted: ScriptedServer
+) -> None:
+    scripted.answers = [answer(200, PAGE, FORMS[form]), answer(200, PAGE)]
+    send = make_send(scripted.settings())
+    send(api.list_inboxes())
+    assert send.naps == []
+    send(api.list_inboxes())
+    assert sum(send.naps) == pytest.approx(30)
+
+
+@pytest.mark.parametrize("limited", ["guess", "list_templates", "unenroll_promotion", "get_inbox"])
+def test_one_family_never_delays_another(limited: str, send: Sender, emulator: EmulatorServer) -> None:
+    inbox_id = emulator.open_inbox("orders")
+    emulator.fault(
+        "status", operation=operation(limited), status=429, headers={"Retry-After": "50"}, times=None
+    )
+    with pytest.raises(errors.RateLimitError):
+        send(make(limited, inbox_id))
+    before = len(send.naps)
+    others = {"guess", "list_templates", "unenroll_promotion", "list_inboxes"} - {limited}
+    for name in sorted(others - ({"list_inboxes"} if limited == "get_inbox" else set())):
+        send(make(name, inbox_id))
+    assert len(send.naps) == before
+
+
+def test_a_limit_of_the_token_endpoint_holds_calls_only_while_they_need_a_token(
+    send: Sender, emulator: EmulatorServer
+) -> None:
+    emulator.fault("status", operation="token", status=429, headers={"Retry-After": "20"})
+    send(api.list_inboxes())
+    assert sum(send.naps) == pytest.approx(20)
+    send(api.list_inboxes())
+    assert sum(send.naps) == pytest.approx(20)
+
+
+def test_clients_and_hosts_have_gates_of_their_own() -> None:
+    gates = Gates()
+    mine = gates.of(SETTINGS, Family.INBOX)
+    assert gates.of(SETTINGS, Family.INBOX) is mine
+    for change in ({"client_id": "x"}, {"base_url": "https://b"}):
+        assert gates.of(Settings(**{**vars(SETTINGS), **change}), Family.INBOX) is not mine
+
+
+def test_all_clients_of_a_process_share_their_gates(settings: Settings, emulator: EmulatorServer) -> None:
+    emulator.fault("status", operation="list_inboxes", status=429, headers={"Retry-After": "61"})
+    for status in (429, 0):
+        with WorkflowClient(settings) as client, pytest.raises(errors.RateLimitError) as raised:
+            client.send(api.list_inboxes())
+        assert raised.value.status == status
+    assert emulator.count("list_inboxes") == 1
+
+
+def test_a_wait_over_a_minute_is_raised_in_a_task_and_slept_in_a_trigger(
+    make_send: MakeSender, settings: Settings, emulator: EmulatorServer
+) -> None:
+    emulator.fault(
+        "status", operation="list_inboxes", status=429, code="limited", headers={"Retry-After": "3600"}
+    )
+    send = make_send(settings)
+    if send.name == "aiohttp":
+        assert send(api.list_inboxes())["results"] == []
+        assert sum(send.naps) == pytest.approx(3600)
+        return
+    with pytest.raises(errors.RateLimitError) as raised:
+        send(api.list_inboxes())
+    assert (raised.value.status, raised.value.code, raised.value.retry_after) == (429, "limited", 3600)
+    with pytest.raises(
+        errors.RateLimitError, match=r"list_inboxes was not sent: .* no inbox calls for 3600 s"
+    ):
+        send(api.list_inboxes())
+    assert send.naps == []
+    assert emulator.count("list_inboxes") == 1
+
+
+def test_a_failing_service_that_wants_a_long_rest_is_not_asked_again_in_a_task(
+    settings: Settings, emulator: EmulatorServer
+) -> None:
+    emulator.fault("status", operation="list_inboxes", status=503, headers={"Retry-After": "3600"})
+    naps: list[float] = []
+    with WorkflowClient(settings, sleep=naps.append) as client, pytest.raises(errors.ServerError):
+        client.send(api.list_inboxes())
+    assert naps == []
+
+
+def test_a_minute_is_waited_in_a_task(settings: Settings, emulator: EmulatorServer) -> None:
+    emulator.fault("status", operation="list_inboxes", status=429, headers={"Retry-After": "60"})
+    hands = Hands()
+    with WorkflowClient(settings, gates=Gates(hands), sleep=hands.sleep) as client:
+        client.send(api.list_inboxes())
+    assert sum(hands.naps) == pytest.approx(60)
+
+
+def parties(hands: Hands) -> tuple[Parties, Gates]:
+    gates = Gates(hands)
+    cache: Any = None
+    return Parties(SETTINGS, cache, gates, None, lambda _: None), gates
+
+
+@pytest.mark.parametrize("urgent", ["acknowledge_messages", "release_messages"])
+def test_an_acknowledgement_goes_through_a_gate_first(urgent: str) -> None:
+    hands = Hands()
+    who, gates = parties(hands)
+    gate = gates.of(SETTINGS, Family.INBOX)
+    gate.close(10)
+    lease, acknowledge = attempt(make("lease_messages"), who), attempt(make(urgent), who)
+    assert next(lease) == Pause(10)
+    assert next(acknowledge) == Pause(10)
+    hands.now += 10
+    # The lease wakes up first, and still lets the acknowledgement go ahead.
+    assert next(lease) == Pause(0.5)
+    assert gate.delay(urgent=True) == 0
+    acknowledge.close()
+    assert gate.delay(urgent=False) == 0
+
+
+def test_a_gate_that_closes_again_is_waited_for_again() -> None:
+    hands = Hands()
+    who, gates = parties(hands)
+    gates.of(SETTINGS, Family.INBOX).close(10)
+    lease = attempt(make("lease_messages"), who)
+    assert next(lease) == Pause(10)
+    hands.now += 10
+    gates.of(SETTINGS, Family.INBOX).close(5)
+    assert next(lease) == Pause(5)
+
+
+def test_a_gate_is_never_opened_earlier() -> None:
+    hands = Hands()
+    gate = Gates(hands).of(SETTINGS, Family.GUESS)
+    gate.close(100)
+    gate.close(1)
+    assert gate.delay(urgent=False) == 100
+
+
+def test_no_answer_closes_a_gate_for_more_than_a_day() -> None:
+    hands = Hands()
+    gate = Gates(hands).of(SETTINGS, Family.GUESS)
+    gate.close(1.9e9)
+    assert gate.delay(urgent=False) == LONGEST_CLOSED_SECONDS == 86400
+
+
+def test_a_forked_child_keeps_the_limits_and_forgets_who_waits() -> None:
+    gate = GATES.of(SETTINGS, Family.INBOX)
+    gate.close(1000)
+    with gate.waiting(urgent=True):
+        gate._lock.acquire()
+        pid = os.fork()
+        if pid == 0:
+            child = GATES.of(SETTINGS, Family.INBOX)
+            free = child._lock.acquire(timeout=1)
+            os._exit(0 if free and child._urgent_waiting == 0 and child.delay(urgent=True) > 900 else 1)
+        gate._lock.release()
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+def test_an_expired_window_of_the_emulator_lets_calls_pass(send: Sender, emulator: EmulatorServer) -> None:
+    emulator.store.configure(reset_header="delta")
+    emulator.store.limits.set("inbox", 1, 30)
+    send(api.list_inboxes())
+    emulator.store.clock.advance(31)
+    send(api.list_inboxes())
+    assert sum(send.naps) == pytest.approx(30)

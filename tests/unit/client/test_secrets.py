@@ -1,0 +1,126 @@
+"""However a call fails: no secret and no token in logs, texts and representations."""
+
+from __future__ import annotations
+
+import base64
+import logging
+import pickle
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from airflow_provider_workflow.client import api, errors
+from airflow_provider_workflow.client.conversation import build
+from airflow_provider_workflow.client.settings import Settings
+from airflow_provider_workflow.emulator.server import EmulatorServer
+from tests.unit.client.calls import OPERATIONS, make
+from tests.unit.client.conftest import MakeSender
+from tests.unit.client.scripted import ScriptedServer, answer
+
+SECRET = "client-secret-value"
+TOKEN = "access-token-value"
+REFRESH = "refresh-token-value"
+CODE = "authorization-code-value"
+BASIC = base64.b64encode(f"an-id:{SECRET}".encode()).decode()
+HIDDEN = (SECRET, TOKEN, REFRESH, CODE, BASIC)
+ECHO = " ".join(HIDDEN)
+
+CALLS: dict[str, Callable[[], Any]] = {
+    "get_inbox": lambda: make("get_inbox"),
+    "lease_messages": lambda: make("lease_messages"),
+    "guess": lambda: make("guess"),
+    "app_token": lambda: api.app_token("external"),
+    "exchange_code": lambda: api.exchange_code(CODE, "https://b"),
+    "refresh_user_token": lambda: api.refresh_user_token(REFRESH),
+}
+REPLIES: dict[str, bytes] = {
+    "an errors envelope": answer(400, {"errors": [{"code": "x", "detail": "y", "meta": {"z": 1}}]}),
+    "an envelope that echoes": answer(401, {"errors": [{"code": "x", "detail": ECHO}]}),
+    "an OAuth error that echoes": answer(400, {"error": "invalid", "error_description": ECHO}),
+    "messages that echo": answer(400, {"messages": [{"detail": ECHO}]}),
+    "a page that echoes": answer(500, ECHO.encode()),
+    "no JSON": answer(200, ECHO.encode(), {"Content-Type": "text/plain"}),
+    "another shape": answer(200, [ECHO]),
+    "a redirect that echoes": answer(302, b"", {"Location": f"https://b/?token={TOKEN}&s={SECRET}"}),
+    "a cut": b"",
+    "half an answer": answer(200, ECHO.encode(), {"Content-Length": "1000"}, close=True),
+    "no HTTP": f"{ECHO}\r\n\r\n".encode(),
+}
+
+
+def everything(error: BaseException) -> str:
+    shown = "".join(traceback.format_exception(error))
+    return " ".join((shown, repr(error), str(error), repr(vars(error)), repr(error.args)))
+
+
+def sent_by(name: str) -> tuple[str, ...]:
+    """What a service can quote."""
+    own = {"exchange_code": CODE, "refresh_user_token": REFRESH, "get_inbox": TOKEN, "lease_messages": TOKEN}
+    return (SECRET, BASIC, *([own[name]] if name in own else []))
+
+
+@pytest.mark.parametrize("reply", REPLIES)
+@pytest.mark.parametrize("name", CALLS)
+def test_a_failure_shows_no_secret(
+    name: str, reply: str, make_send: MakeSender, scripted: ScriptedServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    scripted.answers = [REPLIES[reply]]
+    if "token" in name or name == "exchange_code":
+        scripted.token = REPLIES[reply]
+    else:
+        scripted.token = answer(200, {"access_token": TOKEN})
+    send = make_send(scripted.settings(client_secret=SECRET))
+    with pytest.raises(errors.WorkflowError) as raised:
+        send(CALLS[name]())
+    shown = everything(raised.value) + caplog.text + repr(send.client.settings)
+    assert [hidden for hidden in sent_by(name) if hidden in shown] == []
+
+
+def test_success_logs_no_secret(
+    make_send: MakeSender,
+    emulator: EmulatorServer,
+    settings: Settings,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    send = make_send(settings)
+    send(api.list_inboxes())
+    token = send(api.app_token("external"))["access_token"]
+    used = emulator.requests[1].headers["authorization"].removeprefix("Bearer ")
+    assert [hidden for hidden in (token, used, settings.client_secret) if hidden in caplog.text] == []
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_a_request_and_its_call_show_no_secret(name: str) -> None:
+    settings = Settings("https://a", "an-id", SECRET, "https://a/token")
+    call = CALLS.get(name, lambda: make(name))()
+    shown = repr(call) + repr(build(settings, call, TOKEN)) + repr(settings)
+    assert [hidden for hidden in HIDDEN if hidden in shown] == []
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_no_address_holds_a_secret(name: str) -> None:
+    settings = Settings("https://a", "an-id", SECRET, "https://a/token")
+    request = build(settings, CALLS.get(name, lambda: make(name))(), TOKEN)
+    shown = request.url + repr(request.query)
+    assert [hidden for hidden in HIDDEN if hidden in shown] == []
+
+
+ERRORS = [
+    errors.ConfigurationError(["host is missing", "login is missing"]),
+    errors.TransportError("broke off", sent=True, permanent=True),
+    errors.GuessRejectedError("no", status=400, detail="no", meta={"messages": [{"detail": "no"}]}),
+    errors.RateLimitError("slow", status=429, retry_after=3.0, rate_limit=errors.RateLimit(1, 0, 3.0)),
+]
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+def test_an_error_crosses_to_another_process_as_it_is(error: errors.WorkflowError) -> None:
+    error.exhausted = True
+    copy = pickle.loads(pickle.dumps(error))
+    assert type(copy) is type(error)
+    assert str(copy) == str(error)
+    assert vars(copy) == vars(error)
