@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from airflow_provider_workflow.client.errors import ConfigurationError
 
@@ -78,6 +78,8 @@ class Settings:
         problems = [
             f"{name} is missing ({cure})" for name, cure in REQUIRED.items() if not _text(given[name])
         ]
+        if ":" in _text(login):
+            problems.append("login holds a colon (no client ID does)")
         base_url = _base_url(_text(host), scheme, port)
         values: dict[str, Any] = {
             f.name: _text(extra[f.name])
@@ -142,10 +144,20 @@ def _base_url(host: str, scheme: str | None, port: int | None) -> str:
         return ""
     if "://" not in host:
         host = f"{scheme or 'https'}://{host}"
-    if port and urlsplit(host).netloc.rpartition("]")[2].count(":") == 0:
-        parts = urlsplit(host)
+    parts = _split(host)
+    if port and parts is not None and parts.netloc.rpartition("]")[2].count(":") == 0:
         host = parts._replace(netloc=f"{parts.netloc}:{port}").geturl()
     return host.rstrip("/")
+
+
+def _split(address: str) -> SplitResult | None:
+    """The parts of a web address, or None where it is none."""
+    try:
+        parts = urlsplit(address)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return None
+    return parts if usable and not any(sign.isspace() for sign in address) else None
 
 
 def _check_addresses(values: Mapping[str, Any], problems: list[str]) -> None:
@@ -153,15 +165,13 @@ def _check_addresses(values: Mapping[str, Any], problems: list[str]) -> None:
         address = values.get(name)
         if not address:
             continue
-        try:
-            parts = urlsplit(address)
-            usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-        except ValueError:
-            usable = False
-        if not usable:
+        parts = _split(address)
+        if parts is None:
             problems.append(f"{name} is no web address (write it as https://name/path)")
         elif parts.username or parts.password:
             problems.append(f"{name} holds credentials (move them to Login and Password)")
+        elif name in ("host", "auth_url") and (parts.query or parts.fragment):
+            problems.append(f"{name} has a query (paths are appended to it)")
     for name in ("inbox_path", "templates_path"):
         if name in values and not values[name].startswith("/"):
             problems.append(f"{name} must start with a slash (such as /trigger-inbox/v1)")
