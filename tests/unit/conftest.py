@@ -71,8 +71,8 @@ def bench(connected: EmulatorServer, supervisor: Supervisor) -> Workbench:
 
 @pytest.fixture
 def hands(monkeypatch: pytest.MonkeyPatch) -> FakeTime:
-    """The time of dispatch and leases, which passes only where somebody sleeps."""
+    """The time of a task, which passes only where somebody sleeps."""
     fake = FakeTime()
-    for module in ("dispatch", "leases", "leasing"):
+    for module in ("dispatch", "leases", "leasing", "sensors.inbox"):
         monkeypatch.setattr(f"airflow_provider_workflow.{module}.time", fake)
     return fake

@@ -112,6 +112,9 @@ class OldTaskInstance:
         self.counted.append((dag_id, tuple(states)))
         return self.unfinished(dag_id)
 
+    def get_first_reschedule_date(self, context: Any) -> None:
+        return None
+
     def xcom_push(self, key: str, value: Any) -> None:
         if self.refuses_nul and "\\u0000" in json.dumps(value):
             raise api_error(422)

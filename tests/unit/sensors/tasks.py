@@ -1,0 +1,58 @@
+"""A sensor as a task: its tries, its deferrals, and what a trigger brings it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from airflow.sdk.exceptions import TaskDeferred
+
+from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
+from airflow_provider_workflow.triggers.inbox import WorkflowInboxTrigger
+from tests.unit.fakes import StateStore
+from tests.unit.workbench import INBOX, Workbench
+
+
+def sensor(**arguments: Any) -> WorkflowInboxSensor:
+    """A deferrable sensor of the inbox that starts runs of ``handle``, unless told otherwise."""
+    given = {"inbox": INBOX, "trigger_dag_id": "handle", "deferrable": True, "retries": 1, **arguments}
+    return WorkflowInboxSensor(task_id="wait", **given)
+
+
+class Task:
+    """
+    :param arguments: of :func:`sensor`.
+    """
+
+    def __init__(self, bench: Workbench, **arguments: Any) -> None:
+        self.bench = bench
+        self.sensor = sensor(**arguments)
+        self.store = StateStore()
+        self.context: Any = {"ti": bench.ti, "task_state_store": self.store}
+
+    def execute(self) -> Any:
+        """A try of the task; its value, or the deferral that it ends with."""
+        return self._run(lambda: self.sensor.execute(self.context))
+
+    def resume(self, deferral: TaskDeferred, event: dict[str, Any]) -> Any:
+        """Go on as Airflow does, with what crossed its database."""
+        brought = json.loads(json.dumps({**(deferral.kwargs or {}), "event": event}))
+        return self._run(
+            lambda: self.sensor.resume_execution(str(deferral.method_name), brought, self.context)
+        )
+
+    def leased(self, seconds: int = 300) -> dict[str, Any]:
+        """The event of a trigger that leased."""
+        lease = self.bench.lease(seconds=seconds).hand_over()
+        return {"status": "leased", "inbox_id": self.bench.inbox_id, "lease": lease}
+
+    @staticmethod
+    def _run(step: Any) -> Any:
+        try:
+            return step()
+        except TaskDeferred as deferral:
+            assert isinstance(deferral.trigger, WorkflowInboxTrigger)
+            return deferral
+
+
+LOOK = {"status": "look"}

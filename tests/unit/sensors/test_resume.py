@@ -1,0 +1,159 @@
+"""The sensor goes on with what its trigger brings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
+
+from airflow_provider_workflow.client.errors import WorkflowError
+from airflow_provider_workflow.leasing import InboxNotActiveError, InboxUnusableError
+from airflow_provider_workflow.runs import TargetError
+from tests.unit.fakes import api_error
+from tests.unit.sensors.tasks import LOOK, Task
+from tests.unit.workbench import FakeTime, Workbench
+
+
+def test_a_lease_is_worked_on_and_then_what_else_is_there(bench: Workbench) -> None:
+    task = Task(bench)
+    deferral = task.execute()
+    bench.put("a")
+    event = task.leased()
+    bench.put("b")
+
+    assert task.resume(deferral, event)["started"]["ids"] == ["a", "b"]
+    assert bench.states == {}
+
+
+def test_a_lease_that_ran_out_is_leased_again_and_not_worked_on(bench: Workbench, hands: FakeTime) -> None:
+    task = Task(bench)
+    deferral = task.execute()
+    bench.put("a")
+    event = task.leased()
+    hands.now += 271
+    again = task.resume(deferral, event)
+
+    assert again.trigger.hold_seconds == 0
+    assert bench.supervisor.started == []
+    bench.service.store.clock.advance(301)
+    assert task.resume(again, LOOK)["started"]["ids"] == ["a"]
+
+
+def test_the_target_is_checked_again_and_a_lease_without_use_is_given_back(bench: Workbench) -> None:
+    task = Task(bench)
+    deferral = task.execute()
+    bench.put("a", "b")
+    event = task.leased()
+    bench.supervisor.dags.clear()
+
+    with pytest.raises(TargetError):
+        task.resume(deferral, event)
+    assert bench.states == {"a": "available", "b": "available"}
+
+
+def test_what_stayed_behind_is_given_back_too_when_the_target_is_gone(bench: Workbench) -> None:
+    task = Task(bench)
+    deferral = task.execute()
+    bench.put("a", "b", payload="x" * 6_000_000)
+    event = task.leased()
+    bench.supervisor.dags.clear()
+
+    with pytest.raises(TargetError):
+        task.resume(deferral, event)
+    assert bench.states == {"a": "available", "b": "available"}
+
+
+def test_a_template_that_renders_to_a_wrong_expression_gives_the_lease_back(bench: Workbench) -> None:
+    task = Task(bench, match="{{ params.match }}")
+    bench.put("a")
+    event = task.leased()
+    task.sensor.match = "&&"
+
+    with pytest.raises(ValueError, match="^match"):
+        task.sensor.resume(task.context, event)
+    assert bench.states == {"a": "available"}
+
+
+@pytest.mark.parametrize("arguments", [{}, {"trigger_dag_id": None}])
+def test_what_was_too_much_to_hand_over_is_released_with_a_warning_and_worked_on(
+    bench: Workbench, arguments: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    task = Task(bench, **arguments)
+    deferral = task.execute()
+    bench.put("a", "b", payload="x" * 6_000_000)
+    value = task.resume(deferral, task.leased())
+
+    assert "1 messages of a lease were too much to hand over" in caplog.text
+    assert bench.sent("release")[0]["message_ids"] == ["b"]
+    if arguments:
+        assert [message["id"] for message in value] == ["a"]
+        assert bench.states == {"b": "available"}
+    else:
+        assert value["started"]["ids"] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("event", "kind", "text"),
+    [
+        ({"status": "paused", "reason": "abandoned"}, InboxNotActiveError, "abandoned"),
+        ({"status": "initialization_failure", "reason": None}, InboxUnusableError, "Delete it"),
+        ({"status": "error"}, AirflowException, "not known: 'error'"),
+        ({}, AirflowException, "not known: None"),
+    ],
+)
+def test_other_events_fail(bench: Workbench, event: dict[str, Any], kind: Any, text: str) -> None:
+    task = Task(bench)
+    deferral = task.execute()
+
+    with pytest.raises(kind, match=text):
+        task.resume(deferral, event)
+
+
+def test_a_refusal_before_a_deferral_fails_the_task_at_its_end(bench: Workbench) -> None:
+    bench.supervisor.refuse("bad", api_error(422))
+    bench.ti.unfinished = lambda dag_id: len(bench.supervisor.runs)
+    bench.put("a", "bad", "b", "c")
+    task = Task(bench, max_unfinished_runs=2)
+    deferral = task.execute()
+    assert deferral.kwargs["so_far"]["result"]["refused"]["ids"] == ["bad"]
+    bench.ti.unfinished = lambda dag_id: 0
+
+    with pytest.raises(AirflowFailException, match="bad: "):
+        task.resume(deferral, LOOK)
+    assert bench.supervisor.started == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("flag", "kind"), [("soft_fail", AirflowSkipException), ("never_fail", AirflowSkipException)]
+)
+@pytest.mark.parametrize(
+    "event", [{"status": "paused"}, {"status": "initialization_failure"}, {"status": "?"}]
+)
+def test_what_fails_after_a_deferral_is_skipped_where_asked(
+    bench: Workbench, flag: str, kind: Any, event: dict[str, Any]
+) -> None:
+    task = Task(bench, **{flag: True})
+    deferral = task.execute()
+
+    with pytest.raises(kind):
+        task.resume(deferral, event)
+
+
+def test_never_fail_skips_what_the_service_fails_with(bench: Workbench) -> None:
+    deferral = Task(bench).execute()
+    bench.service.fault("status", operation="lease", status=400, times=None)
+
+    with pytest.raises(AirflowSkipException):
+        Task(bench, never_fail=True).resume(deferral, LOOK)
+    with pytest.raises(WorkflowError):
+        Task(bench, soft_fail=True).resume(deferral, LOOK)
+
+
+def test_a_timeout_after_a_deferral_is_skipped_with_soft_fail(bench: Workbench, hands: FakeTime) -> None:
+    task = Task(bench, timeout=50, soft_fail=True)
+    deferral = task.execute()
+    hands.now += 51
+
+    with pytest.raises(AirflowSkipException):
+        task.resume(deferral, LOOK)
