@@ -8,6 +8,8 @@ from typing import Any
 DEEPEST = 150
 """Levels. Runs with deeper values are accepted by some versions, and then none of their tasks can start."""
 INTEGERS = (-(2**63), 2**64 - 1)
+LARGEST_FLOAT = 2.0**64
+"""PostgreSQL gives a larger one back as an integer, which no task of the run can read."""
 
 
 def problem(value: Any) -> str | None:
@@ -36,8 +38,11 @@ def _of_scalar(item: Any) -> str | None:
             item.encode()
         except UnicodeEncodeError:
             return "it has a text with a lone surrogate"
-    elif isinstance(item, float) and not math.isfinite(item):
-        return "it has a number that is not finite"
+    elif isinstance(item, float):
+        if not math.isfinite(item):
+            return "it has a number that is not finite"
+        if abs(item) >= LARGEST_FLOAT:
+            return "it has a number of 2**64 or more"
     elif isinstance(item, int) and not INTEGERS[0] <= item <= INTEGERS[1]:
         return "it has an integer of more than 64 bits"
     return None

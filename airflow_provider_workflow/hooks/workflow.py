@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import cached_property, partial
@@ -95,14 +96,15 @@ class WorkflowHook(BaseHook):
     @asynccontextmanager
     async def async_client(self) -> AsyncIterator[AsyncWorkflowClient]:
         """A client for triggers: nothing in it blocks the event loop, and it shares the loop's session."""
-        from airflow.providers.common.compat.connection import get_async_connection, get_async_extra_dejson
+        from airflow.providers.common.compat.connection import get_async_connection
 
         from airflow_provider_workflow.client.client import AsyncWorkflowClient
         from airflow_provider_workflow.client.over_aiohttp import shared_session
 
         connection = await get_async_connection(self.workflow_conn_id, type(self))
-        extra = await get_async_extra_dejson(connection)
-        settings = _settings(connection, extra, self.workflow_conn_id)
+        # Not ``extra_dejson``: it tells the supervisor what to mask, a blocking call that can end a
+        # triggerer. There is no secret among our extra fields.
+        settings = _settings(connection, json.loads(connection.extra or "{}"), self.workflow_conn_id)
         async with shared_session(settings.ca_file(), max_event_streams()) as session:
             yield AsyncWorkflowClient(settings, session, on_token=_mask_here)
 

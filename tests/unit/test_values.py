@@ -38,6 +38,8 @@ def test_what_airflow_can_hold_is_no_problem(value: Any) -> None:
         (-(2**63) - 1, "64 bits"),
         (float("inf"), "not finite"),
         (float("nan"), "not finite"),
+        (1e20, "2**64"),
+        ({"far": -(2.0**64)}, "2**64"),
         ("a\ud800b", "surrogate"),
         ({"a\udfff": 1}, "surrogate"),
         ([{"deep": [2**70]}], "64 bits"),
