@@ -70,7 +70,7 @@ def test_a_template_that_renders_to_a_wrong_expression_gives_the_lease_back(benc
     event = task.leased()
     task.sensor.match = "&&"
 
-    with pytest.raises(ValueError, match="^match"):
+    with pytest.raises(ValueError, match=r"^match"):
         task.sensor.resume(task.context, event)
     assert bench.states == {"a": "available"}
 

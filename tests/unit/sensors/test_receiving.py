@@ -1,0 +1,145 @@
+"""A sensor without ``trigger_dag_id`` returns the messages of one lease."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+
+from airflow_provider_workflow.client.errors import WorkflowError
+from airflow_provider_workflow.leasing import InboxNotActiveError
+from tests.unit.sensors.tasks import LOOK, Task
+from tests.unit.workbench import FakeTime, Workbench
+
+
+def ids(messages: list[dict[str, Any]]) -> list[str]:
+    return [message["id"] for message in messages]
+
+
+def task(bench: Workbench, **arguments: Any) -> Task:
+    return Task(bench, trigger_dag_id=None, **arguments)
+
+
+def test_messages_are_returned_and_acknowledged(bench: Workbench) -> None:
+    bench.put("a", "b")
+
+    assert ids(task(bench).execute()) == ["a", "b"]
+    assert bench.states == {}
+    assert bench.supervisor.runs == {}
+
+
+def test_only_one_lease_is_returned(bench: Workbench) -> None:
+    bench.put("a", "b", "c")
+
+    assert ids(task(bench, lease_limit=2).execute()) == ["a", "b"]
+    assert ids(task(bench, max_messages=1).execute()) == ["c"]
+
+
+def test_a_retry_returns_what_a_killed_try_received(bench: Workbench) -> None:
+    wait = task(bench)
+    bench.put("a")
+    bench.service.fault("status", operation="ack", status=503, times=5)
+    with pytest.raises(WorkflowError):
+        wait.execute()
+    bench.put("b")
+
+    assert ids(wait.execute()) == ["a"]
+    assert bench.states == {"b": "available"}
+
+
+def test_a_cleared_task_returns_its_messages_even_if_the_inbox_is_gone(bench: Workbench) -> None:
+    wait = task(bench)
+    bench.put("a")
+    wait.execute()
+    bench.service.store.inboxes.delete(bench.inbox_id)
+
+    assert ids(wait.execute()) == ["a"]
+
+
+def test_messages_that_the_trigger_leased_are_returned(bench: Workbench) -> None:
+    wait = task(bench)
+    deferral = wait.execute()
+    bench.put("a")
+
+    assert ids(wait.resume(deferral, wait.leased())) == ["a"]
+    assert bench.service.count("lease") == 2
+
+
+def test_a_lease_is_given_back_where_messages_are_stored_already(bench: Workbench) -> None:
+    wait = task(bench)
+    deferral = wait.execute()
+    bench.put("a")
+    wait.resume(deferral, wait.leased())
+    bench.put("b")
+
+    assert ids(wait.resume(deferral, wait.leased())) == ["a"]
+    assert bench.states == {"b": "available"}
+
+
+def test_a_lease_that_ran_out_is_leased_again(bench: Workbench, hands: FakeTime) -> None:
+    wait = task(bench)
+    deferral = wait.execute()
+    bench.put("a")
+    event = wait.leased()
+    hands.now += 300
+    bench.service.store.clock.advance(300)
+
+    assert ids(wait.resume(deferral, event)) == ["a"]
+
+
+def test_manual_returns_the_lease(bench: Workbench) -> None:
+    bench.put("a")
+    lease = task(bench, acknowledge="manual").execute()
+
+    assert ids(lease["messages"]) == ["a"]
+    assert bench.states == {"a": "leased"}
+    bench.hook.acknowledge_messages(lease["inbox_id"], lease["lease_id"])
+    assert bench.states == {}
+
+
+def test_manual_needs_no_task_state_store(bench: Workbench) -> None:
+    wait = task(bench, acknowledge="manual")
+    del wait.context["task_state_store"]
+    bench.put("a")
+
+    assert ids(wait.execute()["messages"]) == ["a"]
+
+
+def test_a_lease_without_wanted_messages_is_waited_on(bench: Workbench) -> None:
+    bench.put("a")
+    deferral = task(bench, match="payload.wanted").execute()
+
+    assert deferral.trigger.hold_seconds == 0
+    assert bench.states == {"a": "leased"}
+
+
+@pytest.mark.parametrize("acknowledge", ["auto", "manual"])
+def test_a_bad_message_does_not_keep_good_ones_from_the_dag(bench: Workbench, acknowledge: str) -> None:
+    bench.put("bad", payload=2**70)
+    bench.put("good")
+    value: Any = task(bench, acknowledge=acknowledge).execute()
+
+    assert ids(value["messages"] if acknowledge == "manual" else value) == ["good"]
+    assert bench.states["bad"] == "leased"
+
+
+def test_a_bad_message_alone_fails_the_task_or_is_only_logged(bench: Workbench) -> None:
+    bench.put("bad", payload=2**70)
+    with pytest.raises(AirflowFailException, match="bad: XCom cannot hold"):
+        task(bench).execute()
+
+    bench.service.store.clock.advance(301)
+    assert task(bench, on_refused="log").execute().trigger.hold_seconds == 0
+
+
+def test_a_paused_inbox_fails_although_a_message_was_refused_before(bench: Workbench) -> None:
+    bench.put("bad", payload=2**70)
+    wait = task(bench, on_refused="log")
+    deferral = wait.execute()
+    bench.service.store.clock.advance(301)
+    bench.hook.acknowledge_messages("orders", bench.lease().lease_id)
+    bench.service.store.inboxes.force(bench.inbox_id, "paused", "user")
+
+    with pytest.raises(InboxNotActiveError):
+        wait.resume(deferral, LOOK)
