@@ -16,7 +16,6 @@ SENSORS = {
     "listener_with_retries": {**DEFERRED, **RETRIES},
     "listener_that_logs": {**DEFERRED, "on_refused": "log"},
     "listener_that_waits": {**DEFERRED, "on_paused": "wait"},
-    "listener_without_polls": {**DEFERRED, **RETRIES, "poll_interval": 600, "max_poll_interval": 600},
     "listener_of_gold": {**DEFERRED, "match": "payload.kind == 'gold'"},
     "listener_with_room_for_three": {**DEFERRED, "max_unfinished_runs": 3},
     "listener_with_room_for_one": {**DEFERRED, "max_unfinished_runs": 1, "timeout": 12},
@@ -29,6 +28,10 @@ SENSORS = {
 }
 if airflow_release() >= (3, 3):
     SENSORS["listener_from_trigger"] = {**DEFERRED, "start_from_trigger": True}
+    SENSORS["listener_from_trigger_with_a_wrong_secret"] = {
+        **SENSORS["listener_from_trigger"],
+        "workflow_conn_id": "workflow_wrong",
+    }
 
 CONF = {"inbox": "{{ dag_run.conf['inbox'] }}", "trigger_dag_id": "{{ dag_run.conf['target'] }}"}
 

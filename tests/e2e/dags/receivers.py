@@ -1,19 +1,37 @@
 """DAGs that take messages into their own run. The inbox comes with the run's conf."""
 
+import json
 from datetime import timedelta
 
-from airflow.sdk import DAG
+from airflow.sdk import DAG, task
 
+from airflow_provider_workflow.operators.inbox import WorkflowAcknowledgeOperator, WorkflowReleaseOperator
 from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
 from airflow_provider_workflow.versions import airflow_release
 
 DEFERRED = {"deferrable": True, "poll_interval": 1, "max_poll_interval": 2}
 RETRIES = {"retries": 3, "retry_delay": timedelta(seconds=3)}
-SENSORS = {"lender": {**DEFERRED, "acknowledge": "manual"}}
-if airflow_release() >= (3, 3):
-    SENSORS["receiver"] = {**DEFERRED, **RETRIES}
-    SENSORS["receiver_that_logs"] = {**DEFERRED, **RETRIES, "on_refused": "log"}
+INBOX = {"task_id": "work", "inbox": "{{ dag_run.conf['inbox'] }}"}
 
-for dag_id, arguments in SENSORS.items():
-    with DAG(dag_id, schedule=None, max_active_runs=20):
-        WorkflowInboxSensor(task_id="work", inbox="{{ dag_run.conf['inbox'] }}", **arguments)
+
+@task
+def read(value):
+    """What a later task gets, as ASCII text that no database and no log can change."""
+    return json.dumps(value)
+
+
+@task
+def first_id(lease):
+    return [lease["messages"][0]["id"]]
+
+
+with DAG("lender", schedule=None):
+    lease = WorkflowInboxSensor(**INBOX, **DEFERRED, acknowledge="manual").output
+    one = WorkflowAcknowledgeOperator(task_id="acknowledge", lease=lease, message_ids=first_id(lease))
+    # The lease no longer holds what was acknowledged: only the rest is given back.
+    one >> WorkflowReleaseOperator(task_id="release", lease=lease)
+
+if airflow_release() >= (3, 3):
+    for dag_id, arguments in {"receiver": {}, "receiver_that_logs": {"on_refused": "log"}}.items():
+        with DAG(dag_id, schedule=None):
+            read(WorkflowInboxSensor(**INBOX, **DEFERRED, **RETRIES, **arguments).output)

@@ -1,0 +1,83 @@
+"""``kill -9`` wherever a message could be lost or be worked on twice."""
+
+from __future__ import annotations
+
+import pytest
+
+
+def restart_triggerer(stage) -> None:
+    stage.airflow.restart("triggerer")
+    stage.airflow.wait_until_healthy()
+
+
+@pytest.mark.parametrize("moment", ["before it has the answer", "as it gets the answer"])
+def test_a_triggerer_killed_between_lease_and_hand_over_loses_nothing(stage, inbox, moment):
+    run = stage.start("listener_with_retries", inbox)
+    run.reaches("deferred")
+    ids = stage.hold_a_lease(inbox, {"n": 1}, {"n": 2}, {"n": 3})
+    if moment == "as it gets the answer":
+        inbox.release_held()
+    stage.airflow.kill("triggerer", tree=True)
+    inbox.release_held(drop=True)
+    inbox.expire_leases()
+    restart_triggerer(stage)
+    run.succeeds()
+    stage.wait_until_succeeded(inbox, ids)
+    stage.until(inbox.all_acknowledged, "the acknowledgement")
+
+
+def test_a_triggerer_killed_while_nothing_is_there_goes_on_waiting(stage, inbox):
+    run = stage.start("listener", inbox)
+    run.reaches("deferred")
+    stage.airflow.kill("triggerer", tree=True)
+    ids = inbox.put({"n": 1})
+    restart_triggerer(stage)
+    assert run.succeeds()["started"]["count"] == 1
+    stage.check_one_run_each(inbox, ids)
+    assert inbox.lease_counts == [1]
+
+
+@pytest.mark.parametrize("dag_id", ["listener_with_retries", "dispatcher_with_retries"])
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_task_killed_between_start_and_acknowledgement_starts_no_second_run(stage, inbox, dag_id, when):
+    ids = inbox.put({"n": 1}, {"n": 2}, {"n": 3})
+    inbox.fault("hold", "ack", when=when)
+    run = stage.start(dag_id, inbox)
+    stage.until(inbox.held, "the acknowledgement")
+    stage.check_one_run_each(inbox, ids)
+    run.kill_task()
+    later = inbox.put({"n": 4})
+    run.reaches("up_for_retry")
+    inbox.release_held(drop=True)
+    inbox.expire_leases()
+    result = run.succeeds()
+    assert result["started"] == {"count": 1, "ids": later}
+    assert result["existing"]["count"] == (3 if when == "before" else 0)
+    stage.check_one_run_each(inbox, ids + later)
+    assert inbox.all_acknowledged()
+
+
+def test_a_task_killed_right_after_the_trigger_handed_over_starts_one_run_each(stage, inbox):
+    run = stage.start("listener_with_retries", inbox)
+    run.reaches("deferred")
+    inbox.fault("hold", "ack")
+    ids = inbox.put({"n": 1}, {"n": 2})
+    stage.until(inbox.held, "the acknowledgement of the resumed task")
+    run.kill_task()
+    run.reaches("up_for_retry")
+    inbox.release_held(drop=True)
+    inbox.expire_leases()
+    assert run.succeeds()["existing"]["count"] == 2
+    stage.check_one_run_each(inbox, ids)
+
+
+def test_a_scheduler_killed_while_messages_arrive_starts_each_run_once(stage, inbox):
+    run = stage.start("listener_with_retries", inbox)
+    run.reaches("deferred")
+    stage.airflow.kill("scheduler", tree=True)
+    ids = inbox.put({"n": 1}, {"n": 2})
+    stage.until(lambda: inbox.leases_made, "the trigger to lease")
+    stage.airflow.restart("scheduler")
+    stage.airflow.wait_until_healthy()
+    assert run.succeeds()["started"]["count"] == 2
+    stage.wait_until_succeeded(inbox, ids)

@@ -1,0 +1,85 @@
+"""Sensors that return messages, and what ends their lease."""
+
+from __future__ import annotations
+
+import pytest
+
+from airflow_provider_workflow.versions import airflow_release
+from tests.e2e.stage import Inbox, Run
+
+auto_acknowledgement = pytest.mark.skipif(
+    airflow_release() < (3, 3), reason="the task state store needs Airflow 3.3"
+)
+
+
+@auto_acknowledgement
+def test_messages_are_returned_and_acknowledged_and_a_cleared_task_returns_them_again(stage, inbox):
+    run = stage.start("receiver", inbox)
+    run.reaches("deferred")
+    ids = inbox.put({"n": 1}, {"n": 2})
+    messages = run.succeeds()
+    assert [message["id"] for message in messages] == ids
+    assert [message["payload"] for message in messages] == [{"n": 1}, {"n": 2}]
+    assert inbox.all_acknowledged()
+    later = inbox.put({"n": 3})
+    stage.airflow.api.clear_task(run.dag_id, run.run_id, "work")
+    stage.until(lambda: run.task["try_number"] == 2 and run.task["state"] == "success", "the second try")
+    assert run.result() == messages
+    assert inbox.messages[later[0]]["lease_count"] == 0
+
+
+@auto_acknowledgement
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_task_that_is_killed_while_it_acknowledges_returns_the_same_messages(stage, inbox, when):
+    ids = inbox.put({"n": 1}, {"n": 2})
+    inbox.fault("hold", "ack", when=when)
+    run = stage.start("receiver", inbox)
+    stage.until(inbox.held, "the acknowledgement")
+    run.kill_task()
+    run.reaches("up_for_retry")
+    inbox.release_held(drop=True)
+    assert [message["id"] for message in run.succeeds()] == ids
+    assert inbox.all_acknowledged()
+    assert inbox.lease_counts == [1]
+
+
+def test_the_example_acknowledges_after_the_work(stage):
+    invoices = Inbox.open(stage.emulator, "invoices")
+    ids = invoices.put({"n": 1}, {"n": 2})
+    invoices.fault("hold", "ack")
+    stage.airflow.wait_for_dags(["work_then_acknowledge"])
+    api = stage.airflow.api
+    run = Run(stage.airflow, "work_then_acknowledge", api.trigger_dag("work_then_acknowledge"))
+    stage.until(invoices.held, "the acknowledgement")
+    states = {task["task_id"]: task["state"] for task in api.task_instances(run.dag_id, run.run_id)}
+    assert states == {"wait": "success", "work": "success", "acknowledge": "running"}
+    invoices.release_held()
+    api.wait_for_run(run.dag_id, run.run_id)
+    assert api.xcom(run.dag_id, run.run_id, "acknowledge") == {"done": 2, "lease_ended": 0}
+    assert all(invoices.messages[message_id]["status"] == "acked" for message_id in ids)
+
+
+def test_part_of_a_lease_is_acknowledged_and_the_rest_is_given_back(stage, inbox):
+    first, second, third = inbox.put({"n": 1}, {"n": 2}, {"n": 3})
+    run = stage.start("lender", inbox)
+    lease = run.succeeds()
+    assert [message["id"] for message in lease["messages"]] == [first, second, third]
+    assert lease["inbox_id"] == inbox.id
+    result = stage.airflow.api.xcom(run.dag_id, run.run_id, "release")
+    assert result == {"done": 2, "lease_ended": 1}
+    states = [inbox.messages[message_id]["status"] for message_id in (first, second, third)]
+    assert states == ["acked", "available", "available"]
+
+
+def test_an_acknowledgement_after_the_lease_ran_out_succeeds_and_says_so(stage, inbox):
+    ids = inbox.put({"n": 1})
+    inbox.fault("hold", "ack")
+    run = stage.start("lender", inbox)
+    stage.until(inbox.held, "the acknowledgement")
+    inbox.expire_leases()
+    inbox.release_held()
+    run.succeeds()
+    api = stage.airflow.api
+    assert api.xcom(run.dag_id, run.run_id, "acknowledge") == {"done": 0, "lease_ended": 1}
+    assert "they come again" in api.task_log(run.dag_id, run.run_id, "acknowledge")
+    assert inbox.messages[ids[0]]["status"] == "available"
