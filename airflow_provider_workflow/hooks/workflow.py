@@ -12,14 +12,9 @@ from airflow.sdk import BaseHook
 
 from airflow_provider_workflow.client import api, inboxes, types
 from airflow_provider_workflow.client.call import Call
-from airflow_provider_workflow.client.errors import (
-    AuthenticationError,
-    ConfigurationError,
-    TransportError,
-    WorkflowError,
-)
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.hooks import fields
+from airflow_provider_workflow.hooks.trial import trial
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.client.client import AsyncWorkflowClient, WorkflowClient
@@ -268,19 +263,7 @@ class WorkflowHook(BaseHook):
 
     def test_connection(self) -> tuple[bool, str]:
         """Ask for a new token and use it once; says which of the steps failed, in one sentence."""
-        from airflow_provider_workflow.client.auth import TokenCache
-        from airflow_provider_workflow.client.client import WorkflowClient
-
-        step = "The connection is incomplete"
-        try:
-            with WorkflowClient(self.settings, tokens=TokenCache(), on_token=_mask, attempts=1) as client:
-                step = "No access token"
-                client.send(api.app_token(self.settings.scope))
-                step = "A token was issued, but the trigger inbox API did not take it"
-                client.send(api.list_inboxes(limit=1))
-        except WorkflowError as error:
-            return False, f"{step}: {_cure(error)}"
-        return True, "A token was issued and the trigger inbox API accepts it."
+        return trial(lambda: self.settings, _mask)
 
     def _at(self, inbox: str, make: Callable[[str], Call[T]]) -> T:
         return self.client.run(inboxes.at_inbox(self.settings, inbox, make))
@@ -310,16 +293,6 @@ def _settings(connection: Any, extra: dict[str, Any], conn_id: str) -> Settings:
         port=connection.port,
         connection_id=conn_id,
     )
-
-
-def _cure(error: WorkflowError) -> str:
-    if isinstance(error, ConfigurationError):
-        return str(error)
-    if isinstance(error, TransportError):
-        return f"{error} (check Base URL, Token URL and the network between)"
-    if isinstance(error, AuthenticationError):
-        return f"{error} (check Client ID, Client secret and Scope)"
-    return str(error)
 
 
 def _mask(secret: str) -> None:

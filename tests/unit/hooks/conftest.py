@@ -1,0 +1,37 @@
+"""Fixtures for tests of the hook."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from airflow_provider_workflow.emulator.server import EmulatorServer
+from airflow_provider_workflow.hooks.workflow import WorkflowHook
+from tests.unit.client.isolation import isolated
+
+__all__ = ["isolated"]
+
+Connect = Callable[..., WorkflowHook]
+
+
+@pytest.fixture
+def connect(emulator: EmulatorServer, monkeypatch: pytest.MonkeyPatch) -> Connect:
+    """Makes a hook for a connection to the emulator, with some of its fields changed."""
+    monkeypatch.setattr("airflow_provider_workflow.client.retry.BACKOFF_SECONDS", 0.0)
+
+    def make(extra: dict[str, Any] | None = None, **changes: Any) -> WorkflowHook:
+        fields = {**emulator.connection(), **changes}
+        fields["extra"] = {**fields["extra"], **(extra or {})}
+        monkeypatch.setenv("AIRFLOW_CONN_WORKFLOW_DEFAULT", json.dumps(fields))
+        return WorkflowHook()
+
+    return make
+
+
+@pytest.fixture
+def hook(connect: Connect) -> WorkflowHook:
+    """A hook for the connection ``workflow_default`` to the emulator."""
+    return connect()

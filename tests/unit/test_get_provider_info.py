@@ -1,0 +1,86 @@
+"""What Airflow reads of the provider is valid, complete, and leads to things that exist."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+import airflow
+import jsonschema
+import pytest
+from airflow.providers_manager import ProvidersManager
+
+from airflow_provider_workflow.get_provider_info import get_provider_info
+from airflow_provider_workflow.hooks.workflow import WorkflowHook
+
+INFO = get_provider_info()
+OF_A_FULL_FILE = {"state", "source-date-epoch", "versions"}
+"""Keys that only a provider in Airflow's own repository has."""
+
+
+def schema(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((Path(airflow.__file__).parent / name).read_text())
+    return found
+
+
+def test_it_is_valid_for_the_schema_that_airflow_checks_at_run_time() -> None:
+    jsonschema.validate(INFO, schema("provider_info.schema.json"))
+
+
+def test_it_is_valid_for_the_full_schema_which_knows_the_connection_form() -> None:
+    full = schema("provider.yaml.schema.json")
+    full["required"] = sorted(set(full["required"]) - OF_A_FULL_FILE)
+    jsonschema.validate(INFO, full)
+
+
+def test_the_package_is_named_as_its_distribution() -> None:
+    (entry,) = (
+        each
+        for each in entry_points(group="apache_airflow_provider")
+        if each.value.startswith("airflow_provider_workflow.")
+    )
+    assert entry.dist is not None
+    assert entry.dist.name == INFO["package-name"]
+    assert entry.load() is get_provider_info
+
+
+@pytest.mark.parametrize("kind", ["hooks", "operators", "sensors", "triggers"])
+def test_every_module_that_it_names_exists(kind: str) -> None:
+    for group in INFO[kind]:
+        for name in group["python-modules"]:
+            assert importlib.import_module(name)
+
+
+def classes() -> list[str]:
+    named = [each["hook-class-name"] for each in INFO["connection-types"]]
+    named += [each["handler"] for each in INFO.get("asset-uris", []) if each.get("handler")]
+    for kind in ("extra-links", "queues", "cli"):
+        named += INFO.get(kind, [])
+    return named
+
+
+@pytest.mark.parametrize("name", classes())
+def test_every_object_that_it_names_exists(name: str) -> None:
+    module, _, attribute = name.rpartition(".")
+    assert hasattr(importlib.import_module(module), attribute)
+
+
+def test_airflow_finds_the_connection_type_with_its_hook_and_form() -> None:
+    manager = ProvidersManager()
+    found = manager.hooks["workflow"]
+    assert found is not None
+    assert found.hook_class_name == f"{WorkflowHook.__module__}.{WorkflowHook.__name__}"
+    assert found.connection_id_attribute_name == "workflow_conn_id"
+    assert found.connection_testable
+    widgets = manager.connection_form_widgets
+    assert "extra__workflow__token_url" in widgets
+    assert manager.field_behaviours["workflow"]["hidden_fields"] == ["port", "schema"]
+
+
+def test_the_options_of_the_configuration_are_whole() -> None:
+    for section in INFO["config"].values():
+        for option in section["options"].values():
+            assert {"description", "version_added", "type", "example", "default"} <= set(option)
