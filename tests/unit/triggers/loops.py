@@ -1,0 +1,64 @@
+"""The trigger's event loop: its sleeps take no time, and its bell rings when a test says so."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from airflow_provider_workflow.triggers.inbox import WorkflowInboxTrigger
+
+
+class FakeAsyncio:
+    """``asyncio``, with sleeps that are only noted; ``then`` is called after each, with their number."""
+
+    def __init__(self) -> None:
+        self.slept: list[float] = []
+        self.then: Callable[[int], None] = lambda count: None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(asyncio, name)
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        await asyncio.sleep(0)
+        self.then(len(self.slept))
+
+
+class FakeBell:
+    """
+    A bell that rings at these waits.
+
+    :param rings: whether it rings, one wait after the other; no more rings after that.
+    """
+
+    def __init__(self, *rings: bool) -> None:
+        self.rings = list(rings)
+        self.waited: list[float] = []
+        self.closed = False
+        self.then: Callable[[int], None] = lambda count: None
+
+    async def wait(self, seconds: float) -> bool:
+        self.waited.append(seconds)
+        self.then(len(self.waited))
+        return self.rings.pop(0) if self.rings else False
+
+    @asynccontextmanager
+    async def listen(self, client: Any, inbox_id: str, streams: int) -> AsyncIterator[FakeBell]:
+        try:
+            yield self
+        finally:
+            self.closed = True
+
+
+def trigger(**arguments: Any) -> WorkflowInboxTrigger:
+    return WorkflowInboxTrigger(**{"inbox": "orders", "wake_on_events": False, **arguments})
+
+
+async def fire(waiting: WorkflowInboxTrigger) -> dict[str, Any]:
+    """The payload of the one event of a trigger."""
+    events = [event.payload async for event in waiting.run()]
+    assert len(events) == 1
+    payload: dict[str, Any] = events[0]
+    return payload

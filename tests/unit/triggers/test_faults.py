@@ -1,0 +1,148 @@
+"""Faults that pass are survived; a lease that could not be handed over is given back."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+import pytest
+
+from tests.unit.triggers.loops import FakeAsyncio, fire, trigger
+from tests.unit.workbench import Workbench
+
+
+@pytest.fixture
+def loop(monkeypatch: pytest.MonkeyPatch) -> FakeAsyncio:
+    fake = FakeAsyncio()
+    monkeypatch.setattr("airflow_provider_workflow.triggers.inbox.asyncio", fake)
+    return fake
+
+
+def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What the trigger itself logged."""
+    return [each.getMessage() for each in caplog.records if each.name.endswith("triggers.inbox")]
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"kind": "status", "status": 503},
+        {"kind": "status", "status": 500, "text": "<html>"},
+        {"kind": "drop"},
+        {"kind": "not_json"},
+        {"kind": "truncate"},
+    ],
+)
+async def test_a_fault_that_passes_is_logged_once_and_survived(
+    bench: Workbench, loop: FakeAsyncio, fault: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.put("a")
+    # An answer that is cut may have leased: its messages come again.
+    loop.then = lambda count: bench.service.store.leases.expire()
+    bench.service.fault(**fault, operation="lease", times=3)
+    with caplog.at_level(logging.INFO):
+        event = await fire(trigger())
+
+    assert event["status"] == "leased"
+    assert loop.slept == [0, 5, 10, 20]
+    assert [each.split(";")[0] for each in lines(caplog)] == [
+        "Inbox orders is out of reach",
+        "Inbox orders is within reach again",
+    ]
+
+
+async def test_a_fault_that_passes_is_survived_from_the_first_request_on(
+    bench: Workbench, loop: FakeAsyncio, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.put("a")
+    bench.service.fault("status", operation="list_inboxes", status=503, times=12)
+    with caplog.at_level(logging.WARNING):
+        event = await fire(trigger())
+
+    assert event["status"] == "leased"
+    assert loop.slept == [0, 5, 10]
+    assert len([each for each in lines(caplog) if "out of reach" in each]) == 1
+
+
+async def test_a_rate_limit_is_waited_out(bench: Workbench, loop: FakeAsyncio) -> None:
+    bench.put("a")
+    bench.service.fault("status", operation="lease", status=429, headers={"Retry-After": "0"}, times=6)
+
+    assert (await fire(trigger()))["status"] == "leased"
+
+
+async def cancelled_while_leasing(bench: Workbench, when: str, *, drop: bool = False) -> None:
+    bench.service.fault("hold", operation="lease", when=when)
+    running = asyncio.ensure_future(fire(trigger()))
+    await asyncio.to_thread(bench.service.wait_until_held)
+    running.cancel()
+    await asyncio.sleep(0)
+    bench.service.release(drop=drop)
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+async def test_a_lease_that_is_under_way_when_the_trigger_ends_is_given_back(
+    bench: Workbench, when: str
+) -> None:
+    bench.put("a", "b")
+    await cancelled_while_leasing(bench, when)
+
+    assert bench.service.count("release") == 1
+    assert bench.states == {"a": "available", "b": "available"}
+
+
+async def test_an_empty_lease_that_is_under_way_needs_no_release(bench: Workbench) -> None:
+    await cancelled_while_leasing(bench, "before")
+
+    assert bench.service.count("release") == 0
+
+
+async def test_a_lease_whose_answer_is_lost_when_the_trigger_ends_runs_out(bench: Workbench) -> None:
+    bench.put("a")
+    await cancelled_while_leasing(bench, "after", drop=True)
+
+    assert bench.service.count("release") == 0
+    assert bench.states == {"a": "leased"}
+
+
+async def test_a_trigger_that_ends_does_not_wait_for_ever_for_its_lease(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("airflow_provider_workflow.triggers.inbox.RELEASE_SECONDS", 0.01)
+    bench.put("a")
+    bench.service.fault("hold", operation="lease")
+    running = asyncio.ensure_future(fire(trigger()))
+    await asyncio.to_thread(bench.service.wait_until_held)
+    running.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert bench.service.count("release") == 0
+
+
+async def test_a_release_that_fails_does_not_keep_the_trigger(bench: Workbench) -> None:
+    bench.put("a")
+    bench.service.fault("status", operation="release", status=400)
+    await cancelled_while_leasing(bench, "after")
+
+    assert bench.states == {"a": "leased"}
+
+
+async def test_a_trigger_that_ends_while_it_waits_releases_nothing(
+    bench: Workbench, loop: FakeAsyncio
+) -> None:
+    running = asyncio.ensure_future(fire(trigger()))
+
+    def end(count: int) -> None:
+        if count == 2:
+            running.cancel()
+
+    loop.then = end
+
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert bench.service.count("lease") >= 1
+    assert bench.service.count("release") == 0

@@ -1,0 +1,229 @@
+"""The trigger waits, leases, and fires once."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from airflow_provider_workflow.client.errors import AuthenticationError, NotFoundError, TransportError
+from airflow_provider_workflow.leases import HeldLease
+from airflow_provider_workflow.triggers.inbox import WorkflowInboxTrigger
+from tests.unit.test_leases import ANY_JSON
+from tests.unit.triggers.loops import FakeAsyncio, FakeBell, fire, trigger
+from tests.unit.workbench import Workbench
+
+
+@pytest.fixture
+def loop(monkeypatch: pytest.MonkeyPatch) -> FakeAsyncio:
+    fake = FakeAsyncio()
+    monkeypatch.setattr("airflow_provider_workflow.triggers.inbox.asyncio", fake)
+    return fake
+
+
+@pytest.fixture
+def bell(loop: FakeAsyncio, monkeypatch: pytest.MonkeyPatch) -> FakeBell:
+    fake = FakeBell()
+    monkeypatch.setattr("airflow_provider_workflow.client.events.listen", fake.listen)
+    return fake
+
+
+class Subclass(WorkflowInboxTrigger):
+    """A trigger of somebody else's."""
+
+
+def test_a_trigger_comes_back_from_what_it_serialises() -> None:
+    given = {
+        "inbox": "orders",
+        "workflow_conn_id": "other",
+        "lease_limit": 7,
+        "lease_seconds": 90,
+        "poll_interval": 2,
+        "max_poll_interval": 20,
+        "wake_on_events": False,
+        "on_paused": "wait",
+        "settle_seconds": 6.0,
+        "hold_seconds": 1.0,
+    }
+    path, kwargs = WorkflowInboxTrigger(**given).serialize()
+
+    assert path == "airflow_provider_workflow.triggers.inbox.WorkflowInboxTrigger"
+    assert kwargs == given
+    assert WorkflowInboxTrigger(**json.loads(json.dumps(kwargs))).serialize() == (path, kwargs)
+
+
+def test_a_subclass_serialises_as_itself() -> None:
+    assert Subclass("orders").serialize()[0] == f"{__name__}.Subclass"
+
+
+async def test_after_a_run_it_still_serialises_no_secret(bench: Workbench, loop: FakeAsyncio) -> None:
+    bench.put("a")
+    waiting = trigger()
+    await fire(waiting)
+
+    text = json.dumps(waiting.serialize())
+    assert bench.service.client_secret not in text
+    assert bench.service.base_url not in text
+
+
+async def test_it_leases_and_hands_the_lease_over(bench: Workbench, loop: FakeAsyncio) -> None:
+    bench.put("a", "b", "c")
+    event = await fire(trigger(lease_limit=2, lease_seconds=90))
+
+    assert set(event) == {"status", "inbox_id", "lease"}
+    assert (event["status"], event["inbox_id"]) == ("leased", bench.inbox_id)
+    assert [each["id"] for each in HeldLease.taken_over(event["lease"]).messages] == ["a", "b"]
+    assert bench.sent("lease") == [{"lease_limit": 2, "lease_seconds": 90}]
+    assert bench.service.count("ack") == bench.service.count("release") == 0
+
+
+async def test_after_a_hand_over_nothing_is_released(bench: Workbench, bell: FakeBell) -> None:
+    bench.put("a")
+    running = trigger(wake_on_events=True).run()
+    await anext(running)
+    await running.aclose()
+
+    assert bell.closed
+    assert bench.states == {"a": "leased"}
+    assert bench.service.count("release") == 0
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(payload=st.dictionaries(st.text() | st.just("__classname__"), ANY_JSON))
+@pytest.mark.parametrize("_", [0])
+def test_any_payload_is_handed_over_as_one_ascii_text(
+    bench: Workbench, loop: FakeAsyncio, payload: Any, _: int
+) -> None:
+    import asyncio
+
+    bench.put("a", payload=payload)
+    event = asyncio.run(fire(trigger()))
+    lease = HeldLease.taken_over(event["lease"])
+    bench.hook.acknowledge_messages(bench.inbox_id, lease.lease_id)
+
+    assert all(isinstance(value, str) and value.isascii() and "\0" not in value for value in event.values())
+    assert lease.messages[0]["payload"] == payload
+
+
+async def test_what_is_over_ten_megabytes_stays_behind(bench: Workbench, loop: FakeAsyncio) -> None:
+    bench.put("a", "b", "c", payload="x" * 4_000_000)
+    event = await fire(trigger())
+
+    assert HeldLease.taken_over(event["lease"]).left == ["c"]
+
+
+async def test_it_settles_before_it_leases(bench: Workbench, loop: FakeAsyncio) -> None:
+    bench.put("a")
+    requests: list[int] = []
+    loop.then = lambda count: requests.append(len(bench.service.requests))
+    await fire(trigger(settle_seconds=6))
+
+    assert loop.slept == [6]
+    assert requests == [0]
+
+
+@pytest.mark.parametrize(("hold", "slept"), [(30, 30), (5, 6)])
+async def test_holding_it_leases_nothing_and_only_wakes_the_sensor(
+    bench: Workbench, loop: FakeAsyncio, hold: float, slept: float
+) -> None:
+    bench.put("a")
+
+    assert await fire(trigger(settle_seconds=6, hold_seconds=hold)) == {"status": "look"}
+    assert loop.slept == [slept]
+    assert bench.service.requests == []
+
+
+async def test_the_interval_doubles_while_the_inbox_stays_empty(bench: Workbench, loop: FakeAsyncio) -> None:
+    loop.then = lambda count: bench.put("a") if count == 7 else None
+    await fire(trigger(poll_interval=5, max_poll_interval=60))
+
+    assert loop.slept == [0, 5, 10, 20, 40, 60, 60]
+
+
+async def test_a_ring_resets_the_interval(bench: Workbench, bell: FakeBell) -> None:
+    bell.rings = [False, False, True, False]
+    bell.then = lambda count: bench.put("a") if count == 6 else None
+    await fire(trigger(wake_on_events=True))
+
+    assert bell.waited == [5, 10, 20, 5, 10, 20]
+
+
+async def test_an_inbox_that_initialises_is_waited_for(bench: Workbench, loop: FakeAsyncio) -> None:
+    bench.service.store.inboxes.force(bench.inbox_id, "initializing")
+
+    def begin(count: int) -> None:
+        if count == 2:
+            bench.service.store.inboxes.force(bench.inbox_id, "active")
+            bench.put("a")
+
+    loop.then = begin
+    assert (await fire(trigger()))["status"] == "leased"
+
+
+async def test_a_paused_and_drained_inbox_fires_and_names_the_reason(
+    bench: Workbench, loop: FakeAsyncio
+) -> None:
+    bench.service.store.inboxes.force(bench.inbox_id, "paused", "abandoned")
+
+    assert await fire(trigger()) == {"status": "paused", "inbox_id": bench.inbox_id, "reason": "abandoned"}
+
+
+async def test_a_reason_cannot_end_the_triggerer(bench: Workbench, loop: FakeAsyncio) -> None:
+    bench.service.store.inboxes.force(bench.inbox_id, "paused", "\ud800\0")
+    reason = (await fire(trigger()))["reason"]
+
+    assert reason.isascii()
+    assert "\0" not in reason
+
+
+async def test_waiting_for_a_paused_inbox_names_the_reason_once(
+    bench: Workbench, loop: FakeAsyncio, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.service.store.inboxes.force(bench.inbox_id, "paused", "abandoned")
+
+    def resume(count: int) -> None:
+        if count == 4:
+            bench.service.store.inboxes.resume(bench.inbox_id)
+            bench.put("a")
+
+    loop.then = resume
+    assert (await fire(trigger(on_paused="wait")))["status"] == "leased"
+    assert caplog.text.count("is paused (abandoned)") == 1
+
+
+@pytest.mark.parametrize("on_paused", ["fail", "wait"])
+async def test_an_inbox_that_failed_to_initialise_fires_at_once(
+    bench: Workbench, loop: FakeAsyncio, on_paused: str
+) -> None:
+    bench.service.store.inboxes.force(bench.inbox_id, "initialization_failure", "subscribe_failed")
+    event = await fire(trigger(on_paused=on_paused))
+
+    assert event["status"] == "initialization_failure"
+    assert event["reason"] == "subscribe_failed"
+    assert loop.slept == [0]
+
+
+async def test_a_missing_inbox_is_raised(bench: Workbench, loop: FakeAsyncio) -> None:
+    with pytest.raises(NotFoundError):
+        await fire(trigger(inbox="nosuch"))
+
+
+async def test_refused_credentials_are_raised(bench: Workbench, loop: FakeAsyncio) -> None:
+    bench.service.fault("status", operation="lease", status=403, times=None)
+
+    with pytest.raises(AuthenticationError):
+        await fire(trigger())
+
+
+async def test_a_fault_that_time_does_not_cure_is_raised(
+    bench: Workbench, loop: FakeAsyncio, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_: Any) -> None:
+        raise TransportError("the certificate does not verify", sent=False, permanent=True)
+
+    monkeypatch.setattr(WorkflowInboxTrigger, "_lease", fail)
+    with pytest.raises(TransportError):
+        await fire(trigger())
