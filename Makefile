@@ -1,0 +1,65 @@
+# Everything from a clone, on a machine with Python 3.10 or later and make: `make test`, `make demo`.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+
+# Whatever imports Airflow here keeps away from the user's own.
+export AIRFLOW_HOME := $(CURDIR)/$(VENV)/airflow
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help setup test check-format format lint types imports unit e2e demo clean
+
+help: ## Say what there is to make
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(INSTALLED) ## Install everything, pinned, into .venv (PYTHON=... chooses the interpreter)
+
+# Again only when what is to be installed has changed. The build backend is installed first, and
+# pinned too: pip's own isolated build would fetch whichever is newest.
+$(INSTALLED): pyproject.toml $(wildcard constraints/*.txt)
+	@command -v $(PYTHON) > /dev/null || { \
+		echo "There is no $(PYTHON) here. Install Python 3.10 or later, or name it: make PYTHON=/path/to/python"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { \
+		echo "Python 3.10 or later is needed, and this is $$($(PYTHON) --version). Name another: make PYTHON=python3.12"; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2> /dev/null || { \
+		echo "$(PYTHON) lacks the venv module. On Debian and Ubuntu: apt install python3-venv"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	@version=$$($(BIN)/python -c 'import sys; print("%d.%d" % sys.version_info[:2])'); \
+	pins=constraints/airflow-3.3-python$$version.txt; [ -f $$pins ] || pins=constraints/airflow-3.3.txt; \
+	install="$(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint $$pins"; \
+	set -x; $$install hatchling editables && \
+	$$install --no-build-isolation --editable '.[dev,common-messaging]'
+	@touch $@
+
+test: setup check-format lint types imports unit e2e ## Check everything: format, lint, types, imports, unit, e2e
+
+check-format: setup
+	$(BIN)/ruff format --check .
+
+format: setup ## Format the code
+	$(BIN)/ruff format .
+
+lint: setup ## Look for mistakes and bad style
+	$(BIN)/ruff check .
+
+types: setup ## Check the types
+	$(BIN)/mypy
+
+imports: setup ## Check who imports whom
+	$(BIN)/lint-imports
+
+unit: setup ## Run the unit tests
+	$(BIN)/python -m pytest tests/unit
+
+e2e: setup ## Run the end-to-end tests, with a real Airflow
+	$(BIN)/python -m pytest tests/e2e
+
+demo: setup ## Show messages becoming DAG runs (ONCE=1 ends by itself)
+	$(BIN)/python -m tools.demo $(if $(filter 1,$(ONCE)),--once)
+
+clean: ## Remove what the others left, except .venv
+	rm -rf .demo .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist *.egg-info
+	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
