@@ -12,13 +12,6 @@ from tests.unit.triggers.loops import FakeAsyncio, fire, trigger
 from tests.unit.workbench import Workbench
 
 
-@pytest.fixture
-def loop(monkeypatch: pytest.MonkeyPatch) -> FakeAsyncio:
-    fake = FakeAsyncio()
-    monkeypatch.setattr("airflow_provider_workflow.triggers.inbox.asyncio", fake)
-    return fake
-
-
 def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
     """What the trigger itself logged."""
     return [each.getMessage() for each in caplog.records if each.name.endswith("triggers.inbox")]

@@ -17,20 +17,6 @@ from tests.unit.triggers.loops import FakeAsyncio, FakeBell, fire, trigger
 from tests.unit.workbench import Workbench
 
 
-@pytest.fixture
-def loop(monkeypatch: pytest.MonkeyPatch) -> FakeAsyncio:
-    fake = FakeAsyncio()
-    monkeypatch.setattr("airflow_provider_workflow.triggers.inbox.asyncio", fake)
-    return fake
-
-
-@pytest.fixture
-def bell(loop: FakeAsyncio, monkeypatch: pytest.MonkeyPatch) -> FakeBell:
-    fake = FakeBell()
-    monkeypatch.setattr("airflow_provider_workflow.client.events.listen", fake.listen)
-    return fake
-
-
 class Subclass(WorkflowInboxTrigger):
     """A trigger of somebody else's."""
 
@@ -149,61 +135,6 @@ async def test_a_ring_resets_the_interval(bench: Workbench, bell: FakeBell) -> N
     await fire(trigger(wake_on_events=True))
 
     assert bell.waited == [5, 10, 20, 5, 10, 20]
-
-
-async def test_an_inbox_that_initialises_is_waited_for(bench: Workbench, loop: FakeAsyncio) -> None:
-    bench.service.store.inboxes.force(bench.inbox_id, "initializing")
-
-    def begin(count: int) -> None:
-        if count == 2:
-            bench.service.store.inboxes.force(bench.inbox_id, "active")
-            bench.put("a")
-
-    loop.then = begin
-    assert (await fire(trigger()))["status"] == "leased"
-
-
-async def test_a_paused_and_drained_inbox_fires_and_names_the_reason(
-    bench: Workbench, loop: FakeAsyncio
-) -> None:
-    bench.service.store.inboxes.force(bench.inbox_id, "paused", "abandoned")
-
-    assert await fire(trigger()) == {"status": "paused", "inbox_id": bench.inbox_id, "reason": "abandoned"}
-
-
-async def test_a_reason_cannot_end_the_triggerer(bench: Workbench, loop: FakeAsyncio) -> None:
-    bench.service.store.inboxes.force(bench.inbox_id, "paused", "\ud800\0")
-    reason = (await fire(trigger()))["reason"]
-
-    assert reason.isascii()
-    assert "\0" not in reason
-
-
-async def test_waiting_for_a_paused_inbox_names_the_reason_once(
-    bench: Workbench, loop: FakeAsyncio, caplog: pytest.LogCaptureFixture
-) -> None:
-    bench.service.store.inboxes.force(bench.inbox_id, "paused", "abandoned")
-
-    def resume(count: int) -> None:
-        if count == 4:
-            bench.service.store.inboxes.resume(bench.inbox_id)
-            bench.put("a")
-
-    loop.then = resume
-    assert (await fire(trigger(on_paused="wait")))["status"] == "leased"
-    assert caplog.text.count("is paused (abandoned)") == 1
-
-
-@pytest.mark.parametrize("on_paused", ["fail", "wait"])
-async def test_an_inbox_that_failed_to_initialise_fires_at_once(
-    bench: Workbench, loop: FakeAsyncio, on_paused: str
-) -> None:
-    bench.service.store.inboxes.force(bench.inbox_id, "initialization_failure", "subscribe_failed")
-    event = await fire(trigger(on_paused=on_paused))
-
-    assert event["status"] == "initialization_failure"
-    assert event["reason"] == "subscribe_failed"
-    assert loop.slept == [0]
 
 
 async def test_a_missing_inbox_is_raised(bench: Workbench, loop: FakeAsyncio) -> None:

@@ -1,0 +1,34 @@
+"""A receiver of the inbox, its task and its store."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from airflow_provider_workflow.receive import Receiver
+from airflow_provider_workflow.routing import Routes
+from tests.unit.fakes import StateStore
+from tests.unit.workbench import INBOX, Workbench
+
+
+class Receipt:
+    """A receiver of the inbox, its store, and its task."""
+
+    def __init__(self, bench: Workbench) -> None:
+        self.bench = bench
+        self.store = StateStore()
+        self.context = {"ti": bench.ti, "task_state_store": self.store}
+
+    def __call__(self, match: str | None = None) -> Receiver:
+        """A receiver as each try of the task makes it."""
+        return Receiver(self.bench.hook, INBOX, Routes(None, match), self.context)
+
+
+@pytest.fixture
+def receipt(bench: Workbench) -> Receipt:
+    return Receipt(bench)
+
+
+def ids(messages: list[dict[str, Any]] | None) -> list[str]:
+    return [message["id"] for message in messages or []]

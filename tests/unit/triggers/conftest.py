@@ -1,0 +1,21 @@
+"""The fake event loop and bell, in the places of the trigger's own."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.triggers.loops import FakeAsyncio, FakeBell
+
+
+@pytest.fixture
+def loop(monkeypatch: pytest.MonkeyPatch) -> FakeAsyncio:
+    fake = FakeAsyncio()
+    monkeypatch.setattr("airflow_provider_workflow.triggers.inbox.asyncio", fake)
+    return fake
+
+
+@pytest.fixture
+def bell(loop: FakeAsyncio, monkeypatch: pytest.MonkeyPatch) -> FakeBell:
+    fake = FakeBell()
+    monkeypatch.setattr("airflow_provider_workflow.client.events.listen", fake.listen)
+    return fake
