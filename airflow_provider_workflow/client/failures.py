@@ -38,11 +38,12 @@ def failure(call: Call[Any], answer: Answer) -> WorkflowAPIError | None:
     body = found or {}
     first = _first_error(body)
     code = _string(first.get("code")) or _string(body.get("error"))
+    code = code and _one_line(code)
     detail = _detail(first, body, answer)
     kind = _kind(call, answer.status, code, found)
     explained = f"{call.name} was answered with {answer.status}" + (f" ({code})" if code else "")
     return kind(
-        f"{explained}: {detail}" if detail else explained,
+        f"{explained}: {_one_line(detail)}" if detail else explained,
         status=answer.status,
         code=code,
         detail=detail,
@@ -96,6 +97,11 @@ def _detail(first: dict[str, Any], body: dict[str, Any], answer: Answer) -> str:
         if text := _string(source.get(field)):
             return text[:LONGEST_DETAIL]
     return _phrase(answer.status)
+
+
+def _one_line(text: str) -> str:
+    """A text of the service as part of ours: no line of a log is made up by it."""
+    return " ".join("".join(sign if sign.isprintable() else " " for sign in text[:LONGEST_DETAIL]).split())
 
 
 def _phrase(status: int) -> str:

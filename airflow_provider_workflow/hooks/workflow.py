@@ -99,7 +99,7 @@ class WorkflowHook(BaseHook):
         connection = await get_async_connection(self.workflow_conn_id, type(self))
         # Not ``extra_dejson``: it tells the supervisor what to mask, a blocking call that can end a
         # triggerer. There is no secret among our extra fields.
-        settings = _settings(connection, json.loads(connection.extra or "{}"), self.workflow_conn_id)
+        settings = _settings(connection, _decoded(connection.extra), self.workflow_conn_id)
         async with shared_session(settings.ca_file(), max_event_streams()) as session:
             yield AsyncWorkflowClient(settings, session, on_token=_mask_here)
 
@@ -283,12 +283,20 @@ def max_event_streams() -> int:
     return int(conf.getint("workflow", "max_event_streams", fallback=500))
 
 
-def _settings(connection: Any, extra: dict[str, Any], conn_id: str) -> Settings:
+def _decoded(extra: str | None) -> Any:
+    try:
+        return json.loads(extra or "{}")
+    except ValueError:
+        return {}
+
+
+def _settings(connection: Any, extra: Any, conn_id: str) -> Settings:
+    # An extra that is no object holds no fields, and the error that names those missing says so.
     return Settings.build(
         host=connection.host,
         login=connection.login,
         password=connection.password,
-        extra=extra,
+        extra=extra if isinstance(extra, dict) else {},
         scheme=connection.schema,
         port=connection.port,
         connection_id=conn_id,

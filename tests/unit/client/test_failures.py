@@ -221,6 +221,16 @@ def test_a_limit_becomes_its_exception_with_all_it_says(send: Sender, emulator: 
     assert raised.value.rate_limit == errors.RateLimit(100, 0, 9.0)
 
 
+def test_no_text_of_the_service_makes_up_a_line_of_a_log(send: Sender, emulator: EmulatorServer) -> None:
+    reply = envelope(404, "a\nb" + "c" * 1000, "first\r\n\x1b[31msecond \u2028 third" + "d" * 10_000)
+    emulator.fault("status", operation="get_inbox", status=404, json=reply)
+    with pytest.raises(errors.NotFoundError) as raised:
+        send(make("get_inbox"))
+    assert str(raised.value).isprintable()
+    assert len(str(raised.value)) < 1100
+    assert "first [31msecond third" in str(raised.value)
+
+
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 @pytest.mark.parametrize("name", ["get_inbox", "lease_messages", "app_token"])
 def test_a_redirect_is_an_error_that_names_the_host(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
@@ -167,6 +168,19 @@ async def test_the_async_client_names_what_the_connection_lacks(monkeypatch: pyt
     with pytest.raises(errors.ConfigurationError, match="login is missing"):
         async with WorkflowHook().async_client():
             pass
+
+
+@pytest.mark.parametrize("extra", ["no json", "[1]", "null", ""])
+async def test_an_extra_that_is_no_object_holds_no_fields(
+    extra: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fields = {"conn_type": "workflow", "host": "a", "login": "i", "password": "p", "extra": extra}
+    monkeypatch.setenv("AIRFLOW_CONN_WORKFLOW_DEFAULT", json.dumps(fields))
+    with pytest.raises(errors.ConfigurationError, match=r"used: token_url is missing"):
+        async with WorkflowHook().async_client():
+            pass
+    with pytest.raises(errors.ConfigurationError, match=r"used: token_url is missing"):
+        _ = WorkflowHook().settings
 
 
 def test_the_number_of_streams_is_a_setting(monkeypatch: pytest.MonkeyPatch) -> None:
