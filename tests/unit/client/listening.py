@@ -1,0 +1,90 @@
+"""Listening to the emulator: clients, sleeps that end at once, and a check that nothing is left over."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from airflow_provider_workflow.client import events
+from airflow_provider_workflow.client.auth import TokenCache
+from airflow_provider_workflow.client.client import AsyncWorkflowClient
+from airflow_provider_workflow.client.events import Bell
+from airflow_provider_workflow.client.over_aiohttp import _sessions, shared_session
+from airflow_provider_workflow.client.settings import Settings
+from airflow_provider_workflow.emulator.server import EmulatorServer
+
+LONG = 10.0
+"""Seconds that a test gives to what should come at once."""
+
+
+class Naps:
+    """Sleeps that end at once, but for those of the patient, which end when they are cancelled."""
+
+    def __init__(self) -> None:
+        self.taken: list[float] = []
+        self.long = asyncio.Event()
+
+    async def __call__(self, seconds: float) -> None:
+        self.taken.append(seconds)
+        if seconds >= 60:
+            self.long.set()
+            await asyncio.Event().wait()
+        await asyncio.sleep(0)
+
+
+@pytest.fixture
+def naps() -> Naps:
+    return Naps()
+
+
+NewClient = Callable[..., Any]
+
+
+@pytest.fixture
+def new_client(settings: Settings, naps: Naps) -> NewClient:
+    """Clients as a hook makes them: each enters the session of the loop."""
+    tokens = TokenCache()
+
+    @contextlib.asynccontextmanager
+    async def new(of: Settings = settings) -> AsyncIterator[AsyncWorkflowClient]:
+        async with shared_session(of.ca_file(), 10) as session:
+            yield AsyncWorkflowClient(of, session, tokens=tokens, sleep=naps)
+
+    return new
+
+
+@pytest.fixture
+async def client(new_client: NewClient) -> AsyncIterator[AsyncWorkflowClient]:
+    async with new_client() as made:
+        yield made
+
+
+@pytest.fixture
+def inbox(emulator: EmulatorServer) -> str:
+    return emulator.open_inbox("orders")
+
+
+@pytest.fixture(autouse=True)
+async def nothing_leaks() -> AsyncIterator[None]:
+    yield
+    loop = asyncio.get_running_loop()
+    assert not events._streams.get(loop)
+    assert not _sessions.get(loop)
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def silent(bell: Bell) -> bool:
+    """Whether the bell does not ring within a moment."""
+    return not await bell.wait(0.05)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async def watch() -> None:
+        while not condition():  # noqa: ASYNC110 what it watches is in another thread
+            await asyncio.sleep(0.005)
+
+    await asyncio.wait_for(watch(), LONG)

@@ -1,0 +1,155 @@
+"""The event stream after it ended: opened again, with a new token, later, or not for a while."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from airflow_provider_workflow.client import events
+from airflow_provider_workflow.client.client import AsyncWorkflowClient
+from airflow_provider_workflow.client.events import listen
+from airflow_provider_workflow.client.settings import Settings
+from airflow_provider_workflow.emulator.server import EmulatorServer
+from tests.unit.client.listening import (
+    LONG,
+    Naps,
+    NewClient,
+    client,
+    inbox,
+    naps,
+    new_client,
+    nothing_leaks,
+    silent,
+    until,
+)
+from tests.unit.client.scripted import ScriptedServer, answer
+
+__all__ = ["client", "inbox", "naps", "new_client", "nothing_leaks"]
+
+
+async def test_a_stream_that_ends_is_opened_again_and_rings(
+    client: AsyncWorkflowClient, inbox: str, emulator: EmulatorServer, naps: Naps
+) -> None:
+    async with listen(client, inbox) as bell:
+        for _ in range(6):
+            assert await bell.wait(LONG)
+            await until(lambda: bool(emulator.emulator.streams.open))
+            emulator.emulator.streams.close()
+        assert await bell.wait(LONG)
+    assert all(
+        pause <= nap <= 1.25 * pause
+        for nap, pause in zip(naps.taken, (0.5, 1.0, 2.0, 5.0, 5.0, 5.0), strict=False)
+    )
+
+
+async def test_a_notice_makes_the_pauses_short_again(
+    client: AsyncWorkflowClient, inbox: str, emulator: EmulatorServer, naps: Naps
+) -> None:
+    emulator.fault("drop", operation="events", times=6)  # aiohttp tries each twice
+    async with listen(client, inbox) as bell:
+        assert await bell.wait(LONG)
+        await until(lambda: bool(emulator.emulator.streams.open))
+        emulator.put("orders", {})
+        assert await bell.wait(LONG)
+        before = len(naps.taken)
+        emulator.emulator.streams.close()
+        assert await bell.wait(LONG)
+    assert naps.taken[before - 1] >= 2.0
+    assert naps.taken[before] <= 0.5 * 1.25
+
+
+async def test_a_token_that_ran_out_is_renewed_once(
+    client: AsyncWorkflowClient, inbox: str, emulator: EmulatorServer, naps: Naps
+) -> None:
+    async with listen(client, inbox) as bell:
+        assert await bell.wait(LONG)
+        emulator.store.tokens.expire()
+        emulator.emulator.streams.close()
+        assert await bell.wait(LONG)
+    assert emulator.count("token") == 2
+    assert len(naps.taken) == 1
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 405])
+async def test_a_stream_that_is_refused_is_left_alone_for_five_minutes(
+    status: int, client: AsyncWorkflowClient, inbox: str, emulator: EmulatorServer, naps: Naps
+) -> None:
+    emulator.fault("status", operation="events", status=status, times=None)
+    async with listen(client, inbox) as bell:
+        await asyncio.wait_for(naps.long.wait(), LONG)
+        assert await silent(bell)
+    assert 300 <= naps.taken[-1] <= 375
+    assert emulator.count("events") == 1
+
+
+async def test_a_wrong_secret_leaves_the_stream_alone(
+    client: AsyncWorkflowClient, inbox: str, emulator: EmulatorServer, naps: Naps
+) -> None:
+    emulator.store.configure(client_secret="regenerated")
+    async with listen(client, inbox):
+        await asyncio.wait_for(naps.long.wait(), LONG)
+    assert emulator.count("token") == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "least"),
+    [(429, {"Retry-After": "33"}, 33), (503, {"Retry-After": "33"}, 33), (503, {"Retry-After": "0"}, 0.5)],
+)
+async def test_a_busy_service_is_given_the_time_that_it_asks_for(
+    status: int,
+    headers: dict[str, str],
+    least: float,
+    client: AsyncWorkflowClient,
+    inbox: str,
+    emulator: EmulatorServer,
+    naps: Naps,
+) -> None:
+    emulator.fault("status", operation="events", status=status, headers=headers)
+    async with listen(client, inbox) as bell:
+        assert await bell.wait(LONG)
+    assert naps.taken[0] >= least
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        answer(200, b"<html>welcome</html>", {"Content-Type": "text/html"}),
+        answer(302, b"", {"Location": "https://elsewhere.example.com/"}),
+    ],
+)
+async def test_what_is_no_event_stream_never_rings(
+    reply: bytes, new_client: NewClient, scripted: ScriptedServer, naps: Naps
+) -> None:
+    scripted.answers = [reply]
+    async with new_client(scripted.settings()) as client, listen(client, "i") as bell:
+        await asyncio.wait_for(naps.long.wait(), LONG)
+        assert await silent(bell)
+
+
+async def test_a_server_that_is_away_is_tried_again(
+    new_client: NewClient, closed_port: int, naps: Naps
+) -> None:
+    settings = Settings("http://127.0.0.1:1", "i", "s", f"http://127.0.0.1:{closed_port}/t", verify=False)
+    async with new_client(settings) as client, listen(client, "i") as bell:
+        await until(lambda: len(naps.taken) > 12)
+        assert await silent(bell)
+
+
+async def test_a_fault_of_our_own_ends_no_stream(
+    client: AsyncWorkflowClient, inbox: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    original, broken = events._signed, [True]
+
+    def breaks_once(*arguments: Any) -> Any:
+        if broken.pop():
+            broken.append(False)
+            raise KeyError("a fault")
+        broken.append(False)
+        return original(*arguments)
+
+    monkeypatch.setattr(events, "_signed", breaks_once)
+    async with listen(client, inbox) as bell:
+        assert await bell.wait(LONG)
+    assert "broke: KeyError" in caplog.text
