@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import getpass
 import json
 import os
 import secrets
@@ -85,7 +84,7 @@ def _migrated(python: str, env: Mapping[str, str]) -> Path:
         [python, "-c", "from importlib.metadata import version; print(version('apache-airflow-core'))"],
         env=env, check=True, capture_output=True, text=True,
     ).stdout.strip()  # fmt: skip
-    cache = Path(tempfile.gettempdir()) / f"local-airflow-{getpass.getuser()}"
+    cache = Path(tempfile.gettempdir()) / f"local-airflow-{os.getuid()}"
     cache.mkdir(mode=0o700, exist_ok=True)
     database = cache / f"{version}.db"
     if not database.exists():

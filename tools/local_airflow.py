@@ -109,7 +109,7 @@ class LocalAirflow:
             self.stop()
             raise
 
-    def stop(self, grace: float = 8) -> None:
+    def stop(self, grace: float = 5) -> None:
         """End every process that was ever started here, and all of their descendants.
 
         :param grace: seconds from SIGTERM to SIGKILL. Three suffice, but now and then the scheduler waits for
@@ -174,7 +174,7 @@ class LocalAirflow:
         if sig == signal.SIGKILL:
             process.wait(timeout=10)
 
-    def restart(self, name: str, grace: float = 8) -> None:
+    def restart(self, name: str, grace: float = 5) -> None:
         """Start a process again, after ending it where it still runs. Orphans of a killed one stay."""
         component = self._components[name]
         if self.alive(name):
