@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from airflow_provider_workflow.values import plain
+
 Message = Mapping[str, Any]
 
 
@@ -33,7 +35,7 @@ def matcher(field: str, expression: str) -> Callable[[Message], bool]:
         except Exception as error:
             # Some values fail inside the library with errors of Python's own (a slice of step 0, a
             # payload too deep for to_string): they are as much of this one message.
-            raise UnroutableError(f"{field} cannot be evaluated on it: {error}") from None
+            raise UnroutableError(f"{field} cannot be evaluated on it: {plain(str(error))}") from None
         return not (found is None or found is False or found in ("", [], {}))
 
     return matches

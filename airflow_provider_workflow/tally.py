@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, TypedDict
 
+from airflow_provider_workflow.values import plain
+
 MOST_IDS = 100
 
 
@@ -83,13 +85,13 @@ class Tally:
         counted: Counted = self.result[outcome]  # type: ignore[literal-required]
         counted["count"] += 1
         if len(counted["ids"]) < MOST_IDS:
-            counted["ids"].append(message_id)
+            counted["ids"].append(plain(message_id))
 
     def refuse(self, message_id: str, cause: str) -> None:
         """Count a refused message and keep why, for the task's final error."""
         self.count("refused", message_id)
         if len(self.causes) < MOST_IDS:
-            self.causes[message_id] = cause
+            self.causes[plain(message_id)] = plain(cause)
 
     def refused_text(self) -> str:
         """The refused messages in one sentence."""

@@ -60,3 +60,13 @@ def has_nul(value: Any) -> bool:
         elif isinstance(item, list):
             waiting += item
     return False
+
+
+def plain(text: str, longest: int = 300) -> str:
+    """
+    A text of the service's as it may stand in an error, a log line, an event or an XCom.
+
+    :param longest: characters that are looked at; what comes after them is cut off.
+    """
+    cut = text if len(text) <= longest else text[: longest - 3] + "..."
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in cut)

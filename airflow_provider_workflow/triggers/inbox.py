@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -23,6 +22,7 @@ from airflow_provider_workflow.client.errors import (
     WorkflowError,
 )
 from airflow_provider_workflow.leases import HeldLease
+from airflow_provider_workflow.values import plain
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.client.client import AsyncWorkflowClient
@@ -181,7 +181,7 @@ class WorkflowInboxTrigger(BaseTrigger):
             return {
                 "status": UNUSABLE,
                 "inbox_id": inbox_id,
-                "reason": _plain(attributes.get("paused_reason")),
+                "reason": plain(str(attributes.get("paused_reason") or "no reason given")),
             }
         lease = HeldLease.of(answer, asked_at, self.lease_seconds)
         if lease is None:
@@ -190,7 +190,7 @@ class WorkflowInboxTrigger(BaseTrigger):
 
     def _paused(self, inbox_id: str, reason: str) -> dict[str, Any] | None:
         if self.on_paused != "wait":
-            return {"status": "paused", "inbox_id": inbox_id, "reason": _plain(reason)}
+            return {"status": "paused", "inbox_id": inbox_id, "reason": plain(reason)}
         if reason != self._waits_for:
             log.warning("Inbox %s is paused (%s); waiting until it is resumed", self.inbox, reason)
         self._waits_for = reason
@@ -208,11 +208,6 @@ async def _give_back(client: AsyncWorkflowClient, inbox_id: str, asking: asyncio
         # Where it fails the lease runs out instead.
         with contextlib.suppress(WorkflowError, asyncio.TimeoutError):
             await asyncio.wait_for(release, RELEASE_SECONDS)
-
-
-def _plain(reason: str | None) -> str | None:
-    """A reason as an event may hold it: other characters than ASCII ones could end the triggerer."""
-    return reason and json.dumps(reason)[1:-1]
 
 
 async def _wait(bell: Bell | None, seconds: float) -> bool:

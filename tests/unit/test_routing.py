@@ -95,3 +95,11 @@ def deep(levels: int) -> Any:
 def test_whatever_an_expression_fails_with_is_of_that_message(expression: str, payload: Any) -> None:
     with pytest.raises(UnroutableError, match=r"^match cannot be evaluated"):
         Routes(None, expression).accepts(message(payload))
+
+
+def test_what_an_error_quotes_of_a_payload_is_short_and_printable() -> None:
+    with pytest.raises(UnroutableError) as caught:
+        Routes(None, "sum(payload)").accepts(message("\0\ud800" + "x" * 10_000))
+
+    assert len(str(caught.value)) < 400
+    assert str(caught.value).isprintable()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import msgspec
+
 from airflow_provider_workflow.tally import Tally
 
 
@@ -66,6 +68,15 @@ def test_the_text_names_ten_causes_and_the_number_of_all() -> None:
     assert tally.refused_text().startswith("150 messages were refused")
     assert tally.refused_text().count("cause") == 10
     assert len(tally.causes) == 100
+
+
+def test_whatever_a_cause_quotes_it_can_cross_and_is_short() -> None:
+    tally = Tally()
+    tally.refuse("a\0\ud800", "quotes \0 \ud800 and " + "x" * 10_000_000)
+
+    assert len(msgspec.msgpack.encode(tally.carry())) < 1000
+    assert "\0" not in tally.refused_text()
+    assert tally.refused_text().isprintable()
 
 
 def test_two_tallies_share_nothing() -> None:

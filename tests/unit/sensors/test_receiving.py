@@ -86,6 +86,7 @@ def test_a_lease_that_ran_out_is_leased_again(bench: Workbench, hands: FakeTime)
     bench.service.store.clock.advance(300)
 
     assert ids(wait.resume(deferral, event)) == ["a"]
+    assert bench.service.count("lease") == 3
 
 
 def test_manual_returns_the_lease(bench: Workbench) -> None:
