@@ -84,7 +84,7 @@ class Endpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        connection = Connection(scope, receive, send)
+        connection = Connection(scope, receive, send, self.emulator.store.clock.now)
         try:
             request = await connection.read()
         except ClientGone:

@@ -220,6 +220,7 @@ def _config(emulator: Emulator) -> uvicorn.Config:
         log_level="critical",
         access_log=False,
         server_header=False,
+        date_header=False,  # web/wire.py sends the date of the emulator's own clock
         # Far above what a client's pool keeps: a server that closes idle connections first would
         # fail requests at random.
         timeout_keep_alive=KEEP_ALIVE_SECONDS,

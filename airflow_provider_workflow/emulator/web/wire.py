@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
+from email.utils import formatdate
 from typing import Any, Protocol
 from urllib.parse import parse_qsl
 
@@ -125,14 +126,16 @@ class Connection:
     The way back to the client, with what a faithful server never does as well.
 
     :param scope: of ASGI; its extension ``connection`` holds the transport (``server.py``).
+    :param now: the service's clock, for the header ``Date``: clients compare other dates with it.
     """
 
-    __slots__ = ("_receive", "_send", "scope")
+    __slots__ = ("_now", "_receive", "_send", "scope")
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: Send, now: Callable[[], float]) -> None:
         self.scope = scope
         self._receive = receive
         self._send = send
+        self._now = now
 
     async def read(self) -> Request:
         """
@@ -160,6 +163,8 @@ class Connection:
 
     async def start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
         """Send status and headers."""
+        if not any(name.lower() == b"date" for name, _ in headers):
+            headers = [*headers, (b"date", formatdate(self._now(), usegmt=True).encode())]
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
 
     async def write(self, body: bytes) -> None:

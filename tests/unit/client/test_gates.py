@@ -212,8 +212,9 @@ def test_a_forked_child_keeps_the_limits_and_forgets_who_waits() -> None:
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 
 
-def test_an_expired_window_of_the_emulator_lets_calls_pass(send: Sender, emulator: EmulatorServer) -> None:
-    emulator.store.configure(reset_header="delta")
+@pytest.mark.parametrize("form", ["epoch", "delta"])
+def test_a_window_that_is_used_up_is_waited_out(form: str, send: Sender, emulator: EmulatorServer) -> None:
+    emulator.store.configure(reset_header=form)
     emulator.store.limits.set("inbox", 1, 30)
     send(api.list_inboxes())
     emulator.store.clock.advance(31)

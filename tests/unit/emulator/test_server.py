@@ -63,3 +63,13 @@ def test_it_starts_again_on_its_state_file(tmp_path: Path) -> None:
             timeout=5,
         )
     assert [each["id"] for each in lease.json()["results"]] == ids
+
+
+def test_answers_are_dated_by_its_own_clock(emulator: EmulatorServer, clock: ManualClock) -> None:
+    url = f"{emulator.base_url}/v1/workflow-templates"
+    assert requests.get(url, timeout=5).headers["Date"] == "Thu, 01 Jan 2026 00:00:00 GMT"
+    clock.advance(61)
+    assert requests.get(url, timeout=5).headers["Date"] == "Thu, 01 Jan 2026 00:01:01 GMT"
+    dated = "Fri, 02 Jan 2026 00:00:00 GMT"
+    emulator.fault("status", operation="templates", status=503, headers={"Date": dated})
+    assert requests.get(url, timeout=5).headers["Date"] == dated
