@@ -77,7 +77,7 @@ def test_a_listener_that_starts_from_its_trigger_needs_no_worker_until_a_message
     stage.until(lambda: inbox.requests("lease"), "the trigger to look")
     task = run.reaches("deferred")
     assert task["pid"] is None
-    assert "executing task" not in run.log().lower()
+    assert "Pre Execute" not in run.log()
     ids = inbox.put({"n": 1})
     assert run.succeeds()["started"] == {"count": 1, "ids": ids}
     stage.check_one_run_each(inbox, ids)
