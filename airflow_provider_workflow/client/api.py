@@ -293,7 +293,7 @@ def lease_messages(inbox_id: str, lease_limit: int = 10, lease_seconds: int = 30
         "lease_limit": within("lease_limit", lease_limit, LEASE_LIMIT),
     }
     path = _inbox(inbox_id, "/messages/lease")
-    return Call("lease_messages", "POST", Family.INBOX, path, reading.page, json=body, repeatable=False)
+    return Call("lease_messages", "POST", Family.INBOX, path, reading.lease, json=body, repeatable=False)
 
 
 def acknowledge_messages(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider_workflow.client import errors
+from airflow_provider_workflow.values import problem
 from tests.unit.client.calls import make
 from tests.unit.client.conftest import MakeSender
 from tests.unit.client.scripted import ScriptedServer, answer
@@ -67,3 +68,27 @@ def test_fields_that_came_later_pass_through(make_send: MakeSender, scripted: Sc
     inbox = make_send(scripted.settings())(make("get_inbox"))
     assert inbox["colour"] == {"new": [1]}
     assert inbox["status"] == "on_holiday"
+
+
+@pytest.mark.parametrize(
+    ("opening", "closing"), [(b"[", b"]"), (b'{"a":', b"}"), (b'{"\\"]}":["[{\\\\",', b"]}")]
+)
+def test_one_endlessly_deep_payload_does_not_hide_the_other_messages_of_a_lease(
+    make_send: MakeSender, scripted: ScriptedServer, opening: bytes, closing: bytes
+) -> None:
+    deep = opening * 50_000 + b"1" + closing * 50_000
+    messages = (
+        b'[{"id": "good", "payload": {"n": [1]}}, {"id": "deep", "payload": %s}, {"id": "last"}]' % deep
+    )
+    scripted.answers = [answer(201, b'{"lease_id": "l", "results": %s}' % messages)]
+    lease = make_send(scripted.settings())(make("lease_messages"))
+    assert [each["id"] for each in lease["results"]] == ["good", "deep", "last"]
+    assert lease["results"][0]["payload"] == {"n": [1]}
+    # Still deeper than any Airflow holds, so that no run is ever started with what is left of it.
+    assert problem(lease["results"][1]["payload"]) is not None
+
+
+def test_other_answers_are_never_cut(make_send: MakeSender, scripted: ScriptedServer) -> None:
+    scripted.answers = [answer(200, b'{"deep": ' + b"[" * 50_000 + b"]" * 50_000 + b"}")]
+    with pytest.raises(errors.TransportError):
+        make_send(scripted.settings())(make("get_inbox"))

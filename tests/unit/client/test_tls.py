@@ -60,6 +60,7 @@ def test_a_certificate_for_another_host_is_one_permanent_error(
     assert send.naps == []
 
 
+@pytest.mark.filterwarnings("ignore:Unverified HTTPS request")
 @pytest.mark.parametrize("verify", [False, "ca"])
 def test_a_file_or_no_verification_lets_it_pass(
     make_send: MakeSender, secure: ScriptedServer, ca: str, verify: bool | str
