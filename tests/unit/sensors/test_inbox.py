@@ -117,12 +117,15 @@ def test_a_refused_message_is_only_logged_where_asked(bench: Workbench) -> None:
     assert Task(bench, on_refused="log").execute()["refused"]["ids"] == ["bad"]
 
 
-def test_a_paused_and_drained_inbox_fails_or_waits(bench: Workbench) -> None:
+def test_a_paused_and_drained_inbox_fails_or_waits_and_names_the_reason(
+    bench: Workbench, caplog: pytest.LogCaptureFixture
+) -> None:
     bench.service.store.inboxes.force(bench.inbox_id, "paused", "abandoned")
 
     with pytest.raises(InboxNotActiveError, match="abandoned"):
         Task(bench).execute()
     assert Task(bench, on_paused="wait").execute().trigger.on_paused == "wait"
+    assert "Inbox orders is paused: abandoned" in caplog.text
 
 
 def test_a_paused_inbox_that_still_held_messages_is_a_success(bench: Workbench) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import pytest
@@ -26,7 +27,10 @@ def test_a_lease_is_worked_on_and_then_what_else_is_there(bench: Workbench) -> N
     assert bench.states == {}
 
 
-def test_a_lease_that_ran_out_is_leased_again_and_not_worked_on(bench: Workbench, hands: FakeTime) -> None:
+def test_a_lease_that_ran_out_is_leased_again_and_not_worked_on(
+    bench: Workbench, hands: FakeTime, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
     task = Task(bench)
     deferral = task.execute()
     bench.put("a")
@@ -36,6 +40,8 @@ def test_a_lease_that_ran_out_is_leased_again_and_not_worked_on(bench: Workbench
 
     assert again.trigger.hold_seconds == 0
     assert bench.supervisor.started == []
+    assert "a lease ended before the task resumed; leasing again" in caplog.text
+    assert "not started in time" not in caplog.text
     bench.service.store.clock.advance(301)
     assert task.resume(again, LOOK)["started"]["ids"] == ["a"]
 
