@@ -1,0 +1,52 @@
+"""Arguments of operators, checked where the DAG file is parsed, as far as they are known there."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from airflow_provider_workflow.client.arguments import filled
+
+
+def known_later(value: Any) -> bool:
+    """Whether a value is known only when the task runs: a template, or the output of another task."""
+    if isinstance(value, str):
+        return "{{" in value or "{%" in value
+    return callable(getattr(value, "resolve", None))
+
+
+def check_text(field: str, value: Any, longest: int | None = None) -> Any:
+    """
+    Check a text that has to be there.
+
+    :param longest: characters at most.
+    :raises ValueError: names the argument: it is empty, too long, or no text.
+    """
+    return value if known_later(value) else filled(field, value, longest)
+
+
+def check_seconds(field: str, value: float) -> float:
+    """
+    Check a duration.
+
+    :raises ValueError: names the argument: it is no number above 0.
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
+        raise ValueError(f"{field} must be a number of seconds above 0, not {value!r}")
+    return value
+
+
+def check_flag(field: str, value: bool) -> bool:
+    """
+    Check a switch: the text ``"False"`` would count as true.
+
+    :raises ValueError: names the argument: it is neither True nor False.
+    """
+    if not isinstance(value, bool):
+        raise ValueError(f"{field} must be True or False, not {value!r}")
+    return value
+
+
+def whole_number(value: Any) -> Any:
+    """A number that a template turned into text, as a number again; anything else as it is."""
+    return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() else value

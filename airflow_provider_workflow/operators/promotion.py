@@ -1,0 +1,55 @@
+"""``WorkflowUnenrollOperator``: ends a user's enrolment in a promotion."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from airflow_provider_workflow.operators.base import WorkflowOperator, ended
+from airflow_provider_workflow.operators.checks import check_flag, check_text
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+
+class Unenrollment(TypedDict):
+    """The enrolment, and whether this call ended it (else it was not there any more)."""
+
+    enrollment_id: str
+    unenrolled: bool
+
+
+class WorkflowUnenrollOperator(WorkflowOperator):
+    """
+    Ends a user's enrolment in a promotion, for the application itself (specification 5, service facts 8).
+
+    Uses an app token of scope ``promotions:write``, whatever the connection's own scope is. It may be
+    repeated: an enrolment that is gone is a success.
+
+    :param enrollment_id: id of the enrolment (templated).
+    :param missing_ok: False fails the task where there is no such enrolment; a retry after an answer
+        that was lost then fails as well.
+    :param workflow_conn_id: id of the Airflow connection (templated).
+    """
+
+    template_fields: Sequence[str] = ("enrollment_id", *WorkflowOperator.template_fields)
+
+    def __init__(self, *, enrollment_id: str, missing_ok: bool = True, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.enrollment_id = check_text("enrollment_id", enrollment_id)
+        self.missing_ok = check_flag("missing_ok", missing_ok)
+
+    def execute(self, context: Context) -> Unenrollment:  # noqa: ARG002 Airflow's signature
+        """
+        Unenroll.
+
+        :raises NotFoundError: there is no such enrolment, and ``missing_ok`` is False.
+        :raises AuthenticationError: the application may not do this.
+        :raises WorkflowError: the service cannot be used.
+        """
+        done = ended(
+            f"Enrolment {self.enrollment_id}",
+            lambda: self.hook.unenroll_promotion(self.enrollment_id),
+            self.missing_ok,
+        )
+        return {"enrollment_id": self.enrollment_id, "unenrolled": done}

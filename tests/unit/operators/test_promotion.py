@@ -1,0 +1,68 @@
+"""Unenrolling may be repeated; an enrolment that is gone is a success unless told otherwise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from airflow_provider_workflow.client.errors import AuthenticationError, NotFoundError
+from airflow_provider_workflow.emulator.server import EmulatorServer
+from airflow_provider_workflow.operators.promotion import WorkflowUnenrollOperator
+
+
+def unenroll(**arguments: Any) -> Any:
+    return WorkflowUnenrollOperator(task_id="t", **{"enrollment_id": "e-1", **arguments}).execute({})
+
+
+def test_an_enrolment_is_ended_with_a_token_of_the_scope_for_it(connected: EmulatorServer) -> None:
+    assert unenroll() == {"enrollment_id": "e-1", "unenrolled": True}
+    assert connected.store.promotions.unenrolled == ["e-1"]
+    (token,) = (each for each in connected.requests if each.operation == "token")
+    assert b"promotions:write" in token.body
+
+
+def test_an_enrolment_that_is_gone_is_a_success_and_said(
+    connected: EmulatorServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    connected.fault("status", operation="unenroll", status=404)
+
+    assert unenroll() == {"enrollment_id": "e-1", "unenrolled": False}
+    assert "Enrolment e-1 is not there (any more); nothing to do" in caplog.text
+
+
+def test_an_enrolment_that_is_gone_fails_where_asked(connected: EmulatorServer) -> None:
+    connected.fault("status", operation="unenroll", status=404)
+
+    with pytest.raises(NotFoundError):
+        unenroll(missing_ok=False)
+
+
+def test_an_answer_that_is_lost_is_asked_for_again(connected: EmulatorServer) -> None:
+    connected.fault("drop", operation="unenroll", when="after")
+
+    assert unenroll()["unenrolled"] is True
+    assert connected.count("unenroll") == 2
+
+
+def test_a_refusal_is_raised(connected: EmulatorServer) -> None:
+    connected.fault("status", operation="unenroll", status=403, times=None)
+
+    with pytest.raises(AuthenticationError):
+        unenroll()
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("enrollment_id", ""), ("enrollment_id", 5), ("missing_ok", "False")]
+)
+def test_a_wrong_argument_is_named_where_the_dag_is_parsed(field: str, value: Any) -> None:
+    with pytest.raises(ValueError, match=f"^{field}"):
+        WorkflowUnenrollOperator(task_id="t", **{"enrollment_id": "e-1", field: value})
+
+
+def test_the_enrolment_is_templated(connected: EmulatorServer) -> None:
+    operator = WorkflowUnenrollOperator(task_id="t", enrollment_id="{{ params.id }}")
+    operator.render_template_fields({"params": {"id": "a b"}})
+    operator.execute({})
+
+    assert connected.store.promotions.unenrolled == ["a b"]

@@ -1,0 +1,151 @@
+"""Links lead to the editor of a guess, and to the DAG runs that messages started."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from types import SimpleNamespace
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from airflow.sdk.execution_time import task_runner
+from airflow.sdk.execution_time.comms import GetXCom, XComResult
+from airflow.sdk.execution_time.xcom import XCom
+
+from airflow_provider_workflow.links import StartedRunsLink, WorkflowEditorLink
+
+START = datetime(2026, 1, 1, 12, 0, 10, tzinfo=timezone.utc)
+TI = SimpleNamespace(dag_id="d", task_id="t", run_id="r", map_index=-1, start_date=START)
+
+
+@dataclass
+class Returned:
+    """A supervisor that knows what the task has returned."""
+
+    value: Any = None
+
+    def send(self, message: Any) -> XComResult:
+        assert isinstance(message, GetXCom)
+        assert (message.dag_id, message.task_id, message.run_id) == ("d", "t", "r")
+        assert message.key == "return_value"
+        return XComResult(
+            key=message.key, value=None if self.value is None else XCom.serialize_value(self.value)
+        )
+
+
+@pytest.fixture
+def task(monkeypatch: pytest.MonkeyPatch) -> Returned:
+    """A task that has not returned anything yet, of an Airflow with an address of its own."""
+    fake = Returned()
+    monkeypatch.setattr(task_runner, "SUPERVISOR_COMMS", fake, raising=False)
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://airflow.example.com/under/")
+    return fake
+
+
+def operator(target: Any = "handle", do_xcom_push: bool = True) -> Any:
+    return SimpleNamespace(trigger_dag_id=target, do_xcom_push=do_xcom_push)
+
+
+def result(*ids: str, count: int | None = None) -> dict[str, Any]:
+    nothing = {"count": 0, "ids": []}
+    started = {"count": len(ids) if count is None else count, "ids": list(ids)}
+    return {"started": started, "existing": nothing, "refused": nothing}
+
+
+def started_runs(of: Any = None) -> tuple[str, dict[str, list[str]]]:
+    """Path and query of the link."""
+    parts = urlsplit(StartedRunsLink().get_link(of or operator(), ti_key=TI))
+    assert (parts.scheme, parts.netloc) == ("https", "airflow.example.com")
+    return parts.path, parse_qs(parts.query)
+
+
+def test_the_editor_link_is_the_address_of_the_guess(task: Returned) -> None:
+    task.value = {"title": "x", "prefilled_url": "https://editor.example.com/?step=a"}
+
+    link = WorkflowEditorLink().get_link(operator(), ti_key=TI)
+    assert link == "https://editor.example.com/?step=a"
+
+
+@pytest.mark.parametrize(
+    "value", [None, {"title": "x"}, {"prefilled_url": None}, {"prefilled_url": "javascript:alert(1)"}, []]
+)
+def test_without_a_web_address_there_is_no_editor_link(task: Returned, value: Any) -> None:
+    task.value = value
+
+    assert WorkflowEditorLink().get_link(operator(), ti_key=TI) == ""
+
+
+def test_one_started_run_is_linked_itself(task: Returned) -> None:
+    task.value = result("m:1+a")
+
+    assert started_runs() == ("/under/dags/handle/runs/workflow__m%3A1%2Ba", {})
+
+
+def test_several_started_runs_are_linked_as_a_list_of_that_time(task: Returned) -> None:
+    task.value = result("a", "b")
+    path, query = started_runs()
+
+    assert path == "/under/dags/handle/runs"
+    assert query["run_id_pattern"] == ["workflow__"]
+    assert query["run_after_gte"] == ["2026-01-01T12:00:05Z"]
+    assert datetime.fromisoformat(query["run_after_lte"][0].replace("Z", "+00:00")) >= datetime.now(
+        timezone.utc
+    )
+
+
+def test_more_runs_than_ids_are_linked_as_a_list(task: Returned) -> None:
+    task.value = result(*[str(n) for n in range(100)], count=500)
+
+    assert started_runs()[0] == "/under/dags/handle/runs"
+
+
+def test_runs_of_several_dags_are_linked_as_a_list_over_all_dags(task: Returned) -> None:
+    task.value = result("a", "b")
+    path, query = started_runs(operator({"first": "payload.x", "second": "payload"}))
+
+    assert path == "/under/dag_runs"
+    assert query["run_id_pattern"] == ["workflow__"]
+
+
+def test_one_run_of_one_of_several_dags_is_linked_by_its_id(task: Returned) -> None:
+    task.value = result("a")
+
+    assert started_runs(operator({"first": "payload.x", "second": "payload"})) == (
+        "/under/dag_runs",
+        {"run_id_pattern": ["workflow__a"]},
+    )
+
+
+def test_one_dag_with_an_expression_is_that_dag(task: Returned) -> None:
+    task.value = result("a", "b")
+
+    assert started_runs(operator({"first": "payload.x"}))[0] == "/under/dags/first/runs"
+
+
+def test_where_nothing_was_started_there_is_no_link(task: Returned) -> None:
+    task.value = result()
+
+    assert StartedRunsLink().get_link(operator(), ti_key=TI) == ""
+
+
+def test_a_task_that_returns_messages_has_no_link(task: Returned) -> None:
+    task.value = [{"id": "a"}]
+
+    assert StartedRunsLink().get_link(operator(None), ti_key=TI) == ""
+
+
+@pytest.mark.parametrize("do_xcom_push", [True, False])
+def test_a_task_that_returned_nothing_is_linked_as_a_list(task: Returned, do_xcom_push: bool) -> None:
+    """One that failed at its end may have started runs before."""
+    assert started_runs(operator(do_xcom_push=do_xcom_push))[0] == "/under/dags/handle/runs"
+
+
+def test_without_an_address_of_airflow_the_link_is_a_path(
+    task: Returned, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("AIRFLOW__API__BASE_URL")
+    task.value = result("a")
+
+    link = StartedRunsLink().get_link(operator(), ti_key=TI)
+    assert urlsplit(link).path == "/dags/handle/runs/workflow__a"
