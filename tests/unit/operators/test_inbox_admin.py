@@ -1,0 +1,205 @@
+"""Inboxes are paused, resumed and deleted, and what was done before is done."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from airflow_provider_workflow.client.errors import (
+    AuthenticationError,
+    ConflictError,
+    NotFoundError,
+    TransportError,
+)
+from airflow_provider_workflow.emulator.server import EmulatorServer
+from airflow_provider_workflow.leasing import InboxUnusableError
+from airflow_provider_workflow.operators.inbox_admin import (
+    WorkflowDeleteInboxOperator,
+    WorkflowPauseInboxOperator,
+    WorkflowResumeInboxOperator,
+)
+
+NAME = "orders"
+BY = pytest.mark.parametrize("by", ["name", "id"])
+
+
+@pytest.fixture
+def inbox(connected: EmulatorServer) -> str:
+    """The id of the inbox ``orders``, which is active."""
+    return connected.open_inbox(NAME)
+
+
+def run(operator: Any, inbox: str = NAME, **arguments: Any) -> Any:
+    return operator(task_id="t", inbox=inbox, **arguments).execute({})
+
+
+def status(service: EmulatorServer, inbox: str) -> str:
+    return service.store.inboxes.get(inbox).status
+
+
+@BY
+def test_an_inbox_is_paused(connected: EmulatorServer, inbox: str, by: str) -> None:
+    found = run(WorkflowPauseInboxOperator, NAME if by == "name" else inbox)
+
+    assert found == {
+        "id": inbox,
+        "name": NAME,
+        "status": "paused",
+        "paused_reason": "user",
+        "notification_url": None,
+    }
+    assert status(connected, inbox) == "paused"
+
+
+@BY
+def test_an_inbox_is_resumed(connected: EmulatorServer, inbox: str, by: str) -> None:
+    connected.store.inboxes.pause(inbox)
+    found = run(WorkflowResumeInboxOperator, NAME if by == "name" else inbox)
+
+    assert (found["id"], found["status"], found["paused_reason"]) == (inbox, "active", None)
+
+
+def test_a_resumed_inbox_that_initialises_is_returned_so(connected: EmulatorServer, inbox: str) -> None:
+    connected.store.inboxes.pause(inbox)
+    connected.store.configure(initializing_seconds=60)
+
+    assert run(WorkflowResumeInboxOperator)["status"] == "initializing"
+    assert run(WorkflowResumeInboxOperator)["status"] == "initializing", "a retry finds it so"
+
+
+@pytest.mark.parametrize(
+    ("operator", "state"), [(WorkflowPauseInboxOperator, "paused"), (WorkflowResumeInboxOperator, "active")]
+)
+def test_an_inbox_that_is_in_the_state_already_is_a_success_and_said(
+    connected: EmulatorServer, inbox: str, operator: Any, state: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    connected.store.inboxes.force(inbox, state, "abandoned" if state == "paused" else None)
+    with caplog.at_level(logging.INFO):
+        found = run(operator)
+
+    assert found["status"] == state
+    assert f"Inbox orders is {state} already; nothing to do" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("operator", "before", "after"),
+    [(WorkflowPauseInboxOperator, "active", "paused"), (WorkflowResumeInboxOperator, "paused", "active")],
+)
+def test_a_retry_after_an_answer_that_was_lost_succeeds(
+    connected: EmulatorServer, inbox: str, operator: Any, before: str, after: str
+) -> None:
+    connected.store.inboxes.force(inbox, before)
+    name = f"{'pause' if after == 'paused' else 'resume'}_inbox"
+    connected.fault("drop", operation=name, when="after")
+
+    with pytest.raises(TransportError):
+        run(operator)
+    assert run(operator)["status"] == after
+
+
+@pytest.mark.parametrize(
+    ("operator", "state"),
+    [
+        (WorkflowPauseInboxOperator, "initializing"),
+        (WorkflowPauseInboxOperator, "deleting"),
+        (WorkflowResumeInboxOperator, "deleting"),
+    ],
+)
+def test_a_state_that_it_cannot_lead_out_of_is_raised(
+    connected: EmulatorServer, inbox: str, operator: Any, state: str
+) -> None:
+    connected.store.inboxes.force(inbox, state)
+
+    with pytest.raises(ConflictError, match=state):
+        run(operator, inbox)
+
+
+@pytest.mark.parametrize("operator", [WorkflowPauseInboxOperator, WorkflowResumeInboxOperator])
+def test_an_inbox_that_failed_to_initialise_says_what_to_do(
+    connected: EmulatorServer, inbox: str, operator: Any
+) -> None:
+    connected.store.inboxes.force(inbox, "initialization_failure", "subscribe_failed")
+
+    with pytest.raises(InboxUnusableError, match=r"failed to initialise \(subscribe_failed\)\. Delete it"):
+        run(operator)
+
+
+@pytest.mark.parametrize("operator", [WorkflowPauseInboxOperator, WorkflowResumeInboxOperator])
+def test_an_inbox_that_is_not_there_is_raised(connected: EmulatorServer, operator: Any) -> None:
+    with pytest.raises(NotFoundError, match="'nosuch'"):
+        run(operator, "nosuch")
+
+
+@BY
+def test_an_inbox_is_deleted(connected: EmulatorServer, inbox: str, by: str) -> None:
+    given = NAME if by == "name" else inbox
+
+    assert run(WorkflowDeleteInboxOperator, given) == {"inbox": given, "deleted": True}
+    assert connected.store.inboxes.page(10, 0)[0] == 0
+
+
+@BY
+def test_an_inbox_that_is_gone_is_a_success_and_said(
+    connected: EmulatorServer, inbox: str, by: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    connected.store.inboxes.delete(inbox)
+    given = NAME if by == "name" else inbox
+
+    assert run(WorkflowDeleteInboxOperator, given) == {"inbox": given, "deleted": False}
+    assert f"Inbox {given} is not there (any more); nothing to do" in caplog.text
+
+
+@BY
+def test_an_inbox_that_is_gone_fails_where_asked(connected: EmulatorServer, inbox: str, by: str) -> None:
+    connected.store.inboxes.delete(inbox)
+
+    with pytest.raises(NotFoundError):
+        run(WorkflowDeleteInboxOperator, NAME if by == "name" else inbox, missing_ok=False)
+
+
+def test_an_inbox_that_is_being_deleted_is_deleted(connected: EmulatorServer, inbox: str) -> None:
+    connected.store.configure(deleting_seconds=60)
+    connected.store.inboxes.delete(inbox)
+
+    assert run(WorkflowDeleteInboxOperator, inbox) == {"inbox": inbox, "deleted": True}
+
+
+def test_a_deletion_whose_answer_is_lost_succeeds(connected: EmulatorServer, inbox: str) -> None:
+    connected.fault("drop", operation="delete_inbox", when="after")
+
+    assert run(WorkflowDeleteInboxOperator, inbox)["inbox"] == inbox
+    assert connected.store.inboxes.page(10, 0)[0] == 0
+
+
+def test_a_deletion_that_the_service_does_not_make_now_is_raised(
+    connected: EmulatorServer, inbox: str
+) -> None:
+    connected.fault("status", operation="delete_inbox", status=409, detail="It is busy.")
+
+    with pytest.raises(ConflictError, match="It is busy"):
+        run(WorkflowDeleteInboxOperator)
+    assert status(connected, inbox) == "active"
+
+
+@pytest.mark.parametrize("operator", [WorkflowPauseInboxOperator, WorkflowDeleteInboxOperator])
+def test_a_refusal_is_raised(connected: EmulatorServer, inbox: str, operator: Any) -> None:
+    connected.fault("status", status=403, times=None)
+
+    with pytest.raises(AuthenticationError):
+        run(operator, inbox)
+
+
+@pytest.mark.parametrize(
+    "operator", [WorkflowPauseInboxOperator, WorkflowResumeInboxOperator, WorkflowDeleteInboxOperator]
+)
+def test_arguments_are_templated_and_checked_where_the_dag_is_parsed(operator: Any) -> None:
+    made = operator(task_id="t", inbox="{{ params.inbox }}", workflow_conn_id="{{ params.conn }}")
+    made.render_template_fields({"params": {"inbox": "x", "conn": "other"}})
+
+    assert (made.inbox, made.workflow_conn_id) == ("x", "other")
+    with pytest.raises(ValueError, match=r"^inbox"):
+        operator(task_id="t", inbox="")
+    with pytest.raises(ValueError, match=r"^workflow_conn_id"):
+        operator(task_id="t", inbox="x", workflow_conn_id="")
