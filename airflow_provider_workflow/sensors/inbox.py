@@ -4,18 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from airflow.providers.common.compat.sdk import (
-    AirflowException,
-    AirflowFailException,
-    AirflowSensorTimeout,
-    AirflowSkipException,
-    conf,
-)
+from airflow.providers.common.compat.sdk import AirflowException, AirflowSensorTimeout, conf
 from airflow.sdk import BaseSensorOperator, PokeReturnValue
 from airflow.triggers.base import StartTriggerArgs
 
@@ -27,6 +20,7 @@ from airflow_provider_workflow.sensors.arguments import (
     check_acknowledge,
     check_intervals,
 )
+from airflow_provider_workflow.sensors.deferring import settle_seconds, skipping_instead
 from airflow_provider_workflow.sensors.work import Orders, Work
 from airflow_provider_workflow.tally import Tally
 from airflow_provider_workflow.triggers.inbox import UNUSABLE, WorkflowInboxTrigger
@@ -148,29 +142,16 @@ class WorkflowInboxSensor(BaseSensorOperator):
         if not self.deferrable:
             self._so_far = Tally()
             if self.reschedule:
-                self.poke_interval = max(self.poke_interval, _settle_seconds())
+                self.poke_interval = max(self.poke_interval, settle_seconds())
             return super().execute(context)
         deadline = time.time() + self.timeout
-        with self._skipping_instead():
+        with skipping_instead(soft_fail=self.soft_fail, never_fail=self.never_fail):
             return self._look_or_wait(context, Tally(), deadline)
 
     def poke(self, context: Context) -> PokeReturnValue:
         """One look at the inbox, for the modes poke and reschedule."""
         value = self._work(context, self._so_far).look()
         return PokeReturnValue(is_done=value is not None, xcom_value=value)
-
-    @contextmanager
-    def _skipping_instead(self) -> Iterator[None]:
-        """What poke mode does for ``soft_fail`` and ``never_fail``, for a look before deferring."""
-        try:
-            yield
-        except AirflowSkipException:
-            raise
-        except Exception as error:
-            final = isinstance(error, (AirflowSensorTimeout, AirflowFailException))
-            if self.never_fail or (self.soft_fail and final):
-                raise AirflowSkipException(f"Skipped instead of failing: {error}") from error
-            raise
 
     # Waiting in the triggerer
 
@@ -191,7 +172,7 @@ class WorkflowInboxSensor(BaseSensorOperator):
         """
         if deadline is None:
             deadline = context["ti"].start_date.timestamp() + self.timeout
-        with self._skipping_instead():
+        with skipping_instead(soft_fail=self.soft_fail, never_fail=self.never_fail):
             lease = self._lease_of(event or {})
             return self._look_or_wait(context, Tally.carried(so_far), deadline, lease, hold_seconds)
 
@@ -233,7 +214,7 @@ class WorkflowInboxSensor(BaseSensorOperator):
         hold = 0.0 if limit else min(max(held * 2, self.poll_interval), self.max_poll_interval)
         kwargs = self._trigger_kwargs(max(1, limit))
         self.defer(
-            trigger=WorkflowInboxTrigger(**kwargs, settle_seconds=_settle_seconds(), hold_seconds=hold),
+            trigger=WorkflowInboxTrigger(**kwargs, settle_seconds=settle_seconds(), hold_seconds=hold),
             method_name="resume",
             kwargs={"deadline": deadline, "so_far": work.tally.carry(), "hold_seconds": hold},
             timeout=timedelta(seconds=left),
@@ -266,13 +247,3 @@ class WorkflowInboxSensor(BaseSensorOperator):
             waits_for_room=self.deferrable or not self.reschedule,
         )
         return Work(WorkflowHook(self.workflow_conn_id), orders, context, tally)
-
-
-def _settle_seconds() -> float:
-    """
-    How long a task that gave up its worker has to stay away from one.
-
-    Airflow may notice the end of the process as late as ``min_heartbeat_interval``; where the task is
-    queued again by then, Airflow fails it.
-    """
-    return float(conf.getfloat("workers", "min_heartbeat_interval", fallback=5.0)) + 1

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from airflow_provider_workflow.client.errors import AuthenticationError, NotFoundError, TransportError
 from airflow_provider_workflow.leases import HeldLease
 from airflow_provider_workflow.triggers.inbox import WorkflowInboxTrigger
+from airflow_provider_workflow.versions import airflow_release
 from tests.unit.test_leases import ANY_JSON
 from tests.unit.triggers.loops import FakeAsyncio, FakeBell, fire, trigger
 from tests.unit.workbench import Workbench
@@ -39,6 +40,13 @@ def test_a_trigger_comes_back_from_what_it_serialises() -> None:
     assert path == "airflow_provider_workflow.triggers.inbox.WorkflowInboxTrigger"
     assert kwargs == given
     assert WorkflowInboxTrigger(**json.loads(json.dumps(kwargs))).serialize() == (path, kwargs)
+
+
+def test_airflow_finds_what_it_needs_to_render_a_trigger_that_begins_a_task() -> None:
+    waiting = trigger()
+
+    assert hasattr(waiting, "template_fields") or airflow_release() < (3, 3)
+    assert waiting.task_instance is None
 
 
 def test_a_subclass_serialises_as_itself() -> None:
