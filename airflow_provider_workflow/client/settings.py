@@ -11,7 +11,8 @@ from urllib.parse import SplitResult, urlsplit
 from airflow_provider_workflow.client.errors import ConfigurationError
 
 DEFAULT_TIMEOUT = 30.0
-GRANTS = ("client_credentials", "refresh_token")
+GRANTS = ("client_credentials",)
+"""Where access tokens may come from. Tokens of users are not kept yet, so none can be renewed."""
 REQUIRED = {
     "host": "set the base URL of the service as Host",
     "login": "set the client ID as Login",

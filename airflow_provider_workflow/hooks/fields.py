@@ -50,7 +50,7 @@ CONN_FIELDS: dict[str, dict[str, Any]] = {
         "schema": {
             "type": ["string", "null"],
             "default": "client_credentials",
-            "enum": ["client_credentials", "refresh_token"],
+            "enum": ["client_credentials"],
         },
     },
 }

@@ -41,7 +41,7 @@ def test_an_answer_of_another_shape_is_no_answer(
 
 
 @pytest.mark.parametrize(
-    "body", [b"<html>", b'{"cut', b"\xff\xfe\xfd", b"[" * 100_000, b'{"a":' * 5000 + b"1" + b"}" * 5000]
+    "body", [b"<html>", b'{"cut', b"\xff\xfe\xfd", b"[" * 100_000, b'{"a":' * 200_000 + b"1" + b"}" * 200_000]
 )
 def test_a_body_that_cannot_be_read_is_no_answer(
     make_send: MakeSender, scripted: ScriptedServer, body: bytes

@@ -173,3 +173,7 @@ def test_settings_can_be_told_apart_and_kept_in_tables() -> None:
 def test_certificates_are_those_of_certifi_unless_told_otherwise() -> None:
     assert build().ca_file() == certifi.where()
     assert build({"verify": "false"}).ca_file() is None
+
+
+def test_a_grant_that_nothing_would_use_is_refused() -> None:
+    assert problems({"grant": "refresh_token"}) == ["grant must be one of client_credentials"]
