@@ -36,6 +36,20 @@ def check_seconds(field: str, value: float) -> float:
     return value
 
 
+def check_intervals(poll_interval: float, max_poll_interval: float) -> tuple[float, float]:
+    """
+    Check how long polls are apart, in seconds, at first and at last.
+
+    :raises ValueError: names the argument that is wrong.
+    """
+    check_seconds("poll_interval", poll_interval)
+    if check_seconds("max_poll_interval", max_poll_interval) < poll_interval:
+        raise ValueError(
+            f"max_poll_interval ({max_poll_interval:g} s) is below poll_interval ({poll_interval:g} s)"
+        )
+    return poll_interval, max_poll_interval
+
+
 def check_flag(field: str, value: bool) -> bool:
     """
     Check a switch: the text ``"False"`` would count as true.

@@ -1,0 +1,122 @@
+"""The inbox that a name stands for: the calls that create, find, change and delete it (service facts 4)."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.common.compat.sdk import AirflowFailException
+
+from airflow_provider_workflow.client import types
+from airflow_provider_workflow.client.errors import ConflictError, NotFoundError
+from airflow_provider_workflow.operators.checks import whole_number
+
+if TYPE_CHECKING:
+    from airflow_provider_workflow.hooks.workflow import WorkflowHook
+
+log = logging.getLogger(__name__)
+
+FAILED = "initialization_failure"
+
+
+class InboxNameTakenError(AirflowFailException):
+    """
+    The name belongs to an inbox with another subscription (specification 7.1); no retry changes that.
+
+    :param wanted: the subscription asked for.
+    :param existing: the inbox that has the name.
+    """
+
+    def __init__(self, name: str, wanted: types.Subscription, existing: types.Inbox) -> None:
+        super().__init__(
+            f"The name {name!r} belongs to inbox {existing['id']}, which has another subscription."
+            f" Asked for: {json.dumps(wanted, sort_keys=True)};"
+            f" it has: {json.dumps(existing['subscription'], sort_keys=True)}."
+            " Choose another name, or delete that inbox first (WorkflowDeleteInboxOperator)."
+        )
+
+
+@dataclass(frozen=True)
+class NamedInbox:
+    """
+    An inbox as it is to be; no call here does harm when it is repeated.
+
+    :param name: up to 100 characters.
+    :param subscription: what it is to be subscribed to.
+    :param notification_url: told when messages arrive; None leaves that of an existing inbox as it is.
+    """
+
+    hook: WorkflowHook
+    name: str
+    subscription: types.Subscription
+    notification_url: str | None
+
+    def ensured(self) -> types.Inbox:
+        """
+        The inbox of this name, in whatever state; the one being deleted, where that has the name yet.
+
+        :raises InboxNameTakenError: it has another subscription.
+        :raises ConflictError: the name is taken by an inbox that the service does not show.
+        """
+        url = self.notification_url
+        try:
+            inbox = self.hook.ensure_inbox(self.name, self.subscription, url)
+        except ConflictError:
+            existing = self._existing()
+            if existing is None:
+                raise
+            if existing["status"] == "deleting":
+                return existing
+            raise InboxNameTakenError(self.name, self.subscription, existing) from None
+        if url is None or inbox["notification_url"] == url or inbox["status"] in (FAILED, "deleting"):
+            return inbox
+        log.info("Inbox %s announces its messages at %s from now on", self.name, url)
+        return self.hook.update_inbox(inbox["id"], url)
+
+    def _existing(self) -> types.Inbox | None:
+        named = [each for each in self.hook.list_inboxes(name=self.name) if each["name"] == self.name]
+        # One that is being deleted may be listed beside the one that has taken its name since.
+        return min(named, key=lambda inbox: inbox["status"] == "deleting", default=None)
+
+    def delete(self, inbox: types.Inbox) -> None:
+        """Delete the inbox because it failed, so that it can be created again."""
+        log.warning(
+            "Inbox %s failed to initialise (%s); deleting it and creating it again",
+            self.name,
+            inbox["paused_reason"] or "no reason given",
+        )
+        # Gone or going already: what is wanted.
+        with contextlib.suppress(NotFoundError, ConflictError):
+            self.hook.delete_inbox(inbox["id"])
+
+
+def subscription_of(app_key: str, action_key: str, inputs: Any, connection_id: Any) -> types.Subscription:
+    """
+    A subscription of arguments that were rendered.
+
+    :raises ValueError: the inputs are no mapping.
+    """
+    wanted: types.Subscription = {
+        "app_key": app_key,
+        "action_key": action_key,
+        "inputs": dict(check_inputs(inputs) or {}),
+    }
+    if connection_id is not None:
+        wanted["connection_id"] = whole_number(connection_id)
+    return wanted
+
+
+def check_inputs(inputs: Any) -> Mapping[str, Any] | None:
+    """
+    :raises ValueError: the inputs are no mapping.
+    """
+    if inputs is not None and not isinstance(inputs, Mapping):
+        raise ValueError(
+            f"inputs must be a dictionary, not a {type(inputs).__name__}; to take it whole from elsewhere,"
+            " give another task's output, or set render_template_as_native_obj=True on the DAG"
+        )
+    return inputs

@@ -1,0 +1,112 @@
+"""``WorkflowInboxActiveTrigger``: waits until an inbox has left the states that pass by themselves."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from airflow.triggers.base import BaseTrigger, TriggerEvent
+
+from airflow_provider_workflow.client import api
+from airflow_provider_workflow.client.errors import NotFoundError
+from airflow_provider_workflow.triggers.patience import patiently
+
+if TYPE_CHECKING:
+    from airflow_provider_workflow.client.client import AsyncWorkflowClient
+
+log = logging.getLogger(__name__)
+
+SETTLED_STATES = frozenset({"active", "paused", "initialization_failure"})
+"""States that waiting does not change; ``initializing``, ``deleting`` and unknown ones may pass."""
+SETTLED = "settled"
+TIMED_OUT = "timed_out"
+
+
+class WorkflowInboxActiveTrigger(BaseTrigger):
+    """
+    Waits while an inbox is ``initializing`` or ``deleting``, and fires once (specification 3.1, 7.3).
+
+    Its event is ``{"status": "settled"}`` once the inbox is in another state or gone, and
+    ``{"status": "timed_out"}`` after the deadline. It does not say which state: the task that it resumes
+    asks for itself, as that may have changed again.
+
+    It holds arguments only; the connection is looked up when it runs, and no secret is serialised.
+
+    :param inbox_id: id of the inbox; a name would lead to another inbox after this one is deleted.
+    :param workflow_conn_id: id of the Airflow connection.
+    :param deadline: epoch seconds at which it gives up.
+    :param poll_interval: seconds between two polls, above 0; doubles from poll to poll.
+    :param max_poll_interval: seconds that it doubles up to.
+    :param settle_seconds: seconds to wait before the first poll, 0 or more. A trigger that fires while
+        the process that deferred is still ending makes Airflow fail the task.
+    """
+
+    def __init__(
+        self,
+        inbox_id: str,
+        deadline: float,
+        workflow_conn_id: str = "workflow_default",
+        poll_interval: float = 5,
+        max_poll_interval: float = 60,
+        settle_seconds: float = 0,
+    ) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.inbox_id = inbox_id
+        self.deadline = deadline
+        self.workflow_conn_id = workflow_conn_id
+        self.poll_interval = poll_interval
+        self.max_poll_interval = max_poll_interval
+        self.settle_seconds = settle_seconds
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """The class itself, so that a subclass survives, and the arguments."""
+        names = (
+            "inbox_id",
+            "deadline",
+            "workflow_conn_id",
+            "poll_interval",
+            "max_poll_interval",
+            "settle_seconds",
+        )
+        path = f"{type(self).__module__}.{type(self).__qualname__}"
+        return path, {name: getattr(self, name) for name in names}
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """
+        Wait, fire once.
+
+        :raises WorkflowError: a fault that waiting does not cure, such as wrong credentials.
+        """
+        from airflow_provider_workflow.hooks.workflow import WorkflowHook
+
+        await asyncio.sleep(self.settle_seconds)
+        async with WorkflowHook(self.workflow_conn_id).async_client() as client:
+            status = await patiently(
+                partial(self._look, client),
+                self._wait,
+                inbox=self.inbox_id,
+                poll_interval=self.poll_interval,
+                max_poll_interval=self.max_poll_interval,
+                log=log,
+            )
+        yield TriggerEvent({"status": status})
+
+    async def _look(self, client: AsyncWorkflowClient) -> str | None:
+        """Look once; the status to fire, or None to wait on."""
+        try:
+            inbox = await client.send(api.get_inbox(self.inbox_id))
+        except NotFoundError:
+            return SETTLED
+        if inbox["status"] in SETTLED_STATES:
+            return SETTLED
+        return TIMED_OUT if time.time() >= self.deadline else None
+
+    async def _wait(self, seconds: float) -> bool:
+        left = self.deadline - time.time()
+        # Past the deadline only while the service is out of reach.
+        await asyncio.sleep(min(seconds, left) if left > 0 else seconds)
+        return False
