@@ -57,7 +57,10 @@ class InitializationFailedError(AirflowFailException):
     def __init__(self, inbox: types.Inbox, again: bool) -> None:
         reason = inbox["paused_reason"] or "no reason given"
         failed = "failed to initialise again after it was created anew" if again else "failed to initialise"
-        text = f"Inbox {inbox['name']!r} {failed} ({reason}). Check app_key, action_key, inputs and connection_id"
+        text = (
+            f"Inbox {inbox['name']!r} {failed} ({reason})."
+            " Check app_key, action_key, inputs and connection_id"
+        )
         if not again:
             text += (
                 "; then set recreate_failed=True, or delete the inbox (WorkflowDeleteInboxOperator),"
