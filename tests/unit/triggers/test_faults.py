@@ -58,6 +58,21 @@ async def test_a_fault_that_passes_is_survived_from_the_first_request_on(
     assert len([each for each in lines(caplog) if "out of reach" in each]) == 1
 
 
+async def test_another_series_of_faults_is_logged_again(
+    bench: Workbench, loop: FakeAsyncio, caplog: pytest.LogCaptureFixture
+) -> None:
+    def script(count: int) -> None:
+        if count in (1, 3):
+            bench.service.fault("status", operation="lease", status=503)
+        if count == 5:
+            bench.put("a")
+
+    loop.then = script
+    await fire(trigger())
+
+    assert len([each for each in lines(caplog) if "out of reach" in each]) == 2
+
+
 async def test_a_rate_limit_is_waited_out(bench: Workbench, loop: FakeAsyncio) -> None:
     bench.put("a")
     bench.service.fault("status", operation="lease", status=429, headers={"Retry-After": "0"}, times=6)
