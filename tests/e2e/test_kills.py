@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+
 import pytest
 
 
@@ -81,3 +84,22 @@ def test_a_scheduler_killed_while_messages_arrive_starts_each_run_once(stage, in
     stage.airflow.wait_until_healthy()
     assert run.succeeds()["started"]["count"] == 2
     stage.wait_until_succeeded(inbox, ids)
+
+
+@pytest.mark.parametrize("part", ["the triggerer, whose trigger runner is orphaned", "the trigger runner"])
+def test_half_a_triggerer_that_is_killed_takes_no_messages_with_it(stage, inbox, part):
+    run = stage.start("listener", inbox)
+    run.reaches("deferred")
+    stage.until(lambda: len(inbox.requests("lease")) > 2, "the trigger to look")
+    if part == "the trigger runner":
+        os.kill(max(stage.airflow.pids("triggerer")), signal.SIGKILL)
+    else:
+        stage.airflow.kill("triggerer")
+    ids = inbox.put({"n": 1}, {"n": 2})
+    # An orphan lives on for a moment, and may lease what it can no longer hand over.
+    stage.until(lambda: not stage.airflow.pids("triggerer"), "the rest of it to end")
+    inbox.expire_leases()
+    restart_triggerer(stage)
+    assert run.succeeds()["started"]["count"] == 2
+    stage.check_one_run_each(inbox, ids)
+    assert inbox.all_acknowledged()
