@@ -37,9 +37,19 @@ def get_provider_info() -> dict[str, Any]:
             }
         ],
         "hooks": [_modules("hooks.workflow")],
-        "operators": [_modules("operators.inbox")],
+        "operators": [
+            _modules(
+                "operators.inbox",
+                "operators.ensure_inbox",
+                "operators.inbox_admin",
+                "operators.guess",
+                "operators.templates",
+                "operators.promotion",
+            )
+        ],
         "sensors": [_modules("sensors.inbox")],
-        "triggers": [_modules("triggers.inbox")],
+        "triggers": [_modules("triggers.inbox", "triggers.inbox_active")],
+        "extra-links": [f"{_PACKAGE}.links.WorkflowEditorLink", f"{_PACKAGE}.links.StartedRunsLink"],
         "config": {
             "workflow": {
                 "description": "How the workflow provider behaves.",

@@ -12,6 +12,7 @@ from airflow.sdk import BaseOperator
 from airflow_provider_workflow.client.errors import InboxPausedError, LeaseExpiredError
 from airflow_provider_workflow.dispatch import Dispatcher
 from airflow_provider_workflow.leasing import InboxNotActiveError, acknowledge
+from airflow_provider_workflow.links import StartedRunsLink
 from airflow_provider_workflow.options import check_choice, check_limits, check_routes
 from airflow_provider_workflow.receive import LeasedMessages
 from airflow_provider_workflow.routing import Routes
@@ -56,6 +57,7 @@ class WorkflowInboxDispatchOperator(BaseOperator):
     template_fields: Sequence[str] = ("inbox", "trigger_dag_id", "match", "workflow_conn_id")
     template_fields_renderers = {"trigger_dag_id": "json"}  # noqa: RUF012 Airflow's own form
     ui_color = "#dbe7ff"
+    operator_extra_links = (StartedRunsLink(),)
 
     def __init__(
         self,

@@ -14,6 +14,7 @@ from airflow.triggers.base import StartTriggerArgs
 
 from airflow_provider_workflow.leases import HeldLease
 from airflow_provider_workflow.leasing import InboxNotActiveError, InboxUnusableError
+from airflow_provider_workflow.links import StartedRunsLink
 from airflow_provider_workflow.options import check_choice, check_limits, check_routes
 from airflow_provider_workflow.sensors.arguments import (
     can_start_from_trigger,
@@ -73,6 +74,7 @@ class WorkflowInboxSensor(BaseSensorOperator):
     template_fields: Sequence[str] = ("inbox", "trigger_dag_id", "match", "workflow_conn_id")
     template_fields_renderers = {"trigger_dag_id": "json"}  # noqa: RUF012 Airflow's own form
     ui_color = "#dbe7ff"
+    operator_extra_links = (StartedRunsLink(),)
     start_trigger_args = StartTriggerArgs(
         trigger_cls=f"{WorkflowInboxTrigger.__module__}.{WorkflowInboxTrigger.__qualname__}",
         trigger_kwargs={},
