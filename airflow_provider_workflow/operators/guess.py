@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypedDict
 
@@ -16,6 +17,9 @@ from airflow_provider_workflow.options import check_choice
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+
+
+log = logging.getLogger(__name__)
 
 
 class SuggestedStep(TypedDict):
@@ -73,6 +77,8 @@ class WorkflowGuessOperator(WorkflowOperator):
             guess = self.hook.guess(self.description)
         except GuessRejectedError as error:
             if self.on_rejected == "skip":
+                # Airflow's own line about a skipped task does not say why.
+                log.warning("The text describes no workflow, so the task is skipped: %s", error.detail)
                 raise AirflowSkipException(f"The text describes no workflow: {error.detail}") from None
             raise FinalGuessRejectedError(
                 str(error), status=error.status, code=error.code, detail=error.detail, meta=error.meta

@@ -75,9 +75,12 @@ def test_a_text_that_describes_no_workflow_fails_the_task_for_good(connected: Em
     assert connected.count("guess") == 1
 
 
-def test_a_text_that_describes_no_workflow_skips_the_task_where_asked(connected: EmulatorServer) -> None:
+def test_a_text_that_describes_no_workflow_skips_the_task_where_asked_and_says_why(
+    connected: EmulatorServer, caplog: pytest.LogCaptureFixture
+) -> None:
     with pytest.raises(AirflowSkipException, match="names neither an app nor an action"):
         guess(PROSE, on_rejected="skip")
+    assert "so the task is skipped: The prompt does not describe a workflow" in caplog.text
 
 
 def test_a_rate_limit_is_no_rejection(connected: EmulatorServer) -> None:
