@@ -7,8 +7,8 @@ import logging
 from typing import Any
 
 import pytest
+from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException, TaskDeferred
 from airflow.sdk import DAG, task
-from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskDeferred
 
 from airflow_provider_workflow.client.errors import AuthenticationError, ConflictError
 from airflow_provider_workflow.emulator.clock import ManualClock

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException
 
 from airflow_provider_workflow.client.errors import GuessRejectedError, RateLimitError, TransportError
 from airflow_provider_workflow.emulator.server import EmulatorServer
