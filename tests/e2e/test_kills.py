@@ -13,6 +13,12 @@ def restart_triggerer(stage) -> None:
     stage.airflow.wait_until_healthy()
 
 
+def expire_what_was_not_handed_over(inbox, run) -> None:
+    """End the lease of a triggerer that is gone, unless its event arrived and a task works on it."""
+    if run.task["state"] == "deferred":
+        inbox.expire_leases()
+
+
 @pytest.mark.parametrize("moment", ["before it has the answer", "as it gets the answer"])
 def test_a_triggerer_killed_between_lease_and_hand_over_loses_nothing(stage, inbox, moment):
     run = stage.start("listener_with_retries", inbox)
@@ -22,7 +28,7 @@ def test_a_triggerer_killed_between_lease_and_hand_over_loses_nothing(stage, inb
         inbox.release_held()
     stage.airflow.kill("triggerer", tree=True)
     inbox.release_held(drop=True)
-    inbox.expire_leases()
+    expire_what_was_not_handed_over(inbox, run)
     restart_triggerer(stage)
     run.succeeds()
     stage.wait_until_succeeded(inbox, ids)
@@ -98,8 +104,23 @@ def test_half_a_triggerer_that_is_killed_takes_no_messages_with_it(stage, inbox,
     ids = inbox.put({"n": 1}, {"n": 2})
     # An orphan lives on for a moment, and may lease what it can no longer hand over.
     stage.until(lambda: not stage.airflow.pids("triggerer"), "the rest of it to end")
-    inbox.expire_leases()
+    expire_what_was_not_handed_over(inbox, run)
     restart_triggerer(stage)
     assert run.succeeds()["started"]["count"] == 2
     stage.check_one_run_each(inbox, ids)
     assert inbox.all_acknowledged()
+
+
+def test_a_triggerer_that_is_told_to_stop_while_it_leases_loses_nothing(stage, inbox):
+    """Airflow itself drops an event that is fired as it stops; then the lease has to run out."""
+    run = stage.start("listener", inbox)
+    run.reaches("deferred")
+    ids = stage.hold_a_lease(inbox, {"n": 1}, {"n": 2})
+    stage.airflow.kill("triggerer", signal.SIGTERM)
+    inbox.release_held()
+    stage.until(lambda: not stage.airflow.pids("triggerer"), "the triggerer to end")
+    expire_what_was_not_handed_over(inbox, run)
+    restart_triggerer(stage)
+    run.succeeds()
+    stage.wait_until_succeeded(inbox, ids)
+    stage.until(inbox.all_acknowledged, "the acknowledgement")
