@@ -1,4 +1,4 @@
-"""What Airflow leaves to a deferrable sensor: its flags while it looks on the worker, and when to return."""
+"""What Airflow leaves to a deferrable sensor: its flags while it looks on the worker."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from airflow.providers.common.compat.sdk import (
     AirflowFailException,
     AirflowSensorTimeout,
     AirflowSkipException,
-    conf,
 )
 
 
@@ -25,13 +24,3 @@ def skipping_instead(*, soft_fail: bool, never_fail: bool) -> Iterator[None]:
         if never_fail or (soft_fail and final):
             raise AirflowSkipException(f"Skipped instead of failing: {error}") from error
         raise
-
-
-def settle_seconds() -> float:
-    """
-    How long a task that gave up its worker has to stay away from one.
-
-    Airflow may notice the end of the process as late as ``min_heartbeat_interval``; where the task is
-    queued again by then, Airflow fails it.
-    """
-    return float(conf.getfloat("workers", "min_heartbeat_interval", fallback=5.0)) + 1

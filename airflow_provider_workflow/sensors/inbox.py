@@ -21,10 +21,11 @@ from airflow_provider_workflow.sensors.arguments import (
     check_acknowledge,
     check_intervals,
 )
-from airflow_provider_workflow.sensors.deferring import settle_seconds, skipping_instead
+from airflow_provider_workflow.sensors.deferring import skipping_instead
 from airflow_provider_workflow.sensors.work import Orders, Work
 from airflow_provider_workflow.tally import Tally
 from airflow_provider_workflow.triggers.inbox import UNUSABLE, WorkflowInboxTrigger
+from airflow_provider_workflow.triggers.patience import settle_seconds
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

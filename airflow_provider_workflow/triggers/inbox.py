@@ -14,14 +14,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_provider_workflow.client import api, types
-from airflow_provider_workflow.client.errors import (
-    InboxPausedError,
-    RateLimitError,
-    ServerError,
-    TransportError,
-    WorkflowError,
-)
+from airflow_provider_workflow.client.errors import InboxPausedError, WorkflowError
 from airflow_provider_workflow.leases import HeldLease
+from airflow_provider_workflow.triggers.patience import patiently
 from airflow_provider_workflow.values import plain
 
 if TYPE_CHECKING:
@@ -140,28 +135,14 @@ class WorkflowInboxTrigger(BaseTrigger):
             yield bell
 
     async def _patiently(self, ask: Callable[[], Awaitable[T | None]], bell: Bell | None) -> T:
-        """Ask until there is an answer, through faults that may pass; each series of them is logged once."""
-        interval, failing = self.poll_interval, False
-        while True:
-            answer = None
-            try:
-                answer = await ask()
-            except (TransportError, ServerError, RateLimitError) as error:
-                if isinstance(error, TransportError) and error.permanent:
-                    raise
-                if not failing:
-                    log.warning("Inbox %s is out of reach; trying on: %s", self.inbox, error)
-                failing = True
-            else:
-                if failing:
-                    log.info("Inbox %s is within reach again", self.inbox)
-                failing = False
-            if answer is not None:
-                return answer
-            if await _wait(bell, interval) and not failing:
-                interval = self.poll_interval
-            else:
-                interval = min(interval * 2, self.max_poll_interval)
+        return await patiently(
+            ask,
+            partial(_wait, bell),
+            inbox=self.inbox,
+            poll_interval=self.poll_interval,
+            max_poll_interval=self.max_poll_interval,
+            log=log,
+        )
 
     async def _lease(self, client: AsyncWorkflowClient, inbox_id: str) -> dict[str, Any] | None:
         """Lease once; the event to fire, or None to wait on."""

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_workflow.emulator.clock import ManualClock
 from airflow_provider_workflow.leasing import InboxNotActiveError
