@@ -19,24 +19,22 @@ from typing import Any
 from airflow_provider_workflow.client import api, types
 from airflow_provider_workflow.client.call import Call
 from airflow_provider_workflow.client.errors import (
-    AuthenticationError,
     RateLimitError,
     ServerError,
+    TokenStoreError,
     TransportError,
     WorkflowError,
 )
-from airflow_provider_workflow.client.settings import Settings
+from airflow_provider_workflow.client.settings import APP_GRANT, USER_GRANT, Settings
+from airflow_provider_workflow.client.steps import CarryThrough
+from airflow_provider_workflow.client.token_answers import access_token_of, times_of
+from airflow_provider_workflow.client.user_tokens import UserTokens, user_token
 
-RENEW_EARLY_SECONDS = 300.0
 RENEW_AGAIN_SECONDS = 30.0
 """After an early renewal that failed: not every call is to wait for an endpoint that is down."""
-LONGEST_LIFETIME_SECONDS = 30 * 86400.0
-"""For an answer that promises more than anybody keeps."""
-ASSUMED_LIFETIME_SECONDS = 3600.0
-"""For an answer without ``expires_in`` (service facts 9)."""
 
 Renewal = Future[None]
-TokenStep = Call[types.Token] | Renewal
+TokenStep = Call[types.Token] | Renewal | CarryThrough
 Key = tuple[str, ...]
 
 
@@ -47,11 +45,13 @@ class CachedToken:
 
     :param renew_at: from here on it is renewed before it is used.
     :param expires_at: from here on the service refuses it.
+    :param issued: whether this process had it issued; otherwise the store of user tokens held it.
     """
 
     value: str
     renew_at: float
     expires_at: float
+    issued: bool = True
 
 
 class TokenCache:
@@ -59,11 +59,17 @@ class TokenCache:
     Tokens of this process. Each is renewed by one caller at a time; the others wait for it.
 
     :param clock: seconds that only go forward.
+    :param wall: seconds since 1970, by which processes tell each other when user tokens end.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, clock: Callable[[], float] = time.monotonic, wall: Callable[[], float] = time.time
+    ) -> None:
         self.clock = clock
+        self.wall = wall
         self._tokens: dict[Key, CachedToken] = {}
+        self._refused: dict[Key, str] = {}
+        self._spent: dict[Key, tuple[str, str]] = {}
         self._renewals: dict[Key, Renewal] = {}
         self._lock = threading.Lock()
 
@@ -99,13 +105,20 @@ class TokenCache:
         :param asked_at: when it was asked for, by the cache's clock; its life counts from there.
         :raises AuthenticationError: the answer holds no token.
         """
-        value = answer.get("access_token") if isinstance(answer, dict) else None
-        if not (isinstance(value, str) and value and value.isascii() and value.isprintable()):
-            raise AuthenticationError("the token endpoint answered without a usable access_token", status=200)
-        life = _lifetime(answer)
-        early = min(RENEW_EARLY_SECONDS, life / 2)
-        self._tokens[key] = CachedToken(value, asked_at + life - early, asked_at + life)
+        value = access_token_of(answer)
+        self._tokens[key] = CachedToken(value, *times_of(answer, asked_at))
         return value
+
+    def adopt(self, key: Key, tokens: UserTokens, *, issued: bool) -> str:
+        """
+        Take up a user's access token.
+
+        :param issued: whether it is the answer to this process's own request.
+        """
+        ahead = self.clock() - self.wall()
+        times = (tokens.renew_at + ahead, tokens.expires_at + ahead)
+        self._tokens[key] = CachedToken(tokens.access_token, *times, issued)
+        return tokens.access_token
 
     def postpone(self, key: Key) -> str | None:
         """Use the token on, if the service still takes it, and leave its renewal alone for a while."""
@@ -121,6 +134,24 @@ class TokenCache:
             cached = self._tokens.get(key)
             if cached is not None and cached.value == value:
                 del self._tokens[key]
+                self._refused[key] = value
+
+    def was_refused(self, key: Key, value: str) -> bool:
+        """Whether the service refused this token before its time: the store may still hold it."""
+        return self._refused.get(key) == value
+
+    def spend(self, key: Key, refresh_token: str, reason: str) -> None:
+        """Note a refresh token that is, or may be, used up: this process never sends it again."""
+        self._spent[key] = (refresh_token, reason)
+
+    def why_spent(self, key: Key, refresh_token: str) -> str | None:
+        """The reason that ``spend`` was given for this refresh token, or None."""
+        spent, reason = self._spent.get(key, ("", None))
+        return reason if spent == refresh_token else None
+
+    def forget(self, key: Key) -> None:
+        """Forget a token: the user has logged in anew."""
+        self._tokens.pop(key, None)
 
     def forget_renewals(self) -> None:
         """In a forked child: whoever was renewing lives in the parent and will never tell this one."""
@@ -134,21 +165,28 @@ TOKENS = TokenCache()
 os.register_at_fork(after_in_child=TOKENS.forget_renewals)
 
 
+def is_users(settings: Settings, scope: str) -> bool:
+    """
+    Whether a token of this scope is the user's. What the application does on its own behalf
+    (specification 5, promotions) is done with an app token in any case.
+    """
+    return settings.grant == USER_GRANT and scope == settings.scope
+
+
 def token_key(settings: Settings, scope: str) -> Key:
     """What tells one token from another; the secret itself is no part of it."""
     secret = hashlib.sha256(settings.client_secret.encode()).hexdigest()
-    user = settings.connection_id if settings.grant == "refresh_token" else ""
-    return (settings.token_url, settings.client_id, settings.grant, scope, secret, user)
+    grant, user = (USER_GRANT, settings.connection_id) if is_users(settings, scope) else (APP_GRANT, "")
+    return (settings.token_url, settings.client_id, grant, scope, secret, user)
 
 
-def access_token(
-    cache: TokenCache, settings: Settings, scope: str
-) -> Generator[TokenStep, types.Token | None, str]:
+def access_token(cache: TokenCache, settings: Settings, scope: str) -> Generator[TokenStep, Any, str]:
     """
     A token for this scope, from the cache where it is fresh.
 
-    Yields the token call to send, or another caller's renewal to wait for. A token that is due but
-    not yet expired is used on while the token endpoint is out of reach.
+    Yields the token call to send, the exchange that renews a user's tokens, or another caller's
+    renewal to wait for. A token that is due but not yet expired is used on while the token endpoint
+    or the store of user tokens is out of reach.
     """
     key = token_key(settings, scope)
     while True:
@@ -161,12 +199,15 @@ def access_token(
             continue
         error: Exception | None = None
         try:
-            asked_at = cache.clock()
-            answer = yield api.app_token(scope)
-            return cache.keep(key, answer or {}, asked_at)
-        except (TransportError, ServerError, RateLimitError) as fault:
-            if (value := cache.postpone(key)) is not None:
+            if is_users(settings, scope):
+                value: str = yield CarryThrough(user_token(cache, settings.connection_id, key))
                 return value
+            asked_at = cache.clock()
+            answer: types.Token = yield api.app_token(scope)
+            return cache.keep(key, answer, asked_at)
+        except (TransportError, ServerError, RateLimitError, TokenStoreError) as fault:
+            if (kept := cache.postpone(key)) is not None:
+                return kept
             error = fault
             raise
         except WorkflowError as fault:
@@ -174,15 +215,3 @@ def access_token(
             raise
         finally:
             cache.leave(key, renewal, error)
-
-
-def _lifetime(answer: types.Token) -> float:
-    given: Any = answer.get("expires_in")
-    if isinstance(given, str):
-        try:
-            given = float(given)
-        except ValueError:
-            given = None
-    if isinstance(given, bool) or not isinstance(given, (int, float)) or not given > 0:
-        return ASSUMED_LIFETIME_SECONDS
-    return float(min(given, LONGEST_LIFETIME_SECONDS))

@@ -18,10 +18,12 @@ from tenacity import AsyncRetrying, Retrying
 from airflow_provider_workflow.client import retry
 from airflow_provider_workflow.client.auth import TOKENS, TokenCache
 from airflow_provider_workflow.client.call import Call
-from airflow_provider_workflow.client.conversation import Parties, Pause, attempt
-from airflow_provider_workflow.client.errors import WorkflowError
+from airflow_provider_workflow.client.conversation import Parties, attempt
+from airflow_provider_workflow.client.errors import ConfigurationError, WorkflowError
 from airflow_provider_workflow.client.retry import GATES, Gates
 from airflow_provider_workflow.client.settings import Settings
+from airflow_provider_workflow.client.steps import CarryThrough, Pause, ReadTokens, WriteTokens
+from airflow_provider_workflow.client.user_tokens import TokenStore, UserTokens
 from airflow_provider_workflow.client.wire import Answer, Request
 
 if TYPE_CHECKING:
@@ -36,6 +38,27 @@ def _ignore(_: str) -> None:
     return None
 
 
+def _with_store(store: TokenStore | None, step: ReadTokens | WriteTokens) -> UserTokens | None:
+    if store is None:
+        raise ConfigurationError(["the grant refresh_token needs a store of user tokens"])
+    if isinstance(step, ReadTokens):
+        return store.read()
+    store.write(step.tokens)
+    return None
+
+
+async def _carry_through(work: Coroutine[Any, Any, Any]) -> Any:
+    """Await something to its end. Where the caller is cancelled it ends first, as nobody could repeat it."""
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        if not task.cancelled():
+            task.exception()  # seen: the caller has left
+        raise
+
+
 class WorkflowClient:
     """
     Sends calls over ``requests``. Not to be shared between threads; to be closed, or used as a context.
@@ -47,6 +70,7 @@ class WorkflowClient:
     :param on_token: told every new access token, so that logs can mask it.
     :param sleep: how to wait, in seconds.
     :param attempts: how often a call is sent at most, 1 or more.
+    :param store: of user tokens; only a connection with the grant ``refresh_token`` needs one.
     """
 
     def __init__(
@@ -59,8 +83,10 @@ class WorkflowClient:
         on_token: Callable[[str], None] = _ignore,
         sleep: Callable[[float], None] = time.sleep,
         attempts: int = retry.ATTEMPTS,
+        store: TokenStore | None = None,
     ) -> None:
         self.settings = settings
+        self._store = store
         self._attempts = attempts
         self._parties = Parties(settings, tokens, gates, longest_wait, on_token)
         self._sleep = sleep
@@ -117,6 +143,10 @@ class WorkflowClient:
             return self.send(step)
         if isinstance(step, Pause):
             return self._sleep(step.seconds)
+        if isinstance(step, CarryThrough):
+            return self.run(step.exchange)
+        if isinstance(step, (ReadTokens, WriteTokens)):
+            return _with_store(self._store, step)
         return step.result()
 
     def _exchange(self, request: Request) -> Answer:
@@ -134,6 +164,8 @@ class AsyncWorkflowClient:
     :param session: from ``over_aiohttp.shared_session``; shared by the clients of an event loop.
     :param longest_wait: seconds to wait at a rate gate before ``RateLimitError``; None for any time.
     :param sleep: how to wait, in seconds, without blocking the loop.
+    :param store: of user tokens; only a connection with the grant ``refresh_token`` needs one.
+    :param in_thread: runs what blocks (the store) beside the loop.
     """
 
     def __init__(
@@ -146,11 +178,15 @@ class AsyncWorkflowClient:
         longest_wait: float | None = None,
         on_token: Callable[[str], None] = _ignore,
         sleep: Callable[[float], Coroutine[Any, Any, None]] = asyncio.sleep,
+        store: TokenStore | None = None,
+        in_thread: Callable[..., Coroutine[Any, Any, Any]] = asyncio.to_thread,
     ) -> None:
         self.settings = settings
         self.session = session
         self.parties = Parties(settings, tokens, gates, longest_wait, on_token)
         self.sleep = sleep
+        self._store = store
+        self._in_thread = in_thread
 
     async def send(self, call: Call[T]) -> T:
         """
@@ -192,4 +228,8 @@ class AsyncWorkflowClient:
             return await self.send(step)
         if isinstance(step, Pause):
             return await self.sleep(step.seconds)
+        if isinstance(step, CarryThrough):
+            return await _carry_through(self.run(step.exchange))
+        if isinstance(step, (ReadTokens, WriteTokens)):
+            return await self._in_thread(_with_store, self._store, step)
         return await asyncio.wrap_future(step)

@@ -22,6 +22,7 @@ from airflow_provider_workflow.client.call import CONNECTION_SCOPE, Call, Family
 from airflow_provider_workflow.client.errors import TransportError
 from airflow_provider_workflow.client.failures import failure
 from airflow_provider_workflow.client.settings import Settings
+from airflow_provider_workflow.client.steps import CarryThrough, Pause
 from airflow_provider_workflow.client.wire import Answer, Request
 
 T = TypeVar("T")
@@ -30,19 +31,8 @@ SHORTEST_SECRET = 5
 """Characters; shorter ones (of tests) would tear every text apart."""
 
 
-@dataclass(frozen=True)
-class Pause:
-    """
-    A step: wait.
-
-    :param seconds: how long, above 0.
-    """
-
-    seconds: float
-
-
-Step = Request | Pause | Renewal | Call[Any]
-"""Answered with: an ``Answer``; nothing; nothing, or its error; the call's value."""
+Step = Request | Pause | Renewal | Call[Any] | CarryThrough
+"""Answered with: an ``Answer``; nothing; nothing, or its error; the call's value; the exchange's value."""
 
 
 @dataclass(frozen=True)
@@ -125,12 +115,15 @@ def hide(answer: Answer, settings: Settings, call: Call[Any], token: str | None 
 def bearer_token(call: Call[Any], parties: Parties) -> Generator[Any, Any, tuple[str, bool]]:
     """The token that a call is sent with, and whether it was issued just now."""
     scope = scope_of(call, parties.settings)
-    before = parties.tokens.usable(token_key(parties.settings, scope))
+    key = token_key(parties.settings, scope)
+    before = parties.tokens.usable(key)
     token = yield from access_token(parties.tokens, parties.settings, scope)
-    fresh = before is None or before.value != token
-    if fresh:
-        parties.on_token(token)
-    return token, fresh
+    if before is not None and before.value == token:
+        return token, False
+    parties.on_token(token)
+    after = parties.tokens.usable(key)
+    # A user's token that lay in the store may be long refused by the service.
+    return token, after is None or after.issued
 
 
 def scope_of(call: Call[Any], settings: Settings) -> str:
@@ -138,10 +131,11 @@ def scope_of(call: Call[Any], settings: Settings) -> str:
 
 
 def _token_refused(call: Call[Any], answer: Answer) -> bool:
-    if answer.status == 401:
-        return True
-    error = failure(call, answer) if answer.status == 400 else None
-    return error is not None and error.code == "unauthenticated"
+    error = failure(call, answer) if answer.status in (400, 401) else None
+    if error is None:
+        return False
+    # A token of another scope: the next one would have the same (specification 5.4).
+    return error.code == "unauthenticated" if answer.status == 400 else error.code != "invalid_audience"
 
 
 def build(settings: Settings, call: Call[Any], token: str | None = None) -> Request:

@@ -5,9 +5,11 @@ The exceptions of the client, and the one function that turns an answer into one
 
     WorkflowError
     ├── ConfigurationError           the connection's fields are missing or wrong (all of them named)
+    ├── TokenStoreError              the store of user tokens is out of reach
     ├── TransportError               no usable answer came; ``sent`` tells whether bytes may have arrived
     └── WorkflowAPIError             the service answered with an error
         ├── AuthenticationError      401, 403, an expired token, refused credentials
+        │   └── LoginRequiredError   the user's tokens are of no use any more: log in again
         ├── InvalidRequestError      any other 4xx: the request is at fault
         │   └── GuessRejectedError   the text describes no workflow
         ├── NotFoundError            404
@@ -58,6 +60,10 @@ class ConfigurationError(WorkflowError, ValueError):
     def __init__(self, problems: list[str]) -> None:
         super().__init__("The workflow connection cannot be used: " + "; ".join(problems) + ".")
         self.problems = problems
+
+
+class TokenStoreError(WorkflowError):
+    """User tokens could not be read from their store, or written to it, for a reason that may pass."""
 
 
 class TransportError(WorkflowError):
@@ -127,6 +133,24 @@ class WorkflowAPIError(WorkflowError):
 
 class AuthenticationError(WorkflowAPIError):
     """The token, the client ID or the client secret was refused (401, 403, 400 ``unauthenticated``)."""
+
+
+class LoginRequiredError(AuthenticationError):
+    """
+    A connection's user tokens are missing or of no use any more (specification 5.2).
+
+    :param connection_id: whose tokens.
+    :param reason: why they cannot be used.
+    """
+
+    def __init__(self, connection_id: str, reason: str) -> None:
+        super().__init__(
+            f"The user tokens of the connection {connection_id!r} cannot be used: {reason}. Log in again: "
+            f"open WorkflowHook.authorization_url and hand the code that it returns to WorkflowHook.log_in.",
+            status=0,
+        )
+        self.connection_id = connection_id
+        self.reason = reason
 
 
 class InvalidRequestError(WorkflowAPIError):

@@ -11,8 +11,10 @@ from urllib.parse import SplitResult, urlsplit
 from airflow_provider_workflow.client.errors import ConfigurationError
 
 DEFAULT_TIMEOUT = 30.0
-GRANTS = ("client_credentials",)
-"""Where access tokens may come from. Tokens of users are not kept yet, so none can be renewed."""
+APP_GRANT = "client_credentials"
+USER_GRANT = "refresh_token"
+GRANTS = (APP_GRANT, USER_GRANT)
+"""Whose access tokens are used: the application's own, or those of a user who has logged in."""
 REQUIRED = {
     "host": "set the base URL of the service as Host",
     "login": "set the client ID as Login",
@@ -31,7 +33,7 @@ class Settings:
     :param client_secret: its secret.
     :param token_url: the token endpoint, used exactly as given.
     :param auth_url: base of the authorization page, or "" where no user flow is used.
-    :param scope: scope of the app token for the trigger inbox (specification 5.4).
+    :param scope: scope of the token for the trigger inbox (specification 5.4).
     :param inbox_path: prefix of the trigger inbox (specification 4.5).
     :param templates_path: path of the templates endpoint (specification 4.4).
     :param redirect_uri: redirect URI of the authorization-code flow, or "".
@@ -52,7 +54,7 @@ class Settings:
     redirect_uri: str = ""
     timeout: float = DEFAULT_TIMEOUT
     verify: bool | str = True
-    grant: str = "client_credentials"
+    grant: str = APP_GRANT
     connection_id: str = ""
 
     @classmethod

@@ -11,9 +11,10 @@ import pytest
 from airflow_provider_workflow.client import api, errors
 from airflow_provider_workflow.client.call import Family
 from airflow_provider_workflow.client.client import WorkflowClient
-from airflow_provider_workflow.client.conversation import Parties, Pause, attempt
+from airflow_provider_workflow.client.conversation import Parties, attempt
 from airflow_provider_workflow.client.retry import GATES, LONGEST_CLOSED_SECONDS, Gates
 from airflow_provider_workflow.client.settings import Settings
+from airflow_provider_workflow.client.steps import Pause
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.unit.client.calls import make, operation
 from tests.unit.client.conftest import MakeSender

@@ -1,0 +1,61 @@
+"""Stores of user tokens for tests, and users who have logged in."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from urllib.parse import parse_qs, urlsplit
+
+from airflow_provider_workflow.client.errors import TokenStoreError
+from airflow_provider_workflow.client.user_tokens import UserTokens
+from airflow_provider_workflow.emulator.oauth import OAuth
+from airflow_provider_workflow.emulator.server import EmulatorServer
+
+HOURS_10 = 36000.0
+
+
+class MemoryStore:
+    """
+    A store in memory, which notes what is done to it.
+
+    :param tokens: what it holds at first.
+    """
+
+    def __init__(self, tokens: UserTokens | None = None) -> None:
+        self.tokens = tokens
+        self.reads = 0
+        self.written: list[UserTokens] = []
+        self.away = 0
+        self.on_read: Callable[[], None] = lambda: None
+
+    def read(self) -> UserTokens | None:
+        self.reads += 1
+        self.on_read()
+        return self.tokens
+
+    def write(self, tokens: UserTokens) -> None:
+        if self.away:
+            self.away -= 1
+            raise TokenStoreError("away")
+        self.written.append(tokens)
+        self.tokens = tokens
+
+
+def authorize(oauth: OAuth, redirect_uri: str, state: str = "any", scope: str = "external") -> dict[str, str]:
+    """What the authorization page sends back once a user approves: ``code`` and ``state``."""
+    back = oauth.approve({"scope": scope, "redirect_uri": redirect_uri, "state": state})
+    return {name: values[0] for name, values in parse_qs(urlsplit(back).query).items()}
+
+
+def logged_in(emulator: EmulatorServer, life: float = HOURS_10, scope: str = "external") -> UserTokens:
+    """
+    Tokens of a user who has just logged in.
+
+    :param life: seconds until they end, by the machine's clock; renewed 5 minutes before.
+    """
+    uri = emulator.store.settings.redirect_uris[0]
+    code = authorize(emulator.store.oauth, uri, scope=scope)["code"]
+    form = {"grant_type": "authorization_code", "code": code, "redirect_uri": uri}
+    answer = emulator.store.oauth.grant(form, (emulator.client_id, emulator.client_secret))
+    now = time.time()
+    return UserTokens(answer["access_token"], answer["refresh_token"], now + life - 300, now + life)
