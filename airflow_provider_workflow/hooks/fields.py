@@ -46,11 +46,12 @@ CONN_FIELDS: dict[str, dict[str, Any]] = {
     "verify": _text("Verify TLS", "true, false, or the path of a file with CA certificates.", "true"),
     "grant": {
         "label": "Grant",
-        "description": "Where access tokens come from.",
+        "description": "Whose tokens are used: client_credentials for the application's own, "
+        "refresh_token for those of a user who has logged in.",
         "schema": {
             "type": ["string", "null"],
             "default": "client_credentials",
-            "enum": ["client_credentials"],
+            "enum": ["client_credentials", "refresh_token"],
         },
     },
 }

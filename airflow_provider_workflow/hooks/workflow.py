@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hmac
 import json
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import cached_property, partial
@@ -11,10 +13,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from airflow.sdk import BaseHook
 
 from airflow_provider_workflow.client import api, inboxes, types
+from airflow_provider_workflow.client.auth import TOKENS, token_key
 from airflow_provider_workflow.client.call import Call
-from airflow_provider_workflow.client.settings import Settings
+from airflow_provider_workflow.client.errors import ConfigurationError
+from airflow_provider_workflow.client.settings import USER_GRANT, Settings
+from airflow_provider_workflow.client.user_tokens import UserTokens
 from airflow_provider_workflow.hooks import fields
 from airflow_provider_workflow.hooks.trial import trial
+from airflow_provider_workflow.hooks.user_tokens import VariableStore
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.client.client import AsyncWorkflowClient, WorkflowClient
@@ -86,12 +92,14 @@ class WorkflowHook(BaseHook):
         """The client of this hook; its connections stay open for as long as the hook lives."""
         from airflow_provider_workflow.client.client import WorkflowClient
 
-        return WorkflowClient(self.settings, on_token=_mask)
+        store = VariableStore(self.settings, _mask)
+        return WorkflowClient(self.settings, on_token=_mask, store=store)
 
     @asynccontextmanager
     async def async_client(self) -> AsyncIterator[AsyncWorkflowClient]:
         """A client for triggers: nothing in it blocks the event loop, and it shares the loop's session."""
         from airflow.providers.common.compat.connection import get_async_connection
+        from asgiref.sync import sync_to_async
 
         from airflow_provider_workflow.client.client import AsyncWorkflowClient
         from airflow_provider_workflow.client.over_aiohttp import shared_session
@@ -101,7 +109,15 @@ class WorkflowHook(BaseHook):
         # triggerer. There is no secret among our extra fields.
         settings = _settings(connection, _decoded(connection.extra), self.workflow_conn_id)
         async with shared_session(settings.ca_file(), max_event_streams()) as session:
-            yield AsyncWorkflowClient(settings, session, on_token=_mask_here)
+            yield AsyncWorkflowClient(
+                settings,
+                session,
+                on_token=_mask_here,
+                store=VariableStore(settings, _mask_here),
+                # Not any thread: what a Variable asks of the supervisor goes through the triggerer's loop
+                # only from asgiref's. Others break the triggerer's own talk before Airflow 3.3.
+                in_thread=lambda function, *given: sync_to_async(function)(*given),
+            )
 
     # Guess, templates, promotions (specification 4.1, 4.4; service facts 8)
 
@@ -158,6 +174,39 @@ class WorkflowHook(BaseHook):
         :param refresh_token: used up by the call. Store the answer's own before anything else.
         """
         return self._masked(self.client.send(api.refresh_user_token(refresh_token)))
+
+    def log_in(self, *, code: str, state: str, expected_state: str, redirect_uri: str | None = None) -> None:
+        """
+        Exchange what the authorization page sent back, and store the user's tokens (specification 5.2).
+
+        :param code: valid for 2 minutes, once.
+        :param state: as the redirect brought it back.
+        :param expected_state: as ``authorization_url`` was given it.
+        :param redirect_uri: the one that the page was opened with; the connection's by default.
+        :raises ValueError: the redirect answers another request than ours; nothing was sent.
+        :raises ConfigurationError: the connection's grant is not ``refresh_token``.
+        """
+        _check_grant(self.settings)
+        if not (expected_state and hmac.compare_digest(state.encode(), expected_state.encode())):
+            raise ValueError("state is not the one that was sent: this is no answer to our own request")
+        asked_at = time.time()
+        self.store_user_tokens(self.exchange_code(code, redirect_uri), asked_at)
+
+    def store_user_tokens(self, token: types.Token, asked_at: float | None = None) -> None:
+        """
+        Store a user's tokens for all tasks and triggers of this connection, in the place of those before.
+
+        Processes that hold an access token from before use it until it is due.
+
+        :param token: an answer of the token endpoint that holds a refresh token.
+        :param asked_at: when it was asked for, in seconds since 1970; now by default.
+        :raises ConfigurationError: the connection's grant is not ``refresh_token``.
+        :raises TokenStoreError: Airflow does not take them.
+        """
+        _check_grant(self.settings)
+        tokens = UserTokens.of(token, time.time() if asked_at is None else asked_at)
+        VariableStore(self.settings, _mask).write(tokens)
+        TOKENS.forget(token_key(self.settings, self.settings.scope))
 
     def app_token(self, scope: str | None = None) -> types.Token:
         """
@@ -281,6 +330,11 @@ def max_event_streams() -> int:
     from airflow.providers.common.compat.sdk import conf
 
     return int(conf.getint("workflow", "max_event_streams", fallback=500))
+
+
+def _check_grant(settings: Settings) -> None:
+    if settings.grant != USER_GRANT:
+        raise ConfigurationError([f"grant must be {USER_GRANT} for a user's tokens to be used"])
 
 
 def _decoded(extra: str | None) -> Any:

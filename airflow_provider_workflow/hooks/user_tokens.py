@@ -1,0 +1,159 @@
+"""
+The store of user tokens: one Airflow Variable per connection (specification 5.2.7).
+
+A Variable, because the tokens change with every refresh and all workers and triggerers have to see
+the change. Airflow encrypts it and masks it in the page, its name holding "token"; but every task
+may read every Variable, so its value is encrypted once more, with a key that only those have who can
+read the connection. A connection whose client secret is changed can read its tokens no more.
+
+What is lost where a process dies between the service's answer and the Variable is told in
+``client/user_tokens.py``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import sys
+from base64 import urlsafe_b64encode
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_workflow.client.errors import LoginRequiredError, TokenStoreError
+from airflow_provider_workflow.client.settings import Settings
+from airflow_provider_workflow.client.user_tokens import UserTokens
+
+if TYPE_CHECKING:
+    from cryptography.fernet import Fernet
+
+PREFIX = "workflow_token__"
+DESCRIPTION = (
+    "Tokens of the user who logged in for a workflow connection, encrypted. Changes with every renewal."
+)
+PURPOSE = b"airflow-provider-workflow: user tokens of the connection "
+UNREADABLE = (
+    "the client secret is not the one they were stored with, or the Variable {name!r} was changed by hand"
+)
+
+
+def variable_name(connection_id: str) -> str:
+    """
+    Name of the Variable that keeps a connection's user tokens.
+
+    Connection ids may be longer, and hold signs that a Variable's address may not; such are hashed.
+    """
+    if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,199}", connection_id):
+        return PREFIX + connection_id
+    return PREFIX + hashlib.sha256(connection_id.encode()).hexdigest()
+
+
+class VariableStore:
+    """
+    Keeps the user tokens of one connection in an Airflow Variable. Its methods block.
+
+    :param settings: the connection.
+    :param mask: told every token, so that logs can mask it.
+    """
+
+    def __init__(self, settings: Settings, mask: Callable[[str], None]) -> None:
+        self.name = variable_name(settings.connection_id)
+        self._settings = settings
+        self._mask = mask
+
+    def read(self) -> UserTokens | None:
+        """
+        The tokens that were stored last; None where there are none.
+
+        :raises TokenStoreError: Airflow does not give the Variable out.
+        :raises LoginRequiredError: it cannot be decrypted.
+        """
+        try:
+            text = read_variable(self.name)
+        except Exception as error:  # whatever Airflow's API, its database or a secrets backend raise
+            raise self._away("read", error) from error
+        if text is None:
+            return None
+        tokens = self._opened(text)
+        self._hide(tokens)
+        return tokens
+
+    def write(self, tokens: UserTokens) -> None:
+        """
+        Store tokens in the place of those before.
+
+        :raises TokenStoreError: Airflow does not take them.
+        """
+        self._hide(tokens)
+        text = self._cipher().encrypt(json.dumps(asdict(tokens)).encode()).decode()
+        try:
+            write_variable(self.name, text)
+        except Exception as error:  # as above
+            raise self._away("written", error) from error
+
+    def _away(self, what: str, error: Exception) -> TokenStoreError:
+        return TokenStoreError(f"the Airflow Variable {self.name!r} cannot be {what}: {type(error).__name__}")
+
+    def _opened(self, text: str) -> UserTokens:
+        from cryptography.fernet import InvalidToken
+
+        try:
+            return UserTokens(**json.loads(self._cipher().decrypt(text.encode())))
+        except (InvalidToken, ValueError, TypeError):
+            # Not chained: an error about the decrypted text would quote from it.
+            reason = UNREADABLE.format(name=self.name)
+            raise LoginRequiredError(self._settings.connection_id, reason) from None
+
+    def _cipher(self) -> Fernet:
+        from cryptography.fernet import Fernet
+        from cryptography.hazmat.primitives.hashes import SHA256
+        from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+        # HKDF stretches nothing: the secret is long and random already, being made by the service.
+        purpose = PURPOSE + self._settings.connection_id.encode()
+        derive = HKDF(SHA256(), length=32, salt=self._settings.client_id.encode(), info=purpose)
+        return Fernet(urlsafe_b64encode(derive.derive(self._settings.client_secret.encode())))
+
+    def _hide(self, tokens: UserTokens) -> None:
+        self._mask(tokens.access_token)
+        self._mask(tokens.refresh_token)
+
+
+def read_variable(name: str) -> str | None:
+    """
+    The value of an Airflow Variable, or None.
+
+    In tasks and triggerers None may also mean that Airflow's API does not answer: the SDK does not
+    tell the two apart.
+    """
+    if _is_supervised():
+        from airflow.sdk import Variable
+
+        value: Any = Variable.get(name, default=None)
+    else:
+        from airflow.models.variable import Variable as StoredVariable
+
+        value = StoredVariable.get(name, default_var=None)
+    return None if value is None else str(value)
+
+
+def write_variable(name: str, value: str) -> None:
+    """Set an Airflow Variable; it is set once this returns."""
+    if _is_supervised():
+        from airflow.sdk import Variable
+
+        Variable.set(name, value, description=DESCRIPTION)
+    else:
+        from airflow.models.variable import Variable as StoredVariable
+
+        StoredVariable.set(name, value, description=DESCRIPTION)
+
+
+def _is_supervised() -> bool:
+    """
+    Whether this is a task or a triggerer, which reach Variables through their supervisor only.
+
+    Elsewhere (the command line, the API server) the SDK cannot write one.
+    """
+    return hasattr(sys.modules.get("airflow.sdk.execution_time.task_runner"), "SUPERVISOR_COMMS")
