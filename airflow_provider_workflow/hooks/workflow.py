@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hmac
 import json
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -13,12 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from airflow.sdk import BaseHook
 
 from airflow_provider_workflow.client import api, inboxes, types
-from airflow_provider_workflow.client.auth import TOKENS, token_key
 from airflow_provider_workflow.client.call import Call
-from airflow_provider_workflow.client.errors import ConfigurationError
-from airflow_provider_workflow.client.settings import USER_GRANT, Settings
-from airflow_provider_workflow.client.user_tokens import UserTokens
-from airflow_provider_workflow.hooks import fields
+from airflow_provider_workflow.client.settings import Settings
+from airflow_provider_workflow.hooks import fields, login
 from airflow_provider_workflow.hooks.trial import trial
 from airflow_provider_workflow.hooks.user_tokens import VariableStore
 
@@ -186,9 +182,8 @@ class WorkflowHook(BaseHook):
         :raises ValueError: the redirect answers another request than ours; nothing was sent.
         :raises ConfigurationError: the connection's grant is not ``refresh_token``.
         """
-        _check_grant(self.settings)
-        if not (expected_state and hmac.compare_digest(state.encode(), expected_state.encode())):
-            raise ValueError("state is not the one that was sent: this is no answer to our own request")
+        login.check_grant(self.settings)
+        login.check_state(state, expected_state)
         asked_at = time.time()
         self.store_user_tokens(self.exchange_code(code, redirect_uri), asked_at)
 
@@ -203,10 +198,7 @@ class WorkflowHook(BaseHook):
         :raises ConfigurationError: the connection's grant is not ``refresh_token``.
         :raises TokenStoreError: Airflow does not take them.
         """
-        _check_grant(self.settings)
-        tokens = UserTokens.of(token, time.time() if asked_at is None else asked_at)
-        VariableStore(self.settings, _mask).write(tokens)
-        TOKENS.forget(token_key(self.settings, self.settings.scope))
+        login.keep(self.settings, token, time.time() if asked_at is None else asked_at, _mask)
 
     def app_token(self, scope: str | None = None) -> types.Token:
         """
@@ -330,11 +322,6 @@ def max_event_streams() -> int:
     from airflow.providers.common.compat.sdk import conf
 
     return int(conf.getint("workflow", "max_event_streams", fallback=500))
-
-
-def _check_grant(settings: Settings) -> None:
-    if settings.grant != USER_GRANT:
-        raise ConfigurationError([f"grant must be {USER_GRANT} for a user's tokens to be used"])
 
 
 def _decoded(extra: str | None) -> Any:
