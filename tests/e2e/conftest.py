@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import re
 import secrets
 import shutil
@@ -60,9 +61,12 @@ def airflow(
     tmp_path_factory: pytest.TempPathFactory, emulator: EmulatorServer, dags_folder: Path, wrong_secret: str
 ) -> Iterator[LocalAirflow]:
     """A running Airflow, shared by all tests: leave its four processes alive."""
+    user = emulator.connection()
+    user["extra"]["grant"] = "refresh_token"
     connections = {
         "workflow_default": emulator.connection_json(),
         "workflow_wrong": emulator.connection_json().replace(emulator.client_secret, wrong_secret),
+        "workflow_user": json.dumps(user),
     }
     home = tmp_path_factory.mktemp("airflow")
     with LocalAirflow(

@@ -33,7 +33,7 @@ def test_a_wrong_client_secret_is_named_in_the_log_of_the_trigger_too(stage, inb
 
 @pytest.fixture
 def secrets(emulator, wrong_secret) -> list[str]:
-    """Every client secret and access token that Airflow had in its hands, and the forms it sends them in."""
+    """Every client secret and token that Airflow had in its hands, and the forms it sends them in."""
     pairs = [f"{emulator.client_id}:{secret}" for secret in (emulator.client_secret, wrong_secret)]
     tokens = list(emulator.store.tokens._tokens)
     assert tokens
@@ -42,6 +42,7 @@ def secrets(emulator, wrong_secret) -> list[str]:
         wrong_secret,
         *(base64.b64encode(pair.encode()).decode() for pair in pairs),
         *tokens,
+        *emulator.store.oauth._refresh_tokens,
     ]
 
 

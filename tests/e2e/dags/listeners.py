@@ -20,6 +20,12 @@ SENSORS = {
     "listener_with_room_for_three": {**DEFERRED, "max_unfinished_runs": 3},
     "listener_with_room_for_one": {**DEFERRED, "max_unfinished_runs": 1, "timeout": 12},
     "listener_with_a_wrong_secret": {**DEFERRED, "workflow_conn_id": "workflow_wrong"},
+    "listener_of_a_user": {**DEFERRED, "workflow_conn_id": "workflow_user"},
+    "poking_listener_of_a_user": {
+        "deferrable": False,
+        "poll_interval": 0.5,
+        "workflow_conn_id": "workflow_user",
+    },
     "poking_listener": {"deferrable": False, "mode": "poke", "poll_interval": 0.5},
     "rescheduling_listener": {"deferrable": False, "mode": "reschedule", "poll_interval": 1},
     "impatient_listener": {**DEFERRED, **RETRIES, "timeout": 4},
