@@ -21,7 +21,6 @@ from airflow_provider_workflow.client.call import Call
 from airflow_provider_workflow.client.errors import (
     RateLimitError,
     ServerError,
-    TokenStoreError,
     TransportError,
     WorkflowError,
 )
@@ -205,7 +204,7 @@ def access_token(cache: TokenCache, settings: Settings, scope: str) -> Generator
             asked_at = cache.clock()
             answer: types.Token = yield api.app_token(scope)
             return cache.keep(key, answer, asked_at)
-        except (TransportError, ServerError, RateLimitError, TokenStoreError) as fault:
+        except (TransportError, ServerError, RateLimitError) as fault:
             if (kept := cache.postpone(key)) is not None:
                 return kept
             error = fault

@@ -5,8 +5,8 @@ The exceptions of the client, and the one function that turns an answer into one
 
     WorkflowError
     ├── ConfigurationError           the connection's fields are missing or wrong (all of them named)
-    ├── TokenStoreError              the store of user tokens is out of reach
     ├── TransportError               no usable answer came; ``sent`` tells whether bytes may have arrived
+    │   └── TokenStoreError          the store of user tokens is out of reach
     └── WorkflowAPIError             the service answered with an error
         ├── AuthenticationError      401, 403, an expired token, refused credentials
         │   └── LoginRequiredError   the user's tokens are of no use any more: log in again
@@ -62,10 +62,6 @@ class ConfigurationError(WorkflowError, ValueError):
         self.problems = problems
 
 
-class TokenStoreError(WorkflowError):
-    """User tokens could not be read from their store, or written to it, for a reason that may pass."""
-
-
 class TransportError(WorkflowError):
     """
     No usable answer came: connection refused, reset, timed out, or a body that is not JSON.
@@ -79,6 +75,17 @@ class TransportError(WorkflowError):
         super().__init__(text)
         self.sent = sent
         self.permanent = permanent
+
+
+class TokenStoreError(TransportError):
+    """
+    User tokens could not be read from their store, or written to it; nothing was sent to the service.
+
+    It is Airflow that did not answer; whoever waits for the service to come back waits for this too.
+    """
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text, sent=False)
 
 
 @dataclass(frozen=True)

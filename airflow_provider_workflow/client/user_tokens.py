@@ -42,7 +42,7 @@ READ_AGAIN_SECONDS = (0.25, 0.25, 0.5, 1.0, 1.0, 1.0, 2.0, 2.0, 2.0)
 WRITE_AGAIN_SECONDS = (0.0, 1.0, 2.0)
 """Pauses before each attempt to store tokens that exist nowhere else."""
 
-NONE_STORED = "none are stored"
+NONE_STORED = "none are stored, as far as Airflow gives them out just now"
 LOST = "the refresh token may be used up, and the answer that held the next one was lost"
 REFUSED = "the service does not take the refresh token any more, and nobody stored a newer one"
 NOT_STORED = "the refresh token is used up, and the next one could not be stored"

@@ -16,6 +16,7 @@ from airflow_provider_workflow.client.errors import (
     ConfigurationError,
     LoginRequiredError,
     ServerError,
+    TokenStoreError,
 )
 from airflow_provider_workflow.client.over_aiohttp import shared_session
 from airflow_provider_workflow.client.settings import Settings
@@ -179,6 +180,20 @@ def test_a_write_that_fails_at_first_loses_nothing(
     send = make_send(user, store=store)
     send(api.list_inboxes())
     assert (emulator.count("token"), len(store.written), send.naps) == (1, 1, [1.0, 2.0])
+
+
+def test_a_store_that_is_away_for_a_moment_is_asked_again(
+    make_send: MakeSender, emulator: EmulatorServer, user: Settings
+) -> None:
+    store = MemoryStore(logged_in(emulator))
+
+    def away() -> None:
+        if store.reads < 3:
+            raise TokenStoreError("away")
+
+    store.on_read = away
+    make_send(user, store=store)(api.list_inboxes())
+    assert (store.reads, emulator.count("token")) == (3, 0)
 
 
 def test_every_token_is_told_to_whoever_masks_it(
