@@ -31,7 +31,7 @@ $(INSTALLED): pyproject.toml $(wildcard constraints/*.txt)
 	pins=constraints/airflow-3.3-python$$version.txt; [ -f $$pins ] || pins=constraints/airflow-3.3.txt; \
 	install="$(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint $$pins"; \
 	set -x; $$install hatchling editables && \
-	$$install --no-build-isolation --editable '.[dev,common-messaging]'
+	$$install --no-build-isolation --editable '.[dev]'
 	@touch $@
 
 test: setup check-format lint types imports unit e2e ## Check everything: format, lint, types, imports, unit, e2e

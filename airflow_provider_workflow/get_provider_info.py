@@ -18,7 +18,7 @@ _INTEGRATION = "Workflow"
 
 
 def get_provider_info() -> dict[str, Any]:
-    """The provider's metadata, as ``airflow/provider.yaml.schema.json`` describes it."""
+    """The provider's metadata, as ``airflow/provider_info.schema.json`` describes it."""
     return {
         "package-name": "airflow-provider-workflow",
         "name": "Workflow",

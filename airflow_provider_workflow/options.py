@@ -29,6 +29,13 @@ def check_limits(
     return Limits(lease_limit, lease_seconds, max_messages, max_unfinished_runs)
 
 
+def known_later(value: Any) -> bool:
+    """Whether a value is known only when the task runs: a template, or the output of another task."""
+    if isinstance(value, str):
+        return "{{" in value or "{%" in value
+    return callable(getattr(value, "resolve", None))
+
+
 def check_choice(field: str, value: str, choices: tuple[str, ...]) -> str:
     """
     :raises ValueError: names the argument and what it may be.
@@ -44,15 +51,11 @@ def check_routes(targets: str | Mapping[str, str] | None, match: str | None) -> 
 
     :raises ValueError: an expression is not valid, or there is no DAG id.
     """
-    if match is not None and not _templated(match):
+    if match is not None and not known_later(match):
         Routes(None, match)
     if isinstance(targets, Mapping):
-        plain = {dag_id: text for dag_id, text in targets.items() if not _templated(text)}
+        plain = {dag_id: text for dag_id, text in targets.items() if not known_later(text)}
         if plain or not targets:
             Routes(plain)
     elif isinstance(targets, str):
         Routes(targets)
-
-
-def _templated(text: Any) -> bool:
-    return isinstance(text, str) and ("{{" in text or "{%" in text)

@@ -25,7 +25,7 @@ class App(NamedTuple):
     @property
     def api(self) -> str:
         """Identifier of its integration (specification 2.4)."""
-        return "".join(part.capitalize() for part in self.slug.split("-")) + "CLIAPI@1.0.0"
+        return "".join(part.capitalize() for part in self.slug.split("-")) + "API@1.0.0"
 
 
 APPS = (

@@ -14,7 +14,7 @@ from airflow_provider_workflow.emulator.settings import INBOX_STATES
 
 ANY_NAME = "*"
 MADE_UP_SUBSCRIPTION: dict[str, Any] = {
-    "app_key": "DemoCLIAPI@1.0.0",
+    "app_key": "DemoAPI@1.0.0",
     "action_key": "new_item",
     "inputs": {},
     "connection_id": None,

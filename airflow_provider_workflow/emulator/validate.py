@@ -110,14 +110,14 @@ def resolve_app_key(app_key: str) -> str:
     """
     Write an app key in the versioned form that answers hold (service facts 2).
 
-    The made-up rule: a slug ``my-shop`` names the app ``MyShopCLIAPI``, and the newest version of
+    The made-up rule: a slug ``my-shop`` names the app ``MyShopAPI``, and the newest version of
     everything is 1.0.0.
     """
     if not _APP_KEY.fullmatch(app_key):
         raise invalid_field("app_key", "must be an app's key or slug, with or without @version.")
     name, _, version = app_key.partition("@")
     if not version and _SLUG.fullmatch(name):
-        name = "".join(part.capitalize() for part in re.split("[-_]", name)) + "CLIAPI"
+        name = "".join(part.capitalize() for part in re.split("[-_]", name)) + "API"
     return f"{name}@{version if version not in ('', 'latest') else ASSUMED_VERSION}"
 
 

@@ -100,7 +100,7 @@ class WorkflowHook(BaseHook):
         from airflow_provider_workflow.client.client import AsyncWorkflowClient
         from airflow_provider_workflow.client.over_aiohttp import shared_session
 
-        connection = await get_async_connection(self.workflow_conn_id, type(self))
+        connection = await get_async_connection(self.workflow_conn_id)
         # Not ``extra_dejson``: it tells the supervisor what to mask, a blocking call that can end a
         # triggerer. There is no secret among our extra fields.
         settings = _settings(connection, _decoded(connection.extra), self.workflow_conn_id)

@@ -6,13 +6,7 @@ import math
 from typing import Any
 
 from airflow_provider_workflow.client.arguments import filled
-
-
-def known_later(value: Any) -> bool:
-    """Whether a value is known only when the task runs: a template, or the output of another task."""
-    if isinstance(value, str):
-        return "{{" in value or "{%" in value
-    return callable(getattr(value, "resolve", None))
+from airflow_provider_workflow.options import known_later
 
 
 def check_text(field: str, value: Any, longest: int | None = None) -> Any:

@@ -13,13 +13,7 @@ from airflow.providers.common.compat.sdk import AirflowException, AirflowFailExc
 from airflow_provider_workflow.client import types
 from airflow_provider_workflow.client.arguments import NAME_LENGTH, URL_LENGTH
 from airflow_provider_workflow.operators.base import WorkflowOperator
-from airflow_provider_workflow.operators.checks import (
-    check_flag,
-    check_intervals,
-    check_seconds,
-    check_text,
-    known_later,
-)
+from airflow_provider_workflow.operators.checks import check_flag, check_intervals, check_seconds, check_text
 from airflow_provider_workflow.operators.inbox_admin import InboxSummary, inbox_summary
 from airflow_provider_workflow.operators.named_inbox import (
     FAILED,
@@ -27,6 +21,7 @@ from airflow_provider_workflow.operators.named_inbox import (
     check_inputs,
     subscription_of,
 )
+from airflow_provider_workflow.options import known_later
 from airflow_provider_workflow.triggers.inbox_active import (
     SETTLED,
     SETTLED_STATES,

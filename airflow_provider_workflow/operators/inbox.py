@@ -88,7 +88,7 @@ class WorkflowInboxDispatchOperator(BaseOperator):
         """
         Drain the inbox.
 
-        :raises TargetError: no runs of the target DAG can be started; nothing was leased for it.
+        :raises TargetError: no runs of the target DAG can be started; what was leased for it is released.
         :raises WorkflowError: the service cannot be used.
         """
         routes = Routes(self.trigger_dag_id, self.match)

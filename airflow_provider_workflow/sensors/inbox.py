@@ -139,7 +139,7 @@ class WorkflowInboxSensor(BaseSensorOperator):
         """
         Work on what is there; where nothing is, wait (in the triggerer, if deferrable).
 
-        :raises TargetError: no runs of the target DAG can be started; nothing was leased for it.
+        :raises TargetError: no runs of the target DAG can be started; what was leased for it is released.
         :raises WorkflowError: the service cannot be used.
         """
         if not self.deferrable:

@@ -85,3 +85,15 @@ def test_templates_are_left_alone(targets: Any, match: str | None) -> None:
 
 def test_a_dag_id_that_comes_from_another_task_is_left_alone() -> None:
     check_routes(object(), None)
+
+
+class Output:
+    """Stands for the output of another task, whose value is known when the task runs."""
+
+    def resolve(self) -> str:
+        return "not ]["
+
+
+def test_the_output_of_another_task_is_not_compiled_at_parse() -> None:
+    options.check_routes("target", Output())  # type: ignore[arg-type]
+    options.check_routes({"target": Output()}, None)  # type: ignore[dict-item]

@@ -14,7 +14,7 @@ from airflow_provider_workflow.emulator.settings import Settings
 from airflow_provider_workflow.emulator.store import Store
 
 SUBSCRIPTION: dict[str, Any] = {
-    "app_key": "ShopCLIAPI@2.1.0",
+    "app_key": "ShopAPI@2.1.0",
     "action_key": "order",
     "inputs": {},
     "connection_id": None,

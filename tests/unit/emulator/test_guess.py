@@ -22,14 +22,14 @@ def test_the_answer_has_every_field_of_the_specification() -> None:
     answer = guess("when an order comes in, tell the chat channel.", "http://host")
     assert answer["title"] == "When an order comes in, tell the chat channel"
     assert answer["steps"][0] == {
-        "step": {"title": "New Order", "app": "Shop", "api": "ShopCLIAPI@1.0.0"},
+        "step": {"title": "New Order", "app": "Shop", "api": "ShopAPI@1.0.0"},
         "alternatives": [
-            {"title": "New Payment", "app": "Payments", "api": "PaymentsCLIAPI@1.0.0"},
-            {"title": "New Invoice", "app": "Invoices", "api": "InvoicesCLIAPI@1.0.0"},
+            {"title": "New Payment", "app": "Payments", "api": "PaymentsAPI@1.0.0"},
+            {"title": "New Invoice", "app": "Invoices", "api": "InvoicesAPI@1.0.0"},
         ],
     }
     assert answer["steps"][1]["step"]["title"] == "Send Message"
-    assert answer["prefilled_url"] == "http://host/editor?step=ShopCLIAPI%401.0.0&step=ChatCLIAPI%401.0.0"
+    assert answer["prefilled_url"] == "http://host/editor?step=ShopAPI%401.0.0&step=ChatAPI%401.0.0"
     assert "messages" not in answer
 
 

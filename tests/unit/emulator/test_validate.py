@@ -14,10 +14,10 @@ from airflow_provider_workflow.emulator.errors import ServiceError
     ("given", "resolved"),
     [
         ("Shop@2.1.0", "Shop@2.1.0"),
-        ("ShopCLIAPI", "ShopCLIAPI@1.0.0"),
-        ("ShopCLIAPI@latest", "ShopCLIAPI@1.0.0"),
-        ("my-shop", "MyShopCLIAPI@1.0.0"),
-        ("shop", "ShopCLIAPI@1.0.0"),
+        ("ShopAPI", "ShopAPI@1.0.0"),
+        ("ShopAPI@latest", "ShopAPI@1.0.0"),
+        ("my-shop", "MyShopAPI@1.0.0"),
+        ("shop", "ShopAPI@1.0.0"),
     ],
 )
 def test_an_app_key_is_resolved_to_its_versioned_form(given: str, resolved: str) -> None:

@@ -78,7 +78,7 @@ def test_an_inbox_is_created_and_returned_without_its_subscription(connected: Em
         "notification_url": "https://hook.example.com/",
     }
     assert only_inbox(connected).subscription == {
-        "app_key": "ShopCLIAPI@1.0.0",
+        "app_key": "ShopAPI@1.0.0",
         "action_key": "new_order",
         "inputs": {"region": "eu"},
         "connection_id": 12,
@@ -122,7 +122,7 @@ def test_a_name_with_another_subscription_fails_for_good_and_shows_both(connecte
     assert f"The name 'orders' belongs to inbox {inbox['id']}" in text
     assert '"inputs": {"region": "us"}' in text
     assert '"inputs": {"region": "eu"}' in text
-    assert "ShopCLIAPI@1.0.0" in text
+    assert "ShopAPI@1.0.0" in text
     assert only_inbox(connected).id == inbox["id"]
 
 
@@ -278,7 +278,7 @@ def test_an_inbox_that_is_active_soon_needs_no_deferral(connected: EmulatorServe
 def test_an_inbox_that_is_active_already_is_not_waited_for(
     connected: EmulatorServer, hands: FakeTime
 ) -> None:
-    connected.store.inboxes.open(NAME, {**SUBSCRIBED, "app_key": "ShopCLIAPI@1.0.0", "connection_id": None})
+    connected.store.inboxes.open(NAME, {**SUBSCRIBED, "app_key": "ShopAPI@1.0.0", "connection_id": None})
 
     assert ensure(deferrable=True)["status"] == "active"
     assert hands.slept == []
@@ -393,7 +393,7 @@ def test_arguments_are_templated(connected: EmulatorServer) -> None:
 
     assert (found["name"], found["notification_url"]) == ("n", url)
     assert only_inbox(connected).subscription == {
-        "app_key": "MailCLIAPI@1.0.0",
+        "app_key": "MailAPI@1.0.0",
         "action_key": "a",
         "inputs": {"region": "us"},
         "connection_id": 7,

@@ -26,8 +26,8 @@ def test_only_the_fields_that_fit_an_xcom_are_returned(connected: EmulatorServer
     assert all(set(template) == FIELDS for template in found)
     assert all(set(step) == {"title", "api"} for template in found for step in template["steps"])
     assert found[0]["steps"] == [
-        {"title": "Mail", "api": "MailCLIAPI@1.0.0"},
-        {"title": "Chat", "api": "ChatCLIAPI@1.0.0"},
+        {"title": "Mail", "api": "MailAPI@1.0.0"},
+        {"title": "Chat", "api": "ChatAPI@1.0.0"},
     ]
 
 

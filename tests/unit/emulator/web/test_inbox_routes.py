@@ -50,7 +50,7 @@ def test_ensure_creates_finds_or_refuses(api: Api) -> None:
     first, second = api("PUT", "/inboxes", body), api("PUT", "/inboxes", body)
     assert (first.status_code, second.status_code) == (201, 200)
     assert first.json()["id"] == second.json()["id"]
-    assert first.json()["subscription"]["app_key"] == "MyShopCLIAPI@1.0.0"
+    assert first.json()["subscription"]["app_key"] == "MyShopAPI@1.0.0"
     assert api("PUT", "/inboxes", {**body, "subscription": SUBSCRIPTION}).status_code == 409
     assert error_of(api("PUT", "/inboxes", {"subscription": SUBSCRIPTION}))["source"] == {"pointer": "/name"}
 
