@@ -95,5 +95,5 @@ class Output:
 
 
 def test_the_output_of_another_task_is_not_compiled_at_parse() -> None:
-    options.check_routes("target", Output())  # type: ignore[arg-type]
-    options.check_routes({"target": Output()}, None)  # type: ignore[dict-item]
+    check_routes("target", Output())  # type: ignore[arg-type]
+    check_routes({"target": Output()}, None)  # type: ignore[dict-item]
