@@ -8,6 +8,7 @@ So whatever is killed in between, the message comes again and finds its run.
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections import deque
 from dataclasses import dataclass, field
@@ -95,6 +96,7 @@ class Dispatcher:
     _certain: bool = False
     _budget: int = 0
     _server_faults: int = 0
+    _comes_again_at: float = math.inf
 
     @cached_property
     def inbox_id(self) -> str:
@@ -134,6 +136,9 @@ class Dispatcher:
         """
         ends_at = time.monotonic() + LONGEST_DRAIN_SECONDS
         while self.tally.handled < self.limits.most_messages and time.monotonic() < ends_at:
+            if time.time() >= self._comes_again_at:
+                # What was left to its lease would only lose another one to the same task.
+                break
             count = self.next_lease()
             if count == 0:
                 return Drained.NO_ROOM
@@ -147,7 +152,7 @@ class Dispatcher:
         """
         Start the runs of a lease and acknowledge what has its run.
 
-        :raises TargetError: no run can be started now; what was not started is released.
+        :raises TargetError: no run can be started now; what was not started is released, as after any fault.
         """
         due = deque(lease.most_precious_first())
         started: list[str] = []
@@ -155,9 +160,11 @@ class Dispatcher:
             while due and self._may_start(lease):
                 if self._dispatch(due[0]):
                     started.append(due[0]["id"])
+                else:
+                    self._comes_again_at = min(self._comes_again_at, lease.ends_at)
                 if lease_count(due.popleft()) >= PRECIOUS_LEASE:
                     self._acknowledge(lease, started)
-        except runs.TargetError:
+        except Exception:
             release(self.hook, self.inbox_id, lease.lease_id, [message["id"] for message in due])
             raise
         finally:
@@ -191,13 +198,13 @@ class Dispatcher:
             log.warning("Inbox %s: message %s is on its lease number %d", self.inbox, message_id, count)
         content = for_people(message)
         try:
-            dag_id = self.routes.target(content)
+            run_id = runs.run_id_of(message_id)
+            dag_id = self._earlier_target(message, run_id) or self.routes.target(content)
             if dag_id is None:
-                # Whoever it is for may share the inbox: it is theirs once its lease has run out.
                 log.debug("Inbox %s: message %s matches nothing; left to its lease", self.inbox, message_id)
                 return False
             conf = {"inbox_id": self.inbox_id, "message": content}
-            outcome = runs.start_run(dag_id, runs.run_id_of(message_id), conf)
+            outcome = runs.start_run(dag_id, run_id, conf)
         except (runs.RunRefused, UnroutableError) as error:
             self._refuse(message, error)
             return False
@@ -206,6 +213,16 @@ class Dispatcher:
         self._budget -= 1
         self.tally.count(outcome.value, message_id)
         return True
+
+    def _earlier_target(self, message: types.LeasedMessage, run_id: str) -> str | None:
+        """
+        The DAG that an earlier delivery of a message was routed to, if its run exists.
+
+        An expression may read what changes between deliveries, and must not choose a second DAG then.
+        """
+        if lease_count(message) < 2 or len(self.routes.dag_ids) < 2:
+            return None
+        return next((d for d in self.routes.dag_ids if runs.run_exists(self.ti, d, run_id)), None)
 
     def _refuse(self, message: types.LeasedMessage, error: Exception) -> None:
         if isinstance(error, runs.ServerFault):

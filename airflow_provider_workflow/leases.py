@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import logging
+import math
 import time
 from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_provider_workflow.client import types
+
+log = logging.getLogger(__name__)
 
 MARGIN_SECONDS = 30.0
 """No run is started this close to the end of a lease: its message could come again to somebody else."""
@@ -25,7 +29,7 @@ class HeldLease:
     A lease that is not empty.
 
     :param lease_id: what acknowledges and releases it.
-    :param ends_at: epoch seconds by the clock of whoever leased; the service's clock may differ.
+    :param ends_at: epoch seconds by the clock of whoever leased; other clocks may differ.
     :param leased_until: the same moment as the service states it.
     :param messages: leased messages with their payloads.
     :param left: ids of messages that were too much for the hand-over; to be released.
@@ -38,20 +42,24 @@ class HeldLease:
     left: list[str] = field(default_factory=list)
 
     @classmethod
-    def of(cls, answer: types.Lease, asked_at: float, lease_seconds: int) -> HeldLease | None:
+    def of(
+        cls, answer: types.Lease, asked_at: float, lease_seconds: int, attempt_seconds: float = math.inf
+    ) -> HeldLease | None:
         """
         The lease of an answer; None for an empty one.
 
-        :param asked_at: epoch seconds before the call was sent.
+        :param asked_at: epoch seconds before the call was made.
         :param lease_seconds: what was asked for, 1 to 3600 s.
+        :param attempt_seconds: how long one attempt takes at most. A call may wait at a rate gate, or for
+            a token, before the attempt that leases; that time is not taken off the lease.
         """
         if not answer.get("lease_id") or not answer.get("results"):
             return None
         return cls(
             lease_id=str(answer["lease_id"]),
-            ends_at=asked_at + lease_seconds,
+            ends_at=max(asked_at, time.time() - attempt_seconds) + lease_seconds,
             leased_until=str(answer.get("leased_until") or ""),
-            messages=list(answer["results"]),
+            messages=[message for message in answer["results"] if _has_id(message)],
         )
 
     def seconds_left(self) -> float:
@@ -74,7 +82,7 @@ class HeldLease:
         left: list[str] = []
         size = 0
         for message in self.most_precious_first():
-            text = _dumped(message)
+            text = _dumped(message) if size < LARGEST_HAND_OVER else None
             if text is None or (kept and size + len(text) > LARGEST_HAND_OVER):
                 left.append(message["id"])
             else:
@@ -88,6 +96,14 @@ class HeldLease:
     def taken_over(cls, text: str) -> HeldLease:
         """The lease that ``hand_over`` wrote."""
         return cls(**json.loads(text))
+
+
+def _has_id(message: types.LeasedMessage) -> bool:
+    if isinstance(message.get("id"), str) and message["id"]:
+        return True
+    # Nothing can be done with it, and it must not hold up those that it was leased with.
+    log.error("A leased message has no id; it is left to its lease, and the service quarantines it")
+    return False
 
 
 def _dumped(message: types.LeasedMessage) -> str | None:

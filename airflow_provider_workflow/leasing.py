@@ -61,10 +61,10 @@ def lease_once(
     """
     asked_at = time.time()
     answer = hook.lease_messages(inbox_id, count, seconds)
-    attributes = answer["inbox_attributes"]
+    attributes = answer.get("inbox_attributes") or {}
     if attributes.get("status") == "initialization_failure":
         raise InboxUnusableError(inbox or inbox_id, attributes.get("paused_reason"))
-    return HeldLease.of(answer, asked_at, seconds)
+    return HeldLease.of(answer, asked_at, seconds, hook.settings.timeout)
 
 
 def acknowledge(hook: WorkflowHook, inbox: str, lease_id: str, ids: list[str] | None) -> int:

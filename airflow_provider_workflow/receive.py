@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import logging
 from collections import namedtuple
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -17,7 +19,7 @@ from airflow.providers.common.compat.sdk import AirflowException
 
 from airflow_provider_workflow import runs, values
 from airflow_provider_workflow.leases import HeldLease, for_people
-from airflow_provider_workflow.leasing import acknowledge, log_refusal
+from airflow_provider_workflow.leasing import acknowledge, log_refusal, release
 from airflow_provider_workflow.routing import Routes, UnroutableError
 from airflow_provider_workflow.tally import Tally
 
@@ -85,30 +87,41 @@ class Receiver:
         :return: the messages; none where none of them is wanted.
         :raises AirflowException: they could not be stored; nothing was acknowledged.
         """
-        messages = self._fitting(lease)
-        if not messages:
-            return []
-        kept = {
-            "inbox_id": self.inbox_id,
-            "lease_id": lease.lease_id,
-            "messages": messages,
-            "acknowledged": False,
-        }
-        self._keep(kept)
+        with self._released_on_fault(lease):
+            messages = self._fitting(lease)
+            if not messages:
+                return []
+            kept = {
+                "inbox_id": self.inbox_id,
+                "lease_id": lease.lease_id,
+                "messages": messages,
+                "acknowledged": False,
+            }
+            self._keep(kept)
         self._acknowledge(kept)
         return messages
 
     def lend(self, lease: HeldLease) -> LeasedMessages | None:
         """The messages of a lease with what acknowledges them; None where none of them is wanted."""
-        messages = self._fitting(lease)
-        if not messages:
-            return None
-        return {
-            "inbox_id": self.inbox_id,
-            "lease_id": lease.lease_id,
-            "leased_until": lease.leased_until,
-            "messages": messages,
-        }
+        with self._released_on_fault(lease):
+            messages = self._fitting(lease)
+            if not messages:
+                return None
+            return {
+                "inbox_id": self.inbox_id,
+                "lease_id": lease.lease_id,
+                "leased_until": lease.leased_until,
+                "messages": messages,
+            }
+
+    @contextmanager
+    def _released_on_fault(self, lease: HeldLease) -> Iterator[None]:
+        """Give a lease back at once where nothing came of it: a retry must not find an empty inbox."""
+        try:
+            yield
+        except Exception:
+            release(self.hook, self.inbox, lease.lease_id, [message["id"] for message in lease.messages])
+            raise
 
     def _acknowledge(self, kept: dict[str, Any]) -> None:
         ids = [message["id"] for message in kept["messages"]]

@@ -119,8 +119,32 @@ def check_target(ti: Any, dag_id: str) -> bool:
 
 
 def unfinished_runs(ti: Any, dag_id: str) -> int:
-    """Runs of a DAG that are queued or running; 0 for an unknown DAG."""
-    return int(ti.get_dr_count(dag_id=dag_id, states=_UNFINISHED))
+    """
+    Runs of a DAG that are queued or running; 0 for an unknown DAG.
+
+    :raises TargetError: Airflow is out of reach.
+    """
+    return _count(ti, dag_id, states=_UNFINISHED)
+
+
+def run_exists(ti: Any, dag_id: str, run_id: str) -> bool:
+    """
+    Whether a DAG has this run.
+
+    :raises TargetError: Airflow is out of reach.
+    """
+    return _count(ti, dag_id, run_ids=[run_id]) > 0
+
+
+def _count(ti: Any, dag_id: str, **which: Any) -> int:
+    from airflow.sdk.exceptions import AirflowRuntimeError
+
+    try:
+        return int(ti.get_dr_count(dag_id=dag_id, **which))
+    except (AirflowRuntimeError, OSError, EOFError) as error:
+        raise TargetError(
+            f"Airflow does not count the runs of {dag_id!r}: {type(error).__name__}. No message is lost."
+        ) from None
 
 
 def of_everything(error: Any) -> bool:

@@ -48,7 +48,8 @@ class WorkflowInboxDispatchOperator(BaseOperator):
         where there is no room the operator ends, and what it did not lease stays in the inbox.
     :param on_refused: ``fail`` fails the task at its end where a message was refused, ``log`` only logs it.
     :param on_paused: ``fail`` or ``log``, for an inbox that is paused and has no more messages.
-    :param match: JMESPath expression over a message (templated); what it is false for is left to its lease.
+    :param match: JMESPath expression over a message (templated); what it is false for is left to its lease,
+        and so ends in quarantine where nobody else takes it.
     :param lease_limit: messages per lease, 1 to 100.
     :param lease_seconds: length of a lease, 60 to 3600 s.
     :param workflow_conn_id: id of the Airflow connection (templated).

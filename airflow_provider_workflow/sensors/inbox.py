@@ -58,7 +58,8 @@ class WorkflowInboxSensor(BaseSensorOperator):
         Without ``trigger_dag_id`` it fails where nothing else was received: the good messages of a lease
         are returned, and the refused one comes again.
     :param on_paused: ``fail`` or ``wait``, for an inbox that is paused and has no more messages.
-    :param match: JMESPath expression over a message (templated); what it is false for is left to its lease.
+    :param match: JMESPath expression over a message (templated); what it is false for is left to its lease,
+        and so ends in quarantine where nobody else takes it.
     :param lease_limit: messages per lease, 1 to 100.
     :param lease_seconds: length of a lease, 60 to 3600 s.
     :param poll_interval: seconds between polls, above 0; while the inbox stays empty it doubles where

@@ -71,6 +71,8 @@ class Work:
         inbox = self.orders.inbox
         if lease is not None and lease.seconds_left() <= 0:
             log.info("Inbox %s: a lease ended before the task resumed; leasing again", inbox)
+            # By this clock. By the service's own it may have time left, and then nobody else gets it.
+            self._release_all(lease)
             lease = None
         self._get_ready(lease)
         try:

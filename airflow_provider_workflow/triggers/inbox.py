@@ -157,14 +157,14 @@ class WorkflowInboxTrigger(BaseTrigger):
             raise
         except InboxPausedError as paused:
             return self._paused(inbox_id, paused.paused_reason)
-        attributes = answer["inbox_attributes"]
+        attributes = answer.get("inbox_attributes") or {}
         if attributes.get("status") == UNUSABLE:
             return {
                 "status": UNUSABLE,
                 "inbox_id": inbox_id,
                 "reason": plain(str(attributes.get("paused_reason") or "no reason given")),
             }
-        lease = HeldLease.of(answer, asked_at, self.lease_seconds)
+        lease = HeldLease.of(answer, asked_at, self.lease_seconds, client.settings.timeout)
         if lease is None:
             return None
         return {"status": "leased", "inbox_id": inbox_id, "lease": lease.hand_over()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any
@@ -106,10 +106,15 @@ class OldTaskInstance:
     start_date: datetime = datetime(2026, 1, 1, tzinfo=timezone.utc)
     counted: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
     pushed: dict[str, Any] = field(default_factory=dict)
+    existing: Collection[tuple[str, str]] = ()
     refuses_nul: bool = False
 
-    def get_dr_count(self, dag_id: str, states: list[str]) -> int:
-        self.counted.append((dag_id, tuple(states)))
+    def get_dr_count(
+        self, dag_id: str, states: list[str] | None = None, run_ids: list[str] | None = None
+    ) -> int:
+        if run_ids is not None:
+            return sum((dag_id, run_id) in self.existing for run_id in run_ids)
+        self.counted.append((dag_id, tuple(states or ())))
         return self.unfinished(dag_id)
 
     def get_first_reschedule_date(self, context: Any) -> None:

@@ -108,3 +108,21 @@ def test_a_payload_too_deep_for_json_stays_behind() -> None:
 
     assert [each["id"] for each in taken.messages] == ["b"]
     assert taken.left == ["deep"]
+
+
+def test_time_spent_waiting_before_the_attempt_is_not_taken_off_the_lease(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(leases.time, "time", lambda: 1500.0)
+    answer: Any = {"lease_id": "lease", "results": [message("a")]}
+    waited_at_a_gate = HeldLease.of(answer, 1000.0, 300, attempt_seconds=30)
+    sent_at_once = HeldLease.of(answer, 1490.0, 300, attempt_seconds=30)
+    assert waited_at_a_gate is not None
+    assert sent_at_once is not None
+    assert (waited_at_a_gate.ends_at, sent_at_once.ends_at) == (1770.0, 1790.0)
+
+
+def test_a_message_without_an_id_does_not_hold_up_the_others(caplog: pytest.LogCaptureFixture) -> None:
+    nameless = {**message("x"), "id": None}
+    assert [each["id"] for each in held(nameless, message("a")).messages] == ["a"]
+    assert "has no id" in caplog.text

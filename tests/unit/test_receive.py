@@ -51,6 +51,8 @@ def test_nothing_is_acknowledged_when_storing_fails(
     with pytest.raises(type(fault)):
         receipt().take(bench.lease())
     assert bench.service.count("ack") == 0
+    # A retry must not find an empty inbox.
+    assert bench.states == {"a": "available"}
 
 
 def test_nothing_is_acknowledged_when_the_store_does_not_keep_it(bench: Workbench, receipt: Receipt) -> None:
