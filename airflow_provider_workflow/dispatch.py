@@ -53,7 +53,7 @@ class Limits:
     How much is leased at a time.
 
     :param lease_limit: messages per lease, 1 to 100.
-    :param lease_seconds: length of a lease, 1 to 3600 s.
+    :param lease_seconds: length of a lease, 60 to 3600 s.
     :param max_messages: messages in all; None for no limit of its own.
     :param max_unfinished_runs: runs that each target may have queued and running; None for any number.
     """

@@ -16,6 +16,36 @@ from airflow_provider_workflow.hooks.fields import (
 _PACKAGE = "airflow_provider_workflow"
 _INTEGRATION = "Workflow"
 
+_CONNECTION_TYPE = {
+    "connection-type": CONN_TYPE,
+    "hook-class-name": f"{_PACKAGE}.hooks.workflow.WorkflowHook",
+    "hook-name": HOOK_NAME,
+    "ui-field-behaviour": {
+        "hidden-fields": HIDDEN,
+        "relabeling": RELABELED,
+        "placeholders": PLACEHOLDERS,
+    },
+    "conn-fields": CONN_FIELDS,
+}
+
+_CONFIG = {
+    "workflow": {
+        "description": "How the workflow provider behaves.",
+        "options": {
+            "max_event_streams": {
+                "description": (
+                    "Event streams that one triggerer keeps open at once. Inboxes beyond that are"
+                    " polled. Each stream holds one socket."
+                ),
+                "version_added": "0.1.0",
+                "type": "integer",
+                "example": None,
+                "default": "500",
+            }
+        },
+    }
+}
+
 
 def get_provider_info() -> dict[str, Any]:
     """The provider's metadata, as ``airflow/provider_info.schema.json`` describes it."""
@@ -23,19 +53,7 @@ def get_provider_info() -> dict[str, Any]:
         "package-name": "airflow-provider-workflow",
         "name": "Workflow",
         "description": "Every trigger inbox message starts exactly one DAG run.",
-        "connection-types": [
-            {
-                "connection-type": CONN_TYPE,
-                "hook-class-name": f"{_PACKAGE}.hooks.workflow.WorkflowHook",
-                "hook-name": HOOK_NAME,
-                "ui-field-behaviour": {
-                    "hidden-fields": HIDDEN,
-                    "relabeling": RELABELED,
-                    "placeholders": PLACEHOLDERS,
-                },
-                "conn-fields": CONN_FIELDS,
-            }
-        ],
+        "connection-types": [_CONNECTION_TYPE],
         "hooks": [_modules("hooks.workflow")],
         "operators": [
             _modules(
@@ -50,23 +68,7 @@ def get_provider_info() -> dict[str, Any]:
         "sensors": [_modules("sensors.inbox")],
         "triggers": [_modules("triggers.inbox", "triggers.inbox_active")],
         "extra-links": [f"{_PACKAGE}.links.WorkflowEditorLink", f"{_PACKAGE}.links.StartedRunsLink"],
-        "config": {
-            "workflow": {
-                "description": "How the workflow provider behaves.",
-                "options": {
-                    "max_event_streams": {
-                        "description": (
-                            "Event streams that one triggerer keeps open at once. Inboxes beyond that are"
-                            " polled. Each stream holds one socket."
-                        ),
-                        "version_added": "0.1.0",
-                        "type": "integer",
-                        "example": None,
-                        "default": "500",
-                    }
-                },
-            }
-        },
+        "config": _CONFIG,
     }
 
 

@@ -161,6 +161,8 @@ class AsyncWorkflowClient:
     """
     Sends calls over ``aiohttp``; the session belongs to whoever made it.
 
+    The parameters that are not named here are those of ``WorkflowClient``.
+
     :param session: from ``over_aiohttp.shared_session``; shared by the clients of an event loop.
     :param longest_wait: seconds to wait at a rate gate before ``RateLimitError``; None for any time.
     :param sleep: how to wait, in seconds, without blocking the loop.

@@ -146,7 +146,11 @@ class WorkflowHook(BaseHook):
         """
         Address of the authorization page, to be opened in a browser.
 
+        :param scope: space-separated scopes that the user is asked for.
         :param state: random text; compare it with the one that the redirect brings back.
+        :param redirect_uri: where the browser goes afterwards; the connection's by default.
+        :param prefilled: optional parameters such as ``sign_up_email`` or ``utm_source``.
+        :raises ValueError: the connection has no ``auth_url``, or there is no ``redirect_uri``.
         """
         return api.authorization_url(
             self.settings, scope=scope, state=state, redirect_uri=redirect_uri, **prefilled
@@ -223,6 +227,7 @@ class WorkflowHook(BaseHook):
         """
         Create an inbox; sent once, never repeated (``ensure_inbox`` may be).
 
+        :param subscription: ``app_key``, ``action_key``, ``inputs`` and ``connection_id``.
         :param name: up to 100 characters, unique.
         :param notification_url: told by POST when messages arrive; up to 2048 characters.
         :raises ConflictError: the name is taken.
@@ -235,6 +240,9 @@ class WorkflowHook(BaseHook):
         """
         Create the inbox of this name, or return the one that has the same subscription.
 
+        :param name: up to 100 characters, unique.
+        :param subscription: ``app_key``, ``action_key``, ``inputs`` and ``connection_id``.
+        :param notification_url: told by POST when messages arrive; up to 2048 characters.
         :raises ConflictError: the name belongs to an inbox with another subscription.
         """
         return self.client.send(api.ensure_inbox(name, subscription, notification_url))
