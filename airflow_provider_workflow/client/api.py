@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
-from urllib.parse import parse_qs, urlencode, urlsplit
+from urllib.parse import parse_qs, urlencode
 
 from airflow_provider_workflow.client import reading, types
 from airflow_provider_workflow.client.arguments import (
@@ -17,8 +17,10 @@ from airflow_provider_workflow.client.arguments import (
     NAME_LENGTH,
     PAGE_SIZE,
     URL_LENGTH,
+    encodable,
     filled,
     id_list,
+    opaque,
     segment,
     within,
 )
@@ -27,7 +29,7 @@ from airflow_provider_workflow.client.settings import Settings
 
 
 def _given(**values: Any) -> dict[str, str]:
-    return {name: str(value) for name, value in values.items() if value is not None}
+    return {name: encodable(name, str(value)) for name, value in values.items() if value is not None}
 
 
 # Guess, templates, promotions
@@ -44,7 +46,7 @@ def guess(description: str) -> Call[types.Guess]:
         method="POST",
         family=Family.GUESS,
         path="/v2/guess",
-        read=reading.thing,
+        read=reading.guess,
         identity=Identity.CLIENT_ID,
         json={"description": filled("description", description)},
         repeatable=False,
@@ -177,7 +179,7 @@ def list_inboxes(
         status=status,
         name=name,
     )
-    return Call("list_inboxes", "GET", Family.INBOX, "/inboxes", reading.page, query=query)
+    return Call("list_inboxes", "GET", Family.INBOX, "/inboxes", reading.page_of_inboxes, query=query)
 
 
 def _new_inbox(
@@ -206,7 +208,7 @@ def create_inbox(
     :param notification_url: told by POST when messages arrive; up to 2048 characters.
     """
     body = _new_inbox(subscription, name, notification_url)
-    return Call("create_inbox", "POST", Family.INBOX, "/inboxes", reading.thing, json=body, repeatable=False)
+    return Call("create_inbox", "POST", Family.INBOX, "/inboxes", reading.inbox, json=body, repeatable=False)
 
 
 def ensure_inbox(
@@ -214,7 +216,7 @@ def ensure_inbox(
 ) -> Call[types.Inbox]:
     """Create the inbox of this name, or return the one that has the same subscription."""
     body = _new_inbox(subscription, filled("name", name, NAME_LENGTH), notification_url)
-    return Call("ensure_inbox", "PUT", Family.INBOX, "/inboxes", reading.thing, json=body)
+    return Call("ensure_inbox", "PUT", Family.INBOX, "/inboxes", reading.inbox, json=body)
 
 
 def _inbox(inbox_id: str, rest: str = "") -> str:
@@ -223,7 +225,7 @@ def _inbox(inbox_id: str, rest: str = "") -> str:
 
 def get_inbox(inbox_id: str) -> Call[types.Inbox]:
     """An inbox by its id (specification 4.5)."""
-    return Call("get_inbox", "GET", Family.INBOX, _inbox(inbox_id), reading.thing)
+    return Call("get_inbox", "GET", Family.INBOX, _inbox(inbox_id), reading.inbox)
 
 
 def update_inbox(inbox_id: str, notification_url: str | None) -> Call[types.Inbox]:
@@ -231,24 +233,24 @@ def update_inbox(inbox_id: str, notification_url: str | None) -> Call[types.Inbo
     if notification_url is not None:
         filled("notification_url", notification_url, URL_LENGTH)
     body = {"notification_url": notification_url}
-    return Call("update_inbox", "PATCH", Family.INBOX, _inbox(inbox_id), reading.thing, json=body)
+    return Call("update_inbox", "PATCH", Family.INBOX, _inbox(inbox_id), reading.inbox, json=body)
 
 
 def delete_inbox(inbox_id: str) -> Call[types.Inbox]:
     """Delete an inbox with all that is in it."""
-    return Call("delete_inbox", "DELETE", Family.INBOX, _inbox(inbox_id), reading.thing)
+    return Call("delete_inbox", "DELETE", Family.INBOX, _inbox(inbox_id), reading.inbox)
 
 
 def pause_inbox(inbox_id: str) -> Call[types.Inbox]:
     """Pause an inbox. While it is paused the service drops new events. 409 where it is paused already."""
     path = _inbox(inbox_id, "/pause")
-    return Call("pause_inbox", "POST", Family.INBOX, path, reading.thing, repeatable=False)
+    return Call("pause_inbox", "POST", Family.INBOX, path, reading.inbox, repeatable=False)
 
 
 def resume_inbox(inbox_id: str) -> Call[types.Inbox]:
     """Resume a paused inbox. 409 where it is not paused."""
     path = _inbox(inbox_id, "/resume")
-    return Call("resume_inbox", "POST", Family.INBOX, path, reading.thing, repeatable=False)
+    return Call("resume_inbox", "POST", Family.INBOX, path, reading.inbox, repeatable=False)
 
 
 # Messages (service facts 3 and 4)
@@ -277,8 +279,9 @@ def next_cursor(page: types.MessagePage) -> str | None:
 
     Only the cursor is taken from the ``next`` address, so that a token never follows it to another host.
     """
-    address = page.get("next")
-    return parse_qs(urlsplit(address).query).get("cursor", [None])[0] if address else None
+    # Not ``urlsplit``, which refuses some addresses for their host.
+    query = (page.get("next") or "").partition("#")[0].partition("?")[2]
+    return parse_qs(query).get("cursor", [None])[0]
 
 
 def lease_messages(inbox_id: str, lease_limit: int = 10, lease_seconds: int = 300) -> Call[types.Lease]:
@@ -304,9 +307,9 @@ def acknowledge_messages(
 
     :param message_ids: 1 to 100 of the lease; None for all of it.
     """
-    body = {"lease_id": filled("lease_id", lease_id), **id_list(message_ids)}
+    body = {"lease_id": opaque("lease_id", lease_id), **id_list(message_ids)}
     path = _inbox(inbox_id, "/messages/ack")
-    return Call("acknowledge_messages", "POST", Family.INBOX, path, reading.thing, json=body, urgent=True)
+    return Call("acknowledge_messages", "POST", Family.INBOX, path, reading.receipt, json=body, urgent=True)
 
 
 def release_messages(
@@ -317,9 +320,9 @@ def release_messages(
 
     :param message_ids: 1 to 100 of the lease; None for all of it.
     """
-    body = {"lease_id": filled("lease_id", lease_id), **id_list(message_ids)}
+    body = {"lease_id": opaque("lease_id", lease_id), **id_list(message_ids)}
     path = _inbox(inbox_id, "/messages/release")
-    return Call("release_messages", "POST", Family.INBOX, path, reading.thing, json=body, urgent=True)
+    return Call("release_messages", "POST", Family.INBOX, path, reading.receipt, json=body, urgent=True)
 
 
 def events(inbox_id: str) -> Call[None]:

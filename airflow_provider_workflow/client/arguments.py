@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
@@ -39,6 +40,45 @@ def at_least_one(field: str, value: int) -> int:
     return value
 
 
+def seconds(field: str, value: float, least: float | None = None) -> float:
+    """
+    Check a duration.
+
+    :param least: seconds at least; None for any number above 0.
+    :raises ValueError: it is too short, or no number.
+    """
+    number = not isinstance(value, bool) and isinstance(value, (int, float)) and 0 < value < math.inf
+    if not number or value < (least or 0):
+        bound = "above 0" if least is None else f"from {least:g} on"
+        raise ValueError(f"{field} must be a number of seconds {bound}, not {value!r}")
+    return value
+
+
+def intervals(poll_interval: float, max_poll_interval: float) -> tuple[float, float]:
+    """
+    Check how long polls are apart, in seconds, at first and at last.
+
+    :raises ValueError: names the argument that is wrong.
+    """
+    seconds("poll_interval", poll_interval)
+    if seconds("max_poll_interval", max_poll_interval) < poll_interval:
+        raise ValueError(
+            f"poll_interval ({poll_interval:g} s) must be at most max_poll_interval ({max_poll_interval:g} s)"
+        )
+    return poll_interval, max_poll_interval
+
+
+def flag(field: str, value: bool) -> bool:
+    """
+    Check a switch: the text ``"False"`` would count as true.
+
+    :raises ValueError: it is neither True nor False.
+    """
+    if not isinstance(value, bool):
+        raise ValueError(f"{field} must be True or False, not {value!r}")
+    return value
+
+
 def filled(field: str, value: object, longest: int | None = None) -> str:
     """
     Check that a text is there.
@@ -54,9 +94,32 @@ def filled(field: str, value: object, longest: int | None = None) -> str:
     return value
 
 
+def opaque(field: str, value: object) -> str:
+    """
+    Check an id that the service made: any text but none. A blank one is as good as another, and must
+    not keep those beside it from being acknowledged.
+
+    :raises ValueError: it is empty, or no text.
+    """
+    return value if isinstance(value, str) and value else filled(field, value)
+
+
+def encodable(field: str, value: str) -> str:
+    """
+    Check a text that is to stand in an address.
+
+    :raises ValueError: it has a lone surrogate, for which no address has a form.
+    """
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{field} must be a text without lone surrogates") from None
+    return value
+
+
 def segment(field: str, value: str) -> str:
     """A value as one segment of a path, whatever characters it has."""
-    if filled(field, value) in (".", ".."):
+    if encodable(field, filled(field, value)) in (".", ".."):
         # HTTP libraries resolve these even when they are percent-encoded.
         raise ValueError(f"{field} cannot be {value!r}")
     return quote(value, safe="")
@@ -74,4 +137,4 @@ def id_list(message_ids: Sequence[str] | None) -> dict[str, Any]:
             f"message_ids must hold {low} to {high} ids, not {len(message_ids)};"
             " leave it out for the whole lease"
         )
-    return {"message_ids": [filled("message_ids", each) for each in message_ids]}
+    return {"message_ids": [opaque("message_ids", each) for each in message_ids]}

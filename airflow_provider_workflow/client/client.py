@@ -18,13 +18,13 @@ from tenacity import AsyncRetrying, Retrying
 from airflow_provider_workflow.client import retry
 from airflow_provider_workflow.client.auth import TOKENS, TokenCache
 from airflow_provider_workflow.client.call import Call
-from airflow_provider_workflow.client.conversation import Parties, attempt
+from airflow_provider_workflow.client.conversation import Observer, Parties, attempt, ignore
 from airflow_provider_workflow.client.errors import ConfigurationError, WorkflowError
 from airflow_provider_workflow.client.retry import GATES, Gates
 from airflow_provider_workflow.client.settings import Settings
-from airflow_provider_workflow.client.steps import CarryThrough, Pause, ReadTokens, WriteTokens
+from airflow_provider_workflow.client.steps import CarryThrough, Pause, Read, ReadTokens, WriteTokens
 from airflow_provider_workflow.client.user_tokens import TokenStore, UserTokens
-from airflow_provider_workflow.client.wire import Answer, Request
+from airflow_provider_workflow.client.wire import LARGE_BODY, Answer, Request
 
 if TYPE_CHECKING:
     import aiohttp
@@ -32,10 +32,6 @@ if TYPE_CHECKING:
     from airflow_provider_workflow.client.over_requests import RequestsWire
 
 T = TypeVar("T")
-
-
-def _ignore(_: str) -> None:
-    return None
 
 
 def _with_store(store: TokenStore | None, step: ReadTokens | WriteTokens) -> UserTokens | None:
@@ -59,6 +55,13 @@ async def _carry_through(work: Coroutine[Any, Any, Any]) -> Any:
         raise
 
 
+async def _read(step: Read) -> Any:
+    if len(step.answer.body) < LARGE_BODY:
+        return step.read(step.answer)
+    # Any thread will do, in a triggerer too: it computes, and talks to nobody.
+    return await asyncio.to_thread(step.read, step.answer)
+
+
 class WorkflowClient:
     """
     Sends calls over ``requests``. Not to be shared between threads; to be closed, or used as a context.
@@ -71,6 +74,7 @@ class WorkflowClient:
     :param sleep: how to wait, in seconds.
     :param attempts: how often a call is sent at most, 1 or more.
     :param store: of user tokens; only a connection with the grant ``refresh_token`` needs one.
+    :param observe: told what came of each attempt of a call.
     """
 
     def __init__(
@@ -80,15 +84,16 @@ class WorkflowClient:
         tokens: TokenCache = TOKENS,
         gates: Gates = GATES,
         longest_wait: float | None = retry.LONGEST_WAIT_IN_A_TASK,
-        on_token: Callable[[str], None] = _ignore,
+        on_token: Callable[[str], None] = ignore,
         sleep: Callable[[float], None] = time.sleep,
         attempts: int = retry.ATTEMPTS,
         store: TokenStore | None = None,
+        observe: Observer = ignore,
     ) -> None:
         self.settings = settings
         self._store = store
         self._attempts = attempts
-        self._parties = Parties(settings, tokens, gates, longest_wait, on_token)
+        self._parties = Parties(settings, tokens, gates, longest_wait, on_token, observe)
         self._sleep = sleep
         self._wire: RequestsWire | None = None
 
@@ -145,6 +150,8 @@ class WorkflowClient:
             return self._sleep(step.seconds)
         if isinstance(step, CarryThrough):
             return self.run(step.exchange)
+        if isinstance(step, Read):
+            return step.read(step.answer)
         if isinstance(step, (ReadTokens, WriteTokens)):
             return _with_store(self._store, step)
         return step.result()
@@ -178,14 +185,15 @@ class AsyncWorkflowClient:
         tokens: TokenCache = TOKENS,
         gates: Gates = GATES,
         longest_wait: float | None = None,
-        on_token: Callable[[str], None] = _ignore,
+        on_token: Callable[[str], None] = ignore,
         sleep: Callable[[float], Coroutine[Any, Any, None]] = asyncio.sleep,
         store: TokenStore | None = None,
         in_thread: Callable[..., Coroutine[Any, Any, Any]] = asyncio.to_thread,
+        observe: Observer = ignore,
     ) -> None:
         self.settings = settings
         self.session = session
-        self.parties = Parties(settings, tokens, gates, longest_wait, on_token)
+        self.parties = Parties(settings, tokens, gates, longest_wait, on_token, observe)
         self.sleep = sleep
         self._store = store
         self._in_thread = in_thread
@@ -232,6 +240,8 @@ class AsyncWorkflowClient:
             return await self.sleep(step.seconds)
         if isinstance(step, CarryThrough):
             return await _carry_through(self.run(step.exchange))
+        if isinstance(step, Read):
+            return await _read(step)
         if isinstance(step, (ReadTokens, WriteTokens)):
             return await self._in_thread(_with_store, self._store, step)
         return await asyncio.wrap_future(step)

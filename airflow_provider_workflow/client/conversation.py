@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import json
+import logging
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -19,20 +20,30 @@ from airflow_provider_workflow import __version__
 from airflow_provider_workflow.client import retry
 from airflow_provider_workflow.client.auth import Renewal, TokenCache, access_token, token_key
 from airflow_provider_workflow.client.call import CONNECTION_SCOPE, Call, Family, Identity
-from airflow_provider_workflow.client.errors import TransportError
+from airflow_provider_workflow.client.errors import TransportError, WorkflowError
 from airflow_provider_workflow.client.failures import failure
 from airflow_provider_workflow.client.settings import Settings
-from airflow_provider_workflow.client.steps import CarryThrough, Pause
+from airflow_provider_workflow.client.steps import CarryThrough, Pause, Read
 from airflow_provider_workflow.client.wire import Answer, Request
 
+log = logging.getLogger(__name__)
+
 T = TypeVar("T")
+
+Observer = Callable[[Call[Any], Any], None]
+"""Is told what came of each attempt of a call: its value, or its ``WorkflowError``. It must not raise."""
 
 SHORTEST_SECRET = 5
 """Characters; shorter ones (of tests) would tear every text apart."""
 
 
-Step = Request | Pause | Renewal | Call[Any] | CarryThrough
-"""Answered with: an ``Answer``; nothing; nothing, or its error; the call's value; the exchange's value."""
+Step = Request | Pause | Renewal | Call[Any] | CarryThrough | Read
+"""Answered with: an ``Answer``; nothing; nothing, or its error; the call's value; the exchange's
+value; the answer's value."""
+
+
+def ignore(*_: object) -> None:
+    """Nobody wants to know."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +56,7 @@ class Parties:
     :param gates: the rate gates.
     :param longest_wait: seconds to wait at a rate gate before ``RateLimitError``; None for any time.
     :param on_token: told every new access token, so that logs can mask it.
+    :param observe: told what came of each attempt.
     """
 
     settings: Settings
@@ -52,6 +64,7 @@ class Parties:
     gates: retry.Gates
     longest_wait: float | None
     on_token: Callable[[str], None]
+    observe: Observer = ignore
 
 
 def attempt(call: Call[T], parties: Parties) -> Generator[Step, Any, T]:
@@ -60,6 +73,16 @@ def attempt(call: Call[T], parties: Parties) -> Generator[Step, Any, T]:
 
     :raises WorkflowError: the attempt failed; the retry policy decides what follows.
     """
+    try:
+        value = yield from _attempt(call, parties)
+    except WorkflowError as error:
+        parties.observe(call, error)
+        raise
+    parties.observe(call, value)
+    return value
+
+
+def _attempt(call: Call[T], parties: Parties) -> Generator[Step, Any, T]:
     yield from _pass(parties.gates.of(parties.settings, call.family), call, parties.longest_wait)
     if call.identity is Identity.BEARER:
         answer = yield from _with_token(call, parties)
@@ -68,7 +91,8 @@ def attempt(call: Call[T], parties: Parties) -> Generator[Step, Any, T]:
     if (error := failure(call, answer)) is not None:
         raise error
     try:
-        return call.read(answer)
+        value: T = yield Read(call.read, answer)
+        return value
     except TransportError as unreadable:
         raise TransportError(f"{call.name}: {unreadable}", sent=True) from None
 
@@ -94,8 +118,18 @@ def _with_token(call: Call[Any], parties: Parties) -> Generator[Step, Any, Answe
 def _ask(call: Call[Any], parties: Parties, token: str | None = None) -> Generator[Step, Any, Answer]:
     answer: Answer = yield build(parties.settings, call, token)
     if (seconds := answer.retry_after()) is not None:
-        parties.gates.of(parties.settings, call.family).close(seconds)
+        _close(parties.gates.of(parties.settings, call.family), call, seconds, parties.longest_wait)
     return hide(answer, parties.settings, call, token)
+
+
+def _close(gate: retry.Gate, call: Call[Any], seconds: float, longest: float | None) -> None:
+    was_open = gate.delay(urgent=True) == 0
+    gate.close(seconds)
+    if was_open and longest is None and seconds > retry.LONGEST_WAIT_IN_A_TASK:
+        # Whoever is ready to wait for any time would be silent for as long.
+        log.warning(
+            "The service wants no %s calls for %.0f s; waiting", call.family.value, gate.delay(urgent=True)
+        )
 
 
 def hide(answer: Answer, settings: Settings, call: Call[Any], token: str | None = None) -> Answer:

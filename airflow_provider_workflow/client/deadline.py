@@ -13,7 +13,7 @@ import io
 import socket
 import threading
 import time
-from http.client import HTTPResponse
+from http.client import HTTPResponse, RemoteDisconnected
 from typing import Any
 
 from requests.adapters import HTTPAdapter
@@ -77,9 +77,39 @@ class _Socket:
         return io.BufferedReader(_LimitedReader(self._sock))
 
 
+class _Head:
+    """
+    Where an answer's status line and headers are read from.
+
+    To ``http.client`` headers that break off are all there are, so that half an answer would pass for
+    a whole one without a body.
+    """
+
+    def __init__(self, reader: Any) -> None:
+        self._reader = reader
+
+    def readline(self, limit: int) -> bytes:
+        line: bytes = self._reader.readline(limit)
+        if len(line) < limit and not line.endswith(b"\n"):
+            raise RemoteDisconnected("the connection ended before the headers did")
+        return line
+
+    def close(self) -> None:
+        self._reader.close()
+
+
 class _Response(HTTPResponse):
     def __init__(self, sock: socket.socket, *args: Any, **kwargs: Any) -> None:
         super().__init__(_Socket(sock), *args, **kwargs)  # type: ignore[arg-type]
+
+    def begin(self) -> None:
+        reader = self.fp
+        self.fp = _Head(reader)  # type: ignore[assignment]
+        try:
+            super().begin()
+        finally:
+            if self.fp is not None:
+                self.fp = reader
 
 
 class _Limited:

@@ -25,6 +25,7 @@ the service's own explanation; they never hold a token, a secret or a request bo
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from typing import Any
 
@@ -151,9 +152,10 @@ class LoginRequiredError(AuthenticationError):
     """
 
     def __init__(self, connection_id: str, reason: str) -> None:
+        self.cure = f"run: airflow-workflow login --conn-id {shlex.quote(connection_id)}"
         super().__init__(
-            f"The user tokens of the connection {connection_id!r} cannot be used: {reason}. Log in again: "
-            f"open WorkflowHook.authorization_url and hand the code that it returns to WorkflowHook.log_in.",
+            f"The user tokens of the connection {connection_id!r} cannot be used: {reason}."
+            f" Log in again where Airflow runs; {self.cure}",
             status=0,
         )
         self.connection_id = connection_id

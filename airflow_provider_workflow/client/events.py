@@ -30,6 +30,7 @@ from airflow_provider_workflow.client.errors import (
 )
 from airflow_provider_workflow.client.event_parser import EventParser
 from airflow_provider_workflow.client.failures import failure
+from airflow_provider_workflow.client.retry import LONGEST_CLOSED_SECONDS
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.wire import Answer, Request
 
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-MAX_STREAMS = 500
 RECONNECT_SECONDS = (0.5, 1.0, 2.0, 5.0)
 REFUSED_SECONDS = 300.0
 """How long a stream that the service refuses (4xx other than 429) is left alone (service facts 5)."""
@@ -87,9 +87,7 @@ _streams: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[_Key, _Stream]] = We
 
 
 @asynccontextmanager
-async def listen(
-    client: AsyncWorkflowClient, inbox_id: str, streams: int = MAX_STREAMS
-) -> AsyncIterator[Bell]:
+async def listen(client: AsyncWorkflowClient, inbox_id: str, streams: int) -> AsyncIterator[Bell]:
     """
     Wait for what an inbox announces, on a stream that is shared with others of this event loop.
 
@@ -130,7 +128,8 @@ async def _keep_open(client: AsyncWorkflowClient, inbox_id: str, stream: _Stream
             log.debug("Event stream of inbox %s: %s", inbox_id, fault)
         except Exception as fault:
             # Whoever listens polls beneath the stream; without it they only hear of messages later.
-            log.warning("Event stream of inbox %s broke: %s", inbox_id, type(fault).__name__)
+            if failures == 0:
+                log.warning("Event stream of inbox %s broke: %s", inbox_id, type(fault).__name__)
         pause = _pause(error, RECONNECT_SECONDS[min(failures, len(RECONNECT_SECONDS) - 1)])
         failures += 1
         await client.sleep(pause * random.uniform(1.0, 1.25))  # noqa: S311 spreads reconnections
@@ -144,7 +143,7 @@ def _pause(error: Exception | None, pause: float) -> float:
     :param pause: what the number of failures asks for.
     """
     if isinstance(error, (RateLimitError, ServerError)):
-        return max(pause, error.retry_after or 0.0)
+        return min(max(pause, error.retry_after or 0.0), LONGEST_CLOSED_SECONDS)
     return REFUSED_SECONDS if isinstance(error, WorkflowAPIError) else pause
 
 
@@ -181,9 +180,15 @@ async def _read(client: AsyncWorkflowClient, request: Request, token: str) -> As
 
     limit = aiohttp.ClientTimeout(total=None, sock_connect=request.timeout, sock_read=SILENCE_SECONDS)
     headers = {**request.headers, "Accept": "text/event-stream"}
+    line = Line()
     try:
         async with client.session.get(
-            request.url, headers=headers, timeout=limit, allow_redirects=False, proxy=proxy_for(request.url)
+            request.url,
+            headers=headers,
+            timeout=limit,
+            allow_redirects=False,
+            proxy=proxy_for(request.url),
+            trace_request_ctx=line,
         ) as response:
             if response.status != 200 or response.content_type != "text/event-stream":
                 raise await _refusal(client, response, request.timeout, token)
@@ -193,7 +198,7 @@ async def _read(client: AsyncWorkflowClient, request: Request, token: str) -> As
                 for notice in parser.feed(chunk):
                     yield notice
     except (aiohttp.ClientError, asyncio.TimeoutError, OSError) as error:
-        raise fault(error, request, Line()) from None
+        raise fault(error, request, line) from None
 
 
 async def _refusal(
@@ -203,7 +208,9 @@ async def _refusal(
     body = await asyncio.wait_for(response.read(), timeout) if response.status >= 300 else b""
     headers = {name.lower(): value for name, value in response.headers.items()}
     answer = hide(Answer(response.status, headers, body), client.settings, call, token)
-    return failure(call, answer) or WorkflowAPIError(
+    refused = failure(call, answer) or WorkflowAPIError(
         f"events was answered with {response.status} and no event stream ({response.content_type})",
         status=response.status,
     )
+    client.parties.observe(call, refused)
+    return refused

@@ -38,12 +38,12 @@ def failure(call: Call[Any], answer: Answer) -> WorkflowAPIError | None:
     body = found or {}
     first = _first_error(body)
     code = _string(first.get("code")) or _string(body.get("error"))
-    code = code and _one_line(code)
+    code = code and one_line(code)
     detail = _detail(first, body, answer)
     kind = _kind(call, answer.status, code, found)
     explained = f"{call.name} was answered with {answer.status}" + (f" ({code})" if code else "")
     return kind(
-        f"{explained}: {_one_line(detail)}" if detail else explained,
+        f"{explained}: {one_line(detail)}" if detail else explained,
         status=answer.status,
         code=code,
         detail=detail,
@@ -80,8 +80,8 @@ def _kind(
 
 def _detail(first: dict[str, Any], body: dict[str, Any], answer: Answer) -> str:
     if 300 <= answer.status < 400:
-        host = urlsplit(answer.headers.get("location", "")).hostname or "another path"
-        return f"it redirects to {host}, which is not followed; configure the final address"
+        where = _host(answer.headers.get("location", ""))
+        return f"it redirects to {where}, which is not followed; configure the final address"
     messages = body.get("messages")
     if isinstance(messages, list):
         details = [_string(m.get("detail")) for m in messages if isinstance(m, dict)]
@@ -99,9 +99,16 @@ def _detail(first: dict[str, Any], body: dict[str, Any], answer: Answer) -> str:
     return _phrase(answer.status)
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
     """A text of the service as part of ours: no line of a log is made up by it."""
     return " ".join("".join(sign if sign.isprintable() else " " for sign in text[:LONGEST_DETAIL]).split())
+
+
+def _host(location: str) -> str:
+    try:
+        return urlsplit(location).hostname or "another path"
+    except ValueError:
+        return "what is no address"
 
 
 def _phrase(status: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Generator
+from itertools import count
 from typing import Any, TypeVar
 
 from airflow_provider_workflow.client import api, types
@@ -15,6 +16,8 @@ from airflow_provider_workflow.client.settings import Settings
 T = TypeVar("T")
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
+GOING = "deleting"
+"""The state of an inbox whose name may stand for another one already."""
 _known: dict[tuple[Settings, str], str] = {}
 
 
@@ -22,8 +25,8 @@ def at_inbox(settings: Settings, inbox: str, make: Callable[[str], Call[T]]) -> 
     """
     Send a call to an inbox.
 
-    A name is looked up once per process; where its inbox was deleted and created again it is looked
-    up once more on 404.
+    A name is looked up once per process; where its inbox was deleted, it is looked up once more, as
+    another may have been created under that name.
 
     :param inbox: id or name.
     :param make: makes the call for an inbox id; called first to check its arguments.
@@ -35,14 +38,45 @@ def at_inbox(settings: Settings, inbox: str, make: Callable[[str], Call[T]]) -> 
         return value
     known = _known.get((settings, inbox))
     if known is not None:
+        call = make(known)
         try:
-            value = yield make(known)
-            return value
+            value = yield call
         except NotFoundError:
             _known.pop((settings, inbox), None)
+        else:
+            if not _is_going(value):
+                return value
+            _known.pop((settings, inbox), None)
+            if not _changed_nothing(call, value):
+                return value
     inbox_id = yield from look_up(settings, inbox)
     value = yield make(inbox_id)
     return value
+
+
+def id_of(settings: Settings, inbox: str) -> Generator[Call[Any], Any, str]:
+    """
+    The id of an inbox, without a call where it is known. It may stand for one that is gone.
+
+    :param inbox: id or name.
+    :raises NotFoundError: no inbox of this connection has the name.
+    """
+    if _UUID.fullmatch(inbox):
+        return inbox
+    return _known.get((settings, inbox)) or (yield from look_up(settings, inbox))
+
+
+def _is_going(value: Any) -> bool:
+    """Whether an answer shows an inbox that is being deleted."""
+    if not isinstance(value, dict):
+        return False
+    shown = value.get("inbox_attributes") or value
+    return isinstance(shown, dict) and shown.get("status") == GOING
+
+
+def _changed_nothing(call: Call[Any], value: Any) -> bool:
+    """Whether a call may be made to another inbox now: it only looked, or leased nothing."""
+    return call.method == "GET" or value.get("results") == []
 
 
 def look_up(settings: Settings, name: str) -> Generator[Call[Any], Any, str]:
@@ -52,7 +86,7 @@ def look_up(settings: Settings, name: str) -> Generator[Call[Any], Any, str]:
     :raises NotFoundError: no inbox of this connection has the name.
     """
     for inbox in (yield from all_inboxes(name=name)):
-        if inbox.get("name") == name and inbox.get("status") != "deleting":
+        if inbox.get("name") == name and inbox.get("status") != GOING:
             _known[settings, name] = inbox["id"]
             return inbox["id"]
     raise NotFoundError(
@@ -88,18 +122,23 @@ def all_inboxes(
 
 
 def all_messages(
-    inbox_id: str,
+    inbox_id: str, pages: int | None = None
 ) -> Generator[Call[types.MessagePage], types.MessagePage, list[types.Message]]:
-    """All messages of an inbox, page by page."""
+    """
+    All messages of an inbox, page by page.
+
+    :param pages: how many at most, 1 or more; None for all.
+    """
     found: list[types.Message] = []
     seen: set[Any] = set()
     cursor: str | None = None
-    while True:
+    for number in count(1):
         page = yield api.list_messages(inbox_id, cursor)
         found += _news(seen, page["results"])
         before, cursor = cursor, api.next_cursor(page)
-        if cursor is None or cursor == before:
-            return found
+        if cursor is None or cursor == before or number == pages:
+            break
+    return found
 
 
 def all_templates(

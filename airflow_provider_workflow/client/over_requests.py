@@ -13,6 +13,14 @@ from airflow_provider_workflow.client.errors import TransportError
 from airflow_provider_workflow.client.wire import Answer, Request, causes, host_of
 
 
+class _Session(requests.Session):
+    def get_redirect_target(self, resp: requests.Response) -> None:
+        """
+        None is followed, so none is worked out: that would fail where the address of one is none, and
+        the caller would learn nothing of the redirect.
+        """
+
+
 class RequestsWire:
     """
     One session: connections stay open between calls.
@@ -22,7 +30,7 @@ class RequestsWire:
 
     def __init__(self, ca_file: str | None) -> None:
         self._verify = ca_file or False
-        self._session = requests.Session()
+        self._session = _Session()
         self._session.trust_env = False
         self._session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
         for scheme in ("http://", "https://"):

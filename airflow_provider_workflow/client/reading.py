@@ -20,8 +20,14 @@ DEEPEST = 300
 _STRING_OR_BRACKET = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
 
 
-def nothing(_: Answer) -> None:
-    return None
+def nothing(answer: Answer) -> None:
+    """
+    No value: what such an answer says is its status.
+
+    :raises TransportError: there is a body, and it is not JSON: the page of somebody in between.
+    """
+    if answer.body:
+        answer.json()
 
 
 def thing(answer: Answer) -> Any:
@@ -36,15 +42,70 @@ def thing(answer: Answer) -> Any:
     return body
 
 
-def page(answer: Answer) -> Any:
+def inbox(answer: Answer) -> Any:
     """
-    An object whose ``results`` is a list of objects: a page of a listing, or a lease.
+    An inbox: an object with the two fields that everybody relies on.
 
     :raises TransportError: the body is none.
     """
     body = thing(answer)
-    if not _objects(body.get("results")):
+    if not (_text(body.get("id")) and _text(body.get("status"))):
+        raise _misshapen(answer, "an inbox with an id and a status")
+    return body
+
+
+def guess(answer: Answer) -> Any:
+    """
+    A suggested workflow with the fields that are required of it (specification 2.2 to 2.4).
+
+    :raises TransportError: the body is none.
+    """
+    body = thing(answer)
+    steps = body.get("steps")
+    if not (_text(body.get("title"), or_empty=True) and _text(body.get("prefilled_url")) and _objects(steps)):
+        raise _misshapen(answer, "a guess with title, steps and prefilled_url")
+    for each in steps:
+        others = each.get("alternatives")
+        raw = [each.get("step"), *(others if isinstance(others, list) else ())]
+        if not _objects(raw) or not all(_text(one.get(name)) for one in raw for name in ("app", "api")):
+            raise _misshapen(answer, "a guess whose steps have app and api")
+    return body
+
+
+def receipt(answer: Answer) -> Any:
+    """
+    What was acknowledged or released.
+
+    :raises TransportError: the body does not tell.
+    """
+    body = thing(answer)
+    if body.get("results") is not None and not _objects(body["results"]):
         raise _misshapen(answer, "an object with a list of results")
+    return body
+
+
+def page(answer: Answer) -> Any:
+    """
+    A page of a listing: an object with ``results``, a list of objects, and the address ``next``.
+
+    :raises TransportError: the body is none.
+    """
+    body = _with_results(answer)
+    following = body.get("next")
+    if not (following is None or isinstance(following, str)) or not _plain_ids(body["results"]):
+        raise _misshapen(answer, "a page of a listing")
+    return body
+
+
+def page_of_inboxes(answer: Answer) -> Any:
+    """
+    A page of inboxes, each as ``inbox`` has it.
+
+    :raises TransportError: the body is none.
+    """
+    body = page(answer)
+    if not all(_text(each.get("id")) and _text(each.get("status")) for each in body["results"]):
+        raise _misshapen(answer, "a page of inboxes with an id and a status")
     return body
 
 
@@ -57,12 +118,24 @@ def lease(answer: Answer) -> Any:
     :raises TransportError: the body is none.
     """
     try:
-        return page(answer)
-    except TransportError:
-        shallow = _cut(answer.body)
-        if shallow == answer.body:
-            raise
-        return page(replace(answer, body=shallow))
+        return _sound(_with_results(answer))
+    except TransportError as unreadable:
+        try:
+            return _sound(_with_results(replace(answer, body=_cut(answer.body))))
+        except TransportError:
+            raise unreadable from None
+
+
+def _sound(body: Any) -> Any:
+    """
+    A lease whose attributes, where they are no objects, are None: its messages are leased already, and
+    must not be lost over what is only said about them.
+    """
+    for field, holders in (("inbox_attributes", [body]), ("message_attributes", body["results"])):
+        for holder in holders:
+            if field in holder and not isinstance(holder[field], dict):
+                holder[field] = None
+    return body
 
 
 def _cut(body: bytes) -> bytes:
@@ -89,13 +162,29 @@ def templates(answer: Answer) -> list[Template]:
     :raises TransportError: the body is none.
     """
     body = answer.json()
-    if not _objects(body):
-        raise _misshapen(answer, "a list of objects")
+    if not _objects(body) or not _plain_ids(body):
+        raise _misshapen(answer, "a list of templates")
     return cast("list[Template]", body)
+
+
+def _with_results(answer: Answer) -> Any:
+    body = thing(answer)
+    if not _objects(body.get("results")):
+        raise _misshapen(answer, "an object with a list of results")
+    return body
 
 
 def _objects(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(each, dict) for each in value)
+
+
+def _text(value: Any, *, or_empty: bool = False) -> bool:
+    return isinstance(value, str) and (or_empty or bool(value))
+
+
+def _plain_ids(items: list[dict[str, Any]]) -> bool:
+    """Whether no id is an object or a list: listings tell what they have seen by it."""
+    return not any(isinstance(each.get("id"), (dict, list)) for each in items)
 
 
 def _misshapen(answer: Answer, wanted: str) -> TransportError:

@@ -6,7 +6,7 @@ Here apart, so that whatever yields a step can import it without importing who e
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,6 +36,19 @@ class WriteTokens:
     """
 
     tokens: Any = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Read:
+    """
+    A step: make the value of an answer; answered with it.
+
+    :param read: makes it; only computes.
+    :param answer: what it is made of.
+    """
+
+    read: Callable[[Any], Any] = field(repr=False)
+    answer: Any = field(repr=False)
 
 
 @dataclass(frozen=True)

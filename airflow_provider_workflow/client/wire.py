@@ -7,6 +7,7 @@ Both senders fill and read the same two classes, so nothing about the protocol l
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -18,6 +19,11 @@ from airflow_provider_workflow.client.errors import RateLimit, TransportError
 
 EPOCH_RESET_FLOOR = 1e9
 """A reset value from here on is epoch seconds, a smaller one a delta (service facts 4)."""
+LARGEST_NUMBER = 1e12
+"""What a header says beyond this is as good as never."""
+LARGE_BODY = 256_000
+"""Bytes. From here on decoding takes so long (milliseconds) that an event loop has it done beside itself."""
+_DECIMAL = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?")
 
 
 @dataclass(frozen=True)
@@ -110,14 +116,21 @@ class Answer:
 
 
 def _decoded(body: bytes) -> Any:
+    # The decoder holds the interpreter until it is done, unless it calls back: once for each object of a
+    # large body, so that an event loop goes on while a thread decodes.
+    hook = _unchanged if len(body) >= LARGE_BODY else None
     try:
-        return json.loads(body)
+        return json.loads(body, object_hook=hook)
     except (json.JSONDecodeError, UnicodeDecodeError):
         raise
     except ValueError:
         # An integer of more digits than Python converts. One such number must not hide the other
         # messages of a lease; it becomes infinite, which whoever starts a run refuses by itself.
         return json.loads(body, parse_int=_whole)
+
+
+def _unchanged(value: dict[str, Any]) -> dict[str, Any]:
+    return value
 
 
 def _whole(digits: str) -> int | float:
@@ -128,12 +141,10 @@ def _whole(digits: str) -> int | float:
 
 
 def _number(value: str | None) -> float | None:
-    try:
-        number = float(value) if value is not None else None
-    except ValueError:
+    # "nan", "inf" and "1_000" are floats to Python and no time to wait.
+    if value is None or not _DECIMAL.fullmatch(value.strip()):
         return None
-    # "nan" and "inf" are floats to Python and no time to wait.
-    return number if number is not None and abs(number) < 1e12 else None
+    return max(-LARGEST_NUMBER, min(float(value), LARGEST_NUMBER))
 
 
 def _http_date(value: str | None) -> float | None:

@@ -6,9 +6,10 @@ import argparse
 import shlex
 import signal
 import threading
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from functools import partial
 
+from airflow_provider_workflow.emulator.arguments import ARGUMENTS
 from airflow_provider_workflow.emulator.server import EmulatorServer
 
 
@@ -18,36 +19,23 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         prog="python -m airflow_provider_workflow.emulator",
         description="A local workflow service: guess, templates, tokens, promotions and trigger inboxes.",
     )
-    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
-    parser.add_argument("--port", type=int, default=8765, help="0 picks a free port (default: %(default)s)")
-    parser.add_argument("--state", type=Path, metavar="FILE", help="keep the state in this SQLite file")
-    parser.add_argument(
-        "--quarantine-after",
-        type=int,
-        default=5,
-        metavar="N",
-        help="leases of a message (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--initializing-seconds",
-        type=float,
-        default=0,
-        metavar="S",
-        help="of a new inbox (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--inbox",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="create this inbox, active, if it is missing",
-    )
+    for flag, given in ARGUMENTS:
+        parser.add_argument(flag, **given)
     return parser.parse_args(arguments)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Serve until SIGINT or SIGTERM."""
-    options = parse(arguments)
+    """Read the command line, and serve."""
+    return serve(parse(arguments), partial(print, flush=True))
+
+
+def serve(options: argparse.Namespace, say: Callable[[str], None]) -> int:
+    """
+    Serve until SIGINT or SIGTERM.
+
+    :param options: as ``ARGUMENTS`` has them.
+    :param say: told where the service is, once it is.
+    """
     stopped = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopped.set())
@@ -61,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with server:
         for name in options.inbox:
             server.open_inbox(name)
-        print(greeting(server, options.inbox), flush=True)
+        say(greeting(server, options.inbox))
         stopped.wait()
     return 0
 

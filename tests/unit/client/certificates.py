@@ -13,10 +13,11 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 
-def make(folder: Path) -> tuple[ssl.SSLContext, Path]:
+def make(folder: Path, days: tuple[int, int] = (-1, 1)) -> tuple[ssl.SSLContext, Path]:
     """
     A certificate for 127.0.0.1 that signs itself.
 
+    :param days: from when to when it is valid, counted from now.
     :return: the server's side of it, and the file that makes a client trust it.
     """
     key = ec.generate_private_key(ec.SECP256R1())
@@ -28,8 +29,8 @@ def make(folder: Path) -> tuple[ssl.SSLContext, Path]:
         .issuer_name(name)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
+        .not_valid_before(now + datetime.timedelta(days=days[0]))
+        .not_valid_after(now + datetime.timedelta(days=days[1]))
         .add_extension(
             x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False
         )

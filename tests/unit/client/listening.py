@@ -19,6 +19,8 @@ from airflow_provider_workflow.emulator.server import EmulatorServer
 
 LONG = 10.0
 """Seconds that a test gives to what should come at once."""
+STREAMS = 10
+"""Event streams that may be open at once."""
 
 
 class Naps:
@@ -51,7 +53,7 @@ def new_client(settings: Settings, naps: Naps) -> NewClient:
 
     @contextlib.asynccontextmanager
     async def new(of: Settings = settings) -> AsyncIterator[AsyncWorkflowClient]:
-        async with shared_session(of.ca_file(), 10) as session:
+        async with shared_session(of.ca_file(), STREAMS) as session:
             yield AsyncWorkflowClient(of, session, tokens=tokens, sleep=naps)
 
     return new

@@ -63,6 +63,13 @@ class ScriptedServer:
         self._listener.close()
         self.cut()
 
+    def script(self, *answers: Script, token: Script | None = None) -> None:
+        """Begin anew: forget the requests, and answer the next ones with these."""
+        self.answers = list(answers)
+        self.token = answer(200, TOKEN) if token is None else token
+        self.requests = []
+        self.token_requests = []
+
     @property
     def url(self) -> str:
         return f"{'https' if self._tls else 'http'}://127.0.0.1:{self.port}"
@@ -96,8 +103,9 @@ class ScriptedServer:
             threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _serve(self, connection: socket.socket) -> None:
+        accepted = connection
         with contextlib.suppress(OSError), connection:
-            self._open.add(connection)
+            self._open.add(accepted)
             try:
                 if self._tls is not None:
                     connection = self._tls.wrap_socket(connection, server_side=True)
@@ -111,6 +119,7 @@ class ScriptedServer:
                     if not reply or b"Connection: close" in reply:
                         return
             finally:
+                self._open.discard(accepted)
                 connection.close()
 
     def _reply(self, request: bytes) -> Script:

@@ -20,6 +20,7 @@ def inbox(emulator: EmulatorServer) -> str:
     return emulator.open_inbox("orders")
 
 
+@pytest.mark.specification("4.1 200")
 def test_guess_returns_a_suggestion(send: Sender, emulator: EmulatorServer) -> None:
     guess = send(api.guess("Send an email for each new order in the shop"))
     assert guess["title"]
@@ -27,6 +28,7 @@ def test_guess_returns_a_suggestion(send: Sender, emulator: EmulatorServer) -> N
     assert guess["prefilled_url"].startswith(emulator.base_url)
 
 
+@pytest.mark.specification("4.1 client_id", "5 client identifier")
 def test_guess_needs_no_token_and_names_the_client(send: Sender, emulator: EmulatorServer) -> None:
     send(api.guess("Send an email"))
     (request,) = emulator.requests
@@ -34,6 +36,7 @@ def test_guess_needs_no_token_and_names_the_client(send: Sender, emulator: Emula
     assert parse_qs(request.query) == {"client_id": [emulator.client_id]}
 
 
+@pytest.mark.specification("4.1 400", "7.2 400")
 def test_a_text_that_is_no_workflow_is_rejected_with_its_messages(send: Sender) -> None:
     with pytest.raises(GuessRejectedError, match="does not describe a workflow") as rejected:
         send(api.guess("Good morning"))
@@ -53,12 +56,14 @@ def test_templates_of_some_apps(send: Sender) -> None:
     assert all({step["slug"] for step in each["steps"]} == {"mail", "chat"} for each in found)
 
 
+@pytest.mark.specification("5 app access token")
 def test_unenrolling_uses_a_token_of_its_own_scope(send: Sender, emulator: EmulatorServer) -> None:
     assert send(api.unenroll_promotion("one é+%")) is None
     assert b"promotions:write" in emulator.requests[0].body
     assert emulator.store.promotions.unenrolled == ["one é+%"]
 
 
+@pytest.mark.specification("4.3 credentials")
 def test_an_app_token_is_issued_by_basic_and_multipart(send: Sender, emulator: EmulatorServer) -> None:
     token = send(api.app_token("external"))
     assert token["token_type"] == "Bearer"
@@ -68,6 +73,7 @@ def test_an_app_token_is_issued_by_basic_and_multipart(send: Sender, emulator: E
     assert request.headers["content-type"].startswith("multipart/form-data; boundary=")
 
 
+@pytest.mark.specification("4.3 authorization code", "4.3 refresh")
 def test_a_code_becomes_user_tokens_which_refresh(send: Sender, emulator: EmulatorServer) -> None:
     redirect = emulator.store.settings.redirect_uris[0]
     query = {"redirect_uri": redirect, "scope": "workflow", "state": "s"}
@@ -79,6 +85,9 @@ def test_a_code_becomes_user_tokens_which_refresh(send: Sender, emulator: Emulat
     assert second["refresh_token"] != first["refresh_token"]
 
 
+@pytest.mark.specification(
+    "4.2 response_type", "4.2 client_id", "4.2 redirect_uri", "4.2 scope", "4.2 response_mode", "4.2 state"
+)
 def test_the_authorization_url_brings_all_that_the_page_asks_for(settings: Settings) -> None:
     url = api.authorization_url(settings, scope="workflow authentication", state="a&b", utm_source="x y")
     parts = urlsplit(url)
@@ -103,6 +112,7 @@ def test_the_authorization_url_names_what_the_connection_lacks() -> None:
         )
 
 
+@pytest.mark.specification("4.5 inbox")
 def test_an_inbox_lives_from_creation_to_deletion(send: Sender) -> None:
     made = send(api.create_inbox(SUBSCRIPTION, "new", "https://example.com/a"))
     assert made["subscription"]["connection_id"] == 7
@@ -115,6 +125,7 @@ def test_an_inbox_lives_from_creation_to_deletion(send: Sender) -> None:
         send(api.get_inbox(made["id"]))
 
 
+@pytest.mark.specification("7.1 409")
 def test_ensuring_creates_once_and_refuses_another_subscription(send: Sender) -> None:
     made = send(api.ensure_inbox("mine", SUBSCRIPTION))
     assert send(api.ensure_inbox("mine", SUBSCRIPTION))["id"] == made["id"]

@@ -23,6 +23,8 @@ REFUSED: dict[str, tuple[Callable[[], Any], str, str]] = {
     "lease of no messages": (lambda: api.lease_messages("i", lease_limit=0), "lease_limit", "1 to 100"),
     "lease of 101 messages": (lambda: api.lease_messages("i", lease_limit=101), "lease_limit", "1 to 100"),
     "lease of nowhere": (lambda: api.lease_messages(""), "inbox_id", "not empty"),
+    "no text of an address": (lambda: api.get_inbox("a\ud800"), "inbox_id", "lone surrogates"),
+    "no text of a query": (lambda: api.list_inboxes(name="a\ud800"), "name", "lone surrogates"),
     "path that climbs": (lambda: api.get_inbox(".."), "inbox_id", "'..'"),
     "no ids": (lambda: api.acknowledge_messages(**LEASE, message_ids=[]), "message_ids", "1 to 100"),
     "101 ids": (lambda: api.release_messages(**LEASE, message_ids=TOO_MANY), "message_ids", "1 to 100"),
@@ -67,6 +69,11 @@ def test_an_argument_out_of_range_is_named_with_its_range(case: str) -> None:
         make()
     assert str(refused.value).startswith(field)
     assert bounds in str(refused.value)
+
+
+def test_ids_that_the_service_made_are_taken_as_they_are() -> None:
+    call = api.acknowledge_messages("i", " ", ["\n", "\ud800", "x" * 5000])
+    assert call.json == {"lease_id": " ", "message_ids": ["\n", "\ud800", "x" * 5000]}
 
 
 def test_arguments_are_checked_before_a_name_is_looked_up(send: Sender, emulator: EmulatorServer) -> None:

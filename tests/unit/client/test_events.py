@@ -17,6 +17,7 @@ from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.unit.client.conftest import settings_of
 from tests.unit.client.listening import (
     LONG,
+    STREAMS,
     Naps,
     NewClient,
     client,
@@ -34,7 +35,7 @@ __all__ = ["client", "inbox", "naps", "new_client", "nothing_leaks"]
 async def test_a_bell_rings_once_connected_and_with_each_notice(
     client: AsyncWorkflowClient, inbox: str, emulator: EmulatorServer
 ) -> None:
-    async with listen(client, inbox) as bell:
+    async with listen(client, inbox, STREAMS) as bell:
         assert await bell.wait(LONG)
         assert await silent(bell)
         emulator.put("orders", {})
@@ -68,10 +69,10 @@ async def test_the_stream_outlives_the_listener_that_opened_it(
     new_client: NewClient, inbox: str, emulator: EmulatorServer
 ) -> None:
     async with contextlib.AsyncExitStack() as later:
-        async with new_client() as first, listen(first, inbox) as opening:
+        async with new_client() as first, listen(first, inbox, STREAMS) as opening:
             assert await opening.wait(LONG)
             bell = await later.enter_async_context(
-                listen(await later.enter_async_context(new_client()), inbox)
+                listen(await later.enter_async_context(new_client()), inbox, STREAMS)
             )
         await bell.wait(0)
         emulator.put("orders", {})
@@ -91,10 +92,10 @@ async def test_no_stream_outlives_the_session_that_it_was_opened_on(
             clients = [
                 AsyncWorkflowClient(settings, each, tokens=tokens, sleep=naps) for each in (one, other)
             ]
-            async with listen(clients[0], inbox) as opening:
+            async with listen(clients[0], inbox, STREAMS) as opening:
                 assert await opening.wait(LONG)
                 await later.enter_async_context(shared_session(certifi.where(), 1))
-                bell = await later.enter_async_context(listen(clients[1], inbox))
+                bell = await later.enter_async_context(listen(clients[1], inbox, STREAMS))
                 assert await bell.wait(LONG)
         emulator.put("orders", {})
         assert await bell.wait(LONG)
@@ -125,7 +126,7 @@ async def test_an_inbox_beyond_the_limit_is_not_listened_to(
 async def test_the_last_who_leaves_closes_the_stream(
     client: AsyncWorkflowClient, inbox: str, emulator: EmulatorServer
 ) -> None:
-    async with listen(client, inbox), listen(client, inbox) as bell:
+    async with listen(client, inbox, STREAMS), listen(client, inbox, STREAMS) as bell:
         assert await bell.wait(LONG)
     await until(lambda: not emulator.emulator.streams.open)
 
@@ -134,7 +135,7 @@ async def test_a_listener_that_is_cancelled_while_it_leaves_stays_cancelled(
     client: AsyncWorkflowClient, inbox: str
 ) -> None:
     async def listener() -> None:
-        async with listen(client, inbox):
+        async with listen(client, inbox, STREAMS):
             await asyncio.Event().wait()
 
     task = asyncio.create_task(listener())
@@ -151,7 +152,7 @@ async def test_settings_with_a_prefix_of_their_own_listen_there(
     new_client: NewClient, inbox: str, emulator: EmulatorServer
 ) -> None:
     settings = settings_of(emulator, inbox_path="/trigger-inbox/api/v1")
-    async with new_client(settings) as client, listen(client, inbox) as bell:
+    async with new_client(settings) as client, listen(client, inbox, STREAMS) as bell:
         assert await bell.wait(LONG)
     assert emulator.requests[-1].path.startswith("/trigger-inbox/api/v1/")
     assert emulator.requests[-1].headers["accept"] == "text/event-stream"

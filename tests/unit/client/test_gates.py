@@ -25,8 +25,6 @@ SETTINGS = Settings("https://a", "an-id", "a-secret", "https://a/token")
 EPOCH = 2_000_000_000
 DATE = formatdate(EPOCH, usegmt=True)
 FORMS: dict[str, dict[str, str]] = {
-    "seconds": {"Retry-After": "30"},
-    "a date": {"Retry-After": formatdate(EPOCH + 30, usegmt=True), "Date": DATE},
     "a reset in epoch seconds": {
         "X-RateLimit-Remaining": "0",
         "X-RateLimit-Reset": str(EPOCH + 30),
@@ -38,25 +36,6 @@ PAGE = {"results": [], "next": None}
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_after_429_the_call_waits_as_long_as_it_was_told(
-    form: str, make_send: MakeSender, scripted: ScriptedServer
-) -> None:
-    scripted.answers = [answer(429, b"", FORMS[form]), answer(200, PAGE)]
-    send = make_send(scripted.settings())
-    assert send(api.list_inboxes()) == PAGE
-    assert sum(send.naps) == pytest.approx(30)
-    assert len(scripted.requests) == 2
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_after_503_too(form: str, make_send: MakeSender, scripted: ScriptedServer) -> None:
-    scripted.answers = [answer(503, b"", FORMS[form]), answer(200, PAGE)]
-    send = make_send(scripted.settings())
-    send(api.list_inboxes())
-    assert sum(send.naps) == pytest.approx(30)
-
-
-@pytest.mark.parametrize("form", ["a reset in epoch seconds", "a reset in seconds"])
 def test_a_success_that_used_the_window_up_closes_the_gate(
     form: str, make_send: MakeSender, scripted: ScriptedServer
 ) -> None:

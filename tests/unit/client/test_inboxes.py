@@ -47,6 +47,7 @@ def test_an_inbox_that_stays_away_is_looked_for_once_more(send: Sender, emulator
     assert (emulator.count("list_inboxes"), emulator.count("get_inbox")) == (2, 2)
 
 
+@pytest.mark.specification("7.1 404")
 def test_an_id_that_is_unknown_is_not_taken_for_a_name(send: Sender, emulator: EmulatorServer) -> None:
     with pytest.raises(NotFoundError):
         get(send, "00000000-0000-0000-0000-000000000000")
@@ -58,6 +59,57 @@ def test_an_inbox_that_is_being_deleted_is_passed_over(send: Sender, emulator: E
     emulator.store.inboxes.delete(emulator.open_inbox("orders"))
     with pytest.raises(NotFoundError):
         get(send, "orders")
+
+
+GOING = {"id": "one", "name": "orders", "status": "deleting"}
+NEW = {"id": "two", "name": "orders", "status": "active"}
+NOTHING_LEASED = {"lease_id": None, "results": [], "inbox_attributes": {"status": "deleting"}}
+
+
+def known_as_one(settings: Settings, make: Any) -> Any:
+    """A call to "orders", whose id is known from before, and which is sent to that id first."""
+    inboxes._known[settings, "orders"] = "one"
+    exchange = inboxes.at_inbox(settings, "orders", make)
+    assert next(exchange).path.startswith("/inboxes/one")
+    return exchange
+
+
+@pytest.mark.parametrize(
+    ("make", "answer"), [(api.get_inbox, GOING), (api.lease_messages, NOTHING_LEASED)], ids=["get", "lease"]
+)
+def test_a_name_whose_inbox_is_being_deleted_leads_to_the_one_that_took_it_over(
+    make: Any, answer: Any, settings: Settings
+) -> None:
+    exchange = known_as_one(settings, make)
+    assert exchange.send(answer).name == "list_inboxes"
+    assert exchange.send({"results": [GOING, NEW], "next": None}).path.startswith("/inboxes/two")
+    with pytest.raises(StopIteration) as end:
+        exchange.send(NEW)
+    assert end.value.value == NEW
+    assert inboxes._known[settings, "orders"] == "two"
+
+
+def test_an_inbox_that_is_being_deleted_is_passed_over_though_its_name_is_known(settings: Settings) -> None:
+    exchange = known_as_one(settings, api.get_inbox)
+    exchange.send(GOING)
+    with pytest.raises(NotFoundError, match="no inbox with the name or id 'orders'"):
+        exchange.send({"results": [GOING], "next": None})
+
+
+def test_what_an_inbox_that_is_being_deleted_still_hands_out_is_taken(settings: Settings) -> None:
+    exchange = known_as_one(settings, api.lease_messages)
+    lease = {**NOTHING_LEASED, "lease_id": "l", "results": [{"id": "a"}]}
+    with pytest.raises(StopIteration) as end:
+        exchange.send(lease)
+    assert end.value.value == lease
+
+
+def test_an_inbox_that_is_deleted_now_takes_no_other_one_with_it(settings: Settings) -> None:
+    exchange = known_as_one(settings, api.delete_inbox)
+    with pytest.raises(StopIteration) as end:
+        exchange.send(GOING)
+    assert end.value.value == GOING
+    assert next(inboxes.at_inbox(settings, "orders", api.get_inbox)).name == "list_inboxes"
 
 
 def test_connections_do_not_share_what_a_name_means(settings: Settings) -> None:

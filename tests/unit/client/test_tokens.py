@@ -69,6 +69,7 @@ def test_a_refusal_that_is_no_matter_of_the_token_renews_nothing(
     assert emulator.count("token") == 1
 
 
+@pytest.mark.specification("5.4 expired", "7.1 400 unauthenticated")
 def test_a_token_that_ran_out_at_the_service_is_renewed(send: Sender, emulator: EmulatorServer) -> None:
     inbox_id = emulator.open_inbox("orders")
     send(api.get_inbox(inbox_id))
@@ -77,6 +78,7 @@ def test_a_token_that_ran_out_at_the_service_is_renewed(send: Sender, emulator: 
     assert emulator.count("token") == 2
 
 
+@pytest.mark.specification("5.4 scope", "7.1 401 invalid_audience")
 def test_a_token_of_another_scope_is_refused_by_name(make_send: MakeSender, emulator: EmulatorServer) -> None:
     send = make_send(settings_of(emulator, scope="workflow"))
     with pytest.raises(errors.AuthenticationError) as raised:
@@ -95,6 +97,7 @@ def test_every_new_token_is_told_once(
     assert len(set(told)) == len(told) == 2
 
 
+@pytest.mark.specification("5 client identifier")
 def test_guess_templates_and_token_calls_need_no_access_token(send: Sender, emulator: EmulatorServer) -> None:
     send(make("guess"))
     send(make("list_templates"))

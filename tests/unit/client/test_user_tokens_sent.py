@@ -39,6 +39,7 @@ def bearers(emulator: EmulatorServer) -> list[str]:
     return [each.removeprefix("Bearer ") for each in found]
 
 
+@pytest.mark.specification("5 user access token", "5.2.4")
 def test_a_stored_token_is_used(make_send: MakeSender, emulator: EmulatorServer, user: Settings) -> None:
     store = MemoryStore(logged_in(emulator))
     send = make_send(user, store=store)
@@ -49,6 +50,7 @@ def test_a_stored_token_is_used(make_send: MakeSender, emulator: EmulatorServer,
     assert (emulator.count("token"), store.reads, store.written) == (0, 1, [])
 
 
+@pytest.mark.specification("5.2.6")
 def test_due_tokens_rotate_in_the_store(
     make_send: MakeSender, emulator: EmulatorServer, user: Settings
 ) -> None:

@@ -18,6 +18,7 @@ def test_the_steps_are_the_apps_that_the_text_names_in_its_order() -> None:
     assert apps("When a form is submitted, add a row and send an email") == ["Form", "Spreadsheet", "Mail"]
 
 
+@pytest.mark.specification("4.1 200")
 def test_the_answer_has_every_field_of_the_specification() -> None:
     answer = guess("when an order comes in, tell the chat channel.", "http://host")
     assert answer["title"] == "When an order comes in, tell the chat channel"

@@ -44,6 +44,7 @@ def admission_of(store: Store, authorization: str | None, admission: Admission) 
     return refusal.value.status, refusal.value.code
 
 
+@pytest.mark.specification("4.3 client credentials")
 def test_client_credentials_give_a_token_without_refresh_token(store: Store) -> None:
     answer = store.oauth.grant({"grant_type": "client_credentials", "scope": "external"}, BASIC)
     assert answer["expires_in"] == 36000
@@ -53,6 +54,7 @@ def test_client_credentials_give_a_token_without_refresh_token(store: Store) -> 
     assert store.tokens.admit(f"Bearer {answer['access_token']}", INBOX)
 
 
+@pytest.mark.specification("4.3 credentials")
 def test_credentials_may_be_in_the_body_and_form_encoded_in_basic(store: Store) -> None:
     store.configure(client_id="a b", client_secret="p%+c")
     form = {"grant_type": "client_credentials", "scope": "external"}
@@ -61,6 +63,7 @@ def test_credentials_may_be_in_the_body_and_form_encoded_in_basic(store: Store) 
     assert store.oauth.grant(form, ("a+b", "p%25%2Bc"))
 
 
+@pytest.mark.specification("4.2 state", "4.2 code")
 def test_approval_leads_back_with_code_and_state(store: Store) -> None:
     address = urlsplit(store.oauth.approve(PAGE))
     assert address._replace(query="").geturl() == REDIRECT
@@ -77,6 +80,7 @@ def test_a_code_is_used_once(store: Store) -> None:
         exchange(store, value)
 
 
+@pytest.mark.specification("4.2 code", "5.2.3")
 def test_a_code_lives_for_two_minutes(store: Store) -> None:
     first, second = code(store), code(store)
     store.clock.advance(119)
@@ -91,6 +95,7 @@ def test_a_code_belongs_to_its_redirect_uri(store: Store) -> None:
         exchange(store, code(store), "http://localhost:8080/other")
 
 
+@pytest.mark.specification("5.2.6")
 def test_a_refresh_token_is_used_once_and_never_expires(store: Store) -> None:
     first = exchange(store, code(store))
     store.clock.advance(10 * 365 * 86400)
@@ -114,11 +119,13 @@ def test_faults_of_the_token_request_are_named(store: Store) -> None:
     assert error_of(store, grant_type="client_credentials", scope="everything") == (400, "invalid_scope")
 
 
+@pytest.mark.specification("5.1 client secret")
 def test_a_new_client_secret_makes_the_old_one_invalid(store: Store) -> None:
     store.configure(client_secret="new")
     assert error_of(store, grant_type="client_credentials", scope="external") == (401, "invalid_client")
 
 
+@pytest.mark.specification("4.2 redirect_uri", "5.1 redirect URIs")
 def test_a_stranger_gets_no_redirect(store: Store) -> None:
     for change in ({"client_id": "other"}, {"redirect_uri": "https://evil.test/"}, {"redirect_uri": ""}):
         with pytest.raises(ServiceError):
@@ -129,6 +136,7 @@ def test_a_stranger_gets_no_redirect(store: Store) -> None:
         store.oauth.check_page({**PAGE, "redirect_uri": "http://127.0.0.1:5555/any"})
 
 
+@pytest.mark.specification("4.2 response_type", "4.2 response_mode", "4.2 scope")
 def test_faults_of_the_page_are_named_as_the_rfc_does(store: Store) -> None:
     assert store.oauth.page_fault(PAGE) is None
     assert store.oauth.page_fault({**PAGE, "response_type": "token"}) == "unsupported_response_type"
@@ -136,6 +144,7 @@ def test_faults_of_the_page_are_named_as_the_rfc_does(store: Store) -> None:
     assert store.oauth.page_fault({**PAGE, "scope": ""}) == "invalid_scope"
 
 
+@pytest.mark.specification("5.2.5", "5.4 expired")
 def test_the_inbox_answers_400_for_a_token_that_expired_or_is_unknown(store: Store) -> None:
     token = store.tokens.issue("external").value
     store.clock.advance(35999)
@@ -145,6 +154,7 @@ def test_the_inbox_answers_400_for_a_token_that_expired_or_is_unknown(store: Sto
     assert admission_of(store, "Bearer nonsense", INBOX) == (400, "unauthenticated")
 
 
+@pytest.mark.specification("5.2.5")
 @pytest.mark.parametrize("admission", [EVENTS, PROMOTIONS])
 def test_elsewhere_an_expired_token_is_401(store: Store, admission: Admission) -> None:
     token = store.tokens.issue(admission.scope).value
@@ -152,6 +162,7 @@ def test_elsewhere_an_expired_token_is_401(store: Store, admission: Admission) -
     assert admission_of(store, f"Bearer {token}", admission) == (401, "unauthenticated")
 
 
+@pytest.mark.specification("5.4 prefix", "7.1 401 prefix")
 @pytest.mark.parametrize("prefix", ["", "bearer ", "Token ", "Basic "])
 def test_without_the_prefix_bearer_it_is_401(store: Store, prefix: str) -> None:
     token = store.tokens.issue("external").value
@@ -159,6 +170,7 @@ def test_without_the_prefix_bearer_it_is_401(store: Store, prefix: str) -> None:
     assert admission_of(store, None, INBOX)[0] == 401
 
 
+@pytest.mark.specification("5.4 scope")
 def test_a_token_of_another_scope_is_refused(store: Store) -> None:
     token = store.tokens.issue("workflow promotions:read").value
     assert admission_of(store, f"Bearer {token}", INBOX) == (401, "invalid_audience")

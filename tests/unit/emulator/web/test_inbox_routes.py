@@ -166,6 +166,7 @@ def test_a_bad_parameter_is_named(api: Api, query: dict[str, str]) -> None:
     assert error_of(api("GET", "/inboxes", params=query))["source"] == {"parameter": name}
 
 
+@pytest.mark.specification("5.4 scope", "5.4 expired", "5.4 prefix")
 def test_tokens_are_checked_as_the_specification_says(emulator: EmulatorServer, api: Api) -> None:
     def ask(authorization: str) -> tuple[int, str]:
         error = error_of(api("GET", "/inboxes", headers={"Authorization": authorization}))
@@ -179,6 +180,7 @@ def test_tokens_are_checked_as_the_specification_says(emulator: EmulatorServer, 
     assert ask(f"Bearer {good}") == (400, "unauthenticated")
 
 
+@pytest.mark.specification("7.1 429")
 def test_rate_headers_come_on_success_and_retry_after_on_429(emulator: EmulatorServer, api: Api) -> None:
     emulator.store.limits.set("inbox", 1, window_seconds=60)
     first, second = api("GET", "/inboxes"), api("GET", "/inboxes")

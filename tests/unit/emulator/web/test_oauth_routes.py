@@ -25,6 +25,7 @@ GRANT = {"grant_type": "client_credentials", "scope": "external"}
 BASIC = ("demo-client", "demo-secret")
 
 
+@pytest.mark.specification("4.3 credentials", "4.3 not stored")
 @pytest.mark.parametrize("slash", ["", "/"])
 @pytest.mark.parametrize("multipart", [True, False])
 @pytest.mark.parametrize("basic", [True, False])
@@ -65,6 +66,7 @@ def test_refusals_have_the_form_of_the_rfc(api: Api) -> None:
     assert malformed.status_code == 401
 
 
+@pytest.mark.specification("5.2.1")
 def test_a_user_approves_on_the_page_and_the_code_buys_tokens(api: Api) -> None:
     page = api("GET", "/v2/authorize", params=QUERY)
     assert page.status_code == 200

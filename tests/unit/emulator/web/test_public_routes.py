@@ -21,6 +21,7 @@ def test_guess_needs_no_token_but_a_client_id(api: Api) -> None:
         assert refused.json()["errors"][0]["source"] == {"parameter": "client_id"}
 
 
+@pytest.mark.specification("4.1 400")
 def test_a_text_that_is_no_workflow_is_400_with_messages(api: Api) -> None:
     response = api("POST", "/v2/guess?client_id=demo-client", {"description": "hello"})
     assert response.status_code == 400
@@ -34,6 +35,7 @@ def test_a_malformed_body_is_400_in_both_forms(api: Api) -> None:
     assert response.json()["messages"][0]["detail"]
 
 
+@pytest.mark.specification("4.4 templates")
 def test_templates_are_a_bare_array(api: Api) -> None:
     query = {"client_id": "demo-client", "apps": "shop, mail", "limit": 1, "offset": 1}
     response = api("GET", "/v1/workflow-templates", params=query)

@@ -1,0 +1,154 @@
+"""
+One cell of the fault matrix: a call, sent by one of the senders to a service that misbehaves.
+
+What a cell has to show stands here in the words of the specification, and is taken from no table of
+the client: a wrong table would otherwise prove itself right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from airflow_provider_workflow.client import errors
+from airflow_provider_workflow.client.auth import token_key
+from airflow_provider_workflow.client.settings import Settings
+from tests.unit.client.calls import OPERATIONS, make
+from tests.unit.client.scripted import Script, ScriptedServer
+from tests.unit.client.senders import SENDERS, Sender
+
+ATTEMPTS = 5
+CALLS = [name for name in OPERATIONS if name != "events"]  # the stream is another kind of thing
+TOKEN_CALLS = frozenset({"app_token", "exchange_code", "refresh_user_token"})
+WITHOUT_ACCESS_TOKEN = TOKEN_CALLS | {"guess", "list_templates"}
+SENT_ONCE = frozenset(
+    {
+        *("guess", "exchange_code", "refresh_user_token", "create_inbox"),
+        *("pause_inbox", "resume_inbox", "lease_messages"),
+    }
+)
+"""Calls that are not sent again where the service may have taken them."""
+REPEATED_BY_AIOHTTP = frozenset({"GET", "PUT", "DELETE"})
+"""Methods that aiohttp itself sends once more when a connection breaks (RFC 9110, section 9.2.2)."""
+
+
+def check(found: Mapping[str, str]) -> None:
+    """Fail with what is wrong, by cell; nothing may be."""
+    if wrong := {cell: complaint for cell, complaint in found.items() if complaint}:
+        lines = (f"  {cell}: {complaint}" for cell, complaint in wrong.items())
+        pytest.fail("\n".join((f"{len(wrong)} of {len(found)} cells are wrong:", *lines)), pytrace=False)
+
+
+def repeated(name: str) -> int:
+    """How often a call is sent where each attempt may have had its effect."""
+    return 1 if name in SENT_ONCE else ATTEMPTS
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """
+    What came of a cell.
+
+    :param value: what the call returned; None where it raised.
+    :param error: what it raised; None where it returned.
+    :param requests: its requests, as the service read them.
+    :param token_requests: requests for an access token that came with it.
+    :param naps: seconds of each wait.
+    """
+
+    value: Any
+    error: errors.WorkflowError | None
+    requests: list[bytes] = field(repr=False)
+    token_requests: list[bytes] = field(repr=False)
+    naps: list[float]
+
+    @property
+    def sent(self) -> int:
+        return len(self.requests)
+
+
+@dataclass(frozen=True)
+class Expected:
+    """
+    What has to come of a cell.
+
+    :param kind: class of the error.
+    :param says: what its text has to hold: whose fault it was, and what for.
+    :param sent: how often the call is sent.
+    :param tokens: how often an access token is asked for, beside the one that was there.
+    :param has: attributes of the error.
+    """
+
+    kind: type[errors.WorkflowError]
+    says: tuple[str, ...]
+    sent: int
+    tokens: int = 0
+    has: Mapping[str, Any] = field(default_factory=dict)
+
+    def complaint(self, outcome: Outcome) -> str:
+        """What is wrong with an outcome; nothing where it is as it has to be."""
+        error = outcome.error
+        if type(error) is not self.kind:
+            return f"{self.kind.__name__} was due, not {error!r} (value: {str(outcome.value)[:100]})"
+        found = [f"{part!r} is not in {str(error)!r}" for part in self.says if part not in str(error)]
+        if not str(error).isprintable():
+            found.append(f"no single line: {str(error)!r}")
+        if outcome.sent != self.sent:
+            found.append(f"sent {outcome.sent} times and not {self.sent}")
+        if len(outcome.token_requests) != self.tokens:
+            found.append(f"{len(outcome.token_requests)} tokens were asked for and not {self.tokens}")
+        for name, value in self.has.items():
+            if getattr(error, name) != value:
+                found.append(f"{name} is {getattr(error, name)!r} and not {value!r}")
+        return "; ".join(found)
+
+
+class Service(ScriptedServer):
+    """A scripted server that many cells use, one after the other."""
+
+    def play(
+        self,
+        kind: str,
+        name: str,
+        *answers: Script,
+        warm: bool = True,
+        token: Script | None = None,
+        **more: Any,
+    ) -> Outcome:
+        """
+        Send a call.
+
+        :param kind: which of the senders sends it.
+        :param answers: to the call, one after the other, the last of them for ever.
+        :param warm: whether the sender has an access token already.
+        :param token: answer of the token endpoint to those who need an access token.
+        :param more: changes of the settings, or ``longest_wait``.
+        """
+        options = {key: more.pop(key) for key in ("longest_wait", "hands") if key in more}
+        if name in TOKEN_CALLS and "token_url" not in more:
+            more["token_url"] = f"{more.get('base_url', self.url)}/oauth"
+        settings = self.settings(**more)
+        self.script(*answers, token=token)
+        sender = SENDERS[kind](settings, **options)
+        try:
+            if warm:
+                give_tokens(sender, settings)
+            return self._outcome(sender, name)
+        finally:
+            sender.close()
+
+    def _outcome(self, sender: Sender, name: str) -> Outcome:
+        value, error = None, None
+        try:
+            value = sender(make(name))
+        except errors.WorkflowError as fault:
+            error = fault
+        return Outcome(value, error, list(self.requests), list(self.token_requests), sender.naps)
+
+
+def give_tokens(sender: Sender, settings: Settings) -> None:
+    for scope in (settings.scope, "promotions:write"):
+        sender.tokens.keep(token_key(settings, scope), {"access_token": "warm-token"}, sender.tokens.clock())

@@ -1,0 +1,129 @@
+"""Faults before and after the effect of a call: what was done, what was not, and what the caller is told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from airflow_provider_workflow.client import errors
+from airflow_provider_workflow.client.call import Call
+from airflow_provider_workflow.emulator.server import EmulatorServer
+from tests.unit.client.calls import operation
+from tests.unit.client.conftest import MakeSender, settings_of
+from tests.unit.client.matrix.cells import check, repeated
+from tests.unit.client.matrix.effects import EFFECTS
+from tests.unit.client.senders import Sender
+
+FAULTS: dict[str, dict[str, Any]] = {
+    "dropped": {"kind": "drop"},
+    "500": {"kind": "status", "status": 500},
+    "503": {"kind": "status", "status": 503},
+    "504 of a proxy": {"kind": "status", "status": 504, "text": "<html>", "content_type": "text/html"},
+    "a page instead of JSON": {"kind": "not_json"},
+    "a redirect": {"kind": "redirect", "status": 307},
+    "409": {"kind": "status", "status": 409},
+    "404": {"kind": "status", "status": 404},
+}
+AT_ONCE = ("a redirect", "409", "404")
+"""Answers after which no call is sent again."""
+
+
+def told(send: Sender, call: Call[Any]) -> Any:
+    """What a caller learns: a value, or an error."""
+    try:
+        return send(call)
+    except errors.WorkflowError as error:
+        return error
+
+
+def attempts(name: str, fault: str) -> int:
+    return 1 if fault in AT_ONCE else repeated(name)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("name", EFFECTS)
+def test_a_call_that_fails_every_time_says_so_and_has_its_effect_once_at_most(
+    name: str, fault: str, when: str, make_send: MakeSender, emulator: EmulatorServer
+) -> None:
+    effect = EFFECTS[name]
+    call = effect.make(emulator)
+    emulator.fault(operation=operation(name), times=None, when=when, **FAULTS[fault])
+    send = make_send(settings_of(emulator))
+    answer = told(send, call)
+    check(
+        {
+            "told": "" if isinstance(answer, errors.WorkflowError) else f"no error: {answer}",
+            "done": _differs(effect.done(emulator), 1 if when == "after" else 0),
+            "attempts": _differs(len(send.naps) + 1, attempts(name, fault)),
+            # What may have been done is never called unsent.
+            "sent": "unsent" if isinstance(answer, errors.TransportError) and not answer.sent else "",
+        }
+    )
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("fault", [each for each in FAULTS if each not in AT_ONCE])
+@pytest.mark.parametrize("name", EFFECTS)
+def test_a_call_that_failed_once_has_its_effect_once_where_it_is_repeated(
+    name: str, fault: str, when: str, make_send: MakeSender, emulator: EmulatorServer
+) -> None:
+    effect = EFFECTS[name]
+    call = effect.make(emulator)
+    # aiohttp sends a GET, PUT or DELETE again by itself when a connection broke.
+    times = 2 if fault == "dropped" else 1
+    emulator.fault(operation=operation(name), times=times, when=when, **FAULTS[fault])
+    answer = told(make_send(settings_of(emulator)), call)
+    again = effect.again if when == "after" else None
+    if repeated(name) == 1:
+        assert isinstance(answer, errors.WorkflowError)
+        assert effect.done(emulator) == (1 if when == "after" else 0)
+    else:
+        assert type(answer) is again if again else not isinstance(answer, errors.WorkflowError)
+        assert effect.done(emulator) == 1
+
+
+@pytest.mark.parametrize("name", EFFECTS)
+def test_half_an_answer_comes_after_the_effect(
+    name: str, make_send: MakeSender, emulator: EmulatorServer
+) -> None:
+    effect = EFFECTS[name]
+    call = effect.make(emulator)
+    emulator.fault("truncate", operation=operation(name))
+    answer = told(make_send(settings_of(emulator)), call)
+    assert effect.done(emulator) == 1
+    if repeated(name) == 1:
+        assert isinstance(answer, errors.TransportError)
+        assert answer.sent
+
+
+@pytest.mark.parametrize("retry_after", ["0", "30", "soon"])
+@pytest.mark.parametrize("name", EFFECTS)
+def test_a_call_that_was_too_many_is_sent_again_and_has_its_effect_once(
+    name: str, retry_after: str, make_send: MakeSender, emulator: EmulatorServer
+) -> None:
+    effect = EFFECTS[name]
+    call = effect.make(emulator)
+    limited = {"Retry-After": retry_after}
+    emulator.fault("status", operation=operation(name), status=429, headers=limited, times=3)
+    assert not isinstance(told(make_send(settings_of(emulator)), call), errors.WorkflowError)
+    assert effect.done(emulator) == 1
+
+
+@pytest.mark.parametrize("fault", [each for each in FAULTS if each not in AT_ONCE])
+@pytest.mark.parametrize("name", ["create_inbox", "lease_messages", "acknowledge_messages", "delete_inbox"])
+def test_a_token_that_cannot_be_had_keeps_a_call_from_being_sent(
+    name: str, fault: str, make_send: MakeSender, emulator: EmulatorServer
+) -> None:
+    effect = EFFECTS[name]
+    call = effect.make(emulator)
+    emulator.fault(operation="token", times=None, **FAULTS[fault])
+    assert isinstance(told(make_send(settings_of(emulator)), call), errors.WorkflowError)
+    assert effect.done(emulator) == 0
+    assert emulator.count(operation(name)) == 0
+    assert emulator.count("token") == 5
+
+
+def _differs(found: int, due: int) -> str:
+    return "" if found == due else f"{found} and not {due}"

@@ -1,0 +1,199 @@
+"""No token leaves for another host: redirects, ``next`` addresses, ``.netrc``, proxies of the environment."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_provider_workflow.client import api, errors, inboxes
+from tests.unit.client.calls import SOME_ID, make
+from tests.unit.client.matrix.bodies import good
+from tests.unit.client.matrix.cells import CALLS, WITHOUT_ACCESS_TOKEN, Expected, Outcome, Service, check
+from tests.unit.client.proxy import RecordingProxy
+from tests.unit.client.scripted import ScriptedServer, answer
+from tests.unit.client.senders import SENDERS
+
+REDIRECTS = (300, 301, 302, 303, 304, 305, 307, 308)
+SECRET = base64.b64encode(b"an-id:a-secret")
+
+
+@pytest.fixture(scope="module")
+def elsewhere() -> Iterator[ScriptedServer]:
+    """A server that nobody may speak to."""
+    with ScriptedServer() as server:
+        server.answers = [answer(200, {"id": "stolen", "status": "active"})]
+        yield server
+
+
+def locations(elsewhere: ScriptedServer) -> dict[str, tuple[bytes, str]]:
+    """What ``Location`` says, and how an error names that."""
+    port = str(elsewhere.port).encode()
+    another_path = "redirects to another path, which is not followed"
+    return {
+        "another port": (b"http://127.0.0.1:%s/x" % port, "redirects to 127.0.0.1, which is not followed"),
+        "another name": (b"http://user:pw@localhost:%s/x?y=z#f" % port, "redirects to localhost, which"),
+        "no scheme": (b"//localhost:%s/x" % port, "redirects to localhost, which is not followed"),
+        "another path": (b"/elsewhere", another_path),
+        "an empty one": (b"", another_path),
+        "another scheme": (b"file:///etc/passwd", another_path),
+        "no address": (b"http://[::1/x", "redirects to what is no address, which is not followed"),
+        "no port": (b"http://localhost:port/x", "redirects to localhost, which is not followed"),
+        "no UTF-8": (b"http://\xff\xfe\xfd/x", "redirects to "),
+        "a port too many": (b"http://localhost:99999999/x", "redirects to localhost, which"),
+    }
+
+
+@pytest.mark.parametrize("status", REDIRECTS)
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("kind", SENDERS)
+def test_no_redirect_is_followed(
+    kind: str, name: str, status: int, service: Service, elsewhere: ScriptedServer
+) -> None:
+    found = {}
+    for title, (location, says) in locations(elsewhere).items():
+        head = b"HTTP/1.1 %d Any\r\nContent-Length: 0\r\nLocation: " % status
+        outcome = service.play(kind, name, head + location + b"\r\n\r\n")
+        texts = (f"{name} was answered with {status}: it {says}", "configure the final address")
+        found[title] = Expected(errors.WorkflowAPIError, texts, 1, has={"status": status}).complaint(outcome)
+        assert "pw" not in str(outcome.error)
+    assert elsewhere.connections == 0
+    check(found)
+
+
+@pytest.mark.parametrize("name", sorted(set(CALLS) - WITHOUT_ACCESS_TOKEN))
+@pytest.mark.parametrize("kind", SENDERS)
+def test_no_redirect_of_the_token_endpoint_is_followed(
+    kind: str, name: str, service: Service, elsewhere: ScriptedServer
+) -> None:
+    away = answer(307, b"", {"Location": f"{elsewhere.url}/token"})
+    outcome = service.play(kind, name, b"", token=away, warm=False)
+    says = ("app_token was answered with 307: it redirects to 127.0.0.1",)
+    check({"307": Expected(errors.WorkflowAPIError, says, 0, 1).complaint(outcome)})
+    assert elsewhere.connections == 0
+
+
+LISTINGS: dict[str, Callable[[], Any]] = {
+    "inboxes": inboxes.all_inboxes,
+    "messages": lambda: inboxes.all_messages(SOME_ID),
+    "a name": lambda: inboxes.at_inbox(Service().settings(), "wanted", api.get_inbox),
+}
+
+
+@pytest.mark.parametrize(
+    "following",
+    [
+        "{elsewhere}/inboxes?offset=1&cursor=more",
+        "//localhost:{port}/inboxes?cursor=more",
+        "http://[::1/inboxes?cursor=more#end",
+        "?cursor=more",
+        "http://evil.example.com@127.0.0.1:{port}/?cursor=more",
+    ],
+)
+@pytest.mark.parametrize("listing", LISTINGS)
+@pytest.mark.parametrize("kind", SENDERS)
+def test_the_next_page_comes_from_the_connections_own_host(
+    kind: str, listing: str, following: str, service: Service, elsewhere: ScriptedServer
+) -> None:
+    address = following.format(elsewhere=elsewhere.url, port=elsewhere.port)
+    wanted = {"id": "2", "name": "wanted", "status": "active"}
+    service.script(
+        answer(200, {"results": [{"id": "1", "name": "other", "status": "active"}], "next": address}),
+        answer(200, {"results": [wanted], "next": None}),
+        answer(200, wanted),
+    )
+    sender = SENDERS[kind](service.settings())
+    found = sender.run(LISTINGS[listing]())
+    sender.close()
+    assert [each["id"] for each in found] == ["1", "2"] if listing != "a name" else found == wanted
+    assert len(service.requests) == (3 if listing == "a name" else 2)
+    assert elsewhere.connections == 0
+
+
+@pytest.mark.parametrize("next_page", [7, [], {"href": "x"}, True])
+@pytest.mark.parametrize("name", ["list_inboxes", "list_messages"])
+@pytest.mark.parametrize("kind", SENDERS)
+def test_a_next_page_that_is_no_address_is_no_end_of_a_listing(
+    kind: str, name: str, next_page: Any, service: Service
+) -> None:
+    outcome = service.play(kind, name, answer(200, {"results": [], "next": next_page}))
+    assert isinstance(outcome.error, errors.TransportError)
+
+
+def headers(outcome: Outcome) -> list[list[bytes]]:
+    """The ``Authorization`` headers of each request."""
+    return [re.findall(rb"(?im)^authorization: (.*?)\r$", each) for each in outcome.requests]
+
+
+def authorized(outcome: Outcome, name: str) -> str:
+    """What is wrong with how a call said who is asking."""
+    if name in {"guess", "list_templates"}:
+        due: list[bytes] = []
+    else:
+        due = [b"Basic " + SECRET if "token" in name or name == "exchange_code" else b"Bearer warm-token"]
+    return "" if outcome.error is None and headers(outcome) == [due] else f"{headers(outcome)}, {outcome}"
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("kind", SENDERS)
+def test_netrc_replaces_and_adds_no_credentials(
+    kind: str, name: str, service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for file in (".netrc", "_netrc"):
+        (tmp_path / file).write_text(
+            "machine 127.0.0.1 login someone password else\ndefault login a password b\n"
+        )
+        (tmp_path / file).chmod(0o600)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("NETRC", str(tmp_path / ".netrc"))
+    check({"netrc": authorized(service.play(kind, name, good(name)), name)})
+
+
+@pytest.fixture(scope="module")
+def proxy(service: Service) -> Iterator[RecordingProxy]:
+    made = RecordingProxy(service.port)
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("kind", SENDERS)
+def test_every_call_goes_through_the_proxy_of_the_environment_and_not_past_it(
+    kind: str, name: str, service: Service, proxy: RecordingProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proxy.heads.clear()
+    monkeypatch.setenv("HTTP_PROXY", proxy.url)
+    monkeypatch.setenv("NO_PROXY", "other.invalid")
+    outcome = service.play(kind, name, good(name), base_url="http://service.invalid")
+    check({"proxy": authorized(outcome, name)})
+    (line,) = proxy.asked_for
+    assert line.startswith(f"{make(name).method} http://service.invalid/")
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("kind", SENDERS)
+def test_where_no_proxy_says_so_a_call_goes_past_the_proxy(
+    kind: str, name: str, service: Service, proxy: RecordingProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proxy.heads.clear()
+    monkeypatch.setenv("ALL_PROXY", proxy.url)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1,localhost")
+    check({"no proxy": authorized(service.play(kind, name, good(name)), name)})
+    assert proxy.heads == []
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("kind", SENDERS)
+def test_a_proxy_that_is_away_means_that_nothing_was_sent(
+    kind: str, name: str, service: Service, closed_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", f"http://someone:proxy-pass@127.0.0.1:{closed_port}")
+    outcome = service.play(kind, name, good(name), base_url="http://service.invalid")
+    says = ("service.invalid cannot be reached through the proxy of the environment",)
+    check({"away": Expected(errors.TransportError, says, 0, has={"sent": False}).complaint(outcome)})
+    assert len(outcome.naps) == 4
+    assert "proxy-pass" not in str(outcome.error)

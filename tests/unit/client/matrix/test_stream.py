@@ -1,0 +1,145 @@
+"""The event stream among all these faults: it never rings for them, and how long it is left alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.unit.client import certificates
+from tests.unit.client.calls import SOME_ID
+from tests.unit.client.matrix.cells import Service, check
+from tests.unit.client.matrix.hearing import A_DAY, FIVE_MINUTES, SHORTLY, SPREAD, Hear, hear
+from tests.unit.client.matrix.shapes import SHAPES, STATUSES, refuses_the_token
+from tests.unit.client.matrix.test_elsewhere import REDIRECTS, elsewhere, locations
+from tests.unit.client.matrix.test_limits import EPOCH, FORMS, http_date
+from tests.unit.client.matrix.test_lines import LINES
+from tests.unit.client.scripted import ScriptedServer, answer
+
+__all__ = ["elsewhere", "hear"]
+
+
+async def test_a_status_of_the_service_leaves_the_stream_alone_for_as_long_as_it_deserves(
+    service: Service, hear: Hear
+) -> None:
+    found = {}
+    for status in STATUSES:
+        for title, shape in SHAPES.items():
+            heard = await hear(service, shape.answer(status))
+            renewed = refuses_the_token(status, shape)
+            # An invalid audience is no expired token; on the stream any 401 or 403 may be one.
+            asked = 2 if renewed or status in (401, 403) else 1
+            pause = SHORTLY if status == 429 or status >= 500 else FIVE_MINUTES
+            says = f"events was answered with {status}"
+            found[f"{status}, {title}"] = heard.complaint(pause, says, asked, asked - 1)
+    check(found)
+
+
+@pytest.mark.parametrize("status", [429, 503])
+async def test_the_time_that_a_busy_service_asks_for_is_given_to_it(
+    status: int, service: Service, hear: Hear
+) -> None:
+    found = {}
+    for title, form in FORMS.items():
+        heard = await hear(service, answer(status, b"", {"Date": http_date(0), **form.headers}))
+        pause = min(max(SHORTLY, form.seconds or 0), A_DAY)
+        found[title] = heard.complaint(pause, f"events was answered with {status}")
+    assert EPOCH > A_DAY
+    check(found)
+
+
+BEFORE_THE_HEADERS_END = [
+    *(title for title, line in LINES.items() if line.broken),
+    *("no HTTP at all", "a header without an end", "a thousand headers"),
+]
+
+
+async def test_a_line_that_breaks_is_tried_again_soon(service: Service, hear: Hear) -> None:
+    says = f"the connection to 127.0.0.1:{service.port} broke off"
+    found = {}
+    for title in BEFORE_THE_HEADERS_END:
+        heard = await hear(service, LINES[title].script)
+        found[title] = heard.complaint(SHORTLY, says, 2 if LINES[title].broken else 1)
+    check(found)
+
+
+NO_STREAM = {
+    "JSON": answer(200, {"id": SOME_ID}),
+    "a page": answer(200, b"<html>", {"Content-Type": "text/html"}),
+    "no type": answer(200, b"data: {}\n\n"),
+    "a type that is none": answer(200, b"data: {}\n\n", {"Content-Type": ";;=/"}),
+    "no content": answer(204, b""),
+    "half a body": LINES["cut in a body of known length"].script,
+    "half a chunk": LINES["cut in a body of chunks"].script,
+    "no gzip": LINES["a body that is no gzip"].script,
+}
+
+
+async def test_what_is_no_event_stream_is_left_alone_for_five_minutes(service: Service, hear: Hear) -> None:
+    found = {}
+    for title, script in NO_STREAM.items():
+        heard = await hear(service, script)
+        found[title] = heard.complaint(FIVE_MINUTES, "and no event stream")
+    check(found)
+
+
+@pytest.mark.parametrize("status", REDIRECTS)
+async def test_no_redirect_is_followed(
+    status: int, service: Service, hear: Hear, elsewhere: ScriptedServer
+) -> None:
+    found = {}
+    for title, (location, says) in locations(elsewhere).items():
+        head = b"HTTP/1.1 %d Any\r\nContent-Length: 0\r\nLocation: " % status
+        heard = await hear(service, head + location + b"\r\n\r\n")
+        found[title] = heard.complaint(FIVE_MINUTES, says)
+    assert elsewhere.connections == 0
+    check(found)
+
+
+async def test_without_a_token_the_stream_is_not_asked_for(service: Service, hear: Hear) -> None:
+    found = {}
+    for status in STATUSES:
+        passing = status == 429 or status >= 500
+        asked = 5 if passing else 1
+        heard = await hear(service, b"", token=answer(status, b""), naps=asked - 1)
+        pause = SHORTLY if passing else FIVE_MINUTES
+        found[str(status)] = heard.complaint(pause, f"app_token was answered with {status}", 0, asked)
+    check(found)
+
+
+async def test_nobody_there_and_no_certificate_are_tried_again(
+    service: Service, hear: Hear, closed_port: int, tmp_path: Path
+) -> None:
+    nobody = f"http://127.0.0.1:{closed_port}"
+    heard = await hear(service, b"", base_url=nobody)
+    found = {"nobody": heard.complaint(SHORTLY, "cannot be reached", 0)}
+    context, _ = certificates.make(tmp_path)
+    with ScriptedServer(tls=context) as secure:
+        heard = await hear(secure, b"", token_url=f"{secure.url}/token")
+        found["certificate"] = replace(heard, pause=SHORTLY).complaint(SHORTLY, "does not verify", 0)
+    check(found)
+
+
+STREAM = {"Content-Type": "text/event-stream"}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"data: {}\n\n",
+        b"data: \xff\xfe\n\n",
+        b": keep-alive\n\n",
+        b"event: unknown\ndata: [1, 2\n\n",
+        b"\x00" * 1000 + b"\n\n",
+        b"data: " + b"x" * 1_000_000 + b"\n\n",
+    ],
+)
+async def test_whatever_comes_on_a_stream_it_rings_when_it_is_connected(
+    body: bytes, service: Service, hear: Hear
+) -> None:
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
+    heard = await hear(service, lambda connection: connection.sendall(head + body))
+    assert heard.rang
+    assert heard.pause <= SHORTLY * SPREAD

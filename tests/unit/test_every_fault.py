@@ -1,0 +1,154 @@
+"""Every fault of the service, at every call of a task: what is acknowledged was done, and nothing is lost."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from airflow_provider_workflow.client.errors import WorkflowError
+from airflow_provider_workflow.dispatch import Dispatcher
+from airflow_provider_workflow.leasing import lease_once
+from airflow_provider_workflow.receive import STORE_KEY
+from airflow_provider_workflow.runs import TargetError
+from tests.unit.fakes import api_error
+from tests.unit.receipts import Receipt
+from tests.unit.workbench import INBOX, Workbench
+
+IDS = ("a", "b", "c")
+ROUNDS = 2
+"""Tries that a task needs at most once the service is well again."""
+A_WHILE = None
+"""All requests, as long as the fault lasts."""
+
+FAULTS: dict[str, dict[str, Any]] = {
+    f"{title} {when}": {**fault, "when": when}
+    for title, fault in {
+        "dropped": {"kind": "drop"},
+        "dropped, once": {"kind": "drop", "times": 2},
+        "500": {"kind": "status", "status": 500},
+        "500, once": {"kind": "status", "status": 500, "times": 1},
+        "400 unauthenticated": {"kind": "status", "status": 400, "code": "unauthenticated"},
+        "400 lease_expired": {"kind": "status", "status": 400, "code": "lease_expired"},
+        "401": {"kind": "status", "status": 401, "text": ""},
+        "404": {"kind": "status", "status": 404},
+        "409": {"kind": "status", "status": 409},
+        "429": {"kind": "status", "status": 429, "headers": {"Retry-After": "0"}},
+        "a page": {"kind": "not_json", "content_type": "text/html"},
+        "an object of another kind": {"kind": "status", "status": 200, "json": {"hello": "world"}},
+        "an empty lease": {"kind": "status", "status": 200, "json": {"lease_id": None, "results": []}},
+        "a redirect": {"kind": "redirect", "status": 307},
+    }.items()
+    for when in ("before", "after")
+}
+FAULTS |= {
+    "half an answer": {"kind": "truncate"},
+    "another type": {"kind": "wrong_type", "content_type": "text/html"},
+    "10 MB": {"kind": "big"},
+    "messages twice": {"kind": "duplicate", "times": 1},
+}
+CALLS = ("token", "get_inbox", "lease", "ack")
+
+
+class Recipe:
+    """A task that is tried again and again."""
+
+    def __init__(self, bench: Workbench) -> None:
+        self.bench = bench
+        self.errors: list[Exception] = []
+
+    def attempt(self) -> None:
+        try:
+            self.work()
+        except (WorkflowError, TargetError) as error:
+            self.errors.append(error)
+
+    def work(self) -> None:
+        raise NotImplementedError
+
+    @property
+    def done(self) -> set[str]:
+        """Ids of the messages that have reached Airflow for good."""
+        raise NotImplementedError
+
+
+class Dispatch(Recipe):
+    def work(self) -> None:
+        dispatcher: Dispatcher = self.bench.dispatcher()
+        dispatcher.check_targets()
+        dispatcher.drain()
+
+    @property
+    def done(self) -> set[str]:
+        return set(self.bench.supervisor.started)
+
+
+class Receive(Recipe):
+    """A sensor that stores what it receives. A later run of its DAG takes what is left."""
+
+    def __init__(self, bench: Workbench) -> None:
+        super().__init__(bench)
+        self.receipts = [Receipt(bench)]
+
+    def work(self) -> None:
+        receiver = self.receipts[-1]()
+        if receiver.stored() is not None:
+            self.receipts.append(Receipt(self.bench))
+            receiver = self.receipts[-1]()
+        lease = lease_once(self.bench.hook, INBOX, 100, 300)
+        if lease is not None:
+            receiver.take(lease)
+
+    @property
+    def done(self) -> set[str]:
+        rows = [each.store.rows.get(STORE_KEY) for each in self.receipts]
+        return {message["id"] for row in rows if row for message in json.loads(row)["messages"]}
+
+
+RECIPES = {"dispatch": Dispatch, "receive": Receive}
+
+
+def acknowledged(bench: Workbench) -> set[str]:
+    return {each["id"] for each in bench.service.summary(INBOX)["messages"] if each["status"] == "acked"}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_what_is_acknowledged_was_done_and_the_rest_is_done_later(
+    recipe: str, call: str, fault: str, bench: Workbench
+) -> None:
+    bench.put(*IDS)
+    task = RECIPES[recipe](bench)
+    bench.service.fault(operation=call, **{"times": A_WHILE, **FAULTS[fault]})
+    task.attempt()
+    assert bench.service.count(call) > 0
+    assert acknowledged(bench) <= task.done
+
+    bench.service.emulator.faults.clear()
+    task.errors.clear()
+    for _ in range(ROUNDS):
+        bench.service.store.clock.advance(301)
+        task.attempt()
+        assert acknowledged(bench) <= task.done
+    assert acknowledged(bench) == task.done == set(IDS)
+    assert task.errors == []
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_release_that_goes_wrong_loses_nothing(fault: str, bench: Workbench) -> None:
+    bench.put(*IDS)
+    task = Dispatch(bench)
+    bench.supervisor.refuse("b", api_error(403))
+    bench.service.fault(operation="release", **{"times": A_WHILE, **FAULTS[fault]})
+    task.attempt()
+    assert [type(error) for error in task.errors] == [TargetError]
+    assert bench.service.count("release") > 0
+    assert acknowledged(bench) == task.done == {"a"}
+
+    bench.service.emulator.faults.clear()
+    bench.supervisor.faults.clear()
+    bench.service.store.clock.advance(301)
+    task.attempt()
+    assert acknowledged(bench) == task.done == set(IDS)
