@@ -1,0 +1,166 @@
+"""What ``doctor`` finds out of inboxes: their states, and messages that are lost or about to be."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Generator, Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+from airflow_provider_workflow.cli.doctor_findings import FAILED, OK, SKIPPED, WARNING, Finding, Subject
+from airflow_provider_workflow.client import api, inboxes, types
+from airflow_provider_workflow.client.errors import NotFoundError, WorkflowError
+from airflow_provider_workflow.leases import ASSUMED_LAST_LEASE, PRECIOUS_LEASE
+
+Verdict = tuple[str, str | None]
+"""The status of a finding, and its cure."""
+
+MOST_INBOXES = 50
+MOST_PAGES = 50
+"""Of the messages of one inbox."""
+SHOWN_IDS = 3
+DEFAULT = "workflow_default"
+
+RESUME = "airflow-workflow inbox resume {inbox}"
+DROPPED = "new events are dropped meanwhile"
+RECREATE = "delete it (airflow-workflow inbox delete {inbox}), and create it again"
+STATES: dict[str, Verdict] = {
+    "active": (OK, None),
+    "initializing": (WARNING, "wait; examine again if it lasts longer than some minutes"),
+    "initialization_failure": (FAILED, RECREATE),
+    "deleting": (WARNING, "nothing, if somebody deleted it; its name is free once it is gone"),
+}
+OTHER_STATE: Verdict = (WARNING, "this state is newer than this provider; update it")
+REASONS: dict[str, Verdict] = {
+    "user": (WARNING, f"somebody paused it; to go on: {RESUME}"),
+    "authentication": (FAILED, f"connect the app's account again, whose credentials expired; then: {RESUME}"),
+    "authentication_access_revoked": (
+        FAILED,
+        f"have the access to the app's account granted again, and connect it; then: {RESUME}",
+    ),
+    "partner_revoked": (
+        FAILED,
+        f"ask the maker of the connected app why it withdrew the access; then: {RESUME}",
+    ),
+    "subscribe_failed": (FAILED, f"check the subscription's inputs with the connected app; then: {RESUME}"),
+    "migrate_failed": (FAILED, f"{RESUME}; if that fails, {RECREATE}"),
+    "abandoned": (FAILED, f"nobody leased from it for long: unpause its listener; then: {RESUME}"),
+    "upstream_failures": (FAILED, f"see whether the connected app has a problem; once it is over: {RESUME}"),
+}
+"""By ``paused_reason`` (specification 3.1, service facts 2). An enumeration that may grow."""
+OTHER_REASON: Verdict = (FAILED, f"find out why it was paused; then: {RESUME}")
+
+
+def examine_inboxes(subject: Subject) -> Iterator[Finding]:
+    try:
+        found = _inboxes(subject)
+    except NotFoundError:
+        detail = f"there is no inbox with the name or id {subject.inbox!r}"
+        yield Finding(
+            "inboxes", FAILED, detail, "create it, or see which there are: airflow-workflow inbox list"
+        )
+        return
+    except WorkflowError as error:
+        yield Finding("inboxes", FAILED, str(error), "examine again; it may pass")
+        return
+    if not found:
+        yield Finding("inboxes", OK, "there are none yet")
+    for inbox in found[:MOST_INBOXES]:
+        yield from _inbox(subject, inbox)
+    if len(found) > MOST_INBOXES:
+        detail = f"{len(found) - MOST_INBOXES} more were not examined"
+        yield Finding("inboxes", WARNING, detail, "examine each of them with --inbox")
+
+
+def _inboxes(subject: Subject) -> list[types.Inbox]:
+    client, settings = subject.inbox_client, subject.settings
+    if subject.inbox is None:
+        return client.run(inboxes.all_inboxes())
+    return [client.run(inboxes.at_inbox(settings, subject.inbox, api.get_inbox))]
+
+
+def _inbox(subject: Subject, inbox: types.Inbox) -> Iterator[Finding]:
+    name = inbox.get("name") or inbox["id"]
+    yield _state(subject, name, inbox)
+    lost, leases = f"quarantine {name}", f"leases {name}"
+    if inbox["status"] in ("initialization_failure", "deleting"):
+        detail = f"not examined: the inbox is {inbox['status']}"
+        yield from (Finding(check, SKIPPED, detail) for check in (lost, leases))
+        return
+    try:
+        messages, more = subject.inbox_client.run(_messages(inbox["id"]))
+    except WorkflowError as error:
+        yield from (
+            Finding(check, FAILED, str(error), "examine again; it may pass") for check in (lost, leases)
+        )
+        return
+    yield _quarantined(lost, messages, more)
+    yield _often_leased(leases, messages, more)
+
+
+def _state(subject: Subject, name: str, inbox: types.Inbox) -> Finding:
+    check, status, reason = f"inbox {name}", inbox["status"], inbox.get("paused_reason")
+    if status == "paused":
+        level, cure = REASONS.get(reason or "", OTHER_REASON)
+        detail = f"paused ({reason or 'no reason given'}): {DROPPED}"
+    else:
+        level, cure = STATES.get(status, OTHER_STATE)
+        detail = f"{status} ({reason})" if reason else status
+    return Finding(check, level, detail, cure and cure.format(inbox=_argument(subject, name)))
+
+
+def _argument(subject: Subject, name: str) -> str:
+    """How the inbox is named on our command line."""
+    quoted = shlex.quote(name)
+    return quoted if subject.conn_id == DEFAULT else f"{quoted} --conn-id {shlex.quote(subject.conn_id)}"
+
+
+def _messages(inbox_id: str) -> Generator[Any, Any, tuple[list[types.Message], bool]]:
+    """The first messages of an inbox, and whether there are more."""
+    found: list[types.Message] = []
+    cursor: str | None = None
+    for _ in range(MOST_PAGES):
+        page = yield api.list_messages(inbox_id, cursor)
+        found += page["results"]
+        before, cursor = cursor, api.next_cursor(page)
+        if cursor is None or cursor == before:
+            return found, False
+    return found, True
+
+
+def _quarantined(check: str, messages: Sequence[types.Message], more: bool) -> Finding:
+    ids = [message["id"] for message in messages if message["status"] == "quarantined"]
+    if not ids:
+        return Finding(check, OK, f"none of {_count(messages, more)} is quarantined")
+    cure = "they start no run any more: handle them by hand, and see in the listener's log why they could not"
+    return Finding(check, WARNING, f"{len(ids)} of {_count(messages, more)} quarantined: {_named(ids)}", cure)
+
+
+def _often_leased(check: str, messages: Sequence[types.Message], more: bool) -> Finding:
+    ids = [
+        message["id"]
+        for message in messages
+        if message["status"] in ("available", "leased") and _lease_count(message) >= PRECIOUS_LEASE
+    ]
+    if not ids:
+        return Finding(
+            check, OK, f"none of {_count(messages, more)} was leased {PRECIOUS_LEASE} times or more"
+        )
+    detail = f"{len(ids)} of {_count(messages, more)} leased {PRECIOUS_LEASE} times or more: {_named(ids)}"
+    cure = (
+        f"see in the listener's log why they start no run; they have about {ASSUMED_LAST_LEASE} leases in all"
+    )
+    return Finding(check, WARNING, detail, cure)
+
+
+def _lease_count(message: types.Message) -> int:
+    count = (message.get("message_attributes") or {}).get("lease_count")
+    return count if isinstance(count, int) else 0
+
+
+def _count(messages: Sequence[types.Message], more: bool) -> str:
+    return f"{'the first ' if more else ''}{len(messages)} message{'' if len(messages) == 1 else 's'}"
+
+
+def _named(ids: Sequence[str]) -> str:
+    return ", ".join(islice(ids, SHOWN_IDS)) + (", ..." if len(ids) > SHOWN_IDS else "")

@@ -1,0 +1,115 @@
+"""
+What surrounds every command: where connections come from, what goes to which stream, exit codes.
+
+A command returns its exit code, and raises what it cannot deal with: the service's errors, Airflow's, and
+``ValueError`` for an argument that is wrong. Each ends as one sentence on stderr and a code of ``Exit``; an
+exception that knows its own has it as ``exit_code``.
+"""
+
+from __future__ import annotations
+
+import os
+import traceback
+from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import IntEnum
+from importlib import import_module
+
+from airflow_provider_workflow.cli import output
+from airflow_provider_workflow.cli.quiet import LOG_LEVEL, debugging, quietly
+
+PROCESS_CONTEXT = "_AIRFLOW_PROCESS_CONTEXT"
+
+
+class Exit(IntEnum):
+    """Exit codes; ``parts.EXIT_CODES`` tells people of them."""
+
+    OK = 0
+    FAULT = 1
+    USAGE = 2
+    NOT_FOUND = 3
+    NOTHING_TO_LEASE = 4
+    CREDENTIALS = 5
+    INTERRUPTED = 130
+    CLOSED_PIPE = 141
+
+
+def run(function: str, args: Namespace) -> int:
+    """
+    Run a command and return its exit code.
+
+    :param function: its import path.
+    :param args: the parsed arguments.
+    """
+    try:
+        with output.results_alone_on_stdout(), quietly(), _as_airflow_command():
+            module, _, name = function.rpartition(".")
+            return int(getattr(import_module(module), name)(args))
+    except KeyboardInterrupt:
+        return Exit.INTERRUPTED
+    except BrokenPipeError:
+        return Exit.CLOSED_PIPE
+    except Exception as error:
+        return _told(error)
+
+
+@contextmanager
+def _as_airflow_command() -> Iterator[None]:
+    """
+    Let connections and Variables come from the metadata database too, as in Airflow's own commands.
+
+    Without this the Task SDK asks environment and secrets backends alone.
+    """
+    before = os.environ.get(PROCESS_CONTEXT)
+    os.environ[PROCESS_CONTEXT] = "server"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[PROCESS_CONTEXT]
+        else:
+            os.environ[PROCESS_CONTEXT] = before
+
+
+def _told(error: Exception) -> int:
+    """Say what went wrong, in one sentence, and return the exit code for it."""
+    code = _code_of(error)
+    if code is None:
+        output.note(f"Error: unexpected {type(error).__name__}: {error} ({LOG_LEVEL}=DEBUG shows where)")
+    else:
+        output.note(f"Error: {error}")
+    if debugging():
+        for line in traceback.format_exception(error):
+            for each in line.splitlines():
+                output.note(each)
+    return Exit.FAULT if code is None else code
+
+
+def _code_of(error: Exception) -> int | None:
+    """The exit code for an error; None for one that nobody thought of."""
+    from airflow_provider_workflow.client.errors import (
+        AuthenticationError,
+        ConfigurationError,
+        NotFoundError,
+        WorkflowError,
+    )
+
+    own: int | None = getattr(error, "exit_code", None)
+    if own is not None:
+        return own
+    if isinstance(error, (AuthenticationError, ConfigurationError)):
+        return Exit.CREDENTIALS
+    if isinstance(error, NotFoundError):
+        return Exit.NOT_FOUND
+    if isinstance(error, (WorkflowError, OSError)) or _is_airflows(error):
+        return Exit.FAULT
+    return Exit.USAGE if isinstance(error, ValueError) else None
+
+
+def _is_airflows(error: Exception) -> bool:
+    try:
+        from airflow.providers.common.compat.sdk import AirflowException
+    except Exception:  # a setting of Airflow's is wrong, say: then that is the error to be told
+        return False
+    return isinstance(error, AirflowException)

@@ -1,0 +1,39 @@
+"""``token``: an access token, masked unless it is asked for alone."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from datetime import datetime, timedelta, timezone
+
+from airflow_provider_workflow.cli import output
+from airflow_provider_workflow.cli.connecting import hook_of
+from airflow_provider_workflow.cli.running import Exit
+from airflow_provider_workflow.client.token_answers import access_token_of, times_of
+
+SHOWN_CHARACTERS = 4
+"""Of a token's end: enough to tell two apart, and useless for anything else."""
+
+
+def token(args: Namespace) -> int:
+    """
+    Get an access token.
+
+    :raises AuthenticationError: the service gives none.
+    """
+    found = hook_of(args).access_token(args.scope)
+    value = access_token_of(found)
+    if args.show:
+        output.write(value)
+        return Exit.OK
+    seconds = int(times_of(found, 0)[1])
+    ends = datetime.now(timezone.utc) + timedelta(seconds=seconds)
+    told = {
+        # Tokens are long; of a short one nothing is shown.
+        "access_token": output.MASK
+        + (value[-SHOWN_CHARACTERS:] if len(value) >= 8 * SHOWN_CHARACTERS else ""),
+        "expires_in": seconds,
+        "expires_at": ends.isoformat(timespec="seconds"),
+        "scope": found.get("scope") or args.scope,
+    }
+    output.show(args.output, told, output.fields(told))
+    return Exit.OK

@@ -1,0 +1,78 @@
+"""The commands as somebody types them, with what comes out and the exit code."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow import settings
+from sqlalchemy import create_engine
+
+from airflow_provider_workflow.cli.main import main
+from airflow_provider_workflow.emulator.server import EmulatorServer
+from tests.unit.cli.database import Database
+from tools.airflow_settings import create_database, environment
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+Cli = Callable[..., Outcome]
+
+
+@pytest.fixture
+def cli(connected: EmulatorServer, capsys: pytest.CaptureFixture[str]) -> Cli:
+    """Run ``airflow-workflow`` with these arguments, in this process, against the emulator."""
+
+    def run(*arguments: str) -> Outcome:
+        capsys.readouterr()
+        try:
+            code = main(arguments)
+        except SystemExit as stopped:  # the parser's
+            code = int(stopped.code or 0)
+        return Outcome(code, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def migrated(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment of an Airflow of its own, whose database is migrated and empty."""
+    home: Path = tmp_path_factory.mktemp("home")
+    env = environment(home, home / "dags", 8080, {})
+    env["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"] = f"sqlite:///{home}/airflow.db"
+    create_database(sys.executable, home, env)
+    return env
+
+
+@pytest.fixture
+def database(migrated: dict[str, str], tmp_path: Path) -> Iterator[Database]:
+    """A metadata database of the test's own, which Airflow uses in this process."""
+    source = Path(migrated["AIRFLOW_HOME"]) / "airflow.db"
+    copy = tmp_path / "airflow.db"
+    copy.write_bytes(source.read_bytes())
+    before = settings.Session.session_factory.kw["bind"]
+    engine = create_engine(f"sqlite:///{copy}")
+    settings.Session.remove()
+    settings.Session.configure(bind=engine)
+    try:
+        yield Database()
+    finally:
+        settings.Session.remove()
+        settings.Session.configure(bind=before)
+        engine.dispose()

@@ -1,0 +1,72 @@
+"""``airflow workflow``: the same commands in Airflow's own command line; connections from its database."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from airflow_provider_workflow.emulator.server import EmulatorServer
+from airflow_provider_workflow.versions import airflow_release
+
+Typed = Callable[..., "subprocess.CompletedProcess[str]"]
+OURS = ["-m", "airflow_provider_workflow.cli.main"]
+AIRFLOWS = ["-m", "airflow", "workflow"]
+WAYS = [
+    pytest.param(OURS, id="airflow-workflow"),
+    pytest.param(
+        AIRFLOWS,
+        id="airflow workflow",
+        marks=pytest.mark.skipif(airflow_release() < (3, 2), reason="Airflow reads it since 3.2"),
+    ),
+]
+SECRET = "secret-of-a-stored-connection"
+
+
+@pytest.fixture(scope="module")
+def typed(migrated: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Typed]:
+    """Type a command into a shell of an Airflow whose database alone knows the connection."""
+
+    def type_in(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, *arguments]
+        return subprocess.run(command, env=migrated, capture_output=True, text=True, timeout=120, check=False)
+
+    with EmulatorServer(client_secret=SECRET) as emulator:
+        emulator.open_inbox("orders")
+        right = emulator.connection()
+        wrong = {**right, "password": "another-secret"}
+        file = tmp_path_factory.mktemp("connections") / "connections.json"
+        file.write_text(json.dumps({"workflow_default": right, "workflow_wrong": wrong}))
+        imported = type_in("-m", "airflow", "connections", "import", str(file))
+        assert imported.returncode == 0, imported.stderr
+        yield type_in
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_connection_of_the_metadata_database_is_found(typed: Typed, way: list[str]) -> None:
+    shown = typed(*way, "inbox", "show", "orders", "--output", "json")
+
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert json.loads(shown.stdout)["name"] == "orders"
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_fault_is_one_sentence_without_secrets_and_an_exit_code(typed: Typed, way: list[str]) -> None:
+    shown = typed(*way, "token", "--conn-id", "workflow_wrong")
+
+    assert (shown.returncode, shown.stdout) == (5, "")
+    assert shown.stderr.startswith("Error: ")
+    assert len(shown.stderr.splitlines()) == 1
+    assert "another-secret" not in shown.stderr
+
+
+@pytest.mark.skipif(airflow_release() < (3, 2), reason="Airflow reads it since 3.2")
+def test_airflow_helps_with_our_commands(typed: Typed) -> None:
+    shown = typed(*AIRFLOWS, "inbox", "drain", "--help")
+
+    assert shown.returncode == 0
+    assert "--trigger-dag-id" in shown.stdout
+    assert "Exit codes: 0 done" in " ".join(shown.stdout.split())

@@ -1,0 +1,197 @@
+"""Runs in the metadata database: which fault is of one message, and which of everything."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from airflow.api.common import trigger_dag
+from airflow.models.dagrun import DagRun
+from airflow.sdk import Param
+from airflow.utils.session import create_session
+from sqlalchemy import text
+from sqlalchemy.exc import DataError, IntegrityError, OperationalError, StatementError
+
+from airflow_provider_workflow.cli.database_runs import DatabaseRuns, MissingDagError
+from airflow_provider_workflow.runs import RunRefused, ServerFault, Start, TargetError
+from airflow_provider_workflow.versions import airflow_release
+from tests.unit.cli.database import Database
+
+RUNS = DatabaseRuns()
+TRIGGER = "airflow.api.common.trigger_dag.trigger_dag"
+
+
+@pytest.fixture
+def handle(database: Database) -> Database:
+    database.add_dag("handle")
+    return database
+
+
+def failing(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    """Let the database meet every start with an error, and nobody wait before trying again."""
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(TRIGGER, fail)
+    monkeypatch.setattr("tenacity.nap.time.sleep", lambda seconds: None)
+
+
+def test_a_run_is_started_with_its_conf_and_found_again(handle: Database) -> None:
+    conf = {"inbox_id": "i", "message": {"id": "1", "payload": {"text": "Grüße\0", "n": [1.5, None]}}}
+
+    assert RUNS.start("handle", "workflow__1", conf) is Start.STARTED
+    assert RUNS.start("handle", "workflow__1", {}) is Start.EXISTING
+    assert handle.runs("handle") == {"workflow__1": conf}
+
+
+def test_a_run_that_somebody_else_starts_at_the_same_moment_is_found(
+    handle: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    RUNS.start("handle", "workflow__1", {})
+    look, looks = DagRun.find_duplicate, []
+
+    def too_early_at_first(**given: Any) -> Any:
+        looks.append(given)
+        return None if len(looks) == 1 else look(**given)
+
+    monkeypatch.setattr(DagRun, "find_duplicate", too_early_at_first)
+    monkeypatch.setattr("tenacity.nap.time.sleep", lambda seconds: None)
+
+    assert RUNS.start("handle", "workflow__1", {}) is Start.EXISTING
+    assert len(looks) == 2
+
+
+@pytest.mark.parametrize("payload", ["\ud800", 2**70, float("nan")])
+def test_what_airflow_cannot_hold_is_refused_before_the_database_is_asked(
+    monkeypatch: pytest.MonkeyPatch, payload: Any
+) -> None:
+    failing(monkeypatch, AssertionError())
+
+    with pytest.raises(RunRefused, match="Airflow cannot hold its payload"):
+        RUNS.start("handle", "workflow__1", {"message": payload})
+
+
+def test_a_conf_that_the_dag_refuses_is_of_one_message(database: Database) -> None:
+    database.add_dag("strict", params={"x": Param(type="integer")})
+
+    with pytest.raises(RunRefused, match="ParamValidationError"):
+        RUNS.start("strict", "workflow__1", {"x": "no number"})
+    assert RUNS.start("strict", "workflow__2", {"x": 1}) is Start.STARTED
+
+
+def test_a_run_id_that_airflow_refuses_is_of_one_message(handle: Database) -> None:
+    with pytest.raises(RunRefused, match="ValueError"):
+        RUNS.start("handle", "no run id ..", {})
+
+
+def of(kind: Any, **more: Any) -> Exception:
+    before = ("message",) if kind is StatementError else ()
+    error: Exception = kind(*before, "statement", {}, ValueError("made up"), **more)
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (of(DataError), RunRefused),
+        (of(StatementError), RunRefused),
+        (TypeError("made up"), RunRefused),
+        (of(OperationalError), ServerFault),
+        (of(IntegrityError), ServerFault),
+        (of(OperationalError, connection_invalidated=True), TargetError),
+    ],
+)
+def test_a_fault_of_the_database_is_of_one_message_or_of_everything(
+    handle: Database, monkeypatch: pytest.MonkeyPatch, error: Exception, kind: type[Exception]
+) -> None:
+    failing(monkeypatch, error)
+
+    with pytest.raises(kind) as caught:
+        RUNS.start("handle", "workflow__1", {"message": "payload-of-this-test"})
+
+    assert type(caught.value) is kind
+    assert "payload-of-this-test" not in str(caught.value)
+    assert "statement" not in str(caught.value)
+
+
+def test_a_locked_database_is_tried_again(handle: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    start, faults = trigger_dag.trigger_dag, [of(OperationalError), of(OperationalError)]
+
+    def sometimes(*given: Any, **more: Any) -> Any:
+        if faults:
+            raise faults.pop()
+        return start(*given, **more)
+
+    monkeypatch.setattr(TRIGGER, sometimes)
+    monkeypatch.setattr("tenacity.nap.time.sleep", lambda seconds: None)
+
+    assert RUNS.start("handle", "workflow__1", {}) is Start.STARTED
+
+
+def test_a_check_starts_nothing_and_is_certain(handle: Database) -> None:
+    assert RUNS.check_target("handle") is True
+    assert handle.runs("handle") == {}
+
+
+def test_a_paused_dag_is_a_good_target(handle: Database) -> None:
+    handle.change("handle", is_paused=True)
+
+    assert RUNS.check_target("handle") is True
+    assert RUNS.start("handle", "workflow__1", {}) is Start.STARTED
+
+
+@pytest.mark.parametrize("check", [RUNS.check_target, lambda dag_id: RUNS.start(dag_id, "workflow__1", {})])
+def test_a_missing_dag_is_found_out(database: Database, check: Any) -> None:
+    with pytest.raises(MissingDagError, match=r"'missing' was not found\. .*no message is lost") as caught:
+        check("missing")
+    assert caught.value.exit_code == 3
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [({"is_stale": True}, "was not found"), ({"has_import_errors": True}, "has import errors")],
+)
+def test_a_dag_that_is_gone_or_broken_is_no_target(
+    handle: Database, columns: dict[str, Any], said: str
+) -> None:
+    handle.change("handle", **columns)
+
+    with pytest.raises(TargetError, match=said):
+        RUNS.check_target("handle")
+
+
+@pytest.mark.skipif(airflow_release() < (3, 3), reason="DAGs restrict their run types since Airflow 3.3")
+def test_a_dag_that_allows_no_manual_runs_is_no_target(handle: Database) -> None:
+    handle.change("handle", allowed_run_types=["scheduled"])
+
+    with pytest.raises(TargetError, match="manual"):
+        RUNS.check_target("handle")
+
+    handle.change("handle", allowed_run_types=["manual"])
+    assert RUNS.check_target("handle") is True
+
+
+def test_a_database_that_is_not_migrated_is_said_to_be(database: Database) -> None:
+    with create_session() as session:
+        session.execute(text("DROP TABLE serialized_dag"))
+        session.execute(text("ALTER TABLE dag_run RENAME TO gone"))
+        session.execute(text("ALTER TABLE dag RENAME TO gone_too"))
+
+    for ask in (RUNS.check_target, RUNS.unfinished, lambda dag_id: RUNS.exists(dag_id, "workflow__1")):
+        with pytest.raises(TargetError, match=r"out of reach, or not migrated: OperationalError\."):
+            ask("handle")
+
+
+def test_runs_are_counted(handle: Database) -> None:
+    handle.add_dag("other")
+    RUNS.start("other", "workflow__1", {})
+    RUNS.start("handle", "workflow__1", {})
+    assert RUNS.unfinished("handle") == 1
+    assert RUNS.exists("handle", "workflow__1")
+    assert not RUNS.exists("handle", "workflow__2")
+
+    RUNS.start("handle", "workflow__2", {})
+    assert RUNS.unfinished("handle") == 2
+    handle.end_runs("handle")
+    assert (RUNS.unfinished("handle"), RUNS.unfinished("other"), RUNS.unfinished("unknown")) == (0, 1, 0)

@@ -1,0 +1,178 @@
+"""One definition, two parsers: the same commands, options, help texts and exit codes."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import importlib.metadata
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from airflow_provider_workflow.cli import for_airflow
+from airflow_provider_workflow.cli.definition import COMMANDS
+from airflow_provider_workflow.cli.main import main, parser
+from airflow_provider_workflow.cli.parts import EXIT_CODES, Command, Group
+from airflow_provider_workflow.cli.running import Exit
+from tests.unit.test_parse_weight import HEAVY, loaded
+
+cli_parser = pytest.importorskip("airflow.cli.cli_parser")
+
+NEVER = HEAVY | {"airflow", "rich", "yaml", "uvicorn", "starlette", "cryptography"}
+
+
+def commands(among: Any = COMMANDS, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Command]]:
+    for each in among:
+        if isinstance(each, Group):
+            yield from commands(each.commands, (*path, each.name))
+        else:
+            yield (*path, each.name), each
+
+
+def airflow_parser() -> argparse.ArgumentParser:
+    """Airflow's parser, with nothing but our commands in it."""
+    top = argparse.ArgumentParser(prog="airflow")
+    subparsers = top.add_subparsers(dest="subcommand")
+    for command in for_airflow.workflow_commands():
+        cli_parser._add_command(subparsers, command)
+    return children(top)["workflow"]
+
+
+def children(of: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    (action,) = (a for a in of._actions if isinstance(a, argparse._SubParsersAction))
+    found: dict[str, argparse.ArgumentParser] = action.choices
+    return found
+
+
+def at(top: argparse.ArgumentParser, path: tuple[str, ...]) -> argparse.ArgumentParser:
+    for name in path:
+        top = children(top)[name]
+    return top
+
+
+def words(text: str | None) -> list[str]:
+    return re.findall(r"[^\s\[\]{},.]+", (text or "").replace("airflow-workflow", "airflow workflow").lower())
+
+
+def actions(of: argparse.ArgumentParser) -> dict[str, dict[str, Any]]:
+    return {
+        "/".join(action.option_strings) or action.dest: {
+            name: value
+            for name, value in vars(action).items()
+            if name not in ("container", "choices") or isinstance(value, tuple)
+        }
+        for action in of._actions
+        if not isinstance(action, argparse._SubParsersAction | argparse._HelpAction)
+    }
+
+
+PATHS = [path for path, _ in commands()]
+
+
+@pytest.mark.parametrize("path", PATHS, ids=" ".join)
+def test_a_command_is_the_same_in_both_ways(path: tuple[str, ...]) -> None:
+    ours, airflows = at(parser(), path), at(airflow_parser(), path)
+
+    assert actions(ours) == actions(airflows)
+    assert (ours.description, ours.epilog) == (airflows.description, airflows.epilog)
+    assert set(words(ours.format_help())) == set(words(airflows.format_help()))
+
+
+@pytest.mark.parametrize("path", [(), ("inbox",)])
+def test_a_group_is_the_same_in_both_ways(path: tuple[str, ...]) -> None:
+    ours, airflows = at(parser(), path), at(airflow_parser(), path)
+
+    assert set(children(ours)) == set(children(airflows))
+    assert sorted(words(ours.format_help())) == sorted(words(airflows.format_help()))
+
+
+@pytest.mark.parametrize(("path", "command"), list(commands()), ids=lambda each: str(each)[:40])
+def test_the_function_of_a_command_exists(path: tuple[str, ...], command: Command) -> None:
+    module, _, name = command.function.rpartition(".")
+
+    assert callable(getattr(importlib.import_module(module), name))
+
+
+@pytest.mark.parametrize("path", PATHS, ids=" ".join)
+def test_no_help_text_is_taken_for_markup(path: tuple[str, ...]) -> None:
+    command = dict(commands())[path]
+    texts = [command.help, command.description or "", *(str(o.given["help"]) for o in command.options)]
+
+    assert not [text for text in texts if "[" in text]
+
+
+@pytest.mark.parametrize(("path", "command"), list(commands()), ids=lambda each: str(each)[:40])
+def test_a_command_that_talks_to_the_service_takes_a_connection_and_a_format(
+    path: tuple[str, ...], command: Command
+) -> None:
+    flags = {flag for each in command.options for flag in each.flags}
+
+    # ``emulator`` and ``receiver`` serve, and ``login`` has nothing to show.
+    assert "--conn-id" in flags or path[0] in ("emulator", "receiver")
+    assert "--output" in flags or path[0] in ("emulator", "login", "receiver")
+
+
+def test_the_help_tells_every_exit_code() -> None:
+    told = {int(number) for number in re.findall(r"\d+", EXIT_CODES)}
+
+    assert told == set(Exit) - {Exit.CLOSED_PIPE}
+    assert "Exit codes: 0 done" in parser().format_help().replace("\n", " ")
+
+
+@pytest.mark.parametrize("wrong", [(), ("nothing",), ("inbox",), ("inbox", "show"), ("token", "-o", "x")])
+def test_wrong_usage_is_exit_code_2(wrong: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(wrong)
+
+    assert stopped.value.code == 2
+    assert "usage: airflow-workflow" in capsys.readouterr().err
+
+
+def test_what_airflow_imports_at_every_command_is_light() -> None:
+    more = loaded("import airflow_provider_workflow.cli.for_airflow")
+
+    assert more & NEVER == set()
+    assert "airflow_provider_workflow.cli.definition" in more
+    for heavier in ("client", "hooks", "cli.running", "cli.output", "emulator.server", "receiver.command"):
+        assert f"airflow_provider_workflow.{heavier}" not in more
+
+
+def test_a_parser_with_all_commands_imports_nothing_heavy() -> None:
+    loaded_by_airflow = "import airflow.cli.cli_parser"
+    code = (
+        f"{loaded_by_airflow}\nfrom airflow_provider_workflow.cli.for_airflow import workflow_commands\n"
+        "airflow.cli.cli_parser.get_parser(), workflow_commands()"
+    )
+    assert loaded(code) & {"aiohttp", "jmespath", "uvicorn", "starlette"} == set()
+    assert not {name for name in loaded(code) if name.startswith("airflow_provider_workflow.hooks.")} - {
+        "airflow_provider_workflow.hooks.fields"
+    }
+
+
+def test_help_of_the_console_script_loads_no_airflow() -> None:
+    code = "import airflow_provider_workflow.cli.main as m\ntry: m.main(['--help'])\nexcept SystemExit: pass"
+
+    assert loaded(code) & NEVER == set()
+
+
+def test_the_console_script_is_installed() -> None:
+    (script,) = (
+        each
+        for each in importlib.metadata.entry_points(group="console_scripts")
+        if each.name == "airflow-workflow"
+    )
+    assert script.load() is main
+    done = subprocess.run(
+        [sys.executable, "-m", "airflow_provider_workflow.cli.main", "put", "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert "PAYLOAD" in done.stdout
+    assert json.dumps(done.stderr) == '""'

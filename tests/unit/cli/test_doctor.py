@@ -1,0 +1,315 @@
+"""``doctor``: a connection that is wrong in one way gets the diagnosis and the cure of that way."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+import pytest
+
+from airflow_provider_workflow.cli.doctor import CHECKS
+from airflow_provider_workflow.cli.doctor_findings import Check, Finding, Subject, examine
+from airflow_provider_workflow.cli.main import main
+from airflow_provider_workflow.client.errors import TokenStoreError
+from airflow_provider_workflow.hooks.user_tokens import VariableStore
+from airflow_provider_workflow.hooks.workflow import WorkflowHook
+from tests.unit.cli.diagnosing import Doctor, connect, doctor
+from tests.unit.client.conftest import closed_port, scripted
+from tests.unit.client.isolation import isolated
+from tests.unit.client.scripted import ScriptedServer, answer
+from tests.unit.client.stores import HOURS_10, logged_in
+
+__all__ = ["closed_port", "connect", "doctor", "isolated", "scripted"]
+
+FROM_THE_SERVICE = ["host", "client", "scope", "clock", "inbox_api", "inboxes"]
+
+
+def test_a_good_connection_has_no_fault(doctor: Doctor) -> None:
+    doctor.emulator.open_inbox("orders")
+    found = doctor.examine()
+    assert found.exit_code == 0
+    assert found.of("failed") + found.of("skipped") == []
+    assert [each for each in found.of("warning") if each != "common.messaging"] == []
+    assert found["client"]["detail"] == "the token endpoint takes the client ID and the client secret"
+    assert found["scope"]["detail"] == "the token was issued for external"
+    assert found["inbox orders"]["detail"] == "active"
+    assert all((each["cure"] is None) == (each["status"] == "ok") for each in found.findings)
+
+
+def test_a_line_for_people_is_status_check_detail_and_cure(doctor: Doctor) -> None:
+    found = doctor.examine(password="wrong-secret")
+    said = found["client"]
+    assert f"failed   client: {said['detail']}\n         -> {said['cure']}\n" in found.shown
+
+
+def test_a_wrong_secret(doctor: Doctor) -> None:
+    found = doctor.examine(password="wrong-secret")
+    assert found.exit_code == 1
+    assert found.of("failed") == ["client"]
+    assert "401 (invalid_client)" in found["client"]["detail"]
+    assert "copy Client ID and Client secret once more" in found["client"]["cure"]
+    assert found.of("skipped") == ["scope", "clock", "inbox_api", "inboxes"]
+    assert found["inboxes"]["detail"] == "cannot be examined before client is cured"
+
+
+def test_a_wrong_host(doctor: Doctor) -> None:
+    found = doctor.examine(host="http://no-such-host.invalid")
+    assert found.exit_code == 1
+    assert found.of("failed") == ["host"]
+    assert found["host"]["detail"] == "the name no-such-host.invalid is not known here"
+    assert "check the spelling of Base URL" in found["host"]["cure"]
+    assert found["client"]["status"] == found["scope"]["status"] == "ok"
+    assert found.of("skipped") == ["inbox_api", "inboxes"]
+
+
+def test_a_wrong_scope(doctor: Doctor) -> None:
+    found = doctor.examine({"scope": "workflow"})
+    assert found.exit_code == 1
+    assert found.of("failed") == ["scope", "inbox_api"]
+    assert found["client"]["status"] == "ok"
+    assert found["scope"]["detail"] == "the token was issued for workflow; trigger inboxes need external"
+    assert found["scope"]["cure"] == "set Scope to external, or leave it empty"
+    assert "401 (invalid_audience)" in found["inbox_api"]["detail"]
+    assert found.of("skipped") == ["inboxes"]
+
+
+def test_a_scope_that_the_service_does_not_know(doctor: Doctor) -> None:
+    found = doctor.examine({"scope": "unheard-of"})
+    assert found.of("failed") == ["scope"]
+    assert found["client"]["detail"].endswith("but not the scope")
+    assert "(invalid_scope)" in found["scope"]["detail"]
+    assert found.of("skipped") == ["inbox_api", "inboxes"]
+
+
+def test_a_scope_that_was_granted_in_part(doctor: Doctor, scripted: ScriptedServer) -> None:
+    scripted.token = answer(200, {"access_token": "a", "scope": "external"})
+    scripted.answers = [answer(200, {"results": [], "next": None})]
+    urls = {"token_url": f"{scripted.url}/token", "scope": "external promotions:write"}
+    found = doctor.examine(urls, host=scripted.url)
+    assert found.exit_code == 0
+    assert found["scope"]["status"] == "warning"
+    assert "promotions:write was asked for, and not granted" in found["scope"]["detail"]
+
+
+def test_a_service_that_tells_no_time_and_no_scope(doctor: Doctor, scripted: ScriptedServer) -> None:
+    scripted.token = answer(200, {"access_token": "a"})
+    scripted.answers = [answer(200, {"results": [], "next": None})]
+    found = doctor.examine({"token_url": f"{scripted.url}/token"}, host=scripted.url)
+    assert found.exit_code == 0
+    assert found["scope"]["status"] == "ok"
+    assert "clock" not in found.shown
+    assert found["inboxes"]["detail"] == "there are none yet"
+
+
+def test_a_token_that_only_another_service_takes(doctor: Doctor, scripted: ScriptedServer) -> None:
+    error = {"errors": [{"status": 401, "code": "invalid_audience", "detail": "no"}]}
+    scripted.answers = [answer(401, error)]
+    found = doctor.examine(host=scripted.url)
+    assert found.of("failed") == ["inbox_api"]
+    assert "Token URL and Base URL have to be of the same service" in found["inbox_api"]["cure"]
+
+
+def test_all_fields_that_are_missing_or_wrong_are_named_at_once(doctor: Doctor) -> None:
+    found = doctor.examine({"token_url": "", "timeout": "soon", "grant": "any"}, password="")
+    assert found.of("failed") == ["connection"]
+    detail = found["connection"]["detail"]
+    assert [name in detail for name in ("password", "token_url", "timeout", "grant")] == [True] * 4
+    assert set(FROM_THE_SERVICE) < set(found.of("skipped"))
+    assert "airflow" in found.of("ok"), "what does not depend on the connection is examined all the same"
+
+
+def test_a_connection_that_does_not_exist(doctor: Doctor) -> None:
+    found = doctor.examine(None, "--conn-id", "nowhere")
+    assert found.of("failed") == ["connection"]
+    assert "no connection 'nowhere'" in found["connection"]["detail"]
+
+
+def test_a_connection_of_another_type(doctor: Doctor) -> None:
+    found = doctor.examine(conn_type="http")
+    assert found.exit_code == 0
+    assert "its type is http" in found["connection"]["detail"]
+    assert found["connection"]["status"] == "warning"
+
+
+def test_a_wrong_inbox_path(doctor: Doctor) -> None:
+    found = doctor.examine({"inbox_path": "/wrong"})
+    assert found.of("failed") == ["inbox_api"]
+    assert "404" in found["inbox_api"]["detail"]
+    assert found["inbox_api"]["cure"] == "check Inbox path (/wrong) and Base URL"
+
+
+@pytest.mark.parametrize(
+    ("path", "said"), [("/nothing", "answered with 404"), ("/_emulator/clock", "answered with 405")]
+)
+def test_a_wrong_token_url(path: str, said: str, doctor: Doctor) -> None:
+    found = doctor.examine({"token_url": doctor.emulator.base_url + path})
+    assert found.of("failed") == ["client"]
+    assert said in found["client"]["detail"]
+    assert found["client"]["cure"].startswith("check Token URL: it has to be the token endpoint")
+
+
+def test_a_token_url_that_answers_with_a_page(doctor: Doctor, scripted: ScriptedServer) -> None:
+    scripted.token = answer(200, b"<h1>Welcome</h1>", {"Content-Type": "text/html"})
+    found = doctor.examine({"token_url": f"{scripted.url}/token"})
+    assert "body that is not JSON (text/html" in found["client"]["detail"]
+    assert "Token URL" in found["client"]["cure"]
+
+
+@pytest.mark.parametrize(
+    ("fault", "cure"),
+    [
+        ({"status": 503}, "the service itself fails; try again later"),
+        ({"status": 429, "headers": {"Retry-After": "5000"}}, "too many requests were made; try again later"),
+    ],
+)
+@pytest.mark.parametrize(("operation", "check"), [("token", "client"), ("list_inboxes", "inbox_api")])
+def test_a_service_that_fails_is_asked_once(
+    operation: str, check: str, fault: dict[str, Any], cure: str, doctor: Doctor
+) -> None:
+    doctor.emulator.fault("status", operation=operation, times=None, **fault)
+    found = doctor.examine()
+    assert found.of("failed") == [check]
+    assert found[check]["cure"] == cure
+    assert doctor.emulator.count(operation) == 2, "once for each way of printing"
+
+
+def test_an_application_that_may_not_use_inboxes(doctor: Doctor) -> None:
+    doctor.emulator.fault("status", operation="list_inboxes", status=403, times=None)
+    assert "have your application allowed" in doctor.examine()["inbox_api"]["cure"]
+
+
+@pytest.mark.parametrize(("seconds", "way"), [(90, "behind"), (-90, "ahead")])
+def test_clocks_that_differ(seconds: float, way: str, doctor: Doctor) -> None:
+    doctor.emulator.store.clock.advance(seconds)
+    found = doctor.examine()
+    assert found.exit_code == 0
+    assert found["clock"]["status"] == "warning"
+    assert found["clock"]["detail"].endswith(f"s apart: this one is {way}")
+
+
+# The tokens of a user
+
+USER = {"grant": "refresh_token"}
+
+
+def store(doctor: Doctor, life: float = HOURS_10, scope: str = "external") -> None:
+    tokens = logged_in(doctor.emulator, life, scope)
+    VariableStore(doctor.connect({"verify": False, **USER}).settings, lambda _: None).write(tokens)
+
+
+def refreshes(doctor: Doctor) -> int:
+    return sum(
+        each.operation == "token" and b"refresh_token" in each.body for each in doctor.emulator.requests
+    )
+
+
+def test_a_user_who_has_logged_in(doctor: Doctor) -> None:
+    store(doctor)
+    doctor.emulator.open_inbox("orders")
+    before = dict(doctor.kept)
+    found = doctor.examine(USER)
+    assert found.exit_code == 0
+    assert found["user_tokens"]["detail"].startswith("stored; the access token holds until 20")
+    assert found["inbox orders"]["status"] == "ok"
+    assert (refreshes(doctor), doctor.kept) == (0, before)
+
+
+def test_a_user_who_has_not_logged_in(doctor: Doctor) -> None:
+    found = doctor.examine(USER)
+    assert found.of("failed") == ["user_tokens"]
+    assert found["user_tokens"]["cure"] == "run: airflow-workflow login --conn-id workflow_default"
+    assert found.of("skipped") == ["inbox_api", "inboxes"]
+
+
+def test_tokens_that_cannot_be_read(doctor: Doctor) -> None:
+    store(doctor)
+    name = next(iter(doctor.kept))
+    doctor.kept[name] = "changed by hand"
+    found = doctor.examine(USER)
+    assert found.of("failed") == ["user_tokens"]
+    assert "changed by hand" in found["user_tokens"]["detail"]
+
+
+def test_a_database_that_is_away(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
+    def away() -> None:
+        raise TokenStoreError("Airflow's database cannot be used from here")
+
+    monkeypatch.setattr("airflow_provider_workflow.cli.doctor_tokens.check_store", away)
+    found = doctor.examine(USER)
+    assert found.of("failed") == ["user_tokens"]
+    assert "Airflow's database" in found["user_tokens"]["detail"]
+
+
+@pytest.mark.parametrize("life", [-3600.0, 60.0])
+def test_a_refresh_token_is_never_used_up(life: float, doctor: Doctor) -> None:
+    store(doctor, life)
+    before = dict(doctor.kept)
+    found = doctor.examine(USER)
+    assert found.exit_code == 0
+    assert (refreshes(doctor), doctor.kept) == (0, before)
+    if life < 0:
+        assert "the next task or trigger renews it" in found["user_tokens"]["detail"]
+        assert found.of("skipped") == ["inbox_api", "inboxes"]
+
+
+def test_a_stored_token_that_is_refused_is_not_renewed(doctor: Doctor) -> None:
+    store(doctor)
+    doctor.emulator.store.tokens.expire()
+    before = dict(doctor.kept)
+    found = doctor.examine(USER)
+    assert found.exit_code == 0
+    assert found.of("skipped") == ["inbox_api", "inboxes"]
+    assert "before its time" in found["inbox_api"]["detail"]
+    assert (refreshes(doctor), doctor.kept) == (0, before)
+
+
+def test_a_user_who_granted_another_scope(doctor: Doctor) -> None:
+    store(doctor, scope="workflow")
+    found = doctor.examine(USER)
+    assert found.of("failed") == ["inbox_api"]
+    assert found["inbox_api"]["cure"] == "log in again with the scope external"
+
+
+def test_nothing_of_the_diagnosis_stays_in_the_caches(doctor: Doctor) -> None:
+    store(doctor)
+    doctor.examine(USER)
+    doctor.emulator.store.tokens.expire()
+    assert WorkflowHook().list_inboxes() == []
+    assert refreshes(doctor) == 1
+
+
+# The order of checks
+
+
+def test_every_check_needs_only_checks_before_it() -> None:
+    seen: set[str] = set()
+    for check in CHECKS:
+        assert set(check.needs) <= seen
+        seen.add(check.name)
+
+
+def test_a_check_that_breaks_is_a_finding_that_quotes_nothing() -> None:
+    def breaks(_: Subject) -> Iterator[Finding]:
+        yield Finding("first", "ok", "fine")
+        raise RuntimeError("with a secret in it")
+
+    checks = (Check("first", breaks), Check("second", breaks, ("first",)))
+    found = [asdict(each) for each in examine(checks, Subject("any"))]
+    assert [each["status"] for each in found] == ["ok", "failed", "skipped"]
+    assert found[1]["detail"] == "the check itself failed: RuntimeError"
+
+
+def test_yaml_is_given_as_well(doctor: Doctor, capsys: pytest.CaptureFixture[str]) -> None:
+    doctor.connect({"verify": False})
+    assert main(["doctor", "-o", "yaml"]) == 0
+    assert "- check: connection\n  status: ok\n" in capsys.readouterr().out
+
+
+def test_scripts_get_lists_of_findings(doctor: Doctor, capsys: pytest.CaptureFixture[str]) -> None:
+    doctor.connect({"verify": False})
+    main(["doctor", "-o", "json"])
+    for each in json.loads(capsys.readouterr().out):
+        assert list(each) == ["check", "status", "detail", "cure"]
+        assert each["status"] in ("ok", "warning", "failed", "skipped")

@@ -1,0 +1,179 @@
+"""Messages at the command line: list, lease, acknowledge, release (specification 3.2, service facts 3, 4)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from airflow_provider_workflow.emulator.clock import ManualClock
+from airflow_provider_workflow.emulator.server import EmulatorServer
+from tests.unit.cli.conftest import Cli
+
+
+@pytest.fixture(autouse=True)
+def orders(emulator: EmulatorServer) -> str:
+    return emulator.open_inbox("orders")
+
+
+def put(emulator: EmulatorServer, *ids: str, payload: Any = None, **attributes: Any) -> None:
+    payloads = [{"n": each} if payload is None else payload for each in ids]
+    emulator.put("orders", *payloads, ids=list(ids), attributes=attributes or None)
+
+
+def leased(cli: Cli, *more: str) -> str:
+    lease_id: str = cli("inbox", "lease", "orders", "-o", "json", *more).json["lease_id"]
+    return lease_id
+
+
+def states(cli: Cli) -> dict[str, str]:
+    found = cli("inbox", "messages", "orders", "-o", "json").json
+    return {message["id"]: message["status"] for message in found}
+
+
+@pytest.mark.parametrize("by", ["name", "id"])
+def test_messages_are_listed_without_payloads(
+    cli: Cli, emulator: EmulatorServer, orders: str, by: str
+) -> None:
+    put(emulator, "a", "b", error_message="went wrong")
+
+    shown = cli("inbox", "messages", "orders" if by == "name" else orders)
+
+    assert shown.code == 0
+    head, _, first, second = shown.out.splitlines()
+    assert [name.strip() for name in head.split(" | ")][:4] == ["id", "created_at", "status", "lease_count"]
+    assert first.startswith("a ")
+    assert second.startswith("b ")
+    assert "went wrong" in first
+
+
+def test_messages_are_listed_by_status(cli: Cli, emulator: EmulatorServer) -> None:
+    put(emulator, "a", "b")
+    leased(cli, "--limit", "1")
+
+    found = cli("inbox", "messages", "orders", "--status", "leased", "-o", "json").json
+    assert [message["id"] for message in found] == ["a"]
+    assert cli("inbox", "messages", "orders", "--status", "quarantined", "-o", "json").json == []
+
+
+def test_a_lease_is_shown_with_its_payloads(cli: Cli, emulator: EmulatorServer) -> None:
+    put(emulator, "a", payload={"text": "Grüße"})
+
+    shown = cli("inbox", "lease", "orders")
+
+    assert (shown.code, shown.err) == (0, "")
+    assert "lease_id" in shown.out
+    assert '{"text": "Grüße"}' in shown.out
+
+
+def test_a_script_gets_the_lease_as_the_service_gave_it(cli: Cli, emulator: EmulatorServer) -> None:
+    put(emulator, "a", payload={"text": "Grüße", "n": 1.5, "deep": [None, True]})
+
+    shown = cli("inbox", "lease", "orders", "--limit", "5", "--lease-seconds", "60", "--output", "json")
+
+    assert shown.json["results"][0]["payload"] == {"text": "Grüße", "n": 1.5, "deep": [None, True]}
+    assert shown.json["lease_id"]
+    assert shown.out.isascii()
+
+
+def test_nothing_to_lease_has_an_exit_code_of_its_own(cli: Cli) -> None:
+    assert cli("inbox", "lease", "orders").out == ""
+
+    shown = cli("inbox", "lease", "orders", "-o", "json")
+
+    assert (shown.code, shown.json["results"]) == (4, [])
+    assert "nothing to lease" in shown.err
+
+
+def test_an_inbox_that_is_paused_and_empty_refuses_a_lease(
+    cli: Cli, emulator: EmulatorServer, orders: str
+) -> None:
+    emulator.store.inboxes.force(orders, "paused", "user")
+
+    shown = cli("inbox", "lease", "orders")
+
+    assert (shown.code, shown.out) == (1, "")
+
+
+@pytest.mark.parametrize(
+    ("more", "field"),
+    [
+        (("--limit", "0"), "lease_limit"),
+        (("--limit", "101"), "lease_limit"),
+        (("--lease-seconds", "0"), "lease_seconds"),
+        (("--lease-seconds", "3601"), "lease_seconds"),
+    ],
+)
+def test_what_is_out_of_range_is_named_and_not_sent(
+    cli: Cli, emulator: EmulatorServer, more: tuple[str, str], field: str
+) -> None:
+    shown = cli("inbox", "lease", "orders", *more)
+
+    assert (shown.code, emulator.count("lease")) == (2, 0)
+    assert field in shown.err
+
+
+@pytest.mark.parametrize(("command", "status"), [("ack", "acked"), ("release", "available")])
+def test_a_lease_is_ended_as_a_whole_or_message_by_message(
+    cli: Cli, emulator: EmulatorServer, command: str, status: str
+) -> None:
+    put(emulator, "a", "b", "c")
+    lease_id = leased(cli)
+
+    one = cli("inbox", command, "orders", lease_id, "b", "-o", "json")
+    assert (one.code, [each["id"] for each in one.json["results"]]) == (0, ["b"])
+    rest = cli("inbox", command, "orders", lease_id)
+    assert rest.code == 0
+    summary = {each["id"]: each["status"] for each in emulator.summary("orders")["messages"]}
+    assert summary == {"a": status, "b": status, "c": status}
+
+
+@pytest.mark.parametrize("command", ["ack", "release"])
+def test_a_lease_that_ran_out_is_a_fault(
+    cli: Cli, emulator: EmulatorServer, clock: ManualClock, command: str
+) -> None:
+    put(emulator, "a")
+    lease_id = leased(cli, "--lease-seconds", "60")
+    clock.advance(61)
+
+    shown = cli("inbox", command, "orders", lease_id)
+
+    assert (shown.code, shown.out) == (1, "")
+    assert "lease_expired" in shown.err
+
+
+@pytest.mark.parametrize("command", ["ack", "release"])
+@pytest.mark.parametrize("more", [(), ("a",)])
+def test_an_unknown_lease_is_not_found(
+    cli: Cli, emulator: EmulatorServer, command: str, more: tuple[str, ...]
+) -> None:
+    put(emulator, "a")
+    leased(cli)
+
+    shown = cli("inbox", command, "orders", "no-lease", *more, "-o", "json")
+
+    assert (shown.code, shown.json["results"]) == (3, [])
+    assert "no such lease" in shown.err
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [("ack", "1 of 2 messages were acknowledged"), ("release", "1 of 2 messages were released")],
+)
+def test_a_message_that_is_not_of_the_lease_is_said_to_be_left(
+    cli: Cli, emulator: EmulatorServer, command: str, said: str
+) -> None:
+    put(emulator, "a", "b")
+    lease_id = leased(cli, "--limit", "1")
+
+    shown = cli("inbox", command, "orders", lease_id, "a", "b")
+
+    assert shown.code == 1
+    assert said in shown.err
+
+
+def test_what_was_acknowledged_is_gone(cli: Cli, emulator: EmulatorServer) -> None:
+    put(emulator, "a", "b")
+    cli("inbox", "ack", "orders", leased(cli, "--limit", "1"))
+
+    assert states(cli) == {"b": "available"}
