@@ -11,13 +11,15 @@ import logging
 import math
 import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from airflow_provider_workflow import runs
+from airflow_provider_workflow import metrics
 from airflow_provider_workflow.client import types
+from airflow_provider_workflow.client.errors import WorkflowError
 from airflow_provider_workflow.leases import (
     MARGIN_SECONDS,
     PRECIOUS_LEASE,
@@ -25,8 +27,9 @@ from airflow_provider_workflow.leases import (
     for_people,
     lease_count,
 )
-from airflow_provider_workflow.leasing import acknowledge, lease_once, log_refusal, release
+from airflow_provider_workflow.leasing import acknowledge, lease_once, note_refusal, release
 from airflow_provider_workflow.routing import Routes, UnroutableError
+from airflow_provider_workflow.runs import RunRefused, Runs, ServerFault, Start, TargetError, run_id_of
 from airflow_provider_workflow.tally import Tally
 
 if TYPE_CHECKING:
@@ -45,6 +48,7 @@ class Drained(Enum):
     EMPTY = "the inbox has no more messages"
     NO_ROOM = "the target DAG has as many unfinished runs as it may"
     LIMIT = "as many messages as one task takes"
+    OUT_OF_REACH = "the service is out of reach for now"
 
 
 @dataclass(frozen=True)
@@ -82,17 +86,19 @@ class Dispatcher:
     :param hook: talks to the service.
     :param inbox: id or name.
     :param routes: which DAG a message is for.
-    :param ti: the running task instance.
+    :param runs: where runs are started.
     :param limits: how much is leased at a time.
     :param tally: what was done so far; goes on counting.
+    :param outlasts: told of each fault of leasing; whether it only means that there is nothing now.
     """
 
     hook: WorkflowHook
     inbox: str
     routes: Routes
-    ti: Any
+    runs: Runs
     limits: Limits
     tally: Tally = field(default_factory=Tally)
+    outlasts: Callable[[WorkflowError], bool] = lambda _: False
     _certain: bool = False
     _budget: int = 0
     _server_faults: int = 0
@@ -108,7 +114,7 @@ class Dispatcher:
 
         :raises TargetError: they cannot.
         """
-        checks = [runs.check_target(self.ti, dag_id) for dag_id in self.routes.dag_ids]
+        checks = [self.runs.check_target(dag_id) for dag_id in self.routes.dag_ids]
         self._certain = all(checks)
 
     def room(self) -> int:
@@ -133,6 +139,7 @@ class Dispatcher:
 
         :raises InboxPausedError: the inbox is paused and has no more messages.
         :raises TargetError: no run can be started now; what was held is released.
+        :raises WorkflowError: a fault that is not outlasted, or any of an acknowledgement.
         """
         ends_at = time.monotonic() + LONGEST_DRAIN_SECONDS
         while self.tally.handled < self.limits.most_messages and time.monotonic() < ends_at:
@@ -142,7 +149,12 @@ class Dispatcher:
             count = self.next_lease()
             if count == 0:
                 return Drained.NO_ROOM
-            lease = lease_once(self.hook, self.inbox_id, count, self.limits.lease_seconds, self.inbox)
+            try:
+                lease = lease_once(self.hook, self.inbox_id, count, self.limits.lease_seconds, self.inbox)
+            except WorkflowError as error:
+                if not self.outlasts(error):
+                    raise
+                return Drained.OUT_OF_REACH
             if lease is None:
                 return Drained.EMPTY
             self.work_on(lease)
@@ -156,19 +168,23 @@ class Dispatcher:
         """
         due = deque(lease.most_precious_first())
         started: list[str] = []
+        done = 0
         try:
             while due and self._may_start(lease):
                 if self._dispatch(due[0]):
                     started.append(due[0]["id"])
+                    done += 1
                 else:
                     self._comes_again_at = min(self._comes_again_at, lease.ends_at)
                 if lease_count(due.popleft()) >= PRECIOUS_LEASE:
                     self._acknowledge(lease, started)
-        except Exception:
+        except BaseException:
+            # Not only of faults: an execution_timeout and an interruption end a task as well.
             release(self.hook, self.inbox_id, lease.lease_id, [message["id"] for message in due])
             raise
         finally:
             self._acknowledge(lease, started)
+        log.info("Inbox %s: %d of %d leased messages have their runs", self.inbox, done, len(lease.messages))
         if due:
             self._leave(len(due))
 
@@ -198,20 +214,22 @@ class Dispatcher:
             log.warning("Inbox %s: message %s is on its lease number %d", self.inbox, message_id, count)
         content = for_people(message)
         try:
-            run_id = runs.run_id_of(message_id)
+            run_id = run_id_of(message_id)
             dag_id = self._earlier_target(message, run_id) or self.routes.target(content)
             if dag_id is None:
                 log.debug("Inbox %s: message %s matches nothing; left to its lease", self.inbox, message_id)
                 return False
             conf = {"inbox_id": self.inbox_id, "message": content}
-            outcome = runs.start_run(dag_id, run_id, conf)
-        except (runs.RunRefused, UnroutableError) as error:
+            outcome = self.runs.start(dag_id, run_id, conf)
+        except (RunRefused, UnroutableError) as error:
             self._refuse(message, error)
             return False
         self._server_faults = 0
         self._certain = True
         self._budget -= 1
         self.tally.count(outcome.value, message_id)
+        metric = metrics.STARTED if outcome is Start.STARTED else metrics.EXISTING
+        metrics.count(metric, 1, inbox=self.inbox, conn_id=self.hook.workflow_conn_id)
         return True
 
     def _earlier_target(self, message: types.LeasedMessage, run_id: str) -> str | None:
@@ -222,19 +240,17 @@ class Dispatcher:
         """
         if lease_count(message) < 2 or len(self.routes.dag_ids) < 2:
             return None
-        return next((d for d in self.routes.dag_ids if runs.run_exists(self.ti, d, run_id)), None)
+        return next((d for d in self.routes.dag_ids if self.runs.exists(d, run_id)), None)
 
     def _refuse(self, message: types.LeasedMessage, error: Exception) -> None:
-        if isinstance(error, runs.ServerFault):
+        if isinstance(error, ServerFault):
             self._server_faults += 1
-        elif isinstance(error, runs.RunRefused):
+        elif isinstance(error, RunRefused):
             self._server_faults = 0
         if self._server_faults >= 2:
-            raise runs.TargetError(
-                f"Airflow failed twice in a row to start a run: {error}. No message is lost."
-            )
+            raise TargetError(f"Airflow failed twice in a row to start a run: {error}. No message is lost.")
         self.tally.refuse(message["id"], str(error))
-        log_refusal(self.inbox, message, error)
+        note_refusal(self.hook, self.inbox, message, error)
 
     def _acknowledge(self, lease: HeldLease, ids: list[str]) -> None:
         """Acknowledge these messages, once."""
@@ -245,4 +261,4 @@ class Dispatcher:
 
     def _ask_for_room(self) -> int:
         most = self.limits.max_unfinished_runs or 0
-        return min(most - runs.unfinished_runs(self.ti, dag_id) for dag_id in self.routes.dag_ids)
+        return min(most - self.runs.unfinished(dag_id) for dag_id in self.routes.dag_ids)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from airflow_provider_workflow.configuration import OPTIONS, SECTION
 from airflow_provider_workflow.hooks.fields import (
     CONN_FIELDS,
     CONN_TYPE,
@@ -28,23 +29,7 @@ _CONNECTION_TYPE = {
     "conn-fields": CONN_FIELDS,
 }
 
-_CONFIG = {
-    "workflow": {
-        "description": "How the workflow provider behaves.",
-        "options": {
-            "max_event_streams": {
-                "description": (
-                    "Event streams that one triggerer keeps open at once. Inboxes beyond that are"
-                    " polled. Each stream holds one socket."
-                ),
-                "version_added": "0.1.0",
-                "type": "integer",
-                "example": None,
-                "default": "500",
-            }
-        },
-    }
-}
+_CONFIG = {SECTION: {"description": "How the workflow provider behaves.", "options": OPTIONS}}
 
 
 def get_provider_info() -> dict[str, Any]:
@@ -66,9 +51,20 @@ def get_provider_info() -> dict[str, Any]:
             )
         ],
         "sensors": [_modules("sensors.inbox")],
-        "triggers": [_modules("triggers.inbox", "triggers.inbox_active")],
+        "triggers": [
+            _modules("triggers.inbox", "triggers.inbox_active", "triggers.notice", "triggers.event")
+        ],
+        "queues": [f"{_PACKAGE}.queues.inbox.WorkflowInboxMessageQueueProvider"],
+        "asset-uris": [
+            {
+                "schemes": ["workflow-inbox"],
+                "handler": f"{_PACKAGE}.assets.sanitize_uri",
+                "factory": f"{_PACKAGE}.assets.create_asset",
+            }
+        ],
         "extra-links": [f"{_PACKAGE}.links.WorkflowEditorLink", f"{_PACKAGE}.links.StartedRunsLink"],
         "config": _CONFIG,
+        "cli": [f"{_PACKAGE}.cli.for_airflow.workflow_commands"],
     }
 
 

@@ -6,6 +6,7 @@ import json
 import logging
 import math
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +22,8 @@ ASSUMED_LAST_LEASE = 5
 """Leases that a message has before the service quarantines it; the number is not published."""
 LARGEST_HAND_OVER = 10_000_000
 """Bytes of a lease that cross from a trigger to its task at most."""
+SLICE = 64_000
+"""Bytes of a lease that are written before an event loop may do something else."""
 
 
 @dataclass(frozen=True)
@@ -78,9 +81,18 @@ class HeldLease:
         of an event, can end the whole triggerer (a NUL, a lone surrogate, an integer over 64 bits).
         What is too much for one text, or too deep for any, stays behind, named in ``left``.
         """
+        *_, text = self.handing_over()
+        return text
+
+    def handing_over(self) -> Iterator[str]:
+        """
+        What ``hand_over`` does, in slices: an empty text after each, and then the text.
+
+        An event loop does something else in between, as a large lease takes long (10 ms per MB).
+        """
         kept: list[str] = []
         left: list[str] = []
-        size = 0
+        size = slices = 0
         for message in self.most_precious_first():
             text = _dumped(message) if size < LARGEST_HAND_OVER else None
             if text is None or (kept and size + len(text) > LARGEST_HAND_OVER):
@@ -88,9 +100,12 @@ class HeldLease:
             else:
                 kept.append(text)
                 size += len(text)
+            if size // SLICE > slices:
+                slices = size // SLICE
+                yield ""
         head = {**vars(self), "left": left}
         del head["messages"]
-        return f'{json.dumps(head)[:-1]}, "messages": [{", ".join(kept)}]}}'
+        yield f'{json.dumps(head)[:-1]}, "messages": [{", ".join(kept)}]}}'
 
     @classmethod
     def taken_over(cls, text: str) -> HeldLease:

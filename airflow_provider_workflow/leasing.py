@@ -5,16 +5,22 @@ from __future__ import annotations
 import logging
 import time
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
 
+from airflow_provider_workflow import metrics, quarantine
 from airflow_provider_workflow.client import types
 from airflow_provider_workflow.leases import ASSUMED_LAST_LEASE, HeldLease, lease_count
+from airflow_provider_workflow.values import plain
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.hooks.workflow import WorkflowHook
 
 log = logging.getLogger(__name__)
+
+_paused: WeakKeyDictionary[WorkflowHook, dict[str, str]] = WeakKeyDictionary()
+"""Why inboxes are paused, as the log was told by a task."""
 
 
 class InboxUnusableError(AirflowFailException):
@@ -51,7 +57,7 @@ def lease_once(
     hook: WorkflowHook, inbox_id: str, count: int, seconds: int, inbox: str | None = None
 ) -> HeldLease | None:
     """
-    Lease messages, if there are any.
+    Lease messages, if there are any; where there are none, look for those in quarantine now and then.
 
     :param count: messages at most, 1 to 100.
     :param seconds: length of the lease, 1 to 3600 s.
@@ -59,12 +65,36 @@ def lease_once(
     :raises InboxUnusableError: the inbox failed to initialise.
     :raises InboxPausedError: the inbox is paused and has no more messages.
     """
+    from airflow_provider_workflow.client.errors import InboxPausedError
+
     asked_at = time.time()
-    answer = hook.lease_messages(inbox_id, count, seconds)
+    try:
+        answer = hook.lease_messages(inbox_id, count, seconds)
+    except InboxPausedError:
+        quarantine.look(hook, inbox or inbox_id)
+        raise
     attributes = answer.get("inbox_attributes") or {}
+    if attributes.get("status") != "paused":
+        _note_resumed(hook, inbox or inbox_id)
     if attributes.get("status") == "initialization_failure":
         raise InboxUnusableError(inbox or inbox_id, attributes.get("paused_reason"))
-    return HeldLease.of(answer, asked_at, seconds, hook.settings.timeout)
+    lease = HeldLease.of(answer, asked_at, seconds, hook.settings.timeout)
+    if lease is None:
+        quarantine.look(hook, inbox or inbox_id)
+    return lease
+
+
+def note_paused(hook: WorkflowHook, inbox: str, reason: str) -> None:
+    """Say that an inbox is paused: once, however often a task looks, until it is paused no more."""
+    said = _paused.setdefault(hook, {})
+    if said.get(inbox) != reason:
+        log.warning("Inbox %s is paused: %s", inbox, plain(reason))
+    said[inbox] = reason
+
+
+def _note_resumed(hook: WorkflowHook, inbox: str) -> None:
+    if hook in _paused and _paused[hook].pop(inbox, None) is not None:
+        log.info("Inbox %s is paused no more", inbox)
 
 
 def acknowledge(hook: WorkflowHook, inbox: str, lease_id: str, ids: list[str] | None) -> int:
@@ -102,8 +132,9 @@ def release(hook: WorkflowHook, inbox: str, lease_id: str, ids: list[str]) -> No
         log.warning("Inbox %s: %d messages come again when their lease ends (%s)", inbox, len(ids), error)
 
 
-def log_refusal(inbox: str, message: types.LeasedMessage, cause: object) -> None:
-    """Say that a message was refused; louder where the service will not hand it out again."""
+def note_refusal(hook: WorkflowHook, inbox: str, message: types.LeasedMessage, cause: object) -> None:
+    """Say and count that a message was refused; louder where the service will not hand it out again."""
+    metrics.count(metrics.REFUSED, 1, inbox=inbox, conn_id=hook.workflow_conn_id)
     if lease_count(message) >= ASSUMED_LAST_LEASE:
         log.error(
             "Inbox %s: message %s was refused on its last lease; the service quarantines it: %s",

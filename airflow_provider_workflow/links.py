@@ -1,4 +1,4 @@
-"""Links on the page of a task: the editor of a guessed workflow, and the DAG runs that messages started."""
+"""Links on a task's page (tab Details): the editor of a guess, and the DAG runs that messages started."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ from urllib.parse import quote, urlencode
 from airflow.sdk import BaseOperatorLink
 
 from airflow_provider_workflow.runs import RUN_ID_PREFIX, run_id_of
+from airflow_provider_workflow.versions import airflow_release
 
 CLOCK_SKEW = timedelta(seconds=5)
 """How far the clocks of worker and API server may be apart."""
+LONGEST_PATTERN = 1000
+"""Characters of run ids in one address: proxies refuse longer ones, and Airflow's page shows them all."""
 
 
 class WorkflowEditorLink(BaseOperatorLink):
@@ -39,25 +42,27 @@ class StartedRunsLink(BaseOperatorLink):
 
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
         """
-        The one run that was started; else the list of runs that messages started while the task ran.
+        The one run that was started, or a list of those that were; empty where nothing was started.
 
-        The list is that of the target DAG; where messages may go to several DAGs, that of all DAGs.
-        Before Airflow 3.2 it shows the runs of other times too. Empty where nothing was started.
+        The list is that of the target DAG; where messages may go to several DAGs, that of all DAGs. Of
+        more runs than one address can name (some 20), and of a task that failed, it is the list of all
+        runs that messages started while the task ran. Before Airflow 3.2, which cannot list runs by their
+        ids or time, it is the list of all runs that messages started.
         """
         target = operator.trigger_dag_id
         if not target:
             return ""
         dag_id = _only(target)
-        started = _started(returned(operator, ti_key))
-        if started == []:
+        run_ids = _started(returned(operator, ti_key))
+        if run_ids == []:
             return ""
-        if started and len(started) == 1:
-            run_id = run_id_of(started[0])
-            if dag_id:
-                return _page(f"dags/{dag_id}/runs/{quote(run_id, safe='')}")
-            return _page("dag_runs", run_id_pattern=run_id)
+        if run_ids and len(run_ids) == 1 and dag_id:
+            return _page(f"dags/{dag_id}/runs/{quote(run_ids[0], safe='')}")
+        page = f"dags/{dag_id}/runs" if dag_id else "dag_runs"
+        if pattern := _pattern(run_ids):
+            return _page(page, run_id_pattern=pattern)
         return _page(
-            f"dags/{dag_id}/runs" if dag_id else "dag_runs",
+            page,
             run_id_pattern=RUN_ID_PREFIX,
             run_after_gte=_text(ti_key.start_date - CLOCK_SKEW),
             run_after_lte=_text(datetime.now(timezone.utc) + CLOCK_SKEW),
@@ -74,11 +79,21 @@ def returned(operator: Any, ti_key: Any) -> Any:
 
 
 def _started(result: Any) -> list[str] | None:
-    """The ids of the first 100 messages whose runs were started; None where nothing was returned."""
+    """The ids of the runs that were started; None where these are not, or not all, known."""
     if not isinstance(result, Mapping):
         return None
-    ids: list[str] = result["started"]["ids"]
-    return ids
+    started = result["started"]
+    if len(started["ids"]) < started["count"]:
+        return None
+    return [run_id_of(message_id) for message_id in started["ids"]]
+
+
+def _pattern(run_ids: list[str] | None) -> str:
+    """What Airflow lists these runs by; empty where it cannot."""
+    if not run_ids or (len(run_ids) > 1 and airflow_release() < (3, 2)):
+        return ""
+    pattern = "|".join(run_ids)
+    return pattern if len(pattern) <= LONGEST_PATTERN else ""
 
 
 def _only(target: str | Mapping[str, str]) -> str | None:

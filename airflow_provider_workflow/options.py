@@ -1,11 +1,13 @@
-"""Arguments that sensor and dispatch operator share, checked when the DAG file is parsed."""
+"""Arguments of operators and sensors, checked when the DAG file is parsed, as far as they are known there."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from airflow_provider_workflow.client.arguments import LEASE_LIMIT, within
+from airflow.providers.common.compat.sdk import conf
+
+from airflow_provider_workflow.client.arguments import LEASE_LIMIT, filled, within
 from airflow_provider_workflow.dispatch import Limits
 from airflow_provider_workflow.routing import Routes
 
@@ -34,6 +36,28 @@ def known_later(value: Any) -> bool:
     if isinstance(value, str):
         return "{{" in value or "{%" in value
     return callable(getattr(value, "resolve", None))
+
+
+def whole_number(value: Any) -> Any:
+    """A number that a template turned into text, as a number again; anything else as it is."""
+    return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() else value
+
+
+def check_text(field: str, value: Any, longest: int | None = None) -> Any:
+    """
+    Check a text that has to be there.
+
+    :param longest: characters at most.
+    :raises ValueError: names the argument: it is empty, too long, or no text.
+    """
+    return value if known_later(value) else filled(field, value, longest)
+
+
+def deferrable_or_default(deferrable: bool | None) -> bool:
+    """Whether to wait in the triggerer; None takes ``[operators] default_deferrable``."""
+    if deferrable is None:
+        return bool(conf.getboolean("operators", "default_deferrable", fallback=False))
+    return deferrable
 
 
 def check_choice(field: str, value: str, choices: tuple[str, ...]) -> str:

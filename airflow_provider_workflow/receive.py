@@ -19,7 +19,7 @@ from airflow.providers.common.compat.sdk import AirflowException
 
 from airflow_provider_workflow import runs, values
 from airflow_provider_workflow.leases import HeldLease, for_people
-from airflow_provider_workflow.leasing import acknowledge, log_refusal, release
+from airflow_provider_workflow.leasing import acknowledge, note_refusal, release
 from airflow_provider_workflow.routing import Routes, UnroutableError
 from airflow_provider_workflow.tally import Tally
 
@@ -154,7 +154,7 @@ class Receiver:
                 fitting.append(message)
             else:
                 self.tally.refuse(leased["id"], problem)
-                log_refusal(self.inbox, leased, problem)
+                note_refusal(self.hook, self.inbox, leased, problem)
         return fitting
 
     def _problem(self, message: dict[str, Any]) -> str | None:

@@ -7,6 +7,11 @@ import re
 from airflow import __version__
 
 
+def airflow_version() -> str:
+    """The whole version of the installed Airflow."""
+    return __version__
+
+
 def airflow_release() -> tuple[int, int]:
     """Major and minor version of the installed Airflow."""
     major, minor = re.findall(r"\d+", __version__)[:2]

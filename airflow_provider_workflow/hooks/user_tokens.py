@@ -21,12 +21,16 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_workflow.client.auth import TOKENS, access_token, is_users, token_key
 from airflow_provider_workflow.client.errors import LoginRequiredError, TokenStoreError
 from airflow_provider_workflow.client.settings import Settings
+from airflow_provider_workflow.client.types import Token
 from airflow_provider_workflow.client.user_tokens import UserTokens
 
 if TYPE_CHECKING:
     from cryptography.fernet import Fernet
+
+    from airflow_provider_workflow.client.client import WorkflowClient
 
 PREFIX = "workflow_token__"
 DESCRIPTION = (
@@ -120,6 +124,20 @@ class VariableStore:
         self._mask(tokens.refresh_token)
 
 
+def in_use(settings: Settings, scope: str, client: WorkflowClient) -> Token | None:
+    """
+    The user's access token that this process sends now, renewed first where it is due.
+
+    :param scope: space-separated scopes; None is returned where the application's own token is sent for them.
+    """
+    if not is_users(settings, scope):
+        return None
+    value = client.run(access_token(TOKENS, settings, scope))
+    kept = TOKENS.usable(token_key(settings, scope))
+    seconds = kept.expires_at - TOKENS.clock() if kept is not None else 0
+    return {"access_token": value, "expires_in": int(seconds), "token_type": "Bearer", "scope": scope}
+
+
 def read_variable(name: str) -> str | None:
     """
     The value of an Airflow Variable, or None.
@@ -138,16 +156,16 @@ def read_variable(name: str) -> str | None:
     return None if value is None else str(value)
 
 
-def write_variable(name: str, value: str) -> None:
+def write_variable(name: str, value: str, description: str = DESCRIPTION) -> None:
     """Set an Airflow Variable; it is set once this returns."""
     if _is_supervised():
         from airflow.sdk import Variable
 
-        Variable.set(name, value, description=DESCRIPTION)
+        Variable.set(name, value, description=description)
     else:
         from airflow.models.variable import Variable as StoredVariable
 
-        StoredVariable.set(name, value, description=DESCRIPTION)
+        StoredVariable.set(name, value, description=description)
 
 
 def _is_supervised() -> bool:

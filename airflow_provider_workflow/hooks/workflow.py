@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Sequence
 from contextlib import asynccontextmanager
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow.sdk import BaseHook
 
+from airflow_provider_workflow import metrics
 from airflow_provider_workflow.client import api, inboxes, types
 from airflow_provider_workflow.client.call import Call
 from airflow_provider_workflow.client.settings import Settings
-from airflow_provider_workflow.hooks import fields, login
+from airflow_provider_workflow.configuration import max_event_streams
+from airflow_provider_workflow.hooks import fields, login, user_tokens
 from airflow_provider_workflow.hooks.trial import trial
 from airflow_provider_workflow.hooks.user_tokens import VariableStore
 
@@ -86,10 +88,29 @@ class WorkflowHook(BaseHook):
     @cached_property
     def client(self) -> WorkflowClient:
         """The client of this hook; its connections stay open for as long as the hook lives."""
+        return self._client()
+
+    def close(self) -> None:
+        """Close the connections of this hook's client; its next call opens new ones."""
+        if "client" in vars(self):
+            self.client.close()
+
+    def run_once(self, exchange: Generator[Any, Any, T]) -> T:
+        """
+        Make calls that are not worth any patience: none is sent twice, nor waits at a rate gate.
+
+        :param exchange: the calls, such as ``inboxes.all_messages``.
+        :raises WorkflowError: the first of them that failed.
+        """
+        with self._client(attempts=1, longest_wait=0.0) as client:
+            return client.run(exchange)
+
+    def _client(self, **options: Any) -> WorkflowClient:
         from airflow_provider_workflow.client.client import WorkflowClient
 
         store = VariableStore(self.settings, _mask)
-        return WorkflowClient(self.settings, on_token=_mask, store=store)
+        observe = metrics.observer(self.workflow_conn_id)
+        return WorkflowClient(self.settings, on_token=_mask, store=store, observe=observe, **options)
 
     @asynccontextmanager
     async def async_client(self) -> AsyncIterator[AsyncWorkflowClient]:
@@ -113,6 +134,7 @@ class WorkflowHook(BaseHook):
                 # Not any thread: what a Variable asks of the supervisor goes through the triggerer's loop
                 # only from asgiref's. Others break the triggerer's own talk before Airflow 3.3.
                 in_thread=lambda function, *given: sync_to_async(function)(*given),
+                observe=metrics.observer(self.workflow_conn_id),
             )
 
     # Guess, templates, promotions (specification 4.1, 4.4; service facts 8)
@@ -211,6 +233,19 @@ class WorkflowHook(BaseHook):
         :param scope: space-separated scopes; the connection's by default.
         """
         return self._masked(self.client.send(api.app_token(scope or self.settings.scope)))
+
+    def access_token(self, scope: str | None = None) -> types.Token:
+        """
+        What calls of this scope are sent with: a user's token, or a new one of the application.
+
+        A user's is renewed first where it is due. It comes without its refresh token.
+
+        :param scope: space-separated scopes; the connection's by default.
+        :raises LoginRequiredError: the user's tokens are of no use any more.
+        """
+        wanted = scope or self.settings.scope
+        of_user = user_tokens.in_use(self.settings, wanted, self.client)
+        return self.app_token(wanted) if of_user is None else of_user
 
     # Inboxes (specification 4.5, service facts 4)
 
@@ -323,13 +358,6 @@ class WorkflowHook(BaseHook):
             if isinstance(value := token.get(name), str):
                 _mask(value)
         return token
-
-
-def max_event_streams() -> int:
-    """Event streams that one process keeps open at once: ``[workflow] max_event_streams``."""
-    from airflow.providers.common.compat.sdk import conf
-
-    return int(conf.getint("workflow", "max_event_streams", fallback=500))
 
 
 def _decoded(extra: str | None) -> Any:

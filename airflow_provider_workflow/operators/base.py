@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 
 from airflow_provider_workflow.client.errors import NotFoundError
-from airflow_provider_workflow.operators.checks import check_text
+from airflow_provider_workflow.options import check_text
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.hooks.workflow import WorkflowHook

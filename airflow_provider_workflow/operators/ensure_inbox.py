@@ -8,20 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException, conf
+from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
 
 from airflow_provider_workflow.client import types
-from airflow_provider_workflow.client.arguments import NAME_LENGTH, URL_LENGTH
+from airflow_provider_workflow.client.arguments import NAME_LENGTH, URL_LENGTH, flag, intervals, seconds
+from airflow_provider_workflow.named_inbox import FAILED, NamedInbox, check_inputs, subscription_of
 from airflow_provider_workflow.operators.base import WorkflowOperator
-from airflow_provider_workflow.operators.checks import check_flag, check_intervals, check_seconds, check_text
 from airflow_provider_workflow.operators.inbox_admin import InboxSummary, inbox_summary
-from airflow_provider_workflow.operators.named_inbox import (
-    FAILED,
-    NamedInbox,
-    check_inputs,
-    subscription_of,
-)
-from airflow_provider_workflow.options import known_later
+from airflow_provider_workflow.options import check_text, deferrable_or_default, known_later
 from airflow_provider_workflow.triggers.inbox_active import (
     SETTLED,
     SETTLED_STATES,
@@ -83,9 +77,9 @@ class WorkflowEnsureInboxOperator(WorkflowOperator):
     Creates an inbox, or finds the one of this name and subscription, and waits until it is active.
 
     It may run any number of times: the service finds the inbox by its name (specification 3.1, 7.1,
-    service facts 4). Returns its ``id``, ``name``, ``status``, ``paused_reason`` and
-    ``notification_url``. An inbox that is paused is returned with a WARNING, as resuming it is yours to
-    decide (``WorkflowResumeInboxOperator``); while it is paused the service drops new events.
+    service facts 4). Returns its ``id``, ``name``, ``status`` and ``paused_reason``. An inbox that is
+    paused is returned with a WARNING, as resuming it is yours to decide
+    (``WorkflowResumeInboxOperator``); while it is paused the service drops new events.
 
     :param name: name of the inbox, up to 100 characters; it never changes (templated).
     :param app_key: the app: versioned, versionless, ``@latest`` or a slug (templated).
@@ -93,7 +87,8 @@ class WorkflowEnsureInboxOperator(WorkflowOperator):
     :param inputs: the trigger's fields (templated).
     :param connection_id: the account at the app: UUID or whole number; None for none (templated).
     :param notification_url: told by POST when messages arrive, up to 2048 characters (templated). An
-        inbox that has another one is changed; None leaves it as it is.
+        inbox that has another one is changed; None leaves it as it is. Airflow shows the rendered text on
+        the task's page, but not where it comes from a Variable whose name holds "secret".
     :param wait_until_active: False returns an inbox that is ``initializing`` as well.
     :param recreate_failed: delete an inbox that failed to initialise, with any messages in it, and create
         it again, once per try.
@@ -141,13 +136,11 @@ class WorkflowEnsureInboxOperator(WorkflowOperator):
         self.notification_url = notification_url
         if notification_url is not None:
             check_text("notification_url", notification_url, URL_LENGTH)
-        self.wait_until_active = check_flag("wait_until_active", wait_until_active)
-        self.recreate_failed = check_flag("recreate_failed", recreate_failed)
-        self.poll_interval, self.max_poll_interval = check_intervals(poll_interval, max_poll_interval)
-        self.timeout = check_seconds("timeout", timeout)
-        if deferrable is None:
-            deferrable = conf.getboolean("operators", "default_deferrable", fallback=False)
-        self.deferrable = deferrable
+        self.wait_until_active = flag("wait_until_active", wait_until_active)
+        self.recreate_failed = flag("recreate_failed", recreate_failed)
+        self.poll_interval, self.max_poll_interval = intervals(poll_interval, max_poll_interval)
+        self.timeout = seconds("timeout", timeout)
+        self.deferrable = deferrable_or_default(deferrable)
 
     def execute(self, context: Context) -> InboxSummary:  # noqa: ARG002 Airflow's signature
         """

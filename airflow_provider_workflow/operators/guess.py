@@ -12,8 +12,7 @@ from airflow_provider_workflow.client import types
 from airflow_provider_workflow.client.errors import GuessRejectedError
 from airflow_provider_workflow.links import WorkflowEditorLink
 from airflow_provider_workflow.operators.base import WorkflowOperator, storable
-from airflow_provider_workflow.operators.checks import check_text
-from airflow_provider_workflow.options import check_choice
+from airflow_provider_workflow.options import check_choice, check_text
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -93,7 +92,9 @@ class WorkflowGuessOperator(WorkflowOperator):
 
 def _remarks(guess: types.Guess) -> list[str]:
     # Free-form objects (specification 2.2): an XCom could not hold every key they might have.
-    details = [each.get("detail") for each in guess.get("messages") or [] if isinstance(each, dict)]
+    remarks: Any = guess.get("messages")
+    found = remarks if isinstance(remarks, list) else []
+    details = [each.get("detail") for each in found if isinstance(each, dict)]
     return [detail for detail in details if isinstance(detail, str)]
 
 

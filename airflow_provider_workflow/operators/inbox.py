@@ -7,15 +7,16 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from airflow.providers.common.compat.sdk import AirflowFailException
-from airflow.sdk import BaseOperator
 
 from airflow_provider_workflow.client.errors import InboxPausedError, LeaseExpiredError
 from airflow_provider_workflow.dispatch import Dispatcher
 from airflow_provider_workflow.leasing import InboxNotActiveError, acknowledge
 from airflow_provider_workflow.links import StartedRunsLink
+from airflow_provider_workflow.operators.base import WorkflowOperator
 from airflow_provider_workflow.options import check_choice, check_limits, check_routes
 from airflow_provider_workflow.receive import LeasedMessages
 from airflow_provider_workflow.routing import Routes
+from airflow_provider_workflow.runs import TaskRuns
 from airflow_provider_workflow.tally import DispatchResult
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class LeaseEnd(TypedDict):
     lease_ended: int
 
 
-class WorkflowInboxDispatchOperator(BaseOperator):
+class WorkflowInboxDispatchOperator(WorkflowOperator):
     """
     Starts one DAG run for each message that an inbox holds now, without waiting for more.
 
@@ -55,9 +56,13 @@ class WorkflowInboxDispatchOperator(BaseOperator):
     :param workflow_conn_id: id of the Airflow connection (templated).
     """
 
-    template_fields: Sequence[str] = ("inbox", "trigger_dag_id", "match", "workflow_conn_id")
+    template_fields: Sequence[str] = (
+        "inbox",
+        "trigger_dag_id",
+        "match",
+        *WorkflowOperator.template_fields,
+    )
     template_fields_renderers = {"trigger_dag_id": "json"}  # noqa: RUF012 Airflow's own form
-    ui_color = "#dbe7ff"
     operator_extra_links = (StartedRunsLink(),)
 
     def __init__(
@@ -72,7 +77,6 @@ class WorkflowInboxDispatchOperator(BaseOperator):
         match: str | None = None,
         lease_limit: int = 100,
         lease_seconds: int = 300,
-        workflow_conn_id: str = "workflow_default",
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -83,7 +87,6 @@ class WorkflowInboxDispatchOperator(BaseOperator):
         self.match = match
         self.on_refused = check_choice("on_refused", on_refused, ("fail", "log"))
         self.on_paused = check_choice("on_paused", on_paused, ("fail", "log"))
-        self.workflow_conn_id = workflow_conn_id
 
     def execute(self, context: Context) -> DispatchResult:
         """
@@ -93,7 +96,7 @@ class WorkflowInboxDispatchOperator(BaseOperator):
         :raises WorkflowError: the service cannot be used.
         """
         routes = Routes(self.trigger_dag_id, self.match)
-        dispatcher = Dispatcher(_hook(self.workflow_conn_id), self.inbox, routes, context["ti"], self.limits)
+        dispatcher = Dispatcher(self.hook, self.inbox, routes, TaskRuns(context["ti"]), self.limits)
         dispatcher.check_targets()
         tally = dispatcher.tally
         try:
@@ -107,7 +110,7 @@ class WorkflowInboxDispatchOperator(BaseOperator):
         return tally.result
 
 
-class LeaseOperator(BaseOperator):
+class LeaseOperator(WorkflowOperator):
     """
     Ends a lease that a sensor handed to the DAG.
 
@@ -116,21 +119,15 @@ class LeaseOperator(BaseOperator):
     :param workflow_conn_id: id of the Airflow connection (templated).
     """
 
-    template_fields: Sequence[str] = ("lease", "message_ids", "workflow_conn_id")
+    template_fields: Sequence[str] = ("lease", "message_ids", *WorkflowOperator.template_fields)
     template_fields_renderers = {"lease": "json", "message_ids": "json"}  # noqa: RUF012 Airflow's own form
 
     def __init__(
-        self,
-        *,
-        lease: LeasedMessages | Any,
-        message_ids: Sequence[str] | Any = None,
-        workflow_conn_id: str = "workflow_default",
-        **kwargs: Any,
+        self, *, lease: LeasedMessages | Any, message_ids: Sequence[str] | Any = None, **kwargs: Any
     ) -> None:
         super().__init__(**kwargs)
         self.lease = lease
         self.message_ids = message_ids
-        self.workflow_conn_id = workflow_conn_id
 
     def execute(self, context: Context) -> LeaseEnd:  # noqa: ARG002 Airflow's signature
         """
@@ -139,7 +136,7 @@ class LeaseOperator(BaseOperator):
         :raises ValueError: ``lease`` is not what the sensor returned.
         """
         lease, ids = check_lease(self.lease, self.message_ids)
-        done = self.end(_hook(self.workflow_conn_id), lease, ids)
+        done = self.end(self.hook, lease, ids)
         if done < len(ids):
             log.warning("The lease of %d messages had ended already; they come again", len(ids) - done)
         return {"done": done, "lease_ended": len(ids) - done}
@@ -209,9 +206,3 @@ def _is_lease(lease: Any) -> bool:
 def _is_list_of(kind: type, values: Any) -> bool:
     is_list = isinstance(values, Sequence) and not isinstance(values, str)
     return is_list and all(isinstance(value, kind) for value in values)
-
-
-def _hook(workflow_conn_id: str) -> WorkflowHook:
-    from airflow_provider_workflow.hooks.workflow import WorkflowHook
-
-    return WorkflowHook(workflow_conn_id)

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 
 from airflow_provider_workflow.client import types
+from airflow_provider_workflow.client.arguments import flag
 from airflow_provider_workflow.client.errors import ConflictError
 from airflow_provider_workflow.leasing import InboxUnusableError
 from airflow_provider_workflow.operators.base import WorkflowOperator, ended, storable
-from airflow_provider_workflow.operators.checks import check_flag, check_text
+from airflow_provider_workflow.options import check_text
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -19,13 +20,15 @@ log = logging.getLogger(__name__)
 
 
 class InboxSummary(TypedDict):
-    """What is returned of an inbox: all of it but its subscription."""
+    """
+    What is returned of an inbox: not its subscription, which may be large, and not its
+    ``notification_url``, which is a secret where it leads to the receiver.
+    """
 
     id: str
     name: str | None
     status: str  # initializing, active, paused, deleting, initialization_failure
     paused_reason: str | None
-    notification_url: str | None
 
 
 class InboxDeletion(TypedDict):
@@ -42,7 +45,6 @@ def inbox_summary(inbox: types.Inbox) -> InboxSummary:
         "name": storable(inbox.get("name")),
         "status": inbox["status"],
         "paused_reason": storable(inbox.get("paused_reason")),
-        "notification_url": storable(inbox.get("notification_url")),
     }
 
 
@@ -103,8 +105,8 @@ class WorkflowPauseInboxOperator(InboxStateOperator):
     """
     Pauses an inbox. The messages in it stay and can be leased; new events are dropped, not queued.
 
-    An inbox that is paused already is a success. Returns its ``id``, ``name``, ``status``,
-    ``paused_reason`` and ``notification_url``.
+    An inbox that is paused already is a success. Returns its ``id``, ``name``, ``status`` and
+    ``paused_reason``.
 
     :param inbox: id or name of the inbox (templated).
     :param workflow_conn_id: id of the Airflow connection (templated).
@@ -121,7 +123,7 @@ class WorkflowResumeInboxOperator(InboxStateOperator):
     Resumes a paused inbox, which may be ``initializing`` for a while; it is not waited for.
 
     An inbox that is active or initializing already is a success. Returns its ``id``, ``name``,
-    ``status``, ``paused_reason`` and ``notification_url``.
+    ``status`` and ``paused_reason``.
 
     :param inbox: id or name of the inbox (templated).
     :param workflow_conn_id: id of the Airflow connection (templated).
@@ -145,7 +147,7 @@ class WorkflowDeleteInboxOperator(InboxOperator):
 
     def __init__(self, *, missing_ok: bool = True, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.missing_ok = check_flag("missing_ok", missing_ok)
+        self.missing_ok = flag("missing_ok", missing_ok)
 
     def execute(self, context: Context) -> InboxDeletion:  # noqa: ARG002 Airflow's signature
         """

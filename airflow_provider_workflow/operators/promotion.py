@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from airflow_provider_workflow.client.arguments import flag
 from airflow_provider_workflow.operators.base import WorkflowOperator, ended
-from airflow_provider_workflow.operators.checks import check_flag, check_text
+from airflow_provider_workflow.options import check_text
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -37,7 +38,7 @@ class WorkflowUnenrollOperator(WorkflowOperator):
     def __init__(self, *, enrollment_id: str, missing_ok: bool = True, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.enrollment_id = check_text("enrollment_id", enrollment_id)
-        self.missing_ok = check_flag("missing_ok", missing_ok)
+        self.missing_ok = flag("missing_ok", missing_ok)
 
     def execute(self, context: Context) -> Unenrollment:  # noqa: ARG002 Airflow's signature
         """

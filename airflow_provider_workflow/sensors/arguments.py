@@ -6,6 +6,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
+from airflow_provider_workflow.client.arguments import intervals
 from airflow_provider_workflow.options import check_choice
 from airflow_provider_workflow.versions import airflow_release, needs
 
@@ -19,13 +20,7 @@ def check_intervals(poll_interval: float, max_poll_interval: float, others: Mapp
     """
     if "poke_interval" in others:
         raise ValueError("poke_interval cannot be given: poll_interval is the interval in every mode")
-    for field, value in (("poll_interval", poll_interval), ("max_poll_interval", max_poll_interval)):
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < float("inf"):
-            raise ValueError(f"{field} must be a number of seconds above 0, not {value!r}")
-    if poll_interval > max_poll_interval:
-        raise ValueError(
-            f"poll_interval ({poll_interval:g} s) must be at most max_poll_interval ({max_poll_interval:g} s)"
-        )
+    intervals(poll_interval, max_poll_interval)
 
 
 def check_acknowledge(

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from datetime import timedelta
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from airflow.providers.common.compat.sdk import AirflowException, AirflowSensorTimeout, conf
+from airflow.providers.common.compat.sdk import AirflowException, AirflowSensorTimeout
 from airflow.sdk import BaseSensorOperator, PokeReturnValue
 from airflow.triggers.base import StartTriggerArgs
 
 from airflow_provider_workflow.leases import HeldLease
 from airflow_provider_workflow.leasing import InboxNotActiveError, InboxUnusableError
 from airflow_provider_workflow.links import StartedRunsLink
-from airflow_provider_workflow.options import check_choice, check_limits, check_routes
+from airflow_provider_workflow.options import check_choice, check_limits, check_routes, deferrable_or_default
 from airflow_provider_workflow.sensors.arguments import (
     can_start_from_trigger,
     check_acknowledge,
@@ -25,10 +28,14 @@ from airflow_provider_workflow.sensors.deferring import skipping_instead
 from airflow_provider_workflow.sensors.work import Orders, Work
 from airflow_provider_workflow.tally import Tally
 from airflow_provider_workflow.triggers.inbox import UNUSABLE, WorkflowInboxTrigger
-from airflow_provider_workflow.triggers.patience import settle_seconds
+from airflow_provider_workflow.triggers.patience import Faults, settle_seconds
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+
+    from airflow_provider_workflow.hooks.workflow import WorkflowHook
+
+log = logging.getLogger(__name__)
 
 
 class WorkflowInboxSensor(BaseSensorOperator):
@@ -42,6 +49,9 @@ class WorkflowInboxSensor(BaseSensorOperator):
     Without it the sensor returns the messages of one lease. With ``acknowledge="auto"`` they are
     stored, then acknowledged, and a retry or a cleared task returns them again (kept for 30 days).
     With ``"manual"`` it returns the lease, for ``WorkflowAcknowledgeOperator`` after the work.
+
+    While the service is out of reach, or wants to be left alone, there is nothing yet (a WARNING says so);
+    a fault that somebody has to mend fails the task, as does an acknowledgement that fails for good.
 
     Delivery is at-least-once and unordered (specification 7.3). A message that Airflow refuses is
     neither acknowledged nor released: it comes again when its lease ends, until the service
@@ -121,11 +131,11 @@ class WorkflowInboxSensor(BaseSensorOperator):
         self.wake_on_events = wake_on_events
         self.workflow_conn_id = workflow_conn_id
         self._so_far = Tally()
-        if deferrable is None:
-            deferrable = conf.getboolean("operators", "default_deferrable", fallback=False)
-        self.deferrable = deferrable
+        self.deferrable = deferrable_or_default(deferrable)
         self.acknowledge = check_acknowledge(acknowledge, trigger_dag_id, max_unfinished_runs, self.retries)
-        if start_from_trigger and can_start_from_trigger(deferrable, trigger_dag_id, max_unfinished_runs):
+        if start_from_trigger and can_start_from_trigger(
+            self.deferrable, trigger_dag_id, max_unfinished_runs
+        ):
             self.start_from_trigger = True
             self.start_trigger_args = dataclasses.replace(
                 self.start_trigger_args,
@@ -143,14 +153,15 @@ class WorkflowInboxSensor(BaseSensorOperator):
         :raises TargetError: no runs of the target DAG can be started; what was leased for it is released.
         :raises WorkflowError: the service cannot be used.
         """
-        if not self.deferrable:
-            self._so_far = Tally()
-            if self.reschedule:
-                self.poke_interval = max(self.poke_interval, settle_seconds())
-            return super().execute(context)
         deadline = time.time() + self.timeout
-        with skipping_instead(soft_fail=self.soft_fail, never_fail=self.never_fail):
-            return self._look_or_wait(context, Tally(), deadline)
+        if self.deferrable:
+            with self._on_the_worker():
+                return self._look_or_wait(context, Tally(), deadline)
+        self._so_far = Tally()
+        if self.reschedule:
+            self.poke_interval = max(self.poke_interval, settle_seconds())
+        with closing(self._hook):
+            return super().execute(context)
 
     def poke(self, context: Context) -> PokeReturnValue:
         """One look at the inbox, for the modes poke and reschedule."""
@@ -176,9 +187,17 @@ class WorkflowInboxSensor(BaseSensorOperator):
         """
         if deadline is None:
             deadline = context["ti"].start_date.timestamp() + self.timeout
-        with skipping_instead(soft_fail=self.soft_fail, never_fail=self.never_fail):
+        with self._on_the_worker():
             lease = self._lease_of(event or {})
             return self._look_or_wait(context, Tally.carried(so_far), deadline, lease, hold_seconds)
+
+    @contextmanager
+    def _on_the_worker(self) -> Iterator[None]:
+        with (
+            closing(self._hook),
+            skipping_instead(soft_fail=self.soft_fail, never_fail=self.never_fail),
+        ):
+            yield
 
     def _look_or_wait(
         self,
@@ -236,9 +255,19 @@ class WorkflowInboxSensor(BaseSensorOperator):
             "on_paused": self.on_paused,
         }
 
-    def _work(self, context: Context, tally: Tally) -> Work:
+    @cached_property
+    def _hook(self) -> WorkflowHook:
+        """One for all looks of a sensor that pokes, so that these share a connection."""
         from airflow_provider_workflow.hooks.workflow import WorkflowHook
 
+        return WorkflowHook(self.workflow_conn_id)
+
+    @cached_property
+    def _faults(self) -> Faults:
+        """One for all looks too, so that a series of faults is said once."""
+        return Faults(self.inbox, log)
+
+    def _work(self, context: Context, tally: Tally) -> Work:
         orders = Orders(
             inbox=self.inbox,
             trigger_dag_id=self.trigger_dag_id,
@@ -248,6 +277,6 @@ class WorkflowInboxSensor(BaseSensorOperator):
             on_paused=self.on_paused,
             limits=self.limits,
             # What it counted would be lost with its process.
-            waits_for_room=self.deferrable or not self.reschedule,
+            goes_on=self.deferrable or not self.reschedule,
         )
-        return Work(WorkflowHook(self.workflow_conn_id), orders, context, tally)
+        return Work(self._hook, orders, context, tally, self._faults)

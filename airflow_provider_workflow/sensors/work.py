@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import AirflowFailException
 
-from airflow_provider_workflow.client.errors import InboxPausedError
+from airflow_provider_workflow.client.errors import InboxPausedError, WorkflowError
 from airflow_provider_workflow.dispatch import Dispatcher, Drained, Limits
 from airflow_provider_workflow.leases import HeldLease
-from airflow_provider_workflow.leasing import InboxNotActiveError, lease_once, release
+from airflow_provider_workflow.leasing import InboxNotActiveError, lease_once, note_paused, release
 from airflow_provider_workflow.receive import Receiver
 from airflow_provider_workflow.routing import Routes
+from airflow_provider_workflow.runs import TaskRuns
 from airflow_provider_workflow.tally import DispatchResult, Tally
+from airflow_provider_workflow.triggers.patience import Faults, may_pass
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -31,8 +33,8 @@ class Orders:
     """
     What a sensor was told to do; its arguments, rendered.
 
-    :param waits_for_room: whether a sensor that has no more room goes on later; otherwise it ends with
-        what it has done.
+    :param goes_on: whether a sensor that has no more room, or cannot lease for now, goes on later with
+        what it has done; otherwise it ends with that.
     """
 
     inbox: str
@@ -42,7 +44,7 @@ class Orders:
     on_refused: str
     on_paused: str
     limits: Limits
-    waits_for_room: bool
+    goes_on: bool
 
 
 @dataclass
@@ -54,16 +56,21 @@ class Work:
     :param orders: what to do.
     :param context: of the running task.
     :param tally: what was done so far; goes on counting.
+    :param faults: those that leasing met in a row; goes on counting.
     """
 
     hook: WorkflowHook
     orders: Orders
     context: Context
     tally: Tally
+    faults: Faults
 
     def look(self, lease: HeldLease | None = None) -> Any:
         """
         Work on a lease, then on what else is there.
+
+        A fault of leasing that may pass means that nothing is there yet; one of a lease that is held, such
+        as a failing acknowledgement, is raised.
 
         :param lease: from a trigger.
         :return: what the sensor returns; None where it has to wait.
@@ -100,7 +107,7 @@ class Work:
         done = self.tally.handled > 0 and not self._receiving
         if self.orders.on_paused == "fail" and not done:
             raise InboxNotActiveError(self.orders.inbox, reason) from None
-        log.warning("Inbox %s is paused: %s", self.orders.inbox, reason)
+        note_paused(self.hook, self.orders.inbox, reason)
         return self.tally.result if done else None
 
     def _get_ready(self, lease: HeldLease | None) -> None:
@@ -118,24 +125,43 @@ class Work:
             self._release_left(lease)
             self._dispatcher.work_on(lease)
         drained = self._dispatcher.drain()
-        if self.tally.handled == 0 or (drained is Drained.NO_ROOM and self.orders.waits_for_room):
+        if drained is Drained.EMPTY:
+            self.faults.over()
+        unfinished = drained in (Drained.NO_ROOM, Drained.OUT_OF_REACH)
+        if self.tally.handled == 0 or (unfinished and self.orders.goes_on):
             return None
         return self.tally.result
 
     def _receive(self, lease: HeldLease | None) -> Any:
-        limits = self.orders.limits
         auto = self.orders.acknowledge == "auto"
         if auto and (stored := self._receiver.stored()) is not None:
             if lease is not None:
                 self._release_all(lease)
             return stored
         if lease is None:
-            lease = lease_once(self.hook, self.orders.inbox, limits.first_lease, limits.lease_seconds)
+            lease = self._lease()
         else:
             self._release_left(lease)
         if lease is None:
             return None
         return (self._receiver.take(lease) if auto else self._receiver.lend(lease)) or None
+
+    def _lease(self) -> HeldLease | None:
+        limits = self.orders.limits
+        try:
+            lease = lease_once(self.hook, self.orders.inbox, limits.first_lease, limits.lease_seconds)
+        except WorkflowError as error:
+            if not self._outlasts(error):
+                raise
+            return None
+        self.faults.over()
+        return lease
+
+    def _outlasts(self, error: WorkflowError) -> bool:
+        if may_pass(error):
+            self.faults.met(error)
+            return True
+        return False
 
     def _release_all(self, lease: HeldLease) -> None:
         self._release(lease, [*(message["id"] for message in lease.messages), *lease.left])
@@ -154,8 +180,16 @@ class Work:
 
     @cached_property
     def _dispatcher(self) -> Dispatcher:
-        ti = self.context["ti"]
-        return Dispatcher(self.hook, self.orders.inbox, self._routes, ti, self.orders.limits, self.tally)
+        runs = TaskRuns(self.context["ti"])
+        return Dispatcher(
+            self.hook,
+            self.orders.inbox,
+            self._routes,
+            runs,
+            self.orders.limits,
+            self.tally,
+            outlasts=self._outlasts,
+        )
 
     @cached_property
     def _receiver(self) -> Receiver:

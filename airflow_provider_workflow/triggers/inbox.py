@@ -7,15 +7,17 @@ import contextlib
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
+from airflow_provider_workflow import quarantine
 from airflow_provider_workflow.client import api, types
 from airflow_provider_workflow.client.errors import InboxPausedError, WorkflowError
 from airflow_provider_workflow.leases import HeldLease
+from airflow_provider_workflow.triggers.arguments import SerializesArguments
+from airflow_provider_workflow.triggers.listening import bell_of, find_inbox, wait_for
 from airflow_provider_workflow.triggers.patience import patiently
 from airflow_provider_workflow.values import plain
 
@@ -32,7 +34,7 @@ RELEASE_SECONDS = 10.0
 """How long a trigger that is being ended tries to give its lease back."""
 
 
-class WorkflowInboxTrigger(BaseTrigger):
+class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
     """
     Leases messages and fires once, with the lease as one ASCII JSON text (service facts 4, 5).
 
@@ -55,6 +57,19 @@ class WorkflowInboxTrigger(BaseTrigger):
         the process that deferred is still ending makes Airflow fail the task.
     :param hold_seconds: where above 0, lease nothing and fire ``look`` after this many seconds.
     """
+
+    ARGUMENTS = (
+        "inbox",
+        "workflow_conn_id",
+        "lease_limit",
+        "lease_seconds",
+        "poll_interval",
+        "max_poll_interval",
+        "wake_on_events",
+        "on_paused",
+        "settle_seconds",
+        "hold_seconds",
+    )
 
     def __init__(
         self,
@@ -82,23 +97,6 @@ class WorkflowInboxTrigger(BaseTrigger):
         self.hold_seconds = hold_seconds
         self._waits_for: str | None = None
 
-    def serialize(self) -> tuple[str, dict[str, Any]]:
-        """The class itself, so that a subclass survives, and the arguments."""
-        names = (
-            "inbox",
-            "workflow_conn_id",
-            "lease_limit",
-            "lease_seconds",
-            "poll_interval",
-            "max_poll_interval",
-            "wake_on_events",
-            "on_paused",
-            "settle_seconds",
-            "hold_seconds",
-        )
-        path = f"{type(self).__module__}.{type(self).__qualname__}"
-        return path, {name: getattr(self, name) for name in names}
-
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """
         Wait, lease, fire once.
@@ -112,32 +110,15 @@ class WorkflowInboxTrigger(BaseTrigger):
         from airflow_provider_workflow.hooks.workflow import WorkflowHook
 
         async with WorkflowHook(self.workflow_conn_id).async_client() as client:
-            inbox_id = await self._patiently(partial(self._find, client), None)
-            async with self._bell(client, inbox_id) as bell:
+            inbox_id = await self._patiently(partial(find_inbox, client, self.inbox), None)
+            async with bell_of(client, inbox_id, self.wake_on_events) as bell:
                 # Fired from inside: leaving takes time, and a lease must not be lost to being ended then.
                 yield TriggerEvent(await self._patiently(partial(self._lease, client, inbox_id), bell))
-
-    async def _find(self, client: AsyncWorkflowClient) -> str:
-        from airflow_provider_workflow.client import inboxes
-
-        inbox = await client.run(inboxes.at_inbox(client.settings, self.inbox, api.get_inbox))
-        return inbox["id"]
-
-    @asynccontextmanager
-    async def _bell(self, client: AsyncWorkflowClient, inbox_id: str) -> AsyncIterator[Bell | None]:
-        from airflow_provider_workflow.client.events import listen
-        from airflow_provider_workflow.hooks.workflow import max_event_streams
-
-        if not self.wake_on_events:
-            yield None
-            return
-        async with listen(client, inbox_id, max_event_streams()) as bell:
-            yield bell
 
     async def _patiently(self, ask: Callable[[], Awaitable[T | None]], bell: Bell | None) -> T:
         return await patiently(
             ask,
-            partial(_wait, bell),
+            partial(wait_for, bell),
             inbox=self.inbox,
             poll_interval=self.poll_interval,
             max_poll_interval=self.max_poll_interval,
@@ -146,12 +127,9 @@ class WorkflowInboxTrigger(BaseTrigger):
 
     async def _lease(self, client: AsyncWorkflowClient, inbox_id: str) -> dict[str, Any] | None:
         """Lease once; the event to fire, or None to wait on."""
-        asked_at = time.time()
-        asking = asyncio.ensure_future(
-            client.send(api.lease_messages(inbox_id, self.lease_limit, self.lease_seconds))
-        )
+        asking = asyncio.ensure_future(self._take(client, inbox_id))
         try:
-            answer = await asyncio.shield(asking)
+            answer, text = await asyncio.shield(asking)
         except asyncio.CancelledError:
             await _give_back(client, inbox_id, asking)
             raise
@@ -164,24 +142,40 @@ class WorkflowInboxTrigger(BaseTrigger):
                 "inbox_id": inbox_id,
                 "reason": plain(str(attributes.get("paused_reason") or "no reason given")),
             }
+        if self._waits_for is not None and attributes.get("status") != "paused":
+            log.info("Inbox %s is paused no more", self.inbox)
+            self._waits_for = None
+        if text:
+            return {"status": "leased", "inbox_id": inbox_id, "lease": text}
+        await quarantine.look_in_loop(client, self.inbox)
+        return None
+
+    async def _take(self, client: AsyncWorkflowClient, inbox_id: str) -> tuple[types.Lease, str]:
+        """What a lease is answered with, and the text that hands it over; an empty one for an empty lease."""
+        asked_at = time.time()
+        answer = await client.send(api.lease_messages(inbox_id, self.lease_limit, self.lease_seconds))
         lease = HeldLease.of(answer, asked_at, self.lease_seconds, client.settings.timeout)
-        if lease is None:
-            return None
-        return {"status": "leased", "inbox_id": inbox_id, "lease": lease.hand_over()}
+        text = ""
+        for text in lease.handing_over() if lease else ():
+            if not text:
+                await asyncio.sleep(0)
+        return answer, text
 
     def _paused(self, inbox_id: str, reason: str) -> dict[str, Any] | None:
         if self.on_paused != "wait":
             return {"status": "paused", "inbox_id": inbox_id, "reason": plain(reason)}
         if reason != self._waits_for:
-            log.warning("Inbox %s is paused (%s); waiting until it is resumed", self.inbox, reason)
+            log.warning("Inbox %s is paused (%s); waiting until it is resumed", self.inbox, plain(reason))
         self._waits_for = reason
         return None
 
 
-async def _give_back(client: AsyncWorkflowClient, inbox_id: str, asking: asyncio.Future[types.Lease]) -> None:
+async def _give_back(
+    client: AsyncWorkflowClient, inbox_id: str, asking: asyncio.Future[tuple[types.Lease, str]]
+) -> None:
     """Release what a lease that is under way brings, as nobody is there any more to work on it."""
     try:
-        answer = await asyncio.wait_for(asking, RELEASE_SECONDS)
+        answer, _ = await asyncio.wait_for(asking, RELEASE_SECONDS)
     except (WorkflowError, asyncio.TimeoutError):
         return
     if answer.get("lease_id"):
@@ -189,10 +183,3 @@ async def _give_back(client: AsyncWorkflowClient, inbox_id: str, asking: asyncio
         # Where it fails the lease runs out instead.
         with contextlib.suppress(WorkflowError, asyncio.TimeoutError):
             await asyncio.wait_for(release, RELEASE_SECONDS)
-
-
-async def _wait(bell: Bell | None, seconds: float) -> bool:
-    if bell is not None:
-        return await bell.wait(seconds)
-    await asyncio.sleep(seconds)
-    return False

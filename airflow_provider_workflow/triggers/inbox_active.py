@@ -7,12 +7,13 @@ import logging
 import time
 from collections.abc import AsyncIterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_provider_workflow.client import api
 from airflow_provider_workflow.client.errors import NotFoundError
+from airflow_provider_workflow.triggers.arguments import SerializesArguments
 from airflow_provider_workflow.triggers.patience import patiently
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ SETTLED = "settled"
 TIMED_OUT = "timed_out"
 
 
-class WorkflowInboxActiveTrigger(BaseTrigger):
+class WorkflowInboxActiveTrigger(SerializesArguments, BaseTrigger):
     """
     Waits while an inbox is ``initializing`` or ``deleting``, and fires once (specification 3.1, 7.3).
 
@@ -45,6 +46,15 @@ class WorkflowInboxActiveTrigger(BaseTrigger):
         the process that deferred is still ending makes Airflow fail the task.
     """
 
+    ARGUMENTS = (
+        "inbox_id",
+        "deadline",
+        "workflow_conn_id",
+        "poll_interval",
+        "max_poll_interval",
+        "settle_seconds",
+    )
+
     def __init__(
         self,
         inbox_id: str,
@@ -61,19 +71,6 @@ class WorkflowInboxActiveTrigger(BaseTrigger):
         self.poll_interval = poll_interval
         self.max_poll_interval = max_poll_interval
         self.settle_seconds = settle_seconds
-
-    def serialize(self) -> tuple[str, dict[str, Any]]:
-        """The class itself, so that a subclass survives, and the arguments."""
-        names = (
-            "inbox_id",
-            "deadline",
-            "workflow_conn_id",
-            "poll_interval",
-            "max_poll_interval",
-            "settle_seconds",
-        )
-        path = f"{type(self).__module__}.{type(self).__qualname__}"
-        return path, {name: getattr(self, name) for name in names}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """

@@ -2,15 +2,107 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
 from typing import TypeVar
 
-from airflow.providers.common.compat.sdk import conf
+from airflow.providers.common.compat.sdk import AirflowException, conf
 
-from airflow_provider_workflow.client.errors import RateLimitError, ServerError, TransportError
+from airflow_provider_workflow.client.errors import (
+    RateLimitError,
+    ServerError,
+    TransportError,
+    WorkflowError,
+)
+from airflow_provider_workflow.values import plain
 
 T = TypeVar("T")
+
+LONG_FAULT_SECONDS = 300.0
+"""A series of faults that lasts longer is said once more, as an error."""
+EXPLAINED = (WorkflowError, AirflowException)
+"""Exceptions whose texts are sentences; others mean little without their type."""
+FIRST_PAUSE_SECONDS = 5.0
+LONGEST_PAUSE_SECONDS = 300.0
+
+
+class Faults:
+    """
+    Faults that follow one another, and the few lines that they are worth in a log.
+
+    A series is said to have begun (WARNING), to last for five minutes (ERROR, once), and to be over
+    (INFO); no line for each fault. A fault that somebody has to mend is an ERROR at once, each kind of
+    it once in a series.
+
+    :param inbox: how the inbox is named in the log.
+    :param log: of the trigger.
+    """
+
+    def __init__(self, inbox: str, log: logging.Logger) -> None:
+        self.inbox = inbox
+        self.log = log
+        self.count = 0
+        self._since = 0.0
+        self._long = False
+        self._to_mend: set[type[Exception]] = set()
+
+    def met(self, error: Exception) -> None:
+        """There is one more."""
+        self.count += 1
+        if self.count == 1:
+            self._since, self._long = time.monotonic(), False
+            self._to_mend.clear()
+        if not may_pass(error):
+            self._say_what_to_mend(error)
+        elif self.count == 1:
+            self.log.warning("Inbox %s is out of reach; trying on: %s", self.inbox, explained(error))
+        seconds = time.monotonic() - self._since
+        if seconds >= LONG_FAULT_SECONDS and not self._long:
+            self._long = True
+            self.log.error(
+                "Inbox %s has been out of reach for %.0f minutes; trying on: %s",
+                self.inbox,
+                seconds / 60,
+                explained(error),
+            )
+
+    def _say_what_to_mend(self, error: Exception) -> None:
+        if type(error) not in self._to_mend:
+            self._to_mend.add(type(error))
+            # Of this provider's and Airflow's own exceptions the text says all there is to say.
+            where = None if isinstance(error, EXPLAINED) else error
+            self.log.error(
+                "Inbox %s is out of reach until this is mended: %s",
+                self.inbox,
+                explained(error),
+                exc_info=where,
+            )
+
+    def over(self) -> None:
+        """The service answered as it should."""
+        if self.count:
+            self.log.info("Inbox %s is within reach again", self.inbox)
+        self.count = 0
+
+    def pause(self) -> float:
+        """Seconds to wait before another try: 5, doubling with each fault of the series to 300."""
+        return float(min(FIRST_PAUSE_SECONDS * 2 ** min(max(self.count - 1, 0), 10), LONGEST_PAUSE_SECONDS))
+
+
+def may_pass(error: Exception) -> bool:
+    """Whether a fault may pass without anybody mending something."""
+    if isinstance(error, TransportError):
+        return not error.permanent
+    return isinstance(error, (ServerError, RateLimitError, asyncio.TimeoutError))
+
+
+def explained(error: Exception) -> str:
+    """The cause of a fault, as one line of a log."""
+    text = plain(str(error))
+    return text if isinstance(error, EXPLAINED) else f"{type(error).__name__}: {text}"
 
 
 async def patiently(
@@ -21,6 +113,7 @@ async def patiently(
     poll_interval: float,
     max_poll_interval: float,
     log: logging.Logger,
+    faults: Faults | None = None,
 ) -> T:
     """
     Ask until there is an answer, through faults that may pass; each series of them is logged once.
@@ -30,29 +123,56 @@ async def patiently(
     :param inbox: how the inbox is named in the log.
     :param poll_interval: seconds between the first two questions, above 0; doubles from then on.
     :param max_poll_interval: seconds that it doubles up to.
+    :param faults: the series that faults are part of; by default one of its own.
     :raises WorkflowError: a fault that waiting does not cure.
     """
-    interval, failing = poll_interval, False
+    interval = poll_interval
+    faults = faults or Faults(inbox, log)
     while True:
         answer = None
         try:
             answer = await ask()
-        except (TransportError, ServerError, RateLimitError) as error:
-            if isinstance(error, TransportError) and error.permanent:
+        except (WorkflowError, asyncio.TimeoutError) as error:
+            if not may_pass(error):
                 raise
-            if not failing:
-                log.warning("Inbox %s is out of reach; trying on: %s", inbox, error)
-            failing = True
+            faults.met(error)
         else:
-            if failing:
-                log.info("Inbox %s is within reach again", inbox)
-            failing = False
+            faults.over()
         if answer is not None:
             return answer
-        if await wait(interval) and not failing:
+        if await wait(interval) and not faults.count:
             interval = poll_interval
         else:
             interval = min(interval * 2, max_poll_interval)
+
+
+async def persistently(
+    watch: Callable[[Faults], AsyncGenerator[T, None]],
+    *,
+    inbox: str,
+    log: logging.Logger,
+    wait: Callable[[float], Awaitable[object]] = asyncio.sleep,
+) -> AsyncGenerator[T, None]:
+    """
+    Watch for ever: whatever ends the watch, begin it anew, later and later while it goes on failing.
+
+    For the trigger of an asset, which Airflow makes anew every 2 s without a pause where it ends or
+    raises. A wrong secret or a missing inbox is waited out as well: somebody may mend it, and is told.
+
+    :param watch: opens its connection and yields; calls ``over`` of what it is given whenever the service
+        answered as it should (``patiently`` does, given it), so that the pauses begin anew.
+    :param inbox: how the inbox is named in the log.
+    :param wait: waits so many seconds.
+    """
+    faults = Faults(inbox, log)
+    while True:
+        try:
+            async with aclosing(watch(faults)) as found:
+                async for each in found:
+                    yield each
+        except Exception as error:
+            faults.met(error)
+        await wait(faults.pause())
 
 
 def settle_seconds() -> float:

@@ -87,6 +87,7 @@ def test_what_is_stored_is_found_again(variables: Variables) -> None:
     assert list(variables.values) == [NAME]
 
 
+@pytest.mark.specification("5.2.7")
 def test_neither_tokens_nor_secret_can_be_read_in_the_variable(variables: Variables) -> None:
     store_of().write(TOKENS)
     text = variables.values[NAME]
@@ -298,6 +299,7 @@ def test_without_a_login_the_error_says_what_to_do(user: WorkflowHook, emulator:
     assert emulator.requests == []
 
 
+@pytest.mark.specification("5.1 client secret")
 def test_a_regenerated_secret_says_what_to_do(
     user: WorkflowHook, emulator: EmulatorServer, connect: Connect
 ) -> None:

@@ -181,9 +181,3 @@ async def test_an_extra_that_is_no_object_holds_no_fields(
             pass
     with pytest.raises(errors.ConfigurationError, match=r"used: token_url is missing"):
         _ = WorkflowHook().settings
-
-
-def test_the_number_of_streams_is_a_setting(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert workflow.max_event_streams() == 500
-    monkeypatch.setenv("AIRFLOW__WORKFLOW__MAX_EVENT_STREAMS", "7")
-    assert workflow.max_event_streams() == 7

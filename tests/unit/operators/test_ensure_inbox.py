@@ -13,12 +13,12 @@ from airflow.sdk import DAG, task
 from airflow_provider_workflow.client.errors import AuthenticationError, ConflictError
 from airflow_provider_workflow.emulator.clock import ManualClock
 from airflow_provider_workflow.emulator.server import EmulatorServer
+from airflow_provider_workflow.named_inbox import InboxNameTakenError
 from airflow_provider_workflow.operators.ensure_inbox import (
     InboxNotSettledError,
     InitializationFailedError,
     WorkflowEnsureInboxOperator,
 )
-from airflow_provider_workflow.operators.named_inbox import InboxNameTakenError
 from airflow_provider_workflow.triggers.inbox_active import WorkflowInboxActiveTrigger
 from tests.unit.workbench import FakeTime
 
@@ -75,7 +75,6 @@ def test_an_inbox_is_created_and_returned_without_its_subscription(connected: Em
         "name": NAME,
         "status": "active",
         "paused_reason": None,
-        "notification_url": "https://hook.example.com/",
     }
     assert only_inbox(connected).subscription == {
         "app_key": "ShopAPI@1.0.0",
@@ -100,16 +99,28 @@ def test_an_answer_that_is_lost_makes_no_second_inbox(connected: EmulatorServer)
 
 def test_another_notification_url_is_changed(connected: EmulatorServer) -> None:
     ensure(notification_url="https://old.example.com/")
-    found = ensure(notification_url="https://new.example.com/")
+    ensure(notification_url="https://new.example.com/")
 
-    assert found["notification_url"] == "https://new.example.com/"
     assert only_inbox(connected).notification_url == "https://new.example.com/"
 
 
 def test_no_notification_url_leaves_the_one_there_is(connected: EmulatorServer) -> None:
     ensure(notification_url="https://old.example.com/")
+    ensure()
 
-    assert ensure()["notification_url"] == "https://old.example.com/"
+    assert only_inbox(connected).notification_url == "https://old.example.com/"
+
+
+def test_a_notification_url_is_a_secret_that_is_neither_returned_nor_logged(
+    connected: EmulatorServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    made = ensure(notification_url="https://hook.example.com/first-secret")
+    changed = ensure(notification_url="https://hook.example.com/second-secret")
+    assert only_inbox(connected).notification_url == "https://hook.example.com/second-secret"
+
+    assert "another notification_url" in caplog.text
+    assert "-secret" not in f"{made} {changed} {caplog.text}"
 
 
 def test_a_name_with_another_subscription_fails_for_good_and_shows_both(connected: EmulatorServer) -> None:
@@ -364,7 +375,7 @@ def test_deferrable_by_default_follows_the_configuration(monkeypatch: pytest.Mon
         ("recreate_failed", 1),
         ("poll_interval", 0),
         ("max_poll_interval", -1),
-        ("max_poll_interval", 4),
+        ("poll_interval", 61),
         ("timeout", float("inf")),
         ("timeout", True),
     ],
@@ -391,7 +402,7 @@ def test_arguments_are_templated(connected: EmulatorServer) -> None:
     ensuring.render_template_fields({"params": params})
     found = ensuring.execute({})
 
-    assert (found["name"], found["notification_url"]) == ("n", url)
+    assert (found["name"], only_inbox(connected).notification_url) == ("n", url)
     assert only_inbox(connected).subscription == {
         "app_key": "MailAPI@1.0.0",
         "action_key": "a",
@@ -426,4 +437,22 @@ def test_a_refusal_is_raised(connected: EmulatorServer) -> None:
     connected.fault("status", operation="ensure_inbox", status=403, times=None)
 
     with pytest.raises(AuthenticationError):
+        ensure()
+
+
+def test_an_inbox_that_says_no_more_than_its_id_and_status_will_do(connected: EmulatorServer) -> None:
+    url = "https://example.com/told"
+    bare = {"id": connected.open_inbox(NAME), "status": "active"}
+    connected.fault("status", operation="ensure_inbox", status=200, json=bare)
+
+    ensure(notification_url=url)
+    assert only_inbox(connected).notification_url == url
+
+
+def test_an_inbox_without_a_name_is_not_taken_for_the_one_that_has_it(connected: EmulatorServer) -> None:
+    page = {"results": [{"id": "i", "status": "active"}], "next": None}
+    connected.fault("status", operation="ensure_inbox", status=409)
+    connected.fault("status", operation="list_inboxes", status=200, json=page)
+
+    with pytest.raises(ConflictError):
         ensure()

@@ -127,3 +127,11 @@ def test_description_and_connection_are_templated() -> None:
 
 def test_the_link_is_on_the_operator() -> None:
     assert [link.name for link in WorkflowGuessOperator.operator_extra_links] == ["Open workflow editor"]
+
+
+@pytest.mark.parametrize("remarks", [None, 5, "text", {"detail": "x"}])
+def test_remarks_that_are_no_list_are_none(connected: EmulatorServer, remarks: Any) -> None:
+    answer = {"title": "t", "steps": [], "prefilled_url": "https://e.example.com/", "messages": remarks}
+    connected.fault("status", operation="guess", status=200, json=answer)
+
+    assert guess()["messages"] == []

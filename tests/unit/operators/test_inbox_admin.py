@@ -48,7 +48,6 @@ def test_an_inbox_is_paused(connected: EmulatorServer, inbox: str, by: str) -> N
         "name": NAME,
         "status": "paused",
         "paused_reason": "user",
-        "notification_url": None,
     }
     assert status(connected, inbox) == "paused"
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.unit.counted import counted  # noqa: F401
+from tests.unit.triggers.day import day  # noqa: F401
 from tests.unit.triggers.loops import FakeAsyncio, FakeBell
 
 
@@ -11,6 +13,7 @@ from tests.unit.triggers.loops import FakeAsyncio, FakeBell
 def loop(monkeypatch: pytest.MonkeyPatch) -> FakeAsyncio:
     fake = FakeAsyncio()
     monkeypatch.setattr("airflow_provider_workflow.triggers.inbox.asyncio", fake)
+    monkeypatch.setattr("airflow_provider_workflow.triggers.listening.asyncio", fake)
     return fake
 
 

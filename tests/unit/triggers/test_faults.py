@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_workflow import leases
 from tests.unit.triggers.loops import FakeAsyncio, fire, trigger
 from tests.unit.workbench import Workbench
 
@@ -154,3 +155,49 @@ async def test_a_trigger_that_ends_while_it_waits_releases_nothing(
         await running
     assert bench.service.count("lease") >= 1
     assert bench.service.count("release") == 0
+
+
+async def test_a_large_lease_lets_the_loop_go_on_while_it_is_written(bench: Workbench) -> None:
+    bench.put(*"abcd", payload={"text": "x" * 200_000})
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += bool(bench.service.count("lease"))
+
+    counting = asyncio.ensure_future(count())
+    dumped = leases._dumped
+    seen: list[int] = []
+
+    def note(message: Any) -> str | None:
+        seen.append(turns)
+        return dumped(message)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(leases, "_dumped", note)
+        assert (await fire(trigger()))["status"] == "leased"
+    counting.cancel()
+
+    assert len(set(seen)) == 4
+
+
+async def test_a_lease_that_is_being_written_when_the_trigger_ends_is_given_back(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.put("a", "b", payload={"text": "x" * 100_000})
+    dumped, writing = leases._dumped, asyncio.Event()
+
+    def note(message: Any) -> str | None:
+        writing.set()
+        return dumped(message)
+
+    monkeypatch.setattr(leases, "_dumped", note)
+    running = asyncio.ensure_future(fire(trigger()))
+    await writing.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+    assert bench.states == {"a": "available", "b": "available"}

@@ -13,7 +13,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_workflow.client import types
 from airflow_provider_workflow.client.errors import ConflictError, NotFoundError
-from airflow_provider_workflow.operators.checks import whole_number
+from airflow_provider_workflow.options import whole_number
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.hooks.workflow import WorkflowHook
@@ -36,7 +36,7 @@ class InboxNameTakenError(AirflowFailException):
             f"The name {name!r} belongs to inbox {existing['id']}, which has another subscription."
             f" Asked for: {json.dumps(wanted, sort_keys=True)};"
             f" it has: {json.dumps(existing['subscription'], sort_keys=True)}."
-            " Choose another name, or delete that inbox first (WorkflowDeleteInboxOperator)."
+            " Choose another name, or delete that inbox first."
         )
 
 
@@ -72,13 +72,14 @@ class NamedInbox:
             if existing["status"] == "deleting":
                 return existing
             raise InboxNameTakenError(self.name, self.subscription, existing) from None
-        if url is None or inbox["notification_url"] == url or inbox["status"] in (FAILED, "deleting"):
+        if url is None or inbox.get("notification_url") == url or inbox["status"] in (FAILED, "deleting"):
             return inbox
-        log.info("Inbox %s announces its messages at %s from now on", self.name, url)
+        # Not where: the address may be a secret.
+        log.info("Inbox %s announces its messages at another notification_url from now on", self.name)
         return self.hook.update_inbox(inbox["id"], url)
 
     def _existing(self) -> types.Inbox | None:
-        named = [each for each in self.hook.list_inboxes(name=self.name) if each["name"] == self.name]
+        named = [each for each in self.hook.list_inboxes(name=self.name) if each.get("name") == self.name]
         # One that is being deleted may be listed beside the one that has taken its name since.
         return min(named, key=lambda inbox: inbox["status"] == "deleting", default=None)
 
@@ -87,7 +88,7 @@ class NamedInbox:
         log.warning(
             "Inbox %s failed to initialise (%s); deleting it and creating it again",
             self.name,
-            inbox["paused_reason"] or "no reason given",
+            inbox.get("paused_reason") or "no reason given",
         )
         # Gone or going already: what is wanted.
         with contextlib.suppress(NotFoundError, ConflictError):
@@ -96,7 +97,7 @@ class NamedInbox:
 
 def subscription_of(app_key: str, action_key: str, inputs: Any, connection_id: Any) -> types.Subscription:
     """
-    A subscription of arguments that were rendered.
+    A subscription of arguments that came as texts, from a template or a command line.
 
     :raises ValueError: the inputs are no mapping.
     """

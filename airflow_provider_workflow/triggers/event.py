@@ -1,0 +1,214 @@
+"""``WorkflowInboxEventTrigger``: messages in asset events, acknowledged once these are stored."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Hashable
+from dataclasses import astuple
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.common.compat.sdk import conf
+from airflow.triggers.base import BaseEventTrigger, TriggerEvent
+
+from airflow_provider_workflow import metrics
+from airflow_provider_workflow.client import arguments
+from airflow_provider_workflow.options import check_choice
+from airflow_provider_workflow.routing import UnroutableError, matcher
+from airflow_provider_workflow.triggers.arguments import SerializesArguments
+from airflow_provider_workflow.triggers.emitted import Emitted
+from airflow_provider_workflow.triggers.event_payload import Carried, event_payload, messages_of
+from airflow_provider_workflow.triggers.sparing import is_in_a_triggerer, sparing_the_triggerer
+from airflow_provider_workflow.triggers.stream import Stream
+from airflow_provider_workflow.triggers.tickets import Ticket, Watcher
+from airflow_provider_workflow.versions import airflow_release, needs
+
+if TYPE_CHECKING:
+    from airflow.triggers.shared_stream import SharedStreamProducer
+
+__all__ = ["WorkflowInboxEventTrigger", "messages_of"]
+
+log = logging.getLogger(__name__)
+
+UNMATCHED = ("release", "acknowledge")
+ACK_TIMEOUT_SECONDS = 300.0
+"""The default of ``[triggerer] shared_stream_ack_timeout``."""
+
+
+class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
+    """
+    Leases the messages of an inbox and puts them into asset events; for an ``AssetWatcher`` of Airflow 3.3+.
+
+    A message is acknowledged only after Airflow has stored an asset event with it, for each watcher that
+    wants it (specification 3.2, service facts 4). ``kill -9`` at any moment loses none: what was not
+    acknowledged comes again. An event carries what one lease brought, as one text that ``messages_of``
+    opens, so that no payload harms Airflow.
+
+    **What Airflow itself can still strand.** A stored event has not started a run yet, and this trigger
+    cannot know whether it will: an event that is stored while its DAG is paused starts nothing later;
+    events within about 3 s of each other, or beside a slow DAG with ``max_active_runs=1``, can wait for the
+    next one, and the run that this one starts has them all. The messages are acknowledged by then, and lie
+    in the asset's events. Where every message has to start a run, use ``WorkflowInboxNoticeTrigger`` with
+    ``WorkflowInboxDispatchOperator``.
+
+    **A message can come twice**: after a kill or a stop between event and acknowledgement, after its DAG
+    was paused, and where an acknowledgement fails. It is marked ``redelivered`` then (from Airflow 3.3.2 on
+    after a restart of the triggerer, too).
+
+    **Watchers of one inbox** share one poller in a triggerer, where all their arguments but ``match`` are
+    the same. A message that several want goes to each. Airflow spreads the watchers over its triggerers,
+    each of which leases for its own: with several triggerers give an inbox one watcher.
+
+    **What no watcher wants** with ``unmatched="release"`` is released once, and from the second time on
+    left to its lease, as this poller would only lease it again: every lease costs one of about five
+    attempts, so it ends in quarantine unless another consumer of the inbox takes it. With
+    ``"acknowledge"`` it is acknowledged, without an event, once this poller has run for a minute; what a
+    watcher in another triggerer, or of a paused DAG, would have wanted is gone then.
+
+    **What cannot be put into an event** (``match`` fails on it, or it is nested too deep) is rejected: an
+    ERROR line names it, once; nobody acknowledges it, and the service quarantines it after some leases.
+
+    It goes on for ever: through faults that pass, and through those that somebody has to mend (a wrong
+    secret, no such inbox), with growing pauses. It holds arguments only; no secret is serialised. Payloads
+    lie in clear in the asset's events, and Airflow writes every event to the triggerer's log (at INFO).
+
+    :param inbox: id or name.
+    :param match: JMESPath expression over a message (``id``, ``created_at``, ``payload``,
+        ``message_attributes``); None wants all of them.
+    :param unmatched: ``release`` or ``acknowledge``.
+    :param lease_limit: messages per lease, 1 to 100.
+    :param lease_seconds: length of a lease, up to 3600 s; more than ``[triggerer]
+        shared_stream_ack_timeout`` (300 s), the time that Airflow has to store an event.
+    :param min_interval: seconds between two events, above 0. Below 3 s Airflow strands more of them.
+    :param workflow_conn_id: id of the Airflow connection.
+    :param poll_interval: seconds between two polls, above 0; doubles while the inbox stays empty.
+    :param max_poll_interval: seconds that it doubles up to.
+    :param wake_on_events: also listen to the inbox's event stream.
+    :raises ValueError: names the argument that is out of range, or the expression that is not valid.
+    :raises AirflowOptionalProviderFeatureException: this Airflow is older than 3.3.
+    """
+
+    ARGUMENTS = (
+        "inbox",
+        "match",
+        "unmatched",
+        "lease_limit",
+        "lease_seconds",
+        "min_interval",
+        "workflow_conn_id",
+        "poll_interval",
+        "max_poll_interval",
+        "wake_on_events",
+    )
+
+    def __init__(
+        self,
+        inbox: str,
+        match: str | None = None,
+        unmatched: str = "release",
+        lease_limit: int = 100,
+        lease_seconds: int = 600,
+        min_interval: float = 3,
+        workflow_conn_id: str = "workflow_default",
+        poll_interval: float = 5,
+        max_poll_interval: float = 60,
+        wake_on_events: bool = True,
+    ) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._watcher = Watcher()
+        with sparing_the_triggerer():
+            if airflow_release() < (3, 3):
+                raise needs(
+                    type(self).__name__,
+                    "use WorkflowInboxNoticeTrigger with WorkflowInboxDispatchOperator instead",
+                )
+            self.inbox = arguments.filled("inbox", inbox)
+            self.match = match
+            self._matches = None if match is None else matcher("match", match)
+            self.unmatched = check_choice("unmatched", unmatched, UNMATCHED)
+            self.lease_limit = arguments.within("lease_limit", lease_limit, arguments.LEASE_LIMIT)
+            self.lease_seconds = _check_lease_seconds(lease_seconds)
+            self.min_interval = arguments.seconds("min_interval", min_interval)
+            self.workflow_conn_id = arguments.filled("workflow_conn_id", workflow_conn_id)
+            self.poll_interval, self.max_poll_interval = arguments.intervals(poll_interval, max_poll_interval)
+            self.wake_on_events = arguments.flag("wake_on_events", wake_on_events)
+
+    def shared_stream_key(self) -> Hashable:
+        """Everything that shapes the polling: watchers that agree in it share one poller."""
+        return ("workflow-inbox", *astuple(Stream.of(vars(self))))
+
+    @classmethod
+    def create_shared_stream_producer(cls, kwargs: dict[str, Any]) -> SharedStreamProducer:
+        """The poller of a group of watchers, in ack mode."""
+        from airflow_provider_workflow.triggers.producer import InboxProducer
+
+        return InboxProducer(Stream.of(kwargs))
+
+    async def filter_shared_stream(self, shared_stream: AsyncIterator[Ticket]) -> AsyncIterator[TriggerEvent]:
+        """
+        Make an event of what this watcher wants of each batch.
+
+        Nothing is awaited between taking a batch and yielding its event, nothing is raised, and the batch
+        is marked only after the yield has returned: whatever ends it before leaves the messages leased.
+        """
+        from airflow.triggers.shared_stream import reject_shared_stream_event
+
+        self._watcher = watcher = Watcher()
+        emitted = Emitted(self.asset_state_store, f"{self.workflow_conn_id}/{self.inbox}")
+        await emitted.recall()
+        try:
+            async for ticket in shared_stream:
+                wanted, refused = self._sift(ticket.messages)
+                ids = [each.id for each in wanted]
+                ticket.judge(watcher, ids, refused)
+                if wanted:
+                    yield TriggerEvent(event_payload(ticket.inbox_id, wanted, emitted.among(ids)))
+                    metrics.count(
+                        metrics.EMITTED, len(ids), inbox=ticket.inbox_id, conn_id=self.workflow_conn_id
+                    )
+                    ticket.mark(watcher, proven=await emitted.remember(ids))
+                elif refused:
+                    reject_shared_stream_event()
+        finally:
+            watcher.gone = True
+
+    async def cleanup(self) -> None:
+        """Airflow has ended this watcher."""
+        self._watcher.gone = True
+
+    def _sift(self, messages: list[Carried]) -> tuple[list[Carried], dict[str, str]]:
+        """The messages that this watcher wants, and those that ``match`` fails on, with the cause."""
+        if self._matches is None:
+            return messages, {}
+        wanted: list[Carried] = []
+        refused: dict[str, str] = {}
+        for each in messages:
+            try:
+                if self._matches(each.message):
+                    wanted.append(each)
+            except UnroutableError as cause:
+                refused[each.id] = str(cause)
+        return wanted, refused
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """
+        Not of use: Airflow runs this trigger through its shared streams.
+
+        :raises NotImplementedError: always.
+        """
+        raise NotImplementedError(f"{type(self).__name__} runs only as the trigger of an AssetWatcher")
+        yield
+
+
+def _check_lease_seconds(lease_seconds: int) -> int:
+    arguments.within("lease_seconds", lease_seconds, arguments.LEASE_SECONDS)
+    timeout = conf.getfloat("triggerer", "shared_stream_ack_timeout", fallback=ACK_TIMEOUT_SECONDS)
+    if lease_seconds <= timeout:
+        text = (
+            f"lease_seconds ({lease_seconds} s) must be more than [triggerer] shared_stream_ack_timeout"
+            f" ({timeout:g} s): otherwise messages come again while Airflow may still store their event"
+        )
+        if not is_in_a_triggerer():
+            raise ValueError(text)
+        # The triggerer may be configured otherwise than what parsed the DAG file.
+        log.warning(text)
+    return lease_seconds

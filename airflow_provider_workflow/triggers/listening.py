@@ -1,0 +1,64 @@
+"""How a trigger finds its inbox and hears of its messages: event stream, and polling beneath."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from airflow_provider_workflow.client import api, types
+
+if TYPE_CHECKING:
+    from airflow_provider_workflow.client.client import AsyncWorkflowClient
+    from airflow_provider_workflow.client.events import Bell
+
+
+async def look_up(client: AsyncWorkflowClient, inbox: str) -> types.Inbox:
+    """
+    An inbox as it is now; one that was deleted and created again under its name is found again.
+
+    :param inbox: id or name.
+    :raises NotFoundError: there is no such inbox.
+    """
+    from airflow_provider_workflow.client import inboxes
+
+    return await client.run(inboxes.at_inbox(client.settings, inbox, api.get_inbox))
+
+
+async def find_inbox(client: AsyncWorkflowClient, inbox: str) -> str:
+    """
+    The id of an inbox.
+
+    :param inbox: id or name.
+    :raises NotFoundError: there is no such inbox.
+    """
+    return (await look_up(client, inbox))["id"]
+
+
+@asynccontextmanager
+async def bell_of(
+    client: AsyncWorkflowClient, inbox_id: str, wake_on_events: bool = True
+) -> AsyncIterator[Bell | None]:
+    """
+    The bell of an inbox's event stream, or None where nobody wants one.
+
+    The stream is shared by all that listen to the inbox; beyond ``[workflow] max_event_streams`` the bell
+    never rings, and polling does.
+    """
+    from airflow_provider_workflow.client.events import listen
+    from airflow_provider_workflow.configuration import max_event_streams
+
+    if not wake_on_events:
+        yield None
+        return
+    async with listen(client, inbox_id, max_event_streams()) as bell:
+        yield bell
+
+
+async def wait_for(bell: Bell | None, seconds: float) -> bool:
+    """Wait for a ring, at most this many seconds; whether it rang."""
+    if bell is not None:
+        return await bell.wait(seconds)
+    await asyncio.sleep(seconds)
+    return False

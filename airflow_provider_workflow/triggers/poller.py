@@ -1,0 +1,154 @@
+"""Leases the messages of one inbox, again and again, for all of its watchers in one triggerer."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AsyncExitStack
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from airflow_provider_workflow import quarantine
+from airflow_provider_workflow.client import api, types
+from airflow_provider_workflow.client.errors import InboxPausedError, TransportError
+from airflow_provider_workflow.leases import HeldLease
+from airflow_provider_workflow.leasing import InboxUnusableError
+from airflow_provider_workflow.triggers import stream as streams
+from airflow_provider_workflow.triggers.listening import bell_of, find_inbox, wait_for
+from airflow_provider_workflow.triggers.patience import Faults, patiently, persistently
+from airflow_provider_workflow.triggers.stream import Stream
+from airflow_provider_workflow.values import plain
+
+if TYPE_CHECKING:
+    from airflow_provider_workflow.client.client import AsyncWorkflowClient
+
+log = logging.getLogger(__name__)
+
+UNUSABLE = "initialization_failure"
+PAUSED_TEXT = "paused ({}): what it holds is still leased, new events are dropped until it is resumed"
+LONGEST_ANSWER_SECONDS = 300.0
+"""After so long without an answer a lease counts as a fault, so that the log speaks of it."""
+
+
+class Leased(NamedTuple):
+    """A lease and the inbox that it was made at."""
+
+    inbox_id: str
+    lease: HeldLease
+
+
+class Poller:
+    """
+    Waits for messages and leases them, through all faults.
+
+    Its client stays open when the polling has ended, for acknowledgements; whoever made it closes it.
+
+    :param stream: what to poll, and how.
+    """
+
+    def __init__(self, stream: Stream) -> None:
+        self.stream = stream
+        self.inbox_id = ""
+        self.asking: asyncio.Future[types.Lease] | None = None
+        self._asked_at = 0.0
+        self._client: AsyncWorkflowClient | None = None
+        self._exits = AsyncExitStack()
+        self._state: str | None = None
+
+    @property
+    def client(self) -> AsyncWorkflowClient:
+        """
+        The client of the moment.
+
+        :raises TransportError: there is none yet, or no more.
+        """
+        if self._client is None:
+            raise TransportError("there is no connection to the service at the moment", sent=False)
+        return self._client
+
+    def leases(self) -> AsyncGenerator[Leased, None]:
+        """
+        Lease for ever, whenever the next one is asked for. Nothing is raised: Airflow would begin anew
+        every 2 s, without any back-off.
+        """
+        return persistently(self._watch, inbox=self.stream.inbox, log=log, wait=asyncio.sleep)
+
+    async def close(self) -> None:
+        """Close the connection, and ask no more: what came of a lease now would be nobody's."""
+        self._client = None
+        if self.asking is not None:
+            self.asking.cancel()
+            # Waited for, so that whatever came of it is seen.
+            await asyncio.gather(self.asking, return_exceptions=True)
+        await self._exits.aclose()
+
+    async def _watch(self, faults: Faults) -> AsyncGenerator[Leased, None]:
+        stream = self.stream
+        client = await self._connect()
+        self.inbox_id = inbox_id = await find_inbox(client, stream.inbox)
+        streams.begin(stream, inbox_id)
+        try:
+            async with bell_of(client, inbox_id, stream.wake_on_events) as bell:
+                while True:
+                    lease = await patiently(
+                        partial(self._lease, client, inbox_id),
+                        partial(wait_for, bell),
+                        inbox=stream.inbox,
+                        poll_interval=stream.poll_interval,
+                        max_poll_interval=stream.max_poll_interval,
+                        log=log,
+                        faults=faults,
+                    )
+                    yield Leased(inbox_id, lease)
+        finally:
+            streams.end(stream, inbox_id)
+
+    async def _connect(self) -> AsyncWorkflowClient:
+        """A client by the connection as it is now: it may have been mended. The one before is closed."""
+        from airflow_provider_workflow.hooks.workflow import WorkflowHook
+
+        exits = AsyncExitStack()
+        hook = WorkflowHook(self.stream.workflow_conn_id)
+        self._client = await exits.enter_async_context(hook.async_client())
+        before, self._exits = self._exits, exits
+        await before.aclose()
+        return self._client
+
+    async def _lease(self, client: AsyncWorkflowClient, inbox_id: str) -> HeldLease | None:
+        """Lease once; None where there is nothing."""
+        if self.asking is None:
+            call = api.lease_messages(inbox_id, self.stream.lease_limit, self.stream.lease_seconds)
+            self._asked_at = time.time()
+            self.asking = asyncio.ensure_future(client.send(call))
+        # Not awaited itself: where the poller is ended its answer is still needed, to give it back.
+        await asyncio.wait({self.asking}, timeout=LONGEST_ANSWER_SECONDS)
+        if not self.asking.done():
+            raise TransportError(f"no lease was answered within {LONGEST_ANSWER_SECONDS:.0f} s", sent=True)
+        asking, self.asking = self.asking, None
+        try:
+            answer = asking.result()
+        except InboxPausedError as paused:
+            self._show({"status": "paused", "paused_reason": paused.paused_reason})
+            return None
+        self._show(answer.get("inbox_attributes") or {})
+        lease = HeldLease.of(answer, self._asked_at, self.stream.lease_seconds, client.settings.timeout)
+        if lease is None:
+            await quarantine.look_in_loop(client, self.stream.inbox)
+        return lease
+
+    def _show(self, attributes: Mapping[str, Any]) -> None:
+        """
+        Log a state of the inbox that is new (specification 3.1).
+
+        :raises InboxUnusableError: only deleting and creating it again helps.
+        """
+        status, reason = attributes.get("status"), attributes.get("paused_reason")
+        if status == UNUSABLE:
+            raise InboxUnusableError(self.stream.inbox, reason)
+        text = PAUSED_TEXT.format(reason or "no reason given") if status == "paused" else str(status)
+        state = plain(text)
+        if status and state != self._state:
+            self._state = state
+            log.info("Inbox %s is %s", self.stream.inbox, state)

@@ -1,0 +1,99 @@
+"""``MessageQueueTrigger(scheme="workflow-inbox")`` becomes the event trigger; or there is a cure."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+from airflow.providers_manager import ProvidersManager
+
+from airflow_provider_workflow.triggers.event import WorkflowInboxEventTrigger
+
+pytest.importorskip("airflow.triggers.shared_stream")
+
+NAME = "airflow_provider_workflow.queues.inbox.WorkflowInboxMessageQueueProvider"
+WITHOUT_MESSAGING = """
+import sys
+sys.modules["airflow.providers.common.messaging.providers"] = None
+"""
+
+
+def run(code: str) -> str:
+    """What a new interpreter prints last."""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()[-1]
+
+
+def test_airflow_finds_it_through_the_provider_info() -> None:
+    assert NAME in ProvidersManager().queue_class_names
+
+
+def test_the_scheme_makes_an_event_trigger_of_the_same_arguments() -> None:
+    from airflow.providers.common.messaging.triggers.msg_queue import MessageQueueTrigger
+
+    made = MessageQueueTrigger(scheme="workflow-inbox", inbox="orders", match="payload", lease_limit=7)
+
+    assert isinstance(made.trigger, WorkflowInboxEventTrigger)
+    assert made.serialize() == WorkflowInboxEventTrigger("orders", "payload", lease_limit=7).serialize()
+
+
+def test_a_wrong_argument_fails_where_the_dag_is_parsed() -> None:
+    from airflow.providers.common.messaging.triggers.msg_queue import MessageQueueTrigger
+
+    with pytest.raises(ValueError, match="lease_limit must be a whole number from 1 to 100"):
+        MessageQueueTrigger(scheme="workflow-inbox", inbox="orders", lease_limit=0).serialize()
+
+
+@pytest.mark.filterwarnings("ignore:The `queue` parameter is deprecated")
+def test_the_deprecated_form_by_address_is_not_served() -> None:
+    from airflow.providers.common.messaging.triggers.msg_queue import MessageQueueTrigger
+
+    with pytest.raises(ValueError, match="not recognized"):
+        MessageQueueTrigger(queue="workflow-inbox://workflow_default/orders").serialize()
+
+
+def test_it_has_what_older_versions_of_the_base_class_ask_for() -> None:
+    from airflow_provider_workflow.queues.inbox import WorkflowInboxMessageQueueProvider
+
+    provider = WorkflowInboxMessageQueueProvider()
+    assert provider.scheme_matches("workflow-inbox")
+    assert not provider.scheme_matches("workflow")
+    assert not provider.queue_matches("workflow-inbox://workflow_default/orders")
+    assert provider.trigger_kwargs("workflow-inbox://workflow_default/orders") == {}
+
+
+def test_importing_it_loads_next_to_nothing() -> None:
+    base = "import airflow.exceptions, airflow.providers.common.messaging.providers.base_provider\n"
+    shown = "import json, sys; print(json.dumps(sorted(sys.modules)))"
+    more = set(json.loads(run(f"{base}import airflow_provider_workflow.queues.inbox\n{shown}")))
+    more -= set(json.loads(run(f"{base}{shown}")))
+
+    assert more - {"airflow_provider_workflow"} == {
+        "airflow_provider_workflow.queues",
+        "airflow_provider_workflow.queues.inbox",
+    }
+
+
+def test_without_its_provider_it_names_the_cure() -> None:
+    code = (
+        "try:\n"
+        "    import airflow_provider_workflow.queues.inbox\n"
+        "except Exception as error:\n"
+        "    print(type(error).__name__, error)\n"
+    )
+    said = run(WITHOUT_MESSAGING + code)
+
+    assert said.startswith("AirflowOptionalProviderFeatureException")
+    assert "pip install 'airflow-provider-workflow[common-messaging]'" in said
+
+
+def test_without_its_provider_airflow_goes_on_without_it() -> None:
+    code = (
+        "from airflow.providers_manager import ProvidersManager\n"
+        f"print({NAME!r} in ProvidersManager().queue_class_names)\n"
+    )
+
+    assert run(WITHOUT_MESSAGING + code) == "False"

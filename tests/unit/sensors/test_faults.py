@@ -1,0 +1,221 @@
+"""A look that finds the service out of reach found nothing yet; what holds a lease is not that patient."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowRescheduleException, AirflowSensorTimeout, TaskDeferred
+
+from airflow_provider_workflow.client import over_requests
+from airflow_provider_workflow.client.errors import TransportError, WorkflowError
+from tests.unit.client.isolation import forget
+from tests.unit.sensors.tasks import LOOK, Task
+from tests.unit.workbench import FakeTime, Workbench
+
+PASSING: dict[str, dict[str, Any]] = {
+    "no answer": {"kind": "drop", "when": "after"},
+    "no whole answer": {"kind": "truncate"},
+    "an error of the service": {"kind": "status", "status": 503},
+    "a long rate limit": {"kind": "status", "status": 429, "headers": {"Retry-After": "90"}},
+}
+OUT_OF_REACH = "is out of reach; trying on"
+
+
+class Pauses(FakeTime):
+    """The pauses of a sensor in poke mode, in each of which something may happen."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.happen: list[Callable[[], object]] = []
+
+    def sleep(self, seconds: float) -> None:
+        super().sleep(seconds)
+        if self.happen:
+            self.happen.pop(0)()
+
+
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> Pauses:
+    fake = Pauses()
+    monkeypatch.setattr("airflow.sdk.bases.sensor.time", fake)
+    return fake
+
+
+class Wires:
+    """How many connections of tasks were opened, and how many of them are open."""
+
+    def __init__(self) -> None:
+        self.opened = 0
+        self.open = 0
+
+
+@pytest.fixture
+def wires(monkeypatch: pytest.MonkeyPatch) -> Wires:
+    # The look for quarantined messages has a short connection of its own.
+    monkeypatch.setenv("AIRFLOW__WORKFLOW__QUARANTINE_CHECK_SECONDS", "0")
+    counted = Wires()
+
+    class Counted(over_requests.RequestsWire):
+        def __init__(self, *given: Any) -> None:
+            super().__init__(*given)
+            counted.opened += 1
+            counted.open += 1
+
+        def close(self) -> None:
+            super().close()
+            counted.open -= 1
+
+    monkeypatch.setattr(over_requests, "RequestsWire", Counted)
+    return counted
+
+
+@pytest.fixture(params=["with runs", "with messages"])
+def arguments(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """A sensor that starts runs, and one that returns messages."""
+    return {} if request.param == "with runs" else {"trigger_dag_id": None, "acknowledge": "manual"}
+
+
+@pytest.mark.parametrize("fault", PASSING)
+def test_a_fault_that_may_pass_is_waited_out_in_the_triggerer(
+    bench: Workbench, caplog: pytest.LogCaptureFixture, arguments: dict[str, Any], fault: str
+) -> None:
+    bench.put("a")
+    bench.service.fault(operation="lease", times=None, **PASSING[fault])
+    task = Task(bench, **arguments)
+    deferral = task.execute()
+
+    assert isinstance(deferral, TaskDeferred)
+    assert deferral.trigger.hold_seconds == 0
+    assert f"Inbox orders {OUT_OF_REACH}" in caplog.text
+    assert len(bench.sent("lease")) == 1, "a lease is not repeated"
+
+
+@pytest.mark.parametrize("fault", PASSING)
+def test_a_fault_that_may_pass_is_poked_through_and_said_once(
+    bench: Workbench, pauses: Pauses, caplog: pytest.LogCaptureFixture, arguments: dict[str, Any], fault: str
+) -> None:
+    caplog.set_level("INFO")
+    bench.service.fault(operation="lease", times=None, **PASSING[fault])
+
+    def mend() -> None:
+        bench.service.emulator.faults.clear()
+        forget()
+        bench.put("a")
+
+    pauses.happen = [lambda: None, lambda: None, mend]
+    assert Task(bench, deferrable=False, **arguments).execute()
+    assert len(pauses.slept) == 3
+    assert caplog.text.count(OUT_OF_REACH) == 1
+    assert "Inbox orders is within reach again" in caplog.text
+
+
+def test_a_fault_that_may_pass_is_looked_at_again_after_a_reschedule(bench: Workbench) -> None:
+    bench.put("a")
+    bench.service.fault("status", operation="lease", status=503)
+    task = Task(bench, deferrable=False, mode="reschedule")
+
+    with pytest.raises(AirflowRescheduleException):
+        task.execute()
+    assert task.execute()["started"]["ids"] == ["a"]
+
+
+def test_an_inbox_that_cannot_be_looked_up_now_is_waited_for(bench: Workbench) -> None:
+    bench.service.fault("drop", operation="list_inboxes", times=None)
+
+    assert isinstance(Task(bench).execute(), TaskDeferred)
+
+
+def test_the_timeout_holds_through_faults(bench: Workbench, hands: FakeTime) -> None:
+    bench.service.fault("status", operation="lease", status=503, times=None)
+    task = Task(bench, timeout=100)
+    deferral = task.execute()
+    hands.now += 101
+
+    with pytest.raises(AirflowSensorTimeout):
+        task.resume(deferral, LOOK)
+
+
+@pytest.mark.parametrize("deferrable", [True, False])
+def test_what_only_somebody_can_mend_fails_at_once(
+    bench: Workbench, deferrable: bool, pauses: Pauses
+) -> None:
+    bench.service.fault("status", operation="lease", status=403, times=None)
+
+    with pytest.raises(WorkflowError):
+        Task(bench, deferrable=deferrable).execute()
+    assert pauses.slept == []
+
+
+@pytest.mark.parametrize("deferrable", [True, False])
+def test_an_acknowledgement_that_fails_is_no_look_and_fails_the_task(
+    bench: Workbench, deferrable: bool, arguments: dict[str, Any], pauses: Pauses
+) -> None:
+    if arguments:
+        arguments = {"trigger_dag_id": None, "acknowledge": "auto"}
+    bench.put("a")
+    bench.service.fault("drop", operation="ack", times=None)
+
+    with pytest.raises(TransportError):
+        Task(bench, deferrable=deferrable, **arguments).execute()
+    assert pauses.slept == []
+
+
+class TestBetweenTwoLeases:
+    """The first lease was worked on; the second finds the service out of reach."""
+
+    @pytest.fixture(autouse=True)
+    def second_lease_fails(self, bench: Workbench) -> Iterator[None]:
+        bench.put("a", "b", "c")
+        bench.service.fault("status", operation="lease", status=503, after=1)
+        yield
+        assert bench.supervisor.started == ["a", "b", "c"]
+        assert bench.states == {}
+
+    def test_a_deferrable_sensor_looks_again_and_counts_on(self, bench: Workbench) -> None:
+        task = Task(bench, lease_limit=1)
+        deferral = task.execute()
+
+        assert bench.supervisor.started == ["a"]
+        assert deferral.trigger.hold_seconds == 5, "it leases nothing: the sensor itself looks again"
+        assert task.resume(deferral, LOOK)["started"] == {"count": 3, "ids": ["a", "b", "c"]}
+
+    def test_poke_mode_looks_again_and_counts_on(self, bench: Workbench, pauses: Pauses) -> None:
+        result = Task(bench, deferrable=False, lease_limit=1).execute()
+
+        assert result["started"]["count"] == 3
+        assert len(pauses.slept) == 1
+
+    def test_reschedule_mode_ends_with_what_it_has_done(self, bench: Workbench) -> None:
+        task = Task(bench, deferrable=False, mode="reschedule", lease_limit=1)
+
+        assert task.execute()["started"]["ids"] == ["a"]
+        assert task.execute()["started"]["ids"] == ["b", "c"]
+
+
+def test_a_sensor_that_pokes_keeps_one_connection_and_closes_it(
+    bench: Workbench, pauses: Pauses, wires: Wires
+) -> None:
+    pauses.happen = [lambda: None, lambda: bench.put("a")]
+    Task(bench, deferrable=False).execute()
+
+    assert bench.service.count("lease") > 2
+    assert (wires.opened, wires.open) == (1, 0)
+
+
+def test_the_connection_is_closed_however_the_sensor_leaves_its_worker(
+    bench: Workbench, wires: Wires
+) -> None:
+    task = Task(bench)
+    deferral = task.execute()
+    assert (wires.opened, wires.open) == (1, 0)
+    task.resume(deferral, LOOK)
+    assert (wires.opened, wires.open) == (2, 0)
+    with pytest.raises(AirflowRescheduleException):
+        Task(bench, deferrable=False, mode="reschedule").execute()
+    bench.service.fault("status", operation="lease", status=403, times=None)
+    with pytest.raises(WorkflowError):
+        Task(bench).execute()
+    assert wires.opened == 4
+    assert wires.open == 0

@@ -1,0 +1,305 @@
+"""Acknowledgements rest, are tried on through faults, and are flushed when the producer closes."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from airflow_provider_workflow.client.errors import (
+    AuthenticationError,
+    InvalidRequestError,
+    LeaseExpiredError,
+    NotFoundError,
+    ServerError,
+    TransportError,
+)
+from airflow_provider_workflow.leases import HeldLease
+from airflow_provider_workflow.triggers.acknowledging import PAUSES, REST_SECONDS, Acknowledger
+from airflow_provider_workflow.triggers.event_payload import carried
+from airflow_provider_workflow.triggers.tickets import Ticket, Watcher
+from tests.unit.test_leases import message
+from tests.unit.triggers.triggerer import Clockwork, clockwork
+
+__all__ = ["clockwork"]
+
+LEASE_SECONDS = 600
+PASSING = [ServerError("503", status=503), TransportError("reset", sent=True)]
+TO_BE_MENDED = AuthenticationError("401", status=401)
+FINAL = [InvalidRequestError("400", status=400), NotFoundError("404", status=404)]
+
+
+class Client:
+    """
+    Answers calls.
+
+    :param outcomes: exceptions to raise, or numbers of messages to have done, one for each call; all of
+        them after that.
+    """
+
+    def __init__(self, clock: Clockwork, *outcomes: Any) -> None:
+        self.clock = clock
+        self.outcomes = list(outcomes)
+        self.sent: list[tuple[float, str, list[str]]] = []
+        self.faults: set[str] = set()
+
+    async def send(self, call: Any) -> dict[str, Any]:
+        ids = call.json["message_ids"]
+        self.sent.append((self.clock.now - 1_000_000, call.name.split("_")[0], ids))
+        outcome = self.outcomes.pop(0) if self.outcomes else len(ids)
+        if self.faults & set(ids):
+            outcome = PASSING[0]
+        if isinstance(outcome, Exception):
+            raise outcome
+        return {"results": ids[:outcome]}
+
+
+def worker(client: Client) -> Any:
+    return Acknowledger("orders", lambda: client)  # type: ignore[arg-type, return-value]
+
+
+def ticket(clock: Clockwork, *ids: str, proven: bool = True) -> tuple[Ticket, Watcher]:
+    """A ticket of a watcher that wanted these and whose event Airflow took."""
+    lease = HeldLease("lease", clock.now + LEASE_SECONDS, "", [])
+    made = Ticket("inbox", lease, [carried(message(each)) for each in ids])
+    watcher = Watcher()
+    made.judge(watcher, ids, {})
+    made.mark(watcher, proven)
+    return made, watcher
+
+
+async def finish(acknowledger: Acknowledger) -> None:
+    acknowledger.close()
+    await acknowledger.finish()
+
+
+async def test_an_acknowledgement_rests_and_a_release_does_not(clockwork: Clockwork) -> None:
+    client = Client(clockwork)
+    acknowledger = worker(client)
+    made, _ = ticket(clockwork, "a", "b", "c")
+    acknowledger.release(made, ["c"])
+    acknowledger.acknowledge(made, ["a", "b"])
+    acknowledger.acknowledge(made, [])
+    await clockwork.advance(60)
+
+    assert client.sent == [(0, "release", ["c"]), (REST_SECONDS, "acknowledge", ["a", "b"])]
+    await finish(acknowledger)
+    assert len(client.sent) == 2
+
+
+async def test_what_is_acknowledged_later_is_acknowledged_too(clockwork: Clockwork) -> None:
+    client = Client(clockwork)
+    acknowledger = worker(client)
+    acknowledger.acknowledge(ticket(clockwork, "a")[0], ["a"])
+    await clockwork.advance(60)
+    acknowledger.acknowledge(ticket(clockwork, "b")[0], ["b"])
+    await clockwork.advance(60)
+
+    assert [ids for _, _, ids in client.sent] == [["a"], ["b"]]
+    await finish(acknowledger)
+
+
+async def test_where_a_watcher_leaves_meanwhile_its_messages_are_released(clockwork: Clockwork) -> None:
+    client = Client(clockwork)
+    acknowledger = worker(client)
+    made, watcher = ticket(clockwork, "a")
+    acknowledger.acknowledge(made, ["a"])
+    await clockwork.advance(1)
+    watcher.gone = True
+    await clockwork.advance(60)
+
+    assert [name for _, name, _ in client.sent] == ["release"]
+    await finish(acknowledger)
+
+
+@pytest.mark.parametrize("fault", [*PASSING, TO_BE_MENDED, RuntimeError("made up")])
+async def test_an_acknowledgement_that_fails_is_tried_on_and_spoken_of_once(
+    clockwork: Clockwork, fault: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = Client(clockwork, *[fault] * 7)
+    acknowledger = worker(client)
+    acknowledger.acknowledge(ticket(clockwork, "a")[0], ["a"])
+    with caplog.at_level(logging.INFO):
+        await clockwork.advance(LEASE_SECONDS)
+
+    moments = [moment for moment, _, _ in client.sent]
+    pauses = [later - earlier for earlier, later in zip(moments, moments[1:], strict=False)]  # noqa: RUF007
+    assert pauses == [*PAUSES, 60, 60]
+    assert len(caplog.records) == 1
+    assert "acknowledgements fail; trying on" in caplog.text
+    await finish(acknowledger)
+
+
+async def test_one_that_fails_holds_up_no_other(
+    clockwork: Clockwork, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = Client(clockwork)
+    client.faults = {"a", "b"}
+    done: list[int] = []
+    acknowledger = Acknowledger("orders", lambda: client, lambda: done.append(1))  # type: ignore[arg-type, return-value]
+    for each in "abc":
+        acknowledger.acknowledge(ticket(clockwork, each)[0], [each])
+    assert acknowledger.backlog == 3
+    await clockwork.advance(REST_SECONDS)
+
+    assert [ids for _, _, ids in client.sent] == [["a"], ["b"], ["c"]]
+    assert (acknowledger.backlog, done) == (2, [1])
+    assert caplog.text.count("acknowledgements fail") == 1
+    client.faults = set()
+    await clockwork.advance(PAUSES[0])
+    assert acknowledger.backlog == 0
+    await finish(acknowledger)
+
+
+async def test_it_is_given_up_when_the_lease_ends(
+    clockwork: Clockwork, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = Client(clockwork, *[PASSING[0]] * 100)
+    acknowledger = worker(client)
+    acknowledger.acknowledge(ticket(clockwork, "a", "b")[0], ["a", "b"])
+    with caplog.at_level(logging.INFO):
+        await clockwork.advance(2 * LEASE_SECONDS)
+
+    assert client.sent[-1][0] < LEASE_SECONDS
+    assert [each.getMessage() for each in caplog.records][-1] == (
+        "Inbox orders: 2 messages come again when their lease ends, as they could not be acknowledged: 503"
+    )
+    await finish(acknowledger)
+
+
+@pytest.mark.parametrize("fault", FINAL)
+async def test_what_no_attempt_can_change_is_not_tried_on(clockwork: Clockwork, fault: Exception) -> None:
+    client = Client(clockwork, fault)
+    acknowledger = worker(client)
+    acknowledger.acknowledge(ticket(clockwork, "a")[0], ["a"])
+    acknowledger.acknowledge(ticket(clockwork, "b")[0], ["b"])
+    await clockwork.advance(60)
+
+    assert [ids for _, _, ids in client.sent] == [["a"], ["b"]]
+    await finish(acknowledger)
+
+
+async def test_a_release_that_fails_is_left_to_the_end_of_the_lease(
+    clockwork: Clockwork, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = Client(clockwork, PASSING[0])
+    acknowledger = worker(client)
+    acknowledger.release(ticket(clockwork, "a")[0], ["a"])
+    await clockwork.advance(60)
+
+    assert len(client.sent) == 1
+    assert "could not be released" in caplog.text
+    await finish(acknowledger)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "said"),
+    [
+        (1, "1 of 2 messages were acknowledged; the others come again"),
+        (LeaseExpiredError("expired", status=400), "a lease had ended; 2 messages of it come again"),
+    ],
+)
+async def test_an_ended_lease_is_a_line_in_the_log(
+    clockwork: Clockwork, outcome: Any, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    acknowledger = worker(Client(clockwork, outcome))
+    acknowledger.acknowledge(ticket(clockwork, "a", "b")[0], ["a", "b"])
+    with caplog.at_level(logging.INFO):
+        await clockwork.advance(60)
+
+    assert [(each.levelname, each.getMessage()) for each in caplog.records] == [
+        ("INFO", f"Inbox orders: {said}")
+    ]
+    await finish(acknowledger)
+
+
+async def test_closing_flushes_what_still_rests_or_waits_for_another_attempt(clockwork: Clockwork) -> None:
+    client = Client(clockwork, PASSING[0])
+    acknowledger = worker(client)
+    acknowledger.acknowledge(ticket(clockwork, "a")[0], ["a"])
+    await clockwork.advance(REST_SECONDS + 1)
+    acknowledger.acknowledge(ticket(clockwork, "b")[0], ["b"])
+    acknowledger.release(ticket(clockwork, "c")[0], ["c"])
+    await clockwork.settle()
+    await finish(acknowledger)
+
+    assert sorted((name, ids) for _, name, ids in client.sent[1:]) == [
+        ("acknowledge", ["a"]),
+        ("acknowledge", ["b"]),
+        ("release", ["c"]),
+    ]
+
+
+async def test_closing_releases_what_rests_without_a_proof_that_airflow_was_at_work(
+    clockwork: Clockwork,
+) -> None:
+    client = Client(clockwork)
+    acknowledger = worker(client)
+    acknowledger.acknowledge(ticket(clockwork, "a", proven=False)[0], ["a"])
+    await clockwork.settle()
+    await finish(acknowledger)
+
+    assert [name for _, name, _ in client.sent] == ["release"]
+
+
+async def test_closing_releases_what_was_for_a_watcher_that_had_left(clockwork: Clockwork) -> None:
+    client = Client(clockwork)
+    acknowledger = worker(client)
+    made, watcher = ticket(clockwork, "a")
+    acknowledger.acknowledge(made, ["a"])
+    watcher.gone = True
+    await finish(acknowledger)
+
+    assert [name for _, name, _ in client.sent] == ["release"]
+
+
+async def test_a_watcher_that_leaves_while_the_triggerer_ends_changes_nothing(clockwork: Clockwork) -> None:
+    client = Client(clockwork)
+    acknowledger = worker(client)
+    made, watcher = ticket(clockwork, "a")
+    acknowledger.acknowledge(made, ["a"])
+    acknowledger.close()
+    watcher.gone = True
+    await acknowledger.finish()
+
+    assert [name for _, name, _ in client.sent] == ["acknowledge"]
+
+
+async def test_closing_tries_once(clockwork: Clockwork) -> None:
+    client = Client(clockwork, *[PASSING[0]] * 10)
+    acknowledger = worker(client)
+    acknowledger.acknowledge(ticket(clockwork, "a")[0], ["a"])
+    await finish(acknowledger)
+
+    assert len(client.sent) == 1
+
+
+async def test_a_finish_that_was_cut_short_is_taken_up_again(clockwork: Clockwork) -> None:
+    client = Client(clockwork)
+    acknowledger = worker(client)
+    acknowledger.acknowledge(ticket(clockwork, "a")[0], ["a"])
+    acknowledger.close()
+    await acknowledger.finish()
+    await acknowledger.finish()
+
+    assert len(client.sent) == 1
+
+
+async def test_without_a_connection_it_waits_for_one(clockwork: Clockwork) -> None:
+    client = Client(clockwork)
+    connected: list[Client] = []
+
+    def of_the_moment() -> Any:
+        if not connected:
+            raise TransportError("none yet", sent=False)
+        return connected[0]
+
+    acknowledger = Acknowledger("orders", of_the_moment)
+    acknowledger.acknowledge(ticket(clockwork, "a")[0], ["a"])
+    await clockwork.advance(REST_SECONDS)
+    connected.append(client)
+    await clockwork.advance(PAUSES[0])
+
+    assert len(client.sent) == 1
+    await finish(acknowledger)

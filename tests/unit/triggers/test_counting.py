@@ -1,0 +1,17 @@
+"""What a trigger counts."""
+
+from __future__ import annotations
+
+from tests.unit.counted import Counted, counted
+from tests.unit.triggers.loops import FakeAsyncio, fire, trigger
+from tests.unit.workbench import INBOX, Workbench
+
+__all__ = ["counted"]
+
+
+async def test_a_trigger_counts_what_it_leases(bench: Workbench, loop: FakeAsyncio, counted: Counted) -> None:
+    bench.put("a", "b")
+    await fire(trigger())
+
+    assert counted.totals == {"leased": 2}
+    assert counted.tags == [{"inbox": INBOX, "conn_id": "workflow_default"}]

@@ -1,0 +1,127 @@
+"""What was emitted is remembered: in this process, and in the asset's state store beyond it."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
+from airflow.sdk.execution_time.comms import ErrorResponse
+
+from airflow_provider_workflow.triggers import emitted
+from airflow_provider_workflow.triggers.emitted import MOST_REMEMBERED, Emitted
+from tests.unit.triggers.triggerer import Store
+
+REFUSED = AirflowRuntimeError(ErrorResponse(error=ErrorType.API_SERVER_ERROR, detail={"status_code": 404}))
+
+
+@pytest.fixture(autouse=True)
+def new_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    forget(monkeypatch)
+
+
+def forget(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a new process knows: nothing."""
+    monkeypatch.setattr(emitted, "_remembered", {})
+
+
+class OldStore:
+    """A state store before Airflow 3.3.2, which would block the event loop."""
+
+    def set(self, key: str, value: Any) -> None:
+        raise AssertionError("it would block")
+
+    get = set
+
+
+async def test_what_was_emitted_is_known_to_the_next_trigger_of_this_process() -> None:
+    assert await Emitted(None, "c/orders").remember(["a"]) is False
+
+    assert Emitted(None, "c/orders").among(["a", "b"]) == {"a"}
+    assert Emitted(None, "c/invoices").among(["a"]) == frozenset()
+
+
+async def test_it_is_known_to_the_next_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store()
+    assert await Emitted(store, "c/orders").remember(["a", "\ud800"]) is True
+    forget(monkeypatch)
+    after = Emitted(Store(rows=store.rows), "c/orders")
+    assert after.among(["a"]) == frozenset()
+    await after.recall()
+
+    assert after.among(["a", "\ud800", "b"]) == {"a", "\ud800"}
+
+
+async def test_another_asset_has_not_seen_it() -> None:
+    await Emitted(Store("orders"), "c/orders").remember(["a"])
+
+    assert Emitted(Store("other"), "c/orders").among(["a"]) == frozenset()
+
+
+async def test_inboxes_share_a_store_without_disturbing_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store()
+    await Emitted(store, "c/orders").remember(["a"])
+    await Emitted(store, "c/invoices").remember(["b"])
+    forget(monkeypatch)
+    orders = Emitted(store, "c/orders")
+    await orders.recall()
+
+    assert orders.among(["a", "b"]) == {"a"}
+
+
+async def test_the_latest_are_kept_within_what_airflow_stores_without_a_warning() -> None:
+    store = Store()
+    memory = Emitted(store, "c/orders")
+    ids = [f"message-{number}" for number in range(MOST_REMEMBERED + 100)]
+    for at in range(0, len(ids), 100):
+        await memory.remember(ids[at : at + 100])
+
+    assert memory.among(ids) == set(ids[100:])
+    assert len(json.dumps(next(iter(store.rows.values())))) < 65_535
+
+
+async def test_what_this_process_has_emitted_since_stays_when_the_store_is_read() -> None:
+    store = Store()
+    memory = Emitted(store, "c/orders")
+    await memory.remember(["a"])
+    store.rows[next(iter(store.rows))] = []
+    await memory.recall()
+
+    assert memory.among(["a"]) == {"a"}
+
+
+@pytest.mark.parametrize("rubbish", [None, "text", {"a": 1}, 5])
+async def test_a_store_that_holds_something_else_is_as_good_as_empty(rubbish: Any) -> None:
+    store = Store()
+    memory = Emitted(store, "c/orders")
+    await memory.remember(["a"])
+    store.rows[next(iter(store.rows))] = rubbish
+    await memory.recall()
+
+    assert memory.among(["a", "b"]) == {"a"}
+
+
+@pytest.mark.parametrize(("fault", "answered"), [(REFUSED, True), (RuntimeError("made up"), False)])
+async def test_a_store_that_fails_is_complained_of_once_and_the_memory_goes_on(
+    fault: Exception, answered: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = Store()
+    store.fault = fault
+    memory = Emitted(store, "c/orders")
+    with caplog.at_level(logging.WARNING):
+        await memory.recall()
+        answers = [await memory.remember([each]) for each in "ab"]
+
+    assert answers == [answered, answered]
+    assert memory.among(["a", "b"]) == {"a", "b"}
+    assert caplog.text.count("state store cannot be used") == 1
+
+
+async def test_a_store_that_would_block_is_left_alone() -> None:
+    memory = Emitted(OldStore(), "c/orders")  # type: ignore[arg-type]
+    await memory.recall()
+
+    assert await memory.remember(["a"]) is False
+    assert memory.among(["a"]) == {"a"}

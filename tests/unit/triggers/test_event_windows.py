@@ -1,0 +1,218 @@
+"""No message is acknowledged without a stored event: each window in which Airflow reports one as stored."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from airflow_provider_workflow.triggers.event import WorkflowInboxEventTrigger
+from tests.unit.triggers.triggerer import (
+    Clockwork,
+    Store,
+    Triggerer,
+    clockwork,
+    event_trigger,
+    triggerer,
+)
+from tests.unit.workbench import Workbench
+
+__all__ = ["clockwork", "triggerer"]
+
+LEASES = 6.0
+"""Seconds after which a message that was there at the beginning is leased and offered, with some to spare."""
+
+
+class Raises(WorkflowInboxEventTrigger):
+    """Its filter raises when it has taken a batch."""
+
+    async def filter_shared_stream(self, shared_stream: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        async for _ in shared_stream:
+            raise RuntimeError("made up")
+        yield
+
+
+class Hesitates(WorkflowInboxEventTrigger):
+    """Its filter awaits between taking a batch and yielding its event, for ever."""
+
+    async def filter_shared_stream(self, shared_stream: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        async def slowly() -> AsyncIterator[Any]:
+            async for ticket in shared_stream:
+                await asyncio.Event().wait()
+                yield ticket
+
+        async for event in super().filter_shared_stream(slowly()):
+            yield event
+
+
+@pytest.fixture(autouse=True)
+def assembled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What nobody wants may be acknowledged from the beginning on."""
+    monkeypatch.setattr("airflow_provider_workflow.triggers.custody.ASSEMBLED_SECONDS", 0.0)
+
+
+async def test_without_any_fault_a_message_is_acknowledged_after_its_event_is_stored(
+    bench: Workbench, triggerer: Triggerer, clockwork: Clockwork
+) -> None:
+    bench.put("a", "b")
+    triggerer.start(event_trigger(), Store())
+    await clockwork.advance(20)
+    assert bench.states == {"a": "leased", "b": "leased"}
+    assert len(triggerer.unstored) == 1
+
+    triggerer.store()
+    await clockwork.advance(10)
+    assert bench.states == {}
+    assert triggerer.stored_ids() == ["a", "b"]
+
+
+@pytest.mark.parametrize("sibling", [False, True])
+async def test_a_filter_that_raises_acknowledges_nothing(
+    bench: Workbench, triggerer: Triggerer, clockwork: Clockwork, sibling: bool
+) -> None:
+    bench.put("a")
+    if sibling:
+        triggerer.start(event_trigger(unmatched="acknowledge"), Store())
+    triggerer.start(Raises("orders", unmatched="acknowledge", wake_on_events=False), Store("other"))
+    await clockwork.advance(LEASES)
+    triggerer.store()
+    await clockwork.settle()
+
+    assert triggerer.stored_ids() == (["a"] if sibling else [])
+    assert bench.states == {"a": "available"}
+    assert bench.service.count("ack") == 0
+
+
+@pytest.mark.parametrize("sibling", [False, True])
+async def test_a_trigger_that_is_ended_before_it_yields_acknowledges_nothing(
+    bench: Workbench, triggerer: Triggerer, clockwork: Clockwork, sibling: bool
+) -> None:
+    bench.put("a")
+    number = triggerer.start(Hesitates("orders", unmatched="acknowledge", wake_on_events=False), Store())
+    if sibling:
+        triggerer.start(event_trigger(match="id == 'other'", unmatched="acknowledge"), Store("other"))
+    await clockwork.advance(LEASES)
+    assert bench.states == {"a": "leased"}
+    await triggerer.end(number)
+    await clockwork.settle()
+    await clockwork.advance(1)
+
+    assert triggerer.unstored == []
+    assert bench.service.count("ack") == 0
+    assert bench.states == {"a": "available"}
+
+
+@pytest.mark.parametrize("sibling", [False, True])
+async def test_a_trigger_that_is_ended_between_its_yield_and_airflow_taking_the_event_acknowledges_nothing(
+    bench: Workbench, triggerer: Triggerer, clockwork: Clockwork, sibling: bool
+) -> None:
+    bench.put("a")
+    triggerer.log.gate = asyncio.Event()
+    number = triggerer.start(event_trigger(), Store())
+    if sibling:
+        triggerer.start(event_trigger(match="id == 'other'"), Store("other"))
+    await clockwork.advance(LEASES)
+    assert bench.states == {"a": "leased"}
+    await triggerer.end(number)
+    await clockwork.settle()
+    await clockwork.advance(1)
+
+    assert triggerer.unstored == []
+    assert bench.service.count("ack") == 0
+    assert bench.states == {"a": "available"}
+
+
+@pytest.mark.parametrize("store", [Store(), None])
+async def test_an_event_that_airflow_takes_when_its_streams_are_stopped_acknowledges_nothing(
+    bench: Workbench, triggerer: Triggerer, clockwork: Clockwork, store: Store | None
+) -> None:
+    # Airflow does not bind it to the batch any more, and does not store it: what is left is the mark.
+    bench.put("a")
+    triggerer.log.gate = asyncio.Event()
+    triggerer.start(event_trigger(), store)
+    await clockwork.advance(LEASES)
+    assert bench.states == {"a": "leased"}
+    groups = list(triggerer.streams._groups.values())
+    triggerer.streams._groups.clear()
+    if store is not None:
+        store.silent = True  # Airflow answers nothing from here on
+    triggerer.log.gate.set()
+    await clockwork.settle()
+    assert len(triggerer.unstored) == 1
+    for group in groups:
+        await group.stop()
+    await triggerer.crash()
+
+    assert bench.service.count("ack") == 0
+    assert bench.states == {"a": "available"}
+
+
+async def test_an_event_that_airflow_dropped_as_its_dag_was_paused_acknowledges_nothing(
+    bench: Workbench, triggerer: Triggerer, clockwork: Clockwork
+) -> None:
+    # Airflow calls an event stored also where its trigger has no asset any more, and then ends the trigger.
+    bench.put("a")
+    number = triggerer.start(event_trigger(), Store())
+    triggerer.start(event_trigger(match="id == 'other'"), Store("other"))
+    await clockwork.advance(LEASES)
+    triggerer.store()
+    await clockwork.settle()
+    await triggerer.end(number)
+    await clockwork.advance(10)
+
+    assert bench.service.count("ack") == 0
+    # Once as its watcher has left, and once more as the other one does not want it.
+    assert bench.service.count("release") == 2
+
+
+@pytest.mark.parametrize("sibling", [False, True])
+async def test_an_event_that_is_not_stored_in_time_acknowledges_nothing(
+    bench: Workbench, triggerer: Triggerer, clockwork: Clockwork, sibling: bool
+) -> None:
+    bench.put("a")
+    triggerer.streams._ack_timeout, triggerer.streams._now = 0.05, lambda: 0.0
+    if sibling:
+        triggerer.start(event_trigger(), Store())
+    late = triggerer.start(event_trigger(), Store("other"))
+    await clockwork.advance(LEASES)
+    for entry in list(triggerer.runner.events):
+        if entry.trigger_id == late:
+            triggerer.runner.events.remove(entry)
+    triggerer.store()
+    await clockwork.settle()
+    (group,) = triggerer.streams._groups.values()
+    group._now = lambda: 1.0
+    await asyncio.wait({triggerer.runner.triggers[late]["task"]}, timeout=10)
+    await clockwork.settle()
+    await clockwork.advance(1)
+
+    assert bench.service.count("ack") == 0
+    assert bench.states == {"a": "available"}
+
+
+async def test_a_triggerer_that_stops_gives_back_what_was_not_stored(
+    bench: Workbench, triggerer: Triggerer, clockwork: Clockwork
+) -> None:
+    bench.put("a", "b")
+    triggerer.start(event_trigger(), Store())
+    await clockwork.advance(LEASES)
+    assert bench.states == {"a": "leased", "b": "leased"}
+    await triggerer.stop()
+
+    assert bench.states == {"a": "available", "b": "available"}
+
+
+async def test_a_triggerer_that_stops_acknowledges_what_was_stored(
+    bench: Workbench, triggerer: Triggerer, clockwork: Clockwork
+) -> None:
+    bench.put("a", "b")
+    triggerer.start(event_trigger(), Store())
+    await clockwork.advance(LEASES)
+    triggerer.store()
+    await clockwork.settle()
+    assert bench.states == {"a": "leased", "b": "leased"}
+    await triggerer.stop()
+
+    assert bench.states == {}

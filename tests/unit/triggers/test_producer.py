@@ -1,0 +1,253 @@
+"""The producer outlasts all faults, leases no more than Airflow stores, and gives back what it holds."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+import pytest
+
+from airflow_provider_workflow.triggers.producer import MOST_UNSETTLED, InboxProducer, _farewells
+from airflow_provider_workflow.triggers.stream import Stream
+from tests.unit.triggers.triggerer import (
+    PATIENCE_SECONDS,
+    Clockwork,
+    Store,
+    Triggerer,
+    clockwork,
+    event_trigger,
+    triggerer,
+)
+from tests.unit.workbench import Workbench
+
+__all__ = ["clockwork", "triggerer"]
+
+
+def ours(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
+    """What this package logged."""
+    return [
+        (each.levelname, each.getMessage().split(":")[0])
+        for each in caplog.records
+        if each.name.startswith("airflow_provider_workflow.triggers")
+    ]
+
+
+def is_running(triggerer: Triggerer, number: int) -> bool:
+    return not triggerer.runner.triggers[number]["task"].done()
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"kind": "status", "status": 503, "times": 4},
+        {"kind": "status", "status": 500, "text": "<html>", "times": 4},
+        {"kind": "drop", "times": 4},
+        {"kind": "not_json", "times": 4},
+        {"kind": "status", "status": 429, "headers": {"Retry-After": "0"}, "times": 20},
+    ],
+)
+async def test_a_fault_that_passes_is_outlasted_with_pauses_and_two_lines(
+    bench: Workbench,
+    triggerer: Triggerer,
+    clockwork: Clockwork,
+    fault: dict[str, Any],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    bench.put("a")
+    bench.service.fault(**fault, operation="lease")
+    number = triggerer.start(event_trigger(), Store())
+    with caplog.at_level(logging.INFO):
+        await triggerer.work(400)
+
+    assert is_running(triggerer, number)
+    assert triggerer.stored_ids() == ["a"]
+    assert bench.states == {}
+    lines = ours(caplog)
+    assert ("WARNING", "Inbox orders is out of reach; trying on") in lines
+    assert ("INFO", "Inbox orders is within reach again") in lines
+    assert len(lines) <= 4
+
+
+async def test_what_somebody_has_to_mend_is_an_error_once_and_the_watcher_goes_on_when_it_is(
+    bench: Workbench, triggerer: Triggerer, clockwork: Clockwork, caplog: pytest.LogCaptureFixture
+) -> None:
+    number = triggerer.start(event_trigger(inbox="later"), Store())
+    with caplog.at_level(logging.INFO):
+        await triggerer.work(250)
+        asked = len(bench.service.requests)
+        bench.service.open_inbox("later")
+        bench.service.put("later", {"n": 1}, ids=["a"])
+        await triggerer.work(400)
+
+    assert is_running(triggerer, number)
+    assert asked < 20
+    assert triggerer.stored_ids() == ["a"]
+    assert [level for level, _ in ours(caplog)].count("ERROR") == 1
+
+
+async def test_a_connection_that_is_missing_is_waited_for(
+    bench: Workbench, triggerer: Triggerer, clockwork: Clockwork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    number = triggerer.start(event_trigger(workflow_conn_id="later"), Store())
+    await triggerer.work(30)
+    monkeypatch.setenv("AIRFLOW_CONN_LATER", bench.service.connection_json())
+    bench.put("a")
+    await triggerer.work(300)
+
+    assert is_running(triggerer, number)
+    assert triggerer.stored_ids() == ["a"]
+
+
+async def test_an_inbox_that_failed_to_initialise_is_an_error_and_its_successor_is_found(
+    bench: Workbench, triggerer: Triggerer, clockwork: Clockwork, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.service.store.inboxes.force(bench.inbox_id, "initialization_failure", "subscribe_failed")
+    triggerer.start(event_trigger(), Store())
+    with caplog.at_level(logging.INFO):
+        await triggerer.work(30)
+        bench.service.store.inboxes.delete(bench.inbox_id)
+        bench.service.store.clock.advance(3600)  # type: ignore[attr-defined]
+        bench.inbox_id = bench.service.open_inbox("orders")
+        bench.put("a")
+        await triggerer.work(700)
+
+    assert triggerer.stored_ids() == ["a"]
+    assert "failed to initialise (subscribe_failed)" in caplog.text
+
+
+async def test_a_paused_inbox_is_said_to_be_so_once_and_waited_for(
+    bench: Workbench, triggerer: Triggerer, clockwork: Clockwork, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.put("a")
+    bench.service.store.inboxes.force(bench.inbox_id, "paused", "abandoned")
+    triggerer.start(event_trigger(), Store())
+    with caplog.at_level(logging.INFO):
+        await triggerer.work(200)
+        bench.service.store.inboxes.resume(bench.inbox_id)
+        bench.put("b")
+        await triggerer.work(100)
+
+    assert triggerer.stored_ids() == ["a", "b"]
+    assert caplog.text.count("is paused (abandoned)") == 1
+    assert caplog.text.count("Inbox orders is active") == 1
+
+
+async def test_while_airflow_stores_nothing_only_a_few_leases_are_held(
+    bench: Workbench, triggerer: Triggerer, clockwork: Clockwork
+) -> None:
+    bench.put(*(f"m{number}" for number in range(20)))
+    triggerer.start(event_trigger(lease_limit=1), Store())
+    await clockwork.advance(200)
+    assert bench.service.summary("orders")["counters"]["leases"] == MOST_UNSETTLED
+
+    await triggerer.work(100)
+    assert len(triggerer.stored_ids()) == 20
+    assert bench.states == {}
+
+
+async def test_while_no_acknowledgement_comes_through_only_a_few_leases_are_held(
+    bench: Workbench, triggerer: Triggerer, clockwork: Clockwork
+) -> None:
+    bench.put(*(f"m{number}" for number in range(20)))
+    fault = bench.service.fault("status", operation="ack", status=503, times=None)
+    triggerer.start(event_trigger(lease_limit=1), Store())
+    await triggerer.work(200)
+    assert bench.service.summary("orders")["counters"]["leases"] == MOST_UNSETTLED
+
+    bench.service.emulator.faults.clear(fault.id)
+    await triggerer.work(200)
+    assert len(triggerer.stored_ids()) == 20
+    assert bench.states == {}
+
+
+async def test_a_lease_whose_answer_comes_when_the_producer_closes_is_given_back(
+    bench: Workbench, triggerer: Triggerer, clockwork: Clockwork
+) -> None:
+    bench.put("a", "b")
+    bench.service.fault("hold", operation="lease", when="after")
+    triggerer.start(event_trigger(), Store())
+    moving = asyncio.create_task(clockwork.advance(5))
+    await asyncio.to_thread(bench.service.wait_until_held)
+    await triggerer.stop_streams()
+    bench.service.release()
+    await asyncio.wait(set(_farewells), timeout=PATIENCE_SECONDS)
+    await moving
+
+    assert bench.states == {"a": "available", "b": "available"}
+
+
+async def test_a_slow_service_does_not_keep_a_triggerer_from_ending(
+    bench: Workbench, triggerer: Triggerer, clockwork: Clockwork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("airflow_provider_workflow.triggers.producer.FAREWELL_SECONDS", 0.01)
+    bench.put("a")
+    triggerer.start(event_trigger(), Store())
+    await clockwork.advance(5)
+    bench.service.fault("hold", operation="release", times=None)
+    await triggerer.stop_streams()
+    farewells = set(_farewells)
+    await asyncio.wait(farewells, timeout=PATIENCE_SECONDS)
+
+    assert farewells
+    assert all(each.done() for each in farewells)
+
+
+async def test_a_lease_that_takes_long_to_answer_is_a_fault_and_its_messages_are_not_lost(
+    bench: Workbench,
+    triggerer: Triggerer,
+    clockwork: Clockwork,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr("airflow_provider_workflow.triggers.poller.LONGEST_ANSWER_SECONDS", 0.01)
+    bench.put("a")
+    bench.service.fault("hold", operation="lease", when="after")
+    triggerer.start(event_trigger(), Store())
+    moving = asyncio.create_task(clockwork.advance(3))
+    await asyncio.to_thread(bench.service.wait_until_held)
+    while "no lease was answered" not in caplog.text:  # noqa: ASYNC110 the log cannot be waited for
+        await asyncio.sleep(0.01)
+    bench.service.release()
+    await moving
+    await triggerer.work(30)
+
+    assert triggerer.stored_ids() == ["a"]
+    assert bench.states == {}
+    assert bench.service.summary("orders")["counters"]["leases"] == 1
+
+
+async def test_neither_a_report_that_makes_no_sense_nor_closing_too_early_raises(
+    bench: Workbench, clockwork: Clockwork, caplog: pytest.LogCaptureFixture
+) -> None:
+    shared_stream = pytest.importorskip("airflow.triggers.shared_stream")
+    producer = InboxProducer(Stream.of(event_trigger().serialize()[1]))
+    outcome = shared_stream.AdvanceOutcome(acked=1, failed=0)
+    await producer.advance([shared_stream.AdvanceItem(None, outcome)])
+    await producer.aclose()
+    await asyncio.wait(set(_farewells), timeout=PATIENCE_SECONDS)
+
+    assert "messages are left to their lease by a fault" in caplog.text
+
+
+async def test_a_lease_that_is_not_answered_when_the_producer_closes_leases_nothing_later(
+    bench: Workbench, triggerer: Triggerer, clockwork: Clockwork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("airflow_provider_workflow.triggers.producer.FAREWELL_SECONDS", 0.01)
+    bench.put("a")
+    bench.service.fault("hold", operation="lease")
+    # Another trigger, whose client keeps their common session open.
+    async with bench.hook.async_client():
+        triggerer.start(event_trigger(), Store())
+        moving = asyncio.create_task(clockwork.advance(5))
+        await asyncio.to_thread(bench.service.wait_until_held)
+        before = asyncio.all_tasks()
+        asking = {each for each in before if "AsyncWorkflowClient.send" in repr(each)}
+        await triggerer.stop_streams()
+        await asyncio.wait(set(_farewells), timeout=PATIENCE_SECONDS)
+        _, still_asking = await asyncio.wait(asking, timeout=0)
+        bench.service.release()
+        await moving
+
+    assert len(asking) == 1
+    assert still_asking == set()

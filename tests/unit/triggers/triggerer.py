@@ -1,0 +1,242 @@
+"""Airflow's own trigger runner with its shared streams, on a clock that is moved by hand."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import heapq
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from airflow_provider_workflow.client import over_aiohttp
+from airflow_provider_workflow.triggers.event import WorkflowInboxEventTrigger, messages_of
+from tests.unit.workbench import Workbench
+
+MODULES = ("acknowledging", "custody", "listening", "patience", "poller", "producer")
+PATIENCE_SECONDS = 10.0
+"""How long a test waits at most for something that should come at once."""
+
+
+class Clockwork:
+    """Stands for ``asyncio`` and ``time`` of the modules; sleeps end when the test moves the clock."""
+
+    def __init__(self) -> None:
+        self.now = 1_000_000.0
+        self.busy = 0
+        self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
+        self._number = itertools.count()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(asyncio, name)
+
+    def time(self) -> float:
+        return self.now
+
+    monotonic = time
+
+    async def sleep(self, seconds: float) -> None:
+        if seconds <= 0:
+            await asyncio.sleep(0)
+            return
+        sleeper: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._sleepers, (self.now + seconds, next(self._number), sleeper))
+        await sleeper
+
+    async def settle(self) -> None:
+        """Let all go on until everybody sleeps or waits for Airflow."""
+        quiet = 0
+        while quiet < 30:
+            await asyncio.sleep(0.001 if self.busy else 0)
+            quiet = 0 if self.busy else quiet + 1
+
+    async def advance(self, seconds: float) -> None:
+        """Move the clock, letting everybody act at his time."""
+        end = self.now + seconds
+        await self.settle()
+        while self._sleepers and self._sleepers[0][0] <= end:
+            moment, _, sleeper = heapq.heappop(self._sleepers)
+            if not sleeper.done():
+                self.now = max(self.now, moment)
+                sleeper.set_result(None)
+                await self.settle()
+        self.now = end
+
+    def counting(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The same function; while it is awaited nothing is settled."""
+
+        async def counted(*given: Any, **named: Any) -> Any:
+            self.busy += 1
+            try:
+                return await function(*given, **named)
+            finally:
+                self.busy -= 1
+
+        return counted
+
+
+class Log:
+    """The runner's log: says nothing, and holds a trigger up where it has fired, if told to."""
+
+    def __init__(self) -> None:
+        self.gate: asyncio.Event | None = None
+
+    async def ainfo(self, text: str, **_: Any) -> None:
+        if text == "Trigger fired event" and self.gate is not None:
+            await self.gate.wait()
+
+    async def aerror(self, *_: Any, **__: Any) -> None: ...
+
+    awarning = aerror
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return lambda *_, **__: None
+
+
+class Store:
+    """An asset's state store, as Airflow 3.3.2 gives it to a trigger."""
+
+    def __init__(self, name: str = "orders", rows: dict[str, Any] | None = None) -> None:
+        self.name = name
+        self.rows = {} if rows is None else rows
+        self.fault: BaseException | None = None
+        self.silent = False
+
+    def __repr__(self) -> str:
+        return f"<Store {self.name}>"
+
+    async def aget(self, key: str, default: Any = None) -> Any:
+        await self._answer()
+        return self.rows.get(key, default)
+
+    async def aset(self, key: str, value: Any) -> None:
+        await self._answer()
+        self.rows[key] = value
+
+    async def _answer(self) -> None:
+        if self.silent:
+            await asyncio.Event().wait()
+        await asyncio.sleep(0)
+        if self.fault is not None:
+            raise self.fault
+
+
+class Triggerer:
+    """
+    A triggerer, and the supervisor that stores its events when a test says so.
+
+    :param bench: the inbox ``orders``.
+    :param clock: moves by hand.
+    """
+
+    def __init__(self, bench: Workbench, clock: Clockwork) -> None:
+        from airflow.jobs.triggerer_job_runner import TriggerRunner
+
+        self.bench = bench
+        self.clock = clock
+        self.log = Log()
+        runner = type("Runner", (TriggerRunner,), {"log": self.log})
+        self.runner: Any = runner()
+        self.stored: list[tuple[int, Any]] = []
+        self._numbers = itertools.count(1)
+
+    @property
+    def streams(self) -> Any:
+        """Airflow's ``SharedStreamManager``."""
+        return self.runner._shared_streams
+
+    def start(self, trigger: WorkflowInboxEventTrigger, store: Any = None) -> int:
+        """Begin a trigger; its id."""
+        number = next(self._numbers)
+        trigger.trigger_id = number
+        trigger.asset_state_store = store
+        work = self.runner.run_trigger(number, trigger)
+        self.runner.triggers[number] = {"name": str(number), "events": 0, "is_watcher": True, "task": None}
+        self.runner.triggers[number]["task"] = task = asyncio.create_task(work)
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())  # seen, as Airflow does
+        return number
+
+    async def end(self, number: int) -> None:
+        """End a trigger, as Airflow does when its DAG is paused."""
+        task = self.runner.triggers[number]["task"]
+        task.cancel()
+        await asyncio.wait({task})
+
+    @property
+    def unstored(self) -> list[Any]:
+        """The events that are on their way to the supervisor."""
+        return [entry.event.payload for entry in self.runner.events]
+
+    def store(self) -> None:
+        """Store all events, and let the streams know, as the supervisor does about once a second."""
+        confirmed = []
+        while self.runner.events:
+            entry = self.runner.events.popleft()
+            self.stored.append((entry.trigger_id, entry.event.payload))
+            if entry.persist_seq is not None:
+                confirmed.append(entry.persist_seq)
+        self.streams.confirm_persisted(confirmed)
+
+    def stored_ids(self, number: int | None = None) -> list[str]:
+        """Ids of the messages in stored events, of one trigger or of all."""
+        return [each["id"] for each in self.stored_messages(number)]
+
+    def stored_messages(self, number: int | None = None) -> list[dict[str, Any]]:
+        found = [payload for trigger, payload in self.stored if number in (None, trigger)]
+        return [message for payload in found for message in messages_of(payload)]
+
+    async def work(self, seconds: float) -> None:
+        """Let time pass in which all events are stored."""
+        for _ in range(int(seconds)):
+            await self.clock.advance(1)
+            self.store()
+            await self.clock.settle()
+
+    async def stop_streams(self) -> None:
+        """The first half of a triggerer's end: the streams are stopped, the triggers are still there."""
+        await self.streams.stop_all()
+
+    async def stop(self) -> None:
+        """End as ``asyncio.run`` does: cancel whatever there is, once, and wait for it."""
+        await self.stop_streams()
+        await self.crash()
+
+    async def crash(self) -> None:
+        """Cancel whatever there is, once, and wait for it."""
+        rest = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in rest:
+            task.cancel()
+        if rest:
+            await asyncio.wait(rest, timeout=PATIENCE_SECONDS)
+
+
+@pytest.fixture
+def clockwork(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> Clockwork:
+    clock = Clockwork()
+    for module in MODULES:
+        for name in ("asyncio", "time"):
+            with contextlib.suppress(AttributeError):
+                monkeypatch.setattr(f"airflow_provider_workflow.triggers.{module}.{name}", clock)
+    monkeypatch.setattr("airflow_provider_workflow.leases.time", clock)
+    monkeypatch.setattr(over_aiohttp, "exchange", clock.counting(over_aiohttp.exchange))
+    connection = "airflow.providers.common.compat.connection.get_async_connection"
+    from airflow.providers.common.compat.connection import get_async_connection
+
+    monkeypatch.setattr(connection, clock.counting(get_async_connection))
+    monkeypatch.setattr("airflow_provider_workflow.triggers.emitted._remembered", {})
+    monkeypatch.setenv("AIRFLOW_DISABLE_GREENBACK_PORTAL", "true")
+    return clock
+
+
+@pytest.fixture
+async def triggerer(bench: Workbench, clockwork: Clockwork) -> Any:
+    pytest.importorskip("airflow.triggers.shared_stream")
+    made = Triggerer(bench, clockwork)
+    yield made
+    await made.stop()
+
+
+def event_trigger(**arguments: Any) -> WorkflowInboxEventTrigger:
+    return WorkflowInboxEventTrigger(**{"inbox": "orders", "wake_on_events": False, **arguments})
