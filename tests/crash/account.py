@@ -1,0 +1,104 @@
+"""What became of every message: the one table that decides."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+Json = dict[str, Any]
+
+
+@dataclass
+class Account:
+    """
+    What became of the messages of one recipe.
+
+    :param recipe: its name.
+    :param put: when each message was put (epoch seconds), by its id.
+    """
+
+    recipe: str
+    put: dict[str, float]
+    done: Counter[str] = field(default_factory=Counter)
+    unfinished: int = 0
+    quarantined: int = 0
+    redeliveries: int = 0
+    most_attempts: int = 0
+    longest_delay: float = 0.0
+
+    @property
+    def lost(self) -> int:
+        """Messages for which nothing was done."""
+        return len(self.put.keys() - self.done.keys())
+
+    @property
+    def duplicates(self) -> int:
+        """What was done more than once for a message."""
+        return sum(self.done.values()) - len(self.done)
+
+    def count_runs(self, runs: Collection[Json]) -> None:
+        """Count the runs of the target DAG that succeeded; another state is unfinished work."""
+        for run in runs:
+            message = (run["conf"] or {}).get("message") or {}
+            if message.get("id") not in self.put:
+                continue
+            if run["state"] != "success":
+                self.unfinished += 1
+                continue
+            self.done[message["id"]] += 1
+            delay = _epoch(run["queued_at"]) - self.put[message["id"]]
+            self.longest_delay = max(self.longest_delay, delay)
+
+    def count_leases(self, messages: Collection[Json]) -> None:
+        """Count what the service tells about the messages, doubled deliveries included."""
+        for message in messages:
+            self.quarantined += message["status"] == "quarantined"
+            self.redeliveries += max(0, message["lease_count"] - 1)
+            self.most_attempts = max(self.most_attempts, message["lease_count"])
+
+
+def _epoch(moment: str) -> float:
+    return datetime.fromisoformat(moment.replace("Z", "+00:00")).timestamp()
+
+
+COLUMNS = (
+    "recipe",
+    "messages",
+    "lost",
+    "duplicates",
+    "unfinished",
+    "quarantined",
+    "redeliveries",
+    "most attempts",
+    "longest delay (s)",
+)
+
+
+def table(accounts: Collection[Account]) -> str:
+    """The accounts as lines of text."""
+    rows = [COLUMNS, *(_row(each) for each in accounts)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS))]
+    return "\n".join(
+        "  ".join(
+            cell.rjust(width) if number else cell.ljust(width)
+            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in rows
+    )
+
+
+def _row(account: Account) -> tuple[str, ...]:
+    return (
+        account.recipe,
+        str(len(account.put)),
+        str(account.lost),
+        str(account.duplicates),
+        str(account.unfinished),
+        str(account.quarantined),
+        str(account.redeliveries),
+        str(account.most_attempts),
+        f"{account.longest_delay:.0f}",
+    )

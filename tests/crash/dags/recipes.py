@@ -1,0 +1,77 @@
+"""The recipes under test, each with an inbox and a target of its own. Every fault is to be got over."""
+
+import os
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from airflow.sdk import DAG, Asset, AssetWatcher, task
+
+from airflow_provider_workflow.operators.inbox import (
+    WorkflowAcknowledgeOperator,
+    WorkflowInboxDispatchOperator,
+)
+from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
+from airflow_provider_workflow.triggers.notice import WorkflowInboxNoticeTrigger
+from airflow_provider_workflow.versions import airflow_release
+from tests.crash.ack_first import AckFirstListener
+
+PATIENT = {"retries": 100, "retry_delay": timedelta(seconds=2), "max_retry_delay": timedelta(seconds=10)}
+WAITING = {"deferrable": True, "poll_interval": 1, "max_poll_interval": 5, **PATIENT}
+CONTINUOUS = {"schedule": "@continuous", "max_active_runs": 1, "start_date": datetime(2025, 1, 1)}
+WORKED = Path(os.environ["WORKFLOW_CRASH_WORKED"])
+
+with DAG("listen", **CONTINUOUS):
+    WorkflowInboxSensor(
+        task_id="listen", inbox="crash-sensor", trigger_dag_id="handle_sensor", lease_seconds=60, **WAITING
+    )
+
+notices = WorkflowInboxNoticeTrigger(
+    inbox="crash-notice", renotify_seconds=15, poll_interval=2, max_poll_interval=10
+)
+asset = Asset("crash_notices", watchers=[AssetWatcher(name="crash_notices", trigger=notices)])
+
+with DAG("drain", schedule=[asset], max_active_runs=1, start_date=datetime(2025, 1, 1)):
+    WorkflowInboxDispatchOperator(
+        task_id="drain", inbox="crash-notice", trigger_dag_id="handle_notice", lease_seconds=60, **PATIENT
+    )
+
+if airflow_release() >= (3, 3):
+    from airflow_provider_workflow.triggers.event import WorkflowInboxEventTrigger
+
+    carrier = WorkflowInboxEventTrigger(
+        inbox="crash-events", lease_seconds=60, poll_interval=2, max_poll_interval=10
+    )
+    carried = Asset("crash_events", watchers=[AssetWatcher(name="crash_events", trigger=carrier)])
+
+    with DAG("read_events", schedule=[carried], start_date=datetime(2025, 1, 1)):
+
+        @task(**PATIENT)
+        def read():
+            """What counts is that the event is stored."""
+
+        read()
+
+with DAG("work_first", **CONTINUOUS):
+    wait = WorkflowInboxSensor(
+        task_id="wait", inbox="crash-manual", acknowledge="manual", lease_seconds=60, **WAITING
+    )
+
+    @task(**PATIENT)
+    def work(lease):
+        for message in lease["messages"]:
+            # One file a message; doing the work again changes nothing.
+            (WORKED / message["id"]).touch()
+
+    work(wait.output) >> WorkflowAcknowledgeOperator(task_id="acknowledge", lease=wait.output, **PATIENT)
+
+with DAG("acknowledge_first", **CONTINUOUS):
+    AckFirstListener(task_id="listen", inbox="crash-ack-first", trigger_dag_id="handle_ack_first", **PATIENT)
+
+for dag_id in ("handle_sensor", "handle_notice", "handle_ack_first"):
+    with DAG(dag_id, schedule=None, max_active_runs=32):
+
+        @task(**PATIENT)
+        def handle(dag_run=None):
+            print(dag_run.conf["message"]["payload"]["number"])
+
+        handle()

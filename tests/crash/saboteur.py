@@ -1,0 +1,163 @@
+"""Does, at random moments, what happens to processes; and starts again what ended, as a supervisor would."""
+
+from __future__ import annotations
+
+import random
+import signal
+import threading
+import time
+from collections import Counter
+
+import psutil
+
+from tests.crash.service import FAULTS, NAME, Service
+from tools.local_airflow import LocalAirflow
+from tools.sessions import send_signal
+
+RESTART_SECONDS = (0.5, 4.0)
+"""How long an ended process stays ended."""
+LOOK_SECONDS = 0.25
+
+ACTIONS = {"kill -9": 6, "kill -9 with its children": 4, "SIGTERM": 3, "stop and continue": 2}
+"""What is done to a process, and how often in relation to each other."""
+PART_WEIGHTS = {
+    "emulator": 2,
+    "api-server": 1,
+    "dag-processor": 0.5,
+    "scheduler": 2,
+    "triggerer": 4,
+    "worker": 3,
+}
+"""How often each kind of process is chosen."""
+FAULTS_PER_ACTION = 0.25
+"""How many of the acts are faults of the service, and not of a process."""
+
+
+class Saboteur:
+    """
+    :param airflow: whose processes, by their names, are sabotaged; the emulator is one of them.
+    :param service: the emulator.
+    :param seed: what is done to what, and when, follows from it (what it meets does not).
+    :param interval: mean seconds between two actions.
+    :param stopped_seconds: how long a process is stopped: longer than a lease.
+    """
+
+    def __init__(
+        self, airflow: LocalAirflow, service: Service, seed: int, interval: float, stopped_seconds: float
+    ) -> None:
+        self.airflow = airflow
+        self.service = service
+        self.done: Counter[str] = Counter()
+        self.restarts = 0
+        self._random = random.Random(seed)
+        self._interval = interval
+        self._stopped_seconds = stopped_seconds
+        self._over = threading.Event()
+        self._frozen: dict[str, float] = {}
+        self._ended_at: dict[str, float] = {}
+        self._thread = threading.Thread(target=self._run, name="saboteur", daemon=True)
+        self._fault: BaseException | None = None
+        self._sabotages = True
+
+    def __enter__(self) -> Saboteur:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join(30)
+
+    def rest(self) -> None:
+        """Sabotage no more, continue what is stopped, and go on starting what ended."""
+        self._sabotages = False
+
+    def check(self) -> None:
+        """:raises BaseException: what ended the saboteur's thread, if anything did."""
+        if self._fault:
+            raise self._fault
+
+    def _run(self) -> None:
+        try:
+            following = time.monotonic() + self._pause()
+            while not self._over.wait(LOOK_SECONDS):
+                self._supervise()
+                if self._sabotages and time.monotonic() >= following:
+                    self._strike()
+                    following = time.monotonic() + self._pause()
+        except BaseException as fault:
+            self._fault = fault
+
+    def _pause(self) -> float:
+        return self._random.expovariate(1 / self._interval)
+
+    def _strike(self) -> None:
+        if self._random.random() < FAULTS_PER_ACTION:
+            fault = self._random.choice(sorted(FAULTS))
+            self.service.fault(fault)
+            self.done[f"service: {fault}"] += 1
+            return
+        names = sorted(name for name in self.airflow.names if self.airflow.alive(name))
+        names = [name for name in names if name not in self._frozen]
+        if not names:
+            return
+        name = self._random.choices(names, [_weight(each) for each in names])[0]
+        part, pids = self._random.choice(self._parts(name))
+        action = self._random.choices(list(ACTIONS), list(ACTIONS.values()))[0]
+        if action == "stop and continue":
+            self._freeze(name)
+        elif action == "SIGTERM":
+            send_signal(pids[:1], signal.SIGTERM)
+        else:
+            whole = action.endswith("children") and part != "task process"
+            send_signal(self.airflow.pids(name) if whole else pids[:1], signal.SIGKILL)
+        self.done[f"{part if action != 'stop and continue' else _kind(name)}: {action}"] += 1
+
+    def _parts(self, name: str) -> list[tuple[str, list[int]]]:
+        """What of a component can be hit by itself: its first process, the trigger runner, a task."""
+        leader = self.airflow.leader(name)
+        parts = [(_kind(name), [leader])]
+        below = [pid for pid in self.airflow.pids(name) if pid != leader]
+        if _kind(name) == "triggerer" and below:
+            parts.append(("trigger runner", [max(below)]))
+        tasks = [pid for pid in below if _is_task(pid)]
+        if tasks:
+            parts.append(("task process", [self._random.choice(sorted(tasks))]))
+        return parts
+
+    def _freeze(self, name: str) -> None:
+        send_signal(self.airflow.pids(name), signal.SIGSTOP)
+        self._frozen[name] = time.monotonic() + self._stopped_seconds
+
+    def _supervise(self) -> None:
+        now = time.monotonic()
+        for name, until in list(self._frozen.items()):
+            if now >= until or not self._sabotages:
+                send_signal(self.airflow.pids(name), signal.SIGCONT)
+                del self._frozen[name]
+        for name in self.airflow.names:
+            if self.airflow.alive(name):
+                self._ended_at.pop(name, None)
+                continue
+            back_at = self._ended_at.setdefault(name, now + self._random.uniform(*RESTART_SECONDS))
+            if now >= back_at:
+                self.airflow.restart(name)
+                self.restarts += 1
+                if name == NAME:
+                    self.service.slow_down()
+
+
+def _kind(name: str) -> str:
+    return name.rstrip("0123456789").rstrip("-")
+
+
+def _weight(name: str) -> float:
+    return PART_WEIGHTS[_kind(name)]
+
+
+def _is_task(pid: int) -> bool:
+    """Whether a process runs a task or supervises one; Airflow puts that into the title of the process."""
+    try:
+        title = " ".join(psutil.Process(pid).cmdline())
+    except psutil.Error:
+        return False
+    return title.startswith("airflow worker -- ") or "supervisor:" in title

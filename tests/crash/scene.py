@@ -1,0 +1,61 @@
+"""Airflow, the service and every message that was put: what a crash test acts on."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+import requests
+
+from tests.crash.account import Account
+from tests.crash.recipes import Recipe
+from tests.crash.service import Service
+from tools.airflow_api import AirflowAPIError
+from tools.local_airflow import LocalAirflow
+
+LOOK_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class Scene:
+    """
+    :param worked: folder with a file for each message whose work was done.
+    :param accounts: the messages of each recipe.
+    """
+
+    airflow: LocalAirflow
+    service: Service
+    worked: Path
+    accounts: dict[Recipe, Account]
+
+    def put(self, recipe: Recipe, number: int) -> None:
+        """Put a message; its time is that of the first attempt."""
+        message_id = str(uuid.uuid4())
+        self.accounts[recipe].put[message_id] = time.time()
+        self.service.put(recipe.inbox, message_id, {"number": number})
+
+    def settles(self, seconds: float, recipes: Collection[Recipe]) -> bool:
+        """Wait until everything is done for every message of these recipes; whether it came to that."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            time.sleep(LOOK_SECONDS)
+            try:
+                counted = self.counted()
+            except (requests.RequestException, AirflowAPIError):
+                continue  # something is being started again
+            if all(counted[recipe].lost == counted[recipe].unfinished == 0 for recipe in recipes):
+                return True
+        return False
+
+    def counted(self) -> dict[Recipe, Account]:
+        """The accounts as things are now."""
+        return {recipe: self._count(recipe, account) for recipe, account in self.accounts.items()}
+
+    def _count(self, recipe: Recipe, account: Account) -> Account:
+        now = Account(account.recipe, account.put)
+        recipe.count(now, self.airflow.api, self.worked)
+        now.count_leases(self.service.summary(recipe.inbox)["messages"])
+        return now

@@ -1,0 +1,122 @@
+"""Which processes an Airflow under test consists of, and where it keeps its data."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+POSTGRES_VARIABLE = "WORKFLOW_TEST_POSTGRES"
+"""Address of a PostgreSQL server on which databases may be created: ``postgresql://user@host:port/database``."""
+REDIS_VARIABLE = "WORKFLOW_TEST_REDIS"
+"""Address of a Redis database that may be emptied: ``redis://host:port/number``."""
+
+HEALING = {
+    "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "20",
+    "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": "5",
+    "AIRFLOW__SCHEDULER__TASK_QUEUED_TIMEOUT": "30",
+    "AIRFLOW__SCHEDULER__TASK_QUEUED_TIMEOUT_CHECK_INTERVAL": "5",
+    "AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "15",
+    "AIRFLOW__SCHEDULER__SCHEDULER_HEALTH_CHECK_THRESHOLD": "15",
+    "AIRFLOW__SCHEDULER__NUM_STUCK_IN_QUEUED_RETRIES": "10",
+    "AIRFLOW__TRIGGERER__JOB_HEARTBEAT_SEC": "2",
+    "AIRFLOW__TRIGGERER__TRIGGERER_HEALTH_CHECK_THRESHOLD": "10",
+    "AIRFLOW__TRIGGERER__SHARED_STREAM_ACK_TIMEOUT": "30",
+    "AIRFLOW__CELERY_BROKER_TRANSPORT_OPTIONS__VISIBILITY_TIMEOUT": "60",
+    "AIRFLOW__CELERY__TASK_ACKS_LATE": "True",
+}
+"""How soon Airflow notices that a part of it is gone: minutes to a day by default, too long for a test."""
+
+
+@dataclass(frozen=True)
+class Topology:
+    """
+    :param name: what it is, for the table.
+    :param components: arguments of ``airflow`` by name of the process.
+    :param executor: the executor of its tasks.
+    :param database: address of the metadata database; SQLite in the home where None.
+    :param env: further environment variables.
+    """
+
+    name: str
+    components: Mapping[str, list[str]]
+    executor: str = "LocalExecutor"
+    database: str | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+@contextmanager
+def topology() -> Iterator[Topology]:
+    """
+    The production topology where the environment names its parts, and the smallest one elsewhere.
+
+    The database is made for this one test and dropped after it; Redis is emptied.
+    """
+    postgres, redis_url = os.environ.get(POSTGRES_VARIABLE), os.environ.get(REDIS_VARIABLE)
+    if not (postgres and redis_url):
+        yield smallest()
+        return
+    import redis
+
+    redis.Redis.from_url(redis_url).flushdb()
+    with _database(postgres) as address:
+        yield production(address, redis_url)
+
+
+def smallest() -> Topology:
+    """One process of each kind; tasks run below the scheduler."""
+    return Topology(
+        name="SQLite, LocalExecutor, one of each",
+        components={
+            "scheduler": ["scheduler", "--skip-serve-logs"],
+            "triggerer": ["triggerer", "--skip-serve-logs"],
+            "dag-processor": ["dag-processor"],
+            "api-server": ["api-server"],
+        },
+    )
+
+
+def production(database: str, redis_url: str) -> Topology:
+    """Two of everything that Airflow can have two of, on PostgreSQL and Celery over Redis."""
+    twice = {
+        "scheduler": ["scheduler", "--skip-serve-logs"],
+        "triggerer": ["triggerer", "--skip-serve-logs"],
+    }
+    components = {f"{name}-{number}": words for name, words in twice.items() for number in (1, 2)}
+    for number in (1, 2):
+        components[f"worker-{number}"] = [
+            *("celery", "worker", "--skip-serve-logs", "--without-mingle", "--without-gossip"),
+            *("--concurrency", "4", "--pid", f"worker-{number}.pid"),
+        ]
+    return Topology(
+        name="PostgreSQL, CeleryExecutor on Redis, two schedulers, triggerers and workers, one API server",
+        components={**components, "dag-processor": ["dag-processor"], "api-server": ["api-server"]},
+        executor="CeleryExecutor",
+        database=database.replace("postgresql://", "postgresql+psycopg2://", 1),
+        env={
+            "AIRFLOW__CELERY__BROKER_URL": redis_url,
+            "AIRFLOW__CELERY__RESULT_BACKEND": database.replace("postgresql://", "db+postgresql://", 1),
+        },
+    )
+
+
+@contextmanager
+def _database(server: str) -> Iterator[str]:
+    import psycopg2
+
+    name = f"workflow_crash_{secrets.token_hex(4)}"
+
+    def tell(statement: str) -> None:
+        connection = psycopg2.connect(server)
+        connection.autocommit = True
+        with connection.cursor() as cursor:
+            cursor.execute(statement)
+        connection.close()
+
+    tell(f'CREATE DATABASE "{name}"')
+    try:
+        yield server.rsplit("/", 1)[0] + "/" + name
+    finally:
+        tell(f'DROP DATABASE "{name}" WITH (FORCE)')
