@@ -1,0 +1,152 @@
+"""Messages as hostile as JSON allows, and what an equal JSON value is."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from hypothesis import strategies as st
+
+TEMPLATES = (
+    "{{ ti.xcom_pull() }}",
+    "{{ 7 * 7 }}",
+    "{% raw %}{{ x }}{% endraw %}",
+    "{% for x in ().__class__.__base__.__subclasses__() %}{% endfor %}",
+    "{{",
+    "{#",
+    "{% include '/etc/passwd' %}",
+    "script.sh",
+    "query.sql",
+    "{{ conn.workflow_default.password }}",
+    "${HOME}",
+    "%(name)s %s {0}",
+)
+"""What a template engine, or whoever takes a text for a file with a template, would act upon."""
+
+MARKS = ("__type", "__var", "__classname__", "__data__", "__id__", "__version__", "__cls__", "__dag")
+CLASSES = (
+    "builtins.set",
+    "builtins.tuple",
+    "datetime.datetime",
+    "datetime",
+    "dict",
+    "airflow.sdk.definitions.connection.Connection",
+    "airflow.models.dag.DAG",
+    "no.such.Class",
+    "",
+)
+"""Names that Airflow's serialisers look up when they find such a mark."""
+
+ODD_TEXTS = (
+    "",
+    "\0",
+    "\ud800",
+    "\udfff\ud800",
+    "\u2028",
+    "\ufeff",
+    "\U0001f600",
+    "e\u0301",
+    "null",
+    "NaN",
+    "1e999",
+)
+ANY_TEXT = (
+    st.sampled_from(TEMPLATES + ODD_TEXTS)
+    | st.text(max_size=20)
+    | st.text(st.characters(codec=None, categories=("Cs", "Cc", "Co", "Cn", "L")), max_size=10)
+    | st.builds(
+        lambda text, times: text * times, st.text(min_size=1, max_size=3), st.sampled_from((1000, 50_000))
+    )
+)
+EDGES = tuple(
+    sign * 2**power + offset for power in (31, 53, 63, 64, 70) for offset in (-1, 0, 1) for sign in (1, -1)
+)
+ANY_NUMBER = (
+    st.integers()
+    | st.sampled_from(EDGES)
+    | st.floats()
+    | st.sampled_from((0.0, -0.0, 5e-324, 1.7976931348623157e308, 2.0**64, 1e16, 0.1))
+)
+ANY_SCALAR = st.none() | st.booleans() | ANY_NUMBER | ANY_TEXT
+ANY_KEY = st.sampled_from(MARKS + TEMPLATES + ("", "id", "payload", "\0", "\ud800")) | st.text(max_size=8)
+
+
+def _deep(value: Any, levels: int, key: str | None) -> Any:
+    for _ in range(levels):
+        value = [value] if key is None else {key: value}
+    return value
+
+
+def _marked(mark: str, name: str, key: str, value: Any) -> Any:
+    return {mark: name, key: value, "__version__": 1}
+
+
+_SHALLOW = st.recursive(
+    ANY_SCALAR,
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(ANY_KEY, inner, max_size=4)
+        | st.builds(_marked, st.sampled_from(MARKS), st.sampled_from(CLASSES), st.sampled_from(MARKS), inner)
+    ),
+    max_leaves=12,
+)
+DEPTHS = st.integers(0, 3) | st.integers(90, 200) | st.sampled_from((140, 145, 146, 147, 148, 149, 150, 1000))
+ANY_PAYLOAD = _SHALLOW | st.builds(_deep, _SHALLOW, DEPTHS, st.none() | ANY_KEY)
+"""Any JSON value as Python decodes it: also those that JSON's grammar has and no database holds."""
+
+
+def same(one: Any, other: Any) -> bool:
+    """
+    Whether two values are the same JSON value; walks without recursion.
+
+    To Python True is 1, and NaN is not itself. 1 and 1.0 are one number in JSON.
+    """
+    waiting = [(one, other)]
+    while waiting:
+        left, right = waiting.pop()
+        if isinstance(left, dict) and isinstance(right, dict):
+            if left.keys() != right.keys():
+                return False
+            waiting += [(left[key], right[key]) for key in left]
+        elif isinstance(left, list) and isinstance(right, list):
+            if len(left) != len(right):
+                return False
+            waiting += zip(left, right, strict=True)
+        elif not _same_scalar(left, right):
+            return False
+    return True
+
+
+def _same_scalar(left: Any, right: Any) -> bool:
+    numbers = (int, float)
+    if isinstance(left, bool) or isinstance(right, bool):
+        return left is right
+    if isinstance(left, numbers) and isinstance(right, numbers):
+        return left == right or (left != left and right != right)
+    return type(left) is type(right) and bool(left == right)
+
+
+def too_much(value: Any, deepest: int) -> bool:
+    """
+    Whether no Airflow holds a JSON value in every database, by what was measured: depth, integers of more
+    than 64 bits, floats that are not finite or as large as those integers, lone surrogates.
+    """
+    waiting = [(value, 1)]
+    while waiting:
+        item, depth = waiting.pop()
+        if depth > deepest:
+            return True
+        if isinstance(item, (dict, list)):
+            parts = [*item, *item.values()] if isinstance(item, dict) else item
+            waiting += [(part, depth + 1) for part in parts]
+        elif _unholdable(item):
+            return True
+    return False
+
+
+def _unholdable(item: Any) -> bool:
+    if isinstance(item, str):
+        return any(0xD800 <= ord(sign) <= 0xDFFF for sign in item)
+    if isinstance(item, float):
+        return not (math.isfinite(item) and abs(item) < 2**64)
+    return isinstance(item, int) and not -(2**63) <= item < 2**64

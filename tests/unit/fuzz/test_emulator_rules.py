@@ -1,0 +1,228 @@
+"""The emulator against a model of its inbox: whatever is done to both, both say the same."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+
+from airflow_provider_workflow.emulator.clock import ManualClock
+from airflow_provider_workflow.emulator.server import EmulatorServer
+from tests.unit.fuzz.budget import tries
+from tests.unit.fuzz.model import LAST_LEASE, Delivery, Model
+from tests.unit.fuzz.services import ByCall, ByHttp, Service
+
+SECONDS = st.sampled_from((60, 300))
+IDS = st.sampled_from(("a", "b", "c", "d", "\xe9 /?"))
+PAYLOADS = st.none() | st.integers(0, 9) | st.dictionaries(st.text(max_size=2), st.booleans(), max_size=2)
+PAUSES = st.sampled_from(("user", "authentication", "upstream_failures", "unheard_of"))
+
+
+class InboxRules(RuleBasedStateMachine):
+    """What a consumer, the subscription and the service's own moods do to an inbox."""
+
+    make: Any = ByCall
+
+    @initialize()
+    def begin(self) -> None:
+        self.service: Service = type(self).make()
+        self.model = Model(self.service.store.clock.now())
+        self.known: list[str] = []
+        self.gone: list[str] = []
+        self.twice = 0
+
+    # The subscription
+
+    @rule(messages=st.lists(st.tuples(IDS, PAYLOADS), min_size=1, max_size=4))
+    def messages_arrive(self, messages: list[tuple[str, Any]]) -> None:
+        ids, payloads = [each[0] for each in messages], [each[1] for each in messages]
+        put = self.service.store.messages.put(self.service.inbox_id, payloads, ids=ids)
+        arrived = self.model.put(messages)
+        assert (len(put.ids), put.dropped) == (arrived, len(messages) - arrived)
+
+    @rule(message_id=IDS, count=st.sampled_from((LAST_LEASE - 2, LAST_LEASE - 1)))
+    def a_message_has_been_leased_before(self, message_id: str, count: int) -> None:
+        free = [each for each in self.model.deliveries if each.id == message_id]
+        if free and all(each.status == "available" for each in free):
+            self.service.store.messages.set_attributes(
+                self.service.inbox_id, message_id, {"lease_count": count}
+            )
+            for each in free:
+                each.leases = count
+
+    # A consumer
+
+    @rule(seconds=SECONDS, limit=st.integers(1, 5))
+    def it_leases(self, seconds: int, limit: int) -> None:
+        due, taken = self.model.may_lease(limit)
+        status, body = self.service.ask("lease", lease_seconds=seconds, lease_limit=limit)
+        assert status == due
+        attributes = body["inbox_attributes"]
+        assert (attributes["status"], attributes["paused_reason"]) == (
+            self.model.status,
+            self.model.paused_reason,
+        )
+        if status == 409:
+            return
+        assert [(each["id"], each["payload"]) for each in body["results"]] == [
+            (d.id, d.payload) for d in taken
+        ]
+        assert (body["lease_id"] is not None) == bool(taken)
+        if taken:
+            self.model.lease(body["lease_id"], seconds, taken)
+            self.known.append(body["lease_id"])
+        assert [counted(each) for each in body["results"]] == [("leased", d.leases) for d in taken]
+
+    @rule(data=st.data(), ids=st.none() | st.lists(IDS, min_size=1, max_size=3))
+    def it_acknowledges(self, data: st.DataObject, ids: list[str] | None) -> None:
+        self.end("ack", self.some_lease(data), ids)
+
+    @rule(data=st.data(), ids=st.none() | st.lists(IDS, min_size=1, max_size=3))
+    def it_releases(self, data: st.DataObject, ids: list[str] | None) -> None:
+        self.end("release", self.some_lease(data), ids)
+
+    @rule(seconds=SECONDS, operation=st.sampled_from(("ack", "release")))
+    def it_ends_a_lease_and_repeats_itself_when_that_is_over(self, seconds: int, operation: str) -> None:
+        before = len(self.known)
+        self.it_leases(seconds, 2)
+        if len(self.known) > before:
+            for _ in range(2):
+                self.end(operation, self.known[-1], None)
+                self.time_passes(seconds)
+            self.end(operation, self.known[-1], None)
+
+    # Time, and the service
+
+    @rule(seconds=st.sampled_from((0.5, 59.5, 60, 240, 300)))
+    def time_passes(self, seconds: float) -> None:
+        self.service.store.clock.advance(seconds)
+        self.model.advance(seconds)
+
+    @rule(
+        what=st.sampled_from(("end", "twice", "pause", "pause itself", "resume", "resume", "fail", "delete")),
+        reason=PAUSES,
+    )
+    def something_rare_happens(self, what: str, reason: str) -> None:
+        # One rule for all of these: on most steps something is leased, or ends.
+        rare = {
+            "end": self.all_leases_end,
+            "twice": self.what_is_leased_comes_twice,
+            "pause": self.it_is_paused,
+            "pause itself": lambda: self.the_service_pauses_it(reason),
+            "resume": self.it_is_resumed,
+            "fail": self.it_is_out_of_order_for_a_while,
+            "delete": self.it_is_deleted_and_created_again,
+        }
+        rare[what]()
+
+    def all_leases_end(self) -> None:
+        held = [each for each in self.model.leases.values() if each.held]
+        assert self.service.store.leases.expire(self.service.inbox_id) == len(held)
+        self.model.expire(held)
+
+    def what_is_leased_comes_twice(self) -> None:
+        for lease_id, lease in self.model.leases.items():
+            if lease.held:
+                self.service.store.messages.deliver_again(self.service.inbox_id, lease_id)
+                self.model.deliveries += [Delivery(d.id, d.payload, leases=d.leases) for d in lease.held]
+                self.twice += len(lease.held)
+
+    def it_is_paused(self) -> None:
+        status, _ = self.service.ask("pause")
+        assert status == (200 if self.model.status == "active" else 409)
+        if status == 200:
+            self.model.status, self.model.paused_reason = "paused", "user"
+
+    def the_service_pauses_it(self, reason: str) -> None:
+        self.service.store.inboxes.force(self.service.inbox_id, "paused", reason)
+        self.model.status, self.model.paused_reason = "paused", reason
+
+    def it_is_resumed(self) -> None:
+        status, _ = self.service.ask("resume")
+        assert status == (200 if self.model.status == "paused" else 409)
+        if status == 200:
+            self.model.status, self.model.paused_reason = "active", None
+
+    def it_is_out_of_order_for_a_while(self) -> None:
+        for status in ("initializing", "initialization_failure"):
+            self.service.store.inboxes.force(self.service.inbox_id, status)
+            due, _ = Model(0, status, deliveries=self.model.deliveries).may_lease(5)
+            assert self.service.ask("lease", lease_seconds=60, lease_limit=5)[0] == due
+        self.service.store.inboxes.force(self.service.inbox_id, self.model.status, self.model.paused_reason)
+
+    def it_is_deleted_and_created_again(self) -> None:
+        status, _ = self.service.ask("delete")
+        assert status in (200, 202)
+        for operation in ("lease", "pause", "resume", "delete"):
+            assert self.service.ask(operation)[0] == 404
+        assert self.service.ask("ack", lease_id="x")[0] == 404
+        self.service.begin()
+        self.gone += self.known
+        self.known = []
+        self.model = Model(self.model.now)
+        self.twice = 0
+
+    # What holds at any time
+
+    @invariant()
+    def both_list_the_same(self) -> None:
+        if hasattr(self, "model"):
+            listed = self.service.listed()
+            found = [(each["id"], *counted(each)) for each in listed]
+            assert found == [(each.id, each.status, each.leases) for each in self.model.deliveries]
+            assert not any("payload" in each for each in listed)
+
+    @invariant()
+    def no_message_is_lost(self) -> None:
+        if hasattr(self, "model"):
+            counters = self.service.store.inboxes.get(self.service.inbox_id).counters
+            assert counters["acks"] == self.model.acknowledged
+            assert counters["put"] + self.twice == self.model.acknowledged + len(self.model.deliveries)
+
+    def teardown(self) -> None:
+        if hasattr(self, "service"):
+            self.service.close()
+
+    def some_lease(self, data: st.DataObject) -> str:
+        """One that is known, more often than not; or one of an inbox before this; or none at all."""
+        candidates = [*self.known[-3:], (self.gone or [str(uuid.UUID(int=0))])[-1]]
+        return str(data.draw(st.sampled_from(candidates)))
+
+    def end(self, operation: str, lease_id: str, ids: list[str] | None) -> None:
+        """Acknowledge, or release."""
+        due, chosen = self.model.may_end(lease_id, ids)
+        status, body = self.service.ask(operation, lease_id=lease_id, message_ids=ids)
+        assert status == due
+        if status == 400:
+            assert body["errors"][0]["code"] == "lease_expired"
+            return
+        receipt = body["acked_id" if operation == "ack" else "released_id"]
+        assert (receipt is not None) == bool(chosen)
+        assert [each["id"] for each in body["results"]] == [each.id for each in chosen]
+        if chosen:
+            (self.model.acknowledge if operation == "ack" else self.model.release)(lease_id, chosen)
+
+
+def counted(message: dict[str, Any]) -> tuple[str, int]:
+    return message["status"], message["message_attributes"]["lease_count"]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[EmulatorServer]:
+    with EmulatorServer(clock=ManualClock()) as made:
+        yield made
+
+
+def test_the_rules_agree_with_the_model() -> None:
+    run_state_machine_as_test(InboxRules, settings=tries(300, steps=50, cost=3))
+
+
+def test_the_rules_agree_with_the_model_over_http(server: EmulatorServer) -> None:
+    class OverHttp(InboxRules):
+        make = staticmethod(lambda: ByHttp(server))
+
+    run_state_machine_as_test(OverHttp, settings=tries(10, steps=40, cost=30))

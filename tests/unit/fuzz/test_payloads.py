@@ -1,0 +1,208 @@
+"""Any payload arrives as it was sent, is never rendered, or is refused before anything is acknowledged."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from airflow.sdk.definitions._internal.templater import SandboxedEnvironment
+from airflow.sdk.execution_time import task_runner
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from airflow_provider_workflow.leases import HeldLease
+from airflow_provider_workflow.leasing import lease_once
+from airflow_provider_workflow.runs import RUN_ID_PREFIX
+from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
+from airflow_provider_workflow.triggers.event_payload import carried, event_payload, messages_of
+from tests.unit.client.isolation import forget
+from tests.unit.fakes import Supervisor
+from tests.unit.fuzz import journeys
+from tests.unit.fuzz.budget import tries
+from tests.unit.fuzz.payloads import ANY_PAYLOAD, ANY_TEXT, MARKS, TEMPLATES, same, too_much
+from tests.unit.receipts import Receipt
+from tests.unit.workbench import INBOX, Workbench
+
+LEVELS_ABOVE = 3
+"""Levels of ``dag_run.conf`` above a payload: conf, message, payload."""
+DEEPEST_IN_CONF = 150
+DEEPEST_RECEIVED = 150
+_numbers = itertools.count()
+
+Payloads = st.lists(ANY_PAYLOAD, min_size=1, max_size=4)
+
+
+class AirflowSupervisor(Supervisor):
+    """Starts runs with what is left of a ``conf`` after all that Airflow does to it."""
+
+    def _start(self, message: Any) -> Any:
+        if RUN_ID_PREFIX in message.run_id:
+            message.conf = journeys.to_a_run(message)
+        return super()._start(message)
+
+
+@pytest.fixture
+def airflow(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> Workbench:
+    supervisor = AirflowSupervisor()
+    bench.supervisor = supervisor
+    monkeypatch.setattr(task_runner, "SUPERVISOR_COMMS", supervisor)
+    return bench
+
+
+def arrive(bench: Workbench, payloads: list[Any]) -> dict[str, Any]:
+    """A new inbox with these payloads, by message id."""
+    from airflow_provider_workflow.client import inboxes
+
+    bench.service.store.inboxes.delete(bench.service.open_inbox(INBOX))
+    bench.inbox_id = bench.service.open_inbox(INBOX)
+    inboxes._known.clear()
+    bench.supervisor.runs.clear()
+    sent = {f"00000000-0000-4000-8000-{next(_numbers):012}": payload for payload in payloads}
+    bench.service.put(INBOX, *sent.values(), ids=list(sent))
+    return sent
+
+
+def acknowledged(bench: Workbench) -> set[str]:
+    return {each["id"] for each in bench.service.summary(INBOX)["messages"] if each["status"] == "acked"}
+
+
+@tries(120)
+@given(payloads=Payloads)
+@example(payloads=[{"value": text} for text in TEMPLATES])
+@example(payloads=[{mark: "datetime", "__var": 1} for mark in MARKS])
+def test_a_payload_reaches_its_run_as_it_was_or_is_refused(airflow: Workbench, payloads: list[Any]) -> None:
+    dispatched(airflow, payloads)
+
+
+def dispatched(airflow: Workbench, payloads: list[Any]) -> None:
+    sent = arrive(airflow, payloads)
+    dispatcher = airflow.dispatcher()
+    dispatcher.drain()
+
+    runs = {conf["message"]["id"]: conf["message"]["payload"] for conf in airflow.supervisor.runs.values()}
+    refused = {each for each in sent if too_much(sent[each], DEEPEST_IN_CONF - LEVELS_ABOVE + 1)}
+    assert set(runs) == set(sent) - refused == acknowledged(airflow)
+    assert [each for each in runs if not same(runs[each], sent[each])] == []
+    assert set(dispatcher.tally.causes) == refused
+    assert {each for each, status in airflow.states.items() if status == "leased"} == refused
+
+
+@tries(120)
+@given(payloads=Payloads)
+@example(payloads=[{"value": text} for text in TEMPLATES])
+@example(payloads=[{mark: "datetime", "__var": 1} for mark in MARKS])
+def test_a_payload_is_returned_as_it_was_or_is_refused(airflow: Workbench, payloads: list[Any]) -> None:
+    received(airflow, payloads)
+
+
+def received(airflow: Workbench, payloads: list[Any]) -> None:
+    sent = arrive(airflow, payloads)
+    receipt = Receipt(airflow)
+    lease = lease_once(airflow.hook, INBOX, 100, 300)
+    assert lease is not None
+    taken = receipt().take(lease)
+
+    # What an earlier try received is what the next one finds in the store, and what an XCom brings.
+    again = receipt().stored() if taken else []
+    pulled = journeys.through_xcom(taken)
+    for messages in (taken, again, pulled):
+        arrived = {each["id"]: each["payload"] for each in messages}
+        assert set(arrived) == acknowledged(airflow)
+        assert [each for each in arrived if not same(arrived[each], sent[each])] == []
+    for message_id, status in airflow.states.items():
+        assert status == "leased"
+        assert unholdable_in_xcom(sent[message_id])
+
+
+LARGE = [
+    "x" * 3_000_000,
+    [{"n": n} for n in range(20_000)],
+    {f"key {n}": "\U0001f600" for n in range(10_000)},
+]
+
+
+@pytest.mark.parametrize("through", [dispatched, received])
+def test_a_large_payload_is_one_like_any_other(airflow: Workbench, through: Any) -> None:
+    through(airflow, LARGE)
+
+
+def unholdable_in_xcom(payload: Any) -> bool:
+    if too_much(payload, DEEPEST_RECEIVED - 1):
+        return True
+    try:
+        return not same(journeys.through_xcom([{"payload": payload}]), [{"payload": payload}])
+    except Exception:
+        return True
+
+
+@tries(200)
+@given(payloads=Payloads, ids=st.data())
+def test_a_lease_crosses_from_trigger_to_task_with_any_payload_in_it(
+    payloads: list[Any], ids: st.DataObject
+) -> None:
+    messages = [
+        {"id": f"{n}{ids.draw(ANY_TEXT)}", "payload": payload, "created_at": ids.draw(ANY_TEXT)}
+        for n, payload in enumerate(payloads)
+    ]
+    held = HeldLease.of({"lease_id": ids.draw(ANY_TEXT) or "l", "results": messages}, 1e9, 300)  # type: ignore[typeddict-item,arg-type]
+    assert held is not None
+    text = held.hand_over()
+    assert text.isascii()
+    assert text.isprintable()
+
+    crossed = journeys.through_event({"status": "leased", "inbox_id": "i", "lease": text})
+    taken = HeldLease.taken_over(crossed["lease"])
+    assert taken.lease_id == held.lease_id
+    arrived = {each["id"]: each["payload"] for each in taken.messages}
+    assert set(arrived) | set(taken.left) == {each["id"] for each in messages}
+    assert all(same(arrived[each["id"]], each["payload"]) for each in messages if each["id"] in arrived)
+
+
+@tries(200)
+@given(payloads=Payloads, names=st.lists(ANY_TEXT, min_size=3, max_size=3))
+def test_a_watchers_event_brings_any_payload_to_its_runs(payloads: list[Any], names: list[str]) -> None:
+    messages = [{"id": f"{n}{names[0]}", "payload": each} for n, each in enumerate(payloads)]
+    payload = event_payload(names[1], [carried(each) for each in messages], again=[messages[0]["id"]])  # type: ignore[arg-type]
+    found = messages_of(journeys.through_asset_event(payload))
+    assert [each["id"] for each in found] == [each["id"] for each in messages]
+    assert all(same(each["payload"], sent["payload"]) for each, sent in zip(found, messages, strict=True))
+    assert [each["redelivered"] for each in found] == [True] + [False] * (len(found) - 1)
+
+
+REASONS = st.none() | ANY_TEXT | ANY_PAYLOAD.filter(lambda value: not isinstance(value, str))
+
+
+@tries(100)
+@given(reason=REASONS)
+def test_any_reason_for_a_pause_crosses_to_the_task_that_names_it(reason: Any) -> None:
+    from airflow_provider_workflow.client.errors import InboxPausedError
+    from airflow_provider_workflow.triggers.inbox import WorkflowInboxTrigger
+
+    error = InboxPausedError("paused", status=409, meta={"paused_reason": reason})
+    told = WorkflowInboxTrigger("orders")._paused("an-id", error.paused_reason)
+    assert journeys.through_event(told) == told
+    assert told["reason"].isprintable()
+
+
+Render = Callable[[str, dict[str, Any]], Any]
+
+
+@tries(60)
+@given(payload=ANY_PAYLOAD)
+@example(payload=list(TEMPLATES))
+def test_no_payload_is_taken_for_a_template(payload: Any) -> None:
+    sensor = WorkflowInboxSensor(
+        task_id="t", inbox="{{ dag_run.conf['inbox'] }}", acknowledge="manual", deferrable=False
+    )
+    text = payload if isinstance(payload, str) else json.dumps(payload)
+    environment = SandboxedEnvironment(cache_size=0)
+    sensor.render_template_fields({"dag_run": {"conf": {"inbox": text}}}, environment)  # type: ignore[arg-type]
+    # Rendered once, as the DAG's author asked for; what came out of it is not rendered again.
+    assert sensor.inbox == str(text)
+
+
+def teardown_module() -> None:
+    forget()
