@@ -11,7 +11,10 @@ from airflow_provider_workflow.emulator.clock import ManualClock
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.unit.client.isolation import forget
 from tests.unit.fakes import Supervisor
+from tests.unit.fuzz import budget
 from tests.unit.workbench import FakeTime, Workbench
+
+budget.load()
 
 
 @pytest.fixture(scope="session")

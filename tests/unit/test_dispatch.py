@@ -39,6 +39,7 @@ def test_a_message_is_acknowledged_only_after_its_run_exists(bench: Workbench) -
     assert bench.service.count("ack") == 1
 
 
+@pytest.mark.specification("7.3 duplicates")
 def test_a_message_that_comes_again_finds_its_run(bench: Workbench, clock: ManualClock) -> None:
     bench.put("a")
     bench.dispatcher().work_on(bench.lease())
@@ -179,6 +180,7 @@ def test_a_paused_inbox_is_drained_first_and_then_raised(bench: Workbench) -> No
     assert bench.supervisor.started == ["a"]
 
 
+@pytest.mark.specification("7.3 initializing")
 def test_an_inbox_that_failed_to_initialise_says_what_to_do(bench: Workbench) -> None:
     bench.service.store.inboxes.force(bench.inbox_id, "initialization_failure", "subscribe_failed")
 
@@ -190,3 +192,20 @@ def test_an_inbox_that_initialises_is_empty(bench: Workbench) -> None:
     bench.service.store.inboxes.force(bench.inbox_id, "initializing")
 
     assert bench.dispatcher().drain() is Drained.EMPTY
+
+
+def test_each_lease_is_one_line_and_an_empty_inbox_none(
+    bench: Workbench, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "airflow_provider_workflow")
+    bench.put("a", "b", payload={"wanted": True})
+    bench.put("c", payload={"wanted": False})
+    dispatcher = bench.dispatcher(match="payload.wanted")
+    dispatcher.check_targets()
+    dispatcher.drain()
+    for _ in range(3):
+        bench.dispatcher().drain()
+
+    assert [each.getMessage() for each in caplog.records if "provider" in each.name] == [
+        "Inbox orders: 2 of 3 leased messages have their runs"
+    ]

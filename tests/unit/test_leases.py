@@ -126,3 +126,15 @@ def test_a_message_without_an_id_does_not_hold_up_the_others(caplog: pytest.LogC
     nameless = {**message("x"), "id": None}
     assert [each["id"] for each in held(nameless, message("a")).messages] == ["a"]
     assert "has no id" in caplog.text
+
+
+def test_a_large_lease_is_written_in_slices_of_the_same_text() -> None:
+    lease = held(*(message(str(number), "x" * 10_000) for number in range(100)))
+    *slices, text = lease.handing_over()
+
+    assert slices == [""] * (len(text) // leases.SLICE)
+    assert text == lease.hand_over()
+
+
+def test_a_small_lease_is_written_at_once() -> None:
+    assert len(list(held(message("a", "x" * 1000)).handing_over())) == 1

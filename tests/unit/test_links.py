@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from types import SimpleNamespace
@@ -82,8 +83,17 @@ def test_one_started_run_is_linked_itself(task: Returned) -> None:
     assert started_runs() == ("/under/dags/handle/runs/workflow__m%3A1%2Ba", {})
 
 
-def test_several_started_runs_are_linked_as_a_list_of_that_time(task: Returned) -> None:
+def test_several_started_runs_are_linked_as_a_list_of_them(task: Returned) -> None:
     task.value = result("a", "b")
+
+    assert started_runs() == ("/under/dags/handle/runs", {"run_id_pattern": ["workflow__a|workflow__b"]})
+
+
+@pytest.mark.parametrize("count", [20, 100])
+def test_more_runs_than_an_address_can_name_are_linked_as_a_list_of_that_time(
+    task: Returned, count: int
+) -> None:
+    task.value = result(*[f"{n:050}" for n in range(count)])
     path, query = started_runs()
 
     assert path == "/under/dags/handle/runs"
@@ -94,10 +104,22 @@ def test_several_started_runs_are_linked_as_a_list_of_that_time(task: Returned) 
     )
 
 
-def test_more_runs_than_ids_are_linked_as_a_list(task: Returned) -> None:
+def test_more_runs_than_ids_are_linked_as_a_list_of_that_time(task: Returned) -> None:
     task.value = result(*[str(n) for n in range(100)], count=500)
+    path, query = started_runs()
 
-    assert started_runs()[0] == "/under/dags/handle/runs"
+    assert path == "/under/dags/handle/runs"
+    assert query["run_id_pattern"] == ["workflow__"]
+
+
+def test_before_airflow_3_2_several_runs_are_linked_as_a_list_of_that_time(
+    task: Returned, release: Callable[[int, int], None]
+) -> None:
+    release(3, 1)
+    task.value = result("a", "b")
+    assert started_runs()[1]["run_id_pattern"] == ["workflow__"]
+    task.value = result("a")
+    assert started_runs()[0] == "/under/dags/handle/runs/workflow__a"
 
 
 def test_runs_of_several_dags_are_linked_as_a_list_over_all_dags(task: Returned) -> None:
@@ -105,7 +127,7 @@ def test_runs_of_several_dags_are_linked_as_a_list_over_all_dags(task: Returned)
     path, query = started_runs(operator({"first": "payload.x", "second": "payload"}))
 
     assert path == "/under/dag_runs"
-    assert query["run_id_pattern"] == ["workflow__"]
+    assert query["run_id_pattern"] == ["workflow__a|workflow__b"]
 
 
 def test_one_run_of_one_of_several_dags_is_linked_by_its_id(task: Returned) -> None:
@@ -136,9 +158,15 @@ def test_a_task_that_returns_messages_has_no_link(task: Returned) -> None:
 
 
 @pytest.mark.parametrize("do_xcom_push", [True, False])
-def test_a_task_that_returned_nothing_is_linked_as_a_list(task: Returned, do_xcom_push: bool) -> None:
+def test_a_task_that_returned_nothing_is_linked_as_a_list_of_that_time(
+    task: Returned, do_xcom_push: bool
+) -> None:
     """One that failed at its end may have started runs before."""
-    assert started_runs(operator(do_xcom_push=do_xcom_push))[0] == "/under/dags/handle/runs"
+    path, query = started_runs(operator(do_xcom_push=do_xcom_push))
+
+    assert path == "/under/dags/handle/runs"
+    assert query["run_id_pattern"] == ["workflow__"]
+    assert "run_after_gte" in query
 
 
 def test_without_an_address_of_airflow_the_link_is_a_path(

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from airflow_provider_workflow.options import check_choice, check_limits, check_routes
+from airflow_provider_workflow.options import (
+    check_choice,
+    check_limits,
+    check_routes,
+    check_text,
+    known_later,
+    whole_number,
+)
 
 GOOD: dict[str, Any] = {
     "lease_limit": 100,
@@ -97,3 +105,43 @@ class Output:
 def test_the_output_of_another_task_is_not_compiled_at_parse() -> None:
     check_routes("target", Output())  # type: ignore[arg-type]
     check_routes({"target": Output()}, None)  # type: ignore[dict-item]
+
+
+@pytest.mark.parametrize(
+    ("value", "later"),
+    [
+        ("{{ params.x }}", True),
+        ("a {% if x %}b{% endif %}", True),
+        (SimpleNamespace(resolve=lambda context: 1), True),
+        ("plain", False),
+        ({"a": 1}, False),
+        (None, False),
+    ],
+)
+def test_templates_and_outputs_are_known_later(value: Any, later: bool) -> None:
+    assert known_later(value) is later
+
+
+@pytest.mark.parametrize(
+    ("value", "number"), [("12", 12), (12, 12), ("x", "x"), ("", ""), ("²", "²"), (None, None)]
+)
+def test_a_number_that_became_text_is_a_number_again(value: Any, number: Any) -> None:
+    assert whole_number(value) == number
+
+
+@pytest.mark.parametrize("value", ["a text", "{{ params.x }}", SimpleNamespace(resolve=lambda context: 1)])
+def test_a_text_that_is_there_or_comes_later_is_kept(value: Any) -> None:
+    assert check_text("name", value, 12) is value
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("", "name must be a text that is not empty"),
+        (5, "name must be a text that is not empty"),
+        ("a text too long", "name must have at most 12 characters, not 15"),
+    ],
+)
+def test_a_text_that_is_wrong_is_named(value: Any, text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        check_text("name", value, 12)

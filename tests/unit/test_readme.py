@@ -24,11 +24,18 @@ def blocks(language: str) -> list[str]:
 
 
 COMMANDS = {command.strip() for command in blocks("bash")}
+RECEIVER = next(command for command in COMMANDS if "airflow_provider_workflow.receiver" in command)
 CONNECTION = next(command for command in COMMANDS if command.startswith("export"))
+SHELL = next(command for command in COMMANDS if command.startswith("airflow-workflow put"))
 RUN_ELSEWHERE = {
     "make demo": "tests/e2e/test_demo.py",
     "make demo ONCE=1": "tests/e2e/test_demo.py",
     "python -m airflow_provider_workflow.emulator --port 8765": "tests/unit/emulator",
+    "airflow-workflow doctor": "tests/e2e/test_login.py",
+    "airflow-workflow login --conn-id workflow_user": "tests/e2e/test_login.py",
+    SHELL: "tests/unit/cli/test_readme_commands.py",
+    RECEIVER: "tests/unit/receiver/test_command.py",
+    "make crash-test": "tests/e2e/test_crash.py",
     "make test": "this run",
 }
 

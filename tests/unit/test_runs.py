@@ -9,10 +9,11 @@ from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
 from airflow.sdk.execution_time.comms import ErrorResponse
 
 from airflow_provider_workflow import runs
-from airflow_provider_workflow.runs import RunRefused, ServerFault, Start, TargetError
+from airflow_provider_workflow.runs import RunRefused, ServerFault, Start, TargetError, TaskRuns
 from tests.unit.fakes import OldTaskInstance, Supervisor, TaskInstance, api_error, lost
 
 UUID = "0b6c2c8e-7f3a-4a52-9d0b-1f1e3c8a9b10"
+RUNS = TaskRuns(TaskInstance())
 
 
 def test_a_run_id_is_the_message_id_behind_a_prefix() -> None:
@@ -32,20 +33,26 @@ def test_two_unsafe_ids_get_two_run_ids() -> None:
     assert len({runs.run_id_of(text) for text in ("a?b", "a?c", "a#b", "a\n", "a")}) == 5
 
 
+def test_an_id_that_looks_like_a_hash_is_hashed_too() -> None:
+    digest = runs.run_id_of("a?b").removeprefix("workflow__")
+
+    assert runs.run_id_of(digest) != f"workflow__{digest}"
+
+
 def test_the_longest_id_that_fits_is_kept_and_a_longer_one_is_hashed() -> None:
     assert runs.run_id_of("x" * 240) == "workflow__" + "x" * 240
     assert len(runs.run_id_of("x" * 241)) < 250
 
 
 def test_a_new_run_is_started_with_its_conf(supervisor: Supervisor) -> None:
-    assert runs.start_run("handle", "workflow__1", {"message": 1}) is Start.STARTED
+    assert RUNS.start("handle", "workflow__1", {"message": 1}) is Start.STARTED
     assert supervisor.runs == {("handle", "workflow__1"): {"message": 1}}
 
 
 def test_a_run_that_exists_counts_as_existing(supervisor: Supervisor) -> None:
-    runs.start_run("handle", "workflow__1", {})
+    RUNS.start("handle", "workflow__1", {})
 
-    assert runs.start_run("handle", "workflow__1", {}) is Start.EXISTING
+    assert RUNS.start("handle", "workflow__1", {}) is Start.EXISTING
 
 
 @pytest.mark.parametrize(
@@ -56,7 +63,7 @@ def test_what_airflow_cannot_encode_is_refused_before_it_is_sent(
     supervisor: Supervisor, payload: Any, cause: str
 ) -> None:
     with pytest.raises(RunRefused, match=cause):
-        runs.start_run("handle", "workflow__1", {"message": payload})
+        RUNS.start("handle", "workflow__1", {"message": payload})
     assert supervisor.asked == []
 
 
@@ -67,7 +74,7 @@ def test_what_fails_while_it_is_encoded_is_refused(supervisor: Supervisor, error
     supervisor.fail(error)
 
     with pytest.raises(RunRefused, match=type(error).__name__):
-        runs.start_run("handle", "workflow__1", {})
+        RUNS.start("handle", "workflow__1", {})
 
 
 @pytest.mark.parametrize(
@@ -78,7 +85,7 @@ def test_a_refusal_of_one_run_is_of_one_message(supervisor: Supervisor, error: E
     supervisor.fail(error)
 
     with pytest.raises(RunRefused) as caught:
-        runs.start_run("handle", "workflow__1", {})
+        RUNS.start("handle", "workflow__1", {})
     assert not isinstance(caught.value, ServerFault)
 
 
@@ -87,7 +94,7 @@ def test_a_5xx_may_be_of_one_message_or_of_everything(supervisor: Supervisor, er
     supervisor.fail(error)
 
     with pytest.raises(ServerFault):
-        runs.start_run("handle", "workflow__1", {})
+        RUNS.start("handle", "workflow__1", {})
 
 
 @pytest.mark.parametrize(
@@ -113,36 +120,36 @@ def test_a_missing_or_broken_dag_and_a_lost_server_are_of_everything(
     supervisor.fail(error)
 
     with pytest.raises(TargetError):
-        runs.start_run("handle", "workflow__1", {})
+        RUNS.start("handle", "workflow__1", {})
 
 
 def test_an_error_that_airflow_returns_instead_of_raising_is_of_everything(supervisor: Supervisor) -> None:
     supervisor.fail(ErrorResponse(error=ErrorType.PERMISSION_DENIED))
 
     with pytest.raises(TargetError, match="handle"):
-        runs.start_run("handle", "workflow__1", {})
+        RUNS.start("handle", "workflow__1", {})
 
 
 def test_an_error_text_says_that_no_message_is_lost_and_what_to_do(supervisor: Supervisor) -> None:
     with pytest.raises(TargetError, match=r"'missing' was not found\. Deploy it, .*no message is lost"):
-        runs.start_run("missing", "workflow__1", {})
+        RUNS.start("missing", "workflow__1", {})
 
 
 def test_a_check_starts_nothing_and_is_certain_on_airflow_3_3(supervisor: Supervisor) -> None:
-    assert runs.check_target(TaskInstance(), "handle") is True
+    assert TaskRuns(TaskInstance()).check_target("handle") is True
     assert supervisor.runs == {}
 
 
 def test_a_check_finds_a_missing_dag(supervisor: Supervisor) -> None:
     with pytest.raises(TargetError):
-        runs.check_target(TaskInstance(), "missing")
+        TaskRuns(TaskInstance()).check_target("missing")
 
 
 @pytest.mark.parametrize("error", [api_error(500), lost("HTTPStatusError")])
 def test_a_check_that_the_server_fails_at_is_not_certain(supervisor: Supervisor, error: Exception) -> None:
     supervisor.fail(error)
 
-    assert runs.check_target(TaskInstance(), "handle") is False
+    assert TaskRuns(TaskInstance()).check_target("handle") is False
 
 
 def test_on_airflow_3_2_a_check_asks_for_the_dag_and_is_never_certain(
@@ -151,10 +158,10 @@ def test_on_airflow_3_2_a_check_asks_for_the_dag_and_is_never_certain(
     release(3, 2)
     ti = TaskInstance(supervisor=supervisor)
 
-    assert runs.check_target(ti, "handle") is False
+    assert TaskRuns(ti).check_target("handle") is False
     assert supervisor.asked == []
     with pytest.raises(TargetError):
-        runs.check_target(ti, "missing")
+        TaskRuns(ti).check_target("missing")
 
 
 @pytest.mark.parametrize("error", [api_error(500), lost("HTTPStatusError")])
@@ -163,17 +170,17 @@ def test_on_airflow_3_2_a_check_that_the_server_fails_at_is_not_certain(
 ) -> None:
     release(3, 2)
 
-    assert runs.check_target(TaskInstance(dag_fault=error), "handle") is False
+    assert TaskRuns(TaskInstance(dag_fault=error)).check_target("handle") is False
 
 
 def test_on_airflow_3_1_no_call_tells(supervisor: Supervisor, release: Any) -> None:
     release(3, 1)
 
-    assert runs.check_target(OldTaskInstance(), "missing") is False
+    assert TaskRuns(OldTaskInstance()).check_target("missing") is False
 
 
 def test_queued_and_running_runs_are_unfinished() -> None:
     ti = TaskInstance(unfinished=lambda dag_id: 7)
 
-    assert runs.unfinished_runs(ti, "handle") == 7
+    assert TaskRuns(ti).unfinished("handle") == 7
     assert ti.counted == [("handle", ("queued", "running"))]

@@ -12,6 +12,7 @@ from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from airflow_provider_workflow.leases import HeldLease
 from airflow_provider_workflow.leasing import lease_once
 from airflow_provider_workflow.routing import Routes
+from airflow_provider_workflow.runs import TaskRuns
 from tests.unit.fakes import OldTaskInstance, Supervisor, TaskInstance
 
 INBOX = "orders"
@@ -57,7 +58,7 @@ class Workbench:
     ) -> Dispatcher:
         more = {} if tally is None else {"tally": tally}
         routes = Routes(targets, match)
-        return Dispatcher(self.hook, INBOX, routes, self.ti, Limits(**limits), **more)
+        return Dispatcher(self.hook, INBOX, routes, TaskRuns(self.ti), Limits(**limits), **more)
 
     def lease(self, count: int = 100, seconds: int = 300) -> HeldLease:
         lease = lease_once(self.hook, INBOX, count, seconds)

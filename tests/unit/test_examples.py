@@ -1,0 +1,27 @@
+"""No example DAG is forgotten by the test that runs them all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.examples import EXAMPLES
+
+FOLDER = Path(__file__).resolve().parents[2] / "dags_examples"
+FILES = {path.name: path.read_text() for path in FOLDER.glob("*.py")}
+
+
+def test_every_example_is_run_by_a_test() -> None:
+    assert set(FILES) == set(EXAMPLES), (
+        "Each file of dags_examples/ needs an entry in EXAMPLES of tests/e2e/examples.py: what to put and to"
+        " start, and what is to be seen then. tests/e2e/test_examples.py runs it; its inbox is opened for it."
+    )
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_an_example_is_put_into_the_inbox_that_it_names(file: str) -> None:
+    example, text = EXAMPLES[file], FILES[file]
+    assert (example.inbox is not None) == bool(example.put)
+    if example.inbox:
+        assert f'"{example.inbox}"' in text

@@ -1,0 +1,185 @@
+"""What is counted, once each, for tasks and triggers alike; and that the page of metrics is true."""
+
+from __future__ import annotations
+
+import logging
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_provider_workflow import metrics, stats
+from airflow_provider_workflow.client import api
+from airflow_provider_workflow.client.errors import InboxPausedError, LeaseExpiredError, RateLimitError
+from airflow_provider_workflow.emulator.clock import ManualClock
+from tests.unit.counted import Counted, counted
+from tests.unit.fakes import api_error
+from tests.unit.workbench import INBOX, FakeTime, Workbench
+
+__all__ = ["counted"]
+
+ROOT = Path(__file__).parents[2]
+WHERE = {"inbox": INBOX, "conn_id": "workflow_default"}
+
+
+def test_the_page_of_metrics_has_this_table() -> None:
+    rows = [
+        f"| `{each.name}` | {each.kind} | {each.says} | {', '.join(f'`{tag}`' for tag in each.tags)} |"
+        for each in metrics.METRICS
+    ]
+    page = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
+
+    assert [line for line in page.splitlines() if line.startswith("| `")] == rows
+
+
+def test_every_metric_is_told_by_somebody() -> None:
+    package = ROOT / "airflow_provider_workflow"
+    code = "".join(path.read_text(encoding="utf-8") for path in package.rglob("*.py"))
+    table = code[code.index("LEASED = Metric(") : code.index('"""All metrics of this provider."""')]
+    names = re.findall(r"^(\w+) = Metric\(", table, re.MULTILINE)
+
+    assert len(names) == len(metrics.METRICS)
+    assert [name for name in names if not re.search(rf"\b{name}\b", code.replace(table, ""))] == []
+
+
+def test_a_dispatch_counts_every_message_once(bench: Workbench, counted: Counted) -> None:
+    bench.put("a", "b")
+    bench.dispatcher().drain()
+    bench.put("a", "c")
+    bench.supervisor.refuse("c", api_error(422))
+    bench.dispatcher().drain()
+
+    assert counted.totals == {"leased": 4, "started": 2, "existing": 1, "acknowledged": 3, "refused": 1}
+    assert counted.tags == [WHERE]
+
+
+def test_an_inbox_given_by_its_id_is_counted_under_its_name(bench: Workbench, counted: Counted) -> None:
+    bench.put("a")
+    bench.hook.get_inbox(bench.inbox_id)
+    bench.hook.lease_messages(bench.inbox_id)
+
+    assert counted.tags == [WHERE]
+
+
+def test_an_inbox_whose_name_was_not_seen_is_counted_under_its_id(bench: Workbench, counted: Counted) -> None:
+    bench.put("a")
+    bench.hook.lease_messages(bench.inbox_id)
+
+    assert counted.tags == [{**WHERE, "inbox": bench.inbox_id}]
+
+
+def test_what_is_given_back_is_counted(bench: Workbench, counted: Counted) -> None:
+    bench.put("a", "b")
+    bench.hook.release_messages(INBOX, bench.lease().lease_id, ["a"])
+
+    assert counted.totals == {"leased": 2, "released": 1}
+
+
+def test_a_lease_that_ended_before_its_acknowledgement_is_counted(
+    bench: Workbench, counted: Counted, clock: ManualClock
+) -> None:
+    bench.put("a", "b")
+    lease = bench.lease()
+    bench.supervisor.on_start = lambda: clock.advance(301)
+    bench.dispatcher().work_on(lease)
+
+    assert counted.totals == {"leased": 2, "started": 2, "lease_expired": 2}
+
+
+def test_messages_that_an_acknowledgement_does_not_find_are_counted(
+    bench: Workbench, counted: Counted
+) -> None:
+    bench.put("a")
+    bench.hook.acknowledge_messages(INBOX, bench.lease().lease_id, ["a", "unknown"])
+
+    assert counted.totals == {"leased": 1, "acknowledged": 1, "lease_expired": 1}
+
+
+def test_every_answer_that_wants_fewer_calls_is_counted(
+    connected: Any, bench: Workbench, counted: Counted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bench.hook.client, "_sleep", lambda seconds: None)
+    connected.fault("status", operation="lease", status=429, times=2)
+    bench.hook.lease_messages(bench.inbox_id)
+
+    assert counted.totals == {"rate_limited": 2}
+    assert counted.told[0][2] == {"conn_id": "workflow_default", "family": "inbox"}
+
+
+def test_a_call_that_a_gate_kept_back_is_no_answer(counted: Counted) -> None:
+    never_sent = RateLimitError("made up", status=0, retry_after=100)
+    metrics.observer("c")(api.list_inboxes(), never_sent)
+
+    assert counted.totals == {}
+
+
+def test_the_age_of_the_oldest_message_is_told_with_each_lease(
+    bench: Workbench, counted: Counted, monkeypatch: pytest.MonkeyPatch, clock: ManualClock
+) -> None:
+    bench.put("a")
+    clock.advance(90)
+    bench.put("b")
+    monkeypatch.setattr(metrics, "time", FakeTime(clock.now()))
+    bench.hook.lease_messages(INBOX)
+    bench.hook.lease_messages(INBOX)
+
+    assert counted.ages == [pytest.approx(90), 0]
+
+
+def test_a_paused_and_drained_inbox_has_no_oldest_message(bench: Workbench, counted: Counted) -> None:
+    bench.service.store.inboxes.force(bench.inbox_id, "paused", "user")
+    with pytest.raises(InboxPausedError):
+        bench.hook.lease_messages(INBOX)
+
+    assert counted.ages == [0]
+
+
+@pytest.mark.parametrize("created_at", [None, "", 5, "yesterday", "2999-01-01T00:00:00Z", "2999-01-01"])
+def test_a_message_that_does_not_say_when_it_was_created_has_no_age(
+    created_at: Any, counted: Counted
+) -> None:
+    call = api.lease_messages("an-inbox")
+    metrics.observer("c")(call, {"results": [{"id": "a", "created_at": created_at}]})
+
+    assert counted.ages == [0]
+
+
+@pytest.mark.parametrize("answer", [None, {}, {"results": None}, {"results": [1]}, {"results": 5}, [], "x"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        api.lease_messages("i"),
+        api.acknowledge_messages("i", "l"),
+        api.release_messages("i", "l"),
+        api.list_inboxes(),
+        api.get_inbox("i"),
+    ],
+    ids=lambda call: call.name,
+)
+def test_no_answer_makes_the_observer_raise(call: Any, answer: Any, counted: Counted) -> None:
+    metrics.observer("c")(call, answer)
+
+    assert set(counted.totals.values()) <= {1}
+
+
+def test_a_whole_lease_that_ended_counts_as_one_message_as_nobody_says_how_many(counted: Counted) -> None:
+    metrics.observer("c")(api.acknowledge_messages("i", "l"), LeaseExpiredError("made up", status=400))
+
+    assert counted.totals == {"lease_expired": 1}
+
+
+def test_names_do_not_pile_up(counted: Counted, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics, "MOST_NAMES", 3)
+    for number in range(10):
+        metrics.observer("c")(api.get_inbox("i"), {"id": str(number), "name": "n"})
+
+    assert len(metrics._names) <= 3
+
+
+def test_nothing_is_told_where_nothing_happened(counted: Counted, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG):
+        metrics.count(metrics.LEASED, 0, inbox=INBOX, conn_id="c")
+    stats.flush()
+
+    assert counted.told == []
