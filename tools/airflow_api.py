@@ -110,6 +110,16 @@ class AirflowAPI:
         """Return the task instances of a run."""
         return list(self._pages(f"{_run(dag_id, run_id)}/taskInstances", "task_instances"))
 
+    def asset_events(self, asset: str) -> list[Json]:
+        """Return every event of an asset, oldest first; ``extra`` has what a watcher's event carried."""
+        found = self._pages("assets", "assets", name_pattern=asset)
+        asset_ids = [each["id"] for each in found if each["name"] == asset]
+        return [
+            event
+            for asset_id in asset_ids
+            for event in self._pages("assets/events", "asset_events", asset_id=asset_id, order_by="timestamp")
+        ]
+
     def task_log(
         self, dag_id: str, run_id: str, task_id: str, try_number: int = 1, map_index: int = -1
     ) -> str:

@@ -42,7 +42,7 @@ def main() -> int:
     shutil.rmtree(HOME, ignore_errors=True)
     screen = Screen()
     with EmulatorServer() as service:
-        for name in (INBOX, "invoices", "events"):
+        for name in (INBOX, "invoices", "events", "shipments"):
             service.open_inbox(name)
         airflow = LocalAirflow(
             HOME, ROOT / "dags_examples", env=ENVIRONMENT, port=_port(), parallelism=8, log_level="INFO"

@@ -37,6 +37,7 @@ COMPONENTS = {
 
 @dataclass
 class _Component:
+    module: str
     arguments: Sequence[str]
     process: subprocess.Popen[bytes]
 
@@ -56,6 +57,7 @@ class LocalAirflow:
     :param sql_alchemy_conn: address of an empty or migrated database; SQLite in ``home`` where None.
     :param port: port of the API server on 127.0.0.1; a free one where None.
     :param log_level: how much the processes, and the tasks, log.
+    :param components: arguments of ``airflow`` for each process, by its name.
     :param quick: shorten Airflow's intervals (:data:`tools.airflow_settings.QUICK`), so that tests are not
         spent waiting. False leaves each as Airflow ships it, which benchmarks and crash tests want.
     """
@@ -73,6 +75,7 @@ class LocalAirflow:
         sql_alchemy_conn: str | None = None,
         port: int | None = None,
         log_level: str = "WARNING",
+        components: Mapping[str, Sequence[str]] = COMPONENTS,
         quick: bool = True,
     ) -> None:
         self.home = home.absolute()
@@ -90,19 +93,20 @@ class LocalAirflow:
         }
         self.api = AirflowAPI(self.url, diagnose=self.tails)
         self._python = str(python)
+        self._starting = components
         self._components: dict[str, _Component] = {}
         self._sessions: list[int] = []
         self._watchdog: Watchdog | None = None
 
     def start(self, timeout: float = 90) -> None:
-        """Create the database, start the four processes at once, and wait until all are healthy.
+        """Create the database, start the processes at once, and wait until all are healthy.
 
         :param timeout: seconds until healthy.
         :raises RuntimeError: when a process ends instead; the message holds the ends of the logs.
         """
         try:
             create_database(self._python, self.home, self.env)
-            for name, arguments in COMPONENTS.items():
+            for name, arguments in self._starting.items():
                 self.start_process(name, arguments)
             self.wait_until_healthy(timeout)
         except BaseException:
@@ -134,14 +138,14 @@ class LocalAirflow:
     ) -> None:
         self.stop()
 
-    def start_process(self, name: str, arguments: Sequence[str]) -> None:
-        """Start ``airflow <arguments>`` under a name, in a session of its own, logging to :meth:`logs`."""
+    def start_process(self, name: str, arguments: Sequence[str], module: str = "airflow") -> None:
+        """Start a Python module under a name, in a session of its own, logging to :meth:`logs`."""
         if name in self._components and self.alive(name):
             raise ValueError(f"{name} is running already")
         self._watchdog = self._watchdog or Watchdog()
         with self.logs(name).open("ab") as log:
             process = subprocess.Popen(
-                [self._python, "-m", "airflow", *arguments],
+                [self._python, "-m", module, *arguments],
                 cwd=self.home,
                 env=self.env,
                 stdin=subprocess.DEVNULL,
@@ -151,7 +155,16 @@ class LocalAirflow:
             )
         self._watchdog.add(process.pid)
         self._sessions.append(process.pid)
-        self._components[name] = _Component(arguments, process)
+        self._components[name] = _Component(module, arguments, process)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of all processes that were started."""
+        return list(self._components)
+
+    def leader(self, name: str) -> int:
+        """Return the process id of the first process of a component."""
+        return self._components[name].process.pid
 
     def alive(self, name: str) -> bool:
         """Tell whether a process is running; its children do not count."""
@@ -180,7 +193,7 @@ class LocalAirflow:
         if self.alive(name):
             end_sessions([component.process.pid], grace)
             component.process.wait(timeout=10)
-        self.start_process(name, component.arguments)
+        self.start_process(name, component.arguments, component.module)
 
     def logs(self, name: str) -> Path:
         """Return the path of a process's log."""

@@ -10,12 +10,14 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_workflow.emulator.server import EmulatorServer
+from tests.e2e import examples
+from tests.e2e.counting import Statsd
 from tests.e2e.stage import Inbox, Stage
 from tools.local_airflow import LocalAirflow
 
 DAGS_FOLDER = Path(__file__).parent / "dags"
 EXAMPLES = Path(__file__).parents[2] / "dags_examples"
-EXAMPLE_INBOXES = ("orders", "events", "invoices")
+STOPS = Path(__file__).parent / "stops"
 QUICK_TRIGGERER = {
     # A triggerer that was killed counts as alive for this long; its triggers wait until then.
     "AIRFLOW__TRIGGERER__JOB_HEARTBEAT_SEC": "1",
@@ -24,7 +26,9 @@ QUICK_TRIGGERER = {
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "last: runs after all others, and looks at what they left behind")
+    config.addinivalue_line(
+        "markers", "last: runs after all others, whose traces it looks at or would disturb"
+    )
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -35,9 +39,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def emulator() -> Iterator[EmulatorServer]:
     """The workflow service, shared by all tests: each takes an inbox of its own."""
     with EmulatorServer(client_secret=secrets.token_hex(16)) as emulator:
-        for name in EXAMPLE_INBOXES:
+        for name in examples.INBOXES:
             emulator.open_inbox(name)
         yield emulator
+
+
+@pytest.fixture(scope="session")
+def statsd() -> Iterator[Statsd]:
+    """Where this Airflow sends the metrics of the provider."""
+    with Statsd() as statsd:
+        yield statsd
 
 
 @pytest.fixture(scope="session")
@@ -57,8 +68,19 @@ def dags_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def stops_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where a test says at which step a process is to stand still (``stops/sitecustomize.py``)."""
+    return tmp_path_factory.mktemp("stops")
+
+
+@pytest.fixture(scope="session")
 def airflow(
-    tmp_path_factory: pytest.TempPathFactory, emulator: EmulatorServer, dags_folder: Path, wrong_secret: str
+    tmp_path_factory: pytest.TempPathFactory,
+    emulator: EmulatorServer,
+    dags_folder: Path,
+    stops_folder: Path,
+    wrong_secret: str,
+    statsd: Statsd,
 ) -> Iterator[LocalAirflow]:
     """A running Airflow, shared by all tests: leave its four processes alive."""
     user = emulator.connection()
@@ -69,9 +91,9 @@ def airflow(
         "workflow_user": json.dumps(user),
     }
     home = tmp_path_factory.mktemp("airflow")
-    with LocalAirflow(
-        home, dags_folder, connections, QUICK_TRIGGERER, parallelism=8, log_level="INFO"
-    ) as airflow:
+    stops = {"WORKFLOW_TEST_STOPS": str(stops_folder), "PYTHONPATH": str(STOPS)}
+    settings = QUICK_TRIGGERER | stops | statsd.settings
+    with LocalAirflow(home, dags_folder, connections, settings, parallelism=8, log_level="INFO") as airflow:
         yield airflow
 
 

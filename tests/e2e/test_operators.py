@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 import requests
 
@@ -33,10 +31,6 @@ def listed(run: Run, address: str) -> set[str]:
 def name(request: pytest.FixtureRequest) -> str:
     """Name of an inbox that does not exist yet."""
     return request.node.originalname[5:105]
-
-
-def state_of(emulator, name):
-    return emulator.store.inboxes.find(name).status
 
 
 def test_a_guess_is_returned_and_its_link_opens_the_editor(stage):
@@ -144,28 +138,10 @@ def test_a_user_is_unenrolled(stage):
     assert "e-17" in stage.emulator.store.promotions.unenrolled
 
 
-def test_the_example_sets_an_inbox_up_pauses_and_resumes_it(stage):
-    api = stage.airflow.api
-    for dag_id in ("set_up_tickets", "maintain_tickets"):
-        stage.airflow.wait_for_dags([dag_id])
-        api.wait_for_run(dag_id, api.trigger_dag(dag_id), 90)
-    assert state_of(stage.emulator, "tickets") == "active"
-
-
-def test_the_example_guesses_and_lists_templates(stage):
-    stage.airflow.wait_for_dags(["suggest_workflows"])
-    api = stage.airflow.api
-    run_id = api.trigger_dag("suggest_workflows")
-    api.wait_for_run("suggest_workflows", run_id, 90)
-    assert len(api.xcom("suggest_workflows", run_id, "templates")) == 2
-
-
 def test_the_link_of_several_runs_lists_them_and_no_others(stage, inbox):
     before = Inbox.open(stage.emulator, f"before-{inbox.name}"[:100])
     before.put({"n": 0})
     stage.start("dispatcher", before).succeeds()
-    # The link is exact to some seconds: clocks differ.
-    time.sleep(7)
     ids = inbox.put({"n": 1}, {"n": 2})
     run = stage.start("listener", inbox)
     run.succeeds()

@@ -1,0 +1,152 @@
+"""Airflow's page as a person uses it, in a headless Chromium of the system: the places that tests visit."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from tests.e2e.stage import PATIENCE_SECONDS, Run
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Locator, Page
+
+COMMANDS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+STARTED = re.compile("^workflow__")
+"""The ids of runs that messages started."""
+
+
+def installed() -> str | None:
+    """The path of a browser; None where there is none."""
+    return next((path for command in COMMANDS if (path := shutil.which(command)) and _starts(path)), None)
+
+
+def _starts(path: str) -> bool:
+    # The command of some distributions only says what else to install.
+    return subprocess.run([path, "--version"], capture_output=True, timeout=60, check=False).returncode == 0
+
+
+@contextmanager
+def launched(path: str) -> Iterator[Browser]:
+    """A running browser, ended with the context."""
+    from playwright.sync_api import sync_playwright
+
+    # Chromium's own sandbox cannot be had as root, nor in most containers. All it visits is local.
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, chromium_sandbox=False)
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+@contextmanager
+def opened(browser: Browser, picture: Path) -> Iterator[Page]:
+    """
+    A page of a visitor who was never here before.
+
+    :param picture: where it is painted in the end, for whoever asks why a test failed.
+    """
+    context = browser.new_context(locale="en-US", viewport={"width": 1400, "height": 1400})
+    try:
+        context.set_default_timeout(PATIENCE_SECONDS * 1000)
+        page = context.new_page()
+        try:
+            yield page
+        finally:
+            page.screenshot(path=picture)
+    finally:
+        context.close()
+
+
+@dataclass(frozen=True)
+class Visit:
+    """
+    What a person does in Airflow's page.
+
+    :param page: of the browser.
+    :param url: of Airflow.
+    """
+
+    page: Page
+    url: str
+
+    def extra_link(self, run: Run, name: str) -> Locator:
+        """A link of the task under test, on the tab where Airflow shows such links."""
+        with self.page.expect_response(re.compile("/taskInstances/work/links")):
+            self.page.goto(f"{self.url}/dags/{run.dag_id}/runs/{quote(run.run_id, safe='')}/tasks/work")
+            self.page.get_by_role("link", name="Details", exact=True).click()
+        return self.page.get_by_role("link", name=name, exact=True)
+
+    def run_ids(self, count: int) -> list[str]:
+        """The ids in the table of DAG runs, once it has this many rows."""
+        from playwright.sync_api import expect
+
+        ids = self.page.get_by_role("table").get_by_role("link", name=STARTED)
+        expect(ids).to_have_count(count, timeout=PATIENCE_SECONDS * 1000)
+        return ids.all_inner_texts()
+
+    def add_connection(self, conn_id: str) -> ConnectionForm:
+        """The form for a new connection of our type."""
+        self._open_connections()
+        self.page.get_by_role("button", name="Add Connection").click()
+        form = ConnectionForm(self.page.get_by_role("dialog"))
+        form.fill({"Connection ID": conn_id})
+        form.choose("Connection Type", "Workflow")
+        return form
+
+    def edit_connection(self, conn_id: str) -> ConnectionForm:
+        """The form with a connection in it."""
+        self._open_connections()
+        row = self.page.get_by_role("row").filter(has=self.page.get_by_role("cell", name=conn_id, exact=True))
+        row.get_by_role("button", name="Edit Connection").click()
+        return ConnectionForm(self.page.get_by_role("dialog"))
+
+    def _open_connections(self) -> None:
+        self.page.goto(self.url)
+        self.page.get_by_role("button", name="Admin").click()
+        self.page.get_by_role("menuitem", name="Connections").click()
+
+
+@dataclass(frozen=True)
+class ConnectionForm:
+    """The form of a connection, of which one section is open at a time."""
+
+    dialog: Locator
+
+    def open(self, section: str) -> None:
+        """Open ``Standard Fields`` or ``Extra Fields``, where it is not open."""
+        head = self.dialog.get_by_role("button", name=section, exact=True)
+        if head.get_attribute("aria-expanded") != "true":
+            head.click()
+
+    def field(self, label: str) -> Locator:
+        """The row of a field: its label, its input and its description."""
+        named = self.dialog.page.get_by_text(re.compile(rf"^{re.escape(label)}\s*\*?$"))
+        return self.dialog.get_by_role("group").filter(has=named)
+
+    def input(self, label: str) -> Locator:
+        """Where a person types. Not every label of Airflow's form is tied to its input."""
+        row = self.field(label)
+        return row.get_by_role("textbox").or_(row.get_by_role("spinbutton")).or_(row.get_by_role("combobox"))
+
+    def fill(self, values: Mapping[str, str]) -> None:
+        """Type into fields, by their labels."""
+        for label, value in values.items():
+            self.input(label).fill(value)
+
+    def choose(self, label: str, option: str) -> None:
+        """Choose one of the values that a field offers."""
+        self.input(label).click()
+        self.dialog.page.get_by_role("option", name=option, exact=True).click()
+
+    def save(self) -> None:
+        """Save, and wait until the form is gone."""
+        self.dialog.get_by_role("button", name="Save").click()
+        self.dialog.wait_for(state="hidden")

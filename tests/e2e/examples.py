@@ -1,0 +1,118 @@
+"""Each example DAG file: what is put and started by hand to see it work, and what is to be seen then."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_provider_workflow.versions import airflow_release
+
+
+@dataclass(frozen=True)
+class Seen:
+    """
+    A text that a task prints or returns in a run that succeeds.
+
+    :param text: with ``{id[0]}`` and ``{payload[0]}`` for what was put first, and so on.
+    """
+
+    dag_id: str
+    task_id: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Example:
+    """
+    What an example needs, and what it shows.
+
+    :param see: all that is to be seen; at least one text for each DAG of the file that does something.
+    :param inbox: its inbox, which is opened when the tests begin; None where it has none, or makes it.
+    :param put: payloads of the messages that come in.
+    :param start: DAGs that are started by hand, one after the other, each when the last has succeeded.
+    :param since: the first version of Airflow that it is for.
+    """
+
+    see: tuple[Seen, ...]
+    inbox: str | None = None
+    put: tuple[Any, ...] = ()
+    start: tuple[str, ...] = ()
+    since: tuple[int, int] = (3, 1)
+
+    @property
+    def runs_here(self) -> bool:
+        return airflow_release() >= self.since
+
+
+EXAMPLES = {
+    "guess_and_templates.py": Example(
+        start=("suggest_workflows",),
+        see=(
+            Seen("suggest_workflows", "guess", '"title": "When an order arrives in the shop'),
+            Seen("suggest_workflows", "templates", '"title": "Shop"'),
+        ),
+    ),
+    "inbox_events.py": Example(
+        inbox="alerts",
+        put=({"level": "error", "n": 1}, {"level": "error", "n": 2}),
+        see=(
+            Seen("on_alerts", "handle", "Alert {id[0]}: {payload[0]}"),
+            Seen("on_alerts", "handle", "Alert {id[1]}: {payload[1]}"),
+        ),
+        since=(3, 3),
+    ),
+    "inbox_listener.py": Example(
+        inbox="orders",
+        put=({"n": 1}, {"n": 2}),
+        see=(
+            Seen("handle_order", "handle", "Order {id[0]}: {payload[0]}"),
+            Seen("handle_order", "handle", "Order {id[1]}: {payload[1]}"),
+        ),
+    ),
+    "inbox_notice.py": Example(
+        inbox="deliveries",
+        put=({"n": 1}, {"n": 2}),
+        see=(
+            Seen("handle_delivery", "handle", "Delivery {id[0]}: {payload[0]}"),
+            Seen("handle_delivery", "handle", "Delivery {id[1]}: {payload[1]}"),
+        ),
+    ),
+    "inbox_routing.py": Example(
+        inbox="events",
+        put=({"type": "refund"}, {"type": "payment", "amount": 1000}, {"type": "payment", "amount": 999}),
+        see=(
+            Seen("on_refund", "handle", "{payload[0]}"),
+            Seen("on_large_payment", "handle", "{payload[1]}"),
+            Seen("on_event", "handle", "{payload[2]}"),
+        ),
+    ),
+    "inbox_work_then_acknowledge.py": Example(
+        inbox="invoices",
+        put=({"n": 1}, {"n": 2}),
+        start=("work_then_acknowledge",),
+        see=(
+            Seen("work_then_acknowledge", "work", "Invoice {id[0]}: {payload[0]}"),
+            Seen("work_then_acknowledge", "work", "Invoice {id[1]}: {payload[1]}"),
+            Seen("work_then_acknowledge", "acknowledge", '"lease_ended": 0'),
+        ),
+    ),
+    "manage_inboxes.py": Example(
+        start=("set_up_tickets", "maintain_tickets"),
+        see=(
+            Seen("set_up_tickets", "ensure", '"status": "active"'),
+            Seen("maintain_tickets", "maintain", "Inbox tickets is paused"),
+            Seen("maintain_tickets", "resume", '"status": "active"'),
+        ),
+    ),
+    "notified_dispatch.py": Example(
+        inbox="shipments",
+        put=({"n": 1}, {"n": 2}),
+        start=("dispatch_shipments",),
+        see=(
+            Seen("handle_shipment", "handle", "Shipment {id[0]}: {payload[0]}"),
+            Seen("handle_shipment", "handle", "Shipment {id[1]}: {payload[1]}"),
+        ),
+    ),
+}
+
+INBOXES = sorted({example.inbox for example in EXAMPLES.values() if example.inbox})

@@ -1,0 +1,173 @@
+"""Airflow's page in a real browser: links that lead somewhere, and the form of a connection."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from airflow_provider_workflow.hooks import fields
+from airflow_provider_workflow.versions import airflow_release
+from tests.e2e.browser import Visit, installed, launched, opened
+from tests.e2e.stage import Inbox, Stage
+from tools.airflow_api import AirflowAPIError
+
+BROWSER = installed()
+CONN_ID = "made_in_the_page"
+DEFAULTS = {
+    "scope": "external",
+    "inbox_path": "/trigger-inbox/v1",
+    "templates_path": "/v1/workflow-templates",
+    "verify": "true",
+    "grant": "client_credentials",
+}
+"""What the form fills in, where nobody changes it."""
+
+pytestmark = [
+    pytest.mark.skipif(BROWSER is None, reason="no browser is installed (on Debian: apt install chromium)"),
+    pytest.mark.skipif(airflow_release() < (3, 3), reason="the page of older versions of Airflow differs"),
+]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator:
+    assert BROWSER
+    with launched(BROWSER) as browser:
+        yield browser
+
+
+@pytest.fixture
+def visit(browser, airflow, tmp_path) -> Iterator[Visit]:
+    with opened(browser, tmp_path / "page.png") as page:
+        yield Visit(page, airflow.url)
+
+
+# Links
+
+
+def test_the_link_of_a_guess_opens_the_editor_with_its_steps(stage, visit):
+    run = stage.start(
+        "guesser", "none", text="When an order arrives in the shop, add a row to the spreadsheet"
+    )
+    guess = run.succeeds()
+    assert urlsplit(guess["prefilled_url"]).hostname == "127.0.0.1", "the emulator's own editor"
+
+    with visit.page.context.expect_page() as opening:
+        visit.extra_link(run, "Open workflow editor").click()
+    editor = opening.value
+    editor.get_by_role("heading", name="Workflow editor").wait_for()
+    assert editor.url == guess["prefilled_url"]
+    assert editor.get_by_role("listitem").all_inner_texts() == ["ShopAPI@1.0.0", "SpreadsheetAPI@1.0.0"]
+
+
+@pytest.mark.parametrize("dag_id", ["listener", "dispatcher"])
+def test_the_link_of_several_runs_lists_exactly_these(stage, visit, inbox, dag_id):
+    others = Inbox.open(stage.emulator, f"others-{inbox.name}")
+    ids = inbox.put(*[{"n": n} for n in range(3)])
+    others.put({"n": 1}, {"n": 2})
+    run, other = stage.start(dag_id, inbox), stage.start("dispatcher", others)
+    run.succeeds()
+    other.succeeds()
+
+    visit.extra_link(run, "Started DAG runs").click()
+    visit.page.wait_for_url(re.compile("/dags/target/runs"))
+    assert sorted(visit.run_ids(3)) == sorted(f"workflow__{each}" for each in ids)
+
+
+def test_the_link_of_one_run_opens_it(stage, visit, inbox):
+    (message_id,) = inbox.put({"n": 1})
+    run = stage.start("dispatcher", inbox)
+    run.succeeds()
+
+    visit.extra_link(run, "Started DAG runs").click()
+    visit.page.wait_for_url(f"{stage.airflow.url}/dags/target/runs/workflow__{message_id}")
+    visit.page.get_by_role("heading", name=f"workflow__{message_id}").wait_for()
+
+
+def test_a_guess_that_failed_and_a_dispatch_of_nothing_offer_no_link(stage, visit, inbox):
+    dispatch = stage.start("dispatcher", inbox)
+    guess = stage.start("skipping_guesser", "none", text="The weather is lovely")
+    dispatch.succeeds()
+    guess.reaches("skipped")
+
+    for run, name in ((dispatch, "Started DAG runs"), (guess, "Open workflow editor")):
+        link = visit.extra_link(run, name)
+        visit.page.get_by_text("Extra Links").wait_for()
+        assert link.count() == 0
+
+
+# The form of a connection
+
+
+def test_the_form_shows_our_fields_with_their_labels(visit):
+    form = visit.add_connection(CONN_ID)
+
+    for name, label in fields.RELABELED.items():
+        found = form.input(label)
+        assert found.get_attribute("name") == name
+        assert found.get_attribute("placeholder") == fields.PLACEHOLDERS[name]
+        assert found.get_attribute("type") == ("password" if name == "password" else "text")
+    for name in fields.HIDDEN:
+        assert form.dialog.locator(f"[name={name}]").count() == 0
+    form.open("Extra Fields")
+    for name, field in fields.CONN_FIELDS.items():
+        row = form.field(field["label"])
+        row.get_by_text(field["description"]).wait_for()
+        assert row.locator(f"[name=element_{name}]").input_value() == str(field["schema"].get("default", ""))
+
+
+@pytest.fixture
+def conn_id(stage) -> Iterator[str]:
+    """Of a connection that the test makes."""
+    yield CONN_ID
+    # A test that failed may not have got that far.
+    with contextlib.suppress(AirflowAPIError):
+        stage.airflow.api.request("DELETE", f"connections/{CONN_ID}")
+
+
+def test_a_connection_that_is_made_in_the_page_works_and_so_it_does_when_it_was_changed_there(
+    stage, visit, inbox, conn_id
+):
+    wanted = stage.emulator.connection()
+    form = visit.add_connection(conn_id)
+    form.fill({"Base URL": wanted["host"], "Client ID": wanted["login"], "Client secret": wanted["password"]})
+    form.open("Extra Fields")
+    form.fill({"Token URL": wanted["extra"]["token_url"], "Timeout (seconds)": "12"})
+    form.save()
+    assert stored(stage, conn_id) == {
+        "conn_type": "workflow",
+        "host": wanted["host"],
+        "login": wanted["login"],
+        **DEFAULTS,
+        "timeout": 12,
+    }
+    check_it_works(stage, inbox, conn_id)
+
+    form = visit.edit_connection(conn_id)
+    assert form.input("Client secret").input_value() != wanted["password"]
+    form.open("Extra Fields")
+    form.fill({"Timeout (seconds)": "13"})
+    form.choose("Grant", "client_credentials")
+    form.save()
+    assert stored(stage, conn_id)["timeout"] == 13
+    check_it_works(stage, inbox, conn_id)
+
+
+def stored(stage: Stage, conn_id: str) -> dict[str, Any]:
+    """A connection as the API shows it, which hides secrets and whatever has "token" in its name."""
+    connection = stage.airflow.api.request("GET", f"connections/{conn_id}")
+    standard = {name: connection[name] for name in ("conn_type", "host", "login")}
+    extra = json.loads(connection["extra"])
+    assert (connection["password"], extra.pop("token_url")) == ("***", "***")
+    return {**standard, **{name: value for name, value in extra.items() if value is not None}}
+
+
+def check_it_works(stage: Stage, inbox: Inbox, conn_id: str) -> None:
+    ids = inbox.put({"n": 1})
+    run = stage.start("dispatcher_through", inbox, conn_id=conn_id)
+    assert run.succeeds()["started"] == {"count": 1, "ids": ids}

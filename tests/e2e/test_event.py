@@ -1,0 +1,208 @@
+"""Messages in asset events: none is acknowledged that is in no stored event, whatever is killed."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from dataclasses import dataclass, fields
+
+import pytest
+
+from airflow_provider_workflow.triggers.event_payload import messages_of
+from tests.e2e.stage import Inbox
+from tests.e2e.watching import dag_file, events_of, kill_triggerer, publishing, restart_triggerer
+
+IMPORTS = """
+from airflow.sdk import DAG, Asset, AssetWatcher, task
+
+from airflow_provider_workflow.triggers.event import WorkflowInboxEventTrigger, messages_of
+"""
+BY_CLASS = "WorkflowInboxEventTrigger({name!r}, poll_interval=1, max_poll_interval=4)"
+BY_SCHEME = (
+    "MessageQueueTrigger(scheme='workflow-inbox', inbox={name!r}, poll_interval=1, max_poll_interval=4)"
+)
+SCHEME_IMPORT = """
+from airflow.providers.common.messaging.triggers.msg_queue import MessageQueueTrigger
+"""
+DAG_TEXT = """
+watched = Asset({name!r}, watchers=[AssetWatcher(name={name!r}, trigger={trigger})])
+
+with DAG({name!r}, schedule=[watched]):
+
+    @task(task_id="work")
+    def work(triggering_asset_events=None):
+        events = triggering_asset_events[watched]
+        return [message["id"] for event in events for message in messages_of(event)]
+
+    work()
+"""
+KILLS = 4
+"""One less than a message has leases: whatever is killed, none is quarantined."""
+STRANDED_SECONDS = 20.0
+"""How long runs are waited for after the last message was acknowledged: what has none by then is stranded."""
+
+
+@dataclass(frozen=True)
+class EventAccount:
+    """
+    What became of the messages of one test.
+
+    :param published: messages that were put.
+    :param events: asset events that Airflow stored.
+    :param runs: runs that these started.
+    :param acknowledged: messages that are gone from the inbox.
+    :param lost: messages that are gone from it, or in quarantine, and in no stored event.
+    :param duplicates: times that a message was in a further event.
+    :param hidden: how many of these did not say so.
+    :param marked: messages in events that were said to come again. These may be more than the duplicates: of
+        some the event before was made and never stored.
+    :param stranded: messages in stored events that Airflow has started no run with.
+    """
+
+    published: int
+    events: int
+    runs: int
+    acknowledged: int
+    lost: int
+    duplicates: int
+    hidden: int
+    marked: int
+    stranded: int
+
+    def __str__(self) -> str:
+        names = [field.name for field in fields(self)]
+        head = "".join(f"{name:>14}" for name in names)
+        return f"{head}\n{''.join(f'{getattr(self, name):>14}' for name in names)}"
+
+
+def text_of(name, trigger=BY_CLASS, imports="") -> str:
+    return IMPORTS + imports + DAG_TEXT.format(name=name, trigger=trigger.format(name=name))
+
+
+def stored(stage, name) -> list[dict]:
+    """The messages in the stored events of an asset."""
+    return [message for event in events_of(stage, name) for message in messages_of(event["extra"])]
+
+
+def worked_on(stage, name) -> list[str]:
+    """Ids of the messages that finished runs of a DAG were given."""
+    api = stage.airflow.api
+    done = [run["dag_run_id"] for run in api.dag_runs(name) if run["state"] == "success"]
+    return [message_id for run_id in done for message_id in api.xcom(name, run_id, "work") or []]
+
+
+def account(stage, inbox: Inbox, ids) -> EventAccount:
+    """Wait until all is acknowledged and Airflow has started what it starts, and count."""
+    name = inbox.name
+    stage.until(
+        lambda: inbox.counts["acked"] + inbox.counts["quarantined"] == len(ids),
+        f"{len(ids)} messages to be acknowledged, of which {inbox.counts}",
+    )
+    messages = stored(stage, name)
+    times = Counter(message["id"] for message in messages)
+    unmarked = Counter(message["id"] for message in messages if not message["redelivered"])
+    deadline = time.monotonic() + STRANDED_SECONDS
+    while (missing := set(times) - set(worked_on(stage, name))) and time.monotonic() < deadline:
+        time.sleep(1)
+    found = EventAccount(
+        published=len(ids),
+        events=len(events_of(stage, name)),
+        runs=len(stage.airflow.api.dag_runs(name)),
+        acknowledged=inbox.counts["acked"],
+        lost=sum(times[each] == 0 for each in ids),
+        duplicates=sum(count - 1 for count in times.values()),
+        hidden=sum(count - 1 for count in unmarked.values()),
+        marked=sum(message["redelivered"] for message in messages),
+        stranded=len(missing),
+    )
+    print(f"\n{name}\n{found}")
+    return found
+
+
+@pytest.fixture
+def watched(stage, dags_folder, inbox):
+    """An inbox with a watcher, and a DAG of its name that is given the messages."""
+    with dag_file(stage, dags_folder, inbox.name, text_of(inbox.name), inbox.name):
+        yield inbox
+
+
+def test_two_hundred_messages_are_in_events_once_each_and_acknowledged(stage, watched):
+    with publishing(watched, 200, seed=1, longest_pause=2.0) as ids:
+        pass
+    found = account(stage, watched, ids)
+
+    assert (found.lost, found.duplicates, found.marked) == (0, 0, 0)
+    assert found.acknowledged == 200
+    assert watched.lease_counts == [1]
+
+
+@pytest.mark.parametrize("seed", [1])
+def test_kills_of_the_triggerer_at_random_moments_lose_none_of_a_hundred_messages(stage, watched, seed):
+    moments = random.Random(seed)
+    with publishing(watched, 100, seed, longest_pause=9.0) as ids:
+        for _ in range(KILLS):
+            before = watched.leases_made
+            stage.until(lambda: watched.leases_made > before, "a lease")  # noqa: B023 called at once
+            time.sleep(moments.uniform(0.0, 10.0))
+            kill_triggerer(stage)
+            # What the dead triggerer held would come again when its leases end.
+            watched.expire_leases()
+            restart_triggerer(stage)
+    found = account(stage, watched, ids)
+
+    assert found.lost == 0
+    assert found.acknowledged == 100
+    assert found.hidden == 0
+
+
+def test_pausing_its_dag_again_and_again_loses_nothing(stage, watched):
+    moments = random.Random(1)
+    with publishing(watched, 100, seed=1, longest_pause=6.0) as ids:
+        for _ in range(4):
+            for change in (stage.airflow.api.pause, stage.airflow.api.unpause):
+                change(watched.name)
+                time.sleep(moments.uniform(4.0, 10.0))
+    # What was held for longer than the watcher was there comes again when its leases end.
+    watched.expire_leases()
+    found = account(stage, watched, ids)
+
+    assert found.lost == 0
+    assert found.acknowledged == 100
+    assert found.hidden == 0
+
+
+def test_a_triggerer_that_is_told_to_stop_loses_nothing_and_gives_back_what_it_holds(stage, watched):
+    ids = watched.put(*({"n": n} for n in range(5)))
+    stage.until(lambda: watched.leases_made, "the lease")
+    stage.airflow.restart("triggerer", grace=15)
+    assert watched.counts["leased"] == 0
+    stage.airflow.wait_until_healthy()
+    found = account(stage, watched, ids)
+
+    assert found.lost == 0
+    assert found.acknowledged == 5
+    assert found.hidden == 0
+
+
+def test_a_watcher_made_by_scheme_gets_messages_too(stage, dags_folder, inbox):
+    text = text_of(inbox.name, BY_SCHEME, SCHEME_IMPORT)
+    with dag_file(stage, dags_folder, inbox.name, text, inbox.name):
+        ids = inbox.put({"n": 1}, {"n": "\0 \ud800"})
+        found = account(stage, inbox, ids)
+
+    assert (found.acknowledged, found.lost, found.duplicates) == (2, 0, 0)
+
+
+def test_the_example_is_given_its_alerts(stage, emulator):
+    api = stage.airflow.api
+    stage.airflow.wait_for_dags(["on_alerts"])
+    inbox = Inbox(emulator, "alerts", emulator.open_inbox("alerts"))
+    (wanted,) = inbox.put({"level": "error", "text": "made up"})
+    stage.until(inbox.all_acknowledged, "the alert to be acknowledged")
+
+    def said() -> bool:
+        runs = [run["dag_run_id"] for run in api.dag_runs("on_alerts") if run["state"] == "success"]
+        return any(f"Alert {wanted}: " in api.task_log("on_alerts", run_id, "handle") for run_id in runs)
+
+    stage.until(said, "the run of the alert")

@@ -1,0 +1,110 @@
+"""The world stopped before and after each step from lease to acknowledgement, and killed there."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+IN_TRIGGERER, ON_WORKER = "triggerer", "worker"
+
+
+@dataclass(frozen=True)
+class Step:
+    """
+    :param point: where the process stands still.
+    :param where: whose process that is.
+    :param runs: how many of the three messages have a run by then.
+    :param acked: how many are acknowledged by then; the others are leased.
+    :param times: how often the point is passed until then. Starts of runs begin with the question whether
+        the target is there, which asks for a run and comes back with an error.
+    """
+
+    point: str
+    where: str
+    runs: int = 0
+    acked: int = 0
+    times: int = 1
+
+
+STEPS = (
+    Step("before hand over", IN_TRIGGERER),
+    Step("after hand over", IN_TRIGGERER),
+    Step("before store event", IN_TRIGGERER),
+    Step("after store event", IN_TRIGGERER),
+    Step("before resume", ON_WORKER),
+    Step("before start run", ON_WORKER, runs=0, times=2),
+    Step("after start run", ON_WORKER, runs=1, times=1),
+    Step("before start run", ON_WORKER, runs=2, times=4),
+    Step("after start run", ON_WORKER, runs=3, times=3),
+    Step("before acknowledge", ON_WORKER, runs=3),
+    Step("after acknowledge", ON_WORKER, runs=3, acked=3),
+)
+
+
+@dataclass(frozen=True)
+class Stops:
+    """The folder by which processes are told where to stand still, and tell that they do."""
+
+    folder: Path
+
+    def arm(self, step: Step) -> None:
+        (self.folder / f"{step.point}.armed").write_text(str(step.times))
+
+    def reached(self, step: Step) -> int | None:
+        """The id of the process that stands still."""
+        file = self.folder / f"{step.point}.reached"
+        return int(file.read_text() or 0) if file.exists() else None
+
+    def clear(self) -> None:
+        for file in self.folder.iterdir():
+            file.unlink()
+
+
+@pytest.fixture
+def stops(stops_folder: Path) -> Iterator[Stops]:
+    stops = Stops(stops_folder)
+    yield stops
+    stops.clear()
+
+
+@pytest.mark.parametrize(
+    "step", STEPS, ids=lambda step: f"{step.point}, {step.runs} runs, {step.acked} acked"
+)
+def test_a_process_killed_at_a_step_loses_and_doubles_nothing(stage, inbox, stops, step):
+    run = stage.start("listener_with_retries", inbox)
+    run.reaches("deferred")
+    stops.arm(step)
+    ids = inbox.put({"n": 1}, {"n": 2}, {"n": 3})
+    pid = stage.until(lambda: stops.reached(step), f"a process to stop {step.point}")
+    assert len(stage.runs_of(inbox)) == step.runs
+    assert (inbox.counts["leased"], inbox.counts["acked"]) == (3 - step.acked, step.acked)
+    kill(stage, step, pid)
+    stops.clear()
+    later = inbox.put({"n": 4})
+    if step.where == IN_TRIGGERER:
+        if run.task["state"] == "deferred":
+            inbox.expire_leases()
+        stage.airflow.restart("triggerer")
+        stage.airflow.wait_until_healthy()
+    else:
+        run.reaches("up_for_retry")
+        inbox.expire_leases()
+    run.succeeds()
+    if not inbox.all_acknowledged():
+        # The message that was put last waits for a listener of its own.
+        stage.start("dispatcher_with_retries", inbox).succeeds()
+    stage.wait_until_succeeded(inbox, ids + later)
+    assert inbox.all_acknowledged()
+
+
+def kill(stage, step: Step, pid: int) -> None:
+    if step.where == IN_TRIGGERER:
+        assert pid in stage.airflow.pids("triggerer")
+        stage.airflow.kill("triggerer", tree=True)
+    else:
+        os.kill(pid, signal.SIGKILL)
