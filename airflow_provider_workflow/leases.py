@@ -73,22 +73,16 @@ class HeldLease:
         """The messages, those that have used up most of their leases first."""
         return sorted(self.messages, key=lease_count, reverse=True)
 
-    def hand_over(self) -> str:
+    def handing_over(self) -> Iterator[str]:
         """
         The lease as one ASCII text, for the task that a trigger resumes.
+
+        An empty text comes after each slice of work, as a large lease takes long (10 ms per MB) and an
+        event loop has other things to do; then the text.
 
         A text crosses from trigger to task with any payload in it; the payload itself, as the value
         of an event, can end the whole triggerer (a NUL, a lone surrogate, an integer over 64 bits).
         What is too much for one text, or too deep for any, stays behind, named in ``left``.
-        """
-        *_, text = self.handing_over()
-        return text
-
-    def handing_over(self) -> Iterator[str]:
-        """
-        What ``hand_over`` does, in slices: an empty text after each, and then the text.
-
-        An event loop does something else in between, as a large lease takes long (10 ms per MB).
         """
         kept: list[str] = []
         left: list[str] = []
@@ -109,7 +103,7 @@ class HeldLease:
 
     @classmethod
     def taken_over(cls, text: str) -> HeldLease:
-        """The lease that ``hand_over`` wrote."""
+        """The lease that ``handing_over`` wrote."""
         return cls(**json.loads(text))
 
 

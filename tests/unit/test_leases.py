@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from airflow_provider_workflow import leases
 from airflow_provider_workflow.leases import HeldLease, for_people, lease_count
+from tests.unit.workbench import handed_over
 
 ANY_TEXT = st.text(st.characters(codec=None, exclude_categories=()))
 ANY_JSON = st.recursive(
@@ -65,7 +66,7 @@ def test_a_dag_sees_nothing_of_the_lease() -> None:
 @given(st.lists(ANY_JSON, min_size=1, max_size=4))
 def test_any_payload_crosses_as_one_ascii_text(payloads: list[Any]) -> None:
     lease = held(*(message(str(number), payload) for number, payload in enumerate(payloads)))
-    text = lease.hand_over()
+    text = handed_over(lease)
 
     assert text.isascii()
     assert "\0" not in text
@@ -74,7 +75,7 @@ def test_any_payload_crosses_as_one_ascii_text(payloads: list[Any]) -> None:
 
 def test_ten_megabytes_cross_and_the_rest_is_named() -> None:
     lease = held(*(message(name, "x" * 4_000_000) for name in "abcd"))
-    taken = HeldLease.taken_over(lease.hand_over())
+    taken = HeldLease.taken_over(handed_over(lease))
 
     assert [each["id"] for each in taken.messages] == ["a", "b"]
     assert taken.left == ["c", "d"]
@@ -82,14 +83,14 @@ def test_ten_megabytes_cross_and_the_rest_is_named() -> None:
 
 def test_a_large_message_does_not_keep_small_ones_behind_it_back() -> None:
     lease = held(message("a"), message("big", "x" * 10_000_000), message("b"))
-    taken = HeldLease.taken_over(lease.hand_over())
+    taken = HeldLease.taken_over(handed_over(lease))
 
     assert [each["id"] for each in taken.messages] == ["a", "b"]
     assert taken.left == ["big"]
 
 
 def test_a_message_of_more_than_ten_megabytes_crosses_alone() -> None:
-    taken = HeldLease.taken_over(held(message("a", "x" * 11_000_000)).hand_over())
+    taken = HeldLease.taken_over(handed_over(held(message("a", "x" * 11_000_000))))
 
     assert [each["id"] for each in taken.messages] == ["a"]
 
@@ -97,14 +98,14 @@ def test_a_message_of_more_than_ten_megabytes_crosses_alone() -> None:
 def test_the_most_precious_messages_cross_first() -> None:
     lease = held(message("a", "x" * 6_000_000), message("b", "x" * 6_000_000, count=4))
 
-    assert HeldLease.taken_over(lease.hand_over()).left == ["a"]
+    assert HeldLease.taken_over(handed_over(lease)).left == ["a"]
 
 
 def test_a_payload_too_deep_for_json_stays_behind() -> None:
     deep: Any = 1
     for _ in range(100_000):
         deep = [deep]
-    taken = HeldLease.taken_over(held(message("deep", deep), message("b")).hand_over())
+    taken = HeldLease.taken_over(handed_over(held(message("deep", deep), message("b"))))
 
     assert [each["id"] for each in taken.messages] == ["b"]
     assert taken.left == ["deep"]
@@ -133,7 +134,7 @@ def test_a_large_lease_is_written_in_slices_of_the_same_text() -> None:
     *slices, text = lease.handing_over()
 
     assert slices == [""] * (len(text) // leases.SLICE)
-    assert text == lease.hand_over()
+    assert HeldLease.taken_over(text) == lease
 
 
 def test_a_small_lease_is_written_at_once() -> None:

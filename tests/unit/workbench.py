@@ -18,6 +18,12 @@ from tests.unit.fakes import OldTaskInstance, Supervisor, TaskInstance
 INBOX = "orders"
 
 
+def handed_over(lease: HeldLease) -> str:
+    """The text by which a trigger hands a lease over to its task."""
+    *_, text = lease.handing_over()
+    return text
+
+
 class FakeTime:
     """A clock that moves only when somebody sleeps, or when it is told to."""
 

@@ -23,7 +23,7 @@ from types import ModuleType
 from typing import Any
 
 FUNCTIONS = {
-    "hand over": ("airflow_provider_workflow.leases", "HeldLease.hand_over"),
+    "hand over": ("airflow_provider_workflow.leases", "HeldLease.handing_over"),
     "store event": ("airflow.jobs.triggerer_job_runner", "TriggerRunnerSupervisor.on_trigger_event"),
     "resume": ("airflow_provider_workflow.sensors.inbox", "WorkflowInboxSensor.resume"),
     "start run": ("airflow_provider_workflow.runs", "TaskRuns.start"),
@@ -53,7 +53,13 @@ def stop(point: str) -> None:
 
 
 def stopping(step: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, with a stop before and one after it."""
+    """The function, with a stop before and one after it; of a generator, around all that it does."""
+
+    @functools.wraps(function)
+    def generate(*arguments: Any, **named: Any) -> Any:
+        stop(f"before {step}")
+        yield from function(*arguments, **named)
+        stop(f"after {step}")
 
     @functools.wraps(function)
     def call(*arguments: Any, **named: Any) -> Any:
@@ -62,7 +68,7 @@ def stopping(step: str, function: Callable[..., Any]) -> Callable[..., Any]:
         stop(f"after {step}")
         return value
 
-    return call
+    return generate if inspect.isgeneratorfunction(function) else call
 
 
 def wrap(module: ModuleType, step: str, path: str) -> None:

@@ -24,7 +24,7 @@ from tests.unit.fuzz import journeys
 from tests.unit.fuzz.budget import tries
 from tests.unit.fuzz.payloads import ANY_PAYLOAD, ANY_TEXT, MARKS, TEMPLATES, same, too_much
 from tests.unit.receipts import Receipt
-from tests.unit.workbench import INBOX, Workbench
+from tests.unit.workbench import INBOX, Workbench, handed_over
 
 LEVELS_ABOVE = 3
 """Levels of ``dag_run.conf`` above a payload: conf, message, payload."""
@@ -149,7 +149,7 @@ def test_a_lease_crosses_from_trigger_to_task_with_any_payload_in_it(
     ]
     held = HeldLease.of({"lease_id": ids.draw(ANY_TEXT) or "l", "results": messages}, 1e9, 300)  # type: ignore[typeddict-item,arg-type]
     assert held is not None
-    text = held.hand_over()
+    text = handed_over(held)
     assert text.isascii()
     assert text.isprintable()
 

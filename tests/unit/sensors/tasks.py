@@ -9,7 +9,7 @@ from airflow.sdk.exceptions import TaskDeferred
 
 from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
 from tests.unit.fakes import StateStore
-from tests.unit.workbench import INBOX, Workbench
+from tests.unit.workbench import INBOX, Workbench, handed_over
 
 
 def sensor(**arguments: Any) -> WorkflowInboxSensor:
@@ -42,7 +42,7 @@ class Task:
 
     def leased(self, seconds: int = 300) -> dict[str, Any]:
         """The event of a trigger that leased."""
-        lease = self.bench.lease(seconds=seconds).hand_over()
+        lease = handed_over(self.bench.lease(seconds=seconds))
         return {"status": "leased", "inbox_id": self.bench.inbox_id, "lease": lease}
 
     @staticmethod
