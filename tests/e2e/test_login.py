@@ -67,7 +67,7 @@ def test_doctor_finds_its_way_to_the_service_and_through_this_airflow(environmen
     assert "Traceback" not in done.stderr
 
 
-def test_a_connection_of_the_database_is_logged_in_by_pasting_and_examined(stage, environment):
+def test_a_connection_of_the_database_is_logged_in_by_pasting_and_examined(stage, environment, inbox):
     connection = json.loads(environment["AIRFLOW_CONN_WORKFLOW_USER"])
     stage.airflow.api.request(
         "POST",
@@ -78,7 +78,7 @@ def test_a_connection_of_the_database_is_logged_in_by_pasting_and_examined(stage
             "extra": json.dumps(connection["extra"]),
         },
     )
-    examine = [*SCRIPT, "doctor", "--conn-id", "workflow_in_database", "-o", "json"]
+    examine = [*SCRIPT, "doctor", "--conn-id", "workflow_in_database", "--inbox", inbox.name, "-o", "json"]
     before = {each["check"]: each for each in json.loads(run(examine, environment).stdout)}
     assert before["user_tokens"]["cure"] == "run: airflow-workflow login --conn-id workflow_in_database"
 
