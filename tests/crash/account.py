@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -18,11 +18,13 @@ class Account:
 
     :param recipe: its name.
     :param put: when each message was put (epoch seconds), by its id.
+    :param hidden: how many of the duplicates were handed to a DAG without a word that they are some.
     """
 
     recipe: str
     put: dict[str, float]
     done: Counter[str] = field(default_factory=Counter)
+    hidden: int = 0
     unfinished: int = 0
     quarantined: int = 0
     redeliveries: int = 0
@@ -52,6 +54,14 @@ class Account:
             delay = _epoch(run["queued_at"]) - self.put[message["id"]]
             self.longest_delay = max(self.longest_delay, delay)
 
+    def count_deliveries(self, messages: Iterable[Json]) -> None:
+        """Count messages as DAGs were given them, one or more times."""
+        unmarked: Counter[str] = Counter()
+        for message in messages:
+            self.done[message["id"]] += 1
+            unmarked[message["id"]] += not message["redelivered"]
+        self.hidden = sum(max(0, times - 1) for times in unmarked.values())
+
     def count_leases(self, messages: Collection[Json]) -> None:
         """Count what the service tells about the messages, doubled deliveries included."""
         for message in messages:
@@ -69,6 +79,7 @@ COLUMNS = (
     "messages",
     "lost",
     "duplicates",
+    "hidden",
     "unfinished",
     "quarantined",
     "redeliveries",
@@ -96,6 +107,7 @@ def _row(account: Account) -> tuple[str, ...]:
         str(len(account.put)),
         str(account.lost),
         str(account.duplicates),
+        str(account.hidden),
         str(account.unfinished),
         str(account.quarantined),
         str(account.redeliveries),

@@ -50,8 +50,8 @@ def work_done(account: Account, _: AirflowAPI, worked: Path) -> None:
 
 def events_stored(account: Account, api: AirflowAPI, _: Path) -> None:
     """Count the messages in stored asset events; what Airflow then makes of the events is not counted."""
-    for event in api.asset_events("crash_events"):
-        account.done.update(message["id"] for message in messages_of(event["extra"]))
+    events = api.asset_events("crash_events")
+    account.count_deliveries(message for event in events for message in messages_of(event["extra"]))
 
 
 RECIPES = (

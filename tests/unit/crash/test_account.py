@@ -56,6 +56,13 @@ def test_runs_of_other_messages_are_not_counted():
     assert counted.lost == 1
 
 
+def test_a_duplicate_that_does_not_say_so_is_hidden():
+    counted = account("a", "b", "c")
+    again = [{"id": "b", "redelivered": True}, {"id": "c", "redelivered": False}]
+    counted.count_deliveries([{"id": each, "redelivered": False} for each in "abc"] + again)
+    assert (counted.lost, counted.duplicates, counted.hidden) == (0, 2, 1)
+
+
 def test_what_the_service_tells_of_leases_is_counted():
     counted = account("a", "b")
     counted.count_leases([{"status": "acked", "lease_count": 3}, {"status": "quarantined", "lease_count": 5}])
