@@ -11,6 +11,7 @@ from airflow.providers.common.compat.sdk import AirflowException, AirflowFailExc
 
 from airflow_provider_workflow import metrics, quarantine
 from airflow_provider_workflow.client import types
+from airflow_provider_workflow.client.inbox_states import FAILED, PAUSED
 from airflow_provider_workflow.leases import ASSUMED_LAST_LEASE, HeldLease, lease_count
 from airflow_provider_workflow.values import plain
 
@@ -74,9 +75,9 @@ def lease_once(
         quarantine.look(hook, inbox or inbox_id)
         raise
     attributes = answer.get("inbox_attributes") or {}
-    if attributes.get("status") != "paused":
+    if attributes.get("status") != PAUSED:
         _note_resumed(hook, inbox or inbox_id)
-    if attributes.get("status") == "initialization_failure":
+    if attributes.get("status") == FAILED:
         raise InboxUnusableError(inbox or inbox_id, attributes.get("paused_reason"))
     lease = HeldLease.of(answer, asked_at, seconds, hook.settings.timeout)
     if lease is None:

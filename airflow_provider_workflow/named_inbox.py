@@ -13,14 +13,13 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_workflow.client import types
 from airflow_provider_workflow.client.errors import ConflictError, NotFoundError
+from airflow_provider_workflow.client.inbox_states import DELETING, FAILED
 from airflow_provider_workflow.options import whole_number
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.hooks.workflow import WorkflowHook
 
 log = logging.getLogger(__name__)
-
-FAILED = "initialization_failure"
 
 
 class InboxNameTakenError(AirflowFailException):
@@ -69,10 +68,10 @@ class NamedInbox:
             existing = self._existing()
             if existing is None:
                 raise
-            if existing["status"] == "deleting":
+            if existing["status"] == DELETING:
                 return existing
             raise InboxNameTakenError(self.name, self.subscription, existing) from None
-        if url is None or inbox.get("notification_url") == url or inbox["status"] in (FAILED, "deleting"):
+        if url is None or inbox.get("notification_url") == url or inbox["status"] in (FAILED, DELETING):
             return inbox
         # Not where: the address may be a secret.
         log.info("Inbox %s announces its messages at another notification_url from now on", self.name)
@@ -81,7 +80,7 @@ class NamedInbox:
     def _existing(self) -> types.Inbox | None:
         named = [each for each in self.hook.list_inboxes(name=self.name) if each.get("name") == self.name]
         # One that is being deleted may be listed beside the one that has taken its name since.
-        return min(named, key=lambda inbox: inbox["status"] == "deleting", default=None)
+        return min(named, key=lambda inbox: inbox["status"] == DELETING, default=None)
 
     def delete(self, inbox: types.Inbox) -> None:
         """Delete the inbox because it failed, so that it can be created again."""

@@ -15,6 +15,7 @@ from airflow_provider_workflow.cli.running import Exit
 from airflow_provider_workflow.client import types
 from airflow_provider_workflow.client.arguments import NAME_LENGTH, filled
 from airflow_provider_workflow.client.errors import ConflictError
+from airflow_provider_workflow.client.inbox_states import ACTIVE, DELETING, FAILED, INITIALIZING, PAUSED
 
 WAIT_SECONDS = (1.0, 10.0)
 """Pause after the first look at an inbox that is waited for, and what it grows to."""
@@ -38,7 +39,7 @@ def ensure(args: Namespace) -> int:
 
     :raises InboxNameTakenError: the name belongs to an inbox with another subscription.
     """
-    from airflow_provider_workflow.named_inbox import FAILED, NamedInbox, subscription_of
+    from airflow_provider_workflow.named_inbox import NamedInbox, subscription_of
 
     filled("name", args.name, NAME_LENGTH)
     if not args.timeout > 0:
@@ -46,7 +47,7 @@ def ensure(args: Namespace) -> int:
     wanted = subscription_of(args.app_key, args.action_key, _json_object(args.inputs), args.connection_id)
     named = NamedInbox(hook_of(args), args.name, wanted, args.notification_url)
     inbox, deadline, pause = named.ensured(), time.monotonic() + args.timeout, WAIT_SECONDS[0]
-    while args.wait and inbox["status"] in ("initializing", "deleting"):
+    while args.wait and inbox["status"] in (INITIALIZING, DELETING):
         left = deadline - time.monotonic()
         if left <= 0:
             output.note(f"Inbox {args.name!r} was not active within {args.timeout:g} s.")
@@ -57,7 +58,7 @@ def ensure(args: Namespace) -> int:
         reason = inbox["paused_reason"] or "no reason given"
         output.note(f"Inbox {args.name!r} failed to initialise ({reason}). Delete it and create it again.")
         return _shown(args, inbox, Exit.FAULT)
-    if inbox["status"] == "paused":
+    if inbox["status"] == PAUSED:
         output.note(f"Inbox {args.name!r} is paused: new events are dropped until it is resumed.")
     return _shown(args, inbox)
 
@@ -69,7 +70,7 @@ def pause(args: Namespace) -> int:
         inbox = hook.pause_inbox(args.inbox)
     except ConflictError:
         inbox = hook.get_inbox(args.inbox)
-        if inbox["status"] != "paused":
+        if inbox["status"] != PAUSED:
             raise
     return _shown(args, inbox)
 
@@ -81,7 +82,7 @@ def resume(args: Namespace) -> int:
         inbox = hook.resume_inbox(args.inbox)
     except ConflictError:
         inbox = hook.get_inbox(args.inbox)
-        if inbox["status"] not in ("active", "initializing"):
+        if inbox["status"] not in (ACTIVE, INITIALIZING):
             raise
     return _shown(args, inbox)
 

@@ -11,13 +11,12 @@ from airflow_provider_workflow.client import api, types
 from airflow_provider_workflow.client.arguments import PAGE_SIZE, at_least_one, filled
 from airflow_provider_workflow.client.call import Call
 from airflow_provider_workflow.client.errors import NotFoundError
+from airflow_provider_workflow.client.inbox_states import DELETING
 from airflow_provider_workflow.client.settings import Settings
 
 T = TypeVar("T")
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
-GOING = "deleting"
-"""The state of an inbox whose name may stand for another one already."""
 _known: dict[tuple[Settings, str], str] = {}
 
 
@@ -71,7 +70,7 @@ def _is_going(value: Any) -> bool:
     if not isinstance(value, dict):
         return False
     shown = value.get("inbox_attributes") or value
-    return isinstance(shown, dict) and shown.get("status") == GOING
+    return isinstance(shown, dict) and shown.get("status") == DELETING
 
 
 def _changed_nothing(call: Call[Any], value: Any) -> bool:
@@ -86,7 +85,7 @@ def look_up(settings: Settings, name: str) -> Generator[Call[Any], Any, str]:
     :raises NotFoundError: no inbox of this connection has the name.
     """
     for inbox in (yield from all_inboxes(name=name)):
-        if inbox.get("name") == name and inbox.get("status") != GOING:
+        if inbox.get("name") == name and inbox.get("status") != DELETING:
             _known[settings, name] = inbox["id"]
             return inbox["id"]
     raise NotFoundError(

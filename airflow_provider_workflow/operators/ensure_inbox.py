@@ -12,7 +12,8 @@ from airflow.providers.common.compat.sdk import AirflowException, AirflowFailExc
 
 from airflow_provider_workflow.client import types
 from airflow_provider_workflow.client.arguments import NAME_LENGTH, URL_LENGTH, flag, intervals, seconds
-from airflow_provider_workflow.named_inbox import FAILED, NamedInbox, check_inputs, subscription_of
+from airflow_provider_workflow.client.inbox_states import DELETING, FAILED, PAUSED
+from airflow_provider_workflow.named_inbox import NamedInbox, check_inputs, subscription_of
 from airflow_provider_workflow.operators.base import WorkflowOperator
 from airflow_provider_workflow.operators.inbox_admin import InboxSummary, inbox_summary
 from airflow_provider_workflow.options import check_text, deferrable_or_default, known_later
@@ -209,7 +210,7 @@ class WorkflowEnsureInboxOperator(WorkflowOperator):
 
     def _is_done(self, inbox: types.Inbox) -> bool:
         status = inbox["status"]
-        if status == "paused":
+        if status == PAUSED:
             log.warning(
                 "Inbox %s is paused (%s): new events are dropped until it is resumed"
                 " (WorkflowResumeInboxOperator)",
@@ -217,7 +218,7 @@ class WorkflowEnsureInboxOperator(WorkflowOperator):
                 inbox["paused_reason"] or "no reason given",
             )
         # One that is being deleted still holds the name.
-        return status in SETTLED_STATES or (not self.wait_until_active and status != "deleting")
+        return status in SETTLED_STATES or (not self.wait_until_active and status != DELETING)
 
     def _named_inbox(self) -> NamedInbox:
         subscription = subscription_of(self.app_key, self.action_key, self.inputs, self.connection_id)

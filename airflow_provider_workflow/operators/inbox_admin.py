@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 from airflow_provider_workflow.client import types
 from airflow_provider_workflow.client.arguments import flag
 from airflow_provider_workflow.client.errors import ConflictError
+from airflow_provider_workflow.client.inbox_states import ACTIVE, DELETING, FAILED, INITIALIZING, PAUSED
 from airflow_provider_workflow.leasing import InboxUnusableError
 from airflow_provider_workflow.operators.base import WorkflowOperator, ended, storable
 from airflow_provider_workflow.options import check_text
@@ -87,7 +88,7 @@ class InboxStateOperator(InboxOperator):
             inbox = self.change()
         except ConflictError:
             inbox = self.hook.get_inbox(self.inbox)
-            if inbox["status"] == "initialization_failure":
+            if inbox["status"] == FAILED:
                 raise InboxUnusableError(self.inbox, inbox.get("paused_reason")) from None
             if inbox["status"] not in self.already:
                 raise
@@ -112,7 +113,7 @@ class WorkflowPauseInboxOperator(InboxStateOperator):
     :param workflow_conn_id: id of the Airflow connection (templated).
     """
 
-    already = ("paused",)
+    already = (PAUSED,)
 
     def change(self) -> types.Inbox:
         return self.hook.pause_inbox(self.inbox)
@@ -129,7 +130,7 @@ class WorkflowResumeInboxOperator(InboxStateOperator):
     :param workflow_conn_id: id of the Airflow connection (templated).
     """
 
-    already = ("active", "initializing")
+    already = (ACTIVE, INITIALIZING)
 
     def change(self) -> types.Inbox:
         return self.hook.resume_inbox(self.inbox)
@@ -164,6 +165,6 @@ class WorkflowDeleteInboxOperator(InboxOperator):
         try:
             self.hook.delete_inbox(self.inbox)
         except ConflictError:
-            if self.hook.get_inbox(self.inbox)["status"] != "deleting":
+            if self.hook.get_inbox(self.inbox)["status"] != DELETING:
                 raise
             log.info("Inbox %s is being deleted already", self.inbox)

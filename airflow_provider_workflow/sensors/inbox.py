@@ -15,6 +15,7 @@ from airflow.providers.common.compat.sdk import AirflowException, AirflowSensorT
 from airflow.sdk import BaseSensorOperator, PokeReturnValue
 from airflow.triggers.base import StartTriggerArgs
 
+from airflow_provider_workflow.client.inbox_states import FAILED, PAUSED
 from airflow_provider_workflow.leases import HeldLease
 from airflow_provider_workflow.leasing import InboxNotActiveError, InboxUnusableError
 from airflow_provider_workflow.links import StartedRunsLink
@@ -27,7 +28,7 @@ from airflow_provider_workflow.sensors.arguments import (
 from airflow_provider_workflow.sensors.deferring import skipping_instead
 from airflow_provider_workflow.sensors.work import Orders, Work
 from airflow_provider_workflow.tally import Tally
-from airflow_provider_workflow.triggers.inbox import UNUSABLE, WorkflowInboxTrigger
+from airflow_provider_workflow.triggers.inbox import WorkflowInboxTrigger
 from airflow_provider_workflow.triggers.patience import Faults, settle_seconds
 
 if TYPE_CHECKING:
@@ -219,9 +220,9 @@ class WorkflowInboxSensor(BaseSensorOperator):
             return HeldLease.taken_over(event["lease"])
         if status == "look":
             return None
-        if status == "paused":
+        if status == PAUSED:
             raise InboxNotActiveError(self.inbox, event.get("reason"))
-        if status == UNUSABLE:
+        if status == FAILED:
             raise InboxUnusableError(self.inbox, event.get("reason"))
         raise AirflowException(f"The trigger sent an event that is not known: {status!r}")
 

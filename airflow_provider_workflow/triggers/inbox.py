@@ -15,6 +15,7 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 from airflow_provider_workflow import quarantine
 from airflow_provider_workflow.client import api, types
 from airflow_provider_workflow.client.errors import InboxPausedError, WorkflowError
+from airflow_provider_workflow.client.inbox_states import FAILED, PAUSED
 from airflow_provider_workflow.leases import HeldLease
 from airflow_provider_workflow.triggers.arguments import SerializesArguments
 from airflow_provider_workflow.triggers.listening import bell_of, find_inbox, wait_for
@@ -29,7 +30,6 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-UNUSABLE = "initialization_failure"
 RELEASE_SECONDS = 10.0
 """How long a trigger that is being ended tries to give its lease back."""
 
@@ -136,13 +136,13 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
         except InboxPausedError as paused:
             return self._paused(inbox_id, paused.paused_reason)
         attributes = answer.get("inbox_attributes") or {}
-        if attributes.get("status") == UNUSABLE:
+        if attributes.get("status") == FAILED:
             return {
-                "status": UNUSABLE,
+                "status": FAILED,
                 "inbox_id": inbox_id,
                 "reason": plain(str(attributes.get("paused_reason") or "no reason given")),
             }
-        if self._waits_for is not None and attributes.get("status") != "paused":
+        if self._waits_for is not None and attributes.get("status") != PAUSED:
             log.info("Inbox %s is paused no more", self.inbox)
             self._waits_for = None
         if text:
@@ -163,7 +163,7 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
 
     def _paused(self, inbox_id: str, reason: str) -> dict[str, Any] | None:
         if self.on_paused != "wait":
-            return {"status": "paused", "inbox_id": inbox_id, "reason": plain(reason)}
+            return {"status": PAUSED, "inbox_id": inbox_id, "reason": plain(reason)}
         if reason != self._waits_for:
             log.warning("Inbox %s is paused (%s); waiting until it is resumed", self.inbox, plain(reason))
         self._waits_for = reason

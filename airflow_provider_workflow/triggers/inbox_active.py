@@ -13,6 +13,7 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_provider_workflow.client import api
 from airflow_provider_workflow.client.errors import NotFoundError
+from airflow_provider_workflow.client.inbox_states import ACTIVE, FAILED, PAUSED
 from airflow_provider_workflow.triggers.arguments import SerializesArguments
 from airflow_provider_workflow.triggers.patience import patiently
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-SETTLED_STATES = frozenset({"active", "paused", "initialization_failure"})
+SETTLED_STATES = frozenset({ACTIVE, PAUSED, FAILED})
 """States that waiting does not change; ``initializing``, ``deleting`` and unknown ones may pass."""
 SETTLED = "settled"
 TIMED_OUT = "timed_out"

@@ -16,13 +16,13 @@ from airflow_provider_workflow import metrics, quarantine
 from airflow_provider_workflow.client import types
 from airflow_provider_workflow.client.arguments import filled, flag, intervals, seconds
 from airflow_provider_workflow.client.errors import TransportError
-from airflow_provider_workflow.leasing import InboxUnusableError
 from airflow_provider_workflow.triggers.arguments import SerializesArguments
 from airflow_provider_workflow.triggers.doorbell import BREATH_SECONDS, REST_SECONDS, Doorbell
 from airflow_provider_workflow.triggers.listening import bell_of, look_up, wait_for
 from airflow_provider_workflow.triggers.patience import Faults, persistently
 from airflow_provider_workflow.triggers.probing import Prober
 from airflow_provider_workflow.triggers.sparing import sparing_the_triggerer
+from airflow_provider_workflow.triggers.watching import LONGEST_ANSWER_SECONDS, InboxState
 from airflow_provider_workflow.values import plain
 
 if TYPE_CHECKING:
@@ -33,13 +33,8 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-UNUSABLE = "initialization_failure"
-PAUSED = "paused"
-PAUSED_TEXT = "paused ({}): what it holds is still announced, new events are dropped until it is resumed"
 STATE_SECONDS = 300.0
 """How often the state of the inbox is asked for; listings do not show it."""
-LONGEST_ANSWER_SECONDS = 300.0
-"""After so long a look counts as failed, so that a watcher whom the service keeps waiting says so."""
 
 
 class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
@@ -99,7 +94,7 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
             self.renotify_seconds = seconds("renotify_seconds", renotify_seconds, REST_SECONDS)
             self.poll_interval, self.max_poll_interval = intervals(poll_interval, max_poll_interval)
             self.wake_on_events = flag("wake_on_events", wake_on_events)
-        self._state: str | None = None
+        self._state = InboxState(self.inbox, "announced", log)
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Ring for ever. It raises nothing: Airflow would begin anew every 2 s, without any back-off."""
@@ -136,13 +131,7 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
     async def _inbox(self, client: AsyncWorkflowClient) -> types.Inbox:
         """The inbox, any change of its state logged (specification 3.1)."""
         inbox = await _in_time(look_up(client, self.inbox))
-        status, reason = str(inbox["status"]), inbox.get("paused_reason")
-        if status == UNUSABLE:
-            raise InboxUnusableError(self.inbox, reason)
-        state = plain(status if status != PAUSED else PAUSED_TEXT.format(reason or "no reason given"))
-        if state != self._state:
-            log.info("Inbox %s is %s", self.inbox, state)
-        self._state = state
+        self._state.seen(str(inbox["status"]), inbox.get("paused_reason"))
         return inbox
 
     def _event(self, inbox_id: str, *, certain: bool) -> TriggerEvent:

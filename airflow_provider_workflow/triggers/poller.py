@@ -5,31 +5,26 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from airflow_provider_workflow import quarantine
 from airflow_provider_workflow.client import api, types
 from airflow_provider_workflow.client.errors import InboxPausedError, TransportError
+from airflow_provider_workflow.client.inbox_states import PAUSED
 from airflow_provider_workflow.leases import HeldLease
-from airflow_provider_workflow.leasing import InboxUnusableError
 from airflow_provider_workflow.triggers import stream as streams
 from airflow_provider_workflow.triggers.listening import bell_of, find_inbox, wait_for
 from airflow_provider_workflow.triggers.patience import Faults, patiently, persistently
 from airflow_provider_workflow.triggers.stream import Stream
-from airflow_provider_workflow.values import plain
+from airflow_provider_workflow.triggers.watching import LONGEST_ANSWER_SECONDS, InboxState
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.client.client import AsyncWorkflowClient
 
 log = logging.getLogger(__name__)
-
-UNUSABLE = "initialization_failure"
-PAUSED_TEXT = "paused ({}): what it holds is still leased, new events are dropped until it is resumed"
-LONGEST_ANSWER_SECONDS = 300.0
-"""After so long without an answer a lease counts as a fault, so that the log speaks of it."""
 
 
 class Leased(NamedTuple):
@@ -55,7 +50,7 @@ class Poller:
         self._asked_at = 0.0
         self._client: AsyncWorkflowClient | None = None
         self._exits = AsyncExitStack()
-        self._state: str | None = None
+        self._state = InboxState(stream.inbox, "leased", log)
 
     @property
     def client(self) -> AsyncWorkflowClient:
@@ -130,25 +125,12 @@ class Poller:
         try:
             answer = asking.result()
         except InboxPausedError as paused:
-            self._show({"status": "paused", "paused_reason": paused.paused_reason})
+            self._state.seen(PAUSED, paused.paused_reason)
             return None
-        self._show(answer.get("inbox_attributes") or {})
+        attributes = answer.get("inbox_attributes") or {}
+        if attributes.get("status"):
+            self._state.seen(str(attributes["status"]), attributes.get("paused_reason"))
         lease = HeldLease.of(answer, self._asked_at, self.stream.lease_seconds, client.settings.timeout)
         if lease is None:
             await quarantine.look_in_loop(client, self.stream.inbox)
         return lease
-
-    def _show(self, attributes: Mapping[str, Any]) -> None:
-        """
-        Log a state of the inbox that is new (specification 3.1).
-
-        :raises InboxUnusableError: only deleting and creating it again helps.
-        """
-        status, reason = attributes.get("status"), attributes.get("paused_reason")
-        if status == UNUSABLE:
-            raise InboxUnusableError(self.stream.inbox, reason)
-        text = PAUSED_TEXT.format(reason or "no reason given") if status == "paused" else str(status)
-        state = plain(text)
-        if status and state != self._state:
-            self._state = state
-            log.info("Inbox %s is %s", self.stream.inbox, state)

@@ -1,0 +1,9 @@
+"""The states of an inbox, in the service's own words (specification 3.1). New ones may come."""
+
+INITIALIZING = "initializing"
+ACTIVE = "active"
+PAUSED = "paused"
+DELETING = "deleting"
+"""Its name may stand for another inbox already."""
+FAILED = "initialization_failure"
+"""Only deleting and creating it again helps (specification 7.3)."""
