@@ -15,6 +15,11 @@ NAME_LENGTH = 100
 URL_LENGTH = 2048
 
 
+def given(**values: Any) -> dict[str, str]:
+    """Query parameters: those that were given, as texts that can be sent."""
+    return {name: encodable(name, str(value)) for name, value in values.items() if value is not None}
+
+
 def within(field: str, value: int, bounds: tuple[int, int]) -> int:
     """
     Check that a number lies within its range.
