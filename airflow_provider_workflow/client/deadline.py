@@ -145,6 +145,12 @@ class _Pool(HTTPConnectionPool):
 class _SecurePool(HTTPSConnectionPool):
     ConnectionCls = _SecureConnection
 
+    def _validate_conn(self, conn: Any) -> None:
+        # As the base class does, but for its warning with each request that no certificate is verified:
+        # that is said once, where the connection is read (``Settings.ca_file``).
+        if conn.sock is None:
+            conn.connect()
+
 
 class DeadlineAdapter(HTTPAdapter):
     """Sends with a ``timeout`` that is a total, from connecting to the last byte."""

@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 from airflow_provider_workflow.client.errors import ConfigurationError
+from airflow_provider_workflow.client.unverified import warn_once
 
 DEFAULT_TIMEOUT = 30.0
 APP_GRANT = "client_credentials"
@@ -103,13 +104,16 @@ class Settings:
 
     def ca_file(self) -> str | None:
         """
-        The CA certificates that both senders trust; None when certificates are not verified.
+        The CA certificates that both senders trust; None when certificates are not verified, of which a
+        WARNING tells once.
 
         The environment variables are those of ``requests``; reading them here keeps both alike.
 
         :raises ConfigurationError: an environment variable names no such file.
         """
         if self.verify is False:
+            if any(urlsplit(url).scheme == "https" for url in (self.base_url, self.token_url)):
+                warn_once(self.connection_id, self.base_url)
             return None
         if isinstance(self.verify, str):
             return self.verify

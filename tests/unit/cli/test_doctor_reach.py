@@ -74,7 +74,6 @@ def test_its_own_certificate_makes_it_trusted(doctor: Doctor, secure: ScriptedSe
     assert "TLSv1." in found["host"]["detail"]
 
 
-@pytest.mark.filterwarnings("ignore:Unverified HTTPS request")
 def test_certificates_that_nobody_verifies(doctor: Doctor, secure: ScriptedServer) -> None:
     found = doctor.examine({"token_url": f"{secure.url}/token", "verify": "false"}, host=secure.url)
     assert found.exit_code == 0

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from airflow_provider_workflow.client import inboxes
+from airflow_provider_workflow.client import inboxes, unverified
 from airflow_provider_workflow.client.auth import TOKENS
 from airflow_provider_workflow.client.retry import GATES
 
@@ -24,6 +24,7 @@ def forget() -> None:
     TOKENS.__init__()  # type: ignore[misc]
     GATES.__init__()  # type: ignore[misc]
     inboxes._known.clear()
+    unverified._named.clear()
 
 
 @pytest.fixture(autouse=True)

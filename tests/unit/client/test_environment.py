@@ -63,7 +63,6 @@ def test_a_proxy_carries_http(
     }
 
 
-@pytest.mark.filterwarnings("ignore:Unverified HTTPS request")
 def test_a_proxy_carries_https_without_seeing_it(
     make_send: MakeSender, make_proxy: MakeProxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

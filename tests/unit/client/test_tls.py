@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 import ssl
 import time
@@ -37,7 +38,7 @@ def ca(made: tuple[ssl.SSLContext, Path]) -> str:
     return str(made[1])
 
 
-@pytest.mark.filterwarnings("ignore:Unverified HTTPS request")
+@pytest.mark.filterwarnings("error:Unverified HTTPS request")
 @pytest.mark.parametrize("verify", [False, "ca"])
 def test_a_file_or_no_verification_lets_it_pass(
     make_send: MakeSender, secure: ScriptedServer, ca: str, verify: bool | str
@@ -45,6 +46,53 @@ def test_a_file_or_no_verification_lets_it_pass(
     send = make_send(secure.settings(verify=ca if verify == "ca" else verify))
     assert send(api.get_inbox(SOME_ID))["id"] == SOME_ID
     assert secure.connections == 1
+
+
+def as_filled_in(server: ScriptedServer, connection_id: str = "", **extra: str) -> Settings:
+    """A connection to a server, with nothing in its form but what has to be there."""
+    extra = {"token_url": f"{server.url}/token", "timeout": "5", **extra}
+    return Settings.build(
+        host=server.url, login="i", password="a-secret", extra=extra, connection_id=connection_id
+    )
+
+
+def test_certificates_are_verified_unless_the_connection_says_otherwise(
+    make_send: MakeSender, secure: ScriptedServer
+) -> None:
+    with pytest.raises(errors.TransportError, match="does not verify") as raised:
+        make_send(as_filled_in(secure))(api.get_inbox(SOME_ID))
+    assert raised.value.permanent
+    assert (secure.requests, secure.token_requests) == ([], [])
+
+
+@pytest.mark.filterwarnings("error:Unverified HTTPS request")
+def test_a_connection_that_verifies_nothing_is_named_once_and_not_with_each_request(
+    make_send: MakeSender, secure: ScriptedServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    for connection_id in ("one", "another", "one"):
+        send = make_send(as_filled_in(secure, connection_id, verify="false"))
+        for _ in range(3):
+            send(api.get_inbox(SOME_ID))
+    assert len(secure.requests) == 9
+    said = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert len(said) == 2
+    for text, connection_id in zip(said, ("one", "another"), strict=True):
+        assert f"{connection_id!r}" in text
+        assert "verify" in text
+        assert "a-secret" not in text
+
+
+def test_where_certificates_are_verified_or_there_is_no_tls_nothing_is_said(
+    make_send: MakeSender,
+    secure: ScriptedServer,
+    scripted: ScriptedServer,
+    ca: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    scripted.answers = [INBOX]
+    make_send(as_filled_in(secure, verify=ca))(api.get_inbox(SOME_ID))
+    make_send(as_filled_in(scripted, verify="false"))(api.get_inbox(SOME_ID))
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
 def test_the_bundle_of_the_environment_holds_for_both(
