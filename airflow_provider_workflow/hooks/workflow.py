@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow.sdk import BaseHook
 
-from airflow_provider_workflow import metrics
 from airflow_provider_workflow.client import api, inboxes, types
 from airflow_provider_workflow.client.call import Call
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.configuration import max_event_streams
 from airflow_provider_workflow.hooks import fields, login, user_tokens
+from airflow_provider_workflow.hooks.observing import observer
 from airflow_provider_workflow.hooks.trial import trial
 from airflow_provider_workflow.hooks.user_tokens import VariableStore
 
@@ -109,7 +109,7 @@ class WorkflowHook(BaseHook):
         from airflow_provider_workflow.client.client import WorkflowClient
 
         store = VariableStore(self.settings, _mask)
-        observe = metrics.observer(self.workflow_conn_id)
+        observe = observer(self.workflow_conn_id)
         return WorkflowClient(self.settings, on_token=_mask, store=store, observe=observe, **options)
 
     @asynccontextmanager
@@ -134,7 +134,7 @@ class WorkflowHook(BaseHook):
                 # Not any thread: what a Variable asks of the supervisor goes through the triggerer's loop
                 # only from asgiref's. Others break the triggerer's own talk before Airflow 3.3.
                 in_thread=lambda function, *given: sync_to_async(function)(*given),
-                observe=metrics.observer(self.workflow_conn_id),
+                observe=observer(self.workflow_conn_id),
             )
 
     # Guess, templates, promotions (specification 4.1, 4.4; service facts 8)

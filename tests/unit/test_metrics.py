@@ -13,6 +13,8 @@ from airflow_provider_workflow import metrics, stats
 from airflow_provider_workflow.client import api
 from airflow_provider_workflow.client.errors import InboxPausedError, LeaseExpiredError, RateLimitError
 from airflow_provider_workflow.emulator.clock import ManualClock
+from airflow_provider_workflow.hooks import observing
+from airflow_provider_workflow.hooks.observing import observer
 from tests.unit.counted import Counted, counted
 from tests.unit.fakes import api_error
 from tests.unit.workbench import INBOX, FakeTime, Workbench
@@ -109,7 +111,7 @@ def test_every_answer_that_wants_fewer_calls_is_counted(
 
 def test_a_call_that_a_gate_kept_back_is_no_answer(counted: Counted) -> None:
     never_sent = RateLimitError("made up", status=0, retry_after=100)
-    metrics.observer("c")(api.list_inboxes(), never_sent)
+    observer("c")(api.list_inboxes(), never_sent)
 
     assert counted.totals == {}
 
@@ -120,7 +122,7 @@ def test_the_age_of_the_oldest_message_is_told_with_each_lease(
     bench.put("a")
     clock.advance(90)
     bench.put("b")
-    monkeypatch.setattr(metrics, "time", FakeTime(clock.now()))
+    monkeypatch.setattr(observing, "time", FakeTime(clock.now()))
     bench.hook.lease_messages(INBOX)
     bench.hook.lease_messages(INBOX)
 
@@ -140,7 +142,7 @@ def test_a_message_that_does_not_say_when_it_was_created_has_no_age(
     created_at: Any, counted: Counted
 ) -> None:
     call = api.lease_messages("an-inbox")
-    metrics.observer("c")(call, {"results": [{"id": "a", "created_at": created_at}]})
+    observer("c")(call, {"results": [{"id": "a", "created_at": created_at}]})
 
     assert counted.ages == [0]
 
@@ -158,13 +160,13 @@ def test_a_message_that_does_not_say_when_it_was_created_has_no_age(
     ids=lambda call: call.name,
 )
 def test_no_answer_makes_the_observer_raise(call: Any, answer: Any, counted: Counted) -> None:
-    metrics.observer("c")(call, answer)
+    observer("c")(call, answer)
 
     assert set(counted.totals.values()) <= {1}
 
 
 def test_a_whole_lease_that_ended_counts_as_one_message_as_nobody_says_how_many(counted: Counted) -> None:
-    metrics.observer("c")(api.acknowledge_messages("i", "l"), LeaseExpiredError("made up", status=400))
+    observer("c")(api.acknowledge_messages("i", "l"), LeaseExpiredError("made up", status=400))
 
     assert counted.totals == {"lease_expired": 1}
 
@@ -172,7 +174,7 @@ def test_a_whole_lease_that_ended_counts_as_one_message_as_nobody_says_how_many(
 def test_names_do_not_pile_up(counted: Counted, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metrics, "MOST_NAMES", 3)
     for number in range(10):
-        metrics.observer("c")(api.get_inbox("i"), {"id": str(number), "name": "n"})
+        observer("c")(api.get_inbox("i"), {"id": str(number), "name": "n"})
 
     assert len(metrics._names) <= 3
 
