@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 
+from airflow_provider_workflow.client.addresses import base_url, check_addresses
 from airflow_provider_workflow.client.errors import ConfigurationError
 from airflow_provider_workflow.client.unverified import warn_once
 
@@ -22,6 +23,18 @@ REQUIRED = {
     "password": "set the client secret as Password",
     "token_url": "set the address of the token endpoint in Extra",
 }
+EXTRA_FIELDS = (
+    "token_url",
+    "auth_url",
+    "scope",
+    "inbox_path",
+    "templates_path",
+    "redirect_uri",
+    "timeout",
+    "verify",
+    "grant",
+)
+"""Those of the connection's Extra; each is a field of ``Settings``."""
 
 
 @dataclass(frozen=True)
@@ -84,18 +97,14 @@ class Settings:
         ]
         if ":" in _text(login):
             problems.append("login holds a colon (no client ID does)")
-        base_url = _base_url(_text(host), scheme, port)
-        values: dict[str, Any] = {
-            f.name: _text(extra[f.name])
-            for f in fields(cls)
-            if f.name in extra and f.name in EXTRA_FIELDS and _text(extra[f.name])
-        }
-        _check_addresses({**values, "host": base_url}, problems)
+        address = base_url(_text(host), scheme, port)
+        values: dict[str, Any] = {name: text for name in EXTRA_FIELDS if (text := _text(extra.get(name)))}
+        check_addresses({**values, "host": address}, problems)
         _convert(values, extra, problems)
         if problems:
             raise ConfigurationError(problems)
         return cls(
-            base_url=base_url,
+            base_url=address,
             client_id=_text(login),
             client_secret=str(password),
             connection_id=connection_id,
@@ -129,59 +138,8 @@ class Settings:
         return certifi.where()
 
 
-EXTRA_FIELDS = (
-    "token_url",
-    "auth_url",
-    "scope",
-    "inbox_path",
-    "templates_path",
-    "redirect_uri",
-    "timeout",
-    "verify",
-    "grant",
-)
-
-
 def _text(value: Any) -> str:
     return "" if value is None else str(value).strip()
-
-
-def _base_url(host: str, scheme: str | None, port: int | None) -> str:
-    if not host:
-        return ""
-    if "://" not in host:
-        host = f"{scheme or 'https'}://{host}"
-    parts = _split(host)
-    if port and parts is not None and parts.netloc.rpartition("]")[2].count(":") == 0:
-        host = parts._replace(netloc=f"{parts.netloc}:{port}").geturl()
-    return host.rstrip("/")
-
-
-def _split(address: str) -> SplitResult | None:
-    """The parts of a web address, or None where it is none."""
-    try:
-        parts = urlsplit(address)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        return None
-    return parts if usable and not any(sign.isspace() for sign in address) else None
-
-
-def _check_addresses(values: Mapping[str, Any], problems: list[str]) -> None:
-    for name in ("host", "token_url", "auth_url", "redirect_uri"):
-        address = values.get(name)
-        if not address:
-            continue
-        parts = _split(address)
-        if parts is None:
-            problems.append(f"{name} is no web address (write it as https://name/path)")
-        elif parts.username or parts.password:
-            problems.append(f"{name} holds credentials (move them to Login and Password)")
-        elif name in ("host", "auth_url") and (parts.query or parts.fragment):
-            problems.append(f"{name} has a query (paths are appended to it)")
-    for name in ("inbox_path", "templates_path"):
-        if name in values and not values[name].startswith("/"):
-            problems.append(f"{name} must start with a slash (such as /trigger-inbox/v1)")
 
 
 def _convert(values: dict[str, Any], extra: Mapping[str, Any], problems: list[str]) -> None:
