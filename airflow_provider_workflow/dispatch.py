@@ -29,7 +29,8 @@ from airflow_provider_workflow.leases import (
 )
 from airflow_provider_workflow.leasing import acknowledge, lease_once, note_refusal, release
 from airflow_provider_workflow.routing import Routes, UnroutableError
-from airflow_provider_workflow.runs import RunRefused, Runs, ServerFault, Start, TargetError, run_id_of
+from airflow_provider_workflow.run_faults import RunRefused, ServerFault, TargetError
+from airflow_provider_workflow.runs import Runs, Start, run_id_of
 from airflow_provider_workflow.tally import Tally
 
 if TYPE_CHECKING:

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from airflow.providers.common.compat.sdk import AirflowException
 
-from airflow_provider_workflow import runs, values
+from airflow_provider_workflow import values
 from airflow_provider_workflow.leases import HeldLease, for_people
 from airflow_provider_workflow.leasing import acknowledge, note_refusal, release
 from airflow_provider_workflow.routing import Routes, UnroutableError
+from airflow_provider_workflow.run_faults import of_everything
 from airflow_provider_workflow.tally import Tally
 
 if TYPE_CHECKING:
@@ -174,7 +175,7 @@ class Receiver:
                 # Only the database can tell: SQLite holds a NUL, PostgreSQL does not.
                 self.context["ti"].xcom_push(key=SCRATCH_KEY, value=message)
         except AirflowRuntimeError as error:
-            if runs.of_everything(error):
+            if of_everything(error):
                 raise
             return f"XCom cannot hold its payload: {type(error).__name__}"
         return None

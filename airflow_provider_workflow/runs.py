@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Protocol
 
-from airflow.providers.common.compat.sdk import AirflowException
-
 from airflow_provider_workflow import values
+from airflow_provider_workflow.run_faults import RunRefused, ServerFault, TargetError, fault_of
 from airflow_provider_workflow.versions import airflow_release
 
 RUN_ID_PREFIX = "workflow__"
@@ -25,8 +24,6 @@ LONGEST_RUN_ID = 250
 _SAFE_ID = re.compile(r"[A-Za-z0-9_.~:+-]+")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _UNFINISHED = ["queued", "running"]
-_OF_EVERYTHING = (401, 403, 408, 429)
-"""What the API server says of the caller or of itself, and not of a run."""
 _IMPOSSIBLE_RUN_ID = "workflow .. check"
 """Refused by its two dots and by its blanks, after everything about the DAG itself was checked."""
 
@@ -36,18 +33,6 @@ class Start(Enum):
 
     STARTED = "started"
     EXISTING = "existing"
-
-
-class RunRefused(Exception):
-    """Airflow refuses the run of this one message; others may be fine."""
-
-
-class ServerFault(RunRefused):
-    """Airflow failed at this run (5xx): its own fault, or what the run holds."""
-
-
-class TargetError(AirflowException):
-    """No message at all can be turned into a run of this DAG now."""
 
 
 def run_id_of(message_id: str) -> str:
@@ -137,7 +122,7 @@ class TaskRuns:
             try:
                 self.ti.get_dag(dag_id)
             except AirflowRuntimeError as error:
-                fault = _fault(dag_id, error)
+                fault = fault_of(dag_id, error)
                 if isinstance(fault, TargetError):
                     raise fault from None
         return False
@@ -152,7 +137,7 @@ class TaskRuns:
         try:
             answer = task_runner.SUPERVISOR_COMMS.send(TriggerDagRun(dag_id=dag_id, run_id=run_id, conf=conf))
         except AirflowRuntimeError as error:
-            raise _fault(dag_id, error) from None
+            raise fault_of(dag_id, error) from None
         except (ValueError, OverflowError, RecursionError) as error:
             # The value checks above state the known cases in words; nothing was sent in these either.
             raise RunRefused(f"Airflow cannot encode its payload: {type(error).__name__}") from None
@@ -183,37 +168,3 @@ class TaskRuns:
             raise TargetError(
                 f"Airflow does not count the runs of {dag_id!r}: {type(error).__name__}. No message is lost."
             ) from None
-
-
-def of_everything(error: Any) -> bool:
-    """Whether an ``AirflowRuntimeError`` is about Airflow itself, and not about what it was given."""
-    return isinstance(_fault("", error), TargetError)
-
-
-def _fault(dag_id: str, error: Any) -> Exception:
-    """Of one message, or of everything? Decided by status and reason, never by a text."""
-    detail = error.error.detail if isinstance(error.error.detail, dict) else {}
-    status = detail.get("status_code")
-    reason = _reason(detail)
-    said = f"{reason or detail.get('exception_type') or 'no reason given'} (status {status})"
-    if status == 404:
-        return TargetError(
-            f"The DAG {dag_id!r} was not found. Deploy it, or correct trigger_dag_id; no message is lost."
-        )
-    if status in _OF_EVERYTHING or reason in ("import_errors", "denied_run_type", "not_partitioned"):
-        return TargetError(f"Airflow does not start runs of {dag_id!r}: {said}. No message is lost.")
-    if isinstance(status, int) and 400 <= status < 500:
-        return RunRefused(said)
-    if isinstance(status, int) or detail.get("exception_type") == "HTTPStatusError":
-        # Before Airflow 3.3 a refused run is a bare 500 whose text is no JSON, so that no status is told.
-        return ServerFault(said)
-    if detail.get("exception_type") == "PydanticSerializationError":
-        return RunRefused("Airflow cannot encode its payload")
-    return TargetError(f"Airflow's API server gives no usable answer: {said}. No message is lost.")
-
-
-def _reason(detail: dict[str, Any]) -> str | None:
-    inner = detail.get("detail")
-    inner = inner.get("detail") if isinstance(inner, dict) else None
-    reason = inner.get("reason") if isinstance(inner, dict) else None
-    return reason if isinstance(reason, str) else None

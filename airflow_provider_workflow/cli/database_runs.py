@@ -13,7 +13,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from airflow_provider_workflow.cli.running import Exit
-from airflow_provider_workflow.runs import RunRefused, ServerFault, Start, TargetError, check_conf
+from airflow_provider_workflow.run_faults import RunRefused, ServerFault, TargetError
+from airflow_provider_workflow.runs import Start, check_conf
 
 
 class MissingDagError(TargetError):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_workflow.client.errors import WorkflowError
-from airflow_provider_workflow.runs import TargetError
+from airflow_provider_workflow.run_faults import TargetError
 from tests.unit.fakes import api_error, lost
 from tests.unit.workbench import Workbench
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from airflow_provider_workflow.dispatch import Drained
-from airflow_provider_workflow.runs import TargetError
+from airflow_provider_workflow.run_faults import TargetError
 from tests.unit.fakes import OldTaskInstance, api_error
 from tests.unit.workbench import FakeTime, Workbench
 

@@ -11,7 +11,7 @@ from airflow_provider_workflow.client.errors import WorkflowError
 from airflow_provider_workflow.dispatch import Dispatcher
 from airflow_provider_workflow.leasing import lease_once
 from airflow_provider_workflow.receive import STORE_KEY
-from airflow_provider_workflow.runs import TargetError
+from airflow_provider_workflow.run_faults import TargetError
 from tests.unit.fakes import api_error
 from tests.unit.receipts import Receipt
 from tests.unit.workbench import INBOX, Workbench

@@ -9,7 +9,8 @@ from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
 from airflow.sdk.execution_time.comms import ErrorResponse
 
 from airflow_provider_workflow import runs
-from airflow_provider_workflow.runs import RunRefused, ServerFault, Start, TargetError, TaskRuns
+from airflow_provider_workflow.run_faults import RunRefused, ServerFault, TargetError
+from airflow_provider_workflow.runs import Start, TaskRuns
 from tests.unit.fakes import OldTaskInstance, Supervisor, TaskInstance, api_error, lost
 
 UUID = "0b6c2c8e-7f3a-4a52-9d0b-1f1e3c8a9b10"

@@ -13,7 +13,8 @@ from sqlalchemy import text
 from sqlalchemy.exc import DataError, IntegrityError, OperationalError, StatementError
 
 from airflow_provider_workflow.cli.database_runs import DatabaseRuns, MissingDagError
-from airflow_provider_workflow.runs import RunRefused, ServerFault, Start, TargetError
+from airflow_provider_workflow.run_faults import RunRefused, ServerFault, TargetError
+from airflow_provider_workflow.runs import Start
 from airflow_provider_workflow.versions import airflow_release
 from tests.unit.cli.database import Database
 

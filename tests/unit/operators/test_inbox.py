@@ -15,7 +15,7 @@ from airflow_provider_workflow.operators.inbox import (
     WorkflowInboxDispatchOperator,
     WorkflowReleaseOperator,
 )
-from airflow_provider_workflow.runs import TargetError
+from airflow_provider_workflow.run_faults import TargetError
 from tests.unit.fakes import api_error
 from tests.unit.workbench import INBOX, Workbench
 

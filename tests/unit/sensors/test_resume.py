@@ -10,7 +10,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, Airfl
 
 from airflow_provider_workflow.client.errors import WorkflowError
 from airflow_provider_workflow.leasing import InboxNotActiveError, InboxUnusableError
-from airflow_provider_workflow.runs import TargetError
+from airflow_provider_workflow.run_faults import TargetError
 from tests.unit.fakes import api_error
 from tests.unit.sensors.tasks import LOOK, Task
 from tests.unit.workbench import FakeTime, Workbench
