@@ -28,6 +28,7 @@ from airflow_provider_workflow.leases import (
     lease_count,
 )
 from airflow_provider_workflow.leasing import acknowledge, lease_once, note_refusal, release
+from airflow_provider_workflow.room import Limits, Room
 from airflow_provider_workflow.routing import Routes, UnroutableError
 from airflow_provider_workflow.run_faults import RunRefused, ServerFault, TargetError
 from airflow_provider_workflow.runs import Runs, Start, run_id_of
@@ -38,9 +39,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-MOST_MESSAGES = 10_000
 LONGEST_DRAIN_SECONDS = 600.0
-ROOM_CHECK_SECONDS = 2.0
 
 
 class Drained(Enum):
@@ -50,33 +49,6 @@ class Drained(Enum):
     NO_ROOM = "the target DAG has as many unfinished runs as it may"
     LIMIT = "as many messages as one task takes"
     OUT_OF_REACH = "the service is out of reach for now"
-
-
-@dataclass(frozen=True)
-class Limits:
-    """
-    How much is leased at a time.
-
-    :param lease_limit: messages per lease, 1 to 100.
-    :param lease_seconds: length of a lease, 60 to 3600 s.
-    :param max_messages: messages in all; None for no limit of its own.
-    :param max_unfinished_runs: runs that each target may have queued and running; None for any number.
-    """
-
-    lease_limit: int = 100
-    lease_seconds: int = 300
-    max_messages: int | None = None
-    max_unfinished_runs: int | None = None
-
-    @property
-    def most_messages(self) -> int:
-        """Messages that one task takes in all."""
-        return min(MOST_MESSAGES, self.max_messages or MOST_MESSAGES)
-
-    @property
-    def first_lease(self) -> int:
-        """Messages of a lease while nothing was taken yet."""
-        return min(self.lease_limit, self.most_messages)
 
 
 @dataclass
@@ -101,13 +73,16 @@ class Dispatcher:
     tally: Tally = field(default_factory=Tally)
     outlasts: Callable[[WorkflowError], bool] = lambda _: False
     _certain: bool = False
-    _budget: int = 0
     _server_faults: int = 0
     _comes_again_at: float = math.inf
 
     @cached_property
     def inbox_id(self) -> str:
         return self.hook.get_inbox(self.inbox)["id"]
+
+    @cached_property
+    def _room(self) -> Room:
+        return Room(self.limits, self.runs, self.routes.dag_ids)
 
     def check_targets(self) -> None:
         """
@@ -118,21 +93,14 @@ class Dispatcher:
         checks = [self.runs.check_target(dag_id) for dag_id in self.routes.dag_ids]
         self._certain = all(checks)
 
-    def room(self) -> int:
-        """How many messages may be leased now."""
-        room = self.limits.most_messages - self.tally.handled
-        if room > 0 and self.limits.max_unfinished_runs is not None:
-            self._budget = self._ask_for_room()
-            room = min(room, self._budget)
-        return max(0, room)
-
     def next_lease(self) -> int:
         """
         How many messages the next lease may have, 0 where there is no room.
 
         One, as long as it is not certain that their runs can be started.
         """
-        return min(self.room(), self.limits.lease_limit if self._certain else 1)
+        room = self._room.for_messages(self.tally.handled)
+        return min(room, self.limits.lease_limit if self._certain else 1)
 
     def drain(self) -> Drained:
         """
@@ -171,7 +139,7 @@ class Dispatcher:
         started: list[str] = []
         done = 0
         try:
-            while due and self._may_start(lease):
+            while due and self._room.comes_within(lease):
                 if self._dispatch(due[0]):
                     started.append(due[0]["id"])
                     done += 1
@@ -188,16 +156,6 @@ class Dispatcher:
         log.info("Inbox %s: %d of %d leased messages have their runs", self.inbox, done, len(lease.messages))
         if due:
             self._leave(len(due))
-
-    def _may_start(self, lease: HeldLease) -> bool:
-        """Wait for room as long as the lease allows; without a limit on runs there always is."""
-        while lease.seconds_left() > 0:
-            if self.limits.max_unfinished_runs is None or self._budget > 0:
-                return True
-            self._budget = self._ask_for_room()
-            if self._budget <= 0:
-                time.sleep(ROOM_CHECK_SECONDS)
-        return False
 
     def _leave(self, count: int) -> None:
         log.warning(
@@ -227,7 +185,7 @@ class Dispatcher:
             return False
         self._server_faults = 0
         self._certain = True
-        self._budget -= 1
+        self._room.used()
         self.tally.count(outcome.value, message_id)
         metric = metrics.STARTED if outcome is Start.STARTED else metrics.EXISTING
         metrics.count(metric, 1, inbox=self.inbox, conn_id=self.hook.workflow_conn_id)
@@ -259,7 +217,3 @@ class Dispatcher:
             chosen = ids.copy()
             ids.clear()
             acknowledge(self.hook, self.inbox_id, lease.lease_id, chosen)
-
-    def _ask_for_room(self) -> int:
-        most = self.limits.max_unfinished_runs or 0
-        return min(most - self.runs.unfinished(dag_id) for dag_id in self.routes.dag_ids)

@@ -8,7 +8,7 @@ from typing import Any
 from airflow.providers.common.compat.sdk import conf
 
 from airflow_provider_workflow.client.arguments import LEASE_LIMIT, filled, within
-from airflow_provider_workflow.dispatch import Limits
+from airflow_provider_workflow.room import Limits
 from airflow_provider_workflow.routing import Routes
 
 LEASE_SECONDS = (60, 3600)

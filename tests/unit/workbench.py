@@ -6,11 +6,12 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from airflow_provider_workflow.dispatch import Dispatcher, Limits
+from airflow_provider_workflow.dispatch import Dispatcher
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from airflow_provider_workflow.leases import HeldLease
 from airflow_provider_workflow.leasing import lease_once
+from airflow_provider_workflow.room import Limits
 from airflow_provider_workflow.routing import Routes
 from airflow_provider_workflow.runs import TaskRuns
 from tests.unit.fakes import OldTaskInstance, Supervisor, TaskInstance
