@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 from airflow_provider_workflow.cli.connecting import hook_of
-from airflow_provider_workflow.cli.doctor_findings import FAILED, OK, WARNING, Finding, Subject, mask
+from airflow_provider_workflow.cli.doctor_findings import FAILED, OK, WARNING, Finding, Subject
 from airflow_provider_workflow.cli.doctor_reach import Unreachable, reach, tls_context
 from airflow_provider_workflow.cli.place import is_loopback
 from airflow_provider_workflow.client.settings import Settings
+from airflow_provider_workflow.hooks.masking import mask
 from airflow_provider_workflow.hooks.trial import Trial
 
 

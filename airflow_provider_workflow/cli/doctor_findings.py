@@ -106,10 +106,3 @@ def _findings(check: Check, subject: Subject) -> Iterator[Finding]:
     except Exception as error:
         # By its type alone: nobody knows what a text from so deep inside quotes.
         yield Finding(check.name, FAILED, f"the check itself failed: {type(error).__name__}")
-
-
-def mask(secret: str) -> None:
-    """Let nobody print this secret."""
-    from airflow.sdk.log import mask_secret
-
-    mask_secret(secret)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timezone
 
-from airflow_provider_workflow.cli.doctor_findings import FAILED, OK, SKIPPED, WARNING, Finding, Subject, mask
+from airflow_provider_workflow.cli.doctor_findings import FAILED, OK, SKIPPED, WARNING, Finding, Subject
 from airflow_provider_workflow.client import api
 from airflow_provider_workflow.client.auth import TokenCache, token_key
 from airflow_provider_workflow.client.client import WorkflowClient
@@ -25,6 +25,7 @@ from airflow_provider_workflow.client.retry import Gates
 from airflow_provider_workflow.client.settings import USER_GRANT
 from airflow_provider_workflow.client.user_tokens import UserTokens
 from airflow_provider_workflow.hooks.login import check_store
+from airflow_provider_workflow.hooks.masking import mask
 from airflow_provider_workflow.hooks.user_tokens import VariableStore
 
 INBOX_SCOPE = "external"

@@ -24,7 +24,7 @@ from airflow_provider_workflow.client.errors import (
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.user_tokens import UserTokens
 from airflow_provider_workflow.emulator.server import EmulatorServer
-from airflow_provider_workflow.hooks import user_tokens, workflow
+from airflow_provider_workflow.hooks import connected, user_tokens
 from airflow_provider_workflow.hooks.user_tokens import VariableStore, variable_name
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from tests.unit.client.stores import authorize, logged_in
@@ -345,7 +345,7 @@ async def test_a_trigger_renews_through_the_same_variable(
     monkeypatch.setattr(user_tokens, "read_variable", kept.get)
     monkeypatch.setattr(user_tokens, "write_variable", kept.__setitem__)
     masked: list[str] = []
-    monkeypatch.setattr(workflow, "_mask_here", masked.append)
+    monkeypatch.setattr(connected, "mask_here", masked.append)
     hook = connect({"grant": "refresh_token", "verify": False})
     store = VariableStore(hook.settings, lambda _: None)
     store.write(before := logged_in(emulator, 200))

@@ -18,7 +18,7 @@ from airflow.sdk.execution_time.comms import GetVariable
 from airflow_provider_workflow.client import api
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.emulator.server import EmulatorServer
-from airflow_provider_workflow.hooks import workflow
+from airflow_provider_workflow.hooks import masking
 from airflow_provider_workflow.hooks.user_tokens import VariableStore, variable_name
 from tests.unit.client.stores import logged_in
 from tests.unit.hooks.conftest import Connect
@@ -110,4 +110,4 @@ async def test_tokens_are_renewed_while_other_triggers_talk_to_the_supervisor(
 
 
 def store(settings: Settings) -> VariableStore:
-    return VariableStore(settings, workflow._mask_here)
+    return VariableStore(settings, masking.mask_here)

@@ -9,7 +9,7 @@ import pytest
 
 from airflow_provider_workflow.client import errors
 from airflow_provider_workflow.emulator.server import EmulatorServer
-from airflow_provider_workflow.hooks import workflow
+from airflow_provider_workflow.hooks import connected, masking, tokens
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from tests.unit.client.calls import SUBSCRIPTION
 from tests.unit.hooks.conftest import Connect
@@ -66,7 +66,7 @@ def test_the_flow_of_a_user_s_tokens(
     hook: WorkflowHook, emulator: EmulatorServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     masked: list[str] = []
-    monkeypatch.setattr(workflow, "_mask", masked.append)
+    monkeypatch.setattr(tokens, "mask", masked.append)
     url = hook.authorization_url(scope="workflow", state="random")
     query = {name: values[0] for name, values in parse_qs(urlsplit(url).query).items()}
     back = emulator.store.oauth.approve(query)
@@ -138,7 +138,7 @@ def test_access_tokens_are_masked(
     hook: WorkflowHook, emulator: EmulatorServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     masked: list[str] = []
-    monkeypatch.setattr(workflow, "_mask", masked.append)
+    monkeypatch.setattr(connected, "mask", masked.append)
     hook.list_inboxes()
     assert [f"Bearer {each}" for each in masked] == [emulator.requests[-1].headers["authorization"]]
 
@@ -146,8 +146,8 @@ def test_access_tokens_are_masked(
 def test_masking_reaches_airflow(monkeypatch: pytest.MonkeyPatch) -> None:
     from airflow.sdk._shared.secrets_masker import redact
 
-    workflow._mask("a-token-to-be-masked")
-    workflow._mask_here("another-token-to-be-masked")
+    masking.mask("a-token-to-be-masked")
+    masking.mask_here("another-token-to-be-masked")
     text = redact("a-token-to-be-masked another-token-to-be-masked")
     assert "token-to-be-masked" not in str(text)
 
