@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Generator
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from airflow_provider_workflow.client import api, types
@@ -47,7 +47,7 @@ class CachedToken:
     :param issued: whether this process had it issued; otherwise the store of user tokens held it.
     """
 
-    value: str
+    value: str = field(repr=False)
     renew_at: float
     expires_at: float
     issued: bool = True

@@ -11,7 +11,7 @@ import base64
 import json
 import logging
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from urllib3.filepost import encode_multipart_formdata
@@ -67,6 +67,20 @@ class Parties:
     observe: Observer = ignore
 
 
+@dataclass(frozen=True)
+class Bearer:
+    """
+    An access token that a call is sent with. Not as text: some reporters of errors print the variables of
+    every frame.
+
+    :param token: the access token.
+    :param fresh: whether it was issued just now.
+    """
+
+    token: str = field(repr=False)
+    fresh: bool
+
+
 def attempt(call: Call[T], parties: Parties) -> Generator[Step, Any, T]:
     """
     One attempt: through the rate gate, with a token where one is needed, to the answer's value.
@@ -94,7 +108,9 @@ def _attempt(call: Call[T], parties: Parties) -> Generator[Step, Any, T]:
         value: T = yield Read(call.read, answer)
         return value
     except TransportError as unreadable:
-        raise TransportError(f"{call.name}: {unreadable}", sent=True) from None
+        text = str(unreadable)
+    # Out here it has no context: who reads an answer holds it in his hands.
+    raise TransportError(f"{call.name}: {text}", sent=True)
 
 
 def _pass(gate: retry.Gate, call: Call[Any], longest: float | None) -> Generator[Step, Any, None]:
@@ -106,20 +122,20 @@ def _pass(gate: retry.Gate, call: Call[Any], longest: float | None) -> Generator
 
 def _with_token(call: Call[Any], parties: Parties) -> Generator[Step, Any, Answer]:
     """Send with a token; where the token is refused, once more with a new one (service facts 11)."""
-    token, fresh = yield from bearer_token(call, parties)
-    answer = yield from _ask(call, parties, token)
-    if fresh or not _token_refused(call, answer):
+    bearer = yield from bearer_token(call, parties)
+    answer = yield from _ask(call, parties, bearer)
+    if bearer.fresh or not _token_refused(call, answer):
         return answer
-    parties.tokens.drop(token_key(parties.settings, scope_of(call, parties.settings)), token)
-    token, _ = yield from bearer_token(call, parties)
-    return (yield from _ask(call, parties, token))
+    parties.tokens.drop(token_key(parties.settings, scope_of(call, parties.settings)), bearer.token)
+    bearer = yield from bearer_token(call, parties)
+    return (yield from _ask(call, parties, bearer))
 
 
-def _ask(call: Call[Any], parties: Parties, token: str | None = None) -> Generator[Step, Any, Answer]:
-    answer: Answer = yield build(parties.settings, call, token)
+def _ask(call: Call[Any], parties: Parties, bearer: Bearer | None = None) -> Generator[Step, Any, Answer]:
+    answer: Answer = yield build(parties.settings, call, bearer)
     if (seconds := answer.retry_after()) is not None:
         _close(parties.gates.of(parties.settings, call.family), call, seconds, parties.longest_wait)
-    return hide(answer, parties.settings, call, token)
+    return hide(answer, parties.settings, call, bearer)
 
 
 def _close(gate: retry.Gate, call: Call[Any], seconds: float, longest: float | None) -> None:
@@ -132,32 +148,37 @@ def _close(gate: retry.Gate, call: Call[Any], seconds: float, longest: float | N
         )
 
 
-def hide(answer: Answer, settings: Settings, call: Call[Any], token: str | None = None) -> Answer:
+def hide(answer: Answer, settings: Settings, call: Call[Any], bearer: Bearer | None = None) -> Answer:
     """An error's answer without the secrets that were sent: services quote them, and texts end in logs."""
     if answer.status < 300:
         return answer
     form = call.form or {}
-    secrets = (settings.client_secret, _pair(settings), token, form.get("code"), form.get("refresh_token"))
     body = answer.body
-    for secret in secrets:
+    for secret in (
+        settings.client_secret,
+        _pair(settings),
+        bearer and bearer.token,
+        form.get("code"),
+        form.get("refresh_token"),
+    ):
         if secret and len(secret) >= SHORTEST_SECRET:
             for spelled in (secret, json.dumps(secret)[1:-1]):
                 body = body.replace(spelled.encode(), b"***")
     return replace(answer, body=body)
 
 
-def bearer_token(call: Call[Any], parties: Parties) -> Generator[Any, Any, tuple[str, bool]]:
-    """The token that a call is sent with, and whether it was issued just now."""
+def bearer_token(call: Call[Any], parties: Parties) -> Generator[Any, Any, Bearer]:
+    """The token that a call is sent with."""
     scope = scope_of(call, parties.settings)
     key = token_key(parties.settings, scope)
     before = parties.tokens.usable(key)
     token = yield from access_token(parties.tokens, parties.settings, scope)
     if before is not None and before.value == token:
-        return token, False
+        return Bearer(token, fresh=False)
     parties.on_token(token)
     after = parties.tokens.usable(key)
     # A user's token that lay in the store may be long refused by the service.
-    return token, after is None or after.issued
+    return Bearer(token, fresh=after is None or after.issued)
 
 
 def scope_of(call: Call[Any], settings: Settings) -> str:
@@ -172,11 +193,11 @@ def _token_refused(call: Call[Any], answer: Answer) -> bool:
     return error.code == "unauthenticated" if answer.status == 400 else error.code != "invalid_audience"
 
 
-def build(settings: Settings, call: Call[Any], token: str | None = None) -> Request:
+def build(settings: Settings, call: Call[Any], bearer: Bearer | None = None) -> Request:
     """
     A call as a request to the connection's own addresses: no other address is ever sent a token.
 
-    :param token: the access token, for a call that needs one.
+    :param bearer: for a call that needs an access token.
     """
     headers = {"Accept": "application/json", "User-Agent": f"airflow-provider-workflow/{__version__}"}
     query = dict(call.query)
@@ -185,8 +206,8 @@ def build(settings: Settings, call: Call[Any], token: str | None = None) -> Requ
         query["client_id"] = settings.client_id
     elif call.identity is Identity.BASIC:
         headers["Authorization"] = f"Basic {_pair(settings)}"
-    else:
-        headers["Authorization"] = f"Bearer {token}"
+    elif bearer is not None:
+        headers["Authorization"] = f"Bearer {bearer.token}"
     if call.json is not None:
         body = json.dumps(call.json, separators=(",", ":")).encode()
         headers["Content-Type"] = "application/json"

@@ -113,7 +113,9 @@ async def exchange(session: aiohttp.ClientSession, request: Request) -> Answer:
             headers = {name.lower(): value for name, value in response.headers.items()}
             return Answer(response.status, headers, body)
     except (aiohttp.ClientError, asyncio.TimeoutError, OSError) as error:
-        raise fault(error, request, line) from None
+        broken = fault(error, request, line)
+    # Out here it has no context: the exceptions of the library hold the request with its secrets.
+    raise broken
 
 
 def fault(error: BaseException, request: Request, line: Line) -> TransportError:

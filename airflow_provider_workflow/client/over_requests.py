@@ -45,7 +45,6 @@ class RequestsWire:
 
         :raises TransportError: no whole answer came within ``request.timeout`` seconds.
         """
-        proxy = proxy_for(request.url)
         try:
             response = self._session.request(
                 request.method,
@@ -56,12 +55,19 @@ class RequestsWire:
                 timeout=request.timeout,
                 allow_redirects=False,
                 verify=self._verify,
-                proxies={"http": proxy, "https": proxy} if proxy else {},
+                proxies=_proxies(request.url),
             )
+            headers = {name.lower(): value for name, value in response.headers.items()}
+            return Answer(response.status_code, headers, response.content)
         except (requests.RequestException, OSError) as error:
-            raise _fault(error, request) from None
-        headers = {name.lower(): value for name, value in response.headers.items()}
-        return Answer(response.status_code, headers, response.content)
+            fault = _fault(error, request)
+        # Out here it has no context: the exceptions of the library hold the request with its secrets.
+        raise fault
+
+
+def _proxies(url: str) -> dict[str, str]:
+    proxy = proxy_for(url)
+    return {"http": proxy, "https": proxy} if proxy else {}
 
 
 def _fault(error: Exception, request: Request) -> TransportError:

@@ -10,6 +10,7 @@ import json
 import re
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -67,14 +68,14 @@ class Answer:
 
         :raises TransportError: the body is not JSON (cut short, an HTML page, wrong encoding).
         """
-        try:
+        with suppress(ValueError, RecursionError):
             return _decoded(self.body)
-        except (ValueError, RecursionError):
-            kind = self.headers.get("content-type", "no content type")
-            raise TransportError(
-                f"status {self.status} came with a body that is not JSON ({kind}, {len(self.body)} bytes)",
-                sent=True,
-            ) from None
+        # Out here it has no context: the exceptions of the decoder hold the body, maybe that of a token.
+        kind = self.headers.get("content-type", "no content type")
+        raise TransportError(
+            f"status {self.status} came with a body that is not JSON ({kind}, {len(self.body)} bytes)",
+            sent=True,
+        )
 
     def now(self) -> float:
         """

@@ -18,6 +18,7 @@ import re
 import sys
 from base64 import urlsafe_b64encode
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -102,12 +103,10 @@ class VariableStore:
     def _opened(self, text: str) -> UserTokens:
         from cryptography.fernet import InvalidToken
 
-        try:
+        with suppress(InvalidToken, ValueError, TypeError):
             return UserTokens(**json.loads(self._cipher().decrypt(text.encode())))
-        except (InvalidToken, ValueError, TypeError):
-            # Not chained: an error about the decrypted text would quote from it.
-            reason = UNREADABLE.format(name=self.name)
-            raise LoginRequiredError(self._settings.connection_id, reason) from None
+        # Out here it has no context: an error about the decrypted text holds it.
+        raise LoginRequiredError(self._settings.connection_id, UNREADABLE.format(name=self.name))
 
     def _cipher(self) -> Fernet:
         from cryptography.fernet import Fernet

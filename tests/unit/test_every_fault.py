@@ -9,9 +9,11 @@ import pytest
 
 from airflow_provider_workflow.client.errors import WorkflowError
 from airflow_provider_workflow.dispatch import Dispatcher
+from airflow_provider_workflow.emulator.tokens import MARK
 from airflow_provider_workflow.leasing import lease_once
 from airflow_provider_workflow.receive import STORE_KEY
 from airflow_provider_workflow.run_faults import TargetError
+from tests.traces import told
 from tests.unit.fakes import api_error
 from tests.unit.receipts import Receipt
 from tests.unit.workbench import INBOX, Workbench
@@ -123,6 +125,7 @@ def test_what_is_acknowledged_was_done_and_the_rest_is_done_later(
     task = RECIPES[recipe](bench)
     bench.service.fault(operation=call, **{"times": A_WHILE, **FAULTS[fault]})
     task.attempt()
+    assert not any(told(error, (MARK, bench.service.client_secret)) for error in task.errors)
     assert bench.service.count(call) > 0
     assert acknowledged(bench) <= task.done
 

@@ -11,6 +11,7 @@ import pytest
 
 from airflow_provider_workflow.client import api, errors
 from airflow_provider_workflow.client.environment import proxy_for
+from tests.traces import texts, told
 from tests.unit.client import certificates
 from tests.unit.client.calls import SOME_ID
 from tests.unit.client.conftest import MakeSender
@@ -114,7 +115,7 @@ def test_a_proxy_that_refuses_a_tunnel_means_nothing_was_sent(
     with pytest.raises(errors.TransportError, match=r"cannot be reached through the proxy.*407") as raised:
         send(api.lease_messages(SOME_ID))
     assert not raised.value.sent
-    assert "proxy-pass" not in str(raised.value)
+    assert told(raised.value, ["proxy-pass", base64.b64encode(b"me:proxy-pass").decode()]) == []
 
 
 def test_a_proxy_of_another_kind_is_refused_by_name(
@@ -123,5 +124,5 @@ def test_a_proxy_of_another_kind_is_refused_by_name(
     monkeypatch.setenv("ALL_PROXY", "socks5://me:proxy-pass@127.0.0.1:1080")
     with pytest.raises(errors.ConfigurationError, match="socks5 proxy") as raised:
         make_send(scripted.settings())(api.get_inbox(SOME_ID))
-    assert "proxy-pass" not in str(raised.value)
+    assert "proxy-pass" not in texts(raised.value)
     assert scripted.connections == 0

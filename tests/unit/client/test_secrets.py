@@ -5,16 +5,16 @@ from __future__ import annotations
 import base64
 import logging
 import pickle
-import traceback
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from airflow_provider_workflow.client import api, errors
-from airflow_provider_workflow.client.conversation import build
+from airflow_provider_workflow.client.conversation import Bearer, build
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.emulator.server import EmulatorServer
+from tests.traces import told
 from tests.unit.client.calls import OPERATIONS, make
 from tests.unit.client.conftest import MakeSender
 from tests.unit.client.scripted import ScriptedServer, answer
@@ -26,6 +26,7 @@ CODE = "authorization-code-value"
 BASIC = base64.b64encode(f"an-id:{SECRET}".encode()).decode()
 HIDDEN = (SECRET, TOKEN, REFRESH, CODE, BASIC)
 ECHO = " ".join(HIDDEN)
+BEARER = Bearer(TOKEN, fresh=True)
 
 CALLS: dict[str, Callable[[], Any]] = {
     "get_inbox": lambda: make("get_inbox"),
@@ -50,11 +51,6 @@ REPLIES: dict[str, bytes] = {
 }
 
 
-def everything(error: BaseException) -> str:
-    shown = "".join(traceback.format_exception(error))
-    return " ".join((shown, repr(error), str(error), repr(vars(error)), repr(error.args)))
-
-
 def sent_by(name: str) -> tuple[str, ...]:
     """What a service can quote."""
     own = {"exchange_code": CODE, "refresh_user_token": REFRESH, "get_inbox": TOKEN, "lease_messages": TOKEN}
@@ -75,7 +71,8 @@ def test_a_failure_shows_no_secret(
     send = make_send(scripted.settings(client_secret=SECRET))
     with pytest.raises(errors.WorkflowError) as raised:
         send(CALLS[name]())
-    shown = everything(raised.value) + caplog.text + repr(send.client.settings)
+    assert told(raised.value, sent_by(name)) == []
+    shown = caplog.text + repr(send.client.settings)
     assert [hidden for hidden in sent_by(name) if hidden in shown] == []
 
 
@@ -97,14 +94,14 @@ def test_success_logs_no_secret(
 def test_a_request_and_its_call_show_no_secret(name: str) -> None:
     settings = Settings("https://a", "an-id", SECRET, "https://a/token")
     call = CALLS.get(name, lambda: make(name))()
-    shown = repr(call) + repr(build(settings, call, TOKEN)) + repr(settings)
+    shown = repr(call) + repr(build(settings, call, BEARER)) + repr(BEARER) + repr(settings)
     assert [hidden for hidden in HIDDEN if hidden in shown] == []
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_no_address_holds_a_secret(name: str) -> None:
     settings = Settings("https://a", "an-id", SECRET, "https://a/token")
-    request = build(settings, CALLS.get(name, lambda: make(name))(), TOKEN)
+    request = build(settings, CALLS.get(name, lambda: make(name))(), BEARER)
     shown = request.url + repr(request.query)
     assert [hidden for hidden in HIDDEN if hidden in shown] == []
 

@@ -23,7 +23,6 @@ from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.unit.client.conftest import MakeSender, settings_of
 from tests.unit.client.stores import MemoryStore, logged_in
-from tests.unit.client.test_secrets import everything
 
 SOON = 200.0
 """Seconds of life: due, but not over."""
@@ -141,8 +140,9 @@ def test_a_lost_answer_ends_in_one_error_that_names_the_cure(
         with pytest.raises(LoginRequiredError) as raised:
             send(api.list_inboxes())
         texts.append(str(raised.value))
-        shown = everything(raised.value) + caplog.text
-        assert not [each for each in (tokens.access_token, tokens.refresh_token) if each in shown]
+        secrets = (tokens.access_token, tokens.refresh_token)
+        assert told(raised.value, secrets) == []
+        assert not [each for each in secrets if each in caplog.text]
     assert "Log in again" in texts[0]
     assert len(set(texts)) == 1
     assert sum(send.naps) == 10

@@ -7,6 +7,7 @@ the client: a wrong table would otherwise prove itself right.
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +17,7 @@ import pytest
 from airflow_provider_workflow.client import errors
 from airflow_provider_workflow.client.auth import token_key
 from airflow_provider_workflow.client.settings import Settings
+from tests.traces import told
 from tests.unit.client.calls import OPERATIONS, make
 from tests.unit.client.scripted import Script, ScriptedServer
 from tests.unit.client.senders import SENDERS, Sender
@@ -31,6 +33,11 @@ SENT_ONCE = frozenset(
     }
 )
 """Calls that are not sent again where the service may have taken them."""
+SECRETS = (
+    *("a-secret", base64.b64encode(b"an-id:a-secret").decode(), "warm-token", "scripted-token"),
+    *("a-code", "a-refresh-token"),
+)
+"""What the client holds in a cell; no error shows any of it."""
 REPEATED_BY_AIOHTTP = frozenset({"GET", "PUT", "DELETE"})
 """Methods that aiohttp itself sends once more when a connection breaks (RFC 9110, section 9.2.2)."""
 
@@ -96,6 +103,7 @@ class Expected:
         found = [f"{part!r} is not in {str(error)!r}" for part in self.says if part not in str(error)]
         if not str(error).isprintable():
             found.append(f"no single line: {str(error)!r}")
+        found += [f"secrets are shown by {place}" for place in told(error, SECRETS)]
         if outcome.sent != self.sent:
             found.append(f"sent {outcome.sent} times and not {self.sent}")
         if len(outcome.token_requests) != self.tokens:

@@ -1,0 +1,53 @@
+"""All that anybody could show of an error: its texts, and what a reporter prints of the frames it passed."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from types import FrameType, TracebackType
+
+import airflow_provider_workflow
+
+OURS = str(Path(airflow_provider_workflow.__file__).parent)
+
+
+def chain(error: BaseException) -> list[BaseException]:
+    """An error and all that it came from, what is not shown in a traceback (``from None``) included."""
+    found: list[BaseException] = []
+    waiting: list[object] = [error]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, BaseException) and each not in found:
+            found.append(each)
+            waiting += [each.__cause__, each.__context__, *each.args, *getattr(each, "exceptions", ())]
+    return found
+
+
+def texts(error: BaseException) -> str:
+    """What an error says of itself, in any way, and what those that it came from say."""
+    shown = "".join(traceback.format_exception(error))
+    told = [(str(each), repr(each), repr(each.args), repr(vars(each))) for each in chain(error)]
+    return "\n".join((shown, *(text for each in told for text in each)))
+
+
+def told(error: BaseException, secrets: Collection[str]) -> list[str]:
+    """Where an error shows secrets: in its texts, in what it came from, in the frames it passed through."""
+    places = (("its texts", texts(error)), *variables(error))
+    return [place for place, text in places if any(secret in text for secret in secrets)]
+
+
+def variables(error: BaseException) -> Iterator[tuple[str, str]]:
+    """Each local variable of a frame of ours that an error passed through: where it is, and its ``repr``."""
+    for each in chain(error):
+        for frame in _frames(each.__traceback__):
+            code = frame.f_code
+            if code.co_filename.startswith(OURS):
+                place = f"{Path(code.co_filename).relative_to(OURS)}, {code.co_name}"
+                yield from ((f"{place}: {name}", repr(value)) for name, value in frame.f_locals.items())
+
+
+def _frames(trace: TracebackType | None) -> Iterator[FrameType]:
+    while trace is not None:
+        yield trace.tb_frame
+        trace = trace.tb_next
