@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from typing import Any
 from urllib.parse import unquote_plus, urlencode, urlsplit
 
@@ -10,7 +9,7 @@ from airflow_provider_workflow.emulator.core import Core, atomic
 from airflow_provider_workflow.emulator.errors import ServiceError, oauth_error
 from airflow_provider_workflow.emulator.records import AccessToken, Code, RefreshToken
 from airflow_provider_workflow.emulator.settings import KNOWN_SCOPES
-from airflow_provider_workflow.emulator.tokens import APP_GRANT, Tokens
+from airflow_provider_workflow.emulator.tokens import APP_GRANT, Tokens, new_secret
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
@@ -73,7 +72,7 @@ class OAuth:
         :return: where the browser goes: the redirect URI with ``code`` and ``state``.
         """
         expires_at = self.core.clock.now() + self.core.settings.code_seconds
-        code = Code(secrets.token_urlsafe(16), query["scope"], query["redirect_uri"], expires_at)
+        code = Code(new_secret("code", 16), query["scope"], query["redirect_uri"], expires_at)
         self._codes[code.value] = code
         self.core.journal.save("code", code.value, code)
         return redirect_to(query, code=code.value)
@@ -135,7 +134,7 @@ class OAuth:
         return self._response(self.tokens.issue(" ".join(scope), APP_GRANT))
 
     def _with_refresh_token(self, token: AccessToken) -> dict[str, Any]:
-        refresh = RefreshToken(secrets.token_urlsafe(24), token.scope)
+        refresh = RefreshToken(new_secret("refresh-token", 24), token.scope)
         self._refresh_tokens[refresh.value] = refresh
         self.core.journal.save("refresh_token", refresh.value, refresh)
         return {**self._response(token), "refresh_token": refresh.value}

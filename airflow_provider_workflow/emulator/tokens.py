@@ -10,6 +10,18 @@ from airflow_provider_workflow.emulator.errors import ServiceError
 from airflow_provider_workflow.emulator.records import AccessToken
 
 APP_GRANT = "client_credentials"
+MARK = "emulated-"
+"""How every token and code begins: one that lies where none may lie is recognised, used up or not."""
+
+
+def new_secret(kind: str, size: int) -> str:
+    """
+    Make a token or a code that says what it is.
+
+    :param kind: such as ``access-token``.
+    :param size: random bytes in it.
+    """
+    return f"{MARK}{kind}-{secrets.token_urlsafe(size)}"
 
 
 @dataclass(frozen=True)
@@ -71,7 +83,7 @@ class Tokens:
         :param grant: the grant that asked for it.
         """
         expires_at = self.core.clock.now() + self.core.settings.token_seconds
-        token = AccessToken(secrets.token_urlsafe(24), scope, grant, expires_at)
+        token = AccessToken(new_secret("access-token", 24), scope, grant, expires_at)
         self._tokens[token.value] = token
         return self._save(token)
 

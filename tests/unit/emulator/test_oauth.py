@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -181,3 +182,15 @@ def test_promotions_take_app_tokens_only(store: Store) -> None:
     user = store.tokens.issue("promotions:write", grant="authorization_code").value
     assert admission_of(store, f"Bearer {user}", PROMOTIONS) == (403, "forbidden")
     assert store.tokens.admit(f"Bearer {store.tokens.issue('promotions:write').value}", PROMOTIONS)
+
+
+def test_what_is_secret_says_what_it_is_and_is_never_the_same_twice(store: Store) -> None:
+    codes = [code(store) for _ in range(2)]
+    answers = [exchange(store, each) for each in codes]
+    for kind, values in {
+        "code": codes,
+        "access-token": [str(answer["access_token"]) for answer in answers],
+        "refresh-token": [str(answer["refresh_token"]) for answer in answers],
+    }.items():
+        assert len(set(values)) == 2
+        assert all(re.fullmatch(rf"emulated-{kind}-[\w-]{{22,}}", value) for value in values)
