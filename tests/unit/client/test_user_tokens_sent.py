@@ -21,6 +21,7 @@ from airflow_provider_workflow.client.errors import (
 from airflow_provider_workflow.client.over_aiohttp import shared_session
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.emulator.server import EmulatorServer
+from tests.traces import told
 from tests.unit.client.conftest import MakeSender, settings_of
 from tests.unit.client.stores import MemoryStore, logged_in
 
