@@ -118,9 +118,9 @@ def user_token(cache: TokenCache, connection_id: str, key: Key) -> Generator[Any
         raise LoginRequiredError(connection_id, NONE_STORED)
     if cache.wall() < stored.expires_at and not cache.was_refused(key, stored.access_token):
         # Where it is due, this is what the caller goes on with while the token endpoint is away.
-        value = cache.adopt(key, stored, issued=False)
+        cache.adopt(key, stored, issued=False)
         if cache.wall() < stored.renew_at:
-            return value
+            return stored.access_token
     if (reason := cache.why_spent(key, stored.refresh_token)) is not None:
         raise LoginRequiredError(connection_id, reason)
     renewed, issued = yield from _renew(cache, connection_id, key, stored)
