@@ -10,7 +10,7 @@ export AIRFLOW_HOME := $(CURDIR)/$(VENV)/airflow
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup test check-format format lint types imports unit e2e crash-test demo clean
+.PHONY: help setup test check-format format lint types imports unit e2e crash-test soak demo clean
 
 help: ## Say what there is to make
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,6 +59,9 @@ e2e: setup ## Run the end-to-end tests, with a real Airflow
 
 crash-test: setup ## Kill everything while messages come, and count (MESSAGES=300 MINUTES=4 SEED=n)
 	$(BIN)/python -m tests.crash
+
+soak: setup ## Let everything run for long, and see whether anything grows (MINUTES=30 RATE=1)
+	$(BIN)/python -m tests.soak
 
 demo: setup ## Show messages becoming DAG runs (ONCE=1 ends by itself)
 	$(BIN)/python -m tools.demo $(if $(filter 1,$(ONCE)),--once)

@@ -48,16 +48,20 @@ def work_done(account: Account, _: AirflowAPI, worked: Path) -> None:
     account.done.update(each.name for each in worked.iterdir() if each.name in account.put)
 
 
-def events_stored(account: Account, api: AirflowAPI, _: Path) -> None:
-    """Count the messages in stored asset events; what Airflow then makes of the events is not counted."""
-    events = api.asset_events("crash_events")
-    account.count_deliveries(message for event in events for message in messages_of(event["extra"]))
+def deliveries_of(asset: str) -> Count:
+    """Count the messages in stored events of an asset; what Airflow then makes of these is not counted."""
+
+    def count(account: Account, api: AirflowAPI, _: Path) -> None:
+        events = api.asset_events(asset)
+        account.count_deliveries(message for event in events for message in messages_of(event["extra"]))
+
+    return count
 
 
 RECIPES = (
     Recipe("sensor with dispatch", "crash-sensor", runs_of("handle_sensor")),
     Recipe("notice with dispatch", "crash-notice", runs_of("handle_notice")),
     Recipe("messages, acknowledged by hand", "crash-manual", work_done, once=False),
-    Recipe("messages in asset events", "crash-events", events_stored, once=False),
+    Recipe("messages in asset events", "crash-events", deliveries_of("crash_events"), once=False),
     Recipe("acknowledged first, to compare", "crash-ack-first", runs_of("handle_ack_first"), promised=False),
 )

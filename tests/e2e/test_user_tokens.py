@@ -1,34 +1,10 @@
 """The tokens of a user in a real Airflow: a trigger and a task renew them, and nobody can read them."""
 
-import json
-import subprocess
-import sys
 import time
-from dataclasses import asdict
 
-from tests.unit.client.stores import logged_in
+from tests.e2e.users import store
 
 NAME = "workflow_token__workflow_user"
-STORE = (
-    "import json, sys; from airflow_provider_workflow.hooks.workflow import WorkflowHook;"
-    "given = json.load(sys.stdin);"
-    "WorkflowHook('workflow_user').store_user_tokens(given, given['asked_at'])"
-)
-
-
-def store(stage, **times) -> dict[str, str]:
-    """Store the tokens of a user who has just logged in, as the command line would: with the database."""
-    tokens = asdict(logged_in(stage.emulator))
-    given = {name: tokens[name] for name in ("access_token", "refresh_token")}
-    subprocess.run(
-        [sys.executable, "-c", STORE],
-        input=json.dumps({**given, **times}),
-        env=stage.airflow.env,
-        text=True,
-        check=True,
-        timeout=60,
-    )
-    return given
 
 
 def refreshes(stage) -> int:
@@ -39,7 +15,7 @@ def refreshes(stage) -> int:
 
 def test_a_user_s_tokens_are_renewed_by_trigger_and_task_and_shown_to_nobody(stage, inbox):
     # An hour old: due at once. Later ones are refused at the service, in the trigger and in the task.
-    first = store(stage, expires_in=3600, asked_at=time.time() - 3500)
+    first = store(stage.emulator, stage.airflow.env, expires_in=3600, asked_at=time.time() - 3500)
     run = stage.start("listener_of_a_user", inbox)
     run.reaches("deferred")
     stage.until(lambda: len(inbox.requests("lease")) > 1, "the trigger to look")

@@ -36,6 +36,8 @@ RUN_ELSEWHERE = {
     SHELL: "tests/unit/cli/test_readme_commands.py",
     RECEIVER: "tests/unit/receiver/test_command.py",
     "make crash-test": "tests/e2e/test_crash.py",
+    "make soak": "tests/e2e/test_soak.py",
+    "make bench": "tests/unit/benchmarks",
     "make test": "this run",
 }
 

@@ -1,0 +1,126 @@
+"""
+``python -m tests.soak``: let all recipes run at a steady rate, and see whether anything grows.
+
+``MINUTES`` and ``RATE`` (messages per second) come from the environment; with ``LEAK=1`` sessions and
+event streams are left open on purpose. Exit code 0 only where nothing grew, and each message had its
+one run.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.crash import account
+from tests.crash.topology import Topology, topology
+from tests.soak.recipes import IDLE, RECIPES
+from tests.soak.report import judged, table, unclosed
+from tests.soak.sampling import Sampler
+from tests.soak.scene import TOKEN_SECONDS, SoakScene, running
+
+START_SECONDS = 120.0
+"""How long the first message of each recipe may take."""
+END_SECONDS = 120.0
+"""How long all that was put may take, after the last message, to be done."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """
+    :param minutes: for which messages are put. The first fifth warms up, the rest is measured.
+    :param rate: messages per second, over all recipes.
+    """
+
+    minutes: float
+    rate: float
+
+    @classmethod
+    def of_environment(cls) -> Plan:
+        chosen = {name: os.environ.get(name) or "" for name in ("MINUTES", "RATE")}
+        return cls(minutes=float(chosen["MINUTES"] or 30), rate=float(chosen["RATE"] or 1))
+
+    @property
+    def seconds(self) -> float:
+        return self.minutes * 60
+
+    @property
+    def warm_up_seconds(self) -> float:
+        return self.seconds / 5
+
+    @property
+    def sample_seconds(self) -> float:
+        """Seconds from one sample to the next."""
+        return min(10.0, max(2.0, self.seconds / 60))
+
+
+def main() -> int:
+    plan = Plan.of_environment()
+    home = Path(tempfile.mkdtemp(prefix="workflow-soak-"))
+    kept = False
+    try:
+        with topology() as chosen:
+            kept = soak(plan, chosen, home)
+    finally:
+        if kept:
+            shutil.rmtree(home)
+        else:
+            print(f"What Airflow wrote is in {home}")
+    return 0 if kept else 1
+
+
+def soak(plan: Plan, chosen: Topology, home: Path) -> bool:
+    """Do it; whether nothing grew, and nothing was lost."""
+    announce(plan, chosen)
+    with running(chosen, home) as scene:
+        scene.airflow.wait_for_dags(["listen", "drain", "read_events", "idle", "handle_sensor"])
+        for recipe in RECIPES:
+            scene.put(recipe, -1)
+        assert scene.settles(START_SECONDS, RECIPES), account.table(scene.counted().values())
+        sampler = Sampler(scene.service.port)
+        put_and_sample(plan, scene, sampler)
+        scene.settles(END_SECONDS, RECIPES)
+        accounts = scene.counted()
+        print(f"The listener ran {len(scene.airflow.api.dag_runs('listen'))} times")
+    rows = judged(sampler.series)
+    print(table(rows))
+    print(account.table(accounts.values()))
+    warnings = unclosed(home)
+    print(
+        f"Lines of the logs about something that was not closed: {len(warnings)}", *warnings[:10], sep="\n  "
+    )
+    steady = all(row.holds for row in rows) and not warnings
+    kept = all(recipe.kept(each) for recipe, each in accounts.items())
+    print("Nothing grows." if steady else "SOMETHING GROWS.")
+    print("Every message had its one run." if kept else "A MESSAGE WAS LOST, OR WORKED ON TWICE.")
+    return steady and kept
+
+
+def announce(plan: Plan, chosen: Topology) -> None:
+    print(f"Topology: {chosen.name}")
+    print(f"{plan.rate:g} messages a second for {plan.minutes:g} minutes, beside {len(IDLE)} idle watchers")
+    print(f"Tokens live for {TOKEN_SECONDS:g} s")
+    print(f"Measured after {plan.warm_up_seconds:g} s, every {plan.sample_seconds:g} s", flush=True)
+
+
+def put_and_sample(plan: Plan, scene: SoakScene, sampler: Sampler) -> None:
+    """Put the messages, in turn for each recipe, and take samples once it is warm."""
+    begun = time.monotonic()
+    put, sample_at = 0, plan.warm_up_seconds
+    while (passed := time.monotonic() - begun) < plan.seconds:
+        if passed * plan.rate >= put:
+            scene.put(RECIPES[put % len(RECIPES)], put)
+            put += 1
+        if passed >= sample_at:
+            scene.sample(sampler, passed)
+            sample_at += plan.sample_seconds
+        following = min(put / plan.rate, sample_at, plan.seconds)
+        time.sleep(max(0.0, begun + following - time.monotonic()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

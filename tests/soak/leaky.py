@@ -1,0 +1,54 @@
+"""
+The faults that a soak exists to find, put in on purpose (``LEAK=1``): it has to end with exit code 1.
+
+Whoever uses a session or listens to an event stream leaves it open when he goes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from airflow_provider_workflow.client import events, over_aiohttp
+
+_right_session = over_aiohttp.shared_session
+_sessions: list[Any] = []
+_streams: list[events._Stream] = []
+
+
+@asynccontextmanager
+async def shared_session(ca_file: str | None, streams: int) -> AsyncIterator[Any]:
+    """A session of one's own, which nobody closes."""
+    over_aiohttp._sessions.pop(asyncio.get_running_loop(), None)
+    session = _right_session(ca_file, streams)
+    _sessions.append(session)
+    yield await session.__aenter__()
+
+
+@asynccontextmanager
+async def listen(client: Any, inbox_id: str, streams: int) -> AsyncIterator[events.Bell]:
+    """A stream of one's own, which nobody closes."""
+    bell = events.Bell()
+    stream = events._Stream({bell})
+    stream.task = asyncio.create_task(events._keep_open(client, inbox_id, stream))
+    _streams.append(stream)
+    yield bell
+
+
+def install() -> None:
+    """Put the faults into this process."""
+    over_aiohttp.shared_session = shared_session
+    events.listen = listen
+
+
+async def close() -> None:
+    """Close at last what was left open."""
+    for stream in _streams:
+        stream.task.cancel()
+    await asyncio.wait({stream.task for stream in _streams})
+    for session in _sessions:
+        await session.__aexit__(None, None, None)
+    _streams.clear()
+    _sessions.clear()

@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.soak.growth import GOES_ON, GROWS, STANDS_STILL, STEADY, TOO_MANY, TOO_SHORT, Growth, Rule
+from tests.soak.report import RULES, judged, table
+from tests.soak.sampling import OPEN_FILES, OWN, THREADS, TO_SERVICE
+
+HALF_HOUR = [float(second) for second in range(360, 1800, 10)]
+"""When samples are taken in a soak of half an hour."""
+SHORT = [float(second) for second in range(18, 90, 2)]
+RUNNER = "triggerer: runs the triggers"
+
+
+def verdict(what: str, values: list[float], times: list[float] = HALF_HOUR) -> str:
+    (row,) = judged({(RUNNER, what): list(zip(times, values, strict=True))})
+    assert row.holds == (row.verdict not in (GROWS, TOO_MANY, STANDS_STILL))
+    return row.verdict
+
+
+def test_what_stays_the_same_is_steady():
+    assert verdict(TO_SERVICE, [12.0] * len(HALF_HOUR)) == STEADY
+
+
+def test_what_comes_and_goes_is_steady():
+    assert verdict(TO_SERVICE, [12.0 + number % 3 for number in range(len(HALF_HOUR))]) == STEADY
+
+
+def test_a_moment_at_which_much_is_open_is_no_growth():
+    values = [12.0] * len(HALF_HOUR)
+    values[-3:] = [18.0] * 3
+    assert verdict(TO_SERVICE, values) == STEADY
+
+
+@pytest.mark.parametrize("what", [TO_SERVICE, OPEN_FILES, THREADS])
+@pytest.mark.parametrize("seconds", [10, 60, 240])
+def test_one_more_every_so_many_seconds_is_found_out_in_half_an_hour(what, seconds):
+    assert verdict(what, [at // seconds for at in HALF_HOUR]) in (GROWS, TOO_MANY)
+
+
+def test_one_more_with_each_run_of_the_listener_grows_within_a_minute():
+    assert verdict(TO_SERVICE, [5.0 + at // 10 for at in SHORT], SHORT) == GROWS
+
+
+def test_what_shrinks_does_not_grow():
+    assert verdict(OPEN_FILES, [50.0 - at / 100 for at in HALF_HOUR]) == STEADY
+
+
+def test_more_than_there_may_ever_be_is_too_many():
+    assert verdict("sessions", [3.0] * len(HALF_HOUR)) == TOO_MANY
+
+
+def test_memory_is_judged_by_its_slope_and_not_at_all_where_the_time_was_short():
+    per_hour = RULES[OWN].per_hour
+    for share, expected in ((0.5, STEADY), (2.0, GROWS)):
+        values = [100 + share * per_hour * at / 3600 for at in HALF_HOUR]
+        assert verdict(OWN, values) == expected
+    assert verdict(OWN, [100 + at for at in SHORT], SHORT) == TOO_SHORT
+
+
+def test_what_has_no_rule_is_only_shown():
+    assert verdict("objects", HALF_HOUR) == ""
+
+
+def test_renewals_that_do_not_happen_show_nothing():
+    assert verdict("tokens issued", HALF_HOUR) == GOES_ON
+    assert verdict("tokens issued", [7.0] * len(HALF_HOUR)) == STANDS_STILL
+
+
+def test_growth_is_the_slope_in_an_hour_and_the_medians_of_the_thirds():
+    growth = Growth.of([(at, at / 360) for at in range(0, 3601, 100)])
+    assert growth.per_hour == pytest.approx(10)
+    assert (growth.first, growth.last, growth.most) == pytest.approx((600 / 360, 3000 / 360, 10))
+
+
+def test_the_table_names_what_grows():
+    rows = judged(
+        {
+            (RUNNER, THREADS): list(zip(HALF_HOUR, HALF_HOUR, strict=True)),
+            (RUNNER, OPEN_FILES): [(at, 7.0) for at in HALF_HOUR],
+        }
+    )
+    lines = table(rows).splitlines()
+    assert len(lines) == 3
+    assert [line for line in lines if GROWS in line] == [line for line in lines if THREADS in line]
+
+
+def test_a_rule_says_what_it_allows():
+    assert str(Rule(slack=2, most=18)) == "+2, 18 at most"
+    assert str(Rule(per_hour=60)) == "+60/h"
