@@ -4,34 +4,42 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+BENCH := .venv-bench
+BENCH_INSTALLED := $(BENCH)/.installed
 
 # Whatever imports Airflow here keeps away from the user's own.
 export AIRFLOW_HOME := $(CURDIR)/$(VENV)/airflow
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup test check-format format lint types imports unit e2e crash-test soak demo clean
+.PHONY: help setup test check-format format lint types imports unit e2e crash-test soak bench demo clean
 
 help: ## Say what there is to make
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(INSTALLED) ## Install everything, pinned, into .venv (PYTHON=... chooses the interpreter)
 
+# Beside what is measured stand packages whose needs differ from ours: an environment and pins of their own.
+$(INSTALLED): EXTRA := dev
+$(INSTALLED): PINS := constraints/airflow-3.3
+$(BENCH_INSTALLED): EXTRA := bench
+$(BENCH_INSTALLED): PINS := constraints/bench-3.3
+
 # Again only when what is to be installed has changed. The build backend is installed first, and
 # pinned too: pip's own isolated build would fetch whichever is newest.
-$(INSTALLED): pyproject.toml $(wildcard constraints/*.txt)
+$(INSTALLED) $(BENCH_INSTALLED): pyproject.toml $(wildcard constraints/*.txt)
 	@command -v $(PYTHON) > /dev/null || { \
 		echo "There is no $(PYTHON) here. Install Python 3.10 or later, or name it: make PYTHON=/path/to/python"; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { \
 		echo "Python 3.10 or later is needed, and this is $$($(PYTHON) --version). Name another: make PYTHON=python3.12"; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2> /dev/null || { \
 		echo "$(PYTHON) lacks the venv module. On Debian and Ubuntu: apt install python3-venv"; exit 1; }
-	$(PYTHON) -m venv $(VENV)
-	@version=$$($(BIN)/python -c 'import sys; print("%d.%d" % sys.version_info[:2])'); \
-	pins=constraints/airflow-3.3-python$$version.txt; [ -f $$pins ] || pins=constraints/airflow-3.3.txt; \
-	install="$(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint $$pins"; \
+	$(PYTHON) -m venv $(@D)
+	@version=$$($(@D)/bin/python -c 'import sys; print("%d.%d" % sys.version_info[:2])'); \
+	pins=$(PINS)-python$$version.txt; [ -f $$pins ] || pins=$(PINS).txt; \
+	install="$(@D)/bin/python -m pip --disable-pip-version-check install --quiet --constraint $$pins"; \
 	set -x; $$install hatchling editables && \
-	$$install --no-build-isolation --editable '.[dev]'
+	$$install --no-build-isolation --editable '.[$(EXTRA)]'
 	@touch $@
 
 test: setup check-format lint types imports unit e2e ## Check everything: format, lint, types, imports, unit, e2e
@@ -63,9 +71,13 @@ crash-test: setup ## Kill everything while messages come, and count (MESSAGES=30
 soak: setup ## Let everything run for long, and see whether anything grows (MINUTES=30 RATE=1)
 	$(BIN)/python -m tests.soak
 
+bench: $(BENCH_INSTALLED) ## Measure, beside other ways of doing the same (ONLY=name; QUICK=1 to see that it works)
+	AIRFLOW_HOME=$(CURDIR)/$(BENCH)/airflow $(BENCH)/bin/python -m tests.benchmarks \
+		$(addprefix --only ,$(ONLY)) $(if $(filter 1,$(QUICK)),--quick)
+
 demo: setup ## Show messages becoming DAG runs (ONCE=1 ends by itself)
 	$(BIN)/python -m tools.demo $(if $(filter 1,$(ONCE)),--once)
 
-clean: ## Remove what the others left, except .venv
-	rm -rf .demo .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist *.egg-info
-	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
+clean: ## Remove what the others left, except .venv and .venv-bench
+	rm -rf .bench .demo .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist *.egg-info
+	find . -name __pycache__ -not -path './$(VENV)*/*' -prune -exec rm -rf {} +

@@ -1,0 +1,31 @@
+"""The benchmarks that need no Airflow, in their shortest form: that they measure, not what."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.benchmarks import client, parse
+
+
+def test_the_client_is_measured_beside_bare_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "QUICK_ROUNDS", 1)
+    monkeypatch.setattr(client, "CALLS", client.AT_ONCE)
+
+    rows = client.run(quick=True)
+
+    assert {row.beside for row in rows} == {"bare requests", "bare aiohttp"}
+    assert all(row.ratio is not None and row.ratio.median > 0 for row in rows)
+    assert len({(row.what, row.beside) for row in rows}) == len(rows) == 12
+
+
+def test_importing_is_measured_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parse, "QUICK_ROUNDS", 1)
+    monkeypatch.setattr(parse, "BESIDE", {"json": parse.Provider("email", ("mime", "parser"))})
+
+    rows = {row.what: row for row in parse.run(quick=True)}
+
+    assert rows["modules loaded by them"].ours.median > rows["modules of the above that are ours"].ours.median
+    assert all(rows[what].met is not None for what in ("time to import them", "modules loaded by them"))
+    heavy = next(row for what, row in rows.items() if what.endswith("requests, tenacity: loaded by them"))
+    assert heavy.met is True
+    assert rows["loaded to discover providers, beyond the provider info"].met is True
