@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import secrets
@@ -18,6 +19,7 @@ from tools.local_airflow import LocalAirflow
 DAGS_FOLDER = Path(__file__).parent / "dags"
 EXAMPLES = Path(__file__).parents[2] / "dags_examples"
 STOPS = Path(__file__).parent / "stops"
+INBOX_NUMBERS = itertools.count(1)
 QUICK_TRIGGERER = {
     # A triggerer that was killed counts as alive for this long; its triggers wait until then.
     "AIRFLOW__TRIGGERER__JOB_HEARTBEAT_SEC": "1",
@@ -104,5 +106,6 @@ def stage(airflow: LocalAirflow, emulator: EmulatorServer) -> Stage:
 
 @pytest.fixture
 def inbox(emulator: EmulatorServer, request: pytest.FixtureRequest) -> Inbox:
-    """An inbox of the test's own."""
-    return Inbox.open(emulator, re.sub(r"\W+", "-", request.node.name)[:100])
+    """An inbox of the test's own, though tests of two files have one name."""
+    name = re.sub(r"\W+", "-", request.node.name)[:90]
+    return Inbox.open(emulator, f"{name}-{next(INBOX_NUMBERS)}")
