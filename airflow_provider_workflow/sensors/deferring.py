@@ -1,15 +1,21 @@
-"""What Airflow leaves to a deferrable sensor: its flags while it looks on the worker."""
+"""What a deferrable sensor does on the worker: it reads its trigger's event, and heeds Airflow's flags."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from airflow.providers.common.compat.sdk import (
+    AirflowException,
     AirflowFailException,
     AirflowSensorTimeout,
     AirflowSkipException,
 )
+
+from airflow_provider_workflow.client.inbox_states import FAILED, PAUSED
+from airflow_provider_workflow.leases import HeldLease
+from airflow_provider_workflow.leasing import InboxNotActiveError, InboxUnusableError
 
 
 @contextmanager
@@ -24,3 +30,24 @@ def skipping_instead(*, soft_fail: bool, never_fail: bool) -> Iterator[None]:
         if never_fail or (soft_fail and final):
             raise AirflowSkipException(f"Skipped instead of failing: {error}") from error
         raise
+
+
+def lease_of(inbox: str, event: dict[str, Any]) -> HeldLease | None:
+    """
+    The lease that a ``WorkflowInboxTrigger`` hands over; None where it only says that it is time to look.
+
+    :param inbox: how the inbox is named in an error.
+    :raises InboxNotActiveError: the inbox is paused and has no more messages.
+    :raises InboxUnusableError: the inbox failed to initialise.
+    :raises AirflowException: the event is not one of the trigger's.
+    """
+    status = event.get("status")
+    if status == "leased":
+        return HeldLease.taken_over(event["lease"])
+    if status == "look":
+        return None
+    if status == PAUSED:
+        raise InboxNotActiveError(inbox, event.get("reason"))
+    if status == FAILED:
+        raise InboxUnusableError(inbox, event.get("reason"))
+    raise AirflowException(f"The trigger sent an event that is not known: {status!r}")

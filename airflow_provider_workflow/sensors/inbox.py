@@ -11,13 +11,11 @@ from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from airflow.providers.common.compat.sdk import AirflowException, AirflowSensorTimeout
+from airflow.providers.common.compat.sdk import AirflowSensorTimeout
 from airflow.sdk import BaseSensorOperator, PokeReturnValue
 from airflow.triggers.base import StartTriggerArgs
 
-from airflow_provider_workflow.client.inbox_states import FAILED, PAUSED
 from airflow_provider_workflow.leases import HeldLease
-from airflow_provider_workflow.leasing import InboxNotActiveError, InboxUnusableError
 from airflow_provider_workflow.links import StartedRunsLink
 from airflow_provider_workflow.options import check_choice, check_limits, check_routes, deferrable_or_default
 from airflow_provider_workflow.sensors.arguments import (
@@ -25,7 +23,7 @@ from airflow_provider_workflow.sensors.arguments import (
     check_acknowledge,
     check_intervals,
 )
-from airflow_provider_workflow.sensors.deferring import skipping_instead
+from airflow_provider_workflow.sensors.deferring import lease_of, skipping_instead
 from airflow_provider_workflow.sensors.work import Orders, Work
 from airflow_provider_workflow.tally import Tally
 from airflow_provider_workflow.triggers.inbox import WorkflowInboxTrigger
@@ -189,7 +187,7 @@ class WorkflowInboxSensor(BaseSensorOperator):
         if deadline is None:
             deadline = context["ti"].start_date.timestamp() + self.timeout
         with self._on_the_worker():
-            lease = self._lease_of(event or {})
+            lease = lease_of(self.inbox, event or {})
             return self._look_or_wait(context, Tally.carried(so_far), deadline, lease, hold_seconds)
 
     @contextmanager
@@ -213,18 +211,6 @@ class WorkflowInboxSensor(BaseSensorOperator):
         if value is None:
             self._wait(work, deadline, held)
         return value
-
-    def _lease_of(self, event: dict[str, Any]) -> HeldLease | None:
-        status = event.get("status")
-        if status == "leased":
-            return HeldLease.taken_over(event["lease"])
-        if status == "look":
-            return None
-        if status == PAUSED:
-            raise InboxNotActiveError(self.inbox, event.get("reason"))
-        if status == FAILED:
-            raise InboxUnusableError(self.inbox, event.get("reason"))
-        raise AirflowException(f"The trigger sent an event that is not known: {status!r}")
 
     def _wait(self, work: Work, deadline: float, held: float) -> None:
         limit = work.next_lease()
