@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Any
 
 from airflow_provider_workflow.cli.doctor_findings import FAILED, OK, SKIPPED, WARNING, Finding, Subject
 from airflow_provider_workflow.client import api, inboxes, types
@@ -88,7 +87,7 @@ def _inbox(subject: Subject, inbox: types.Inbox) -> Iterator[Finding]:
         yield from (Finding(check, SKIPPED, detail) for check in (lost, leases))
         return
     try:
-        messages, more = subject.inbox_client.run(_messages(inbox["id"]))
+        messages, more = subject.inbox_client.run(inboxes.first_messages(inbox["id"], MOST_PAGES))
     except WorkflowError as error:
         yield from (
             Finding(check, FAILED, str(error), "examine again; it may pass") for check in (lost, leases)
@@ -113,19 +112,6 @@ def _argument(subject: Subject, name: str) -> str:
     """How the inbox is named on our command line."""
     quoted = shlex.quote(name)
     return quoted if subject.conn_id == DEFAULT else f"{quoted} --conn-id {shlex.quote(subject.conn_id)}"
-
-
-def _messages(inbox_id: str) -> Generator[Any, Any, tuple[list[types.Message], bool]]:
-    """The first messages of an inbox, and whether there are more."""
-    found: list[types.Message] = []
-    cursor: str | None = None
-    for _ in range(MOST_PAGES):
-        page = yield api.list_messages(inbox_id, cursor)
-        found += page["results"]
-        before, cursor = cursor, api.next_cursor(page)
-        if cursor is None or cursor == before:
-            return found, False
-    return found, True
 
 
 def _quarantined(check: str, messages: Sequence[types.Message], more: bool) -> Finding:

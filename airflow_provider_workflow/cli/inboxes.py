@@ -6,7 +6,8 @@ import json
 import sys
 import time
 from argparse import Namespace
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from airflow_provider_workflow.cli import output
@@ -16,6 +17,9 @@ from airflow_provider_workflow.client import types
 from airflow_provider_workflow.client.arguments import NAME_LENGTH, filled
 from airflow_provider_workflow.client.errors import ConflictError
 from airflow_provider_workflow.client.inbox_states import ACTIVE, DELETING, FAILED, INITIALIZING, PAUSED
+
+if TYPE_CHECKING:
+    from airflow_provider_workflow.hooks.workflow import WorkflowHook
 
 WAIT_SECONDS = (1.0, 10.0)
 """Pause after the first look at an inbox that is waited for, and what it grows to."""
@@ -66,23 +70,23 @@ def ensure(args: Namespace) -> int:
 def pause(args: Namespace) -> int:
     """Pause an inbox; one that is paused already is as wanted."""
     hook = hook_of(args)
-    try:
-        inbox = hook.pause_inbox(args.inbox)
-    except ConflictError:
-        inbox = hook.get_inbox(args.inbox)
-        if inbox["status"] != PAUSED:
-            raise
-    return _shown(args, inbox)
+    return _changed(args, hook, hook.pause_inbox, (PAUSED,))
 
 
 def resume(args: Namespace) -> int:
     """Resume an inbox; one that is not paused is as wanted."""
     hook = hook_of(args)
+    return _changed(args, hook, hook.resume_inbox, (ACTIVE, INITIALIZING))
+
+
+def _changed(
+    args: Namespace, hook: WorkflowHook, change: Callable[[str], types.Inbox], wanted: tuple[str, ...]
+) -> int:
     try:
-        inbox = hook.resume_inbox(args.inbox)
+        inbox = change(args.inbox)
     except ConflictError:
         inbox = hook.get_inbox(args.inbox)
-        if inbox["status"] not in (ACTIVE, INITIALIZING):
+        if inbox["status"] not in wanted:
             raise
     return _shown(args, inbox)
 

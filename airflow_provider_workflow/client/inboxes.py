@@ -128,6 +128,18 @@ def all_messages(
 
     :param pages: how many at most, 1 or more; None for all.
     """
+    found, _ = yield from first_messages(inbox_id, pages)
+    return found
+
+
+def first_messages(
+    inbox_id: str, pages: int | None
+) -> Generator[Call[types.MessagePage], types.MessagePage, tuple[list[types.Message], bool]]:
+    """
+    The messages of an inbox, page by page, and whether there are more of them.
+
+    :param pages: how many at most, 1 or more; None for all.
+    """
     found: list[types.Message] = []
     seen: set[Any] = set()
     cursor: str | None = None
@@ -135,9 +147,11 @@ def all_messages(
         page = yield api.list_messages(inbox_id, cursor)
         found += _news(seen, page["results"])
         before, cursor = cursor, api.next_cursor(page)
-        if cursor is None or cursor == before or number == pages:
+        if cursor is None or cursor == before:
+            return found, False
+        if number == pages:
             break
-    return found
+    return found, True
 
 
 def all_templates(
