@@ -3,120 +3,26 @@
 from __future__ import annotations
 
 import base64
-import io
-import logging
-import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import parse_qs, parse_qsl, urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import requests
-from cryptography.fernet import Fernet
 
 from airflow_provider_workflow.cli import loopback
-from airflow_provider_workflow.cli.main import main
 from airflow_provider_workflow.cli.place import Place
-from airflow_provider_workflow.client.errors import TokenStoreError
-from airflow_provider_workflow.client.user_tokens import UserTokens
 from airflow_provider_workflow.emulator.server import EmulatorServer
-from airflow_provider_workflow.hooks import login as rules
-from airflow_provider_workflow.hooks import user_tokens
-from airflow_provider_workflow.hooks.user_tokens import VariableStore
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
-from tests.unit.cli.browser import Browser
+from tests.unit.cli.terminal import Terminal, terminal
 from tests.unit.client.conftest import closed_port
 from tests.unit.client.isolation import isolated
-from tests.unit.hooks.conftest import Connect, connect
+from tests.unit.hooks.conftest import connect
 
-__all__ = ["closed_port", "connect", "isolated"]
+__all__ = ["closed_port", "connect", "isolated", "terminal"]
+
 
 ELSEWHERE = "https://airflow.example.com/back"
-
-
-@dataclass
-class Terminal:
-    """
-    Where the command is typed.
-
-    :param kept: Airflow's Variables.
-    :param browser: opens by itself, or when the user copies the address into it.
-    :param user: what is done with the address where the browser opens by itself.
-    """
-
-    emulator: EmulatorServer
-    connect: Connect
-    port: int
-    capsys: pytest.CaptureFixture[str]
-    caplog: pytest.LogCaptureFixture
-    monkeypatch: pytest.MonkeyPatch
-    kept: dict[str, str]
-    browser: Browser = field(default_factory=Browser)
-    user: Callable[[str], Any] | None = None
-    opened_in: list[threading.Thread] = field(default_factory=list)
-    out: str = ""
-    err: str = ""
-
-    def login(self, *arguments: str, extra: dict[str, Any] | None = None) -> int:
-        """Run the command; return its exit code."""
-        self.hook(**(extra or {}))
-        code = main(["login", "--timeout", "10", *arguments])
-        for thread in self.opened_in:
-            thread.join(10)
-        self.out, self.err = self.capsys.readouterr()
-        return code
-
-    def hook(self, **extra: Any) -> WorkflowHook:
-        own = {
-            "grant": "refresh_token",
-            "verify": False,
-            "redirect_uri": f"http://127.0.0.1:{self.port}/back",
-        }
-        return self.connect({**own, **extra})
-
-    def open(self, address: str) -> None:
-        self.opened_in.append(threading.current_thread())
-        (self.user or self.browser.open)(address)
-
-    def paste(self, answer: Callable[[str], str]) -> None:
-        """Let the user paste what he makes of the address that was printed."""
-        copied = self.capsys.readouterr
-
-        class Keyboard(io.StringIO):
-            def readline(self, *_: Any) -> str:  # type: ignore[override]
-                return answer(copied().out.strip())
-
-        self.monkeypatch.setattr("sys.stdin", Keyboard())
-
-    @property
-    def stored(self) -> UserTokens | None:
-        return VariableStore(self.hook().settings, lambda _: None).read()
-
-    @property
-    def query(self) -> dict[str, str]:
-        """The parameters of the address that was printed."""
-        return dict(parse_qsl(urlsplit(self.out.strip()).query))
-
-
-@pytest.fixture
-def terminal(
-    emulator: EmulatorServer,
-    connect: Connect,
-    closed_port: int,
-    capsys: pytest.CaptureFixture[str],
-    caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Terminal:
-    kept: dict[str, str] = {}
-    monkeypatch.setattr(user_tokens, "read_variable", kept.get)
-    monkeypatch.setattr(user_tokens, "write_variable", kept.__setitem__)
-    monkeypatch.setattr(rules, "check_store", lambda: None)
-    monkeypatch.setenv("AIRFLOW__CORE__FERNET_KEY", Fernet.generate_key().decode())
-    caplog.set_level(logging.DEBUG)
-    made = Terminal(emulator, connect, closed_port, capsys, caplog, monkeypatch, kept)
-    monkeypatch.setattr("webbrowser.open", made.open)
-    return made
 
 
 @pytest.mark.specification("5.2.1", "5.2.4")
@@ -307,95 +213,3 @@ def test_what_is_pasted_is_checked_before_anything_is_sent(
     assert emulator.count("token") == 0
     (code,) = parse_qs(urlsplit(seen[0]).query)["code"]
     assert code not in terminal.err + terminal.caplog.text
-
-
-# What is checked before the user is bothered
-
-
-@pytest.mark.parametrize(
-    ("extra", "arguments", "exit_code", "said"),
-    [
-        ({"grant": "client_credentials"}, [], 5, "grant is client_credentials (set it to refresh_token"),
-        ({"auth_url": ""}, [], 5, "auth_url is missing (set"),
-        ({"redirect_uri": ""}, [], 5, "redirect_uri is missing (set"),
-        ({"token_url": ""}, [], 5, "token_url is missing (set"),
-        ({}, ["--scope", "workflow"], 5, "scope needs external"),
-        ({}, ["--timeout", "0"], 2, "--timeout must be a whole number from 1 to 3600"),
-        ({}, ["--prefill", "state=x"], 2, "--prefill state: must be NAME=VALUE"),
-        ({}, ["--prefill", "client_id=x"], 2, "--prefill client_id"),
-        ({}, ["--prefill", "utm_source"], 2, "--prefill utm_source: must be NAME=VALUE"),
-        ({}, ["--conn-id", "nowhere"], 5, "'nowhere'"),
-    ],
-)
-def test_what_is_wrong_is_named_with_its_cure_before_anything_is_sent(
-    extra: dict[str, str], arguments: list[str], exit_code: int, said: str, terminal: Terminal
-) -> None:
-    assert terminal.login(*arguments, extra=extra) == exit_code
-    assert said in terminal.err
-    assert terminal.out == ""
-    assert terminal.emulator.requests == []
-
-
-def test_a_database_that_is_away_is_found_out_first(terminal: Terminal) -> None:
-    def away() -> None:
-        raise TokenStoreError("Airflow's database cannot be used from here")
-
-    terminal.monkeypatch.setattr(rules, "check_store", away)
-    assert terminal.login() == 1
-    assert "Airflow's database" in terminal.err
-    assert terminal.out == ""
-
-
-def test_a_fernet_key_that_is_none_is_found_out_first(terminal: Terminal) -> None:
-    terminal.monkeypatch.setenv("AIRFLOW__CORE__FERNET_KEY", "no-such-key")
-    assert terminal.login() == 1
-    assert "Airflow cannot encrypt" in terminal.err
-    assert "no-such-key" not in terminal.err
-    assert terminal.out == ""
-
-
-def test_without_a_fernet_key_the_user_is_warned(terminal: Terminal) -> None:
-    terminal.monkeypatch.setenv("AIRFLOW__CORE__FERNET_KEY", "")
-    assert terminal.login() == 0
-    assert "Warning: Airflow's Fernet key is not set" in terminal.err
-
-
-def test_tokens_that_cannot_be_stored_are_said_to_be_lost(terminal: Terminal) -> None:
-    def away(*_: Any) -> None:
-        raise RuntimeError("away")
-
-    terminal.monkeypatch.setattr(user_tokens, "write_variable", away)
-    assert terminal.login() == 1
-    assert "Nothing was stored. Run the command again" in terminal.err
-
-
-def test_a_scope_that_the_user_did_not_grant_is_said(terminal: Terminal) -> None:
-    def narrower(address: str) -> None:
-        requests.get(terminal.browser.decide(address, scope="workflow"), timeout=10)
-
-    terminal.user = narrower
-    assert terminal.login() == 0
-    assert "needs external, which was not granted" in terminal.err
-
-
-def test_nothing_secret_is_printed_or_logged(terminal: Terminal, emulator: EmulatorServer) -> None:
-    codes: list[str] = []
-
-    def note(address: str) -> None:
-        back = terminal.browser.decide(address)
-        codes.append(parse_qs(urlsplit(back).query)["code"][0])
-        requests.get(back, timeout=10)
-
-    terminal.user = note
-    assert terminal.login() == 0
-    stored = terminal.stored
-    assert stored is not None
-    secrets = [*codes, stored.access_token, stored.refresh_token, emulator.client_secret]
-    shown = terminal.out + terminal.err + logged(terminal.caplog)
-    assert [secret for secret in secrets if secret in shown] == []
-    assert terminal.query["state"] not in terminal.err
-
-
-def logged(caplog: pytest.LogCaptureFixture) -> str:
-    """What was logged by anybody but the test's own browser and the service."""
-    return "\n".join(record.getMessage() for record in caplog.records if record.name.startswith("airflow"))

@@ -1,0 +1,166 @@
+"""Messages that no watcher of an inbox wants, and those that one cannot take."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from tests.unit.counted import Counted
+from tests.unit.triggers.triggerer import Clockwork, Store, Triggerer, clockwork, event_trigger, triggerer
+from tests.unit.triggers.watched import EVEN, FAILS, ODD, count_of_leases, put
+from tests.unit.workbench import Workbench
+
+__all__ = ["clockwork", "triggerer"]
+
+
+async def test_what_no_watcher_wants_is_released_once_and_then_left_to_its_lease(
+    bench: Workbench, triggerer: Triggerer, clockwork: Clockwork, caplog: pytest.LogCaptureFixture
+) -> None:
+    put(bench, 1, 2)
+    triggerer.start(event_trigger(match=EVEN), Store())
+    with caplog.at_level(logging.WARNING):
+        await triggerer.work(120)
+
+    assert triggerer.stored_ids() == ["m2"]
+    assert bench.states == {"m1": "leased"}
+    assert count_of_leases(bench, "m1") == 2
+    assert bench.service.count("release") == 1
+    assert caplog.text.count("no watcher in this triggerer wants message m1") == 1
+
+
+async def test_what_no_watcher_wants_goes_to_one_that_begins_a_little_later(
+    bench: Workbench, triggerer: Triggerer, clockwork: Clockwork
+) -> None:
+    put(bench, 1)
+    triggerer.start(event_trigger(match=EVEN), Store("even"))
+    await triggerer.work(3)
+    late = triggerer.start(event_trigger(match=ODD), Store("odd"))
+    await triggerer.work(20)
+
+    assert triggerer.stored_ids(late) == ["m1"]
+    assert bench.states == {}
+
+
+async def test_what_no_watcher_wants_is_acknowledged_where_that_is_asked_for(
+    bench: Workbench, triggerer: Triggerer, clockwork: Clockwork
+) -> None:
+    triggerer.start(event_trigger(match=EVEN, unmatched="acknowledge"), Store())
+    await triggerer.work(70)
+    put(bench, 1, 2)
+    await triggerer.work(60)
+
+    assert triggerer.stored_ids() == ["m2"]
+    assert bench.states == {}
+    assert bench.service.count("release") == 0
+
+
+async def test_nothing_unwanted_is_acknowledged_while_other_watchers_may_be_about_to_begin(
+    bench: Workbench, triggerer: Triggerer, clockwork: Clockwork
+) -> None:
+    put(bench, 1)
+    triggerer.start(event_trigger(match=EVEN, unmatched="acknowledge"), Store("even"))
+    await triggerer.work(3)
+    late = triggerer.start(event_trigger(match=ODD, unmatched="acknowledge"), Store("odd"))
+    await triggerer.work(20)
+
+    assert triggerer.stored_ids(late) == ["m1"]
+
+
+async def test_nothing_unwanted_is_acknowledged_where_another_poller_has_the_inbox(
+    bench: Workbench, triggerer: Triggerer, clockwork: Clockwork, caplog: pytest.LogCaptureFixture
+) -> None:
+    triggerer.start(event_trigger(match=EVEN, unmatched="acknowledge"), Store("even"))
+    triggerer.start(event_trigger(match=EVEN, unmatched="acknowledge", lease_limit=9), Store("more"))
+    with caplog.at_level(logging.WARNING):
+        await triggerer.work(70)
+        put(bench, 1)
+        await triggerer.work(120)
+
+    assert bench.states == {"m1": "leased"}
+    assert caplog.text.count("differ in lease_limit: they take messages from each other") == 1
+
+
+async def test_a_message_that_match_fails_on_holds_up_nothing_and_ends_in_quarantine(
+    bench: Workbench,
+    triggerer: Triggerer,
+    clockwork: Clockwork,
+    counted: Counted,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    put(bench, 1)
+    bench.put("good", payload={"n": "x"})
+    number = triggerer.start(event_trigger(match=FAILS), Store())
+    with caplog.at_level(logging.ERROR):
+        for _ in range(6):
+            await triggerer.work(20)
+            bench.service.store.leases.expire()
+            await clockwork.advance(60)
+
+    assert triggerer.stored_ids() == ["good"]
+    assert bench.states == {"m1": "quarantined"}
+    assert bench.service.count("release") == 0
+    assert not triggerer.runner.triggers[number]["task"].done()
+    assert caplog.text.count("message m1 is rejected") == 1
+    assert counted.totals["rejected"] == 1
+    assert counted.totals["emitted"] == 1
+
+
+async def test_a_message_that_one_rejects_and_another_wants_is_not_acknowledged_and_comes_to_it_once(
+    bench: Workbench, triggerer: Triggerer, clockwork: Clockwork
+) -> None:
+    put(bench, 1)
+    bench.put("good", payload={"n": "x"})
+    every = triggerer.start(event_trigger(), Store("every"))
+    triggerer.start(event_trigger(match=FAILS), Store("fails"))
+    for _ in range(3):
+        await triggerer.work(20)
+        bench.service.store.leases.expire()
+        await clockwork.advance(60)
+
+    assert triggerer.stored_ids(every) == ["m1", "good"]
+    assert "good" not in bench.states
+    assert bench.states["m1"] == "leased"
+
+
+async def test_a_message_is_offered_again_when_the_one_who_rejected_it_has_left(
+    bench: Workbench, triggerer: Triggerer, clockwork: Clockwork
+) -> None:
+    put(bench, 1)
+    triggerer.start(event_trigger(match=EVEN), Store("even"))
+    wrong = triggerer.start(event_trigger(match=FAILS), Store("fails"))
+    await triggerer.work(5)
+    await triggerer.end(wrong)
+    mended = triggerer.start(event_trigger(match=ODD), Store("fails"))
+    bench.service.store.leases.expire()
+    await triggerer.work(70)
+
+    assert triggerer.stored_ids(mended) == ["m1"]
+    assert bench.states == {}
+
+
+async def test_any_payload_crosses_and_a_message_too_deep_for_it_is_rejected(
+    bench: Workbench, triggerer: Triggerer, clockwork: Clockwork, caplog: pytest.LogCaptureFixture
+) -> None:
+    hostile = {"\0": "\ud800", "__classname__": 2**70}
+    bench.put("hostile", payload=hostile)
+    bench.put("deep", payload={"n": 1})
+    from airflow_provider_workflow.triggers import custody
+
+    def carried(message: Any) -> Any:
+        if message["id"] == "deep":
+            raise ValueError("it is nested too deep")
+        return genuine(message)
+
+    genuine, custody.carried = custody.carried, carried  # type: ignore[attr-defined]
+    try:
+        triggerer.start(event_trigger(), Store())
+        with caplog.at_level(logging.ERROR):
+            await triggerer.work(15)
+    finally:
+        custody.carried = genuine  # type: ignore[attr-defined]
+
+    assert [each["payload"] for each in triggerer.stored_messages()] == [hostile]
+    assert bench.states == {"deep": "leased"}
+    assert "message deep is rejected" in caplog.text

@@ -1,0 +1,82 @@
+"""The doorbell of an inbox of many pages, and what it says of quarantined messages."""
+
+from __future__ import annotations
+
+import pytest
+
+from airflow_provider_workflow.triggers.probing import MOST_PAGES
+from tests.unit.counted import Counted
+from tests.unit.triggers.day import Day
+from tests.unit.triggers.ringing import lines, said, trigger
+from tests.unit.workbench import INBOX, Workbench
+
+__all__ = ["said"]
+
+
+@pytest.fixture
+def crowd(bench: Workbench) -> None:
+    """5,000 messages that cannot be leased, half of them leased, half of them quarantined."""
+    leases = bench.service.store.leases
+    for group in range(50):
+        bench.put(*[f"{group}-{n}" for n in range(100)], lease_count=4 * (group % 2))
+        lease_id = leases.lease(bench.inbox_id, 3600, 100)["lease_id"]
+        if group % 2:
+            leases.release(bench.inbox_id, lease_id)
+
+
+@pytest.mark.usefixtures("crowd")
+async def test_among_five_thousand_it_looks_at_ten_pages_at_most(bench: Workbench, day: Day) -> None:
+    # It rings in doubt as it begins, as it cannot know; and for the new one when it is announced.
+    day.put(700.5, "new")
+    events = await day.events(trigger(), until=720)
+
+    assert [(second, payload["certain"]) for second, payload in events] == [(0, False), (700.5, True)]
+    assert max(day.pages) == MOST_PAGES
+    assert bench.service.count("lease") == 0
+
+
+@pytest.mark.usefixtures("crowd")
+async def test_among_five_thousand_it_rings_in_doubt_for_what_it_does_not_see_at_once(
+    bench: Workbench, day: Day
+) -> None:
+    # Nothing is known of the order of a list: here the new one stands in the middle.
+    middle = list(bench.service.store.messages.mailbox(bench.inbox_id).live.values())[1000]
+    day.at(700.5, lambda: setattr(middle, "status", "available"), told=True)
+    events = await day.events(trigger(), until=1500)
+
+    assert [(second, payload["certain"]) for second, payload in events][:2] == [(0, False), (700.5, False)]
+    assert [second for second, payload in events if payload["certain"]], "it is seen in its turn"
+
+
+@pytest.mark.usefixtures("crowd")
+async def test_among_five_thousand_there_is_no_storm_of_rings_in_doubt(bench: Workbench, day: Day) -> None:
+    for second in range(1, 100):
+        day.at(second, lambda: None, told=True)
+
+    assert await day.rings(trigger(renotify_seconds=20), until=101) == [0, 20, 40, 60, 80, 100]
+
+
+@pytest.mark.usefixtures("crowd")
+async def test_among_five_thousand_it_rings_in_doubt_for_what_came_while_it_was_out_of_reach(
+    bench: Workbench, day: Day
+) -> None:
+    day.at(700, lambda: bench.service.fault("status", status=503, times=None))
+    day.at(800, bench.service.emulator.faults.clear)
+    events = await day.events(trigger(), until=1000)
+
+    assert [payload["certain"] for _, payload in events] == [False, False]
+    assert events[1][0] > 800
+
+
+async def test_each_quarantined_message_is_reported_once(
+    bench: Workbench, day: Day, caplog: pytest.LogCaptureFixture, counted: Counted
+) -> None:
+    bench.put("a", "b", lease_count=4)
+    bench.hook.release_messages(INBOX, bench.lease().lease_id)
+    await day.rings(trigger(), until=600)
+
+    text = "is in quarantine; it is handed out no more and starts no run"
+    assert [line for line in lines(caplog) if "quarantine" in line] == [
+        f"ERROR Inbox orders: message {each} {text}" for each in ("a", "b")
+    ]
+    assert counted.totals["quarantined"] == 2
