@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 
 from airflow_provider_workflow.cli.doctor_findings import FAILED, OK, SKIPPED, WARNING, Finding, Subject
 from airflow_provider_workflow.client import api
-from airflow_provider_workflow.client.auth import TokenCache, token_key
+from airflow_provider_workflow.client.auth import token_key
 from airflow_provider_workflow.client.client import WorkflowClient
 from airflow_provider_workflow.client.errors import (
     AuthenticationError,
@@ -23,6 +23,7 @@ from airflow_provider_workflow.client.errors import (
 )
 from airflow_provider_workflow.client.retry import Gates
 from airflow_provider_workflow.client.settings import USER_GRANT
+from airflow_provider_workflow.client.token_cache import TokenCache
 from airflow_provider_workflow.client.user_tokens import UserTokens
 from airflow_provider_workflow.hooks.login import check_store
 from airflow_provider_workflow.hooks.masking import mask

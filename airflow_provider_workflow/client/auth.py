@@ -1,19 +1,14 @@
 """
-Access tokens: the cache, and the exchange that sends a call with one (specification 5).
+The token that a call is sent with: whose it is, and how it is renewed (specification 5).
 
-The exchanges are generators over steps; a sender performs each step in its own way (see
+The exchange is a generator over steps; a sender performs each step in its own way (see
 ``conversation.py``), so renewal is written once for tasks and triggers.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
-import threading
-import time
-from collections.abc import Callable, Generator
-from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from collections.abc import Generator
 from typing import Any
 
 from airflow_provider_workflow.client import api, types
@@ -26,142 +21,10 @@ from airflow_provider_workflow.client.errors import (
 )
 from airflow_provider_workflow.client.settings import APP_GRANT, USER_GRANT, Settings
 from airflow_provider_workflow.client.steps import CarryThrough
-from airflow_provider_workflow.client.token_answers import access_token_of, times_of
-from airflow_provider_workflow.client.user_tokens import UserTokens, user_token
+from airflow_provider_workflow.client.token_cache import Key, Renewal, TokenCache
+from airflow_provider_workflow.client.user_tokens import user_token
 
-RENEW_AGAIN_SECONDS = 30.0
-"""After an early renewal that failed: not every call is to wait for an endpoint that is down."""
-
-Renewal = Future[None]
 TokenStep = Call[types.Token] | Renewal | CarryThrough
-Key = tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class CachedToken:
-    """
-    An access token and its times, by the cache's clock.
-
-    :param renew_at: from here on it is renewed before it is used.
-    :param expires_at: from here on the service refuses it.
-    :param issued: whether this process had it issued; otherwise the store of user tokens held it.
-    """
-
-    value: str = field(repr=False)
-    renew_at: float
-    expires_at: float
-    issued: bool = True
-
-
-class TokenCache:
-    """
-    Tokens of this process. Each is renewed by one caller at a time; the others wait for it.
-
-    :param clock: seconds that only go forward.
-    :param wall: seconds since 1970, by which processes tell each other when user tokens end.
-    """
-
-    def __init__(
-        self, clock: Callable[[], float] = time.monotonic, wall: Callable[[], float] = time.time
-    ) -> None:
-        self.clock = clock
-        self.wall = wall
-        self._tokens: dict[Key, CachedToken] = {}
-        self._refused: dict[Key, str] = {}
-        self._spent: dict[Key, tuple[str, str]] = {}
-        self._renewals: dict[Key, Renewal] = {}
-        self._lock = threading.Lock()
-
-    def usable(self, key: Key) -> CachedToken | None:
-        """The cached token, if the service still takes it."""
-        token = self._tokens.get(key)
-        return token if token is not None and self.clock() < token.expires_at else None
-
-    def join(self, key: Key) -> tuple[Renewal, bool]:
-        """The renewal under way for this token, and whether it is the caller's to carry out."""
-        with self._lock:
-            renewal = self._renewals.get(key)
-            if renewal is not None:
-                return renewal, False
-            self._renewals[key] = renewal = Future()
-            # From here on a waiter that is cancelled cannot cancel what the others wait for.
-            renewal.set_running_or_notify_cancel()
-            return renewal, True
-
-    def leave(self, key: Key, renewal: Renewal, error: Exception | None) -> None:
-        """End a renewal: those who wait go on with its token, or fail as it failed."""
-        with self._lock:
-            self._renewals.pop(key, None)
-        if error is None:
-            renewal.set_result(None)
-        else:
-            renewal.set_exception(error)
-
-    def keep(self, key: Key, answer: types.Token, asked_at: float) -> str:
-        """
-        Keep the token of an answer.
-
-        :param asked_at: when it was asked for, by the cache's clock; its life counts from there.
-        :raises AuthenticationError: the answer holds no token.
-        """
-        value = access_token_of(answer)
-        self._tokens[key] = CachedToken(value, *times_of(answer, asked_at))
-        return value
-
-    def adopt(self, key: Key, tokens: UserTokens, *, issued: bool) -> str:
-        """
-        Take up a user's access token.
-
-        :param issued: whether it is the answer to this process's own request.
-        """
-        ahead = self.clock() - self.wall()
-        times = (tokens.renew_at + ahead, tokens.expires_at + ahead)
-        self._tokens[key] = CachedToken(tokens.access_token, *times, issued)
-        return tokens.access_token
-
-    def postpone(self, key: Key) -> str | None:
-        """Use the token on, if the service still takes it, and leave its renewal alone for a while."""
-        token = self.usable(key)
-        if token is None:
-            return None
-        self._tokens[key] = replace(token, renew_at=self.clock() + RENEW_AGAIN_SECONDS)
-        return token.value
-
-    def drop(self, key: Key, value: str) -> None:
-        """Forget a token that the service refused, unless it was renewed in the meantime."""
-        with self._lock:
-            cached = self._tokens.get(key)
-            if cached is not None and cached.value == value:
-                del self._tokens[key]
-                self._refused[key] = value
-
-    def was_refused(self, key: Key, value: str) -> bool:
-        """Whether the service refused this token before its time: the store may still hold it."""
-        return self._refused.get(key) == value
-
-    def spend(self, key: Key, refresh_token: str, reason: str) -> None:
-        """Note a refresh token that is, or may be, used up: this process never sends it again."""
-        self._spent[key] = (refresh_token, reason)
-
-    def why_spent(self, key: Key, refresh_token: str) -> str | None:
-        """The reason that ``spend`` was given for this refresh token, or None."""
-        spent, reason = self._spent.get(key, ("", None))
-        return reason if spent == refresh_token else None
-
-    def forget(self, key: Key) -> None:
-        """Forget a token: the user has logged in anew."""
-        self._tokens.pop(key, None)
-
-    def forget_renewals(self) -> None:
-        """In a forked child: whoever was renewing lives in the parent and will never tell this one."""
-        self._lock = threading.Lock()
-        self._renewals = {}
-
-
-TOKENS = TokenCache()
-"""The cache that all clients of this process share."""
-
-os.register_at_fork(after_in_child=TOKENS.forget_renewals)
 
 
 def is_users(settings: Settings, scope: str) -> bool:

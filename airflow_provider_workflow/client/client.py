@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tenacity import AsyncRetrying, Retrying
 
 from airflow_provider_workflow.client import retry
-from airflow_provider_workflow.client.auth import TOKENS, TokenCache
 from airflow_provider_workflow.client.call import Call
 from airflow_provider_workflow.client.conversation import Observer, Parties, attempt, ignore
 from airflow_provider_workflow.client.errors import ConfigurationError, WorkflowError
 from airflow_provider_workflow.client.retry import GATES, Gates
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.steps import CarryThrough, Pause, Read, ReadTokens, WriteTokens
+from airflow_provider_workflow.client.token_cache import TOKENS, TokenCache
 from airflow_provider_workflow.client.user_tokens import TokenStore, UserTokens
 from airflow_provider_workflow.client.wire import LARGE_BODY, Answer, Request
 

@@ -18,12 +18,13 @@ from urllib3.filepost import encode_multipart_formdata
 
 from airflow_provider_workflow import __version__
 from airflow_provider_workflow.client import retry
-from airflow_provider_workflow.client.auth import Renewal, TokenCache, access_token, token_key
+from airflow_provider_workflow.client.auth import access_token, token_key
 from airflow_provider_workflow.client.call import CONNECTION_SCOPE, Call, Family, Identity
 from airflow_provider_workflow.client.errors import TransportError, WorkflowError
 from airflow_provider_workflow.client.failures import failure
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.steps import CarryThrough, Pause, Read
+from airflow_provider_workflow.client.token_cache import Renewal, TokenCache
 from airflow_provider_workflow.client.wire import Answer, Request
 
 log = logging.getLogger(__name__)

@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from airflow_provider_workflow.client import api, types
-from airflow_provider_workflow.client.auth import TokenCache, token_key
+from airflow_provider_workflow.client.auth import token_key
 from airflow_provider_workflow.client.errors import (
     AuthenticationError,
     ConfigurationError,
@@ -23,6 +23,7 @@ from airflow_provider_workflow.client.errors import (
     WorkflowError,
 )
 from airflow_provider_workflow.client.settings import APP_GRANT, USER_GRANT, Settings
+from airflow_provider_workflow.client.token_cache import TokenCache
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.client.client import WorkflowClient

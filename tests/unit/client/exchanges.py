@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_workflow.client.auth import TokenCache, access_token
+from airflow_provider_workflow.client.auth import access_token
 from airflow_provider_workflow.client.errors import (
     RateLimitError,
     ServerError,
     TransportError,
 )
 from airflow_provider_workflow.client.settings import Settings
+from airflow_provider_workflow.client.token_cache import TokenCache
 from tests.unit.client.senders import Hands
 
 SETTINGS = Settings("https://api.example.com", "an-id", "a-secret", "https://api.example.com/token")

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from airflow_provider_workflow.client import inboxes, unverified
-from airflow_provider_workflow.client.auth import TOKENS
 from airflow_provider_workflow.client.retry import GATES
+from airflow_provider_workflow.client.token_cache import TOKENS
 
 FROM_ENVIRONMENT = (
     "http_proxy",

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from airflow_provider_workflow.client import events
-from airflow_provider_workflow.client.auth import TokenCache
 from airflow_provider_workflow.client.client import AsyncWorkflowClient
 from airflow_provider_workflow.client.events import Bell
 from airflow_provider_workflow.client.over_aiohttp import _sessions, shared_session
 from airflow_provider_workflow.client.settings import Settings
+from airflow_provider_workflow.client.token_cache import TokenCache
 from airflow_provider_workflow.emulator.server import EmulatorServer
 
 LONG = 10.0

@@ -7,12 +7,12 @@ import contextlib
 from collections.abc import Generator
 from typing import Any, TypeVar
 
-from airflow_provider_workflow.client.auth import TokenCache
 from airflow_provider_workflow.client.call import Call
 from airflow_provider_workflow.client.client import AsyncWorkflowClient, WorkflowClient
 from airflow_provider_workflow.client.over_aiohttp import shared_session
 from airflow_provider_workflow.client.retry import Gates
 from airflow_provider_workflow.client.settings import Settings
+from airflow_provider_workflow.client.token_cache import TokenCache
 
 T = TypeVar("T")
 

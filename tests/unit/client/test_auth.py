@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_workflow.client.auth import TokenCache
 from airflow_provider_workflow.client.call import Call
 from airflow_provider_workflow.client.errors import (
     AuthenticationError,
 )
+from airflow_provider_workflow.client.token_cache import TokenCache
 from tests.unit.client.exchanges import asks, at_once, cache, hands, issue
 
 __all__ = ["cache", "hands"]

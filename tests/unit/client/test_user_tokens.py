@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_workflow.client.auth import TokenCache, access_token, token_key
+from airflow_provider_workflow.client.auth import access_token, token_key
 from airflow_provider_workflow.client.call import Call
 from airflow_provider_workflow.client.errors import (
     AuthenticationError,
@@ -21,6 +21,7 @@ from airflow_provider_workflow.client.errors import (
 )
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.steps import CarryThrough, Pause, ReadTokens, WriteTokens
+from airflow_provider_workflow.client.token_cache import TokenCache
 from airflow_provider_workflow.client.user_tokens import UserTokens, user_token
 from tests.unit.client.exchanges import SETTINGS, at_once
 from tests.unit.client.senders import Hands

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from airflow_provider_workflow.client import api
-from airflow_provider_workflow.client.auth import TokenCache
 from airflow_provider_workflow.client.client import AsyncWorkflowClient
 from airflow_provider_workflow.client.errors import (
     AuthenticationError,
@@ -20,6 +19,7 @@ from airflow_provider_workflow.client.errors import (
 )
 from airflow_provider_workflow.client.over_aiohttp import shared_session
 from airflow_provider_workflow.client.settings import Settings
+from airflow_provider_workflow.client.token_cache import TokenCache
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.traces import told
 from tests.unit.client.conftest import MakeSender, settings_of

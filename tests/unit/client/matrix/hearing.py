@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_workflow.client.auth import TokenCache, token_key
+from airflow_provider_workflow.client.auth import token_key
 from airflow_provider_workflow.client.client import AsyncWorkflowClient
 from airflow_provider_workflow.client.events import listen
 from airflow_provider_workflow.client.over_aiohttp import shared_session
+from airflow_provider_workflow.client.token_cache import TokenCache
 from tests.unit.client.calls import SOME_ID
 from tests.unit.client.scripted import Script, ScriptedServer
 
