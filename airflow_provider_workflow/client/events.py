@@ -1,5 +1,5 @@
 """
-The event stream of an inbox (service facts 5): rings when there may be something to lease.
+Who listens to the event stream of an inbox (service facts 5): rings when there may be something to lease.
 
 A stream carries no messages and replays nothing, so every (re)connection rings as well, and those
 who wait poll beneath it. All who wait for the same inbox in an event loop share one stream.
@@ -10,29 +10,22 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import AsyncGenerator, AsyncIterator, Generator
+from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from airflow_provider_workflow.client import api
-from airflow_provider_workflow.client.auth import token_key
 from airflow_provider_workflow.client.client import AsyncWorkflowClient
-from airflow_provider_workflow.client.conversation import Bearer, Parties, bearer_token, build, hide, scope_of
-from airflow_provider_workflow.client.environment import proxy_for
 from airflow_provider_workflow.client.errors import (
-    AuthenticationError,
     RateLimitError,
     ServerError,
     WorkflowAPIError,
     WorkflowError,
 )
-from airflow_provider_workflow.client.event_parser import EventParser
-from airflow_provider_workflow.client.failures import failure
+from airflow_provider_workflow.client.event_stream import notices_of
 from airflow_provider_workflow.client.retry import LONGEST_CLOSED_SECONDS
 from airflow_provider_workflow.client.settings import Settings
-from airflow_provider_workflow.client.wire import Answer, Request
 
 if TYPE_CHECKING:
     import aiohttp
@@ -42,8 +35,6 @@ log = logging.getLogger(__name__)
 RECONNECT_SECONDS = (0.5, 1.0, 2.0, 5.0)
 REFUSED_SECONDS = 300.0
 """How long a stream that the service refuses (4xx other than 429) is left alone (service facts 5)."""
-SILENCE_SECONDS = 60.0
-"""Without a byte for four keep-alives the connection is dead."""
 
 
 class Bell:
@@ -119,7 +110,7 @@ async def _keep_open(client: AsyncWorkflowClient, inbox_id: str, stream: _Stream
     while stream.bells:
         error: Exception | None = None
         try:
-            async with aclosing(_notices(client, inbox_id)) as notices:
+            async with aclosing(notices_of(client, inbox_id)) as notices:
                 async for notice in notices:
                     stream.ring()
                     failures = failures if notice is None else 0
@@ -145,73 +136,3 @@ def _pause(error: Exception | None, pause: float) -> float:
     if isinstance(error, (RateLimitError, ServerError)):
         return min(max(pause, error.retry_after or 0.0), LONGEST_CLOSED_SECONDS)
     return REFUSED_SECONDS if isinstance(error, WorkflowAPIError) else pause
-
-
-async def _notices(client: AsyncWorkflowClient, inbox_id: str) -> AsyncGenerator[Any, None]:
-    """
-    Connect, with a new token where the one at hand is refused.
-
-    Yields None once connected, then each notice.
-    """
-    for _ in range(2):
-        request, bearer = await client.run(_signed(inbox_id, client.parties))
-        try:
-            async with aclosing(_read(client, request, bearer)) as notices:
-                async for notice in notices:
-                    yield notice
-            return
-        except AuthenticationError:
-            if bearer.fresh:
-                raise
-            scope = scope_of(api.events(inbox_id), client.settings)
-            client.parties.tokens.drop(token_key(client.settings, scope), bearer.token)
-
-
-def _signed(inbox_id: str, parties: Parties) -> Generator[Any, Any, tuple[Request, Bearer]]:
-    call = api.events(inbox_id)
-    bearer = yield from bearer_token(call, parties)
-    return build(parties.settings, call, bearer), bearer
-
-
-async def _read(client: AsyncWorkflowClient, request: Request, bearer: Bearer) -> AsyncGenerator[Any, None]:
-    import aiohttp
-
-    from airflow_provider_workflow.client.over_aiohttp import Line, fault
-
-    limit = aiohttp.ClientTimeout(total=None, sock_connect=request.timeout, sock_read=SILENCE_SECONDS)
-    line = Line()
-    try:
-        async with client.session.get(
-            request.url,
-            headers={**request.headers, "Accept": "text/event-stream"},
-            timeout=limit,
-            allow_redirects=False,
-            proxy=proxy_for(request.url),
-            trace_request_ctx=line,
-        ) as response:
-            if response.status != 200 or response.content_type != "text/event-stream":
-                raise await _refusal(client, response, request.timeout, bearer)
-            yield None
-            parser = EventParser()
-            async for chunk in response.content.iter_any():
-                for notice in parser.feed(chunk):
-                    yield notice
-            return
-    except (aiohttp.ClientError, asyncio.TimeoutError, OSError) as error:
-        broken = fault(error, request, line)
-    raise broken  # out here it has no context, as in ``exchange``
-
-
-async def _refusal(
-    client: AsyncWorkflowClient, response: aiohttp.ClientResponse, timeout: float, bearer: Bearer
-) -> WorkflowAPIError:
-    call = api.events("-")
-    body = await asyncio.wait_for(response.read(), timeout) if response.status >= 300 else b""
-    headers = {name.lower(): value for name, value in response.headers.items()}
-    answer = hide(Answer(response.status, headers, body), client.settings, call, bearer)
-    refused = failure(call, answer) or WorkflowAPIError(
-        f"events was answered with {response.status} and no event stream ({response.content_type})",
-        status=response.status,
-    )
-    client.parties.observe(call, refused)
-    return refused

@@ -89,5 +89,5 @@ def release_messages(
 
 
 def events(inbox_id: str) -> Call[None]:
-    """The event stream of an inbox (service facts 5); opened by ``events.py``, never read to its end."""
+    """The event stream of an inbox (service facts 5); ``event_stream.py`` opens it."""
     return Call("events", "GET", Family.INBOX, path_to(inbox_id, "/events"), reading.nothing)

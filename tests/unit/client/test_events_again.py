@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_workflow.client import events
+from airflow_provider_workflow.client import event_stream
 from airflow_provider_workflow.client.client import AsyncWorkflowClient
 from airflow_provider_workflow.client.events import listen
 from airflow_provider_workflow.client.settings import Settings
@@ -141,14 +141,14 @@ async def test_a_server_that_is_away_is_tried_again(
 async def test_a_fault_of_our_own_ends_no_stream_and_is_said_once(
     client: AsyncWorkflowClient, inbox: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    original, times = events._signed, iter(range(5))
+    original, times = event_stream._signed, iter(range(5))
 
     def breaks(*arguments: Any) -> Any:
         if next(times, None) is not None:
             raise KeyError("a fault")
         return original(*arguments)
 
-    monkeypatch.setattr(events, "_signed", breaks)
+    monkeypatch.setattr(event_stream, "_signed", breaks)
     async with listen(client, inbox, STREAMS) as bell:
         assert await bell.wait(LONG)
     assert caplog.text.count("broke: KeyError") == 1
