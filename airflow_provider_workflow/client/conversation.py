@@ -7,21 +7,17 @@ for both senders.
 
 from __future__ import annotations
 
-import base64
-import json
 import logging
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from urllib3.filepost import encode_multipart_formdata
-
-from airflow_provider_workflow import __version__
 from airflow_provider_workflow.client import retry
 from airflow_provider_workflow.client.auth import access_token, token_key
-from airflow_provider_workflow.client.call import CONNECTION_SCOPE, Call, Family, Identity
+from airflow_provider_workflow.client.call import CONNECTION_SCOPE, Call, Identity
 from airflow_provider_workflow.client.errors import TransportError, WorkflowError
 from airflow_provider_workflow.client.failures import failure
+from airflow_provider_workflow.client.requesting import Bearer, build, hide
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.steps import CarryThrough, Pause, Read
 from airflow_provider_workflow.client.token_cache import Renewal, TokenCache
@@ -33,9 +29,6 @@ T = TypeVar("T")
 
 Observer = Callable[[Call[Any], Any], None]
 """Is told what came of each attempt of a call: its value, or its ``WorkflowError``. It must not raise."""
-
-SHORTEST_SECRET = 5
-"""Characters; shorter ones (of tests) would tear every text apart."""
 
 
 Step = Request | Pause | Renewal | Call[Any] | CarryThrough | Read
@@ -66,20 +59,6 @@ class Parties:
     longest_wait: float | None
     on_token: Callable[[str], None]
     observe: Observer = ignore
-
-
-@dataclass(frozen=True)
-class Bearer:
-    """
-    An access token that a call is sent with. Not as text: some reporters of errors print the variables of
-    every frame.
-
-    :param token: the access token.
-    :param fresh: whether it was issued just now.
-    """
-
-    token: str = field(repr=False)
-    fresh: bool
 
 
 def attempt(call: Call[T], parties: Parties) -> Generator[Step, Any, T]:
@@ -149,25 +128,6 @@ def _close(gate: retry.Gate, call: Call[Any], seconds: float, longest: float | N
         )
 
 
-def hide(answer: Answer, settings: Settings, call: Call[Any], bearer: Bearer | None = None) -> Answer:
-    """An error's answer without the secrets that were sent: services quote them, and texts end in logs."""
-    if answer.status < 300:
-        return answer
-    form = call.form or {}
-    body = answer.body
-    for secret in (
-        settings.client_secret,
-        _pair(settings),
-        bearer and bearer.token,
-        form.get("code"),
-        form.get("refresh_token"),
-    ):
-        if secret and len(secret) >= SHORTEST_SECRET:
-            for spelled in (secret, json.dumps(secret)[1:-1]):
-                body = body.replace(spelled.encode(), b"***")
-    return replace(answer, body=body)
-
-
 def bearer_token(call: Call[Any], parties: Parties) -> Generator[Any, Any, Bearer]:
     """The token that a call is sent with."""
     scope = scope_of(call, parties.settings)
@@ -192,37 +152,3 @@ def _token_refused(call: Call[Any], answer: Answer) -> bool:
         return False
     # A token of another scope: the next one would have the same (specification 5.4).
     return error.code == "unauthenticated" if answer.status == 400 else error.code != "invalid_audience"
-
-
-def build(settings: Settings, call: Call[Any], bearer: Bearer | None = None) -> Request:
-    """
-    A call as a request to the connection's own addresses: no other address is ever sent a token.
-
-    :param bearer: for a call that needs an access token.
-    """
-    headers = {"Accept": "application/json", "User-Agent": f"airflow-provider-workflow/{__version__}"}
-    query = dict(call.query)
-    body = None
-    if call.identity is Identity.CLIENT_ID:
-        query["client_id"] = settings.client_id
-    elif call.identity is Identity.BASIC:
-        headers["Authorization"] = f"Basic {_pair(settings)}"
-    elif bearer is not None:
-        headers["Authorization"] = f"Bearer {bearer.token}"
-    if call.json is not None:
-        body = json.dumps(call.json, separators=(",", ":")).encode()
-        headers["Content-Type"] = "application/json"
-    elif call.form is not None:
-        body, headers["Content-Type"] = encode_multipart_formdata(dict(call.form))
-    return Request(call.method, _address(settings, call), query, headers, body, settings.timeout)
-
-
-def _pair(settings: Settings) -> str:
-    return base64.b64encode(f"{settings.client_id}:{settings.client_secret}".encode()).decode()
-
-
-def _address(settings: Settings, call: Call[Any]) -> str:
-    if call.family is Family.TOKEN:
-        return settings.token_url
-    prefix = {Family.INBOX: settings.inbox_path, Family.TEMPLATES: settings.templates_path}
-    return settings.base_url + prefix.get(call.family, "") + call.path

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_workflow.client import api
 from airflow_provider_workflow.client.auth import token_key
 from airflow_provider_workflow.client.client import AsyncWorkflowClient
-from airflow_provider_workflow.client.conversation import Bearer, Parties, bearer_token, build, hide, scope_of
+from airflow_provider_workflow.client.conversation import Parties, bearer_token, scope_of
 from airflow_provider_workflow.client.environment import proxy_for
 from airflow_provider_workflow.client.errors import AuthenticationError, WorkflowAPIError
 from airflow_provider_workflow.client.event_parser import EventParser
 from airflow_provider_workflow.client.failures import failure
+from airflow_provider_workflow.client.requesting import Bearer, build, hide
 from airflow_provider_workflow.client.wire import Answer, Request
 
 if TYPE_CHECKING:

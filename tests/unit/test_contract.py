@@ -10,7 +10,7 @@ from starlette.routing import compile_path
 
 from airflow_provider_workflow.client import api
 from airflow_provider_workflow.client.call import Call
-from airflow_provider_workflow.client.conversation import build
+from airflow_provider_workflow.client.requesting import build
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.emulator.app import OPERATIONS
 from tests.unit.client.calls import OPERATIONS as CALLS

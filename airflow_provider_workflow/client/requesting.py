@@ -1,0 +1,85 @@
+"""A call as a request of the connection, and its answer without the secrets that the request held."""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from urllib3.filepost import encode_multipart_formdata
+
+from airflow_provider_workflow import __version__
+from airflow_provider_workflow.client.call import Call, Family, Identity
+from airflow_provider_workflow.client.settings import Settings
+from airflow_provider_workflow.client.wire import Answer, Request
+
+SHORTEST_SECRET = 5
+"""Characters; shorter ones (of tests) would tear every text apart."""
+
+
+@dataclass(frozen=True)
+class Bearer:
+    """
+    An access token that a call is sent with. Not as text: some reporters of errors print the variables of
+    every frame.
+
+    :param token: the access token.
+    :param fresh: whether it was issued just now.
+    """
+
+    token: str = field(repr=False)
+    fresh: bool
+
+
+def build(settings: Settings, call: Call[Any], bearer: Bearer | None = None) -> Request:
+    """
+    A call as a request to the connection's own addresses: no other address is ever sent a token.
+
+    :param bearer: for a call that needs an access token.
+    """
+    headers = {"Accept": "application/json", "User-Agent": f"airflow-provider-workflow/{__version__}"}
+    query = dict(call.query)
+    body = None
+    if call.identity is Identity.CLIENT_ID:
+        query["client_id"] = settings.client_id
+    elif call.identity is Identity.BASIC:
+        headers["Authorization"] = f"Basic {_pair(settings)}"
+    elif bearer is not None:
+        headers["Authorization"] = f"Bearer {bearer.token}"
+    if call.json is not None:
+        body = json.dumps(call.json, separators=(",", ":")).encode()
+        headers["Content-Type"] = "application/json"
+    elif call.form is not None:
+        body, headers["Content-Type"] = encode_multipart_formdata(dict(call.form))
+    return Request(call.method, _address(settings, call), query, headers, body, settings.timeout)
+
+
+def _pair(settings: Settings) -> str:
+    return base64.b64encode(f"{settings.client_id}:{settings.client_secret}".encode()).decode()
+
+
+def _address(settings: Settings, call: Call[Any]) -> str:
+    if call.family is Family.TOKEN:
+        return settings.token_url
+    prefix = {Family.INBOX: settings.inbox_path, Family.TEMPLATES: settings.templates_path}
+    return settings.base_url + prefix.get(call.family, "") + call.path
+
+
+def hide(answer: Answer, settings: Settings, call: Call[Any], bearer: Bearer | None = None) -> Answer:
+    """An error's answer without the secrets that were sent: services quote them, and texts end in logs."""
+    if answer.status < 300:
+        return answer
+    form = call.form or {}
+    body = answer.body
+    for secret in (
+        settings.client_secret,
+        _pair(settings),
+        bearer and bearer.token,
+        form.get("code"),
+        form.get("refresh_token"),
+    ):
+        if secret and len(secret) >= SHORTEST_SECRET:
+            for spelled in (secret, json.dumps(secret)[1:-1]):
+                body = body.replace(spelled.encode(), b"***")
+    return replace(answer, body=body)
