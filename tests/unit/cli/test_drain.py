@@ -5,56 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from airflow.api.common import trigger_dag
 
-from airflow_provider_workflow.emulator.clock import ManualClock
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.unit.cli.conftest import Cli
 from tests.unit.cli.database import Database
+from tests.unit.cli.draining import DRAIN, at_start, counts, handle, orders, put, states
 
-DRAIN = ("inbox", "drain", "orders", "--trigger-dag-id", "handle")
-
-
-@pytest.fixture(autouse=True)
-def handle(database: Database) -> Database:
-    database.add_dag("handle")
-    return database
-
-
-@pytest.fixture(autouse=True)
-def orders(emulator: EmulatorServer) -> str:
-    return emulator.open_inbox("orders")
-
-
-def put(emulator: EmulatorServer, *ids: str) -> None:
-    emulator.put("orders", *({"n": each} for each in ids), ids=list(ids))
-
-
-def states(emulator: EmulatorServer) -> dict[str, str]:
-    return {each["id"]: each["status"] for each in emulator.summary("orders")["messages"]}
-
-
-def counts(result: Any) -> list[int]:
-    return [result[name]["count"] for name in ("started", "existing", "refused")]
-
-
-@pytest.fixture
-def at_start(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """What happens before each further run is started: an error that is raised, or something called."""
-    steps: list[Any] = []
-    start = trigger_dag.trigger_dag
-
-    def stepping(dag_id: str, **given: Any) -> Any:
-        step = steps.pop(0) if steps else None
-        if isinstance(step, BaseException):
-            raise step
-        if step is not None:
-            step()
-        return start(dag_id, **given)
-
-    monkeypatch.setattr(trigger_dag, "trigger_dag", stepping)
-    monkeypatch.setattr("tenacity.nap.time.sleep", lambda seconds: None)
-    return steps
+__all__ = ["at_start", "handle", "orders"]
 
 
 @pytest.mark.parametrize("by", ["name", "id"])
@@ -182,75 +139,3 @@ def test_what_is_out_of_range_is_named_and_nothing_is_leased(
 
     assert (shown.code, emulator.count("lease")) == (2, 0)
     assert field in shown.err
-
-
-def test_a_refused_message_is_named_and_holds_up_no_other(
-    cli: Cli, emulator: EmulatorServer, handle: Database
-) -> None:
-    emulator.put("orders", {"n": 2**70}, {"n": 1}, ids=["bad", "good"])
-
-    shown = cli(*DRAIN, "-o", "json")
-
-    assert (shown.code, counts(shown.json)) == (1, [1, 0, 1])
-    assert "bad: Airflow cannot hold its payload" in shown.err
-    assert set(handle.runs("handle")) == {"workflow__good"}
-    assert states(emulator) == {"bad": "leased", "good": "acked"}
-
-
-def test_where_the_dag_goes_away_what_was_not_started_is_given_back(
-    cli: Cli, emulator: EmulatorServer, handle: Database, at_start: list[Any]
-) -> None:
-    put(emulator, "a", "b", "c")
-    at_start += [None, lambda: handle.delete_dag("handle")]
-
-    shown = cli(*DRAIN, "-o", "json")
-
-    assert (shown.code, counts(shown.json)) == (3, [1, 0, 0])
-    assert states(emulator) == {"a": "acked", "b": "available", "c": "available"}
-
-
-def test_ctrl_c_acknowledges_what_was_started_and_gives_the_rest_back(
-    cli: Cli, emulator: EmulatorServer, at_start: list[Any]
-) -> None:
-    put(emulator, "a", "b", "c")
-    at_start += [None, KeyboardInterrupt()]
-
-    shown = cli(*DRAIN, "-o", "json")
-
-    assert (shown.code, shown.err, counts(shown.json)) == (130, "", [1, 0, 0])
-    assert states(emulator) == {"a": "acked", "b": "available", "c": "available"}
-
-
-def test_a_lease_that_ended_in_between_costs_no_second_run(
-    cli: Cli, emulator: EmulatorServer, handle: Database, clock: ManualClock, at_start: list[Any]
-) -> None:
-    put(emulator, "a")
-    at_start.append(lambda: clock.advance(400))
-
-    first = cli(*DRAIN, "-o", "json")
-
-    assert counts(first.json) == [1, 0, 0]
-    assert set(handle.runs("handle")) == {"workflow__a"}
-    assert states(emulator) == {"a": "acked"}
-
-
-@pytest.mark.parametrize("reason", ["user", "authentication"])
-def test_an_inbox_that_is_paused_and_empty_is_a_fault(
-    cli: Cli, emulator: EmulatorServer, orders: str, reason: str
-) -> None:
-    emulator.store.inboxes.force(orders, "paused", reason)
-
-    shown = cli(*DRAIN)
-
-    assert shown.code == 1
-    assert reason in shown.err
-
-
-def test_the_messages_of_a_paused_inbox_are_started(cli: Cli, emulator: EmulatorServer, orders: str) -> None:
-    put(emulator, "a")
-    emulator.store.inboxes.force(orders, "paused", "user")
-
-    shown = cli(*DRAIN, "-o", "json")
-
-    assert (shown.code, counts(shown.json)) == (0, [1, 0, 0])
-    assert "paused" in shown.err

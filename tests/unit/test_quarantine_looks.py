@@ -1,0 +1,128 @@
+"""Quarantined messages are looked for at little cost, and a look that fails fails nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+import pytest
+
+from airflow_provider_workflow.client.errors import InboxPausedError
+from airflow_provider_workflow.dispatch import Drained
+from airflow_provider_workflow.emulator.clock import ManualClock
+from tests.unit.alarms import Variables, alarms, another_process, crash, time, variables
+from tests.unit.counted import Counted, counted
+from tests.unit.triggers.loops import trigger
+from tests.unit.workbench import FakeTime, Workbench
+
+__all__ = ["counted", "time", "variables"]
+
+
+def test_without_quarantined_messages_it_costs_one_request_and_no_variable(
+    bench: Workbench, variables: Variables, time: FakeTime
+) -> None:
+    bench.put("a", "b")
+    for _ in range(5):
+        bench.dispatcher().drain()
+
+    assert bench.service.count("list_messages") == 1
+    assert variables.calls == []
+
+
+def test_with_quarantined_messages_it_reads_the_variable_once_and_writes_it_for_new_ones(
+    bench: Workbench, clock: ManualClock, time: FakeTime, variables: Variables
+) -> None:
+    crash(bench, clock, "a")
+    for _ in range(3):
+        bench.dispatcher().drain()
+        time.now += 601
+    assert variables.calls == ["read", "write"]
+    another_process()
+    bench.dispatcher().drain()
+
+    assert variables.calls == ["read", "write", "read"]
+    assert bench.service.count("list_messages") == 4
+
+
+def test_a_process_looks_again_after_ten_minutes(bench: Workbench, time: FakeTime) -> None:
+    for seconds in (0, 300, 299, 2):
+        time.now += seconds
+        bench.dispatcher().drain()
+
+    assert bench.service.count("list_messages") == 2
+
+
+def test_looking_can_be_switched_off(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW__WORKFLOW__QUARANTINE_CHECK_SECONDS", "0")
+    bench.dispatcher().drain()
+
+    assert bench.service.count("list_messages") == 0
+
+
+def test_a_look_ends_after_five_pages(bench: Workbench) -> None:
+    bench.service.store.configure(page_size=2)
+    bench.put(*map(str, range(20)))
+    bench.service.store.leases.lease(bench.inbox_id, 60, 100)
+    bench.dispatcher().drain()
+
+    assert bench.service.count("list_messages") == 5
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"kind": "status", "status": 503},
+        {"kind": "status", "status": 429, "headers": {"Retry-After": "50"}},
+        {"kind": "status", "status": 404},
+        {"kind": "drop"},
+        {"kind": "not_json"},
+    ],
+    ids=lambda fault: str(fault.get("status", fault["kind"])),
+)
+def test_a_look_that_fails_is_made_once_and_fails_nothing(
+    fault: dict[str, Any], bench: Workbench, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.put("a")
+    bench.service.fault(**fault, operation="list_messages", times=None)
+    with caplog.at_level(logging.INFO):
+        assert bench.dispatcher().drain() is Drained.EMPTY
+
+    assert bench.supervisor.started == ["a"]
+    assert bench.service.count("list_messages") == 1
+    assert "whether messages are in quarantine is not known" in caplog.text
+
+
+def test_a_paused_and_drained_inbox_is_looked_at_too(
+    bench: Workbench, clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    crash(bench, clock, "a")
+    bench.service.store.inboxes.force(bench.inbox_id, "paused", "user")
+    with pytest.raises(InboxPausedError):
+        bench.dispatcher().drain()
+
+    assert len(alarms(caplog)) == 1
+
+
+async def test_a_trigger_that_waits_raises_the_alarm_for_what_nobody_else_will_see(
+    bench: Workbench, clock: ManualClock, counted: Counted, caplog: pytest.LogCaptureFixture
+) -> None:
+    await asyncio.to_thread(crash, bench, clock, "a")
+    waiting = trigger(poll_interval=0.01, max_poll_interval=0.01)
+    running = asyncio.ensure_future(anext(waiting.run()))
+    await asyncio.to_thread(until_there_are_alarms, caplog)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+    assert len(alarms(caplog)) == 1
+    assert counted.totals == {"quarantined": 1}
+    assert bench.service.count("list_messages") == 1
+
+
+def until_there_are_alarms(caplog: pytest.LogCaptureFixture) -> None:
+    import time
+
+    end = time.monotonic() + 10
+    while not alarms(caplog) and time.monotonic() < end:
+        time.sleep(0.01)
