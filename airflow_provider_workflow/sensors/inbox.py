@@ -135,13 +135,16 @@ class WorkflowInboxSensor(BaseSensorOperator):
         if start_from_trigger and can_start_from_trigger(
             self.deferrable, trigger_dag_id, max_unfinished_runs
         ):
-            self.start_from_trigger = True
-            self.start_trigger_args = dataclasses.replace(
-                self.start_trigger_args,
-                # The first lease is one message: nothing has checked yet that its run can be started.
-                trigger_kwargs=self._trigger_kwargs(1),
-                timeout=timedelta(seconds=self.timeout),
-            )
+            self._begin_in_the_triggerer()
+
+    def _begin_in_the_triggerer(self) -> None:
+        self.start_from_trigger = True
+        self.start_trigger_args = dataclasses.replace(
+            self.start_trigger_args,
+            # The first lease is one message: nothing has checked yet that its run can be started.
+            trigger_kwargs=self._trigger_kwargs(1),
+            timeout=timedelta(seconds=self.timeout),
+        )
 
     # Waiting on the worker
 

@@ -9,8 +9,8 @@ import psutil
 import pytest
 
 from airflow_provider_workflow.client import events, over_aiohttp
-from airflow_provider_workflow.client.auth import TokenCache
 from airflow_provider_workflow.client.client import AsyncWorkflowClient
+from airflow_provider_workflow.client.token_cache import TokenCache
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.soak import leaky, probe
 from tests.soak.growth import GROWS, STEADY, TOO_MANY
