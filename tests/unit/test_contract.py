@@ -10,7 +10,7 @@ from starlette.routing import compile_path
 
 from airflow_provider_workflow.client import api
 from airflow_provider_workflow.client.call import Call
-from airflow_provider_workflow.client.requesting import build
+from airflow_provider_workflow.client.requesting import Bearer, build
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.emulator.app import OPERATIONS
 from tests.unit.client.calls import OPERATIONS as CALLS
@@ -22,7 +22,7 @@ SETTINGS = Settings("https://api.example.com", "an-id", "a-secret", "https://api
 
 
 def path_of(call: Call[object]) -> str:
-    return build(SETTINGS, call, "a-token").url.removeprefix("https://api.example.com")
+    return build(SETTINGS, call, Bearer("a-token", fresh=True)).url.removeprefix("https://api.example.com")
 
 
 def routes_to(method: str, path: str) -> set[str]:
