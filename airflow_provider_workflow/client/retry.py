@@ -120,7 +120,8 @@ class Gates:
     def of(self, settings: Settings, family: Family) -> Gate:
         """The gate that this connection's calls of a family pass."""
         base = settings.token_url if family is Family.TOKEN else settings.base_url
-        return self._gates.setdefault((base, settings.client_id, family), Gate(self.clock))
+        key = (base, settings.client_id, family)
+        return self._gates.get(key) or self._gates.setdefault(key, Gate(self.clock))
 
     def forget_waiting(self) -> None:
         """In a forked child: who waits, waits in the parent; how long the service wants peace still holds."""
