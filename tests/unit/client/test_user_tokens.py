@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from dataclasses import replace
-from typing import Any
-
 import pytest
 
 from airflow_provider_workflow.client.auth import access_token, token_key
@@ -13,83 +9,32 @@ from airflow_provider_workflow.client.call import Call
 from airflow_provider_workflow.client.errors import (
     AuthenticationError,
     LoginRequiredError,
-    RateLimitError,
-    ServerError,
     TokenStoreError,
-    TransportError,
     WorkflowError,
 )
-from airflow_provider_workflow.client.settings import Settings
-from airflow_provider_workflow.client.steps import CarryThrough, Pause, ReadTokens, WriteTokens
+from airflow_provider_workflow.client.steps import CarryThrough, ReadTokens, WriteTokens
 from airflow_provider_workflow.client.token_cache import TokenCache
-from airflow_provider_workflow.client.user_tokens import UserTokens, user_token
+from airflow_provider_workflow.client.user_tokens import UserTokens
 from tests.unit.client.exchanges import SETTINGS, at_once
 from tests.unit.client.senders import Hands
+from tests.unit.client.user_exchanges import (
+    ANSWER,
+    DUE,
+    FRESH,
+    KEY,
+    NOT_DONE,
+    OURS,
+    OVER,
+    THEIRS,
+    USER,
+    asks,
+    begins,
+    cache,
+    ends,
+    hands,
+)
 
-USER = Settings(**{**vars(SETTINGS), "grant": "refresh_token", "connection_id": "mine"})
-KEY = token_key(USER, "external")
-NOW = 1000.0
-FRESH = UserTokens("access-1", "refresh-1", NOW + 900, NOW + 1200)
-DUE = UserTokens("access-1", "refresh-1", NOW - 1, NOW + 299)
-OVER = UserTokens("access-1", "refresh-1", NOW - 400, NOW - 100)
-THEIRS = UserTokens("access-2", "refresh-2", NOW + 900, NOW + 1200)
-ANSWER = {"access_token": "access-2", "refresh_token": "refresh-2", "expires_in": 36000}
-OURS = UserTokens("access-2", "refresh-2", NOW + 35700, NOW + 36000)
-
-USED = AuthenticationError("used", status=400, code="invalid_grant")
-USED_UNNAMED = AuthenticationError("used", status=400)
-CUT = TransportError("cut", sent=True)
-NO_USE = [USED, USED_UNNAMED, CUT]
-NOT_DONE = [
-    TransportError("down", sent=False),
-    ServerError("down", status=503),
-    RateLimitError("busy", status=429),
-]
-
-Exchange = Generator[Any, Any, str]
-
-
-@pytest.fixture
-def hands() -> Hands:
-    return Hands()
-
-
-@pytest.fixture
-def cache(hands: Hands) -> TokenCache:
-    return TokenCache(hands, wall=hands)
-
-
-def begins(cache: TokenCache) -> Exchange:
-    """The exchange that a caller has to carry through."""
-    step = next(access_token(cache, USER, "external"))
-    assert isinstance(step, CarryThrough)
-    return step.exchange
-
-
-def asks(cache: TokenCache, stored: UserTokens | None) -> tuple[Exchange, Any]:
-    """An exchange that found these tokens in the store, and its next step."""
-    exchange = user_token(cache, "mine", KEY)
-    assert isinstance(next(exchange), ReadTokens)
-    return exchange, exchange.send(stored)
-
-
-def ends(exchange: Exchange, answer: Any) -> str:
-    with pytest.raises(StopIteration) as end:
-        exchange.send(answer)
-    return str(end.value.value)
-
-
-def waits_in_vain(exchange: Exchange, step: Any) -> tuple[LoginRequiredError, float]:
-    """The error that an exchange ends with when nobody stores anything new, and how long it waited."""
-    waited = 0.0
-    while True:
-        assert isinstance(step, Pause)
-        waited += step.seconds
-        assert isinstance(exchange.send(None), ReadTokens)
-        try:
-            step = exchange.send(DUE)
-        except LoginRequiredError as error:
-            return error, waited
+__all__ = ["cache", "hands"]
 
 
 def test_a_stored_token_that_holds_is_used_without_a_request(cache: TokenCache) -> None:
@@ -142,55 +87,6 @@ def test_a_token_that_was_refused_is_replaced_by_one_that_another_stored(cache: 
     assert end.value.value == "access-2"
 
 
-@pytest.mark.parametrize("fault", NO_USE)
-def test_the_loser_reads_again_and_goes_on_with_the_winner_s_tokens(
-    cache: TokenCache, fault: WorkflowError
-) -> None:
-    exchange, _ = asks(cache, OVER)
-    assert isinstance(exchange.throw(fault), Pause)
-    for found in (OVER, None):
-        assert isinstance(exchange.send(None), ReadTokens)
-        assert isinstance(exchange.send(found), Pause)
-    assert isinstance(exchange.send(None), ReadTokens)
-    assert isinstance(exchange.throw(TokenStoreError("away")), Pause)
-    exchange.send(None)
-    assert ends(exchange, THEIRS) == "access-2"
-    kept = cache.usable(KEY)
-    assert kept is not None
-    assert not kept.issued
-
-
-@pytest.mark.parametrize("fault", NO_USE)
-def test_where_nobody_stores_newer_ones_the_user_has_to_log_in_again(
-    cache: TokenCache, fault: WorkflowError
-) -> None:
-    exchange, _ = asks(cache, DUE)
-    error, waited = waits_in_vain(exchange, exchange.throw(fault))
-    assert waited == 10
-    assert "'mine'" in str(error)
-    assert "Log in again" in str(error)
-    assert error.__cause__ is fault
-
-
-@pytest.mark.parametrize("fault", NO_USE)
-def test_a_refresh_token_of_no_use_is_not_sent_again(cache: TokenCache, fault: WorkflowError) -> None:
-    exchange, _ = asks(cache, DUE)
-    first, _ = waits_in_vain(exchange, exchange.throw(fault))
-    with pytest.raises(LoginRequiredError) as again:
-        asks(cache, DUE)
-    assert str(again.value) == str(first)
-    # Until the user has logged in.
-    _, step = asks(cache, replace(DUE, access_token="new", refresh_token="new"))
-    assert isinstance(step, Call)
-
-
-@pytest.mark.parametrize("answer", [{}, {"access_token": 7, "refresh_token": "refresh-2"}])
-def test_an_answer_of_no_use_is_a_lost_answer(cache: TokenCache, answer: Any) -> None:
-    exchange, _ = asks(cache, DUE)
-    error, _ = waits_in_vain(exchange, exchange.send(answer))
-    assert "lost" in str(error)
-
-
 @pytest.mark.parametrize("fault", NOT_DONE)
 def test_what_used_nothing_up_is_no_reason_to_log_in(cache: TokenCache, fault: WorkflowError) -> None:
     exchange, _ = asks(cache, OVER)
@@ -230,44 +126,6 @@ def test_a_store_that_seems_empty_does_not_end_what_still_works(cache: TokenCach
     with pytest.raises(StopIteration) as end:
         asks(cache, None)
     assert end.value.value == "access-1"
-
-
-def test_a_login_during_the_renewal_is_not_overwritten(cache: TokenCache) -> None:
-    exchange, _ = asks(cache, OVER)
-    exchange.send(ANSWER)
-    login = replace(THEIRS, access_token="access-of-another", refresh_token="another")
-    assert ends(exchange, login) == "access-of-another"
-
-
-def test_a_write_that_fails_is_tried_again(cache: TokenCache) -> None:
-    exchange, _ = asks(cache, OVER)
-    exchange.send(ANSWER)
-    exchange.send(OVER)
-    assert isinstance(exchange.throw(TokenStoreError("away")), Pause)
-    assert isinstance(exchange.send(None), ReadTokens)
-    assert isinstance(exchange.send(OVER), WriteTokens)
-    assert ends(exchange, None) == "access-2"
-
-
-def test_a_write_that_failed_in_appearance_is_not_done_twice(cache: TokenCache) -> None:
-    exchange, _ = asks(cache, OVER)
-    exchange.send(ANSWER)
-    exchange.send(OVER)
-    exchange.throw(TokenStoreError("the answer was lost"))
-    exchange.send(None)
-    # By now others may have renewed what we wrote; theirs would be lost.
-    assert ends(exchange, replace(THEIRS, access_token="access-3", refresh_token="refresh-3")) == "access-3"
-
-
-def test_tokens_that_cannot_be_stored_are_not_used(cache: TokenCache) -> None:
-    exchange, _ = asks(cache, OVER)
-    step = exchange.send(ANSWER)
-    with pytest.raises(LoginRequiredError, match="could not be stored"):  # noqa: PT012 the steps before it
-        while True:
-            step = exchange.send(None) if isinstance(step, Pause) else exchange.throw(TokenStoreError("away"))
-    assert cache.usable(KEY) is None
-    with pytest.raises(LoginRequiredError, match="could not be stored"):
-        asks(cache, OVER)
 
 
 def test_a_service_that_keeps_the_refresh_token_is_followed(cache: TokenCache) -> None:

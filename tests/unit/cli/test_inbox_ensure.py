@@ -1,0 +1,127 @@
+"""``inbox ensure`` (specification 3.1, 4.5, 7.1)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from airflow_provider_workflow.emulator.server import EmulatorServer
+from tests.unit.cli.conftest import Cli
+from tests.unit.workbench import FakeTime
+
+ENSURE = ("inbox", "ensure", "tickets", "--app-key", "tasks", "--action-key", "new_ticket")
+
+
+@pytest.fixture
+def waiting(monkeypatch: pytest.MonkeyPatch) -> FakeTime:
+    time = FakeTime()
+    monkeypatch.setattr("airflow_provider_workflow.cli.inboxes.time", time)
+    return time
+
+
+def test_ensure_creates_an_inbox_once(cli: Cli) -> None:
+    more = ("--inputs", '{"project": "support"}', "--connection-id", "12", "-o", "json")
+    first = cli(*ENSURE, *more).json
+
+    assert first["subscription"]["inputs"] == {"project": "support"}
+    assert first["subscription"]["connection_id"] == 12
+    assert cli(*ENSURE, *more).json["id"] == first["id"]
+
+
+def test_ensure_sets_where_messages_are_announced(cli: Cli, emulator: EmulatorServer) -> None:
+    cli(*ENSURE)
+
+    shown = cli(*ENSURE, "--notification-url", "https://example.com/told", "-o", "json")
+
+    assert emulator.store.inboxes.get(shown.json["id"]).notification_url == "https://example.com/told"
+
+
+@pytest.mark.parametrize("form", ["table", "json", "yaml", "plain"])
+@pytest.mark.parametrize("command", ["ensure", "show", "pause", "resume", "list"])
+def test_what_is_secret_in_the_address_of_a_receiver_is_not_shown(cli: Cli, command: str, form: str) -> None:
+    url = "https://me:pass-of-this@example.com:8443/told/path-of-this?key=query-of-this"
+    cli(*ENSURE, "--notification-url", url)
+    given = {"ensure": ENSURE, "list": ("inbox", "list")}.get(command, ("inbox", command, "tickets"))
+
+    shown = cli(*given, "-o", form)
+
+    assert shown.code == 0
+    assert "of-this" not in shown.out + shown.err
+    assert ("https://example.com:8443/***" in shown.out) is (command != "list" or form in ("json", "yaml"))
+
+
+def test_a_name_with_another_subscription_is_refused_with_both_of_them(cli: Cli) -> None:
+    cli(*ENSURE)
+
+    shown = cli(*ENSURE[:-1], "other")
+
+    assert (shown.code, shown.out) == (1, "")
+    assert '"action_key": "new_ticket"' in shown.err
+    assert '"action_key": "other"' in shown.err
+
+
+@pytest.mark.parametrize("inputs", ["[1]", "1", "{", "'a'"])
+def test_inputs_have_to_be_a_json_object(cli: Cli, emulator: EmulatorServer, inputs: str) -> None:
+    shown = cli(*ENSURE, "--inputs", inputs)
+
+    assert (shown.code, emulator.count("ensure_inbox")) == (2, 0)
+    assert "--inputs" in shown.err
+
+
+@pytest.mark.parametrize("more", [("--timeout", "0"), ("--timeout", "nan"), ("--timeout", "-1")])
+def test_a_timeout_has_to_be_above_0(cli: Cli, emulator: EmulatorServer, more: tuple[str, str]) -> None:
+    assert cli(*ENSURE, "--wait", *more).code == 2
+    assert emulator.count("ensure_inbox") == 0
+
+
+def test_without_wait_an_inbox_that_is_initializing_is_shown_as_it_is(
+    cli: Cli, emulator: EmulatorServer, waiting: FakeTime
+) -> None:
+    emulator.store.configure(initializing_seconds=30)
+
+    assert cli(*ENSURE, "-o", "json").json["status"] == "initializing"
+    assert waiting.slept == []
+
+
+def test_wait_ends_when_the_inbox_is_active(
+    cli: Cli, emulator: EmulatorServer, clock: Any, waiting: FakeTime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    emulator.store.configure(initializing_seconds=30)
+    sleep = waiting.sleep
+    monkeypatch.setattr(waiting, "sleep", lambda seconds: (sleep(seconds), clock.advance(seconds)))
+
+    assert cli(*ENSURE, "--wait", "-o", "json").json["status"] == "active"
+    assert waiting.slept == [1, 2, 4, 8, 10, 10]
+
+
+def test_wait_ends_with_its_timeout(cli: Cli, emulator: EmulatorServer, waiting: FakeTime) -> None:
+    emulator.store.configure(initializing_seconds=10**6)
+
+    shown = cli(*ENSURE, "--wait", "--timeout", "5", "-o", "json")
+
+    assert (shown.code, shown.json["status"], sum(waiting.slept)) == (1, "initializing", 5)
+    assert "not active within 5 s" in shown.err
+
+
+@pytest.mark.parametrize("more", [(), ("--wait",)])
+def test_an_inbox_that_failed_to_initialise_is_a_fault(
+    cli: Cli, emulator: EmulatorServer, waiting: FakeTime, more: tuple[str, ...]
+) -> None:
+    emulator.store.inboxes.fail_next("tickets", 1)
+    cli(*ENSURE)
+
+    shown = cli(*ENSURE, *more, "-o", "json")
+
+    assert (shown.code, shown.json["status"]) == (1, "initialization_failure")
+    assert "Delete it and create it again" in shown.err
+
+
+def test_a_paused_inbox_is_said_to_be_paused(cli: Cli, emulator: EmulatorServer) -> None:
+    inbox = cli(*ENSURE, "-o", "json").json["id"]
+    emulator.store.inboxes.force(inbox, "paused", "authentication")
+
+    shown = cli(*ENSURE, "--wait", "-o", "json")
+
+    assert (shown.code, shown.json["status"]) == (0, "paused")
+    assert "is paused" in shown.err

@@ -1,0 +1,88 @@
+"""The renewal of user tokens driven by hand: its steps, and answers to them."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+
+from airflow_provider_workflow.client.auth import access_token, token_key
+from airflow_provider_workflow.client.errors import (
+    AuthenticationError,
+    LoginRequiredError,
+    RateLimitError,
+    ServerError,
+    TransportError,
+)
+from airflow_provider_workflow.client.settings import Settings
+from airflow_provider_workflow.client.steps import CarryThrough, Pause, ReadTokens
+from airflow_provider_workflow.client.token_cache import TokenCache
+from airflow_provider_workflow.client.user_tokens import UserTokens, user_token
+from tests.unit.client.exchanges import SETTINGS
+from tests.unit.client.senders import Hands
+
+USER = Settings(**{**vars(SETTINGS), "grant": "refresh_token", "connection_id": "mine"})
+KEY = token_key(USER, "external")
+NOW = 1000.0
+FRESH = UserTokens("access-1", "refresh-1", NOW + 900, NOW + 1200)
+DUE = UserTokens("access-1", "refresh-1", NOW - 1, NOW + 299)
+OVER = UserTokens("access-1", "refresh-1", NOW - 400, NOW - 100)
+THEIRS = UserTokens("access-2", "refresh-2", NOW + 900, NOW + 1200)
+ANSWER = {"access_token": "access-2", "refresh_token": "refresh-2", "expires_in": 36000}
+OURS = UserTokens("access-2", "refresh-2", NOW + 35700, NOW + 36000)
+
+USED = AuthenticationError("used", status=400, code="invalid_grant")
+USED_UNNAMED = AuthenticationError("used", status=400)
+CUT = TransportError("cut", sent=True)
+NO_USE = [USED, USED_UNNAMED, CUT]
+NOT_DONE = [
+    TransportError("down", sent=False),
+    ServerError("down", status=503),
+    RateLimitError("busy", status=429),
+]
+
+Exchange = Generator[Any, Any, str]
+
+
+@pytest.fixture
+def hands() -> Hands:
+    return Hands()
+
+
+@pytest.fixture
+def cache(hands: Hands) -> TokenCache:
+    return TokenCache(hands, wall=hands)
+
+
+def begins(cache: TokenCache) -> Exchange:
+    """The exchange that a caller has to carry through."""
+    step = next(access_token(cache, USER, "external"))
+    assert isinstance(step, CarryThrough)
+    return step.exchange
+
+
+def asks(cache: TokenCache, stored: UserTokens | None) -> tuple[Exchange, Any]:
+    """An exchange that found these tokens in the store, and its next step."""
+    exchange = user_token(cache, "mine", KEY)
+    assert isinstance(next(exchange), ReadTokens)
+    return exchange, exchange.send(stored)
+
+
+def ends(exchange: Exchange, answer: Any) -> str:
+    with pytest.raises(StopIteration) as end:
+        exchange.send(answer)
+    return str(end.value.value)
+
+
+def waits_in_vain(exchange: Exchange, step: Any) -> tuple[LoginRequiredError, float]:
+    """The error that an exchange ends with when nobody stores anything new, and how long it waited."""
+    waited = 0.0
+    while True:
+        assert isinstance(step, Pause)
+        waited += step.seconds
+        assert isinstance(exchange.send(None), ReadTokens)
+        try:
+            step = exchange.send(DUE)
+        except LoginRequiredError as error:
+            return error, waited
