@@ -19,13 +19,14 @@ from tenacity import AsyncRetrying, Retrying
 from airflow_provider_workflow.client import retry
 from airflow_provider_workflow.client.call import Call
 from airflow_provider_workflow.client.conversation import Observer, Parties, attempt, ignore
-from airflow_provider_workflow.client.errors import ConfigurationError, WorkflowError
+from airflow_provider_workflow.client.errors import WorkflowError
+from airflow_provider_workflow.client.performing import carry_through, read, with_store
 from airflow_provider_workflow.client.retry import GATES, Gates
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.steps import CarryThrough, Pause, Read, ReadTokens, WriteTokens
 from airflow_provider_workflow.client.token_cache import TOKENS, TokenCache
-from airflow_provider_workflow.client.user_tokens import TokenStore, UserTokens
-from airflow_provider_workflow.client.wire import LARGE_BODY, Answer, Request
+from airflow_provider_workflow.client.user_tokens import TokenStore
+from airflow_provider_workflow.client.wire import Answer, Request
 
 if TYPE_CHECKING:
     import aiohttp
@@ -33,34 +34,6 @@ if TYPE_CHECKING:
     from airflow_provider_workflow.client.over_requests import RequestsWire
 
 T = TypeVar("T")
-
-
-def _with_store(store: TokenStore | None, step: ReadTokens | WriteTokens) -> UserTokens | None:
-    if store is None:
-        raise ConfigurationError(["the grant refresh_token needs a store of user tokens"])
-    if isinstance(step, ReadTokens):
-        return store.read()
-    store.write(step.tokens)
-    return None
-
-
-async def _carry_through(work: Coroutine[Any, Any, Any]) -> Any:
-    """Await something to its end. Where the caller is cancelled it ends first, as nobody could repeat it."""
-    task = asyncio.ensure_future(work)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait([task])
-        if not task.cancelled():
-            task.exception()  # seen: the caller has left
-        raise
-
-
-async def _read(step: Read) -> Any:
-    if len(step.answer.body) < LARGE_BODY:
-        return step.read(step.answer)
-    # Any thread will do, in a triggerer too: it computes, and talks to nobody.
-    return await asyncio.to_thread(step.read, step.answer)
 
 
 class WorkflowClient:
@@ -163,7 +136,7 @@ class WorkflowClient:
         if isinstance(step, Read):
             return step.read(step.answer)
         if isinstance(step, (ReadTokens, WriteTokens)):
-            return _with_store(self._store, step)
+            return with_store(self._store, step)
         return step.result()
 
     def _exchange(self, request: Request) -> Answer:
@@ -258,9 +231,9 @@ class AsyncWorkflowClient:
         if isinstance(step, Pause):
             return await self.sleep(step.seconds)
         if isinstance(step, CarryThrough):
-            return await _carry_through(self.run(step.exchange))
+            return await carry_through(self.run(step.exchange))
         if isinstance(step, Read):
-            return await _read(step)
+            return await read(step)
         if isinstance(step, (ReadTokens, WriteTokens)):
-            return await self._in_thread(_with_store, self._store, step)
+            return await self._in_thread(with_store, self._store, step)
         return await asyncio.wrap_future(step)
