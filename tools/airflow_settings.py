@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+DATABASE = "airflow.db"
 QUICK = {
     "AIRFLOW__DAG_PROCESSOR__BUNDLE_REFRESH_CHECK_INTERVAL": "1",
     "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "10",
@@ -67,12 +68,17 @@ def _secrets(path: Path) -> dict[str, str]:
     return kept
 
 
+def sqlite(home: Path) -> str:
+    """Return the address of a home's own database, on which writers wait for each other longer than the 5 s of SQLite."""
+    return f"sqlite:///{home}/{DATABASE}?timeout=20"
+
+
 def create_database(python: str, home: Path, env: Mapping[str, str]) -> None:
     """Migrate the database, or copy a migrated SQLite file, which saves some 5 s."""
     # Four processes starting at once would race to write a default file.
     (home / "airflow.cfg").touch()
-    database = home / "airflow.db"
-    if env["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"] != f"sqlite:///{database}":
+    database = home / DATABASE
+    if env["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"] != sqlite(home):
         _migrate(python, env)
     elif not database.exists():
         shutil.copyfile(_migrated(python, env), database)
@@ -89,10 +95,9 @@ def _migrated(python: str, env: Mapping[str, str]) -> Path:
     database = cache / f"{version}.db"
     if not database.exists():
         with tempfile.TemporaryDirectory(dir=cache) as home:
-            fresh = Path(home) / "airflow.db"
-            settings = {"AIRFLOW_HOME": home, "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{fresh}"}
+            settings = {"AIRFLOW_HOME": home, "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": sqlite(Path(home))}
             _migrate(python, {**env, **settings})
-            fresh.replace(database)  # atomic: another process may be doing the same
+            (Path(home) / DATABASE).replace(database)  # atomic: another process may be doing the same
     return database
 
 

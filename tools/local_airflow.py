@@ -24,7 +24,7 @@ from types import TracebackType
 import requests
 
 from tools.airflow_api import AirflowAPI
-from tools.airflow_settings import QUICK, create_database, environment
+from tools.airflow_settings import QUICK, create_database, environment, sqlite
 from tools.sessions import Watchdog, end_sessions, members, send_signal
 
 COMPONENTS = {
@@ -86,7 +86,7 @@ class LocalAirflow:
         self.env |= {
             "AIRFLOW__CORE__EXECUTOR": executor,
             "AIRFLOW__CORE__PARALLELISM": str(parallelism),
-            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": sql_alchemy_conn or f"sqlite:///{self.home}/airflow.db",
+            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": sql_alchemy_conn or sqlite(self.home),
             "AIRFLOW__LOGGING__LOGGING_LEVEL": log_level,
             **(QUICK if quick else {}),
             **(env or {}),
@@ -215,7 +215,7 @@ class LocalAirflow:
                 raise RuntimeError(f"{', '.join(ended)} ended while Airflow was starting\n{self.tails()}")
             try:
                 return set(self.api.health().values()) == {"healthy"}
-            except requests.ConnectionError:
+            except (requests.ConnectionError, requests.Timeout):
                 return False
 
         self.api.wait_until(healthy, timeout, "every component healthy", interval=0.2)
