@@ -59,7 +59,7 @@ async def _read(client: AsyncWorkflowClient, request: Request, bearer: Bearer) -
     from airflow_provider_workflow.client.over_aiohttp import Line, fault
 
     limit = aiohttp.ClientTimeout(total=None, sock_connect=request.timeout, sock_read=SILENCE_SECONDS)
-    line = Line()
+    line = Line.begin()
     try:
         async with client.session.get(
             request.url,
@@ -67,7 +67,6 @@ async def _read(client: AsyncWorkflowClient, request: Request, bearer: Bearer) -
             timeout=limit,
             allow_redirects=False,
             proxy=proxy_for(request.url),
-            trace_request_ctx=line,
         ) as response:
             if response.status != 200 or response.content_type != "text/event-stream":
                 raise await _refusal(client, response, request.timeout, bearer)
