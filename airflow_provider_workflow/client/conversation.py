@@ -94,6 +94,8 @@ def _attempt(call: Call[T], parties: Parties) -> Generator[Step, Any, T]:
 
 
 def _pass(gate: retry.Gate, call: Call[Any], longest: float | None) -> Generator[Step, Any, None]:
+    if not gate.delay(urgent=call.urgent):
+        return
     with gate.waiting(urgent=call.urgent):
         while (seconds := gate.delay(urgent=call.urgent)) > 0:
             retry.refuse_long_wait(call, seconds, longest)

@@ -16,6 +16,7 @@ from airflow_provider_workflow.client.wire import Answer, Request
 
 SHORTEST_SECRET = 5
 """Characters; shorter ones (of tests) would tear every text apart."""
+_ENCODER = json.JSONEncoder(separators=(",", ":"))
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ def build(settings: Settings, call: Call[Any], bearer: Bearer | None = None) -> 
     elif bearer is not None:
         headers["Authorization"] = f"Bearer {bearer.token}"
     if call.json is not None:
-        body = json.dumps(call.json, separators=(",", ":")).encode()
+        body = _ENCODER.encode(call.json).encode()
         headers["Content-Type"] = "application/json"
     elif call.form is not None:
         body, headers["Content-Type"] = encode_multipart_formdata(dict(call.form))

@@ -94,7 +94,7 @@ class Answer:
         seconds = _number(value)
         if seconds is None and (date := _http_date(value)) is not None:
             seconds = date - self.now()
-        if seconds is None:
+        if seconds is None and "x-ratelimit-remaining" in self.headers:
             limit = self.rate_limit()
             if limit is not None and limit.remaining == 0:
                 seconds = limit.reset
