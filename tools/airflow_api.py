@@ -13,6 +13,9 @@ Json = dict[str, Any]
 T = TypeVar("T")
 
 TERMINAL_STATES = frozenset({"success", "failed"})
+ANSWER_SECONDS = 90
+"""The first request of any task keeps the API server from answering others while it sets up the versions of
+its API for tasks: that took 10 s and 30 s on machines that had much else to do."""
 PAGE_SIZE = 100  # the most that a server of default settings gives
 
 
@@ -55,7 +58,7 @@ class AirflowAPI:
         return answer.json() if answer.content else None
 
     def _send(self, method: str, path: str, **arguments: Any) -> requests.Response:
-        answer = self._session.request(method, self.url + path, timeout=30, **arguments)
+        answer = self._session.request(method, self.url + path, timeout=ANSWER_SECONDS, **arguments)
         if answer.status_code >= 400:
             raise AirflowAPIError(method, path, answer.status_code, answer.text)
         return answer

@@ -1,0 +1,108 @@
+"""Where everything logs all it can: no secret is anywhere but in what Airflow encrypts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from itertools import chain
+
+import pytest
+from cryptography.fernet import InvalidToken
+
+from airflow_provider_workflow.versions import airflow_release
+from tests.e2e.places import Place, decrypted, files, listed, of_tasks, rows
+from tests.e2e.sealed_airflow import NAME, Sealed, sealed
+from tests.marks import Marks
+
+pytestmark = pytest.mark.skipif(
+    airflow_release() < (3, 3), reason="older versions keep these things in other places; see test_secrets.py"
+)
+ENCRYPTED = {
+    ("decrypted connection.password", "client secret"),
+    ("decrypted connection.password", "wrong secret"),
+    ("decrypted variable.val", "the secret part of an address"),
+}
+"""Where secrets are. A user's tokens are encrypted once more, with a key of ours."""
+FOR_THE_BROWSER = {("said: the address to log in at", "state")}
+LOOKED_AT = {
+    "file airflow.db": NAME,
+    "file api-server.log": NAME,
+    "file dag-processor.log": NAME,
+    "file scheduler.log": NAME,
+    "file triggerer.log": NAME,
+    "file logs/dag_id=*/attempt=1.log": NAME,
+    "file logs/dag_id=*/attempt=1.log.trigger.*.log": "invalid_client",
+    "asset.name": NAME,
+    "asset_event.extra": NAME,
+    "connection.description": NAME,
+    "dag_run.conf": NAME,
+    "decrypted connection.extra": NAME,
+    "decrypted trigger.kwargs": NAME,
+    "log.extra": NAME,
+    "rendered_task_instance_fields.rendered_fields": NAME,
+    "serialized_dag.data": NAME,
+    "trigger.kwargs": NAME,
+    "variable.description": NAME,
+    "xcom.value": NAME,
+    "API assets": NAME,
+    "API assets/events": NAME,
+    "API connections": NAME,
+    "API dags/~/dagRuns": NAME,
+    "API dags/~/dagRuns/~/taskInstances": NAME,
+    "API eventLogs": NAME,
+    "API logs": NAME,
+    "API variables": NAME,
+    "API xcomEntries": NAME,
+    "said: POST variable": NAME,
+    "said: POST workflow_default": NAME,
+    "said: commands": NAME,
+    "said: login": "Logged in",
+    "said: test workflow_wrong": "invalid_client",
+}
+"""What is to be found in each place, so that a secret would be."""
+LOUD = ("file api-server.log", "file logs/dag_id=*/attempt=1.log", "said: commands")
+"""Where the calls of tasks, of the page and of commands are logged by their libraries."""
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sealed]:
+    with sealed(tmp_path_factory.mktemp("sealed"), Marks()) as done:
+        yield done
+
+
+@pytest.fixture(scope="module")
+def places(done: Sealed) -> list[Place]:
+    """All that was written down."""
+    home, api = done.airflow.home, done.airflow.api
+    said = ((f"said: {what}", text.encode()) for what, text in done.said.items())
+    return list(chain(files(home), rows(home), decrypted(home), listed(api), of_tasks(api), said))
+
+
+def holds(places: list[Place], place: str, text: str) -> bool:
+    return any(fnmatchcase(name, place) and text.encode() in content for name, content in places)
+
+
+def test_no_secret_is_anywhere_but_in_encrypted_columns(done, places):
+    found = {(place, what) for place, content in places for what in done.marks.found(content)}
+    assert found == ENCRYPTED | FOR_THE_BROWSER
+
+
+@pytest.mark.parametrize("place", LOOKED_AT)
+def test_what_is_written_there_is_found(places, place):
+    assert holds(places, place, LOOKED_AT[place])
+
+
+@pytest.mark.parametrize("place", LOUD)
+def test_the_libraries_log_there_what_they_send(places, place):
+    assert holds(places, place, "POST /oauth/token HTTP/1.1")
+
+
+def test_the_tokens_of_a_user_are_stored_and_are_encrypted_twice(done, places):
+    found = set()
+    for place, content in places:
+        if place == "decrypted variable.val":
+            try:
+                found |= set(done.marks.found(done.cipher.decrypt(content)))
+            except InvalidToken:  # the other Variable
+                continue
+    assert found == {"access-token", "refresh-token"}
