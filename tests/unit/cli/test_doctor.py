@@ -12,12 +12,12 @@ import pytest
 from airflow_provider_workflow.cli.doctor import CHECKS
 from airflow_provider_workflow.cli.doctor_findings import Check, Finding, Subject, examine
 from airflow_provider_workflow.cli.main import main
-from tests.unit.cli.diagnosing import Doctor, doctor
+from tests.unit.cli.diagnosing import Doctor, connect, doctor
 from tests.unit.client.conftest import scripted
 from tests.unit.client.isolation import isolated
 from tests.unit.client.scripted import ScriptedServer, answer
 
-__all__ = ["doctor", "isolated", "scripted"]
+__all__ = ["connect", "doctor", "isolated", "scripted"]
 
 
 FROM_THE_SERVICE = ["host", "client", "scope", "clock", "inbox_api", "inboxes"]

@@ -7,11 +7,11 @@ import pytest
 from airflow_provider_workflow.client.errors import TokenStoreError
 from airflow_provider_workflow.hooks.user_tokens import VariableStore
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
-from tests.unit.cli.diagnosing import Doctor, doctor
+from tests.unit.cli.diagnosing import Doctor, connect, doctor
 from tests.unit.client.isolation import isolated
 from tests.unit.client.stores import HOURS_10, logged_in
 
-__all__ = ["doctor", "isolated"]
+__all__ = ["connect", "doctor", "isolated"]
 
 
 USER = {"grant": "refresh_token"}
