@@ -69,7 +69,7 @@ def _secrets(path: Path) -> dict[str, str]:
 
 
 def sqlite(home: Path) -> str:
-    """Return the address of a home's own database, on which writers wait for each other longer than the 5 s of SQLite."""
+    """Return the address of a home's own database. Writers wait for each other longer than the usual 5 s."""
     return f"sqlite:///{home}/{DATABASE}?timeout=20"
 
 
