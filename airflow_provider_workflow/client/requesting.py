@@ -72,7 +72,7 @@ def hide(answer: Answer, settings: Settings, call: Call[Any], bearer: Bearer | N
     if answer.status < 300:
         return answer
     form = call.form or {}
-    body = answer.body
+    body = _plainly(answer.body)
     for secret in (
         settings.client_secret,
         _pair(settings),
@@ -81,6 +81,14 @@ def hide(answer: Answer, settings: Settings, call: Call[Any], bearer: Bearer | N
         form.get("refresh_token"),
     ):
         if secret and len(secret) >= SHORTEST_SECRET:
-            for spelled in (secret, json.dumps(secret)[1:-1]):
+            for spelled in (secret, json.dumps(secret, ensure_ascii=False)[1:-1]):
                 body = body.replace(spelled.encode(), b"***")
     return replace(answer, body=body)
+
+
+def _plainly(body: bytes) -> bytes:
+    """A JSON text in which every sign that can stands for itself: services escape "/", "é" or any other."""
+    try:
+        return json.dumps(json.loads(body), ensure_ascii=False).encode(errors="surrogatepass")
+    except (ValueError, RecursionError):
+        return body

@@ -36,9 +36,11 @@ CALLS: dict[str, Callable[[], Any]] = {
     "exchange_code": lambda: api.exchange_code(CODE, "https://b"),
     "refresh_user_token": lambda: api.refresh_user_token(REFRESH),
 }
+SPELLED_OUT = "".join(f"\\u{ord(sign):04x}" for sign in ECHO)
 REPLIES: dict[str, bytes] = {
     "an errors envelope": answer(400, {"errors": [{"code": "x", "detail": "y", "meta": {"z": 1}}]}),
     "an envelope that echoes": answer(401, {"errors": [{"code": "x", "detail": ECHO}]}),
+    "an envelope that spells it out": answer(401, b'{"errors": [{"detail": "%s"}]}' % SPELLED_OUT.encode()),
     "an OAuth error that echoes": answer(400, {"error": "invalid", "error_description": ECHO}),
     "messages that echo": answer(400, {"messages": [{"detail": ECHO}]}),
     "a page that echoes": answer(500, ECHO.encode()),
