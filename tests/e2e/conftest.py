@@ -3,7 +3,6 @@ from __future__ import annotations
 import itertools
 import json
 import re
-import secrets
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.e2e import examples
 from tests.e2e.counting import Statsd
 from tests.e2e.stage import Inbox, Stage
+from tests.marks import Marks
 from tools.local_airflow import LocalAirflow
 
 DAGS_FOLDER = Path(__file__).parent / "dags"
@@ -38,9 +38,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def emulator() -> Iterator[EmulatorServer]:
+def marks() -> Marks:
+    """The secrets of all tests, which the last of them look for; whoever makes one adds it."""
+    return Marks()
+
+
+@pytest.fixture(scope="session")
+def emulator(marks: Marks) -> Iterator[EmulatorServer]:
     """The workflow service, shared by all tests: each takes an inbox of its own."""
-    with EmulatorServer(client_secret=secrets.token_hex(16)) as emulator:
+    with EmulatorServer(client_secret=marks.new("client secret")) as emulator:
         for name in examples.INBOXES:
             emulator.open_inbox(name)
         yield emulator
@@ -54,9 +60,9 @@ def statsd() -> Iterator[Statsd]:
 
 
 @pytest.fixture(scope="session")
-def wrong_secret() -> str:
+def wrong_secret(marks: Marks) -> str:
     """The client secret of the connection ``workflow_wrong``, which the service does not know."""
-    return secrets.token_hex(16)
+    return marks.new("wrong secret")
 
 
 @pytest.fixture(scope="session")
@@ -89,7 +95,7 @@ def airflow(
     user["extra"]["grant"] = "refresh_token"
     connections = {
         "workflow_default": emulator.connection_json(),
-        "workflow_wrong": emulator.connection_json().replace(emulator.client_secret, wrong_secret),
+        "workflow_wrong": json.dumps({**emulator.connection(), "password": wrong_secret}),
         "workflow_user": json.dumps(user),
     }
     home = tmp_path_factory.mktemp("airflow")
