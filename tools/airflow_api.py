@@ -14,8 +14,7 @@ T = TypeVar("T")
 
 TERMINAL_STATES = frozenset({"success", "failed"})
 ANSWER_SECONDS = 90
-"""The first request of any task keeps the API server from answering others while it sets up the versions of
-its API for tasks: that took 10 s and 30 s on machines that had much else to do."""
+"""Longer than :meth:`AirflowAPI.prepare_for_tasks` takes on a machine that has much else to do."""
 PAGE_SIZE = 100  # the most that a server of default settings gives
 
 
@@ -74,6 +73,14 @@ class AirflowAPI:
         """Return the status (``healthy``, ``unhealthy`` or None) by component."""
         parts = self._send("GET", "/api/v2/monitor/health").json()
         return {name: part["status"] for name, part in parts.items() if part}
+
+    def prepare_for_tasks(self) -> None:
+        """Let the API server set up the versions of its API for tasks, for which nobody else is answered.
+
+        It would do so when the first task asks it something. 10 s and 30 s of that were seen, and a request
+        that gave up waiting for SQLite meanwhile.
+        """
+        self._send("GET", "/execution/health")
 
     def dags(self) -> list[Json]:
         """Return every DAG that is not stale."""

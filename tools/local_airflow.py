@@ -208,7 +208,7 @@ class LocalAirflow:
         return "\n".join(text)
 
     def wait_until_healthy(self, timeout: float = 90) -> None:
-        """Wait until Airflow's health check calls every component healthy."""
+        """Wait until Airflow's health check calls every component healthy, and tasks can be answered."""
 
         def healthy() -> bool:
             if ended := [name for name in self._components if not self.alive(name)]:
@@ -219,6 +219,7 @@ class LocalAirflow:
                 return False
 
         self.api.wait_until(healthy, timeout, "every component healthy", interval=0.2)
+        self.api.prepare_for_tasks()
 
     def wait_for_dags(self, dag_ids: Collection[str], timeout: float = 60) -> None:
         """Wait until the DAGs can be run.
