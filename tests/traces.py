@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from types import FrameType, TracebackType
@@ -25,10 +24,9 @@ def chain(error: BaseException) -> list[BaseException]:
 
 
 def texts(error: BaseException) -> str:
-    """What an error says of itself, in any way, and what those that it came from say."""
-    shown = "".join(traceback.format_exception(error))
+    """What an error, and all that it came from, say in any way. A traceback says no more."""
     told = [(str(each), repr(each), repr(each.args), repr(vars(each))) for each in chain(error)]
-    return "\n".join((shown, *(text for each in told for text in each)))
+    return "\n".join(text for each in told for text in each)
 
 
 def told(error: BaseException, secrets: Collection[str]) -> list[str]:
