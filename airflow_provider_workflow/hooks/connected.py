@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Callable, Generator
 from contextlib import asynccontextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow.sdk import BaseHook
@@ -87,12 +87,13 @@ class ConnectedHook(BaseHook):
         # Not ``extra_dejson``: it tells the supervisor what to mask, a blocking call that can end a
         # triggerer. There is no secret among our extra fields.
         settings = _settings(connection, _decoded(connection.extra), self.workflow_conn_id)
+        hide = partial(mask_here, connection_id=self.workflow_conn_id)
         async with shared_session(settings.ca_file(), max_event_streams()) as session:
             yield AsyncWorkflowClient(
                 settings,
                 session,
-                on_token=mask_here,
-                store=VariableStore(settings, mask_here),
+                on_token=hide,
+                store=VariableStore(settings, hide),
                 # Not any thread: what a Variable asks of the supervisor goes through the triggerer's loop
                 # only from asgiref's. Others break the triggerer's own talk before Airflow 3.3.
                 in_thread=lambda function, *given: sync_to_async(function)(*given),

@@ -60,7 +60,7 @@ class VariableStore:
     Keeps the user tokens of one connection in an Airflow Variable. Its methods block.
 
     :param settings: the connection.
-    :param mask: told every token, so that logs can mask it.
+    :param mask: told every token, and what holds them, so that logs can mask it.
     """
 
     def __init__(self, settings: Settings, mask: Callable[[str], None]) -> None:
@@ -81,6 +81,8 @@ class VariableStore:
             raise self._away("read", error) from error
         if text is None:
             return None
+        # Airflow masks it by itself, and for ever; told of it, a triggerer's mask lets it go in time.
+        self._mask(text)
         tokens = self._opened(text)
         self._hide(tokens)
         return tokens

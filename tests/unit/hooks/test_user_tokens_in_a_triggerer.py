@@ -7,6 +7,7 @@ import socket
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -110,4 +111,4 @@ async def test_tokens_are_renewed_while_other_triggers_talk_to_the_supervisor(
 
 
 def store(settings: Settings) -> VariableStore:
-    return VariableStore(settings, masking.mask_here)
+    return VariableStore(settings, partial(masking.mask_here, connection_id="workflow_user"))

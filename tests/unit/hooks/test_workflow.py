@@ -147,7 +147,7 @@ def test_masking_reaches_airflow(monkeypatch: pytest.MonkeyPatch) -> None:
     from airflow.sdk._shared.secrets_masker import redact
 
     masking.mask("a-token-to-be-masked")
-    masking.mask_here("another-token-to-be-masked")
+    masking.mask_here("another-token-to-be-masked", "workflow_default")
     text = redact("a-token-to-be-masked another-token-to-be-masked")
     assert "token-to-be-masked" not in str(text)
 

@@ -1,0 +1,69 @@
+"""What Airflow's logs must not show, and that a triggerer does not collect every token that ever was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from airflow.sdk._shared.secrets_masker import _secrets_masker, redact
+
+from airflow_provider_workflow.hooks import masking
+
+
+@pytest.fixture(autouse=True)
+def nothing_masked(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    masker = _secrets_masker()
+    before = set(masker.patterns), masker.replacer
+    monkeypatch.setattr(masking, "_masked", {})
+    yield
+    masker.patterns, masker.replacer = before
+
+
+def shown(*secrets: str) -> list[str]:
+    """Which of them a log would show."""
+    return [secret for secret in secrets if redact(secret) == secret]
+
+
+def tokens(connection: str, count: int) -> list[str]:
+    return [f"token-{number}-of-{connection}" for number in range(count)]
+
+
+def test_of_a_connection_only_the_last_secrets_stay_masked() -> None:
+    before = len(_secrets_masker().patterns)
+    renewed = tokens("orders", 500)
+    for token in renewed:
+        masking.mask_here(token, "orders")
+    assert shown(*renewed) == renewed[: -masking.MOST_SECRETS]
+    assert len(_secrets_masker().patterns) == before + masking.MOST_SECRETS
+
+
+def test_a_secret_that_is_met_again_is_as_good_as_new() -> None:
+    kept, *others = tokens("orders", 30)
+    for token in others:
+        masking.mask_here(kept, "orders")
+        masking.mask_here(token, "orders")
+    assert not shown(kept, *others[1 - masking.MOST_SECRETS :])
+
+
+def test_connections_do_not_push_out_each_other_s_secrets() -> None:
+    quiet = tokens("quiet", masking.MOST_SECRETS)
+    for token in quiet:
+        masking.mask_here(token, "quiet")
+    for token in tokens("busy", 30):
+        masking.mask_here(token, "busy")
+    assert not shown(*quiet)
+
+
+def test_what_airflow_masks_itself_stays_masked() -> None:
+    masking.mask("the password of a connection")
+    for token in tokens("orders", 30):
+        masking.mask_here(token, "orders")
+    assert not shown("the password of a connection")
+
+
+def test_with_another_masker_secrets_stay_masked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr("airflow.sdk._shared.secrets_masker._secrets_masker")
+    renewed = tokens("orders", 30)
+    for token in renewed:
+        masking.mask_here(token, "orders")
+    assert not shown(*renewed)
