@@ -21,11 +21,11 @@ from tests.crash.topology import Topology, topology
 from tests.soak.recipes import IDLE, RECIPES
 from tests.soak.report import judged, table, unclosed
 from tests.soak.sampling import Sampler
-from tests.soak.scene import TOKEN_SECONDS, SoakScene, running
+from tests.soak.scene import TOKEN_SECONDS, USER_TOKEN_SECONDS, SoakScene, running
 
-START_SECONDS = 120.0
+START_SECONDS = 180.0
 """How long the first message of each recipe may take."""
-END_SECONDS = 120.0
+END_SECONDS = 300.0
 """How long all that was put may take, after the last message, to be done."""
 
 
@@ -81,7 +81,7 @@ def soak(plan: Plan, chosen: Topology, home: Path) -> bool:
         for recipe in RECIPES:
             scene.put(recipe, -1)
         assert scene.settles(START_SECONDS, RECIPES), account.table(scene.counted().values())
-        sampler = Sampler(scene.service.port)
+        sampler = Sampler(*(each.port for each in scene.service.all))
         put_and_sample(plan, scene, sampler)
         scene.settles(END_SECONDS, RECIPES)
         accounts = scene.counted()
@@ -103,7 +103,7 @@ def soak(plan: Plan, chosen: Topology, home: Path) -> bool:
 def announce(plan: Plan, chosen: Topology) -> None:
     print(f"Topology: {chosen.name}")
     print(f"{plan.rate:g} messages a second for {plan.minutes:g} minutes, beside {len(IDLE)} idle watchers")
-    print(f"Tokens live for {TOKEN_SECONDS:g} s")
+    print(f"Tokens live for {TOKEN_SECONDS:g} s, those of a user for {USER_TOKEN_SECONDS:g} s")
     print(f"Measured after {plan.warm_up_seconds:g} s, every {plan.sample_seconds:g} s", flush=True)
 
 

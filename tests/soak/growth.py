@@ -8,7 +8,7 @@ every message, run or renewal exceeds it soon, however slowly the rest of Airflo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import linear_regression, median
 
@@ -65,6 +65,9 @@ class Growth:
     """
     What became of a value over the time.
 
+    Of several processes each is looked at by itself, as most workers are idle most of the time and hold more
+    while they are not; then they are added up.
+
     :param first: median of the first third of the time.
     :param last: median of the last third of it.
     :param most: the greatest value.
@@ -79,12 +82,23 @@ class Growth:
     seconds: float
 
     @classmethod
-    def of(cls, points: Points) -> Growth:
-        """:raises ValueError: there are less than two points."""
+    def of(cls, members: Iterable[Points]) -> Growth:
+        """:param members: what was counted of each process, once or more."""
+        each = [cls._of_one(points) for points in members]
+        return cls(
+            first=sum(growth.first for growth in each),
+            last=sum(growth.last for growth in each),
+            most=sum(growth.most for growth in each),
+            per_hour=sum(growth.per_hour for growth in each),
+            seconds=max(growth.seconds for growth in each),
+        )
+
+    @classmethod
+    def _of_one(cls, points: Points) -> Growth:
         begun, ended = points[0][0], points[-1][0]
         third = (ended - begun) / 3
         early = [value for at, value in points if at <= begun + third]
         late = [value for at, value in points if at >= ended - third]
-        slope, _ = linear_regression(*zip(*points, strict=True))
+        slope = linear_regression(*zip(*points, strict=True)).slope if len(points) > 1 else 0.0
         most = max(value for _, value in points)
         return cls(median(early), median(late), most, slope * 3600, ended - begun)

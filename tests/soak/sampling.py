@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 
 import psutil
@@ -48,31 +48,32 @@ class Sampler:
     """
     Takes samples, and keeps them in their order.
 
-    :param port: where the service listens.
+    :param ports: where the service listens.
     """
 
-    def __init__(self, port: int) -> None:
-        self.port = port
-        self.series: dict[Key, list[tuple[float, float]]] = defaultdict(list)
-        self._ever: dict[str, set[int]] = defaultdict(set)
+    def __init__(self, *ports: int) -> None:
+        self.ports = ports
+        self.series: dict[Key, dict[int, list[tuple[float, float]]]] = defaultdict(lambda: defaultdict(list))
 
     def take(self, at: float, groups: Mapping[str, Collection[psutil.Process]]) -> None:
         """
-        Sample processes; those of a group are added up.
+        Sample processes.
 
         :param at: seconds since the first sample.
         """
         for name, members in groups.items():
-            held: Counter[str] = Counter()
             for process in members:
-                held.update(self._held(process))
-            self._ever[name] |= {process.pid for process in members}
-            self.note(at, name, {**held, EVER: len(self._ever[name])})
+                self.note(at, name, self._held(process), process.pid)
+            self.note(at, name, {EVER: len(self.series[name, OPEN_FILES])})
 
-    def note(self, at: float, name: str, values: Mapping[str, float]) -> None:
-        """Keep what was counted of something."""
+    def note(self, at: float, name: str, values: Mapping[str, float], member: int = 0) -> None:
+        """
+        Keep what was counted of something.
+
+        :param member: which process it is of, where there are several of that name.
+        """
         for what, value in values.items():
-            self.series[name, what].append((at, value))
+            self.series[name, what][member].append((at, value))
 
     def _held(self, process: psutil.Process) -> dict[str, float]:
         try:
@@ -93,6 +94,6 @@ class Sampler:
         for each in sockets:
             if each.status == psutil.CONN_LISTEN:
                 continue
-            counts[TO_SERVICE if each.raddr and each.raddr.port == self.port else ELSEWHERE] += 1
+            counts[TO_SERVICE if each.raddr and each.raddr.port in self.ports else ELSEWHERE] += 1
             counts[HALF_CLOSED] += each.status == psutil.CONN_CLOSE_WAIT
         return counts

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import certifi
 
@@ -21,31 +22,81 @@ from tests.crash.scene import Scene
 from tests.crash.topology import Topology
 from tests.e2e.users import store
 from tests.soak import probe, sampling
-from tests.soak.recipes import INBOXES, LISTENER_CONN, RECIPES, USER_CONN
+from tests.soak.recipes import IDLE, INBOXES, LISTENER_CONN, RECIPES, USER_CONN
 from tests.soak.sampling import Sampler
 from tools.airflow_settings import create_database
 from tools.local_airflow import LocalAirflow
 
 TOKEN_SECONDS = 20.0
 """How long an access token lives: it is renewed every 10 s, and every event stream ends when its own does."""
+USER_TOKEN_SECONDS = 120.0
 ROOT = Path(__file__).parents[2]
-SERVICE = "the service"
+
+
+@dataclass(frozen=True)
+class Services:
+    """
+    :param own: of the application, whose tokens end soon.
+    :param users: of the user, whose tokens live longer: Airflow's supervisor masks each value of a Variable
+        that it ever gave out, and theirs lie in one.
+    """
+
+    own: EmulatorServer
+    users: EmulatorServer
+
+    @classmethod
+    @contextmanager
+    def started(cls) -> Iterator[Services]:
+        with (
+            EmulatorServer(token_seconds=TOKEN_SECONDS) as own,
+            EmulatorServer(token_seconds=USER_TOKEN_SECONDS) as users,
+        ):
+            services = cls(own, users)
+            for name in INBOXES:
+                services.of(name).open_inbox(name)
+            yield services
+
+    @property
+    def all(self) -> tuple[EmulatorServer, EmulatorServer]:
+        return self.own, self.users
+
+    def of(self, inbox: str) -> EmulatorServer:
+        """The one that has an inbox."""
+        return self.users if IDLE.get(inbox) == USER_CONN else self.own
+
+    def counts(self) -> dict[str, int]:
+        """What they can tell of those who use them."""
+        return {
+            "event streams open": sum(len(each.emulator.streams.open) for each in self.all),
+            "streams opened": sum(each.count("events") for each in self.all),
+            "tokens issued": sum(each.count("token") for each in self.all),
+        }
+
+    def summary(self, inbox: str) -> dict[str, Any]:
+        """Everything about an inbox."""
+        return self.of(inbox).summary(inbox)
+
+    def connections(self, home: Path) -> dict[str, str]:
+        """What Airflow is given, by connection id."""
+        listener, user = self.own.connection(), self.users.connection()
+        listener["extra"]["verify"] = str(shutil.copy(certifi.where(), home / "ca.pem"))
+        user["extra"]["grant"] = "refresh_token"
+        return {
+            "workflow_default": self.own.connection_json(),
+            LISTENER_CONN: json.dumps(listener),
+            USER_CONN: json.dumps(user),
+        }
 
 
 @dataclass(frozen=True)
 class SoakScene(Scene):
-    """The same, with a service that needs no patience."""
+    """The same, with services that need no patience."""
 
-    service: EmulatorServer  # type: ignore[assignment]
-
-    @classmethod
-    def of(cls, airflow: LocalAirflow, service: EmulatorServer) -> SoakScene:
-        accounts = {recipe: Account(recipe.name, {}) for recipe in RECIPES}
-        return cls(airflow, service, airflow.home, accounts)
+    service: Services  # type: ignore[assignment]
 
     def put(self, recipe: Recipe, number: int) -> None:
         """Put a message."""
-        (message_id,) = self.service.put(recipe.inbox, {"number": number})
+        (message_id,) = self.service.of(recipe.inbox).put(recipe.inbox, {"number": number})
         self.accounts[recipe].put[message_id] = time.time()
 
     def sample(self, sampler: Sampler, at: float) -> None:
@@ -58,13 +109,8 @@ class SoakScene(Scene):
         sampler.take(at, groups)
         for name, members in groups.items():
             for process in members:
-                sampler.note(at, name, probe.read(inside(self.airflow.home), process.pid))
-        streams = len(self.service.emulator.streams.open)
-        renewals = {
-            "tokens issued": self.service.count("token"),
-            "streams opened": self.service.count("events"),
-        }
-        sampler.note(at, SERVICE, {"event streams open": streams, **renewals})
+                sampler.note(at, name, probe.read(inside(self.airflow.home), process.pid), process.pid)
+        sampler.note(at, "the service", self.service.counts())
 
 
 def inside(home: Path) -> Path:
@@ -76,14 +122,13 @@ def inside(home: Path) -> Path:
 def running(chosen: Topology, home: Path) -> Iterator[SoakScene]:
     """The whole of it, in a home that is empty."""
     inside(home).mkdir()
-    with EmulatorServer(token_seconds=TOKEN_SECONDS) as service:
-        for name in INBOXES:
-            service.open_inbox(name)
+    with Services.started() as services:
         airflow = LocalAirflow(
             home,
             Path(__file__).parent / "dags",
-            _connections(service, home),
+            services.connections(home),
             {**chosen.env, "WORKFLOW_SOAK_INSIDE": str(inside(home)), "PYTHONPATH": str(ROOT), **_leak()},
+            parallelism=8,
             executor=chosen.executor,
             sql_alchemy_conn=chosen.database,
             log_level="INFO",
@@ -91,20 +136,10 @@ def running(chosen: Topology, home: Path) -> Iterator[SoakScene]:
         )
         # Before anything starts: without his tokens the user's watcher would begin with a long pause.
         create_database(sys.executable, home, airflow.env)
-        store(service, airflow.env, expires_in=TOKEN_SECONDS)
+        store(services.users, airflow.env, expires_in=USER_TOKEN_SECONDS)
+        accounts = {recipe: Account(recipe.name, {}) for recipe in RECIPES}
         with airflow:
-            yield SoakScene.of(airflow, service)
-
-
-def _connections(service: EmulatorServer, home: Path) -> dict[str, str]:
-    listener, user = service.connection(), service.connection()
-    listener["extra"]["verify"] = str(shutil.copy(certifi.where(), home / "ca.pem"))
-    user["extra"]["grant"] = "refresh_token"
-    return {
-        "workflow_default": service.connection_json(),
-        LISTENER_CONN: json.dumps(listener),
-        USER_CONN: json.dumps(user),
-    }
+            yield SoakScene(airflow, services, home, accounts)
 
 
 def _leak() -> dict[str, str]:

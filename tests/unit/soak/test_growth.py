@@ -4,7 +4,7 @@ import pytest
 
 from tests.soak.growth import GOES_ON, GROWS, STANDS_STILL, STEADY, TOO_MANY, TOO_SHORT, Growth, Rule
 from tests.soak.report import RULES, judged, table
-from tests.soak.sampling import OPEN_FILES, OWN, THREADS, TO_SERVICE
+from tests.soak.sampling import OPEN_FILES, OWN, THREADS, TO_SERVICE, Sampler
 
 HALF_HOUR = [float(second) for second in range(360, 1800, 10)]
 """When samples are taken in a soak of half an hour."""
@@ -13,7 +13,7 @@ RUNNER = "triggerer: runs the triggers"
 
 
 def verdict(what: str, values: list[float], times: list[float] = HALF_HOUR) -> str:
-    (row,) = judged({(RUNNER, what): list(zip(times, values, strict=True))})
+    (row,) = judged({(RUNNER, what): {1: list(zip(times, values, strict=True))}})
     assert row.holds == (row.verdict not in (GROWS, TOO_MANY, STANDS_STILL))
     return row.verdict
 
@@ -33,7 +33,7 @@ def test_a_moment_at_which_much_is_open_is_no_growth():
 
 
 @pytest.mark.parametrize("what", [TO_SERVICE, OPEN_FILES, THREADS])
-@pytest.mark.parametrize("seconds", [10, 60, 240])
+@pytest.mark.parametrize("seconds", [10, 60, 150])
 def test_one_more_every_so_many_seconds_is_found_out_in_half_an_hour(what, seconds):
     assert verdict(what, [at // seconds for at in HALF_HOUR]) in (GROWS, TOO_MANY)
 
@@ -68,19 +68,37 @@ def test_renewals_that_do_not_happen_show_nothing():
 
 
 def test_growth_is_the_slope_in_an_hour_and_the_medians_of_the_thirds():
-    growth = Growth.of([(at, at / 360) for at in range(0, 3601, 100)])
+    growth = Growth.of([[(at, at / 360) for at in range(0, 3601, 100)]])
     assert growth.per_hour == pytest.approx(10)
     assert (growth.first, growth.last, growth.most) == pytest.approx((600 / 360, 3000 / 360, 10))
 
 
+def test_workers_are_looked_at_each_by_itself_and_added_up():
+    # One of them works at a time, two at some moments: the sum of all would go up and down with that.
+    times = range(0, 1000, 10)
+    busy = [[20.0 + 7 * ((at // 10 + worker) % 4 == 0) for at in times] for worker in range(4)]
+    growth = Growth.of([list(zip(times, values, strict=True)) for values in busy])
+    assert (growth.first, growth.last) == (80, 80)
+    busy[2] = [value + number / 20 for number, value in enumerate(busy[2])]
+    growth = Growth.of([list(zip(times, values, strict=True)) for values in busy])
+    assert growth.last - growth.first == pytest.approx(10 / 3, abs=0.2)
+
+
+def test_a_worker_that_was_replaced_grows_by_one():
+    sampler = Sampler()
+    for at in SHORT:
+        pids = (11, 12) if at < SHORT[-1] else (11, 13)
+        for pid in pids:
+            sampler.note(at, RUNNER, {OPEN_FILES: 5.0}, pid)
+    assert Growth.of(sampler.series[RUNNER, OPEN_FILES].values()).last == 15
+
+
 def test_the_table_names_what_grows():
-    rows = judged(
-        {
-            (RUNNER, THREADS): list(zip(HALF_HOUR, HALF_HOUR, strict=True)),
-            (RUNNER, OPEN_FILES): [(at, 7.0) for at in HALF_HOUR],
-        }
+    growing, steady = (
+        [(at, value) for at, value in zip(HALF_HOUR, values, strict=True)]
+        for values in (HALF_HOUR, [7.0] * len(HALF_HOUR))
     )
-    lines = table(rows).splitlines()
+    lines = table(judged({(RUNNER, THREADS): {1: growing}, (RUNNER, OPEN_FILES): {1: steady}})).splitlines()
     assert len(lines) == 3
     assert [line for line in lines if GROWS in line] == [line for line in lines if THREADS in line]
 
