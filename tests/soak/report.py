@@ -30,9 +30,9 @@ RULES = {
 What is allowed, by what was counted; the rest is only shown.
 
 The slack: streams end with their tokens and are away for some seconds, the listener's is there for a moment
-only, and a connection that is not used is kept for 15 s. Pools of threads fill up; that of asyncio to so many.
-The most: each inbox has one stream and one call at once, and a token is asked for beside them; there is one
-session for each file of CA certificates.
+only, and a connection that is not used is kept for 15 s. Pools of threads fill up, that of asyncio to so
+many. The most: each inbox has one stream and one call at once, and a token is asked for beside them; there is
+one session for each file of CA certificates.
 """
 
 
