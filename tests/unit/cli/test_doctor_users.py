@@ -49,7 +49,7 @@ def test_a_user_who_has_not_logged_in(doctor: Doctor) -> None:
 def test_tokens_that_cannot_be_read(doctor: Doctor) -> None:
     store(doctor)
     name = next(iter(doctor.kept))
-    doctor.kept[name] = "changed by hand"
+    doctor.kept[name] = "of somebody else"
     found = doctor.examine(USER)
     assert found.of("failed") == ["user_tokens"]
     assert "changed by hand" in found["user_tokens"]["detail"]

@@ -87,8 +87,9 @@ class Scene:
 
     def _quote(self, connection: socket.socket) -> None:
         """Refuse a request in words that hold what it was sent with, as it came and decoded."""
-        request = (self._scripted.token_requests + self._scripted.requests)[-1].decode("latin-1")
-        kind, _, value = (re.search(r"(?im)^authorization: (.*)\r$", request) or ["", ""])[1].partition(" ")
+        # Not only the last one: a look whether anybody is there sends none, and may be seen late.
+        requests = b"".join(self._scripted.token_requests + self._scripted.requests).decode("latin-1")
+        kind, _, value = (re.findall(r"(?im)^authorization: (.*)\r$", requests) or [""])[-1].partition(" ")
         quoted = f"{value} {base64.b64decode(value).decode() if kind == 'Basic' else ''}"
         body = {"errors": [{"code": "x", "detail": quoted}], "error_description": quoted}
         connection.sendall(answer(401, body))
