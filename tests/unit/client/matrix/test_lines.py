@@ -28,7 +28,7 @@ from tests.unit.client.matrix.cells import (
 from tests.unit.client.scripted import Script, answer
 from tests.unit.client.senders import SENDERS
 
-PATIENCE = 0.2
+PATIENCE = 0.5
 """Seconds of an attempt whose answer trickles."""
 
 
