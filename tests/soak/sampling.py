@@ -64,7 +64,7 @@ class Sampler:
         for name, members in groups.items():
             for process in members:
                 self.note(at, name, self._held(process), process.pid)
-            self.note(at, name, {EVER: len(self.series[name, OPEN_FILES])})
+            self.note(at, name, {EVER: len(self.series.get((name, OPEN_FILES), ()))})
 
     def note(self, at: float, name: str, values: Mapping[str, float], member: int = 0) -> None:
         """

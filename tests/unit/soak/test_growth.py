@@ -106,3 +106,10 @@ def test_the_table_names_what_grows():
 def test_a_rule_says_what_it_allows():
     assert str(Rule(slack=2, most=18)) == "+2, 18 at most"
     assert str(Rule(per_hour=60)) == "+60/h"
+
+
+def test_a_group_without_a_process_is_judged_too():
+    sampler = Sampler(1)
+    sampler.take(0.0, {"workers": []})
+    (row,) = judged(sampler.series)
+    assert row.growth.last == 0
