@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow_provider_workflow.client import types
 from airflow_provider_workflow.client.errors import ConflictError, NotFoundError
 from airflow_provider_workflow.client.inbox_states import DELETING, FAILED
-from airflow_provider_workflow.options import whole_number
+from airflow_provider_workflow.options import check_inputs, whole_number
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.hooks.workflow import WorkflowHook
@@ -108,15 +107,3 @@ def subscription_of(app_key: str, action_key: str, inputs: Any, connection_id: A
     if connection_id is not None:
         wanted["connection_id"] = whole_number(connection_id)
     return wanted
-
-
-def check_inputs(inputs: Any) -> Mapping[str, Any] | None:
-    """
-    :raises ValueError: the inputs are no mapping.
-    """
-    if inputs is not None and not isinstance(inputs, Mapping):
-        raise ValueError(
-            f"inputs must be a dictionary, not a {type(inputs).__name__}; to take it whole from elsewhere,"
-            " give another task's output, or set render_template_as_native_obj=True on the DAG"
-        )
-    return inputs

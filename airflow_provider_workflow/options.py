@@ -3,17 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from airflow.providers.common.compat.sdk import conf
 
 from airflow_provider_workflow.client.arguments import LEASE_LIMIT, filled, within
-from airflow_provider_workflow.room import Limits
-from airflow_provider_workflow.routing import Routes
 
 LEASE_SECONDS = (60, 3600)
 """No run is started in the last 30 s of a lease, so a shorter one would leave no time to work."""
 ANY_NUMBER = (1, 10**9)
+MOST_MESSAGES = 10_000
+
+
+@dataclass(frozen=True)
+class Limits:
+    """
+    How much is leased at a time.
+
+    :param lease_limit: messages per lease, 1 to 100.
+    :param lease_seconds: length of a lease, 60 to 3600 s.
+    :param max_messages: messages in all; None for no limit of its own.
+    :param max_unfinished_runs: runs that each target may have queued and running; None for any number.
+    """
+
+    lease_limit: int = 100
+    lease_seconds: int = 300
+    max_messages: int | None = None
+    max_unfinished_runs: int | None = None
+
+    @property
+    def most_messages(self) -> int:
+        """Messages that one task takes in all."""
+        return min(MOST_MESSAGES, self.max_messages or MOST_MESSAGES)
+
+    @property
+    def first_lease(self) -> int:
+        """Messages of a lease while nothing was taken yet."""
+        return min(self.lease_limit, self.most_messages)
 
 
 def check_limits(
@@ -75,11 +102,25 @@ def check_routes(targets: str | Mapping[str, str] | None, match: str | None) -> 
 
     :raises ValueError: an expression is not valid, or there is no DAG id.
     """
-    if match is not None and not known_later(match):
-        Routes(None, match)
-    if isinstance(targets, Mapping):
-        plain = {dag_id: text for dag_id, text in targets.items() if not known_later(text)}
-        if plain or not targets:
-            Routes(plain)
-    elif isinstance(targets, str):
-        Routes(targets)
+    if isinstance(targets, (str, Mapping)) and not targets:
+        raise ValueError("trigger_dag_id must name at least one DAG")
+    chosen = targets if isinstance(targets, Mapping) else {}
+    plain = {dag_id: text for dag_id, text in chosen.items() if not known_later(text)}
+    expression = None if known_later(match) else match
+    if plain or expression:
+        # Loads jmespath, which no other DAG file needs.
+        from airflow_provider_workflow.routing import Routes
+
+        Routes(plain or None, expression)
+
+
+def check_inputs(inputs: Any) -> Mapping[str, Any] | None:
+    """
+    :raises ValueError: the inputs are no mapping.
+    """
+    if inputs is not None and not isinstance(inputs, Mapping):
+        raise ValueError(
+            f"inputs must be a dictionary, not a {type(inputs).__name__}; to take it whole from elsewhere,"
+            " give another task's output, or set render_template_as_native_obj=True on the DAG"
+        )
+    return inputs

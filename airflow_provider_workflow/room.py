@@ -7,37 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from airflow_provider_workflow.leases import HeldLease
+from airflow_provider_workflow.options import Limits as Limits
 from airflow_provider_workflow.runs import Runs
 
-MOST_MESSAGES = 10_000
 ROOM_CHECK_SECONDS = 2.0
-
-
-@dataclass(frozen=True)
-class Limits:
-    """
-    How much is leased at a time.
-
-    :param lease_limit: messages per lease, 1 to 100.
-    :param lease_seconds: length of a lease, 60 to 3600 s.
-    :param max_messages: messages in all; None for no limit of its own.
-    :param max_unfinished_runs: runs that each target may have queued and running; None for any number.
-    """
-
-    lease_limit: int = 100
-    lease_seconds: int = 300
-    max_messages: int | None = None
-    max_unfinished_runs: int | None = None
-
-    @property
-    def most_messages(self) -> int:
-        """Messages that one task takes in all."""
-        return min(MOST_MESSAGES, self.max_messages or MOST_MESSAGES)
-
-    @property
-    def first_lease(self) -> int:
-        """Messages of a lease while nothing was taken yet."""
-        return min(self.lease_limit, self.most_messages)
 
 
 @dataclass

@@ -13,10 +13,10 @@ from airflow.providers.common.compat.sdk import AirflowException, AirflowFailExc
 from airflow_provider_workflow.client import types
 from airflow_provider_workflow.client.arguments import NAME_LENGTH, URL_LENGTH, flag, intervals, seconds
 from airflow_provider_workflow.client.inbox_states import DELETING, FAILED, PAUSED
-from airflow_provider_workflow.named_inbox import NamedInbox, check_inputs, subscription_of
+from airflow_provider_workflow.named_inbox import NamedInbox, subscription_of
 from airflow_provider_workflow.operators.base import WorkflowOperator
 from airflow_provider_workflow.operators.inbox_admin import InboxSummary, inbox_summary
-from airflow_provider_workflow.options import check_text, deferrable_or_default, known_later
+from airflow_provider_workflow.options import check_inputs, check_text, deferrable_or_default, known_later
 from airflow_provider_workflow.triggers.inbox_active import (
     SETTLED,
     SETTLED_STATES,

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from airflow_provider_workflow import room
+from airflow_provider_workflow import options
 from airflow_provider_workflow.client.errors import InboxPausedError, WorkflowError
 from airflow_provider_workflow.dispatch import Drained
 from airflow_provider_workflow.emulator.clock import ManualClock
@@ -131,8 +131,8 @@ def test_what_was_done_before_counts_towards_max_messages(bench: Workbench) -> N
 def test_one_task_takes_at_most_ten_thousand_messages(
     bench: Workbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert room.MOST_MESSAGES == 10_000
-    monkeypatch.setattr(room, "MOST_MESSAGES", 3)
+    assert options.MOST_MESSAGES == 10_000
+    monkeypatch.setattr(options, "MOST_MESSAGES", 3)
     bench.put(*"abcde")
     dispatcher = bench.dispatcher(lease_limit=2)
     dispatcher.check_targets()
