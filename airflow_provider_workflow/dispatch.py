@@ -17,21 +17,14 @@ from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from airflow_provider_workflow import metrics
 from airflow_provider_workflow.client import types
 from airflow_provider_workflow.client.errors import WorkflowError
-from airflow_provider_workflow.leases import (
-    MARGIN_SECONDS,
-    PRECIOUS_LEASE,
-    HeldLease,
-    for_people,
-    lease_count,
-)
-from airflow_provider_workflow.leasing import acknowledge, lease_once, note_refusal, release
+from airflow_provider_workflow.conveyor import Conveyor
+from airflow_provider_workflow.leases import MARGIN_SECONDS, PRECIOUS_LEASE, HeldLease, lease_count
 from airflow_provider_workflow.room import Limits, Room
-from airflow_provider_workflow.routing import Routes, UnroutableError
-from airflow_provider_workflow.run_faults import RunRefused, ServerFault, TargetError
-from airflow_provider_workflow.runs import Runs, Start, run_id_of
+from airflow_provider_workflow.routing import Routes
+from airflow_provider_workflow.runs import Runs
+from airflow_provider_workflow.starting import Starter
 from airflow_provider_workflow.tally import Tally
 
 if TYPE_CHECKING:
@@ -40,6 +33,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LONGEST_DRAIN_SECONDS = 600.0
+AHEAD_SECONDS = 0.5
+"""How long before the end of its work on a lease a dispatcher asks for the next. That one ages meanwhile, so
+it is a small part of the shortest lease, and as much as most services take to answer."""
 
 
 class Drained(Enum):
@@ -73,8 +69,8 @@ class Dispatcher:
     tally: Tally = field(default_factory=Tally)
     outlasts: Callable[[WorkflowError], bool] = lambda _: False
     _certain: bool = False
-    _server_faults: int = 0
     _comes_again_at: float = math.inf
+    _ends_at: float = math.inf
 
     @cached_property
     def inbox_id(self) -> str:
@@ -83,6 +79,10 @@ class Dispatcher:
     @cached_property
     def _room(self) -> Room:
         return Room(self.limits, self.runs, self.routes.dag_ids)
+
+    @cached_property
+    def _starter(self) -> Starter:
+        return Starter(self.hook, self.inbox, self.inbox_id, self.routes, self.runs, self.tally)
 
     def check_targets(self) -> None:
         """
@@ -93,13 +93,15 @@ class Dispatcher:
         checks = [self.runs.check_target(dag_id) for dag_id in self.routes.dag_ids]
         self._certain = all(checks)
 
-    def next_lease(self) -> int:
+    def next_lease(self, held: int = 0) -> int:
         """
         How many messages the next lease may have, 0 where there is no room.
 
         One, as long as it is not certain that their runs can be started.
+
+        :param held: messages that are leased and not worked on yet.
         """
-        room = self._room.for_messages(self.tally.handled)
+        room = self._room.for_messages(self.tally.handled + held)
         return min(room, self.limits.lease_limit if self._certain else 1)
 
     def drain(self) -> Drained:
@@ -110,52 +112,88 @@ class Dispatcher:
         :raises TargetError: no run can be started now; what was held is released.
         :raises WorkflowError: a fault that is not outlasted, or any of an acknowledgement.
         """
-        ends_at = time.monotonic() + LONGEST_DRAIN_SECONDS
-        while self.tally.handled < self.limits.most_messages and time.monotonic() < ends_at:
-            if time.time() >= self._comes_again_at:
-                # What was left to its lease would only lose another one to the same task.
-                break
-            count = self.next_lease()
-            if count == 0:
-                return Drained.NO_ROOM
-            try:
-                lease = lease_once(self.hook, self.inbox_id, count, self.limits.lease_seconds, self.inbox)
-            except WorkflowError as error:
-                if not self.outlasts(error):
-                    raise
-                return Drained.OUT_OF_REACH
-            if lease is None:
-                return Drained.EMPTY
-            self.work_on(lease)
+        self._ends_at = time.monotonic() + LONGEST_DRAIN_SECONDS
+        with self._conveyor(self.runs.alongside) as conveyor:
+            while conveyor.has_next or self._leases_on():
+                count = 0 if conveyor.has_next else self.next_lease()
+                if count == 0 and not conveyor.has_next:
+                    return Drained.NO_ROOM
+                try:
+                    lease = conveyor.lease(count)
+                except WorkflowError as error:
+                    if not self.outlasts(error):
+                        raise
+                    return Drained.OUT_OF_REACH
+                if lease is None:
+                    return Drained.EMPTY
+                self._work_on(lease, conveyor)
         return Drained.LIMIT
 
     def work_on(self, lease: HeldLease) -> None:
         """
-        Start the runs of a lease and acknowledge what has its run.
+        Start the runs of one lease and acknowledge what has its run.
 
         :raises TargetError: no run can be started now; what was not started is released, as after any fault.
+        :raises WorkflowError: an acknowledgement failed.
         """
+        with self._conveyor(alongside=False) as conveyor:
+            self._work_on(lease, conveyor)
+
+    def _conveyor(self, alongside: bool) -> Conveyor:
+        seconds = self.limits.lease_seconds
+        return Conveyor(self.hook, lambda: self.inbox_id, self.inbox, seconds, alongside)
+
+    def _leases_on(self) -> bool:
+        """Whether a task that has done this much leases more."""
+        # What was left to its lease would only lose another one to the same task.
+        in_time = time.monotonic() < self._ends_at and time.time() < self._comes_again_at
+        return in_time and self.tally.handled < self.limits.most_messages
+
+    def _work_on(self, lease: HeldLease, conveyor: Conveyor) -> None:
         due = deque(lease.most_precious_first())
         started: list[str] = []
-        done = 0
+        done, began_at = 0, time.monotonic()
         try:
             while due and self._room.comes_within(lease):
-                if self._dispatch(due[0]):
+                if self._start(due[0]):
                     started.append(due[0]["id"])
                     done += 1
                 else:
                     self._comes_again_at = min(self._comes_again_at, lease.ends_at)
                 if lease_count(due.popleft()) >= PRECIOUS_LEASE:
-                    self._acknowledge(lease, started)
+                    _acknowledge(conveyor, lease, started)
+                self._look_ahead(lease, len(due), time.monotonic() - began_at, conveyor)
         except BaseException:
             # Not only of faults: an execution_timeout and an interruption end a task as well.
-            release(self.hook, self.inbox_id, lease.lease_id, [message["id"] for message in due])
+            conveyor.release(lease, [message["id"] for message in due])
             raise
         finally:
-            self._acknowledge(lease, started)
+            _acknowledge(conveyor, lease, started)
         log.info("Inbox %s: %d of %d leased messages have their runs", self.inbox, done, len(lease.messages))
         if due:
             self._leave(len(due))
+
+    def _start(self, message: types.LeasedMessage) -> bool:
+        if not self._starter.start(message):
+            return False
+        self._certain = True
+        self._room.used()
+        return True
+
+    def _look_ahead(self, lease: HeldLease, left: int, elapsed: float, conveyor: Conveyor) -> None:
+        """
+        Ask for the next lease, where it will be worked on soon.
+
+        :param left: messages of this lease that are not worked on yet.
+        :param elapsed: seconds that the others of it took.
+        """
+        whole = len(lease.messages)
+        more_may_be_there = whole >= self.limits.lease_limit and self.limits.max_unfinished_runs is None
+        if conveyor.has_next or not (left and more_may_be_there and self._certain and self._leases_on()):
+            return
+        nearly_done = left * elapsed / (whole - left) <= AHEAD_SECONDS
+        if nearly_done and (count := self.next_lease(held=left)) > 0:
+            conveyor.lease_ahead(count)
 
     def _leave(self, count: int) -> None:
         log.warning(
@@ -166,54 +204,10 @@ class Dispatcher:
             MARGIN_SECONDS,
         )
 
-    def _dispatch(self, message: types.LeasedMessage) -> bool:
-        """Start the run of one message; whether it may be acknowledged."""
-        message_id = message["id"]
-        if (count := lease_count(message)) >= PRECIOUS_LEASE:
-            log.warning("Inbox %s: message %s is on its lease number %d", self.inbox, message_id, count)
-        content = for_people(message)
-        try:
-            run_id = run_id_of(message_id)
-            dag_id = self._earlier_target(message, run_id) or self.routes.target(content)
-            if dag_id is None:
-                log.debug("Inbox %s: message %s matches nothing; left to its lease", self.inbox, message_id)
-                return False
-            conf = {"inbox_id": self.inbox_id, "message": content}
-            outcome = self.runs.start(dag_id, run_id, conf)
-        except (RunRefused, UnroutableError) as error:
-            self._refuse(message, error)
-            return False
-        self._server_faults = 0
-        self._certain = True
-        self._room.used()
-        self.tally.count(outcome.value, message_id)
-        metric = metrics.STARTED if outcome is Start.STARTED else metrics.EXISTING
-        metrics.count(metric, 1, inbox=self.inbox, conn_id=self.hook.workflow_conn_id)
-        return True
 
-    def _earlier_target(self, message: types.LeasedMessage, run_id: str) -> str | None:
-        """
-        The DAG that an earlier delivery of a message was routed to, if its run exists.
-
-        An expression may read what changes between deliveries, and must not choose a second DAG then.
-        """
-        if lease_count(message) < 2 or len(self.routes.dag_ids) < 2:
-            return None
-        return next((d for d in self.routes.dag_ids if self.runs.exists(d, run_id)), None)
-
-    def _refuse(self, message: types.LeasedMessage, error: Exception) -> None:
-        if isinstance(error, ServerFault):
-            self._server_faults += 1
-        elif isinstance(error, RunRefused):
-            self._server_faults = 0
-        if self._server_faults >= 2:
-            raise TargetError(f"Airflow failed twice in a row to start a run: {error}. No message is lost.")
-        self.tally.refuse(message["id"], str(error))
-        note_refusal(self.hook, self.inbox, message, error)
-
-    def _acknowledge(self, lease: HeldLease, ids: list[str]) -> None:
-        """Acknowledge these messages, once."""
-        if ids:
-            chosen = ids.copy()
-            ids.clear()
-            acknowledge(self.hook, self.inbox_id, lease.lease_id, chosen)
+def _acknowledge(conveyor: Conveyor, lease: HeldLease, ids: list[str]) -> None:
+    """Acknowledge these messages, once."""
+    if ids:
+        chosen = ids.copy()
+        ids.clear()
+        conveyor.acknowledge(lease, chosen)

@@ -52,6 +52,10 @@ def run_id_of(message_id: str) -> str:
 class Runs(Protocol):
     """Where runs are started and looked up: by a task, or by the command line."""
 
+    @property
+    def alongside(self) -> bool:
+        """Whether another thread may call the service, which may ask Airflow for a secret, meanwhile."""
+
     def check_target(self, dag_id: str) -> bool:
         """
         Make sure, without starting anything, that runs of a DAG can be started.
@@ -102,6 +106,11 @@ class TaskRuns:
     """
 
     ti: Any
+
+    @property
+    def alongside(self) -> bool:
+        """See ``Runs.alongside``: before Airflow 3.2 two threads mix up the supervisor's answers."""
+        return airflow_release() >= (3, 2)
 
     def check_target(self, dag_id: str) -> bool:
         """

@@ -31,6 +31,9 @@ class MissingDagError(TargetError):
 class DatabaseRuns:
     """Runs in the metadata database (see ``runs.Runs``)."""
 
+    alongside = False
+    """Ctrl-C ends whatever a command does, and would not reach another thread."""
+
     def check_target(self, dag_id: str) -> bool:
         """See ``Runs.check_target``; the database tells it all, so this is always certain."""
         from airflow.models.dag import DagModel

@@ -1,0 +1,213 @@
+"""While runs are started the next lease is fetched and the last acknowledged; two are held at most."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from threading import Event
+from typing import Any
+
+import pytest
+
+from airflow_provider_workflow.client.errors import WorkflowError
+from airflow_provider_workflow.dispatch import Dispatcher, Drained
+from airflow_provider_workflow.run_faults import TargetError
+from tests.unit.fakes import api_error
+from tests.unit.workbench import FakeTime, Workbench
+
+Release = Callable[[int, int], None]
+PATIENCE_SECONDS = 10.0
+"""How long a thread is waited for that does not come."""
+
+
+def ready(bench: Workbench, **limits: Any) -> Dispatcher:
+    dispatcher = bench.dispatcher(lease_limit=2, **limits)
+    dispatcher.check_targets()
+    return dispatcher
+
+
+class Watched:
+    """
+    A method of the hook, with an event for each of its calls.
+
+    :param until: what its first call waits for before it is made.
+    """
+
+    def __init__(self, bench: Workbench, name: str, until: Event | None = None) -> None:
+        self.calls = [Event() for _ in range(10)]
+        self.waited_in_vain = False
+        self._method = getattr(bench.hook, name)
+        self._until = until
+        self._count = 0
+        setattr(bench.hook, name, self)
+
+    def __call__(self, *arguments: Any) -> Any:
+        first, self._count = self._count == 0, self._count + 1
+        if first and self._until is not None:
+            self.waited_in_vain = not self._until.wait(PATIENCE_SECONDS)
+        try:
+            return self._method(*arguments)
+        finally:
+            self.calls[self._count - 1].set()
+
+
+def at_run(bench: Workbench, message_id: str, act: Callable[[], Any]) -> None:
+    """Do something as soon as the run of this message is there."""
+
+    def on_start() -> None:
+        if bench.supervisor.started[-1] == message_id:
+            act()
+
+    bench.supervisor.on_start = on_start
+
+
+def test_the_next_lease_is_fetched_before_the_last_run_of_this_one(bench: Workbench) -> None:
+    leased = Watched(bench, "lease_messages")
+    in_time: list[bool] = []
+    at_run(bench, "b", lambda: in_time.append(leased.calls[1].wait(PATIENCE_SECONDS)))
+    bench.put(*"abc")
+
+    assert ready(bench).drain() is Drained.EMPTY
+    assert in_time == [True]
+    assert bench.supervisor.started == ["a", "b", "c"]
+    assert bench.states == {}
+
+
+def test_runs_of_the_next_lease_start_before_the_last_is_acknowledged(bench: Workbench) -> None:
+    begun = Event()
+    acknowledged = Watched(bench, "acknowledge_messages", until=begun)
+    at_run(bench, "c", begun.set)
+    bench.put(*"abc")
+
+    ready(bench).drain()
+    assert not acknowledged.waited_in_vain
+    assert bench.states == {}
+
+
+def test_never_more_than_two_leases_are_held(bench: Workbench) -> None:
+    bench.put(*"abcdefghij")
+    ready(bench).drain()
+
+    calls = [each.operation for each in bench.service.requests if each.operation in ("lease", "ack")]
+    held = [calls[:place].count("lease") - calls[:place].count("ack") for place in range(1, len(calls) + 1)]
+    assert max(held) <= 2
+    assert bench.lease_sizes == [2] * 6
+    assert len(bench.supervisor.started) == 10
+
+
+def test_no_more_than_max_messages_are_leased_ahead_either(bench: Workbench) -> None:
+    bench.put(*"abcdef")
+
+    assert ready(bench, max_messages=3).drain() is Drained.LIMIT
+    assert bench.lease_sizes == [2, 1]
+    assert bench.states == {"d": "available", "e": "available", "f": "available"}
+
+
+def test_a_fault_gives_back_the_lease_that_was_fetched_ahead(bench: Workbench) -> None:
+    leased = Watched(bench, "lease_messages")
+    at_run(bench, "a", lambda: bench.supervisor.fail(api_error(404, "not_found")))
+    bench.put(*"abcd")
+
+    with pytest.raises(TargetError):
+        ready(bench).drain()
+    assert leased.calls[1].is_set()
+    assert bench.supervisor.started == ["a"]
+    assert bench.states == {"b": "available", "c": "available", "d": "available"}
+
+
+class TaskTimeout(BaseException):
+    """Like what ``execution_timeout`` raises in a task."""
+
+
+def test_a_task_that_times_out_gives_it_back_as_well(bench: Workbench) -> None:
+    bench.put(*"abcd")
+    dispatcher = ready(bench)
+    whole = dispatcher._starter.start
+
+    def start(message: Any) -> bool:
+        if message["id"] == "b":
+            raise TaskTimeout
+        return whole(message)
+
+    dispatcher._starter.start = start  # type: ignore[method-assign]
+    with pytest.raises(TaskTimeout):
+        dispatcher.drain()
+    assert bench.states == {"b": "available", "c": "available", "d": "available"}
+
+
+def test_an_acknowledgement_that_fails_behind_is_raised_and_nothing_is_held(bench: Workbench) -> None:
+    bench.service.fault("status", operation="ack", status=400, times=1)
+    bench.put(*"abcdef")
+
+    with pytest.raises(WorkflowError):
+        ready(bench).drain()
+    assert bench.supervisor.started == ["a", "b", "c", "d"]
+    assert bench.states == {"a": "leased", "b": "leased", "e": "available", "f": "available"}
+
+
+def test_two_acknowledgements_that_fail_are_both_told(
+    bench: Workbench, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.service.fault("status", operation="ack", status=400, times=None)
+    bench.put(*"abcdef")
+
+    with pytest.raises(WorkflowError, match="acknowledge_messages"):
+        ready(bench).drain()
+    assert "Inbox orders: an acknowledgement failed as well: acknowledge_messages" in caplog.text
+
+
+def test_a_lease_that_fails_ahead_is_met_after_the_work_on_this_one(bench: Workbench) -> None:
+    leased = Watched(bench, "lease_messages")
+    bench.put(*"abc")
+    at_run(bench, "b", lambda: leased.calls[1].wait(PATIENCE_SECONDS))
+    dispatcher = ready(bench)
+    bench.service.fault("status", operation="lease", status=503, times=1, after=1)
+    met: list[WorkflowError] = []
+
+    def outlasts(error: WorkflowError) -> bool:
+        met.append(error)
+        return True
+
+    dispatcher.outlasts = outlasts
+    assert dispatcher.drain() is Drained.OUT_OF_REACH
+    assert [error.status for error in met] == [503]
+    assert bench.supervisor.started == ["a", "b"]
+    assert bench.states == {"c": "available"}
+
+
+def seen_at_each_run(bench: Workbench, look: Callable[[], Any]) -> list[Any]:
+    seen: list[Any] = []
+    bench.supervisor.on_start = lambda: seen.append(look())
+    return seen
+
+
+def test_where_starting_is_slow_nothing_is_leased_ahead_to_grow_old(
+    bench: Workbench, hands: FakeTime
+) -> None:
+    def pass_time() -> int:
+        hands.now += 1
+        return bench.service.count("lease")
+
+    leases = seen_at_each_run(bench, pass_time)
+    bench.put(*"abcd")
+    ready(bench).drain()
+
+    assert leases == [1, 1, 2, 2]
+
+
+def test_with_a_limit_on_runs_nothing_is_leased_ahead(bench: Workbench) -> None:
+    asked: list[int] = []
+    bench.ti.unfinished = lambda dag_id: asked.append(bench.service.count("lease")) or 0  # type: ignore[func-returns-value]
+    bench.put(*"abcd")
+    ready(bench, max_unfinished_runs=9).drain()
+
+    assert asked == [0, 1, 2]
+
+
+def test_before_airflow_3_2_one_thread_does_it_all(bench: Workbench, release: Release) -> None:
+    release(3, 1)
+    acknowledged = seen_at_each_run(bench, lambda: (bench.service.count("lease"), bench.service.count("ack")))
+    bench.put(*"abcde")
+    ready(bench).drain()
+
+    # The first lease is one message: nothing is certain before 3.3.
+    assert acknowledged == [(1, 0), (2, 1), (2, 1), (3, 2), (3, 2)]
