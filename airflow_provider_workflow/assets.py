@@ -1,5 +1,5 @@
 """
-Assets that stand for trigger inboxes: ``workflow-inbox://<connection id>/<inbox>``.
+Assets that stand for trigger inboxes, ``workflow-inbox://<connection id>/<inbox>``, and their events.
 
 The address names; it reaches nothing. Two DAG files that write it differently mean the same asset, as
 Airflow hands every address to :func:`sanitize_uri`. Airflow imports this module wherever it reads one.
@@ -7,6 +7,8 @@ Airflow hands every address to :func:`sanitize_uri`. Airflow imports this module
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, quote, unquote
 
@@ -42,6 +44,27 @@ def create_asset(
 
     uri = f"{SCHEME}://{_part('workflow_conn_id', workflow_conn_id)}/{_part('inbox', inbox)}"
     return Asset(name=name or uri, uri=uri, extra=extra, **arguments)
+
+
+def messages_of(event: Any) -> list[dict[str, Any]]:
+    """
+    The messages of an asset event that ``WorkflowInboxEventTrigger`` made.
+
+    Each has ``id``, ``created_at``, ``payload``, ``message_attributes`` and ``redelivered``: whether it was
+    put into an event of this asset before, which may or may not have been stored: the triggerer was killed
+    or stopped, the DAG was paused, or an acknowledgement failed.
+
+    :param event: one of ``triggering_asset_events[asset]``, its ``extra``, or the payload in there.
+    :raises ValueError: the event is none of this trigger's.
+    """
+    found = event if isinstance(event, Mapping) else getattr(event, "extra", None)
+    if isinstance(found, Mapping) and "payload" in found:
+        found = found["payload"]
+    text = found.get("messages") if isinstance(found, Mapping) else None
+    if not isinstance(text, str):
+        raise ValueError("the event carries no messages: it was not made by WorkflowInboxEventTrigger")
+    messages: list[dict[str, Any]] = json.loads(text)
+    return messages
 
 
 def sanitize_uri(uri: SplitResult) -> SplitResult:

@@ -17,13 +17,9 @@ from airflow_provider_workflow.named_inbox import NamedInbox, subscription_of
 from airflow_provider_workflow.operators.base import WorkflowOperator
 from airflow_provider_workflow.operators.inbox_admin import InboxSummary, inbox_summary
 from airflow_provider_workflow.options import check_inputs, check_text, deferrable_or_default, known_later
-from airflow_provider_workflow.triggers.inbox_active import (
-    SETTLED,
-    SETTLED_STATES,
-    TIMED_OUT,
-    WorkflowInboxActiveTrigger,
-)
+from airflow_provider_workflow.triggers.inbox_active import WorkflowInboxActiveTrigger
 from airflow_provider_workflow.triggers.patience import settle_seconds
+from airflow_provider_workflow.triggers.settling import SETTLED, SETTLED_STATES, TIMED_OUT
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

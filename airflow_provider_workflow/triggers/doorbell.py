@@ -8,11 +8,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from airflow_provider_workflow.triggers.probing import Sight
 
-REST_SECONDS = 5.0
-"""
-How far two rings are apart at least. Airflow can strand an asset event that follows another within about
-3 s; nothing depends on one event here, but a ring that starts nothing is of no use.
-"""
 BREATH_SECONDS = 1.0
 """How far two looks are apart at least, however often the event stream speaks."""
 

@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Hashable
+from collections.abc import AsyncIterator, Callable, Hashable, Mapping
 from dataclasses import astuple
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import conf
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
-from airflow_provider_workflow import metrics
+from airflow_provider_workflow.assets import messages_of
 from airflow_provider_workflow.client import arguments
 from airflow_provider_workflow.options import check_choice
-from airflow_provider_workflow.routing import UnroutableError, matcher
-from airflow_provider_workflow.triggers.arguments import SerializesArguments
-from airflow_provider_workflow.triggers.emitted import Emitted
-from airflow_provider_workflow.triggers.event_payload import Carried, event_payload, messages_of
-from airflow_provider_workflow.triggers.sparing import is_in_a_triggerer, sparing_the_triggerer
-from airflow_provider_workflow.triggers.stream import Stream
-from airflow_provider_workflow.triggers.tickets import Ticket, Watcher
+from airflow_provider_workflow.triggers.arguments import (
+    SerializesArguments,
+    is_in_a_triggerer,
+    sparing_the_triggerer,
+)
 from airflow_provider_workflow.versions import airflow_release, needs
 
 if TYPE_CHECKING:
     from airflow.triggers.shared_stream import SharedStreamProducer
+
+    from airflow_provider_workflow.triggers.event_payload import Carried
+    from airflow_provider_workflow.triggers.sifting import Sieve
+    from airflow_provider_workflow.triggers.tickets import Ticket
 
 __all__ = ["WorkflowInboxEventTrigger", "messages_of"]
 
@@ -114,7 +116,7 @@ class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
         wake_on_events: bool = True,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._watcher = Watcher()
+        self._sieve: Sieve | None = None
         with sparing_the_triggerer():
             if airflow_release() < (3, 3):
                 raise needs(
@@ -123,7 +125,7 @@ class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
                 )
             self.inbox = arguments.filled("inbox", inbox)
             self.match = match
-            self._matches = None if match is None else matcher("match", match)
+            self._matches = None if match is None else _compiled(match)
             self.unmatched = check_choice("unmatched", unmatched, UNMATCHED)
             self.lease_limit = arguments.within("lease_limit", lease_limit, arguments.LEASE_LIMIT)
             self.lease_seconds = _check_lease_seconds(lease_seconds)
@@ -134,51 +136,36 @@ class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
 
     def shared_stream_key(self) -> Hashable:
         """Everything that shapes the polling: watchers that agree in it share one poller."""
+        from airflow_provider_workflow.triggers.stream import Stream
+
         return ("workflow-inbox", *astuple(Stream.of(vars(self))))
 
     @classmethod
     def create_shared_stream_producer(cls, kwargs: dict[str, Any]) -> SharedStreamProducer:
         """The poller of a group of watchers, in ack mode."""
         from airflow_provider_workflow.triggers.producer import InboxProducer
+        from airflow_provider_workflow.triggers.stream import Stream
 
         return InboxProducer(Stream.of(kwargs))
 
-    async def filter_shared_stream(self, shared_stream: AsyncIterator[Ticket]) -> AsyncIterator[TriggerEvent]:
-        """
-        Make an event of what this watcher wants of each batch.
+    def filter_shared_stream(self, shared_stream: AsyncIterator[Ticket]) -> AsyncIterator[TriggerEvent]:
+        """Make an event of what this watcher wants of each batch."""
+        from airflow_provider_workflow.triggers.sifting import Sieve
 
-        Nothing is awaited between taking a batch and yielding its event, nothing is raised, and the batch
-        is marked only after the yield has returned: whatever ends it before leaves the messages leased.
-        """
-        from airflow.triggers.shared_stream import reject_shared_stream_event
-
-        self._watcher = watcher = Watcher()
-        emitted = Emitted(self.asset_state_store, f"{self.workflow_conn_id}/{self.inbox}")
-        await emitted.recall()
-        try:
-            async for ticket in shared_stream:
-                wanted, refused = self._sift(ticket.messages)
-                ids = [each.id for each in wanted]
-                ticket.judge(watcher, ids, refused)
-                if wanted:
-                    yield TriggerEvent(event_payload(ticket.inbox_id, wanted, emitted.among(ids)))
-                    metrics.count(
-                        metrics.EMITTED, len(ids), inbox=ticket.inbox_id, conn_id=self.workflow_conn_id
-                    )
-                    ticket.mark(watcher, proven=await emitted.remember(ids))
-                elif refused:
-                    reject_shared_stream_event()
-        finally:
-            watcher.gone = True
+        self._sieve = Sieve(self, self._sift)
+        return self._sieve.events(shared_stream)
 
     async def cleanup(self) -> None:
         """Airflow has ended this watcher."""
-        self._watcher.gone = True
+        if self._sieve is not None:
+            self._sieve.leave()
 
     def _sift(self, messages: list[Carried]) -> tuple[list[Carried], dict[str, str]]:
         """The messages that this watcher wants, and those that ``match`` fails on, with the cause."""
         if self._matches is None:
             return messages, {}
+        from airflow_provider_workflow.routing import UnroutableError
+
         wanted: list[Carried] = []
         refused: dict[str, str] = {}
         for each in messages:
@@ -197,6 +184,13 @@ class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
         """
         raise NotImplementedError(f"{type(self).__name__} runs only as the trigger of an AssetWatcher")
         yield
+
+
+def _compiled(match: str) -> Callable[[Mapping[str, Any]], bool]:
+    """Loads jmespath, which a DAG file without ``match`` does not need."""
+    from airflow_provider_workflow.routing import matcher
+
+    return matcher("match", match)
 
 
 def _check_lease_seconds(lease_seconds: int) -> int:

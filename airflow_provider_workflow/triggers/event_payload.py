@@ -1,5 +1,5 @@
 """
-What an asset event carries of messages: one ASCII JSON text, and how a DAG opens it.
+What an asset event carries of messages: one ASCII JSON text, which ``assets.messages_of`` opens.
 
 A payload that is put into an event as it is can end the whole triggerer (a NUL, a lone surrogate, an
 integer over 64 bits), and a database reorders its keys. A text crosses with any of these in it, as the
@@ -9,7 +9,7 @@ service sent it.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from typing import Any, NamedTuple
 
 from airflow_provider_workflow.client import types
@@ -49,24 +49,3 @@ def event_payload(inbox_id: str, messages: Iterable[Carried], again: Collection[
     """
     texts = [f'{each.text[:-1]}, "redelivered": {json.dumps(each.id in again)}}}' for each in messages]
     return {"inbox_id": plain(inbox_id), "count": len(texts), "messages": f"[{', '.join(texts)}]"}
-
-
-def messages_of(event: Any) -> list[dict[str, Any]]:
-    """
-    The messages of an asset event that ``WorkflowInboxEventTrigger`` made.
-
-    Each has ``id``, ``created_at``, ``payload``, ``message_attributes`` and ``redelivered``: whether it was
-    put into an event of this asset before, which may or may not have been stored: the triggerer was killed
-    or stopped, the DAG was paused, or an acknowledgement failed.
-
-    :param event: one of ``triggering_asset_events[asset]``, its ``extra``, or the payload in there.
-    :raises ValueError: the event is none of this trigger's.
-    """
-    found = event if isinstance(event, Mapping) else getattr(event, "extra", None)
-    if isinstance(found, Mapping) and "payload" in found:
-        found = found["payload"]
-    text = found.get("messages") if isinstance(found, Mapping) else None
-    if not isinstance(text, str):
-        raise ValueError("the event carries no messages: it was not made by WorkflowInboxEventTrigger")
-    messages: list[dict[str, Any]] = json.loads(text)
-    return messages

@@ -2,30 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
-import time
 from collections.abc import AsyncIterator
-from functools import partial
-from typing import TYPE_CHECKING
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from airflow_provider_workflow.client import api
-from airflow_provider_workflow.client.errors import NotFoundError
-from airflow_provider_workflow.client.inbox_states import ACTIVE, FAILED, PAUSED
 from airflow_provider_workflow.triggers.arguments import SerializesArguments
-from airflow_provider_workflow.triggers.patience import patiently
-
-if TYPE_CHECKING:
-    from airflow_provider_workflow.client.client import AsyncWorkflowClient
-
-log = logging.getLogger(__name__)
-
-SETTLED_STATES = frozenset({ACTIVE, PAUSED, FAILED})
-"""States that waiting does not change; ``initializing``, ``deleting`` and unknown ones may pass."""
-SETTLED = "settled"
-TIMED_OUT = "timed_out"
 
 
 class WorkflowInboxActiveTrigger(SerializesArguments, BaseTrigger):
@@ -79,32 +60,6 @@ class WorkflowInboxActiveTrigger(SerializesArguments, BaseTrigger):
 
         :raises WorkflowError: a fault that waiting does not cure, such as wrong credentials.
         """
-        from airflow_provider_workflow.hooks.workflow import WorkflowHook
+        from airflow_provider_workflow.triggers.settling import Settling
 
-        await asyncio.sleep(self.settle_seconds)
-        async with WorkflowHook(self.workflow_conn_id).async_client() as client:
-            status = await patiently(
-                partial(self._look, client),
-                self._wait,
-                inbox=self.inbox_id,
-                poll_interval=self.poll_interval,
-                max_poll_interval=self.max_poll_interval,
-                log=log,
-            )
-        yield TriggerEvent({"status": status})
-
-    async def _look(self, client: AsyncWorkflowClient) -> str | None:
-        """Look once; the status to fire, or None to wait on."""
-        try:
-            inbox = await client.send(api.get_inbox(self.inbox_id))
-        except NotFoundError:
-            return SETTLED
-        if inbox["status"] in SETTLED_STATES:
-            return SETTLED
-        return TIMED_OUT if time.time() >= self.deadline else None
-
-    async def _wait(self, seconds: float) -> bool:
-        left = self.deadline - time.time()
-        # Past the deadline only while the service is out of reach.
-        await asyncio.sleep(min(seconds, left) if left > 0 else seconds)
-        return False
+        yield TriggerEvent({"status": await Settling(self).status()})

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from airflow_provider_workflow.triggers.event_payload import messages_of
+from airflow_provider_workflow.assets import messages_of
 from tests.crash.account import Account
 from tools.airflow_api import AirflowAPI
 

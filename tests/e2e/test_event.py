@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 
 import pytest
 
-from airflow_provider_workflow.triggers.event_payload import messages_of
+from airflow_provider_workflow.assets import messages_of
 from tests.e2e.stage import Inbox
 from tests.e2e.watching import dag_file, events_of, kill_triggerer, publishing, restart_triggerer
 

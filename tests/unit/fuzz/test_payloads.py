@@ -13,11 +13,12 @@ from airflow.sdk.execution_time import task_runner
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from airflow_provider_workflow.assets import messages_of
 from airflow_provider_workflow.leases import HeldLease
 from airflow_provider_workflow.leasing import lease_once
 from airflow_provider_workflow.runs import RUN_ID_PREFIX
 from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
-from airflow_provider_workflow.triggers.event_payload import carried, event_payload, messages_of
+from airflow_provider_workflow.triggers.event_payload import carried, event_payload
 from tests.unit.client.isolation import forget
 from tests.unit.fakes import Supervisor
 from tests.unit.fuzz import journeys
@@ -179,10 +180,11 @@ REASONS = st.none() | ANY_TEXT | ANY_PAYLOAD.filter(lambda value: not isinstance
 @given(reason=REASONS)
 def test_any_reason_for_a_pause_crosses_to_the_task_that_names_it(reason: Any) -> None:
     from airflow_provider_workflow.client.errors import InboxPausedError
+    from airflow_provider_workflow.triggers.handing_over import HandOver
     from airflow_provider_workflow.triggers.inbox import WorkflowInboxTrigger
 
     error = InboxPausedError("paused", status=409, meta={"paused_reason": reason})
-    told = WorkflowInboxTrigger("orders")._paused("an-id", error.paused_reason)
+    told = HandOver(WorkflowInboxTrigger("orders"))._paused("an-id", error.paused_reason)
     assert journeys.through_event(told) == told
     assert told["reason"].isprintable()
 

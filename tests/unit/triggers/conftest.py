@@ -12,7 +12,7 @@ from tests.unit.triggers.loops import FakeAsyncio, FakeBell
 @pytest.fixture
 def loop(monkeypatch: pytest.MonkeyPatch) -> FakeAsyncio:
     fake = FakeAsyncio()
-    monkeypatch.setattr("airflow_provider_workflow.triggers.inbox.asyncio", fake)
+    monkeypatch.setattr("airflow_provider_workflow.triggers.handing_over.asyncio", fake)
     monkeypatch.setattr("airflow_provider_workflow.triggers.listening.asyncio", fake)
     return fake
 

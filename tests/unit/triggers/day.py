@@ -137,9 +137,9 @@ class Day:
 @pytest.fixture
 def day(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> Day:
     fake = Day(bench)
-    for module in ("notice", "listening"):
+    for module in ("ringing", "listening"):
         monkeypatch.setattr(f"airflow_provider_workflow.triggers.{module}.asyncio", fake)
-    for module in ("notice", "patience"):
+    for module in ("ringing", "patience"):
         monkeypatch.setattr(f"airflow_provider_workflow.triggers.{module}.time", fake)
     monkeypatch.setattr("airflow_provider_workflow.client.events.listen", fake.listen)
     return fake

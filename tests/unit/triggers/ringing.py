@@ -18,7 +18,7 @@ def trigger(**arguments: Any) -> WorkflowInboxNoticeTrigger:
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
     """What the trigger itself logged."""
-    names = ("triggers.notice", "quarantine")
+    names = ("triggers.ringing", "quarantine")
     return [f"{each.levelname} {each.getMessage()}" for each in caplog.records if each.name.endswith(names)]
 
 

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_workflow.triggers.event_payload import carried, event_payload, messages_of
+from airflow_provider_workflow.assets import messages_of
+from airflow_provider_workflow.triggers.event_payload import carried, event_payload
 from tests.unit.test_leases import ANY_JSON, ANY_TEXT, message
 
 

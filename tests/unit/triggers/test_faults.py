@@ -15,7 +15,7 @@ from tests.unit.workbench import Workbench
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
     """What the trigger itself logged."""
-    return [each.getMessage() for each in caplog.records if each.name.endswith("triggers.inbox")]
+    return [each.getMessage() for each in caplog.records if each.name.endswith("triggers.handing_over")]
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ async def test_a_lease_whose_answer_is_lost_when_the_trigger_ends_runs_out(bench
 async def test_a_trigger_that_ends_does_not_wait_for_ever_for_its_lease(
     bench: Workbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("airflow_provider_workflow.triggers.inbox.RELEASE_SECONDS", 0.01)
+    monkeypatch.setattr("airflow_provider_workflow.triggers.handing_over.RELEASE_SECONDS", 0.01)
     bench.put("a")
     bench.service.fault("hold", operation="lease")
     running = asyncio.ensure_future(fire(trigger()))

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from airflow_provider_workflow.client.errors import AuthenticationError, NotFoundError, TransportError
 from airflow_provider_workflow.leases import HeldLease
+from airflow_provider_workflow.triggers.handing_over import HandOver
 from airflow_provider_workflow.triggers.inbox import WorkflowInboxTrigger
 from airflow_provider_workflow.versions import airflow_release
 from tests.unit.test_leases import ANY_JSON
@@ -163,6 +164,6 @@ async def test_a_fault_that_time_does_not_cure_is_raised(
     async def fail(*_: Any) -> None:
         raise TransportError("the certificate does not verify", sent=False, permanent=True)
 
-    monkeypatch.setattr(WorkflowInboxTrigger, "_lease", fail)
+    monkeypatch.setattr(HandOver, "_lease", fail)
     with pytest.raises(TransportError):
         await fire(trigger())

@@ -12,6 +12,7 @@ from airflow_provider_workflow.client.errors import AuthenticationError, Transpo
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.triggers.inbox_active import WorkflowInboxActiveTrigger
 from airflow_provider_workflow.triggers.patience import settle_seconds
+from airflow_provider_workflow.triggers.settling import Settling
 from tests.unit.triggers.loops import FakeAsyncio
 from tests.unit.workbench import FakeTime
 
@@ -34,8 +35,8 @@ class Loop(FakeAsyncio):
 @pytest.fixture
 def loop(monkeypatch: pytest.MonkeyPatch) -> Loop:
     fake = Loop()
-    monkeypatch.setattr("airflow_provider_workflow.triggers.inbox_active.asyncio", fake)
-    monkeypatch.setattr("airflow_provider_workflow.triggers.inbox_active.time", fake.clock)
+    monkeypatch.setattr("airflow_provider_workflow.triggers.settling.asyncio", fake)
+    monkeypatch.setattr("airflow_provider_workflow.triggers.settling.time", fake.clock)
     return fake
 
 
@@ -154,11 +155,11 @@ async def test_faults_that_pass_are_logged_once_and_survived(
 ) -> None:
     connected.store.inboxes.force(inbox_id, "active")
     connected.fault(**fault, operation="get_inbox", times=12)
-    with caplog.at_level(logging.INFO, "airflow_provider_workflow.triggers.inbox_active"):
+    with caplog.at_level(logging.INFO, "airflow_provider_workflow.triggers.settling"):
         assert await fire(inbox_id) == {"status": "settled"}
 
     assert loop.slept[:2] == [0, 5]
-    lines = [each.getMessage() for each in caplog.records if each.name.endswith("triggers.inbox_active")]
+    lines = [each.getMessage() for each in caplog.records if each.name.endswith("triggers.settling")]
     assert [line.split(";")[0] for line in lines] == [
         f"Inbox {inbox_id} is out of reach",
         f"Inbox {inbox_id} is within reach again",
@@ -187,7 +188,7 @@ async def test_a_fault_that_time_does_not_cure_is_raised(
     async def fail(*_: Any) -> None:
         raise TransportError("the certificate does not verify", sent=False, permanent=True)
 
-    monkeypatch.setattr(WorkflowInboxActiveTrigger, "_look", fail)
+    monkeypatch.setattr(Settling, "_look", fail)
     with pytest.raises(TransportError):
         await fire(inbox_id)
 

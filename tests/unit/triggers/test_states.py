@@ -50,7 +50,7 @@ async def test_waiting_for_a_paused_inbox_names_the_reason_once(
     loop.then = resume
     with caplog.at_level(logging.INFO):
         assert (await fire(trigger(on_paused="wait")))["status"] == "leased"
-    said = [each.getMessage() for each in caplog.records if each.name.endswith("triggers.inbox")]
+    said = [each.getMessage() for each in caplog.records if each.name.endswith("triggers.handing_over")]
     assert said == [
         "Inbox orders is paused (abandoned); waiting until it is resumed",
         "Inbox orders is paused no more",

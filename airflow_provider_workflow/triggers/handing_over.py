@@ -1,0 +1,132 @@
+"""How a ``WorkflowInboxTrigger`` waits for messages, leases them, and hands the lease over."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from airflow.triggers.base import TriggerEvent
+
+from airflow_provider_workflow import quarantine
+from airflow_provider_workflow.client import api, types
+from airflow_provider_workflow.client.errors import InboxPausedError, WorkflowError
+from airflow_provider_workflow.client.inbox_states import FAILED, PAUSED
+from airflow_provider_workflow.hooks.workflow import WorkflowHook
+from airflow_provider_workflow.leases import HeldLease
+from airflow_provider_workflow.triggers.listening import bell_of, find_inbox, wait_for
+from airflow_provider_workflow.triggers.patience import patiently
+from airflow_provider_workflow.values import plain
+
+if TYPE_CHECKING:
+    from airflow_provider_workflow.client.client import AsyncWorkflowClient
+    from airflow_provider_workflow.client.events import Bell
+    from airflow_provider_workflow.triggers.inbox import WorkflowInboxTrigger
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+RELEASE_SECONDS = 10.0
+"""How long a trigger that is being ended tries to give its lease back."""
+
+
+class HandOver:
+    """
+    :param asked: what to wait for, and how.
+    """
+
+    def __init__(self, asked: WorkflowInboxTrigger) -> None:
+        self._asked = asked
+        self._waits_for: str | None = None
+
+    async def events(self) -> AsyncIterator[TriggerEvent]:
+        """
+        Wait, lease, fire once.
+
+        :raises WorkflowError: a fault that waiting does not cure.
+        """
+        await asyncio.sleep(max(self._asked.settle_seconds, self._asked.hold_seconds))
+        if self._asked.hold_seconds > 0:
+            yield TriggerEvent({"status": "look"})
+            return
+        async with WorkflowHook(self._asked.workflow_conn_id).async_client() as client:
+            inbox_id = await self._patiently(partial(find_inbox, client, self._asked.inbox), None)
+            async with bell_of(client, inbox_id, self._asked.wake_on_events) as bell:
+                # Fired from inside: leaving takes time, and a lease must not be lost to being ended then.
+                yield TriggerEvent(await self._patiently(partial(self._lease, client, inbox_id), bell))
+
+    async def _patiently(self, ask: Callable[[], Awaitable[T | None]], bell: Bell | None) -> T:
+        return await patiently(
+            ask,
+            partial(wait_for, bell),
+            inbox=self._asked.inbox,
+            poll_interval=self._asked.poll_interval,
+            max_poll_interval=self._asked.max_poll_interval,
+            log=log,
+        )
+
+    async def _lease(self, client: AsyncWorkflowClient, inbox_id: str) -> dict[str, Any] | None:
+        """Lease once; the event to fire, or None to wait on."""
+        asking = asyncio.ensure_future(self._take(client, inbox_id))
+        try:
+            answer, text = await asyncio.shield(asking)
+        except asyncio.CancelledError:
+            await _give_back(client, inbox_id, asking)
+            raise
+        except InboxPausedError as paused:
+            return self._paused(inbox_id, paused.paused_reason)
+        attributes = answer.get("inbox_attributes") or {}
+        if attributes.get("status") == FAILED:
+            return {
+                "status": FAILED,
+                "inbox_id": inbox_id,
+                "reason": plain(str(attributes.get("paused_reason") or "no reason given")),
+            }
+        if self._waits_for is not None and attributes.get("status") != PAUSED:
+            log.info("Inbox %s is paused no more", self._asked.inbox)
+            self._waits_for = None
+        if text:
+            return {"status": "leased", "inbox_id": inbox_id, "lease": text}
+        await quarantine.look_in_loop(client, self._asked.inbox)
+        return None
+
+    async def _take(self, client: AsyncWorkflowClient, inbox_id: str) -> tuple[types.Lease, str]:
+        """What a lease is answered with, and the text that hands it over; an empty one for an empty lease."""
+        asked_at, seconds = time.time(), self._asked.lease_seconds
+        answer = await client.send(api.lease_messages(inbox_id, self._asked.lease_limit, seconds))
+        lease = HeldLease.of(answer, asked_at, seconds, client.settings.timeout)
+        text = ""
+        for text in lease.handing_over() if lease else ():
+            if not text:
+                await asyncio.sleep(0)
+        return answer, text
+
+    def _paused(self, inbox_id: str, reason: str) -> dict[str, Any] | None:
+        if self._asked.on_paused != "wait":
+            return {"status": PAUSED, "inbox_id": inbox_id, "reason": plain(reason)}
+        if reason != self._waits_for:
+            log.warning(
+                "Inbox %s is paused (%s); waiting until it is resumed", self._asked.inbox, plain(reason)
+            )
+        self._waits_for = reason
+        return None
+
+
+async def _give_back(
+    client: AsyncWorkflowClient, inbox_id: str, asking: asyncio.Future[tuple[types.Lease, str]]
+) -> None:
+    """Release what a lease that is under way brings, as nobody is there any more to work on it."""
+    try:
+        answer, _ = await asyncio.wait_for(asking, RELEASE_SECONDS)
+    except (WorkflowError, asyncio.TimeoutError):
+        return
+    if answer.get("lease_id"):
+        release = client.send(api.release_messages(inbox_id, str(answer["lease_id"])))
+        # Where it fails the lease runs out instead.
+        with contextlib.suppress(WorkflowError, asyncio.TimeoutError):
+            await asyncio.wait_for(release, RELEASE_SECONDS)
