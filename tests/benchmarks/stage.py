@@ -29,7 +29,7 @@ def stage(dag_ids: Sequence[str]) -> Iterator[tuple[EmulatorServer, LocalAirflow
         for name in INBOXES:
             service.open_inbox(name)
         connections = {"workflow_default": service.connection_json()}
-        with LocalAirflow(home, DAGS, connections, parallelism=2, quick=False, env=env) as airflow:
+        with LocalAirflow(home, DAGS, connections, parallelism=4, quick=False, env=env) as airflow:
             airflow.wait_for_dags(dag_ids)
             yield service, airflow
 

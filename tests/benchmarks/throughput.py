@@ -1,37 +1,169 @@
 """
-How many DAG runs one task starts per second, beside the bare supervisor call in a loop and a mapped
-``TriggerDagRunOperator`` in the same Airflow.
+How many DAG runs dispatchers start per second, beside the bare supervisor call in a loop, Airflow's REST
+API, and a mapped ``TriggerDagRunOperator``, in turns and in the same Airflow.
 """
 
 from __future__ import annotations
 
-from tests.benchmarks.results import Row, compared
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_provider_workflow.emulator.server import EmulatorServer
+from tests.benchmarks.results import Row, Target, alone, compared
 from tests.benchmarks.stage import epoch, stage
 from tools.local_airflow import LocalAirflow
 
-MESSAGES = 500
-MAPPED = 50
-QUICK_MESSAGES = 20
+WAIT_SECONDS = 600
+
+
+@dataclass(frozen=True)
+class Size:
+    """
+    How much is measured.
+
+    :param rounds: in each of which everything has its turn.
+    :param messages: that wait in the inbox, and runs that the bare loop starts.
+    :param many: messages of the one long round.
+    :param mapped: runs by mapped operators, which take half a second each.
+    :param by_rest: runs by REST.
+    :param dispatchers: that work side by side.
+    """
+
+    rounds: int = 3
+    messages: int = 1000
+    many: int = 10_000
+    mapped: int = 100
+    by_rest: int = 200
+    dispatchers: tuple[int, ...] = (1, 2, 4)
+
+
+QUICK = Size(rounds=1, messages=20, many=40, mapped=5, by_rest=5, dispatchers=(1, 2))
 
 
 def run(quick: bool) -> list[Row]:
     """Measure; ``quick`` with few messages."""
-    messages, mapped = (QUICK_MESSAGES, QUICK_MESSAGES) if quick else (MESSAGES, MAPPED)
+    size = QUICK if quick else Size()
     with stage(["dispatch", "bare", "mapped"]) as (service, airflow):
-        service.put("throughput", *({"number": number} for number in range(messages)))
-        ours = _rate(airflow, "dispatch")
-        bare = _rate(airflow, "bare", messages)
-        slow = _rate(airflow, "mapped", mapped)
-    what = f"DAG runs started by one task, {messages} messages"
+        measured = Throughput(service, airflow)
+        return [*_in_turns(measured, size), *_side_by_side(measured, size), *_many(measured, size)]
+
+
+def _in_turns(measured: Throughput, size: Size) -> list[Row]:
+    samples: dict[str, list[float]] = {name: [] for name in ("ours", "bare", "rest", "mapped")}
+    for _ in range(size.rounds):
+        samples["ours"].append(measured.dispatched(size.messages).rate)
+        samples["bare"].append(measured.bare(size.messages).rate)
+        samples["rest"].append(measured.by_rest(size.by_rest))
+        samples["mapped"].append(measured.mapped(size.mapped))
+    what = f"DAG runs started by one task, {size.messages} messages"
+    ours = samples["ours"]
     return [
-        compared(what, "1/s", [ours], "bare supervisor call", [bare]),
-        compared(what, "1/s", [ours], f"mapped TriggerDagRunOperator, {mapped}", [slow]),
+        compared(what, "1/s", ours, "bare supervisor call", samples["bare"], Target("ratio", ">=", 0.95)),
+        compared(what, "1/s", ours, f"REST API, {size.by_rest} runs", samples["rest"]),
+        compared(
+            what,
+            "1/s",
+            ours,
+            f"mapped TriggerDagRunOperator, {size.mapped}",
+            samples["mapped"],
+            Target("ratio", ">=", 30),
+        ),
     ]
 
 
-def _rate(airflow: LocalAirflow, dag_id: str, count: int = 0) -> float:
-    """Runs per second between the first and the last that this DAG starts."""
-    run_id = airflow.api.trigger_dag(dag_id, conf={"count": count})
-    airflow.api.wait_for_run(dag_id, run_id, 300)
-    moments = sorted(epoch(run["queued_at"]) for run in airflow.api.dag_runs(f"{dag_id}_target"))
-    return (len(moments) - 1) / (moments[-1] - moments[0])
+def _side_by_side(measured: Throughput, size: Size) -> list[Row]:
+    alone_rate = measured.dispatched(size.messages).rate
+    return [
+        compared(
+            f"DAG runs started by {count} tasks side by side, {size.messages} messages",
+            "1/s",
+            [measured.dispatched(size.messages, dispatchers=count).rate],
+            "one task",
+            [alone_rate],
+        )
+        for count in size.dispatchers[1:]
+    ]
+
+
+def _many(measured: Throughput, size: Size) -> list[Row]:
+    few, many = measured.dispatched(size.messages), measured.dispatched(size.many)
+    bare = measured.bare(size.many)
+    return [
+        compared(
+            f"DAG runs started by one task, {size.many} messages",
+            "1/s",
+            [many.rate],
+            "bare supervisor call",
+            [bare.rate],
+            Target("ratio", ">=", 0.95),
+        ),
+        alone(f"memory that one task grows by, {size.messages} messages", "MB", [few.grown]),
+        alone(f"memory that one task grows by, {size.many} messages", "MB", [many.grown]),
+    ]
+
+
+@dataclass(frozen=True)
+class Work:
+    """
+    What tasks did, side by side.
+
+    :param rate: DAG runs started, per second between the first task's begin and the last one's end.
+    :param grown: megabytes of the task that grew most.
+    """
+
+    rate: float
+    grown: float
+
+    @classmethod
+    def of(cls, told: list[dict[str, Any]]) -> Work:
+        seconds = max(each["ended_at"] for each in told) - min(each["began_at"] for each in told)
+        return cls(
+            sum(each["count"] for each in told) / seconds, max(each.get("grown", 0.0) for each in told)
+        )
+
+
+@dataclass(frozen=True)
+class Throughput:
+    """The ways of starting runs, each measured by itself."""
+
+    service: EmulatorServer
+    airflow: LocalAirflow
+
+    def dispatched(self, messages: int, dispatchers: int = 1) -> Work:
+        """By our operator, from an inbox that holds so many messages."""
+        for begin in range(0, messages, 1000):
+            some = range(begin, min(begin + 1000, messages))
+            self.service.put("throughput", *({"number": number} for number in some))
+        return self._done("dispatch", dispatchers)
+
+    def bare(self, count: int) -> Work:
+        """By the supervisor call in a loop."""
+        return self._done("bare", conf={"count": count})
+
+    def by_rest(self, count: int) -> float:
+        """By calls of the REST API, one after the other on one connection; runs per second."""
+        began_at = time.monotonic()
+        for number in range(count):
+            self.airflow.api.trigger_dag("rest_target", conf={"message": {"payload": {"number": number}}})
+        return count / (time.monotonic() - began_at)
+
+    def mapped(self, count: int) -> float:
+        """By mapped operators; runs per second between the first and the last that is queued."""
+        known = {run["dag_run_id"] for run in self.airflow.api.dag_runs("mapped_target")}
+        self._wait("mapped", [self.airflow.api.trigger_dag("mapped", conf={"count": count})])
+        moments = sorted(
+            epoch(run["queued_at"])
+            for run in self.airflow.api.dag_runs("mapped_target")
+            if run["dag_run_id"] not in known
+        )
+        return (len(moments) - 1) / (moments[-1] - moments[0])
+
+    def _done(self, dag_id: str, times: int = 1, conf: dict[str, Any] | None = None) -> Work:
+        run_ids = [self.airflow.api.trigger_dag(dag_id, conf=conf or {}) for _ in range(times)]
+        self._wait(dag_id, run_ids)
+        return Work.of([self.airflow.api.xcom(dag_id, run_id, "start_runs") for run_id in run_ids])
+
+    def _wait(self, dag_id: str, run_ids: list[str]) -> None:
+        for run_id in run_ids:
+            self.airflow.api.wait_for_run(dag_id, run_id, WAIT_SECONDS)
