@@ -9,7 +9,6 @@ from urllib.parse import quote, urlencode
 
 from airflow.sdk import BaseOperatorLink
 
-from airflow_provider_workflow.runs import RUN_ID_PREFIX, run_id_of
 from airflow_provider_workflow.versions import airflow_release
 
 CLOCK_SKEW = timedelta(seconds=5)
@@ -49,14 +48,17 @@ class StartedRunsLink(BaseOperatorLink):
         runs that messages started while the task ran. Before Airflow 3.2, which cannot list runs by their
         ids or time, it is the list of all runs that messages started.
         """
+        from airflow_provider_workflow.runs import RUN_ID_PREFIX, run_id_of
+
         target = operator.trigger_dag_id
         if not target:
             return ""
         dag_id = _only(target)
-        run_ids = _started(returned(operator, ti_key))
-        if run_ids == []:
+        message_ids = _started(returned(operator, ti_key))
+        if message_ids == []:
             return ""
-        if run_ids and len(run_ids) == 1 and dag_id:
+        run_ids = [run_id_of(message_id) for message_id in message_ids or ()]
+        if len(run_ids) == 1 and dag_id:
             return _page(f"dags/{dag_id}/runs/{quote(run_ids[0], safe='')}")
         page = f"dags/{dag_id}/runs" if dag_id else "dag_runs"
         if pattern := _pattern(run_ids):
@@ -79,16 +81,14 @@ def returned(operator: Any, ti_key: Any) -> Any:
 
 
 def _started(result: Any) -> list[str] | None:
-    """The ids of the runs that were started; None where these are not, or not all, known."""
+    """The ids of the messages whose runs were started; None where these are not, or not all, known."""
     if not isinstance(result, Mapping):
         return None
-    started = result["started"]
-    if len(started["ids"]) < started["count"]:
-        return None
-    return [run_id_of(message_id) for message_id in started["ids"]]
+    ids: list[str] = result["started"]["ids"]
+    return None if len(ids) < result["started"]["count"] else ids
 
 
-def _pattern(run_ids: list[str] | None) -> str:
+def _pattern(run_ids: list[str]) -> str:
     """What Airflow lists these runs by; empty where it cannot."""
     if not run_ids or (len(run_ids) > 1 and airflow_release() < (3, 2)):
         return ""

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
-from airflow_provider_workflow.client.errors import NotFoundError
 from airflow_provider_workflow.options import check_text
 
 if TYPE_CHECKING:
@@ -50,6 +49,8 @@ def ended(what: str, end: Callable[[], object], missing_ok: bool) -> bool:
     :return: whether this call ended it.
     :raises NotFoundError: it is not there, and that is no success.
     """
+    from airflow_provider_workflow.client.errors import NotFoundError
+
     try:
         end()
     except NotFoundError as error:

@@ -2,71 +2,17 @@
 
 from __future__ import annotations
 
-import logging
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import timedelta
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
-
-from airflow_provider_workflow.client import types
 from airflow_provider_workflow.client.arguments import NAME_LENGTH, URL_LENGTH, flag, intervals, seconds
-from airflow_provider_workflow.client.inbox_states import DELETING, FAILED, PAUSED
-from airflow_provider_workflow.named_inbox import NamedInbox, subscription_of
 from airflow_provider_workflow.operators.base import WorkflowOperator
-from airflow_provider_workflow.operators.inbox_admin import InboxSummary, inbox_summary
 from airflow_provider_workflow.options import check_inputs, check_text, deferrable_or_default, known_later
-from airflow_provider_workflow.triggers.inbox_active import WorkflowInboxActiveTrigger
-from airflow_provider_workflow.triggers.patience import settle_seconds
-from airflow_provider_workflow.triggers.settling import SETTLED, SETTLED_STATES, TIMED_OUT
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-log = logging.getLogger(__name__)
-
-FIRST_WAIT_SECONDS = 1.0
-"""A new inbox is ``initializing`` in the answer that creates it, and often active soon after: sooner than
-a deferred task comes back."""
-GRACE_SECONDS = 60
-"""How much later Airflow ends a deferral than the trigger does, which says more about it."""
-
-
-class InitializationFailedError(AirflowFailException):
-    """
-    The service could not subscribe the inbox; it cannot be resumed (specification 3.1, 7.3).
-
-    :param again: whether this operator has deleted and created it already.
-    """
-
-    def __init__(self, inbox: types.Inbox, again: bool) -> None:
-        reason = inbox["paused_reason"] or "no reason given"
-        failed = "failed to initialise again after it was created anew" if again else "failed to initialise"
-        text = (
-            f"Inbox {inbox['name']!r} {failed} ({reason})."
-            " Check app_key, action_key, inputs and connection_id"
-        )
-        if not again:
-            text += (
-                "; then set recreate_failed=True, or delete the inbox (WorkflowDeleteInboxOperator),"
-                " so that it is created again"
-            )
-        super().__init__(f"{text}.")
-
-
-class InboxNotSettledError(AirflowException):
-    """
-    The inbox is not active within the time allowed; a retry goes on waiting.
-
-    :param seconds: how long it was waited for.
-    """
-
-    def __init__(self, name: str, seconds: float) -> None:
-        super().__init__(
-            f"Inbox {name!r} was not active within {seconds:g} s."
-            " Look at it in the service, or give more time (timeout)."
-        )
+    from airflow_provider_workflow.operators.inbox_changes import InboxSummary
 
 
 class WorkflowEnsureInboxOperator(WorkflowOperator):
@@ -149,7 +95,9 @@ class WorkflowEnsureInboxOperator(WorkflowOperator):
         :raises ValueError: an argument was rendered to something else than it may be.
         :raises WorkflowError: the service cannot be used.
         """
-        return self._look_until_done(time.time() + self.timeout, FIRST_WAIT_SECONDS)
+        from airflow_provider_workflow.operators.ensuring import Ensuring
+
+        return Ensuring(self).begin()
 
     def resume(
         self,
@@ -165,73 +113,6 @@ class WorkflowEnsureInboxOperator(WorkflowOperator):
         :param recreated: whether it was deleted and created again in this try.
         :raises AirflowException: the event is not one of the trigger's.
         """
-        status = (event or {}).get("status")
-        if status == TIMED_OUT:
-            raise InboxNotSettledError(self.name, self.timeout)
-        if status != SETTLED:
-            raise AirflowException(f"The trigger sent an event that is not known: {status!r}")
-        return self._look_until_done(deadline, recreated=recreated)
+        from airflow_provider_workflow.operators.ensuring import Ensuring
 
-    def _look_until_done(
-        self, deadline: float, first_wait: float = 0, recreated: bool = False
-    ) -> InboxSummary:
-        pauses, named = self._pauses(first_wait), self._named_inbox()
-        while True:
-            inbox = named.ensured()
-            if inbox["status"] == FAILED:
-                if recreated or not self.recreate_failed:
-                    raise InitializationFailedError(inbox, again=recreated)
-                named.delete(inbox)
-                recreated = True
-                continue
-            if self._is_done(inbox):
-                return inbox_summary(inbox)
-            left = deadline - time.time()
-            if left <= 0:
-                raise InboxNotSettledError(self.name, self.timeout)
-            pause = next(pauses)
-            if pause is None:
-                self._defer(inbox["id"], deadline, left, recreated)
-            else:
-                time.sleep(min(pause, left))
-
-    def _pauses(self, first: float) -> Iterator[float | None]:
-        """Seconds to sleep before each further look; None to defer instead."""
-        if first:
-            yield min(first, self.poll_interval)
-        interval = self.poll_interval
-        while True:
-            yield None if self.deferrable else interval
-            interval = min(interval * 2, self.max_poll_interval)
-
-    def _is_done(self, inbox: types.Inbox) -> bool:
-        status = inbox["status"]
-        if status == PAUSED:
-            log.warning(
-                "Inbox %s is paused (%s): new events are dropped until it is resumed"
-                " (WorkflowResumeInboxOperator)",
-                self.name,
-                inbox["paused_reason"] or "no reason given",
-            )
-        # One that is being deleted still holds the name.
-        return status in SETTLED_STATES or (not self.wait_until_active and status != DELETING)
-
-    def _named_inbox(self) -> NamedInbox:
-        subscription = subscription_of(self.app_key, self.action_key, self.inputs, self.connection_id)
-        return NamedInbox(self.hook, self.name, subscription, self.notification_url)
-
-    def _defer(self, inbox_id: str, deadline: float, left: float, recreated: bool) -> None:
-        log.info("Inbox %s is not active yet; waiting in the triggerer", self.name)
-        self.defer(
-            trigger=WorkflowInboxActiveTrigger(
-                inbox_id=inbox_id,
-                deadline=deadline,
-                workflow_conn_id=self.workflow_conn_id,
-                poll_interval=self.poll_interval,
-                max_poll_interval=self.max_poll_interval,
-                settle_seconds=settle_seconds(),
-            ),
-            method_name="resume",
-            kwargs={"deadline": deadline, "recreated": recreated},
-            timeout=timedelta(seconds=left + GRACE_SECONDS),
-        )
+        return Ensuring(self).go_on(event or {}, deadline, recreated)

@@ -2,43 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
-from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException
-
-from airflow_provider_workflow.client import types
-from airflow_provider_workflow.client.errors import GuessRejectedError
 from airflow_provider_workflow.links import WorkflowEditorLink
-from airflow_provider_workflow.operators.base import WorkflowOperator, storable
+from airflow_provider_workflow.operators.base import WorkflowOperator
 from airflow_provider_workflow.options import check_choice, check_text
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-
-log = logging.getLogger(__name__)
-
-
-class SuggestedStep(TypedDict):
-    """The best step, and what else may have been meant (specification 2.3, 2.4)."""
-
-    step: types.RawStep
-    alternatives: list[types.RawStep]
-
-
-class SuggestedWorkflow(TypedDict):
-    """A guess (specification 2.2); ``messages`` are the service's remarks on the text, often none."""
-
-    title: str
-    steps: list[SuggestedStep]
-    prefilled_url: str
-    messages: list[str]
-
-
-class FinalGuessRejectedError(GuessRejectedError, AirflowFailException):
-    """The text describes no workflow. Sent again it would be refused again, so there is no retry."""
+    from airflow_provider_workflow.operators.guessing import SuggestedWorkflow
 
 
 class WorkflowGuessOperator(WorkflowOperator):
@@ -72,38 +46,6 @@ class WorkflowGuessOperator(WorkflowOperator):
         :raises RateLimitError: the hour's guesses are used up.
         :raises WorkflowError: the service cannot be used.
         """
-        try:
-            guess = self.hook.guess(self.description)
-        except GuessRejectedError as error:
-            if self.on_rejected == "skip":
-                # Airflow's own line about a skipped task does not say why.
-                log.warning("The text describes no workflow, so the task is skipped: %s", error.detail)
-                raise AirflowSkipException(f"The text describes no workflow: {error.detail}") from None
-            raise FinalGuessRejectedError(
-                str(error), status=error.status, code=error.code, detail=error.detail, meta=error.meta
-            ) from None
-        return {
-            "title": storable(guess["title"]),
-            "steps": [_step(each) for each in guess["steps"]],
-            "prefilled_url": storable(guess["prefilled_url"]),
-            "messages": [storable(text) for text in _remarks(guess)],
-        }
+        from airflow_provider_workflow.operators.guessing import guess
 
-
-def _remarks(guess: types.Guess) -> list[str]:
-    # Free-form objects (specification 2.2): an XCom could not hold every key they might have.
-    remarks: Any = guess.get("messages")
-    found = remarks if isinstance(remarks, list) else []
-    details = [each.get("detail") for each in found if isinstance(each, dict)]
-    return [detail for detail in details if isinstance(detail, str)]
-
-
-def _step(step: types.GuessStep) -> SuggestedStep:
-    return {
-        "step": _raw(step["step"]),
-        "alternatives": [_raw(each) for each in step.get("alternatives") or []],
-    }
-
-
-def _raw(step: types.RawStep) -> types.RawStep:
-    return {"title": storable(step.get("title")), "app": storable(step["app"]), "api": storable(step["api"])}
+        return guess(self.hook, self.description, self.on_rejected)

@@ -6,23 +6,16 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from airflow.providers.common.compat.sdk import AirflowFailException
-
-from airflow_provider_workflow.client.errors import InboxPausedError, LeaseExpiredError
-from airflow_provider_workflow.dispatch import Dispatcher
-from airflow_provider_workflow.leasing import InboxNotActiveError, acknowledge
 from airflow_provider_workflow.links import StartedRunsLink
 from airflow_provider_workflow.operators.base import WorkflowOperator
 from airflow_provider_workflow.options import check_choice, check_limits, check_routes
-from airflow_provider_workflow.receive import LeasedMessages
-from airflow_provider_workflow.routing import Routes
-from airflow_provider_workflow.runs import TaskRuns
-from airflow_provider_workflow.tally import DispatchResult
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_provider_workflow.hooks.workflow import WorkflowHook
+    from airflow_provider_workflow.receive import LeasedMessages
+    from airflow_provider_workflow.tally import DispatchResult
 
 log = logging.getLogger(__name__)
 
@@ -95,19 +88,9 @@ class WorkflowInboxDispatchOperator(WorkflowOperator):
         :raises TargetError: no runs of the target DAG can be started; what was leased for it is released.
         :raises WorkflowError: the service cannot be used.
         """
-        routes = Routes(self.trigger_dag_id, self.match)
-        dispatcher = Dispatcher(self.hook, self.inbox, routes, TaskRuns(context["ti"]), self.limits)
-        dispatcher.check_targets()
-        tally = dispatcher.tally
-        try:
-            log.info("Inbox %s: %s", self.inbox, dispatcher.drain().value)
-        except InboxPausedError as paused:
-            if self.on_paused == "fail" and tally.handled == 0:
-                raise InboxNotActiveError(self.inbox, paused.paused_reason) from None
-            log.warning("Inbox %s is paused: %s", self.inbox, paused.paused_reason)
-        if tally.causes and self.on_refused == "fail":
-            raise AirflowFailException(tally.refused_text())
-        return tally.result
+        from airflow_provider_workflow.operators.draining import drain
+
+        return drain(self, context)
 
 
 class LeaseOperator(WorkflowOperator):
@@ -159,6 +142,8 @@ class WorkflowAcknowledgeOperator(LeaseOperator):
     """
 
     def end(self, hook: WorkflowHook, lease: LeasedMessages, ids: list[str]) -> int:
+        from airflow_provider_workflow.leasing import acknowledge
+
         return acknowledge(hook, lease["inbox_id"], lease["lease_id"], ids)
 
 
@@ -172,6 +157,8 @@ class WorkflowReleaseOperator(LeaseOperator):
     """
 
     def end(self, hook: WorkflowHook, lease: LeasedMessages, ids: list[str]) -> int:
+        from airflow_provider_workflow.client.errors import LeaseExpiredError
+
         try:
             answer = hook.release_messages(lease["inbox_id"], lease["lease_id"], ids)
         except LeaseExpiredError:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from airflow_provider_workflow.client import types
 from airflow_provider_workflow.client.arguments import at_least_one, filled
 from airflow_provider_workflow.operators.base import WorkflowOperator, storable
 from airflow_provider_workflow.options import known_later, whole_number
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+
+    from airflow_provider_workflow.client import types
 
 
 class TemplateStep(TypedDict):

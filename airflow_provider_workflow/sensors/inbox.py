@@ -2,39 +2,28 @@
 
 from __future__ import annotations
 
-import dataclasses
-import logging
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from airflow.providers.common.compat.sdk import AirflowSensorTimeout
 from airflow.sdk import BaseSensorOperator, PokeReturnValue
-from airflow.triggers.base import StartTriggerArgs
 
-from airflow_provider_workflow.leases import HeldLease
 from airflow_provider_workflow.links import StartedRunsLink
-from airflow_provider_workflow.options import check_choice, check_limits, check_routes, deferrable_or_default
-from airflow_provider_workflow.sensors.arguments import (
+from airflow_provider_workflow.options import (
     can_start_from_trigger,
     check_acknowledge,
+    check_choice,
     check_intervals,
+    check_limits,
+    check_routes,
+    deferrable_or_default,
 )
-from airflow_provider_workflow.sensors.deferring import lease_of, skipping_instead
-from airflow_provider_workflow.sensors.work import Orders, Work
-from airflow_provider_workflow.tally import Tally
-from airflow_provider_workflow.triggers.inbox import WorkflowInboxTrigger
-from airflow_provider_workflow.triggers.patience import Faults, settle_seconds
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_provider_workflow.hooks.workflow import WorkflowHook
-
-log = logging.getLogger(__name__)
+    from airflow_provider_workflow.sensors.waiting import Waiting
 
 
 class WorkflowInboxSensor(BaseSensorOperator):
@@ -86,13 +75,6 @@ class WorkflowInboxSensor(BaseSensorOperator):
     template_fields_renderers = {"trigger_dag_id": "json"}  # noqa: RUF012 Airflow's own form
     ui_color = "#dbe7ff"
     operator_extra_links = (StartedRunsLink(),)
-    start_trigger_args = StartTriggerArgs(
-        trigger_cls=f"{WorkflowInboxTrigger.__module__}.{WorkflowInboxTrigger.__qualname__}",
-        trigger_kwargs={},
-        next_method="resume",
-        next_kwargs=None,
-        timeout=None,
-    )
     start_from_trigger = False
 
     def __init__(
@@ -129,7 +111,6 @@ class WorkflowInboxSensor(BaseSensorOperator):
         self.max_poll_interval = max_poll_interval
         self.wake_on_events = wake_on_events
         self.workflow_conn_id = workflow_conn_id
-        self._so_far = Tally()
         self.deferrable = deferrable_or_default(deferrable)
         self.acknowledge = check_acknowledge(acknowledge, trigger_dag_id, max_unfinished_runs, self.retries)
         if start_from_trigger and can_start_from_trigger(
@@ -138,15 +119,40 @@ class WorkflowInboxSensor(BaseSensorOperator):
             self._begin_in_the_triggerer()
 
     def _begin_in_the_triggerer(self) -> None:
+        from airflow.triggers.base import StartTriggerArgs
+
         self.start_from_trigger = True
-        self.start_trigger_args = dataclasses.replace(
-            self.start_trigger_args,
+        self.start_trigger_args = StartTriggerArgs(
+            trigger_cls="airflow_provider_workflow.triggers.inbox.WorkflowInboxTrigger",
             # The first lease is one message: nothing has checked yet that its run can be started.
-            trigger_kwargs=self._trigger_kwargs(1),
+            trigger_kwargs=self.trigger_kwargs(1),
+            next_method="resume",
             timeout=timedelta(seconds=self.timeout),
         )
 
-    # Waiting on the worker
+    def trigger_kwargs(self, lease_limit: int) -> dict[str, Any]:
+        """
+        What its trigger is made of.
+
+        :param lease_limit: messages of the lease, 1 to 100.
+        """
+        return {
+            "inbox": self.inbox,
+            "workflow_conn_id": self.workflow_conn_id,
+            "lease_limit": lease_limit,
+            "lease_seconds": self.limits.lease_seconds,
+            "poll_interval": self.poll_interval,
+            "max_poll_interval": self.max_poll_interval,
+            "wake_on_events": self.wake_on_events,
+            "on_paused": self.on_paused,
+        }
+
+    @cached_property
+    def _waiting(self) -> Waiting:
+        """What it runs with; a DAG file that is parsed loads none of it."""
+        from airflow_provider_workflow.sensors.waiting import Waiting
+
+        return Waiting(self)
 
     def execute(self, context: Context) -> Any:
         """
@@ -155,22 +161,15 @@ class WorkflowInboxSensor(BaseSensorOperator):
         :raises TargetError: no runs of the target DAG can be started; what was leased for it is released.
         :raises WorkflowError: the service cannot be used.
         """
-        deadline = time.time() + self.timeout
         if self.deferrable:
-            with self._on_the_worker():
-                return self._look_or_wait(context, Tally(), deadline)
-        self._so_far = Tally()
-        if self.reschedule:
-            self.poke_interval = max(self.poke_interval, settle_seconds())
-        with closing(self._hook):
+            return self._waiting.begin(context)
+        with self._waiting.poking():
             return super().execute(context)
 
     def poke(self, context: Context) -> PokeReturnValue:
         """One look at the inbox, for the modes poke and reschedule."""
-        value = self._work(context, self._so_far).look()
+        value = self._waiting.poke(context)
         return PokeReturnValue(is_done=value is not None, xcom_value=value)
-
-    # Waiting in the triggerer
 
     def resume(
         self,
@@ -187,86 +186,4 @@ class WorkflowInboxSensor(BaseSensorOperator):
         :param so_far: what was done before it waited.
         :param hold_seconds: how long it waited for room, in seconds.
         """
-        if deadline is None:
-            deadline = context["ti"].start_date.timestamp() + self.timeout
-        with self._on_the_worker():
-            lease = lease_of(self.inbox, event or {})
-            return self._look_or_wait(context, Tally.carried(so_far), deadline, lease, hold_seconds)
-
-    @contextmanager
-    def _on_the_worker(self) -> Iterator[None]:
-        with (
-            closing(self._hook),
-            skipping_instead(soft_fail=self.soft_fail, never_fail=self.never_fail),
-        ):
-            yield
-
-    def _look_or_wait(
-        self,
-        context: Context,
-        tally: Tally,
-        deadline: float,
-        lease: HeldLease | None = None,
-        held: float = 0,
-    ) -> Any:
-        work = self._work(context, tally)
-        value = work.look(lease)
-        if value is None:
-            self._wait(work, deadline, held)
-        return value
-
-    def _wait(self, work: Work, deadline: float, held: float) -> None:
-        limit = work.next_lease()
-        left = deadline - time.time()
-        if left <= 0:
-            done = f" {work.tally.handled} messages were worked on." if work.tally.handled else ""
-            raise AirflowSensorTimeout(
-                f"Inbox {self.inbox!r}: nothing more to do within {self.timeout:g} s.{done}"
-            )
-        # Without room the trigger leases nothing: it only wakes the sensor to ask again.
-        hold = 0.0 if limit else min(max(held * 2, self.poll_interval), self.max_poll_interval)
-        kwargs = self._trigger_kwargs(max(1, limit))
-        self.defer(
-            trigger=WorkflowInboxTrigger(**kwargs, settle_seconds=settle_seconds(), hold_seconds=hold),
-            method_name="resume",
-            kwargs={"deadline": deadline, "so_far": work.tally.carry(), "hold_seconds": hold},
-            timeout=timedelta(seconds=left),
-        )
-
-    def _trigger_kwargs(self, lease_limit: int) -> dict[str, Any]:
-        return {
-            "inbox": self.inbox,
-            "workflow_conn_id": self.workflow_conn_id,
-            "lease_limit": lease_limit,
-            "lease_seconds": self.limits.lease_seconds,
-            "poll_interval": self.poll_interval,
-            "max_poll_interval": self.max_poll_interval,
-            "wake_on_events": self.wake_on_events,
-            "on_paused": self.on_paused,
-        }
-
-    @cached_property
-    def _hook(self) -> WorkflowHook:
-        """One for all looks of a sensor that pokes, so that these share a connection."""
-        from airflow_provider_workflow.hooks.workflow import WorkflowHook
-
-        return WorkflowHook(self.workflow_conn_id)
-
-    @cached_property
-    def _faults(self) -> Faults:
-        """One for all looks too, so that a series of faults is said once."""
-        return Faults(self.inbox, log)
-
-    def _work(self, context: Context, tally: Tally) -> Work:
-        orders = Orders(
-            inbox=self.inbox,
-            trigger_dag_id=self.trigger_dag_id,
-            match=self.match,
-            acknowledge=self.acknowledge,
-            on_refused=self.on_refused,
-            on_paused=self.on_paused,
-            limits=self.limits,
-            # What it counted would be lost with its process.
-            goes_on=self.deferrable or not self.reschedule,
-        )
-        return Work(self._hook, orders, context, tally, self._faults)
+        return self._waiting.go_on(context, event or {}, deadline, so_far, hold_seconds)

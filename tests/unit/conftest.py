@@ -76,6 +76,6 @@ def bench(connected: EmulatorServer, supervisor: Supervisor) -> Workbench:
 def hands(monkeypatch: pytest.MonkeyPatch) -> FakeTime:
     """The time of a task, which passes only where somebody sleeps."""
     fake = FakeTime()
-    for module in ("dispatch", "leases", "leasing", "room", "sensors.inbox"):
+    for module in ("dispatch", "leases", "leasing", "room", "sensors.waiting"):
         monkeypatch.setattr(f"airflow_provider_workflow.{module}.time", fake)
     return fake

@@ -15,7 +15,7 @@ from tests.unit.workbench import FakeTime
 
 NAME = "orders"
 SUBSCRIBED = {"app_key": "shop", "action_key": "new_order", "inputs": {"region": "eu"}}
-MODULE = "airflow_provider_workflow.operators.ensure_inbox"
+MODULE = "airflow_provider_workflow.operators.ensuring"
 
 
 def operator(**arguments: Any) -> WorkflowEnsureInboxOperator:

@@ -10,7 +10,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow_provider_workflow.client.errors import ConflictError
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.named_inbox import InboxNameTakenError
-from airflow_provider_workflow.operators.ensure_inbox import InitializationFailedError
+from airflow_provider_workflow.operators.ensuring import InitializationFailedError
 from tests.unit.operators.ensuring import NAME, ensure, hands, only_inbox
 from tests.unit.workbench import FakeTime
 

@@ -9,7 +9,7 @@ from airflow.providers.common.compat.sdk import AirflowException, AirflowFailExc
 
 from airflow_provider_workflow.emulator.clock import ManualClock
 from airflow_provider_workflow.emulator.server import EmulatorServer
-from airflow_provider_workflow.operators.ensure_inbox import InboxNotSettledError, InitializationFailedError
+from airflow_provider_workflow.operators.ensuring import InboxNotSettledError, InitializationFailedError
 from airflow_provider_workflow.triggers.inbox_active import WorkflowInboxActiveTrigger
 from tests.unit.operators.ensuring import (
     NAME,

@@ -108,7 +108,7 @@ def test_start_from_trigger_begins_in_the_trigger_with_a_pilot() -> None:
     assert begun.trigger_kwargs["lease_seconds"] == 120
     # Nothing has checked yet that runs can be started.
     assert begun.trigger_kwargs["lease_limit"] == 1
-    assert WorkflowInboxSensor.start_trigger_args.trigger_kwargs == {}
+    assert WorkflowInboxSensor.start_trigger_args is None
 
 
 @pytest.mark.parametrize(
