@@ -21,7 +21,8 @@ from airflow_provider_workflow.client import types
 from airflow_provider_workflow.client.errors import WorkflowError
 from airflow_provider_workflow.conveyor import Conveyor
 from airflow_provider_workflow.leases import MARGIN_SECONDS, PRECIOUS_LEASE, HeldLease, lease_count
-from airflow_provider_workflow.room import Limits, Room
+from airflow_provider_workflow.options import Limits
+from airflow_provider_workflow.room import Room
 from airflow_provider_workflow.routing import Routes
 from airflow_provider_workflow.runs import Runs
 from airflow_provider_workflow.starting import Starter

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from airflow_provider_workflow.leases import HeldLease
-from airflow_provider_workflow.options import Limits as Limits
+from airflow_provider_workflow.options import Limits
 from airflow_provider_workflow.runs import Runs
 
 ROOM_CHECK_SECONDS = 2.0

@@ -14,8 +14,8 @@ from airflow_provider_workflow.client.errors import InboxPausedError, WorkflowEr
 from airflow_provider_workflow.dispatch import Dispatcher, Drained
 from airflow_provider_workflow.leases import HeldLease
 from airflow_provider_workflow.leasing import InboxNotActiveError, lease_once, note_paused, release
+from airflow_provider_workflow.options import Limits
 from airflow_provider_workflow.receive import Receiver
-from airflow_provider_workflow.room import Limits
 from airflow_provider_workflow.routing import Routes
 from airflow_provider_workflow.runs import TaskRuns
 from airflow_provider_workflow.tally import DispatchResult, Tally

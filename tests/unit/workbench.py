@@ -11,7 +11,7 @@ from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from airflow_provider_workflow.leases import HeldLease
 from airflow_provider_workflow.leasing import lease_once
-from airflow_provider_workflow.room import Limits
+from airflow_provider_workflow.options import Limits
 from airflow_provider_workflow.routing import Routes
 from airflow_provider_workflow.runs import TaskRuns
 from tests.unit.fakes import OldTaskInstance, Supervisor, TaskInstance
