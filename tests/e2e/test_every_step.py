@@ -102,6 +102,32 @@ def test_a_process_killed_at_a_step_loses_and_doubles_nothing(stage, inbox, stop
     assert inbox.all_acknowledged()
 
 
+TWO_LEASES = (
+    Step("after lease", ON_WORKER, runs=2, times=2),
+    Step("before acknowledge", ON_WORKER, runs=4),
+    Step("after acknowledge", ON_WORKER, runs=4, acked=2),
+)
+"""Where one thread stands still while the other goes on: the second lease is fetched behind the runs of the
+first, and the first acknowledged behind those of the second."""
+
+
+@pytest.mark.parametrize("step", TWO_LEASES, ids=lambda step: step.point)
+def test_a_task_killed_while_it_holds_two_leases_loses_and_doubles_nothing(stage, inbox, stops, step):
+    ids = inbox.put({"n": 1}, {"n": 2}, {"n": 3}, {"n": 4})
+    stops.arm(step)
+    run = stage.start("dispatcher_of_two_with_retries", inbox)
+    pid = stage.until(lambda: stops.reached(step), f"a process to stop {step.point}")
+    stage.until(lambda: len(stage.runs_of(inbox)) == step.runs, f"{step.runs} runs")
+    assert (inbox.counts["leased"], inbox.counts["acked"]) == (4 - step.acked, step.acked)
+    kill(stage, step, pid)
+    stops.clear()
+    run.reaches("up_for_retry")
+    inbox.expire_leases()
+    run.succeeds()
+    stage.wait_until_succeeded(inbox, ids)
+    assert inbox.all_acknowledged()
+
+
 def kill(stage, step: Step, pid: int) -> None:
     if step.where == IN_TRIGGERER:
         assert pid in stage.airflow.pids("triggerer")

@@ -17,12 +17,14 @@ from tests.crash.ack_first import AckFirstListener
 
 PATIENT = {"retries": 100, "retry_delay": timedelta(seconds=2), "max_retry_delay": timedelta(seconds=10)}
 WAITING = {"deferrable": True, "poll_interval": 1, "max_poll_interval": 5, **PATIENT}
+LEASES = {"lease_seconds": 60, "lease_limit": 2}
+"""Small ones, so that whatever waits is several of them, and tasks are killed while they hold two."""
 CONTINUOUS = {"schedule": "@continuous", "max_active_runs": 1, "start_date": datetime(2025, 1, 1)}
 WORKED = Path(os.environ["WORKFLOW_CRASH_WORKED"])
 
 with DAG("listen", **CONTINUOUS):
     WorkflowInboxSensor(
-        task_id="listen", inbox="crash-sensor", trigger_dag_id="handle_sensor", lease_seconds=60, **WAITING
+        task_id="listen", inbox="crash-sensor", trigger_dag_id="handle_sensor", **LEASES, **WAITING
     )
 
 notices = WorkflowInboxNoticeTrigger(
@@ -32,7 +34,7 @@ asset = Asset("crash_notices", watchers=[AssetWatcher(name="crash_notices", trig
 
 with DAG("drain", schedule=[asset], max_active_runs=1, start_date=datetime(2025, 1, 1)):
     WorkflowInboxDispatchOperator(
-        task_id="drain", inbox="crash-notice", trigger_dag_id="handle_notice", lease_seconds=60, **PATIENT
+        task_id="drain", inbox="crash-notice", trigger_dag_id="handle_notice", **LEASES, **PATIENT
     )
 
 if airflow_release() >= (3, 3):

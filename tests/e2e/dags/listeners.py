@@ -49,6 +49,7 @@ DISPATCHERS = {
     "dispatcher": {},
     "dispatcher_of_five": {"lease_limit": 5},
     "dispatcher_with_retries": RETRIES,
+    "dispatcher_of_two_with_retries": {"lease_limit": 2, **RETRIES},
 }
 for dag_id, arguments in DISPATCHERS.items():
     with DAG(dag_id, schedule=None, max_active_runs=20):
