@@ -5,16 +5,32 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
+from airflow.sdk._shared.secrets_masker import _secrets_masker
 from airflow.sdk.execution_time import task_runner
 
 from airflow_provider_workflow.emulator.clock import ManualClock
 from airflow_provider_workflow.emulator.server import EmulatorServer
+from airflow_provider_workflow.hooks import masking
 from tests.unit.client.isolation import forget
 from tests.unit.fakes import Supervisor
 from tests.unit.fuzz import budget
 from tests.unit.workbench import FakeTime, Workbench
 
 budget.load()
+
+
+@pytest.fixture(autouse=True)
+def masked_for_this_test_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    What one test lets Airflow mask, the next one prints again.
+
+    Airflow masks for ever, and compiles all that it ever masked anew with each new secret: the longer the
+    tests run the longer each takes, and words that one test masks are missing from what another shows.
+    """
+    masker = _secrets_masker()
+    monkeypatch.setattr(masker, "patterns", set(masker.patterns))
+    monkeypatch.setattr(masker, "replacer", masker.replacer)
+    monkeypatch.setattr(masking, "_masked", {})
 
 
 @pytest.fixture(scope="session")

@@ -2,21 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from airflow.sdk._shared.secrets_masker import _secrets_masker, redact
 
 from airflow_provider_workflow.hooks import masking
-
-
-@pytest.fixture(autouse=True)
-def nothing_masked(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    masker = _secrets_masker()
-    before = set(masker.patterns), masker.replacer
-    monkeypatch.setattr(masking, "_masked", {})
-    yield
-    masker.patterns, masker.replacer = before
 
 
 def shown(*secrets: str) -> list[str]:
