@@ -92,7 +92,7 @@ class Terminal:
 def terminal(
     emulator: EmulatorServer,
     connect: Connect,
-    closed_port: int,
+    free_port: int,
     capsys: pytest.CaptureFixture[str],
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
@@ -103,6 +103,6 @@ def terminal(
     monkeypatch.setattr(rules, "check_store", lambda: None)
     monkeypatch.setenv("AIRFLOW__CORE__FERNET_KEY", Fernet.generate_key().decode())
     caplog.set_level(logging.DEBUG)
-    made = Terminal(emulator, connect, closed_port, capsys, caplog, monkeypatch, kept)
+    made = Terminal(emulator, connect, free_port, capsys, caplog, monkeypatch, kept)
     monkeypatch.setattr("webbrowser.open", made.open)
     return made

@@ -15,11 +15,11 @@ from airflow_provider_workflow.cli.place import Place
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from tests.unit.cli.terminal import Terminal, terminal
-from tests.unit.client.conftest import closed_port
+from tests.unit.client.conftest import free_port
 from tests.unit.client.isolation import isolated
 from tests.unit.hooks.conftest import connect
 
-__all__ = ["closed_port", "connect", "isolated", "terminal"]
+__all__ = ["connect", "free_port", "isolated", "terminal"]
 
 
 ELSEWHERE = "https://airflow.example.com/back"

@@ -13,11 +13,11 @@ from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.hooks import login as rules
 from airflow_provider_workflow.hooks import user_tokens
 from tests.unit.cli.terminal import Terminal, terminal
-from tests.unit.client.conftest import closed_port
+from tests.unit.client.conftest import free_port
 from tests.unit.client.isolation import isolated
 from tests.unit.hooks.conftest import connect
 
-__all__ = ["closed_port", "connect", "isolated", "terminal"]
+__all__ = ["connect", "free_port", "isolated", "terminal"]
 
 
 @pytest.mark.parametrize(

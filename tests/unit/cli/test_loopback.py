@@ -12,9 +12,9 @@ import pytest
 from airflow_provider_workflow.cli.loopback import CannotListenError, Listener, NoAnswerError
 from airflow_provider_workflow.cli.place import Place
 from airflow_provider_workflow.hooks.login import AuthorizationDeniedError
-from tests.unit.client.conftest import closed_port
+from tests.unit.client.conftest import free_port
 
-__all__ = ["closed_port"]
+__all__ = ["free_port"]
 
 STATE = "the-state-that-was-sent"
 CODE = "the-code-of-the-answer"
@@ -22,8 +22,8 @@ SECONDS = 10.0
 
 
 @pytest.fixture
-def place(closed_port: int) -> Place:
-    return Place("127.0.0.1", closed_port, "/back")
+def place(free_port: int) -> Place:
+    return Place("127.0.0.1", free_port, "/back")
 
 
 @pytest.fixture
@@ -173,8 +173,8 @@ def test_only_this_machine_can_connect_and_afterwards_nobody(place: Place) -> No
         socket.create_connection(("127.0.0.1", place.port), SECONDS)
 
 
-def test_localhost_is_both_of_its_addresses(closed_port: int) -> None:
-    place = Place("localhost", closed_port, "/back")
+def test_localhost_is_both_of_its_addresses(free_port: int) -> None:
+    place = Place("localhost", free_port, "/back")
     with Listener(place, STATE) as listening:
         addresses = [str(server.server_address[0]) for server in listening._servers]
         assert addresses[0] == "127.0.0.1"
@@ -183,12 +183,12 @@ def test_localhost_is_both_of_its_addresses(closed_port: int) -> None:
         assert listening.wait(SECONDS) == CODE
 
 
-def test_an_ipv6_address_is_listened_on(closed_port: int) -> None:
-    place = Place.of(f"http://[::1]:{closed_port}/back")
+def test_an_ipv6_address_is_listened_on(free_port: int) -> None:
+    place = Place.of(f"http://[::1]:{free_port}/back")
     assert place is not None
     try:
         with Listener(place, STATE) as listening:
-            assert ask(place, host=f"[::1]:{closed_port}", address="::1")[0] == 200
+            assert ask(place, host=f"[::1]:{free_port}", address="::1")[0] == 200
             assert listening.wait(SECONDS) == CODE
     except CannotListenError:
         pytest.skip("this machine has no IPv6")

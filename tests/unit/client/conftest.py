@@ -64,7 +64,15 @@ def scripted() -> Iterator[ScriptedServer]:
 
 
 @pytest.fixture
-def closed_port() -> int:
-    """A port on which nobody listens."""
+def closed_port() -> Iterator[int]:
+    """A port on which nobody listens, and nobody else can meanwhile."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield held.getsockname()[1]
+
+
+@pytest.fixture
+def free_port() -> int:
+    """A port for the test to listen on."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         return int(listener.getsockname()[1])
