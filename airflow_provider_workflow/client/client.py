@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Generator
-from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,7 +19,7 @@ from airflow_provider_workflow.client import retry
 from airflow_provider_workflow.client.call import Call
 from airflow_provider_workflow.client.conversation import Observer, Parties, attempt, ignore
 from airflow_provider_workflow.client.errors import WorkflowError
-from airflow_provider_workflow.client.performing import carry_through, read, with_store
+from airflow_provider_workflow.client.performing import carry_through, with_store
 from airflow_provider_workflow.client.retry import GATES, Gates
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.steps import CarryThrough, Pause, Read, ReadTokens, WriteTokens
@@ -90,7 +89,7 @@ class WorkflowClient:
         :raises WorkflowError: it failed, after its retries where it may be repeated.
         """
         try:
-            return self._attempt(call)
+            return self.run(attempt(call, self._parties))
         except WorkflowError as error:
             failed = [error]
         try:
@@ -104,25 +103,23 @@ class WorkflowClient:
     def _next_attempt(self, call: Call[T], failed: list[WorkflowError]) -> T:
         if failed:
             raise failed.pop()  # the first, which was made already
-        return self._attempt(call)
-
-    def _attempt(self, call: Call[T]) -> T:
         return self.run(attempt(call, self._parties))
 
     def run(self, exchange: Generator[Any, Any, T]) -> T:
         """Perform an exchange's steps until it returns."""
-        with closing(exchange) as steps:
-            resume: Callable[[], Any] = partial(next, steps)
+        resume: Callable[[], Any] = partial(next, exchange)
+        try:
             while True:
+                step = resume()
                 try:
-                    step = resume()
-                except StopIteration as end:
-                    value: T = end.value
-                    return value
-                try:
-                    resume = partial(steps.send, self._perform(step))
+                    resume = partial(exchange.send, self._perform(step))
                 except Exception as error:
-                    resume = partial(steps.throw, error)
+                    resume = partial(exchange.throw, error)
+        except StopIteration as end:
+            value: T = end.value
+            return value
+        finally:
+            exchange.close()
 
     def _perform(self, step: Any) -> Any:
         if isinstance(step, Request):
@@ -188,7 +185,7 @@ class AsyncWorkflowClient:
         :raises WorkflowError: it failed, after its retries where it may be repeated.
         """
         try:
-            return await self._attempt(call)
+            return await self.run(attempt(call, self.parties))
         except WorkflowError as error:
             failed = [error]
         try:
@@ -201,25 +198,23 @@ class AsyncWorkflowClient:
     async def _next_attempt(self, call: Call[T], failed: list[WorkflowError]) -> T:
         if failed:
             raise failed.pop()  # the first, which was made already
-        return await self._attempt(call)
-
-    async def _attempt(self, call: Call[T]) -> T:
         return await self.run(attempt(call, self.parties))
 
     async def run(self, exchange: Generator[Any, Any, T]) -> T:
         """Perform an exchange's steps until it returns."""
-        with closing(exchange) as steps:
-            resume: Callable[[], Any] = partial(next, steps)
+        resume: Callable[[], Any] = partial(next, exchange)
+        try:
             while True:
+                step = resume()
                 try:
-                    step = resume()
-                except StopIteration as end:
-                    value: T = end.value
-                    return value
-                try:
-                    resume = partial(steps.send, await self._perform(step))
+                    resume = partial(exchange.send, await self._perform(step))
                 except Exception as error:
-                    resume = partial(steps.throw, error)
+                    resume = partial(exchange.throw, error)
+        except StopIteration as end:
+            value: T = end.value
+            return value
+        finally:
+            exchange.close()
 
     async def _perform(self, step: Any) -> Any:
         if isinstance(step, Request):
@@ -233,7 +228,8 @@ class AsyncWorkflowClient:
         if isinstance(step, CarryThrough):
             return await carry_through(self.run(step.exchange))
         if isinstance(step, Read):
-            return await read(step)
+            # Beside the loop, which it would block. Any thread will do: it computes, and talks to nobody.
+            return await asyncio.to_thread(step.read, step.answer)
         if isinstance(step, (ReadTokens, WriteTokens)):
             return await self._in_thread(with_store, self._store, step)
         return await asyncio.wrap_future(step)

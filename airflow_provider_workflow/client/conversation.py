@@ -9,19 +9,21 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, TypeVar
 
 from airflow_provider_workflow.client import retry
 from airflow_provider_workflow.client.auth import access_token, token_key
 from airflow_provider_workflow.client.call import CONNECTION_SCOPE, Call, Identity
+from airflow_provider_workflow.client.environment import proxy_for
 from airflow_provider_workflow.client.errors import TransportError, WorkflowError
 from airflow_provider_workflow.client.failures import failure
 from airflow_provider_workflow.client.requesting import Bearer, build, hide
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.steps import CarryThrough, Pause, Read
 from airflow_provider_workflow.client.token_cache import Renewal, TokenCache
-from airflow_provider_workflow.client.wire import Answer, Request
+from airflow_provider_workflow.client.wire import LARGE_BODY, Answer, Request
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +53,7 @@ class Parties:
     :param longest_wait: seconds to wait at a rate gate before ``RateLimitError``; None for any time.
     :param on_token: told every new access token, so that logs can mask it.
     :param observe: told what came of each attempt.
+    :param proxy_for: tells the proxy for an address: what the environment said when first asked.
     """
 
     settings: Settings
@@ -59,6 +62,7 @@ class Parties:
     longest_wait: float | None
     on_token: Callable[[str], None]
     observe: Observer = ignore
+    proxy_for: Callable[[str], str | None] = field(default_factory=lambda: cache(proxy_for))
 
 
 def attempt(call: Call[T], parties: Parties) -> Generator[Step, Any, T]:
@@ -77,7 +81,9 @@ def attempt(call: Call[T], parties: Parties) -> Generator[Step, Any, T]:
 
 
 def _attempt(call: Call[T], parties: Parties) -> Generator[Step, Any, T]:
-    yield from _pass(parties.gates.of(parties.settings, call.family), call, parties.longest_wait)
+    gate = parties.gates.of(parties.settings, call.family)
+    if gate.delay(urgent=call.urgent):
+        yield from _wait(gate, call, parties.longest_wait)
     if call.identity is Identity.BEARER:
         answer = yield from _with_token(call, parties)
     else:
@@ -85,6 +91,8 @@ def _attempt(call: Call[T], parties: Parties) -> Generator[Step, Any, T]:
     if (error := failure(call, answer)) is not None:
         raise error
     try:
+        if len(answer.body) < LARGE_BODY:
+            return call.read(answer)
         value: T = yield Read(call.read, answer)
         return value
     except TransportError as unreadable:
@@ -93,9 +101,7 @@ def _attempt(call: Call[T], parties: Parties) -> Generator[Step, Any, T]:
     raise TransportError(f"{call.name}: {text}", sent=True)
 
 
-def _pass(gate: retry.Gate, call: Call[Any], longest: float | None) -> Generator[Step, Any, None]:
-    if not gate.delay(urgent=call.urgent):
-        return
+def _wait(gate: retry.Gate, call: Call[Any], longest: float | None) -> Generator[Step, Any, None]:
     with gate.waiting(urgent=call.urgent):
         while (seconds := gate.delay(urgent=call.urgent)) > 0:
             retry.refuse_long_wait(call, seconds, longest)
@@ -114,7 +120,7 @@ def _with_token(call: Call[Any], parties: Parties) -> Generator[Step, Any, Answe
 
 
 def _ask(call: Call[Any], parties: Parties, bearer: Bearer | None = None) -> Generator[Step, Any, Answer]:
-    answer: Answer = yield build(parties.settings, call, bearer)
+    answer: Answer = yield build(parties.settings, call, bearer, parties.proxy_for)
     if (seconds := answer.retry_after()) is not None:
         _close(parties.gates.of(parties.settings, call.family), call, seconds, parties.longest_wait)
     return hide(answer, parties.settings, call, bearer)

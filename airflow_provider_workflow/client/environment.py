@@ -2,17 +2,9 @@
 
 from __future__ import annotations
 
-import os
-from functools import lru_cache
 from urllib.parse import urlsplit
 
 from airflow_provider_workflow.client.errors import ConfigurationError
-
-NAMES = tuple(
-    spelled
-    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
-    for spelled in (name, name.upper())
-)
 
 
 def proxy_for(url: str) -> str | None:
@@ -24,15 +16,9 @@ def proxy_for(url: str) -> str | None:
 
     :raises ConfigurationError: it is no HTTP proxy; to go without it would go where nobody meant to.
     """
-    parts = urlsplit(url)
-    return _proxy(f"{parts.scheme}://{parts.netloc}/", tuple(os.environ.get(name) for name in NAMES))
-
-
-@lru_cache(maxsize=64)
-def _proxy(origin: str, _environment: tuple[str | None, ...]) -> str | None:
     from requests.utils import get_environ_proxies, select_proxy
 
-    proxy = select_proxy(origin, get_environ_proxies(origin))
+    proxy = select_proxy(url, get_environ_proxies(url))
     if not proxy:
         return None
     if "://" not in proxy:

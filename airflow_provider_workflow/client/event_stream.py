@@ -11,7 +11,6 @@ from airflow_provider_workflow.client import api
 from airflow_provider_workflow.client.auth import token_key
 from airflow_provider_workflow.client.client import AsyncWorkflowClient
 from airflow_provider_workflow.client.conversation import Parties, bearer_token, scope_of
-from airflow_provider_workflow.client.environment import proxy_for
 from airflow_provider_workflow.client.errors import AuthenticationError, WorkflowAPIError
 from airflow_provider_workflow.client.event_parser import EventParser
 from airflow_provider_workflow.client.failures import failure
@@ -50,7 +49,7 @@ async def notices_of(client: AsyncWorkflowClient, inbox_id: str) -> AsyncGenerat
 def _signed(inbox_id: str, parties: Parties) -> Generator[Any, Any, tuple[Request, Bearer]]:
     call = api.events(inbox_id)
     bearer = yield from bearer_token(call, parties)
-    return build(parties.settings, call, bearer), bearer
+    return build(parties.settings, call, bearer, parties.proxy_for), bearer
 
 
 async def _read(client: AsyncWorkflowClient, request: Request, bearer: Bearer) -> AsyncGenerator[Any, None]:
@@ -66,7 +65,7 @@ async def _read(client: AsyncWorkflowClient, request: Request, bearer: Bearer) -
             headers={**request.headers, "Accept": "text/event-stream"},
             timeout=limit,
             allow_redirects=False,
-            proxy=proxy_for(request.url),
+            proxy=request.proxy,
         ) as response:
             if response.status != 200 or response.content_type != "text/event-stream":
                 raise await _refusal(client, response, request.timeout, bearer)

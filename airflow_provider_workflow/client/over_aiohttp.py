@@ -13,7 +13,6 @@ from weakref import WeakKeyDictionary
 
 import aiohttp
 
-from airflow_provider_workflow.client.environment import proxy_for
 from airflow_provider_workflow.client.errors import TransportError
 from airflow_provider_workflow.client.wire import Answer, Request, host_of
 
@@ -109,7 +108,7 @@ async def exchange(session: aiohttp.ClientSession, request: Request) -> Answer:
             data=request.body,
             timeout=aiohttp.ClientTimeout(total=request.timeout),
             allow_redirects=False,
-            proxy=proxy_for(request.url),
+            proxy=request.proxy,
         ) as response:
             body = await response.read()
             headers = {name.lower(): value for name, value in response.headers.items()}

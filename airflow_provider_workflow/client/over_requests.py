@@ -8,7 +8,6 @@ from http.cookiejar import DefaultCookiePolicy
 import requests
 
 from airflow_provider_workflow.client import deadline
-from airflow_provider_workflow.client.environment import proxy_for
 from airflow_provider_workflow.client.errors import TransportError
 from airflow_provider_workflow.client.wire import Answer, Request, causes, host_of
 
@@ -55,7 +54,7 @@ class RequestsWire:
                 timeout=request.timeout,
                 allow_redirects=False,
                 verify=self._verify,
-                proxies=_proxies(request.url),
+                proxies={"http": request.proxy, "https": request.proxy} if request.proxy else {},
             )
             headers = {name.lower(): value for name, value in response.headers.items()}
             return Answer(response.status_code, headers, response.content)
@@ -63,11 +62,6 @@ class RequestsWire:
             fault = _fault(error, request)
         # Out here it has no context: the exceptions of the library hold the request with its secrets.
         raise fault
-
-
-def _proxies(url: str) -> dict[str, str]:
-    proxy = proxy_for(url)
-    return {"http": proxy, "https": proxy} if proxy else {}
 
 
 def _fault(error: Exception, request: Request) -> TransportError:

@@ -7,9 +7,8 @@ from collections.abc import Coroutine
 from typing import Any
 
 from airflow_provider_workflow.client.errors import ConfigurationError
-from airflow_provider_workflow.client.steps import Read, ReadTokens, WriteTokens
+from airflow_provider_workflow.client.steps import ReadTokens, WriteTokens
 from airflow_provider_workflow.client.user_tokens import TokenStore, UserTokens
-from airflow_provider_workflow.client.wire import LARGE_BODY
 
 
 def with_store(store: TokenStore | None, step: ReadTokens | WriteTokens) -> UserTokens | None:
@@ -36,11 +35,3 @@ async def carry_through(work: Coroutine[Any, Any, Any]) -> Any:
         if not task.cancelled():
             task.exception()  # seen: the caller has left
         raise
-
-
-async def read(step: Read) -> Any:
-    """Make the value of an answer; a long one beside the loop, which it would block."""
-    if len(step.answer.body) < LARGE_BODY:
-        return step.read(step.answer)
-    # Any thread will do, in a triggerer too: it computes, and talks to nobody.
-    return await asyncio.to_thread(step.read, step.answer)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,11 +12,13 @@ from urllib3.filepost import encode_multipart_formdata
 
 from airflow_provider_workflow import __version__
 from airflow_provider_workflow.client.call import Call, Family, Identity
+from airflow_provider_workflow.client.environment import proxy_for
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.wire import Answer, Request
 
 SHORTEST_SECRET = 5
 """Characters; shorter ones (of tests) would tear every text apart."""
+_HEADERS = {"Accept": "application/json", "User-Agent": f"airflow-provider-workflow/{__version__}"}
 _ENCODER = json.JSONEncoder(separators=(",", ":"))
 
 
@@ -33,13 +36,21 @@ class Bearer:
     fresh: bool
 
 
-def build(settings: Settings, call: Call[Any], bearer: Bearer | None = None) -> Request:
+def build(
+    settings: Settings,
+    call: Call[Any],
+    bearer: Bearer | None = None,
+    proxy_of: Callable[[str], str | None] = proxy_for,
+) -> Request:
     """
     A call as a request to the connection's own addresses: no other address is ever sent a token.
 
     :param bearer: for a call that needs an access token.
+    :param proxy_of: tells the proxy for an address.
+    :raises ConfigurationError: there is one that cannot be used.
     """
-    headers = {"Accept": "application/json", "User-Agent": f"airflow-provider-workflow/{__version__}"}
+    base, path = _address(settings, call)
+    headers = dict(_HEADERS)
     query = dict(call.query)
     body = None
     if call.identity is Identity.CLIENT_ID:
@@ -53,18 +64,22 @@ def build(settings: Settings, call: Call[Any], bearer: Bearer | None = None) -> 
         headers["Content-Type"] = "application/json"
     elif call.form is not None:
         body, headers["Content-Type"] = encode_multipart_formdata(dict(call.form))
-    return Request(call.method, _address(settings, call), query, headers, body, settings.timeout)
+    return Request(call.method, base + path, query, headers, body, settings.timeout, proxy_of(base))
 
 
 def _pair(settings: Settings) -> str:
     return base64.b64encode(f"{settings.client_id}:{settings.client_secret}".encode()).decode()
 
 
-def _address(settings: Settings, call: Call[Any]) -> str:
+def _address(settings: Settings, call: Call[Any]) -> tuple[str, str]:
+    """One of the connection's two addresses, and what is appended to it."""
+    if call.family is Family.INBOX:
+        return settings.base_url, settings.inbox_path + call.path
+    if call.family is Family.TEMPLATES:
+        return settings.base_url, settings.templates_path + call.path
     if call.family is Family.TOKEN:
-        return settings.token_url
-    prefix = {Family.INBOX: settings.inbox_path, Family.TEMPLATES: settings.templates_path}
-    return settings.base_url + prefix.get(call.family, "") + call.path
+        return settings.token_url, ""
+    return settings.base_url, call.path
 
 
 def hide(answer: Answer, settings: Settings, call: Call[Any], bearer: Bearer | None = None) -> Answer:

@@ -41,7 +41,7 @@ class WriteTokens:
 @dataclass(frozen=True)
 class Read:
     """
-    A step: make the value of an answer; answered with it.
+    A step: make the value of an answer that takes long to read; answered with it.
 
     :param read: makes it; only computes.
     :param answer: what it is made of.

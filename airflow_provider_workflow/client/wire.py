@@ -10,7 +10,6 @@ import json
 import re
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -38,6 +37,7 @@ class Request:
     :param headers: all headers but those that the HTTP library adds.
     :param body: the encoded body, or None.
     :param timeout: seconds for the whole attempt, from connecting to the last byte.
+    :param proxy: address of the proxy to send it through, or None.
     """
 
     method: str
@@ -46,6 +46,7 @@ class Request:
     headers: Mapping[str, str] = field(repr=False)
     body: bytes | None = field(repr=False)
     timeout: float
+    proxy: str | None = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -68,8 +69,10 @@ class Answer:
 
         :raises TransportError: the body is not JSON (cut short, an HTML page, wrong encoding).
         """
-        with suppress(ValueError, RecursionError):
+        try:
             return _decoded(self.body)
+        except (ValueError, RecursionError):
+            pass
         # Out here it has no context: the exceptions of the decoder hold the body, maybe that of a token.
         kind = self.headers.get("content-type", "no content type")
         raise TransportError(

@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 import aiohttp
 
+from airflow_provider_workflow.client.environment import proxy_for
 from airflow_provider_workflow.client.errors import TransportError
 from airflow_provider_workflow.client.over_aiohttp import exchange
 from airflow_provider_workflow.client.wire import Answer, Request
@@ -37,6 +38,7 @@ class AirflowRest:
 
     def __init__(self, url: str, credentials: Credentials, session: aiohttp.ClientSession) -> None:
         self._url = url
+        self._proxy = proxy_for(url)
         self._session = session
         self._token = AirflowToken(url, credentials, session)
 
@@ -87,9 +89,8 @@ class AirflowRest:
         token = await self._token.get()
         for _ in range(2):
             headers = {**JSON, "Authorization": f"Bearer {token}"}
-            answer = await exchange(
-                self._session, Request(method, url, query or {}, headers, content, TIMEOUT_SECONDS)
-            )
+            request = Request(method, url, query or {}, headers, content, TIMEOUT_SECONDS, self._proxy)
+            answer = await exchange(self._session, request)
             if answer.status != 401:
                 break
             token = await self._token.get(refused=token)

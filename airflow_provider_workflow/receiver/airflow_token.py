@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import aiohttp
 
+from airflow_provider_workflow.client.environment import proxy_for
 from airflow_provider_workflow.client.errors import TransportError
 from airflow_provider_workflow.client.over_aiohttp import exchange
 from airflow_provider_workflow.client.wire import Answer, Request
@@ -48,6 +49,7 @@ class AirflowToken:
 
     def __init__(self, url: str, credentials: Credentials, session: aiohttp.ClientSession) -> None:
         self._url = f"{url}/auth/token"
+        self._proxy = proxy_for(url)
         self._credentials = credentials
         self._session = session
         self._token: str | None = None
@@ -81,10 +83,10 @@ class AirflowToken:
 
     def _request(self) -> Request:
         if self._credentials.password is None:
-            return Request("GET", self._url, {}, JSON, None, TIMEOUT_SECONDS)
+            return Request("GET", self._url, {}, JSON, None, TIMEOUT_SECONDS, self._proxy)
         password = _read(self._credentials.password, "password")
         body = json.dumps({"username": self._credentials.username, "password": password})
-        return Request("POST", self._url, {}, JSON, body.encode(), TIMEOUT_SECONDS)
+        return Request("POST", self._url, {}, JSON, body.encode(), TIMEOUT_SECONDS, self._proxy)
 
     def _refusal(self, status: int) -> str:
         """Say nothing of the body: Airflow repeats what it does not accept, a password too."""

@@ -103,6 +103,21 @@ def test_a_change_of_the_environment_is_seen(monkeypatch: pytest.MonkeyPatch) ->
     assert proxy_for("http://a/y") == "http://proxy:2"
 
 
+def test_a_client_keeps_to_the_proxy_that_it_found_first(
+    make_send: MakeSender, scripted: ScriptedServer, make_proxy: MakeProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = make_proxy(scripted.port), make_proxy(scripted.port)
+    monkeypatch.setenv("HTTP_PROXY", first.url)
+    scripted.answers = [INBOX] * 3
+    send = make_send(behind(scripted))
+    send(api.get_inbox(SOME_ID))
+    monkeypatch.setenv("HTTP_PROXY", second.url)
+    send(api.get_inbox(SOME_ID))
+    assert second.heads == []
+    make_send(behind(scripted))(api.get_inbox(SOME_ID))
+    assert second.heads != []
+
+
 def test_a_proxy_that_refuses_a_tunnel_means_nothing_was_sent(
     make_send: MakeSender,
     scripted: ScriptedServer,

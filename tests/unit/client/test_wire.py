@@ -89,7 +89,9 @@ def test_an_address_is_named_by_its_host_alone(url: str, name: str) -> None:
 
 
 def test_headers_and_body_stay_out_of_the_repr() -> None:
-    request = Request("GET", "https://a", {"q": "hush"}, {"Authorization": "hush"}, b"hush", 1.0)
+    request = Request(
+        "GET", "https://a", {"q": "hush"}, {"Authorization": "hush"}, b"hush", 1.0, "http://me:hush@proxy"
+    )
     assert "hush" not in repr(request)
     assert "hush" not in repr(Answer(200, {"x": "hush"}, b"hush"))
 
