@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Generator
+from functools import lru_cache
 from typing import Any
 
 from airflow_provider_workflow.client import api, types
@@ -37,9 +38,14 @@ def is_users(settings: Settings, scope: str) -> bool:
 
 def token_key(settings: Settings, scope: str) -> Key:
     """What tells one token from another; the secret itself is no part of it."""
-    secret = hashlib.sha256(settings.client_secret.encode()).hexdigest()
+    secret = _digest(settings.client_secret)
     grant, user = (USER_GRANT, settings.connection_id) if is_users(settings, scope) else (APP_GRANT, "")
     return (settings.token_url, settings.client_id, grant, scope, secret, user)
+
+
+@lru_cache(maxsize=64)
+def _digest(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()
 
 
 def access_token(cache: TokenCache, settings: Settings, scope: str) -> Generator[TokenStep, Any, str]:
