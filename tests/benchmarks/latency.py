@@ -18,7 +18,7 @@ ARMED_SECONDS = 7.0
 
 def run(quick: bool) -> list[Row]:
     """Measure; ``quick`` with few repeats."""
-    with stage(["latency_listener", "latency_target"]) as (service, airflow):
+    with stage("latency", ["latency_listener", "latency_target"], ["latency"]) as (service, airflow):
         count = QUICK_MESSAGES if quick else MESSAGES
         delays = [_delay(service, airflow, number) for number in range(count)]
     return [alone("put to DAG run queued, single messages", "s", delays)]

@@ -1,9 +1,10 @@
-"""A real Airflow as it ships, with the DAGs of the benchmarks, and a service for it."""
+"""A real Airflow as it ships, with the DAGs of one benchmark, and a service for it."""
 
 from __future__ import annotations
 
+import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -11,25 +12,36 @@ from pathlib import Path
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tools.local_airflow import LocalAirflow
 
+ROOT = Path(__file__).parents[2]
 DAGS = Path(__file__).parent / "dags"
-INBOXES = ("latency", "throughput")
-"""Of the DAGs: each is there for all of them, as none is to fail beside what is measured."""
 
 
 @contextmanager
-def stage(dag_ids: Sequence[str]) -> Iterator[tuple[EmulatorServer, LocalAirflow]]:
+def stage(
+    name: str,
+    dag_ids: Sequence[str],
+    inboxes: Sequence[str] = (),
+    connections: Mapping[str, str] | None = None,
+) -> Iterator[tuple[EmulatorServer, LocalAirflow]]:
     """
     Start both, and stop them in the end.
 
+    :param name: of the file below ``dags``; there are no others, as none is to run beside what is measured.
     :param dag_ids: to wait for.
+    :param inboxes: to create first.
+    :param connections: beside the one to the service, as URI or JSON by connection id.
     """
     home = Path(tempfile.mkdtemp(prefix="workflow-bench-"))
-    env = {"AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "5"}
+    folder = home / "dags"
+    folder.mkdir()
+    shutil.copy(DAGS / f"{name}.py", folder)
+    # A trigger of the benchmarks is imported from there.
+    env = {"AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "5", "PYTHONPATH": str(ROOT)}
     with EmulatorServer() as service:
-        for name in INBOXES:
-            service.open_inbox(name)
-        connections = {"workflow_default": service.connection_json()}
-        with LocalAirflow(home, DAGS, connections, parallelism=4, quick=False, env=env) as airflow:
+        for inbox in inboxes:
+            service.open_inbox(inbox)
+        every = {"workflow_default": service.connection_json(), **(connections or {})}
+        with LocalAirflow(home, folder, every, parallelism=4, quick=False, env=env) as airflow:
             airflow.wait_for_dags(dag_ids)
             yield service, airflow
 

@@ -44,7 +44,7 @@ QUICK = Size(rounds=1, messages=20, many=40, mapped=5, by_rest=5, dispatchers=(1
 def run(quick: bool) -> list[Row]:
     """Measure; ``quick`` with few messages."""
     size = QUICK if quick else Size()
-    with stage(["dispatch", "bare", "mapped"]) as (service, airflow):
+    with stage("throughput", ["dispatch", "bare", "mapped"], ["throughput"]) as (service, airflow):
         measured = Throughput(service, airflow)
         return [*_in_turns(measured, size), *_side_by_side(measured, size), *_many(measured, size)]
 
