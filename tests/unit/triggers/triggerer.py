@@ -221,6 +221,8 @@ def clockwork(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> Clockwork:
                 monkeypatch.setattr(f"airflow_provider_workflow.triggers.{module}.{name}", clock)
     monkeypatch.setattr("airflow_provider_workflow.leases.time", clock)
     monkeypatch.setattr(over_aiohttp, "exchange", clock.counting(over_aiohttp.exchange))
+    # Large answers are read beside the loop.
+    monkeypatch.setattr(asyncio, "to_thread", clock.counting(asyncio.to_thread))
     connection = "airflow.providers.common.compat.connection.get_async_connection"
     from airflow.providers.common.compat.connection import get_async_connection
 
