@@ -114,7 +114,8 @@ def test_airflow_takes_a_command_for_one_of_its_own_and_no_longer(
 
 def started(function: str, **streams: object) -> subprocess.Popen[str]:
     code = (
-        "import sys; from argparse import Namespace\n"
+        "import signal, sys; from argparse import Namespace\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # of tests in the background too
         "import airflow.settings\n"  # its loggers have taken hold of stdout already
         "from airflow_provider_workflow.cli.running import run\n"
         f"sys.exit(run('{HERE}.{function}', Namespace()))"
