@@ -1,0 +1,87 @@
+"""
+For tests of DAGs that use this provider: a workflow service of its own for each test.
+
+It loads only where a ``conftest.py`` asks for it::
+
+    pytest_plugins = ["airflow_provider_workflow.pytest_plugin"]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pytest
+
+from airflow_provider_workflow.emulator.clock import ManualClock
+from airflow_provider_workflow.emulator.server import EmulatorServer
+
+
+class WorkflowEmulator:
+    """
+    A workflow service without inboxes, whose clock stands still until a test moves it.
+
+    :param server: the emulator, with everything that is not offered here.
+    :param clock: its clock.
+    """
+
+    def __init__(self, server: EmulatorServer, clock: ManualClock) -> None:
+        self.server = server
+        self._clock = clock
+
+    def open_inbox(self, name: str) -> str:
+        """Create an inbox that is active, unless it is there; its id."""
+        return self.server.open_inbox(name)
+
+    def put(self, inbox: str, *payloads: Any) -> list[str]:
+        """
+        Let messages arrive in an inbox, which is created where it is missing.
+
+        :param inbox: its name or id.
+        :param payloads: of the messages, each a JSON value.
+        :return: the ids of the messages.
+        """
+        return self.server.put(inbox, *payloads)
+
+    def fault(self, kind: str, operation: str | None = None, **fields: Any) -> None:
+        """
+        Let requests go wrong.
+
+        :param kind: ``status`` (with ``status=503``), ``drop``, ``slow``, ``truncate``, ``duplicate`` ...;
+            see ``airflow_provider_workflow.emulator.faults.Fault`` for all of them and their fields.
+        :param operation: ``lease``, ``ack``, ``release``, ``token`` ...; None for every request.
+        :param fields: such as ``times``, how many requests it meets: 1 by default, None for all.
+        """
+        self.server.fault(kind, operation=operation, **fields)
+
+    def advance(self, seconds: float) -> None:
+        """Move the service's clock, past the end of a lease for instance."""
+        self._clock.advance(seconds)
+
+    def statuses(self, inbox: str) -> dict[str, str]:
+        """What became of each message: ``available``, ``leased``, ``acked`` or ``quarantined``, by id."""
+        messages = self.server.summary(inbox)["messages"]
+        return {message["id"]: message["status"] for message in messages}
+
+    def assert_acknowledged(self, inbox: str, message_ids: Iterable[str]) -> None:
+        """
+        Make sure that these messages of an inbox, and no others, were acknowledged.
+
+        :raises AssertionError: says which were not, and which were but should not be.
+        """
+        statuses, expected = self.statuses(inbox), set(message_ids)
+        acknowledged = {message_id for message_id, status in statuses.items() if status == "acked"}
+        missing = {each: statuses.get(each, "unknown") for each in sorted(expected - acknowledged)}
+        if missing:
+            raise AssertionError(f"not acknowledged in {inbox!r}: {missing}")
+        if more := sorted(acknowledged - expected):
+            raise AssertionError(f"acknowledged in {inbox!r} too: {more}")
+
+
+@pytest.fixture
+def workflow_emulator(monkeypatch: pytest.MonkeyPatch) -> Iterator[WorkflowEmulator]:
+    """A new service, and the connection ``workflow_default`` to it, for the time of one test."""
+    clock = ManualClock()
+    with EmulatorServer(clock=clock) as server:
+        monkeypatch.setenv("AIRFLOW_CONN_WORKFLOW_DEFAULT", server.connection_json())
+        yield WorkflowEmulator(server, clock)
