@@ -11,7 +11,7 @@ from airflow_provider_workflow.configuration import max_event_streams, quarantin
 @pytest.mark.parametrize(
     ("read", "default"),
     [(max_event_streams, 500), (quarantine_check_seconds, 600)],
-    ids=lambda each: str(each),
+    ids=["max_event_streams", "quarantine_check_seconds"],
 )
 def test_an_option_has_a_default_and_is_a_setting(
     read: object, default: int, monkeypatch: pytest.MonkeyPatch

@@ -100,6 +100,10 @@ def encrypted(value: bytes) -> str:
         encrypted(b'{"access_token": "refresh-token-value"}'),
         encrypted(b"\xff"),
     ],
+    ids=[
+        *("nothing", "words", "half of its beginning", "no ASCII", "not encrypted", "another key"),
+        *("encrypted words", "a list", "one token", "no text"),
+    ],
 )
 def test_a_variable_that_was_changed_is_named(value: str, variables: Variables) -> None:
     variables.values[NAME] = value
