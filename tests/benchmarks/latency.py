@@ -1,42 +1,86 @@
-"""How long from putting a message, while the listener waits in the triggerer, to its DAG run queued."""
+"""
+How long from putting a message to its DAG run queued, while the listener waits in the triggerer and has
+nothing else to do: our ways, beside SQS's, beside a trigger that needs no network at all.
+
+All take turns in one Airflow, with single messages.
+"""
 
 from __future__ import annotations
 
-import time
+import tempfile
+from pathlib import Path
 
-from airflow_provider_workflow.emulator.server import EmulatorServer
-from airflow_provider_workflow.runs import run_id_of
-from tests.benchmarks.results import Row, alone
-from tests.benchmarks.stage import epoch, stage
-from tools.local_airflow import LocalAirflow
+from tests.benchmarks.contenders import (
+    FLOOR,
+    OURS,
+    PEER,
+    SHOWN,
+    SLOW_PEER,
+    WATCHERS,
+    contenders,
+    target_of,
+)
+from tests.benchmarks.results import Figure, Row, Target, compared
+from tests.benchmarks.sqs import queues
+from tests.benchmarks.stage import stage
+from tests.benchmarks.turns import Samples, Series, Turns
 
-MESSAGES = 40
-QUICK_MESSAGES = 3
-ARMED_SECONDS = 7.0
-"""How long a listener that waits in the triggerer is left alone before the next message is put."""
+ROUNDS = 50
+QUICK_ROUNDS = 2
+SLOW_SAMPLES = 10
+"""Of the peer at its defaults, whose polls are 60 s apart."""
+NEAR_THE_FLOOR = Target("ratio", "<=", 1.2)
+AHEAD = Target("ratio", "<", 1)
 
 
 def run(quick: bool) -> list[Row]:
-    """Measure; ``quick`` with few repeats."""
-    with stage("latency", ["latency_listener", "latency_target"], ["latency"]) as (service, airflow):
-        count = QUICK_MESSAGES if quick else MESSAGES
-        delays = [_delay(service, airflow, number) for number in range(count)]
-    return [alone("put to DAG run queued, single messages", "s", delays)]
+    """Measure; ``quick`` with few rounds."""
+    rounds = QUICK_ROUNDS if quick else ROUNDS
+    targets = [target_of(name) for name in (*OURS, FLOOR, PEER, SLOW_PEER)]
+    with queues() as sqs, tempfile.TemporaryDirectory() as pipes:
+        given = {"aws_default": sqs.connection}
+        with stage("latency", targets, WATCHERS, given) as (service, airflow):
+            every = contenders(service, sqs, Path(pipes))
+            slow = every.pop(SLOW_PEER)
+            turns = Turns(airflow)
+            samples = turns.taken(list(every.values()), rounds)
+            samples[SLOW_PEER] = turns.side_by_side(slow, min(rounds, SLOW_SAMPLES))
+    return rows(samples)
 
 
-def _delay(service: EmulatorServer, airflow: LocalAirflow, number: int) -> float:
-    """Seconds for one message."""
-    airflow.api.wait_until(lambda: _armed(airflow), 90, "the listener waits in the triggerer")
-    time.sleep(ARMED_SECONDS)
-    put_at = time.time()
-    (message_id,) = service.put("latency", {"number": number})
-    run = airflow.api.wait_for_run("latency_target", run_id_of(message_id), 60, states=("queued",))
-    return epoch(run["queued_at"]) - put_at
+def rows(samples: Samples) -> list[Row]:
+    """
+    What is shown of them. Those with an event stream have targets.
+
+    :raises RuntimeError: one of ours started nothing, ever.
+    """
+    found = [
+        _row(samples, name, other, None if name == "sensor_off" else target)
+        for other, target in ((FLOOR, NEAR_THE_FLOOR), (PEER, AHEAD))
+        for name in OURS
+    ]
+    ours, slow = _there(samples[OURS[0]]), _there(samples[SLOW_PEER])
+    figure = Figure.of(slow) if slow else None
+    what, beside = _said(OURS[0], samples[OURS[0]]), _said(SLOW_PEER, samples[SLOW_PEER])
+    return [*found, Row(f"put to DAG run queued: {what}", "s", Figure.of(ours), beside, figure)]
 
 
-def _armed(airflow: LocalAirflow) -> bool:
-    runs = airflow.api.dag_runs("latency_listener")
-    if not runs or runs[-1]["state"] != "running":
-        return False
-    tasks = airflow.api.task_instances("latency_listener", runs[-1]["dag_run_id"])
-    return [each["state"] for each in tasks] == ["deferred"]
+def _row(samples: Samples, name: str, other: str, target: Target | None) -> Row:
+    """Of the rounds in which both started a run."""
+    ours, theirs = samples[name], samples[other]
+    if not _there(ours):
+        raise RuntimeError(f"{SHOWN[name]}: none of {len(ours)} messages started a run in time")
+    what, beside = f"put to DAG run queued: {_said(name, ours)}", _said(other, theirs)
+    pairs = [(a, b) for a, b in zip(ours, theirs, strict=True) if a is not None and b is not None]
+    if not pairs:
+        return Row(what, "s", Figure.of(_there(ours)), beside)
+    return compared(what, "s", [a for a, _ in pairs], beside, [b for _, b in pairs], target)
+
+
+def _there(series: Series) -> list[float]:
+    return [each for each in series if each is not None]
+
+
+def _said(name: str, series: Series) -> str:
+    lost = len(series) - len(_there(series))
+    return f"{SHOWN[name]}, {lost} of {len(series)} not in time" if lost else SHOWN[name]
