@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -171,8 +171,11 @@ class AsyncWorkflowClient:
         in_thread: Callable[..., Coroutine[Any, Any, Any]] = asyncio.to_thread,
         observe: Observer = ignore,
     ) -> None:
+        from airflow_provider_workflow.client.over_aiohttp import exchange
+
         self.settings = settings
         self.session = session
+        self._exchange = partial(exchange, session)
         self.parties = Parties(settings, tokens, gates, longest_wait, on_token, observe)
         self.sleep = sleep
         self._store = store
@@ -216,20 +219,18 @@ class AsyncWorkflowClient:
         finally:
             exchange.close()
 
-    async def _perform(self, step: Any) -> Any:
+    def _perform(self, step: Any) -> Awaitable[Any]:
         if isinstance(step, Request):
-            from airflow_provider_workflow.client.over_aiohttp import exchange
-
-            return await exchange(self.session, step)
+            return self._exchange(step)
         if isinstance(step, Call):
-            return await self.send(step)
+            return self.send(step)
         if isinstance(step, Pause):
-            return await self.sleep(step.seconds)
+            return self.sleep(step.seconds)
         if isinstance(step, CarryThrough):
-            return await carry_through(self.run(step.exchange))
+            return carry_through(self.run(step.exchange))
         if isinstance(step, Read):
             # Beside the loop, which it would block. Any thread will do: it computes, and talks to nobody.
-            return await asyncio.to_thread(step.read, step.answer)
+            return asyncio.to_thread(step.read, step.answer)
         if isinstance(step, (ReadTokens, WriteTokens)):
-            return await self._in_thread(with_store, self._store, step)
-        return await asyncio.wrap_future(step)
+            return self._in_thread(with_store, self._store, step)
+        return asyncio.wrap_future(step)

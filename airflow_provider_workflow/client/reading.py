@@ -175,7 +175,7 @@ def _with_results(answer: Answer) -> Any:
 
 
 def _objects(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(each, dict) for each in value)
+    return isinstance(value, list) and {type(each) for each in value} <= {dict}
 
 
 def _text(value: Any, *, or_empty: bool = False) -> bool:
@@ -184,7 +184,7 @@ def _text(value: Any, *, or_empty: bool = False) -> bool:
 
 def _plain_ids(items: list[dict[str, Any]]) -> bool:
     """Whether no id is an object or a list: listings tell what they have seen by it."""
-    return not any(isinstance(each.get("id"), (dict, list)) for each in items)
+    return {type(each.get("id")) for each in items}.isdisjoint((dict, list))
 
 
 def _misshapen(answer: Answer, wanted: str) -> TransportError:
