@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from typing import Any
 
 import pytest
 from airflow.sdk._shared.secrets_masker import _secrets_masker
@@ -17,6 +18,23 @@ from tests.unit.fuzz import budget
 from tests.unit.workbench import FakeTime, Workbench
 
 budget.load()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_report_to_serializable() -> Generator[None, Any, Any]:
+    """Between processes only UTF-8 is sent, and what is tried here is at times none."""
+    return encodable((yield))
+
+
+def encodable(value: Any) -> Any:
+    """The same value, whose texts show as an escape what UTF-8 cannot hold."""
+    if isinstance(value, str):
+        return value.encode(errors="backslashreplace").decode()
+    if isinstance(value, dict):
+        return {encodable(key): encodable(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(encodable(each) for each in value)
+    return value
 
 
 @pytest.fixture(autouse=True)
