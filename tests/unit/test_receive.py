@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from airflow.sdk.exceptions import AirflowException
+from airflow.providers.common.compat.sdk import AirflowException
 
 from airflow_provider_workflow.client.errors import WorkflowError
 from airflow_provider_workflow.emulator.clock import ManualClock

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from airflow.sdk.exceptions import TaskDeferred
+from airflow.providers.common.compat.sdk import TaskDeferred
 
 from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
 from tests.unit.fakes import StateStore

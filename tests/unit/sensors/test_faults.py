@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowRescheduleException, AirflowSensorTimeout, TaskDeferred
+from airflow.exceptions import AirflowRescheduleException
+from airflow.providers.common.compat.sdk import AirflowSensorTimeout, TaskDeferred
 
 from airflow_provider_workflow.client import over_requests
 from airflow_provider_workflow.client.errors import TransportError, WorkflowError

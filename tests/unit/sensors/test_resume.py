@@ -6,7 +6,7 @@ import logging
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
+from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException, AirflowSkipException
 
 from airflow_provider_workflow.client.errors import WorkflowError
 from airflow_provider_workflow.leasing import InboxNotActiveError, InboxUnusableError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from airflow.sdk.exceptions import AirflowRescheduleException
+from airflow.exceptions import AirflowRescheduleException
 
 from tests.unit.fakes import OldTaskInstance
 from tests.unit.sensors.tasks import LOOK, Task
