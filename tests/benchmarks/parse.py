@@ -2,12 +2,13 @@
 What our modules add to the parsing of a DAG file, beside those of other providers.
 
 Each sample is a new process that has loaded what every DAG file has, and then imports all that a DAG file
-can name of one provider. The providers take turns.
+can name of one provider, or what one recipe of ours names. They take turns.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -57,6 +58,13 @@ WORKFLOW = Provider(
         "assets",
     ),
 )
+RECIPES = {
+    "sensor": Provider(OURS, ("sensors.inbox",)),
+    "notice trigger and dispatch operator": Provider(OURS, ("triggers.notice", "operators.inbox", "assets")),
+    "event trigger": Provider(OURS, ("triggers.event", "assets")),
+    "operators": Provider(OURS, tuple(name for name in WORKFLOW.modules if name.startswith("operators."))),
+}
+"""What a DAG file that follows one of them imports."""
 BESIDE = {
     "http provider": Provider(
         "airflow.providers.http", ("operators.http", "sensors.http", "triggers.http", "notifications.http")
@@ -85,14 +93,24 @@ SHOWN = {
 
 def run(quick: bool) -> list[Row]:
     """Measure; ``quick`` with few repeats."""
-    samples = _in_turns({"": WORKFLOW, **BESIDE}, QUICK_ROUNDS if quick else ROUNDS)
+    samples = _in_turns({"": WORKFLOW, **RECIPES, **BESIDE}, QUICK_ROUNDS if quick else ROUNDS)
     ours = samples.pop("")
+    recipes = {name: samples.pop(name) for name in RECIPES}
     rows = [
         compared(what, unit, ours[kind], name, theirs[kind], TARGETS[kind])
         for kind, (what, unit) in SHOWN.items()
         for name, theirs in samples.items()
     ]
-    return [*rows, *_counted()]
+    return [*rows, *_of_recipes(recipes), *_counted()]
+
+
+def _of_recipes(samples: dict[str, dict[str, list[float]]]) -> list[Row]:
+    """Of each recipe, what the targets are set for."""
+    return [
+        alone(f"{what}: {name}", unit, kinds[kind], TARGETS[kind])
+        for kind, what, unit in (("ms", "time to import", "ms"), ("modules", "modules loaded by", "modules"))
+        for name, kinds in samples.items()
+    ]
 
 
 def _in_turns(providers: dict[str, Provider], rounds: int) -> dict[str, dict[str, list[float]]]:
@@ -142,7 +160,11 @@ def _imported(first: str, modules: list[str]) -> Any:
 
 
 def _run(*arguments: str) -> Any:
-    done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=False)
+    # Installed packages are compiled, as pip does that; one from a clone is by its first import, if it may.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    done = subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, check=False, env=environment
+    )
     if done.returncode:
         raise RuntimeError(f"the measured process failed: {done.stderr}")
     return json.loads(done.stdout.splitlines()[-1])

@@ -11,6 +11,7 @@ import pytest
 HEAVY = ("requests", "aiohttp", "tenacity", "jmespath", "starlette", "uvicorn", "urllib3")
 WITHOUT_AIRFLOW = [
     "airflow_provider_workflow",
+    "airflow_provider_workflow.assets",
     "airflow_provider_workflow.get_provider_info",
     "airflow_provider_workflow.client.api",
     "airflow_provider_workflow.client.auth",
@@ -31,7 +32,7 @@ def loaded_by(statement: str) -> set[str]:
 
 
 @pytest.mark.parametrize("module", WITHOUT_AIRFLOW)
-def test_what_describes_the_protocol_loads_neither_airflow_nor_http(module: str) -> None:
+def test_what_describes_the_protocol_and_its_assets_loads_neither_airflow_nor_http(module: str) -> None:
     assert loaded_by(f"import {module}") & {"airflow", *HEAVY} == set()
 
 

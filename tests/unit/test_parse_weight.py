@@ -1,4 +1,4 @@
-"""A DAG file that is parsed loads nothing that only a running task needs."""
+"""A DAG file that is parsed loads nothing that only a running task or trigger needs."""
 
 from __future__ import annotations
 
@@ -7,13 +7,24 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from airflow_provider_workflow.versions import airflow_release
+from tests.benchmarks.parse import DAG_FILE, OURS, RECIPES, WORKFLOW
+
 EXAMPLES = sorted((Path(__file__).parents[2] / "dags_examples").glob("*.py"))
+CHOOSING = {"inbox_events.py", "inbox_routing.py"}
+"""Those with JMESPath expressions."""
 HEAVY = {"requests", "aiohttp", "tenacity", "jmespath"}
 AIRFLOW = (
     "import airflow.sdk, airflow.exceptions, airflow.triggers.base\n"
     "import airflow.providers.common.compat.sdk as compat\n"
     "compat.AirflowException, compat.BaseHook, compat.conf\n"
 )
+SHELVES = {"operators", "sensors", "triggers", "queues", "client"}
+"""Packages that hold modules, and nothing themselves."""
+ARGUMENTS = {"operators.base", "triggers.arguments", "client.arguments", "options", "links", "versions"}
+"""What the modules that a DAG file names share."""
 
 
 def loaded(code: str) -> set[str]:
@@ -24,13 +35,42 @@ def loaded(code: str) -> set[str]:
     return set(json.loads(done.stdout.splitlines()[-1]))
 
 
-def test_the_modules_of_a_dag_file_load_nothing_heavy_beyond_airflow() -> None:
-    wanted = [f"airflow_provider_workflow.{name}.inbox" for name in ("sensors", "operators", "triggers")]
-    more = loaded(f"{AIRFLOW}import {', '.join(wanted)}") - loaded(AIRFLOW)
+@pytest.fixture(scope="module")
+def bare() -> set[str]:
+    """What every DAG file loads."""
+    return loaded(DAG_FILE)
 
-    assert set(wanted) <= more
+
+def of_ours(modules: set[str]) -> set[str]:
+    """Our modules among these, by their names within the package."""
+    return {name.removeprefix(f"{OURS}.") for name in modules if name.startswith(f"{OURS}.")}
+
+
+def test_all_that_a_dag_file_can_name_loads_what_checks_arguments_and_no_more(bare: set[str]) -> None:
+    more = loaded(f"{DAG_FILE}\nimport {', '.join(WORKFLOW.names)}") - bare
+
+    assert of_ours(more) == {*WORKFLOW.modules, *SHELVES, *ARGUMENTS}
     assert more & HEAVY == set()
-    assert "airflow_provider_workflow.hooks.workflow" not in more
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_a_recipe_loads_fewer_than_25_modules_beyond_airflow(recipe: str, bare: set[str]) -> None:
+    if airflow_release() < (3, 3):
+        pytest.skip("what Airflow itself loads for a trigger is counted on 3.3")
+    more = loaded(f"{DAG_FILE}\nimport {', '.join(RECIPES[recipe].names)}") - bare
+
+    assert set(RECIPES[recipe].names) <= more
+    assert len(more) < 25
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+def test_a_dag_that_is_built_loads_no_more_than_what_it_names(path: Path, bare: set[str]) -> None:
+    more = loaded(f"{DAG_FILE}\nimport runpy; runpy.run_path({str(path)!r})") - bare
+    chooses = path.name in CHOOSING
+
+    assert of_ours(more) - {"routing", "values"} <= {*WORKFLOW.modules, *SHELVES, *ARGUMENTS}
+    assert ({"routing", "values"} <= of_ours(more)) is chooses
+    assert more & HEAVY == ({"jmespath"} if chooses else set())
 
 
 def test_the_examples_import_and_warn_of_nothing() -> None:

@@ -24,7 +24,10 @@ def test_importing_is_measured_in_turns(monkeypatch: pytest.MonkeyPatch) -> None
 
     rows = {row.what: row for row in parse.run(quick=True)}
 
-    assert rows["modules loaded by them"].ours.median > rows["modules of the above that are ours"].ours.median
+    everything = rows["modules loaded by them"].ours.median
+    assert everything > rows["modules of the above that are ours"].ours.median
+    assert all(everything > rows[f"modules loaded by: {name}"].ours.median > 0 for name in parse.RECIPES)
+    assert all(rows[f"time to import: {name}"].met is not None for name in parse.RECIPES)
     assert all(rows[what].met is not None for what in ("time to import them", "modules loaded by them"))
     heavy = next(row for what, row in rows.items() if what.endswith("requests, tenacity: loaded by them"))
     assert heavy.met is True
