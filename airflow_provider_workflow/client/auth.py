@@ -40,7 +40,7 @@ def token_key(settings: Settings, scope: str) -> Key:
     """What tells one token from another; the secret itself is no part of it."""
     secret = _digest(settings.client_secret)
     grant, user = (USER_GRANT, settings.connection_id) if is_users(settings, scope) else (APP_GRANT, "")
-    return (settings.token_url, settings.client_id, grant, scope, secret, user)
+    return Key(settings.token_url, settings.client_id, grant, scope, secret, user)
 
 
 @lru_cache(maxsize=64)
@@ -48,15 +48,14 @@ def _digest(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
-def access_token(cache: TokenCache, settings: Settings, scope: str) -> Generator[TokenStep, Any, str]:
+def access_token(cache: TokenCache, key: Key) -> Generator[TokenStep, Any, str]:
     """
-    A token for this scope, from the cache where it is fresh.
+    The token of this key, from the cache where it is fresh.
 
     Yields the token call to send, the exchange that renews a user's tokens, or another caller's
     renewal to wait for. A token that is due but not yet expired is used on while the token endpoint
     or the store of user tokens is out of reach.
     """
-    key = token_key(settings, scope)
     while True:
         token = cache.usable(key)
         if token is not None and cache.clock() < token.renew_at:
@@ -67,11 +66,11 @@ def access_token(cache: TokenCache, settings: Settings, scope: str) -> Generator
             continue
         error: Exception | None = None
         try:
-            if is_users(settings, scope):
-                value: str = yield CarryThrough(user_token(cache, settings.connection_id, key))
+            if key.grant == USER_GRANT:
+                value: str = yield CarryThrough(user_token(cache, key.user, key))
                 return value
             asked_at = cache.clock()
-            answer: types.Token = yield api.app_token(scope)
+            answer: types.Token = yield api.app_token(key.scope)
             return cache.keep(key, answer, asked_at)
         except (TransportError, ServerError, RateLimitError) as fault:
             if (kept := cache.postpone(key)) is not None:

@@ -138,10 +138,9 @@ def _close(gate: retry.Gate, call: Call[Any], seconds: float, longest: float | N
 
 def bearer_token(call: Call[Any], parties: Parties) -> Generator[Any, Any, Bearer]:
     """The token that a call is sent with."""
-    scope = scope_of(call, parties.settings)
-    key = token_key(parties.settings, scope)
+    key = token_key(parties.settings, scope_of(call, parties.settings))
     before = parties.tokens.usable(key)
-    token = yield from access_token(parties.tokens, parties.settings, scope)
+    token = yield from access_token(parties.tokens, key)
     if before is not None and before.value == token:
         return Bearer(token, fresh=False)
     parties.on_token(token)

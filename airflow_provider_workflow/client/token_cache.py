@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from airflow_provider_workflow.client import types
 from airflow_provider_workflow.client.token_answers import access_token_of, times_of
@@ -17,7 +18,22 @@ RENEW_AGAIN_SECONDS = 30.0
 """After an early renewal that failed: not every call is to wait for an endpoint that is down."""
 
 Renewal = Future[None]
-Key = tuple[str, ...]
+
+
+class Key(NamedTuple):
+    """
+    What tells one token from another.
+
+    :param secret: digest of the client secret.
+    :param user: the connection whose user's it is; "" for a token of the application.
+    """
+
+    token_url: str
+    client_id: str
+    grant: str
+    scope: str
+    secret: str
+    user: str
 
 
 @dataclass(frozen=True)

@@ -134,8 +134,9 @@ def in_use(settings: Settings, scope: str, client: WorkflowClient) -> Token | No
     """
     if not is_users(settings, scope):
         return None
-    value = client.run(access_token(TOKENS, settings, scope))
-    kept = TOKENS.usable(token_key(settings, scope))
+    key = token_key(settings, scope)
+    value = client.run(access_token(TOKENS, key))
+    kept = TOKENS.usable(key)
     seconds = kept.expires_at - TOKENS.clock() if kept is not None else 0
     return {"access_token": value, "expires_in": int(seconds), "token_type": "Bearer", "scope": scope}
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_workflow.client.auth import access_token
+from airflow_provider_workflow.client.auth import access_token, token_key
 from airflow_provider_workflow.client.errors import (
     RateLimitError,
     ServerError,
@@ -40,7 +40,7 @@ Exchange = Generator[Any, Any, str]
 
 
 def asks(cache: TokenCache, settings: Settings = SETTINGS, scope: str = "external") -> Exchange:
-    return access_token(cache, settings, scope)
+    return access_token(cache, token_key(settings, scope))
 
 
 def issue(exchange: Exchange, value: str, **more: Any) -> str:

@@ -41,7 +41,7 @@ def test_a_stored_token_that_holds_is_used_without_a_request(cache: TokenCache) 
     with pytest.raises(StopIteration) as end:
         asks(cache, FRESH)
     assert end.value.value == "access-1"
-    assert at_once(access_token(cache, USER, "external")) == "access-1"
+    assert at_once(access_token(cache, KEY)) == "access-1"
 
 
 @pytest.mark.parametrize("stored", [DUE, OVER])
@@ -65,7 +65,7 @@ def test_a_process_that_finds_due_tokens_stored_keeps_to_the_stored_times(
     with pytest.raises(StopIteration):
         asks(cache, FRESH)
     hands.now += 899
-    assert at_once(access_token(cache, USER, "external")) == "access-1"
+    assert at_once(access_token(cache, KEY)) == "access-1"
     hands.now += 1
     assert isinstance(next(begins(cache)), ReadTokens)
 
@@ -100,7 +100,7 @@ def test_what_used_nothing_up_is_no_reason_to_log_in(cache: TokenCache, fault: W
 def test_a_due_token_is_used_on_while_nothing_answers(cache: TokenCache, fault: WorkflowError) -> None:
     inner, _ = asks(cache, DUE)
     inner.close()
-    exchange = access_token(cache, USER, "external")
+    exchange = access_token(cache, KEY)
     next(exchange)
     with pytest.raises(StopIteration) as end:
         exchange.throw(fault)
@@ -138,14 +138,14 @@ def test_a_service_that_keeps_the_refresh_token_is_followed(cache: TokenCache) -
 
 
 def test_only_inbox_calls_use_the_user_s_token(cache: TokenCache) -> None:
-    step = next(access_token(cache, USER, "promotions:write"))
+    step = next(access_token(cache, token_key(USER, "promotions:write")))
     assert isinstance(step, Call)
     assert step.form == {"grant_type": "client_credentials", "scope": "promotions:write"}
     assert token_key(USER, "promotions:write") == token_key(SETTINGS, "promotions:write")
 
 
 def test_one_renewal_at_a_time_in_a_process(cache: TokenCache) -> None:
-    first, second = access_token(cache, USER, "external"), access_token(cache, USER, "external")
+    first, second = access_token(cache, KEY), access_token(cache, KEY)
     assert isinstance(next(first), CarryThrough)
     renewal = next(second)
     cache.adopt(KEY, FRESH, issued=False)

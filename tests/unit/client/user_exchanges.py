@@ -57,7 +57,7 @@ def cache(hands: Hands) -> TokenCache:
 
 def begins(cache: TokenCache) -> Exchange:
     """The exchange that a caller has to carry through."""
-    step = next(access_token(cache, USER, "external"))
+    step = next(access_token(cache, KEY))
     assert isinstance(step, CarryThrough)
     return step.exchange
 
