@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 from urllib.parse import quote
 
@@ -127,6 +128,12 @@ def segment(field: str, value: str) -> str:
     if encodable(field, filled(field, value)) in (".", ".."):
         # HTTP libraries resolve these even when they are percent-encoded.
         raise ValueError(f"{field} cannot be {value!r}")
+    return _quoted(value)
+
+
+@lru_cache(maxsize=1024)
+def _quoted(value: str) -> str:
+    # Of the same inboxes in call after call, where it would cost as much as the rest of making the call.
     return quote(value, safe="")
 
 
