@@ -20,10 +20,10 @@ from tests.benchmarks.contenders import (
     contenders,
     target_of,
 )
-from tests.benchmarks.results import Figure, Row, Target, compared
+from tests.benchmarks.results import Figure, Row, Series, Target, paired, there
 from tests.benchmarks.sqs import queues
 from tests.benchmarks.stage import stage
-from tests.benchmarks.turns import Samples, Series, Turns
+from tests.benchmarks.turns import Samples, Turns
 
 ROUNDS = 50
 QUICK_ROUNDS = 2
@@ -59,7 +59,7 @@ def rows(samples: Samples) -> list[Row]:
         for other, target in ((FLOOR, NEAR_THE_FLOOR), (PEER, AHEAD))
         for name in OURS
     ]
-    ours, slow = _there(samples[OURS[0]]), _there(samples[SLOW_PEER])
+    ours, slow = there(samples[OURS[0]]), there(samples[SLOW_PEER])
     figure = Figure.of(slow) if slow else None
     what, beside = _said(OURS[0], samples[OURS[0]]), _said(SLOW_PEER, samples[SLOW_PEER])
     return [*found, Row(f"put to DAG run queued: {what}", "s", Figure.of(ours), beside, figure)]
@@ -68,19 +68,12 @@ def rows(samples: Samples) -> list[Row]:
 def _row(samples: Samples, name: str, other: str, target: Target | None) -> Row:
     """Of the rounds in which both started a run."""
     ours, theirs = samples[name], samples[other]
-    if not _there(ours):
+    if not there(ours):
         raise RuntimeError(f"{SHOWN[name]}: none of {len(ours)} messages started a run in time")
     what, beside = f"put to DAG run queued: {_said(name, ours)}", _said(other, theirs)
-    pairs = [(a, b) for a, b in zip(ours, theirs, strict=True) if a is not None and b is not None]
-    if not pairs:
-        return Row(what, "s", Figure.of(_there(ours)), beside)
-    return compared(what, "s", [a for a, _ in pairs], beside, [b for _, b in pairs], target)
-
-
-def _there(series: Series) -> list[float]:
-    return [each for each in series if each is not None]
+    return paired(what, "s", ours, beside, theirs, target)
 
 
 def _said(name: str, series: Series) -> str:
-    lost = len(series) - len(_there(series))
+    lost = len(series) - len(there(series))
     return f"{SHOWN[name]}, {lost} of {len(series)} not in time" if lost else SHOWN[name]

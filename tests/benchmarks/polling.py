@@ -1,7 +1,7 @@
 """
-A bare ``aiohttp`` loop that polls as watchers do, in a process of its own, and what either costs.
+A bare ``aiohttp`` loop that polls as watchers do, in a process of its own, and what it takes.
 
-``python -m tests.benchmarks.polling`` reads what to poll from stdin and prints its cost, both as JSON.
+``python -m tests.benchmarks.polling`` reads what to poll from stdin and prints what was seen, both as JSON.
 """
 
 from __future__ import annotations
@@ -9,101 +9,68 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import subprocess
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
-from tests.benchmarks.process import MEGABYTE, cpu_seconds, resident
+from tests.benchmarks.process import Seen, Watch, Window
 
-POLL_SECONDS = 3.0
-SETTLE_SECONDS = 15.0
+POLL_SECONDS = 5.0
+SETTLE_SECONDS = 10.0
 CONNECTIONS = 600
+"""At most, as in a triggerer."""
 
 
-@dataclass(frozen=True)
-class Kind:
+def poll_barely(base_url: str, token: str, ids: list[str], windows: int) -> Seen:
     """
-    One kind of watcher.
+    Have all inboxes listed every 5 s, as watchers do, and the answers decoded, with nothing around it.
 
-    :param trigger: name of its class.
-    :param operation: its polls, as the emulator counts them.
-    :param method: of the request that a poll is.
-    :param path: of it, below the inbox.
-    :param body: of it.
+    :param windows: to measure, each as long as the time from one poll to the next.
     """
-
-    trigger: str
-    operation: str
-    method: str
-    path: str
-    body: dict[str, int] | None = None
-
-
-KINDS = {
-    "notice": Kind("WorkflowInboxNoticeTrigger", "list_messages", "GET", "messages"),
-    "event": Kind(
-        "WorkflowInboxEventTrigger",
-        "lease",
-        "POST",
-        "messages/lease",
-        {"lease_seconds": 600, "lease_limit": 100},
-    ),
-}
+    given = {"base_url": base_url, "token": token, "ids": ids, "windows": windows}
+    command = [sys.executable, "-m", "tests.benchmarks.polling"]
+    done = subprocess.run(command, input=json.dumps(given), capture_output=True, text=True, check=True)
+    told = json.loads(done.stdout)
+    return Seen(**{**told, "windows": [Window(**each) for each in told["windows"]]})
 
 
-@dataclass(frozen=True)
-class Cost:
-    """
-    What a process took.
-
-    :param polls: that it made meanwhile.
-    :param used: seconds of CPU.
-    :param resident: bytes of memory, in the end.
-    """
-
-    polls: int
-    used: float
-    resident: int
-
-    @property
-    def milliseconds_per_poll(self) -> float:
-        return self.used / self.polls * 1000
-
-    @property
-    def megabytes(self) -> float:
-        return self.resident / MEGABYTE
-
-
-async def poll_barely(
-    base_url: str, token: str, ids: list[str], kind: dict[str, Any], seconds: float
-) -> Cost:
-    """Poll all inboxes at the pace of the watchers; measured once the connections stand."""
+async def poll(base_url: str, token: str, ids: list[str], windows: int) -> Seen:
+    """Poll, and measure once the connections stand."""
     import aiohttp
 
     polls = 0
-    of = Kind(**kind)
 
-    async def poll(session: aiohttp.ClientSession, inbox_id: str) -> None:
+    async def one(session: aiohttp.ClientSession, inbox_id: str) -> None:
         nonlocal polls
         while True:
-            address = f"{base_url}/trigger-inbox/v1/inboxes/{inbox_id}/{of.path}"
-            async with session.request(of.method, address, json=of.body) as answer:
+            address = f"{base_url}/trigger-inbox/v1/inboxes/{inbox_id}/messages"
+            async with session.get(address) as answer:
                 assert json.loads(await answer.read())["results"] == []
             polls += 1
             await asyncio.sleep(POLL_SECONDS)
 
     headers, connector = {"Authorization": f"Bearer {token}"}, aiohttp.TCPConnector(limit=CONNECTIONS)
     async with aiohttp.ClientSession(headers=headers, connector=connector) as session:
-        tasks = [asyncio.ensure_future(poll(session, inbox_id)) for inbox_id in ids]
+        tasks = [asyncio.ensure_future(one(session, inbox_id)) for inbox_id in ids]
         await asyncio.sleep(SETTLE_SECONDS)
-        polls, used = 0, cpu_seconds(os.getpid())
-        await asyncio.sleep(seconds)
-        used = cpu_seconds(os.getpid()) - used
+        watch = Watch(os.getpid(), lambda: polls)
+        for _ in range(windows):
+            await asyncio.sleep(POLL_SECONDS)
+            watch.window()
+        seen = watch.seen()
         for task in tasks:
+            if task.done():
+                task.result()  # raises what ended it
             task.cancel()
         await asyncio.wait(tasks)
-        return Cost(polls, used, resident(os.getpid()))
+    return seen
+
+
+def main(given: dict[str, Any]) -> None:
+    """Poll, and print what was seen."""
+    print(json.dumps(asdict(asyncio.run(poll(**given)))))
 
 
 if __name__ == "__main__":
-    print(json.dumps(asdict(asyncio.run(poll_barely(**json.load(sys.stdin))))))
+    main(json.load(sys.stdin))

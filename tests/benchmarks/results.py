@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+Series = Sequence[float | None]
+"""Samples round by round; None where a round has none."""
 COMPARISONS = {"<": operator.lt, "<=": operator.le, ">=": operator.ge}
 
 
@@ -130,6 +132,30 @@ def compared(
     pairs = list(zip(ours, theirs, strict=True))
     ratio = Figure.of([our / their for our, their in pairs]) if all(theirs) else None
     return Row(what, unit, Figure.of(ours), beside, Figure.of(theirs), ratio, target)
+
+
+def paired(
+    what: str,
+    unit: str,
+    ours: Series,
+    beside: str,
+    theirs: Series,
+    target: Target | None = None,
+) -> Row:
+    """
+    The same, of the rounds in which both have a sample. Where there is none, the row has ours alone.
+
+    :raises ValueError: the series differ in length, or ours has no sample.
+    """
+    pairs = [(a, b) for a, b in zip(ours, theirs, strict=True) if a is not None and b is not None]
+    if not pairs:
+        return Row(what, unit, Figure.of(there(ours)), beside, target=target)
+    return compared(what, unit, [a for a, _ in pairs], beside, [b for _, b in pairs], target)
+
+
+def there(series: Series) -> list[float]:
+    """The samples of a series, without the rounds that have none."""
+    return [each for each in series if each is not None]
 
 
 def _as_json(figure: Figure | None) -> dict[str, float] | None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tests.benchmarks.contenders import Contender
+from tests.benchmarks.results import Series, there
 from tests.benchmarks.stage import epoch
 from tools.local_airflow import LocalAirflow
 
@@ -23,15 +24,13 @@ SLOW_SECONDS = 150.0
 """The same, of a contender that polls every 60 s."""
 SPREAD_SECONDS = 6.0
 """Between two messages of such a contender."""
-REST_SECONDS = 1.0
+REST_SECONDS = 0.5
 """Between two messages in turn, for what the last one set off to come to its end."""
 CHANCES = 3
 """A contender that started nothing so often in a row has no more turns."""
 
-Series = list[float | None]
-"""Seconds from put to queued, round by round; None where nothing was started in time."""
-Samples = dict[str, Series]
-"""Of each contender, by its name."""
+Samples = dict[str, list[float | None]]
+"""Seconds from put to queued of each contender, round by round; None where nothing was started in time."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,7 @@ class Turns:
                     series.append(None if place is None or gave_up(series) else self._one(contender, place))
         return samples
 
-    def side_by_side(self, contender: Contender, count: int) -> Series:
+    def side_by_side(self, contender: Contender, count: int) -> list[float | None]:
         """Give so many messages to as many listeners, without waiting for the run of one to put the next."""
         places = self._armed([contender], range(count)).values()
         put_at: dict[str, float] = {}
@@ -107,12 +106,12 @@ class Turns:
     def _in_time(self, predicate: Callable[[], bool], seconds: float) -> None:
         """Wait so long at most; what did not come to pass shows in the samples."""
         with contextlib.suppress(TimeoutError):
-            self.airflow.api.wait_until(predicate, seconds, "it is awaited", interval=0.25)
+            self.airflow.api.wait_until(predicate, seconds, "it is awaited", interval=0.1)
 
 
 def gave_up(series: Series) -> bool:
     """Whether a contender has no more turns."""
-    return len(series) >= CHANCES and not any(each is not None for each in series[-CHANCES:])
+    return len(series) >= CHANCES and not there(series[-CHANCES:])
 
 
 def rotated(contenders: Sequence[Contender], number: int) -> Sequence[Contender]:

@@ -1,116 +1,152 @@
 """
-What 300 watchers of 300 inboxes cost a triggerer, with and without event streams, beside a bare ``aiohttp``
-loop of as many polls: CPU per poll, and memory.
-
-The watchers poll far more often than they do by default, so that there is something to measure.
+What watchers of 10, 100 and 1000 inboxes take while nothing arrives: CPU, memory and sockets of the process
+in a real triggerer that runs them, polling every 5 s and with event streams; beside a bare ``aiohttp`` loop
+that sends as many requests, and beside ``SqsSensorTrigger``.
 """
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-import tempfile
-import time
-from dataclasses import asdict
-from pathlib import Path
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 
 from airflow_provider_workflow.emulator.server import EmulatorServer
-from tests.benchmarks.polling import KINDS, POLL_SECONDS, SETTLE_SECONDS, Cost, Kind
-from tests.benchmarks.process import cpu_seconds, resident
-from tests.benchmarks.results import Row, alone, compared
-from tools.local_airflow import LocalAirflow
+from tests.benchmarks.polling import POLL_SECONDS, poll_barely
+from tests.benchmarks.process import Seen
+from tests.benchmarks.results import Figure, Row, Target, alone, compared, paired
+from tests.benchmarks.sqs import queues
+from tests.benchmarks.watchers import MAX_POLL_SECONDS, Triggerers, Watchers, listening, of_queues, polling
 
-WATCHERS = 300
-MEASURED_SECONDS = 60.0
-QUICK_SECONDS = 10.0
+SIZES = (10, 100, 1000)
+QUICK_SIZES = (10,)
+WINDOWS = 4
+"""Each of 5 s, in which every watcher that polls does so once."""
+QUICK_WINDOWS = 2
+LISTENING_SECONDS = MAX_POLL_SECONDS
+"""One window for those with event streams, as what they poll beneath comes in bursts."""
+QUICK_LISTENING_SECONDS = 10.0
+OFTEN = 100
+"""Watchers with event streams, whose CPU is looked at for two intervals of polling."""
+OFTEN_SECONDS = 1.0
 
-DAG_FILE = """
-from airflow.providers.standard.operators.empty import EmptyOperator
-from airflow.sdk import DAG, Asset, AssetAny, AssetWatcher
-
-from airflow_provider_workflow.triggers.{kind} import {trigger} as Trigger
-
-
-def watched(name):
-    trigger = Trigger(
-        name, poll_interval={interval}, max_poll_interval={interval}, wake_on_events={streams}
-    )
-    return Asset(name, watchers=[AssetWatcher(name=name, trigger=trigger)])
+SHARE = "share of one core"
+NEAR_BARE = Target("ratio", "<=", 1.3)
+LITTLE = Target("ours", "<", 15)
+NO_MORE = Target("ratio", "<=", 1.2)
 
 
-with DAG("consumer", schedule=AssetAny(*[watched("inbox_%d" % n) for n in range({watchers})])):
-    EmptyOperator(task_id="nothing")
-"""
+@dataclass(frozen=True)
+class Round:
+    """What was seen of so many watchers, in turn."""
+
+    count: int
+    polling: Seen
+    listening: Seen
+    bare: Seen
+    queues: Seen
 
 
 def run(quick: bool) -> list[Row]:
-    """Measure; ``quick`` for a shorter time, and one kind of watcher."""
-    seconds = QUICK_SECONDS if quick else MEASURED_SECONDS
-    with EmulatorServer() as service:
-        for n in range(WATCHERS):
+    """Measure; ``quick`` for few watchers, and a shorter time."""
+    sizes, windows = (QUICK_SIZES, QUICK_WINDOWS) if quick else (SIZES, WINDOWS)
+    long = QUICK_LISTENING_SECONDS if quick else LISTENING_SECONDS
+    with _bench(max(sizes)) as bench:
+        idle = bench.triggerers.measure(Watchers(0), windows)
+        rounds = [bench.round(count, windows, long) for count in sizes]
+        often = None if quick else bench.triggerers.measure(listening(OFTEN, long, OFTEN_SECONDS), 1)
+    found = [*_idle(idle), *(row for each in rounds for row in rows(each, idle))]
+    seldom = next((each.listening for each in rounds if each.count == OFTEN), None)
+    return found if often is None or seldom is None else [*found, _often(often, seldom)]
+
+
+@dataclass(frozen=True)
+class _Bench:
+    """
+    :param queues_at: the queues' address, before their names.
+    """
+
+    service: EmulatorServer
+    triggerers: Triggerers
+    queues_at: str
+
+    def round(self, count: int, windows: int, long: float) -> Round:
+        print(f"  {count} watchers ...", flush=True)
+        ids = [self.service.store.inboxes.find(f"inbox_{n}").id for n in range(count)]
+        return Round(
+            count,
+            polling=self.triggerers.measure(polling(count), windows),
+            listening=self.triggerers.measure(listening(count, long), 1),
+            bare=poll_barely(self.service.base_url, self.service.token(), ids, windows),
+            queues=self.triggerers.measure(of_queues(count, self.queues_at), windows),
+        )
+
+
+@contextmanager
+def _bench(count: int) -> Iterator[_Bench]:
+    """As many inboxes, and as many queues."""
+    with EmulatorServer() as service, queues() as sqs:
+        opened = ""
+        for n in range(count):
             service.open_inbox(f"inbox_{n}")
-        idle = _triggerer(service, seconds)
-        rows = [alone("memory of a triggerer without watchers", "MB", [idle.megabytes])]
-        for name in ["notice"] if quick else list(KINDS):
-            rows += _rows(service, name, seconds)
-    return rows
+            opened = sqs.open_queue(f"inbox_{n}")
+        yield _Bench(service, Triggerers(service, sqs), opened.rpartition("/")[0])
 
 
-def _rows(service: EmulatorServer, name: str, seconds: float) -> list[Row]:
-    bare = _bare(service, KINDS[name], seconds)
-    rows = []
-    for streams in (False, True):
-        what = f"{WATCHERS} {name} watchers, event streams {'on' if streams else 'off'}"
-        ours = _triggerer(service, seconds, name, streams)
-        each, beside = ours.milliseconds_per_poll, bare.milliseconds_per_poll
-        rows.append(compared(f"{what}: CPU per poll", "ms", [each], "bare aiohttp loop", [beside]))
-        rows.append(alone(f"{what}: memory of the triggerer", "MB", [ours.megabytes]))
-    return rows
+def _idle(idle: Seen) -> list[Row]:
+    what = "triggerer without watchers"
+    return [
+        alone(f"{what}: {SHARE}", "%", idle.shares),
+        alone(f"{what}: memory", "MB", [idle.megabytes]),
+        alone(f"{what}: sockets", "sockets", [idle.sockets]),
+    ]
 
 
-def _triggerer(service: EmulatorServer, seconds: float, name: str = "", streams: bool = False) -> Cost:
-    """The process of a real triggerer in which the triggers run; without a name there are none."""
-    folder = Path(tempfile.mkdtemp(prefix="workflow-bench-dags-"))
-    home = Path(tempfile.mkdtemp(prefix="workflow-bench-"))
-    operation = KINDS[name].operation if name else ""
-    if name:
-        (folder / "watchers.py").write_text(_dag_file(name, streams))
-    connections = {"workflow_default": service.connection_json()}
-    with LocalAirflow(home, folder, connections, quick=False) as airflow:
-        if name:
-            airflow.wait_for_dags(["consumer"])
-            airflow.api.wait_until(lambda: _all_poll(service, operation), 180, "every watcher polls")
-        time.sleep(SETTLE_SECONDS)
-        runner = max(airflow.pids("triggerer"))
-        polls, used = service.count(operation), cpu_seconds(runner)
-        time.sleep(seconds)
-        return Cost(service.count(operation) - polls, cpu_seconds(runner) - used, resident(runner))
+def rows(of: Round, idle: Seen) -> list[Row]:
+    """
+    What is shown of a round.
+
+    :param idle: a triggerer without watchers, whose CPU does not count as theirs.
+    """
+    what = {
+        "polling": f"{of.count} watchers, {_paced('5 s polls', of.count, of.polling)}",
+        "listening": f"{of.count} watchers, event streams",
+    }
+    beside = _paced("SqsSensorTrigger, 5 s polls", of.count, of.queues)
+    found = _per_poll(of, what["polling"], beside, Figure.of(idle.shares).median)
+    for name, seen in {"polling": of.polling, "listening": of.listening}.items():
+        target = LITTLE if of.count == max(SIZES) else None
+        shares, theirs = Figure.of(seen.shares), Figure.of(of.queues.shares)
+        ratio = Figure.of([shares.median / theirs.median]) if theirs.median else None
+        found += [
+            Row(f"{what[name]}: {SHARE}", "%", shares, beside, theirs, ratio, target),
+            compared(f"{what[name]}: memory", "MB", [seen.megabytes], beside, [of.queues.megabytes]),
+            compared(f"{what[name]}: sockets", "sockets", [seen.sockets], beside, [of.queues.sockets]),
+        ]
+    return found
 
 
-def _dag_file(name: str, streams: bool) -> str:
-    trigger = KINDS[name].trigger
-    return DAG_FILE.format(
-        kind=name, trigger=trigger, interval=POLL_SECONDS, streams=streams, watchers=WATCHERS
+def _per_poll(of: Round, what: str, beside: str, idle_share: float) -> list[Row]:
+    """What one poll costs, beyond a triggerer that has nothing to watch."""
+    what = f"{what}: CPU per 1000 polls"
+    ours, theirs = of.polling.per_1000_polls(idle_share), of.queues.per_1000_polls(idle_share)
+    bare = of.bare.per_1000_polls()
+    return [
+        paired(what, "s", ours, "bare aiohttp loop", bare, NEAR_BARE),
+        paired(what, "s", ours, beside, theirs),
+    ]
+
+
+def _paced(name: str, count: int, seen: Seen) -> str:
+    """The name, and what came of the pace where it was not kept."""
+    due = count / POLL_SECONDS
+    return (
+        name
+        if seen.polls_per_second > 0.9 * due
+        else (f"{name} ({seen.polls_per_second:.0f} a second seen, of {due:.0f})")
     )
 
 
-def _bare(service: EmulatorServer, kind: Kind, seconds: float) -> Cost:
-    """The floor: the same requests, and their answers decoded, without anything around them."""
-    ids = [service.store.inboxes.find(f"inbox_{n}").id for n in range(WATCHERS)]
-    given = {
-        "base_url": service.base_url,
-        "token": service.token(),
-        "ids": ids,
-        "kind": asdict(kind),
-        "seconds": seconds,
-    }
-    command = [sys.executable, "-m", "tests.benchmarks.polling"]
-    done = subprocess.run(command, input=json.dumps(given), capture_output=True, text=True, check=True)
-    return Cost(**json.loads(done.stdout))
-
-
-def _all_poll(service: EmulatorServer, operation: str) -> bool:
-    before = service.count(operation)
-    time.sleep(2 * POLL_SECONDS)
-    return service.count(operation) - before >= 1.8 * WATCHERS
+def _often(often: Seen, seldom: Seen) -> Row:
+    what = f"{OFTEN} watchers, event streams, poll_interval {OFTEN_SECONDS:g} s: {SHARE}"
+    beside = f"poll_interval {MAX_POLL_SECONDS:g} s"
+    return compared(what, "%", often.shares, beside, seldom.shares, NO_MORE)

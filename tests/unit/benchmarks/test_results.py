@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.benchmarks.results import Figure, Target, alone, compared
+from tests.benchmarks.results import Figure, Target, alone, compared, paired
 
 
 def test_a_figure_is_the_median_and_the_quartiles_of_its_samples() -> None:
@@ -33,6 +33,16 @@ def test_a_ratio_is_taken_round_by_round() -> None:
 def test_series_of_different_length_are_no_rounds() -> None:
     with pytest.raises(ValueError, match="zip"):
         compared("calls", "ms", [1.0, 2.0], "bare", [1.0])
+
+
+def test_rounds_without_one_of_the_samples_are_left_out() -> None:
+    row = paired("calls", "ms", [2.0, None, 6.0], "bare", [1.0, 1.0, None], Target("ratio", "<=", 2))
+    assert row == compared("calls", "ms", [2.0], "bare", [1.0], Target("ratio", "<=", 2))
+
+
+def test_where_no_round_has_both_there_is_ours_alone() -> None:
+    row = paired("calls", "ms", [2.0, 4.0], "bare", [None, None], Target("ratio", "<=", 2))
+    assert (row.ours.median, row.theirs, row.ratio, row.met) == (3.0, None, None, None)
 
 
 def test_there_is_no_ratio_to_nothing() -> None:
