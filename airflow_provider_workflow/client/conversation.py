@@ -84,10 +84,13 @@ def _attempt(call: Call[T], parties: Parties) -> Generator[Step, Any, T]:
     gate = parties.gates.of(parties.settings, call.family)
     if gate.delay(urgent=call.urgent):
         yield from _wait(gate, call, parties.longest_wait)
-    if call.identity is Identity.BEARER:
-        answer = yield from _with_token(call, parties)
-    else:
-        answer = yield from _ask(call, parties)
+    bearer = (yield from bearer_token(call, parties)) if call.identity is Identity.BEARER else None
+    answer = yield from _ask(call, parties, bearer)
+    if bearer is not None and not bearer.fresh and _token_refused(call, answer):
+        # Once more with a new one (service facts 11).
+        parties.tokens.drop(token_key(parties.settings, scope_of(call, parties.settings)), bearer.token)
+        bearer = yield from bearer_token(call, parties)
+        answer = yield from _ask(call, parties, bearer)
     if (error := failure(call, answer)) is not None:
         raise error
     try:
@@ -108,18 +111,7 @@ def _wait(gate: retry.Gate, call: Call[Any], longest: float | None) -> Generator
             yield Pause(seconds)
 
 
-def _with_token(call: Call[Any], parties: Parties) -> Generator[Step, Any, Answer]:
-    """Send with a token; where the token is refused, once more with a new one (service facts 11)."""
-    bearer = yield from bearer_token(call, parties)
-    answer = yield from _ask(call, parties, bearer)
-    if bearer.fresh or not _token_refused(call, answer):
-        return answer
-    parties.tokens.drop(token_key(parties.settings, scope_of(call, parties.settings)), bearer.token)
-    bearer = yield from bearer_token(call, parties)
-    return (yield from _ask(call, parties, bearer))
-
-
-def _ask(call: Call[Any], parties: Parties, bearer: Bearer | None = None) -> Generator[Step, Any, Answer]:
+def _ask(call: Call[Any], parties: Parties, bearer: Bearer | None) -> Generator[Step, Any, Answer]:
     answer: Answer = yield build(parties.settings, call, bearer, parties.proxy_for)
     if (seconds := answer.retry_after()) is not None:
         _close(parties.gates.of(parties.settings, call.family), call, seconds, parties.longest_wait)
