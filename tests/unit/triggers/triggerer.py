@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_workflow.client import over_aiohttp
+from airflow_provider_workflow.client import client, over_aiohttp
 from airflow_provider_workflow.triggers.event import WorkflowInboxEventTrigger, messages_of
 from tests.unit.workbench import Workbench
 
@@ -36,6 +36,10 @@ class Clockwork:
         return self.now
 
     monotonic = time
+
+    async def to_thread(self, function: Callable[..., Any], *given: Any) -> Any:
+        """Nothing is settled meanwhile: large answers are read beside the loop."""
+        return await self.counting(asyncio.to_thread)(function, *given)
 
     async def sleep(self, seconds: float) -> None:
         if seconds <= 0:
@@ -221,8 +225,7 @@ def clockwork(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> Clockwork:
                 monkeypatch.setattr(f"airflow_provider_workflow.triggers.{module}.{name}", clock)
     monkeypatch.setattr("airflow_provider_workflow.leases.time", clock)
     monkeypatch.setattr(over_aiohttp, "exchange", clock.counting(over_aiohttp.exchange))
-    # Large answers are read beside the loop.
-    monkeypatch.setattr(asyncio, "to_thread", clock.counting(asyncio.to_thread))
+    monkeypatch.setattr(client, "asyncio", clock)
     connection = "airflow.providers.common.compat.connection.get_async_connection"
     from airflow.providers.common.compat.connection import get_async_connection
 
