@@ -1,6 +1,7 @@
 # Everything from a clone, on a machine with Python 3.10 or later and make: `make test`, `make demo`.
 
 PYTHON ?= python3
+WORKERS ?= 2
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
@@ -59,8 +60,8 @@ types: setup ## Check the types
 imports: setup ## Check who imports whom
 	$(BIN)/lint-imports
 
-unit: setup ## Run the unit tests
-	$(BIN)/python -m pytest tests/unit
+unit: setup ## Run the unit tests, in WORKERS=2 processes (0: in one)
+	$(BIN)/python -m pytest tests/unit --numprocesses $(WORKERS) --dist loadfile
 
 e2e: setup ## Run the end-to-end tests, with a real Airflow
 	$(BIN)/python -m pytest tests/e2e
