@@ -31,19 +31,25 @@ def stage(
     :param inboxes: to create first.
     :param connections: beside the one to the service, as URI or JSON by connection id.
     """
-    home = Path(tempfile.mkdtemp(prefix="workflow-bench-"))
-    folder = home / "dags"
-    folder.mkdir()
-    shutil.copy(DAGS / f"{name}.py", folder)
-    # A trigger of the benchmarks is imported from there.
+    # A trigger of the benchmarks is imported from the root.
     env = {"AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "5", "PYTHONPATH": str(ROOT)}
-    with EmulatorServer() as service:
+    with private_folder() as home, EmulatorServer() as service:
+        folder = home / "dags"
+        folder.mkdir()
+        shutil.copy(DAGS / f"{name}.py", folder)
         for inbox in inboxes:
             service.open_inbox(inbox)
         every = {"workflow_default": service.connection_json(), **(connections or {})}
         with LocalAirflow(home, folder, every, parallelism=4, quick=False, env=env) as airflow:
             airflow.wait_for_dags(dag_ids)
             yield service, airflow
+
+
+@contextmanager
+def private_folder() -> Iterator[Path]:
+    """A new folder for an Airflow, which is removed in the end."""
+    with tempfile.TemporaryDirectory(prefix="workflow-bench-", ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
 
 
 def epoch(moment: str) -> float:

@@ -106,7 +106,7 @@ class Turns:
     def _in_time(self, predicate: Callable[[], bool], seconds: float) -> None:
         """Wait so long at most; what did not come to pass shows in the samples."""
         with contextlib.suppress(TimeoutError):
-            self.airflow.api.wait_until(predicate, seconds, "it is awaited", interval=0.1)
+            self.airflow.api.wait_until(predicate, seconds, "it is awaited", interval=0.2)
 
 
 def gave_up(series: Series) -> bool:

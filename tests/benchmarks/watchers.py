@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.benchmarks.polling import POLL_SECONDS, SETTLE_SECONDS
 from tests.benchmarks.process import Seen, Watch
 from tests.benchmarks.sqs import Queues
+from tests.benchmarks.stage import private_folder
 from tools.local_airflow import LocalAirflow
 
 BEGUN_SECONDS = 180.0
@@ -89,6 +89,15 @@ def of_queues(count: int, url: str) -> Watchers:
     return Watchers(count, THEIRS, f"Trigger({arguments})")
 
 
+def _dags(home: Path, watchers: Watchers) -> Path:
+    """A folder with the file of the watchers, if there are any."""
+    folder = home / "dags"
+    folder.mkdir()
+    if watchers.count:
+        (folder / "watchers.py").write_text(watchers.dag_file)
+    return folder
+
+
 @dataclass(frozen=True)
 class Triggerers:
     """
@@ -103,17 +112,16 @@ class Triggerers:
 
     def measure(self, watchers: Watchers, windows: int) -> Seen:
         """What the process takes in which the triggers run."""
-        folder = Path(tempfile.mkdtemp(prefix="workflow-bench-dags-"))
-        home = Path(tempfile.mkdtemp(prefix="workflow-bench-"))
         connections = {
             "workflow_default": self.service.connection_json(),
             "aws_default": self.queues.connection,
         }
         polls = self.queues.polls if watchers.imported == THEIRS else self._listings
         before = polls()
-        if watchers.count:
-            (folder / "watchers.py").write_text(watchers.dag_file)
-        with LocalAirflow(home, folder, connections, quick=False) as airflow:
+        with (
+            private_folder() as home,
+            LocalAirflow(home, _dags(home, watchers), connections, quick=False) as airflow,
+        ):
             self._in_time(airflow, lambda: polls() - before >= watchers.count)
             time.sleep(watchers.settle_seconds)
             watch = Watch(max(airflow.pids("triggerer")), polls)
