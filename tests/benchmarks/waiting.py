@@ -138,12 +138,8 @@ def _per_poll(of: Round, what: str, beside: str, idle_share: float) -> list[Row]
 
 def _paced(name: str, count: int, seen: Seen) -> str:
     """The name, and what came of the pace where it was not kept."""
-    due = count / POLL_SECONDS
-    return (
-        name
-        if seen.polls_per_second > 0.9 * due
-        else (f"{name} ({seen.polls_per_second:.0f} a second seen, of {due:.0f})")
-    )
+    due, kept = count / POLL_SECONDS, seen.polls_per_second
+    return name if kept > 0.9 * due else f"{name} ({kept:.1f} a second seen, of {due:g})"
 
 
 def _often(often: Seen, seldom: Seen) -> Row:

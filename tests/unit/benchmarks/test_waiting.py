@@ -45,7 +45,7 @@ def test_polls_stand_beside_the_bare_loop_and_beside_the_peer() -> None:
 
 
 def test_a_pace_that_was_not_kept_is_said() -> None:
-    assert {row.beside for row in found()[2:]} == {"SqsSensorTrigger, 5 s polls (5 a second seen, of 20)"}
+    assert {row.beside for row in found()[2:]} == {"SqsSensorTrigger, 5 s polls (5.0 a second seen, of 20)"}
     assert {row.beside for row in found(queues=OURS)[2:]} == {"SqsSensorTrigger, 5 s polls"}
 
 
