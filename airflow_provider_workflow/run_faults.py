@@ -23,19 +23,21 @@ class TargetError(AirflowException):
 
 
 def of_everything(error: Any) -> bool:
-    """Whether an ``AirflowRuntimeError`` is about Airflow itself, and not about what it was given."""
+    """Whether what Airflow answered is about itself, and not about what it was given."""
     return isinstance(fault_of("", error), TargetError)
 
 
 def fault_of(dag_id: str, error: Any) -> Exception:
     """
-    What an ``AirflowRuntimeError`` means for a run: of one message, or of everything?
+    What Airflow's answer means for a run: of one message, or of everything?
 
     Decided by status and reason, never by a text.
 
+    :param error: an ``AirflowRuntimeError``; in ``dag.test()``, where no supervisor is between, the
+        ``HTTPStatusError`` of the API server's own answer.
     :return: a ``RunRefused`` or a ``TargetError``.
     """
-    detail = error.error.detail if isinstance(error.error.detail, dict) else {}
+    detail = _told(error)
     status = detail.get("status_code")
     reason = _reason(detail)
     said = f"{reason or detail.get('exception_type') or 'no reason given'} (status {status})"
@@ -53,6 +55,16 @@ def fault_of(dag_id: str, error: Any) -> Exception:
     if detail.get("exception_type") == "PydanticSerializationError":
         return RunRefused("Airflow cannot encode its payload")
     return TargetError(f"Airflow's API server gives no usable answer: {said}. No message is lost.")
+
+
+def _told(error: Any) -> dict[str, Any]:
+    """What a supervisor tells its task of the API server's answer."""
+    if not hasattr(error, "response"):
+        return error.error.detail if isinstance(error.error.detail, dict) else {}
+    try:
+        return {"status_code": error.response.status_code, "detail": error.response.json()}
+    except ValueError:
+        return {"exception_type": "HTTPStatusError"}
 
 
 def _reason(detail: dict[str, Any]) -> str | None:

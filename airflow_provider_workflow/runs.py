@@ -12,6 +12,7 @@ import hashlib
 import re
 from dataclasses import dataclass
 from enum import Enum
+from functools import cache
 from typing import Any, Protocol
 
 from airflow_provider_workflow import values
@@ -97,6 +98,15 @@ def check_conf(conf: dict[str, Any]) -> None:
         raise RunRefused(f"Airflow cannot hold its payload: {problem}")
 
 
+@cache
+def _refusals() -> tuple[type[Exception], ...]:
+    """What is raised where the API server refuses; in ``dag.test()`` that is its answer as it came."""
+    from airflow.sdk.exceptions import AirflowRuntimeError
+    from httpx import HTTPStatusError
+
+    return AirflowRuntimeError, HTTPStatusError
+
+
 @dataclass(frozen=True)
 class TaskRuns:
     """
@@ -109,8 +119,14 @@ class TaskRuns:
 
     @property
     def alongside(self) -> bool:
-        """See ``Runs.alongside``: before Airflow 3.2 two threads mix up the supervisor's answers."""
-        return airflow_release() >= (3, 2)
+        """
+        See ``Runs.alongside``: two threads must not mix up the supervisor's answers.
+
+        They would before Airflow 3.2, and in ``dag.test()``.
+        """
+        from airflow.sdk.execution_time import task_runner
+
+        return hasattr(task_runner.SUPERVISOR_COMMS, "_thread_lock")
 
     def check_target(self, dag_id: str) -> bool:
         """
@@ -118,8 +134,6 @@ class TaskRuns:
 
         Before Airflow 3.3 nothing tells a broken DAG, and on 3.1 not even a missing one.
         """
-        from airflow.sdk.exceptions import AirflowRuntimeError
-
         if airflow_release() >= (3, 3):
             try:
                 self.start(dag_id, _IMPOSSIBLE_RUN_ID, {})
@@ -130,7 +144,7 @@ class TaskRuns:
         if hasattr(self.ti, "get_dag"):
             try:
                 self.ti.get_dag(dag_id)
-            except AirflowRuntimeError as error:
+            except _refusals() as error:
                 fault = fault_of(dag_id, error)
                 if isinstance(fault, TargetError):
                     raise fault from None
@@ -139,13 +153,13 @@ class TaskRuns:
     def start(self, dag_id: str, run_id: str, conf: dict[str, Any]) -> Start:
         """See ``Runs.start``."""
         check_conf(conf)
-        from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
+        from airflow.sdk.exceptions import ErrorType
         from airflow.sdk.execution_time import task_runner
         from airflow.sdk.execution_time.comms import ErrorResponse, TriggerDagRun
 
         try:
             answer = task_runner.SUPERVISOR_COMMS.send(TriggerDagRun(dag_id=dag_id, run_id=run_id, conf=conf))
-        except AirflowRuntimeError as error:
+        except _refusals() as error:
             raise fault_of(dag_id, error) from None
         except (ValueError, OverflowError, RecursionError) as error:
             # The value checks above state the known cases in words; nothing was sent in these either.
@@ -169,11 +183,9 @@ class TaskRuns:
         return self._count(dag_id, states=_UNFINISHED)
 
     def _count(self, dag_id: str, **which: Any) -> int:
-        from airflow.sdk.exceptions import AirflowRuntimeError
-
         try:
             return int(self.ti.get_dr_count(dag_id=dag_id, **which))
-        except (AirflowRuntimeError, OSError, EOFError) as error:
+        except (*_refusals(), OSError, EOFError) as error:  # type: ignore[misc]
             raise TargetError(
                 f"Airflow does not count the runs of {dag_id!r}: {type(error).__name__}. No message is lost."
             ) from None

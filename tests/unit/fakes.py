@@ -6,9 +6,12 @@ import json
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from threading import Lock
 from typing import Any
 
+import httpx
 import msgspec
+from airflow.sdk.api.client import ServerResponseError
 from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
 from airflow.sdk.execution_time.comms import ErrorResponse, OKResponse, TriggerDagRun
 
@@ -26,6 +29,17 @@ def lost(exception_type: str) -> AirflowRuntimeError:
     return _runtime_error({"status_code": None, "message": "made up", "exception_type": exception_type})
 
 
+def unwrapped(status: int, reason: str | None = None) -> ServerResponseError:
+    """What a task is told in ``dag.test()``, where it has no supervisor that says it in other words."""
+    detail: Any = {"reason": reason, "message": "made up"} if reason else "made up"
+    request = httpx.Request("POST", "http://in-process/")
+    error = ServerResponseError.from_response(
+        httpx.Response(status, json={"detail": detail}, request=request)
+    )
+    assert error is not None
+    return error
+
+
 def _runtime_error(detail: dict[str, Any] | None) -> AirflowRuntimeError:
     return AirflowRuntimeError(ErrorResponse(error=ErrorType.API_SERVER_ERROR, detail=detail))
 
@@ -38,6 +52,7 @@ class Supervisor:
     :param dags: the DAGs that it knows.
     :param runs: conf of each run, by DAG and run id.
     :param faults: asked in turn before anything else; the first that returns something wins.
+    :param _thread_lock: Airflow's own since 3.2, which keeps the answers of two threads apart.
     """
 
     dags: set[str] = field(default_factory=lambda: {"handle"})
@@ -45,6 +60,7 @@ class Supervisor:
     asked: list[TriggerDagRun] = field(default_factory=list)
     faults: list[Callable[[TriggerDagRun], Fault | None]] = field(default_factory=list)
     on_start: Callable[[], None] = lambda: None
+    _thread_lock: Any = field(default_factory=Lock)
 
     def send(self, message: Any) -> Any:
         if not isinstance(message, TriggerDagRun):

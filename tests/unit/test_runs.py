@@ -11,7 +11,7 @@ from airflow.sdk.execution_time.comms import ErrorResponse
 from airflow_provider_workflow import runs
 from airflow_provider_workflow.run_faults import RunRefused, ServerFault, TargetError
 from airflow_provider_workflow.runs import Start, TaskRuns
-from tests.unit.fakes import OldTaskInstance, Supervisor, TaskInstance, api_error, lost
+from tests.unit.fakes import OldTaskInstance, Supervisor, TaskInstance, api_error, lost, unwrapped
 
 UUID = "0b6c2c8e-7f3a-4a52-9d0b-1f1e3c8a9b10"
 RUNS = TaskRuns(TaskInstance())
@@ -122,6 +122,39 @@ def test_a_missing_or_broken_dag_and_a_lost_server_are_of_everything(
 
     with pytest.raises(TargetError):
         RUNS.start("handle", "workflow__1", {})
+
+
+@pytest.mark.parametrize(
+    ("error", "meaning"),
+    [
+        (unwrapped(404, "not_found"), TargetError),
+        (unwrapped(400, "import_errors"), TargetError),
+        (unwrapped(403), TargetError),
+        (unwrapped(400, "value_error"), RunRefused),
+        (unwrapped(422), RunRefused),
+        (unwrapped(500), ServerFault),
+    ],
+)
+def test_in_a_dag_test_the_same_answers_mean_the_same(
+    supervisor: Supervisor, error: Exception, meaning: type[Exception]
+) -> None:
+    supervisor.fail(error)
+
+    with pytest.raises(meaning):
+        RUNS.start("handle", "workflow__1", {})
+
+
+def test_a_check_is_certain_in_a_dag_test_too(supervisor: Supervisor) -> None:
+    supervisor.fail(unwrapped(400, "value_error"))
+
+    assert TaskRuns(TaskInstance()).check_target("handle") is True
+
+
+def test_a_thread_may_talk_to_airflow_only_where_its_answers_are_kept_apart(supervisor: Supervisor) -> None:
+    assert RUNS.alongside
+
+    del supervisor._thread_lock
+    assert not RUNS.alongside
 
 
 def test_an_error_that_airflow_returns_instead_of_raising_is_of_everything(supervisor: Supervisor) -> None:
