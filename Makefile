@@ -13,7 +13,7 @@ export AIRFLOW_HOME := $(CURDIR)/$(VENV)/airflow
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup test check-format format lint types imports unit e2e crash-test soak bench demo clean
+.PHONY: help setup test check-format format lint types imports unit e2e crash-test soak bench demo docs clean
 
 help: ## Say what there is to make
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,7 +43,7 @@ $(INSTALLED) $(BENCH_INSTALLED): pyproject.toml $(wildcard constraints/*.txt)
 	$$install --no-build-isolation --editable '.[$(EXTRA)]'
 	@touch $@
 
-test: setup check-format lint types imports unit e2e ## Check everything: format, lint, types, imports, unit, e2e
+test: setup check-format lint types imports docs unit e2e ## Check everything: format, lint, types, imports, docs, unit, e2e
 
 check-format: setup
 	$(BIN)/ruff format --check .
@@ -78,6 +78,13 @@ bench: $(BENCH_INSTALLED) ## Measure, beside other ways of doing the same (ONLY=
 
 demo: setup ## Show messages becoming DAG runs (ONCE=1 ends by itself)
 	$(BIN)/python -m tools.demo $(if $(filter 1,$(ONCE)),--once)
+
+# What builds it needs Python 3.11, and the pages are the same for every Python.
+docs: setup ## Build the documentation into build/docs; a warning is an error
+	@if $(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then set -x; \
+		$(BIN)/python -m sphinx --fail-on-warning --fresh-env --nitpicky --quiet \
+			--doctree-dir build/doctrees docs build/docs; \
+	else echo "The documentation is built with Python 3.11 or later, and left out here."; fi
 
 clean: ## Remove what the others left, except .venv and .venv-bench
 	rm -rf .bench .demo .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist *.egg-info
