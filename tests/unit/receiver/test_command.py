@@ -1,4 +1,4 @@
-"""The receiver as a process, started by the commands of the README."""
+"""The receiver as a process, started by the commands of its page."""
 
 from __future__ import annotations
 
@@ -15,21 +15,15 @@ import aiohttp
 import pytest
 
 from airflow_provider_workflow.receiver import options
+from tests.unit.documents import blocks, lines_of
 from tests.unit.receiver.airflow import PASSWORD, USERNAME, FakeAirflow
 
-ROOT = Path(__file__).resolve().parents[3]
-BLOCK = r"```bash\n(python -m airflow_provider_workflow\.receiver.*?)```"
 HOME = {name: value for name, value in os.environ.items() if not name.startswith("WORKFLOW_RECEIVER")}
-
-
-def commands(page: str) -> list[list[str]]:
-    """The commands of a page, as this interpreter runs them."""
-    text = (ROOT / page).read_text().replace("\n   ", "\n")
-    lines = "\n".join(re.findall(BLOCK, text, re.DOTALL)).replace("\\\n", "").splitlines()
-    return [[sys.executable, *shlex.split(line)[1:]] for line in lines if line.strip()]
-
-
-SHOW, SERVE = commands("README.md")
+PAGE = "docs/notifications.md"
+# As this interpreter runs them.
+SHOW, SERVE = (
+    [sys.executable, *shlex.split(line)[1:]] for block in blocks(PAGE, "bash") for line in lines_of(block)
+)
 
 
 class Process:
@@ -90,12 +84,8 @@ async def post(port: str, path: str) -> int:
         return answer.status
 
 
-def test_the_page_gives_the_same_commands_as_the_readme() -> None:
-    assert commands("docs/notifications.md") == [SHOW, SERVE]
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-async def test_the_commands_of_the_readme_show_an_address_and_answer_it(
+async def test_the_commands_of_the_page_show_an_address_and_answer_it(
     airflow: FakeAirflow, start: Start, number: signal.Signals
 ) -> None:
     airflow.all_admins = True

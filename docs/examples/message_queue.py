@@ -1,0 +1,9 @@
+"""The messages of the inbox "alerts" as asset events, by the trigger of common.messaging."""
+
+from airflow.providers.common.messaging.triggers.msg_queue import MessageQueueTrigger
+from airflow.sdk import AssetWatcher
+
+from airflow_provider_workflow.assets import create_asset
+
+trigger = MessageQueueTrigger(scheme="workflow-inbox", inbox="alerts")
+alerts = create_asset(inbox="alerts", watchers=[AssetWatcher(name="alerts", trigger=trigger)])

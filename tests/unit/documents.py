@@ -1,0 +1,42 @@
+"""What stands in the README and in the pages of ``docs/``, for the tests that run it."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+PAGES = {
+    str(path.relative_to(ROOT)): path.read_text()
+    for path in (ROOT / "README.md", ROOT / "SECURITY.md", *sorted(DOCS.rglob("*.md")))
+}
+_BLOCK = re.compile(r"^( *)```([^\n]*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks(page: str, language: str | None = None) -> list[str]:
+    """The blocks of code on a page, as they would be pasted."""
+    found = _BLOCK.findall(PAGES[page])
+    return [textwrap.dedent(text) for _, of, text in found if language in (None, of)]
+
+
+def languages(page: str) -> set[str]:
+    """The languages of the blocks on a page."""
+    return {of for _, of, _ in _BLOCK.findall(PAGES[page])}
+
+
+def prose(page: str) -> str:
+    """A page without its blocks of code."""
+    return _BLOCK.sub("", PAGES[page])
+
+
+def command(page: str, beginning: str) -> str:
+    """The one block of commands on a page that begins like this."""
+    (found,) = [block for block in blocks(page, "bash") if block.startswith(beginning)]
+    return found
+
+
+def lines_of(block: str) -> list[str]:
+    """The commands of a block, those over several lines put together."""
+    return [line for line in block.replace("\\\n", "").splitlines() if line.strip()]

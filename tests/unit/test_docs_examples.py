@@ -1,0 +1,32 @@
+"""The snippets of ``docs/`` that are no example DAGs, run."""
+
+from __future__ import annotations
+
+import runpy
+from typing import Any
+
+import pytest
+
+from airflow_provider_workflow.emulator.server import EmulatorServer
+from airflow_provider_workflow.versions import airflow_release
+from tests.unit.documents import DOCS
+
+
+def run(name: str) -> dict[str, Any]:
+    return runpy.run_path(str(DOCS / "examples" / name))
+
+
+def test_own_calls_of_the_hook(connected: EmulatorServer) -> None:
+    forget_inbox = run("own_calls.py")["forget_inbox"]
+    connected.put("orders", 1, 2)
+
+    assert forget_inbox("orders") == 2
+    assert forget_inbox("orders") == 0
+
+
+@pytest.mark.skipif(airflow_release() < (3, 3), reason="the trigger is for Airflow 3.3")
+def test_the_trigger_of_common_messaging() -> None:
+    (watcher,) = run("message_queue.py")["alerts"].watchers
+    path, arguments = watcher.trigger.serialize()
+    assert path.endswith(".WorkflowInboxEventTrigger")
+    assert arguments["inbox"] == "alerts"
