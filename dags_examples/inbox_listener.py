@@ -7,22 +7,16 @@ from airflow.sdk import DAG, task
 from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
 
 with DAG("order_listener", schedule="@continuous", max_active_runs=1, start_date=datetime(2025, 1, 1)):
+    pauses = {"retry_delay": timedelta(seconds=10), "max_retry_delay": timedelta(minutes=10)}
+    patience = {"retries": 20, "retry_exponential_backoff": True, **pauses}
     WorkflowInboxSensor(
-        task_id="start_runs",
-        inbox="orders",
-        trigger_dag_id="handle_order",
-        deferrable=True,
-        retries=20,
-        retry_delay=timedelta(seconds=10),
-        retry_exponential_backoff=True,
-        max_retry_delay=timedelta(minutes=10),
+        task_id="start_runs", inbox="orders", trigger_dag_id="handle_order", deferrable=True, **patience
     )
 
 with DAG("handle_order", schedule=None, start_date=datetime(2025, 1, 1)):
 
     @task
     def handle(dag_run=None):
-        message = dag_run.conf["message"]
-        print(f"Order {message['id']}: {message['payload']}")
+        print(f"Order {dag_run.conf['message']['id']}: {dag_run.conf['message']['payload']}")
 
     handle()

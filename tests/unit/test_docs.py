@@ -1,0 +1,151 @@
+"""Pages that are found, links that lead somewhere, and snippets and commands that other tests run."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from airflow_provider_workflow.client.settings import EXTRA_FIELDS
+from airflow_provider_workflow.configuration import OPTIONS
+from tests.unit.documents import DOCS, PAGES, ROOT, blocks, languages, prose
+
+PYTHON = {
+    path.read_text(): str(path.relative_to(ROOT))
+    for folder in (ROOT / "dags_examples", DOCS / "examples")
+    for path in folder.rglob("*.py")
+}
+RUN_BY = {
+    "airflow connections add workflow_default --conn-json '{": "tests/unit/cli/test_documented_commands.py",
+    "airflow-workflow doctor": "tests/e2e/test_login.py",
+    "airflow-workflow inbox ensure invoices --app-key tasks --action-key new_invoice --wait": (
+        "tests/unit/cli/test_documented_commands.py"
+    ),
+    "airflow-workflow login --conn-id workflow_user": "tests/e2e/test_login.py",
+    """airflow-workflow put orders '{"number": 1}' '{"number": 2}' --create""": (
+        "tests/unit/cli/test_documented_commands.py"
+    ),
+    "curl -s http://127.0.0.1:8765/_emulator/messages": "tests/unit/emulator/test_documented_control.py",
+    'export AIRFLOW_HOME="$PWD/airflow"': "tests/e2e/test_testing_example.py",
+    "export AIRFLOW_CONN_WORKFLOW_DEFAULT='{": "tests/unit/test_readme.py",
+    "make bench": "tests/unit/benchmarks",
+    "make crash-test": "tests/e2e/test_crash.py",
+    "make demo": "tests/e2e/test_demo.py",
+    "make demo ONCE=1": "tests/e2e/test_demo.py",
+    "make soak": "tests/e2e/test_soak.py",
+    "make test": "Makefile",
+    "pip install .": "tests/unit/test_readme.py",
+    "python -m airflow_provider_workflow.emulator --port 8765": "tests/unit/emulator",
+    "python -m airflow_provider_workflow.receiver": "tests/unit/receiver/test_command.py",
+}
+"""Which test runs a block of commands, by its first line or by the words that this begins with."""
+LANGUAGES = {"bash", "nginx", "python", "{eval-rst}", "{toctree}"}
+PUBLIC = (
+    "hooks/workflow",
+    "sensors/inbox",
+    "triggers/event",
+    "triggers/notice",
+    "triggers/inbox",
+    "queues/inbox",
+)
+INSIDE = {"WorkflowOperator"}
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+
+
+def anchors(page: str) -> set[str]:
+    titles = re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def first_line(block: str) -> str:
+    return block.splitlines()[0]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_link_of_a_page_leads_somewhere(page: str) -> None:
+    for link in LINK.findall(prose(page)):
+        if link.startswith("https://"):
+            continue
+        path, _, anchor = link.partition("#")
+        target = ((ROOT / page).parent / path).resolve() if path else ROOT / page
+        assert target.is_file(), link
+        if anchor:
+            assert anchor in anchors(str(target.relative_to(ROOT))), link
+
+
+@pytest.mark.parametrize("picture", sorted(DOCS.rglob("*.svg")), ids=lambda path: path.name)
+def test_a_picture_can_be_read_aloud_and_needs_nothing_from_elsewhere(picture: Path) -> None:
+    root = ElementTree.parse(picture).getroot()
+    title = root.find("{http://www.w3.org/2000/svg}title")
+    assert title is not None
+    assert title.text
+    assert "href" not in picture.read_text()
+
+
+def test_every_page_is_in_a_table_of_contents() -> None:
+    listed = {"docs/index.md"}
+    for page in PAGES:
+        for tree in blocks(page, "{toctree}"):
+            names = [line for line in tree.splitlines() if line and not line.startswith(":")]
+            listed |= {str(((ROOT / page).parent / f"{name}.md").relative_to(ROOT)) for name in names}
+    assert listed == {page for page in PAGES if page.startswith("docs/")}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_python_snippet_of_a_page_is_a_file_that_a_test_runs(page: str) -> None:
+    assert set(blocks(page, "python")) <= set(PYTHON)
+    assert languages(page) <= LANGUAGES
+
+
+def test_every_example_stands_on_a_page() -> None:
+    shown = {snippet for page in PAGES for snippet in blocks(page, "python")}
+    assert not [path for text, path in PYTHON.items() if text not in shown]
+
+
+def test_every_command_is_run_by_a_test() -> None:
+    commands = {first_line(block) for page in PAGES for block in blocks(page, "bash")}
+    run = {
+        beginning: {each for each in commands if each == beginning or each.startswith(beginning + " ")}
+        for beginning in RUN_BY
+    }
+    assert not commands - set().union(*run.values())
+    assert not [beginning for beginning, found in run.items() if not found]
+    assert not [path for path in RUN_BY.values() if not (ROOT / path).exists()]
+
+
+def test_everything_public_is_in_the_reference() -> None:
+    reference = "".join(text for page, text in PAGES.items() if page.startswith("docs/api/"))
+    package = ROOT / "airflow_provider_workflow"
+    sources = [package / f"{name}.py" for name in PUBLIC] + sorted((package / "operators").glob("*.py"))
+    names = {
+        name for source in sources for name in re.findall(r"^class (Workflow\w+)", source.read_text(), re.M)
+    }
+    assert len(names) > 15
+    assert not [name for name in names - INSIDE if f".{name}\n" not in reference]
+
+
+def test_every_field_and_option_stands_on_the_page_of_the_connection() -> None:
+    page = PAGES["docs/connection.md"]
+    rows = [line for line in page.splitlines() if line.startswith("|")]
+    assert not [name for name in EXTRA_FIELDS if f"`{name}`" not in page]
+    for name, option in OPTIONS.items():
+        (row,) = [row for row in rows if row.startswith(f"| `{name}` |")]
+        assert option["default"] in row
+
+
+def test_every_symptom_that_is_quoted_is_what_the_code_says() -> None:
+    """What varies in a text is written as ``...``, ``'x'``, ``n`` or a number."""
+    said = "\n".join(
+        node.value
+        for source in (ROOT / "airflow_provider_workflow").rglob("*.py")
+        for node in ast.walk(ast.parse(source.read_text()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    )
+    symptoms = re.findall(r"^\| (?:\w+ )*`([^`|]+ [^`|]+)`", PAGES["docs/troubleshooting.md"], re.MULTILINE)
+    fragments = [part.strip(" ():") for each in symptoms for part in re.split(r"\.\.\.|'x'|\bn\b|\d", each)]
+    told = [each for each in fragments if " " in each]
+    assert len(told) > 15
+    assert not [each for each in told if each not in said]
