@@ -27,4 +27,4 @@ def test_a_dag_is_tested_as_the_page_says(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-5000:]
-    assert "2 passed" in done.stdout
+    assert "4 passed" in done.stdout
