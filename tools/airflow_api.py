@@ -15,6 +15,8 @@ T = TypeVar("T")
 TERMINAL_STATES = frozenset({"success", "failed"})
 ANSWER_SECONDS = 90
 """Longer than :meth:`AirflowAPI.prepare_for_tasks` takes on a machine that has much else to do."""
+LOCKED_SECONDS = 60
+"""How long a run is asked for again that the database refuses."""
 PAGE_SIZE = 100  # the most that a server of default settings gives
 
 
@@ -29,6 +31,11 @@ class AirflowAPIError(RuntimeError):
         super().__init__(f"{method} {path} answered {status}: {body[:2000]}")
         self.status = status
         self.body = body
+
+    @property
+    def of_the_database(self) -> bool:
+        """Whether the database refused, and nothing was done: SQLite does while somebody else writes long."""
+        return self.status == 500 and "Database error" in self.body
 
 
 class AirflowAPI:
@@ -103,9 +110,16 @@ class AirflowAPI:
     ) -> str:
         """Start a run and return its id."""
         body = {"logical_date": None, "conf": dict(conf or {}), "dag_run_id": run_id}
-        run_id = self.request("POST", f"dags/{dag_id}/dagRuns", json=body)["dag_run_id"]
-        assert run_id
-        return run_id
+
+        def started() -> str | None:
+            try:
+                return str(self.request("POST", f"dags/{dag_id}/dagRuns", json=body)["dag_run_id"])
+            except AirflowAPIError as error:
+                if error.of_the_database:
+                    return None
+                raise
+
+        return self.wait_until(started, LOCKED_SECONDS, f"a run of {dag_id} that the database takes") or ""
 
     def dag_runs(self, dag_id: str) -> list[Json]:
         """Return every run of a DAG, oldest first."""

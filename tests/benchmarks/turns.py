@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from tests.benchmarks.contenders import Contender
 from tests.benchmarks.results import Series, there
 from tests.benchmarks.stage import epoch
-from tools.airflow_api import AirflowAPIError
 from tools.local_airflow import LocalAirflow
 
 ARMED_AT_ONCE = 5
@@ -27,8 +26,6 @@ SPREAD_SECONDS = 6.0
 """Between two messages of such a contender."""
 REST_SECONDS = 0.5
 """Between two messages in turn, for what the last one set off to come to its end."""
-BEGINNINGS = 10
-"""How often it is tried to start a listener; one that was not started shows in the samples."""
 CHANCES = 3
 """A contender that started nothing so often in a row has no more turns."""
 
@@ -78,23 +75,11 @@ class Turns:
                 run_id = f"{each.name}_{number}"
                 places[each.name, number] = each.opens(run_id) if each.opens else each.name
                 if each.opens:
-                    self._begin(each.name, run_id, places[each.name, number])
+                    self.airflow.api.trigger_dag(each.name, {"place": places[each.name, number]}, run_id)
                     expected.add(run_id)
         self._in_time(lambda: expected <= self._deferred(), DEFERRED_SECONDS)
         time.sleep(IDLE_SECONDS)
         return places
-
-    def _begin(self, dag_id: str, run_id: str, place: str) -> None:
-        """Start a listener. While others start, SQLite refuses at times."""
-        for _ in range(BEGINNINGS):
-            try:
-                self.airflow.api.trigger_dag(dag_id, {"place": place}, run_id)
-            except AirflowAPIError as error:
-                if error.status < 500:
-                    raise
-                time.sleep(REST_SECONDS)
-            else:
-                return
 
     def _deferred(self) -> set[str]:
         """The DAG runs whose listener waits in the triggerer."""

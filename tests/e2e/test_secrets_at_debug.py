@@ -25,7 +25,7 @@ ENCRYPTED = {
 """Where secrets are. A user's tokens are encrypted once more, with a key of ours."""
 FOR_THE_BROWSER = {("said: the address to log in at", "state")}
 LOOKED_AT = {
-    "file airflow.db": NAME,
+    "file airflow.db*": NAME,
     "file api-server.log": NAME,
     "file dag-processor.log": NAME,
     "file scheduler.log": NAME,

@@ -77,7 +77,10 @@ def soak(plan: Plan, chosen: Topology, home: Path) -> bool:
     """Do it; whether nothing grew, and nothing was lost."""
     announce(plan, chosen)
     with running(chosen, home) as scene:
-        scene.airflow.wait_for_dags(["listen", "drain", "read_events", "idle", "handle_sensor"])
+        scene.airflow.wait_for_dags(["listen", "drain", "read_events", "idle", "handle_sensor", "warm_up"])
+        # A process of a worker opens what it keeps open with its first task.
+        api = scene.airflow.api
+        api.wait_for_run("warm_up", api.trigger_dag("warm_up"), START_SECONDS)
         for recipe in RECIPES:
             scene.put(recipe, -1)
         assert scene.settles(START_SECONDS, RECIPES), account.table(scene.counted().values())

@@ -1,10 +1,11 @@
 """A listener, a bell with its dispatcher, a carrier of messages, and watchers that have nothing to do."""
 
 import os
+import time
 from datetime import datetime, timedelta
 
 from airflow.providers.standard.operators.empty import EmptyOperator
-from airflow.sdk import DAG, Asset, AssetAny, AssetWatcher
+from airflow.sdk import DAG, Asset, AssetAny, AssetWatcher, task
 
 from airflow_provider_workflow.operators.inbox import WorkflowInboxDispatchOperator
 from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
@@ -50,6 +51,15 @@ with DAG("read_events", schedule=[carried], start_date=START):
 probe = watched("soak_probe", ProbeTrigger(os.environ["WORKFLOW_SOAK_INSIDE"]))
 with DAG("idle", schedule=AssetAny(probe, *(idle(*each) for each in IDLE.items())), start_date=START):
     EmptyOperator(task_id="never")
+
+with DAG("warm_up", schedule=None, start_date=START):
+
+    @task
+    def rest(number):
+        """Long enough that every process of every worker has one at a time."""
+        time.sleep(2)
+
+    rest.expand(number=list(range(24)))
 
 # No process is started for an empty task, so that the machine has time for the rest.
 for dag_id in ("handle_sensor", "handle_notice"):
