@@ -1,6 +1,8 @@
 # Everything from a clone, on a machine with Python 3.10 or later and make: `make test`, `make demo`.
 
 PYTHON ?= python3
+AIRFLOW ?= 3.3
+E2E ?= tests/e2e
 WORKERS ?= 2
 VENV := .venv
 BIN := $(VENV)/bin
@@ -13,7 +15,7 @@ export AIRFLOW_HOME := $(CURDIR)/$(VENV)/airflow
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup test check-format format lint types imports unit e2e crash-test soak bench demo docs clean
+.PHONY: help setup test check-format format lint types imports unit e2e test-matrix crash-test soak bench demo docs clean
 
 help: ## Say what there is to make
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,7 +24,7 @@ setup: $(INSTALLED) ## Install everything, pinned, into .venv (PYTHON=... choose
 
 # Beside what is measured stand packages whose needs differ from ours: an environment and pins of their own.
 $(INSTALLED): EXTRA := dev
-$(INSTALLED): PINS := constraints/airflow-3.3
+$(INSTALLED): PINS := constraints/airflow-$(AIRFLOW)
 $(BENCH_INSTALLED): EXTRA := bench
 $(BENCH_INSTALLED): PINS := constraints/bench-3.3
 
@@ -64,7 +66,10 @@ unit: setup ## Run the unit tests, in WORKERS=2 processes (0: in one)
 	$(BIN)/python -m pytest tests/unit --numprocesses $(WORKERS) --dist loadfile
 
 e2e: setup ## Run the end-to-end tests, with a real Airflow
-	$(BIN)/python -m pytest tests/e2e
+	$(BIN)/python -m pytest $(E2E)
+
+test-matrix: ## Test on each supported Airflow and Python (MATRIX="3.1:3.10 3.3:3.13" chooses)
+	$(PYTHON) -m tools.matrix $(MATRIX)
 
 crash-test: setup ## Kill everything while messages come, and count (MESSAGES=300 MINUTES=4 SEED=n)
 	$(BIN)/python -m tests.crash
@@ -87,5 +92,5 @@ docs: setup ## Build the documentation into build/docs; a warning is an error
 	else echo "The documentation is built with Python 3.11 or later, and left out here."; fi
 
 clean: ## Remove what the others left, except .venv and .venv-bench
-	rm -rf .bench .demo .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist *.egg-info
+	rm -rf .bench .demo .matrix .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist *.egg-info
 	find . -name __pycache__ -not -path './$(VENV)*/*' -prune -exec rm -rf {} +
