@@ -106,6 +106,7 @@ def test_messages_go_to_the_dag_that_is_chosen_for_them(bench: Workbench) -> Non
     assert set(bench.supervisor.runs) == {("small", "workflow__a"), ("big", "workflow__b")}
 
 
+@pytest.mark.since(3, 3, "a check of the target that is certain")
 def test_no_more_than_max_messages_are_leased(bench: Workbench) -> None:
     bench.put(*"abcdefg")
     dispatcher = bench.dispatcher(max_messages=5, lease_limit=3)
@@ -128,6 +129,7 @@ def test_what_was_done_before_counts_towards_max_messages(bench: Workbench) -> N
     assert bench.lease_sizes == [1]
 
 
+@pytest.mark.since(3, 3, "a check of the target that is certain")
 def test_one_task_takes_at_most_ten_thousand_messages(
     bench: Workbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -194,6 +196,7 @@ def test_an_inbox_that_initialises_is_empty(bench: Workbench) -> None:
     assert bench.dispatcher().drain() is Drained.EMPTY
 
 
+@pytest.mark.since(3, 3, "a check of the target that is certain")
 def test_each_lease_is_one_line_and_an_empty_inbox_none(
     bench: Workbench, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -72,6 +72,7 @@ def test_the_next_lease_is_fetched_before_the_last_run_of_this_one(bench: Workbe
     assert bench.states == {}
 
 
+@pytest.mark.since(3, 3, "a check of the target that is certain")
 def test_runs_of_the_next_lease_start_before_the_last_is_acknowledged(bench: Workbench) -> None:
     begun = Event()
     acknowledged = Watched(bench, "acknowledge_messages", until=begun)
@@ -83,6 +84,7 @@ def test_runs_of_the_next_lease_start_before_the_last_is_acknowledged(bench: Wor
     assert bench.states == {}
 
 
+@pytest.mark.since(3, 3, "a check of the target that is certain")
 def test_never_more_than_two_leases_are_held(bench: Workbench) -> None:
     bench.put(*"abcdefghij")
     ready(bench).drain()
@@ -94,6 +96,7 @@ def test_never_more_than_two_leases_are_held(bench: Workbench) -> None:
     assert len(bench.supervisor.started) == 10
 
 
+@pytest.mark.since(3, 3, "a check of the target that is certain")
 def test_no_more_than_max_messages_are_leased_ahead_either(bench: Workbench) -> None:
     bench.put(*"abcdef")
 
@@ -134,6 +137,7 @@ def test_a_task_that_times_out_gives_it_back_as_well(bench: Workbench) -> None:
     assert bench.states == {"b": "available", "c": "available", "d": "available"}
 
 
+@pytest.mark.since(3, 3, "a check of the target that is certain")
 def test_an_acknowledgement_that_fails_behind_is_raised_and_nothing_is_held(bench: Workbench) -> None:
     bench.service.fault("status", operation="ack", status=400, times=1)
     bench.put(*"abcdef")
@@ -144,6 +148,7 @@ def test_an_acknowledgement_that_fails_behind_is_raised_and_nothing_is_held(benc
     assert bench.states == {"a": "leased", "b": "leased", "e": "available", "f": "available"}
 
 
+@pytest.mark.since(3, 3, "a check of the target that is certain")
 def test_two_acknowledgements_that_fail_are_both_told(
     bench: Workbench, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -155,6 +160,7 @@ def test_two_acknowledgements_that_fail_are_both_told(
     assert "Inbox orders: an acknowledgement failed as well: acknowledge_messages" in caplog.text
 
 
+@pytest.mark.since(3, 3, "a check of the target that is certain")
 def test_a_lease_that_fails_ahead_is_met_after_the_work_on_this_one(bench: Workbench) -> None:
     leased = Watched(bench, "lease_messages")
     bench.put(*"abc")
@@ -180,6 +186,7 @@ def seen_at_each_run(bench: Workbench, look: Callable[[], Any]) -> list[Any]:
     return seen
 
 
+@pytest.mark.since(3, 3, "a check of the target that is certain")
 def test_where_starting_is_slow_nothing_is_leased_ahead_to_grow_old(
     bench: Workbench, hands: FakeTime
 ) -> None:
@@ -194,6 +201,7 @@ def test_where_starting_is_slow_nothing_is_leased_ahead_to_grow_old(
     assert leases == [1, 1, 2, 2]
 
 
+@pytest.mark.since(3, 3, "a check of the target that is certain")
 def test_with_a_limit_on_runs_nothing_is_leased_ahead(bench: Workbench) -> None:
     asked: list[int] = []
     bench.ti.unfinished = lambda dag_id: asked.append(bench.service.count("lease")) or 0  # type: ignore[func-returns-value]

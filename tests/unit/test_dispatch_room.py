@@ -20,6 +20,7 @@ def counts(*values: int) -> Callable[[str], int]:
     return lambda dag_id: next(answers)
 
 
+@pytest.mark.since(3, 3, "a check of the target that is certain")
 def test_only_as_many_are_leased_as_there_is_room_for(bench: Workbench) -> None:
     bench.ti.unfinished = counts(2, 5)
     bench.put(*"abcdef")

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
+import subprocess
+import sys
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
@@ -14,11 +17,20 @@ import pytest
 from airflow.providers_manager import ProvidersManager
 
 from airflow_provider_workflow.get_provider_info import get_provider_info
+from airflow_provider_workflow.hooks.fields import CONN_FIELDS
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 
 INFO = get_provider_info()
 OF_A_FULL_FILE = {"state", "source-date-epoch", "versions"}
 """Keys that only a provider in Airflow's own repository has."""
+CONNECTION_PAGE = """
+import json
+from airflow.api_fastapi.core_api.services.ui.connections import HookMetaService
+
+(shown,) = (each for each in HookMetaService.hook_meta_data() if each.connection_type == "workflow")
+extra = {name: dict(field) for name, field in shown.extra_fields.items()}
+print(json.dumps([shown.standard_fields.model_dump(), extra]))
+"""
 
 
 def schema(name: str) -> dict[str, Any]:
@@ -30,6 +42,7 @@ def test_it_is_valid_for_the_schema_that_airflow_checks_at_run_time() -> None:
     jsonschema.validate(INFO, schema("provider_info.schema.json"))
 
 
+@pytest.mark.since(3, 2, "the reading of a provider's commands")
 def test_it_is_valid_for_the_full_schema_which_knows_the_connection_form() -> None:
     full = schema("provider.yaml.schema.json")
     full["required"] = sorted(set(full["required"]) - OF_A_FULL_FILE)
@@ -68,16 +81,26 @@ def test_every_object_that_it_names_exists(name: str) -> None:
     assert hasattr(importlib.import_module(module), attribute)
 
 
-def test_airflow_finds_the_connection_type_with_its_hook_and_form() -> None:
+def test_airflow_finds_the_connection_type_with_its_hook() -> None:
     manager = ProvidersManager()
     found = manager.hooks["workflow"]
     assert found is not None
     assert found.hook_class_name == f"{WorkflowHook.__module__}.{WorkflowHook.__name__}"
     assert found.connection_id_attribute_name == "workflow_conn_id"
     assert found.connection_testable
-    widgets = manager.connection_form_widgets
-    assert "extra__workflow__token_url" in widgets
-    assert manager.field_behaviours["workflow"]["hidden_fields"] == ["port", "schema"]
+
+
+def test_the_page_for_connections_shows_the_form() -> None:
+    # In a process of its own: before Airflow 3.2 the page puts stand-ins among the loaded modules.
+    environment = {**os.environ, "AIRFLOW__LOGGING__LOGGING_LEVEL": "ERROR"}
+    command = [sys.executable, "-W", "ignore", "-c", CONNECTION_PAGE]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=True)
+    standard, extra = json.loads(done.stdout.splitlines()[-1])
+
+    assert {name for name, field in standard.items() if field and field["hidden"]} == {"port", "url_schema"}
+    assert standard["host"]["title"] == "Base URL"
+    assert set(extra) == set(CONN_FIELDS)
+    assert extra["token_url"]["schema"]["title"] == "Token URL"
 
 
 def test_the_options_of_the_configuration_are_whole() -> None:

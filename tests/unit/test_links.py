@@ -83,7 +83,10 @@ def test_one_started_run_is_linked_itself(task: Returned) -> None:
     assert started_runs() == ("/under/dags/handle/runs/workflow__m%3A1%2Ba", {})
 
 
-def test_several_started_runs_are_linked_as_a_list_of_them(task: Returned) -> None:
+def test_several_started_runs_are_linked_as_a_list_of_them(
+    task: Returned, release: Callable[[int, int], None]
+) -> None:
+    release(3, 2)
     task.value = result("a", "b")
 
     assert started_runs() == ("/under/dags/handle/runs", {"run_id_pattern": ["workflow__a|workflow__b"]})
@@ -122,7 +125,10 @@ def test_before_airflow_3_2_several_runs_are_linked_as_a_list_of_that_time(
     assert started_runs()[0] == "/under/dags/handle/runs/workflow__a"
 
 
-def test_runs_of_several_dags_are_linked_as_a_list_over_all_dags(task: Returned) -> None:
+def test_runs_of_several_dags_are_linked_as_a_list_over_all_dags(
+    task: Returned, release: Callable[[int, int], None]
+) -> None:
+    release(3, 2)
     task.value = result("a", "b")
     path, query = started_runs(operator({"first": "payload.x", "second": "payload"}))
 

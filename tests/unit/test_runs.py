@@ -158,7 +158,7 @@ def test_a_thread_may_talk_to_airflow_only_where_its_answers_are_kept_apart(supe
 
 
 def test_an_error_that_airflow_returns_instead_of_raising_is_of_everything(supervisor: Supervisor) -> None:
-    supervisor.fail(ErrorResponse(error=ErrorType.PERMISSION_DENIED))
+    supervisor.fail(ErrorResponse(error=ErrorType.GENERIC_ERROR))
 
     with pytest.raises(TargetError, match="handle"):
         RUNS.start("handle", "workflow__1", {})
@@ -169,11 +169,13 @@ def test_an_error_text_says_that_no_message_is_lost_and_what_to_do(supervisor: S
         RUNS.start("missing", "workflow__1", {})
 
 
+@pytest.mark.since(3, 3, "a check of the target that is certain")
 def test_a_check_starts_nothing_and_is_certain_on_airflow_3_3(supervisor: Supervisor) -> None:
     assert TaskRuns(TaskInstance()).check_target("handle") is True
     assert supervisor.runs == {}
 
 
+@pytest.mark.since(3, 3, "a check of the target that is certain")
 def test_a_check_finds_a_missing_dag(supervisor: Supervisor) -> None:
     with pytest.raises(TargetError):
         TaskRuns(TaskInstance()).check_target("missing")

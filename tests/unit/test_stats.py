@@ -7,6 +7,7 @@ import os
 import queue
 import threading
 from importlib import import_module
+from inspect import signature
 from typing import Any
 
 import pytest
@@ -50,7 +51,10 @@ def statsd_logger(wire: Wire) -> Any:
             module = import_module(path)
         except ImportError:
             continue
-        return module.SafeStatsdLogger(wire, influxdb_tags_enabled=True, statsd_influxdb_enabled=True)
+        told = ["influxdb_tags_enabled", "statsd_influxdb_enabled"]
+        # Airflow 3.1 reads the second from its configuration.
+        known = {name: True for name in told if name in signature(module.SafeStatsdLogger).parameters}
+        return module.SafeStatsdLogger(wire, **known)
     raise AssertionError("this Airflow keeps its statsd logger elsewhere")
 
 
@@ -60,6 +64,7 @@ def test_a_hostile_name_does_not_break_a_metric(
     monkeypatch: pytest.MonkeyPatch, hostile: str, metric: metrics.Metric
 ) -> None:
     wire = Wire()
+    monkeypatch.setenv("AIRFLOW__METRICS__STATSD_INFLUXDB_ENABLED", "True")
     monkeypatch.setattr(stats, "_stats", lambda: statsd_logger(wire))
     tell = metrics.gauge if metric.kind == metrics.GAUGE else metrics.count
     tell(metric, 1, inbox=hostile, conn_id=hostile)

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from airflow_provider_workflow.emulator.server import EmulatorServer
-from airflow_provider_workflow.versions import airflow_release
 
 Typed = Callable[..., "subprocess.CompletedProcess[str]"]
 OURS = ["-m", "airflow_provider_workflow.cli.main"]
@@ -20,7 +19,7 @@ WAYS = [
     pytest.param(
         AIRFLOWS,
         id="airflow workflow",
-        marks=pytest.mark.skipif(airflow_release() < (3, 2), reason="Airflow reads it since 3.2"),
+        marks=pytest.mark.since(3, 2, "the reading of a provider's commands"),
     ),
 ]
 SECRET = "secret-of-a-stored-connection"
@@ -63,7 +62,7 @@ def test_a_fault_is_one_sentence_without_secrets_and_an_exit_code(typed: Typed, 
     assert "another-secret" not in shown.stderr
 
 
-@pytest.mark.skipif(airflow_release() < (3, 2), reason="Airflow reads it since 3.2")
+@pytest.mark.since(3, 2, "the reading of a provider's commands")
 def test_airflow_helps_with_our_commands(typed: Typed) -> None:
     shown = typed(*AIRFLOWS, "inbox", "drain", "--help")
 

@@ -15,7 +15,6 @@ from sqlalchemy.exc import DataError, IntegrityError, OperationalError, Statemen
 from airflow_provider_workflow.cli.database_runs import DatabaseRuns, MissingDagError
 from airflow_provider_workflow.run_faults import RunRefused, ServerFault, TargetError
 from airflow_provider_workflow.runs import Start
-from airflow_provider_workflow.versions import airflow_release
 from tests.unit.cli.database import Database
 
 RUNS = DatabaseRuns()
@@ -162,7 +161,7 @@ def test_a_dag_that_is_gone_or_broken_is_no_target(
         RUNS.check_target("handle")
 
 
-@pytest.mark.skipif(airflow_release() < (3, 3), reason="DAGs restrict their run types since Airflow 3.3")
+@pytest.mark.since(3, 3, "the run types that a DAG allows")
 def test_a_dag_that_allows_no_manual_runs_is_no_target(handle: Database) -> None:
     handle.change("handle", allowed_run_types=["scheduled"])
 

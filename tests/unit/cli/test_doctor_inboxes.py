@@ -160,4 +160,4 @@ def test_a_listing_that_fails_does_not_end_the_diagnosis(doctor: Doctor) -> None
     doctor.emulator.fault("status", operation="list_messages", status=500, times=None)
     found = doctor.examine()
     assert found.of("failed") == ["quarantine orders", "leases orders"]
-    assert found["airflow"]["status"] == "ok"
+    assert found["fernet_key"]["status"] == "ok"

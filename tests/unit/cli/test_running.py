@@ -116,6 +116,7 @@ def started(function: str, **streams: object) -> subprocess.Popen[str]:
     code = (
         "import signal, sys; from argparse import Namespace\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # of tests in the background too
+        "import alembic\n"  # which Airflow may load after its loggers, and then shows what that logs
         "import airflow.settings\n"  # its loggers have taken hold of stdout already
         "from airflow_provider_workflow.cli.running import run\n"
         f"sys.exit(run('{HERE}.{function}', Namespace()))"

@@ -12,21 +12,20 @@ from typing import Any
 
 import msgspec
 import pytest
-from airflow.jobs.triggerer_job_runner import messages
 from airflow.models.trigger import handle_event_submit
 from airflow.sdk.api.datamodels._generated import TriggerDAGRunPayload
 from airflow.sdk.bases.xcom import BaseXCom
 from airflow.sdk.execution_time.comms import SetXCom, TriggerDagRun, _RequestFrame, _ResponseFrame
-from airflow.sdk.serde import deserialize
 from airflow.triggers.base import TriggerEvent
 from pydantic import TypeAdapter
 
 from airflow_provider_workflow.versions import airflow_release
 
 if airflow_release() < (3, 3):
-    pytest.skip("the encoders of Airflow 3.3 are tried, and this is an older one", allow_module_level=True)
+    pytest.skip("the encoders that are tried came with Airflow 3.3", allow_module_level=True)
 
-from airflow.jobs.triggerer_job_runner import TriggerEventEntry
+from airflow.jobs.triggerer_job_runner import TriggerEventEntry, messages
+from airflow.sdk.serde import deserialize
 
 _ANY_OBJECT: TypeAdapter[Any] = TypeAdapter(dict[str, Any])
 _CHANGES: TypeAdapter[Any] = TypeAdapter(messages.TriggerStateChanges)

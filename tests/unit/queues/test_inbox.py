@@ -11,7 +11,7 @@ from airflow.providers_manager import ProvidersManager
 
 from airflow_provider_workflow.triggers.event import WorkflowInboxEventTrigger
 
-pytest.importorskip("airflow.triggers.shared_stream")
+pytestmark = pytest.mark.since(3, 3, "the acknowledging of asset events")
 
 NAME = "airflow_provider_workflow.queues.inbox.WorkflowInboxMessageQueueProvider"
 WITHOUT_MESSAGING = """

@@ -39,7 +39,11 @@ Release = Callable[[int, int], None]
         ({"acknowledge": "auto"}, "acknowledge cannot be given with trigger_dag_id"),
         ({"trigger_dag_id": None, "acknowledge": "never"}, "acknowledge must be one of 'auto', 'manual'"),
         ({"trigger_dag_id": None, "acknowledge": ""}, "acknowledge must be one of 'auto', 'manual'"),
-        ({"trigger_dag_id": None, "retries": 0}, 'retries must be 1 or more with acknowledge="auto"'),
+        pytest.param(
+            {"trigger_dag_id": None, "retries": 0},
+            'retries must be 1 or more with acknowledge="auto"',
+            marks=pytest.mark.since(3, 3, "the task state store"),
+        ),
         ({"trigger_dag_id": None, "max_unfinished_runs": 5}, "max_unfinished_runs needs trigger_dag_id"),
     ],
 )
@@ -48,6 +52,7 @@ def test_a_wrong_argument_is_named(arguments: dict[str, Any], text: str) -> None
         sensor(**arguments)
 
 
+@pytest.mark.since(3, 3, "the task state store")
 def test_only_retries_of_auto_are_asked_for() -> None:
     assert sensor(retries=0).acknowledge is None
     assert sensor(retries=0, trigger_dag_id=None, acknowledge="manual").acknowledge == "manual"
@@ -94,6 +99,7 @@ def test_start_from_trigger_is_off_by_default() -> None:
     assert sensor().start_from_trigger is False
 
 
+@pytest.mark.since(3, 3, "start_from_trigger")
 def test_start_from_trigger_begins_in_the_trigger_with_a_pilot() -> None:
     made = sensor(start_from_trigger=True, inbox="{{ params.inbox }}", timeout=90, lease_seconds=120)
     begun = made.start_trigger_args
@@ -111,6 +117,7 @@ def test_start_from_trigger_begins_in_the_trigger_with_a_pilot() -> None:
     assert WorkflowInboxSensor.start_trigger_args is None
 
 
+@pytest.mark.since(3, 3, "start_from_trigger")
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [

@@ -149,6 +149,7 @@ def test_what_only_somebody_can_mend_fails_at_once(
     assert pauses.slept == []
 
 
+@pytest.mark.since(3, 3, "the task state store")
 @pytest.mark.parametrize("deferrable", [True, False])
 def test_an_acknowledgement_that_fails_is_no_look_and_fails_the_task(
     bench: Workbench, deferrable: bool, arguments: dict[str, Any], pauses: Pauses

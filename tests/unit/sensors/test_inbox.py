@@ -28,6 +28,7 @@ def test_messages_that_are_there_are_dispatched_without_a_deferral(bench: Workbe
     assert bench.states == {}
 
 
+@pytest.mark.since(3, 3, "a check of the target that is certain")
 def test_an_empty_inbox_is_waited_for_in_the_triggerer(bench: Workbench, hands: FakeTime) -> None:
     task = Task(bench, lease_limit=50, lease_seconds=120, poll_interval=3, wake_on_events=False)
     deferral = task.execute()
@@ -59,6 +60,7 @@ def test_a_trigger_stays_quiet_until_airflow_has_noticed_the_deferral(
     assert Task(bench).execute().trigger.settle_seconds == 10
 
 
+@pytest.mark.since(3, 3, "a check of the target that is certain")
 def test_the_timeout_counts_from_the_first_start_of_the_look(bench: Workbench, hands: FakeTime) -> None:
     task = Task(bench, timeout=100, match="payload.wanted")
     began = hands.now

@@ -12,6 +12,8 @@ from airflow_provider_workflow.leasing import InboxNotActiveError
 from tests.unit.sensors.tasks import LOOK, Task
 from tests.unit.workbench import FakeTime, Workbench
 
+acknowledges = pytest.mark.since(3, 3, "the task state store")
+
 
 def ids(messages: list[dict[str, Any]]) -> list[str]:
     return [message["id"] for message in messages]
@@ -21,6 +23,7 @@ def task(bench: Workbench, **arguments: Any) -> Task:
     return Task(bench, trigger_dag_id=None, **arguments)
 
 
+@acknowledges
 def test_messages_are_returned_and_acknowledged(bench: Workbench) -> None:
     bench.put("a", "b")
 
@@ -29,6 +32,7 @@ def test_messages_are_returned_and_acknowledged(bench: Workbench) -> None:
     assert bench.supervisor.runs == {}
 
 
+@acknowledges
 def test_only_one_lease_is_returned(bench: Workbench) -> None:
     bench.put("a", "b", "c")
 
@@ -36,6 +40,7 @@ def test_only_one_lease_is_returned(bench: Workbench) -> None:
     assert ids(task(bench, max_messages=1).execute()) == ["c"]
 
 
+@acknowledges
 def test_a_retry_returns_what_a_killed_try_received(bench: Workbench) -> None:
     wait = task(bench)
     bench.put("a")
@@ -48,6 +53,7 @@ def test_a_retry_returns_what_a_killed_try_received(bench: Workbench) -> None:
     assert bench.states == {"b": "available"}
 
 
+@acknowledges
 def test_a_cleared_task_returns_its_messages_even_if_the_inbox_is_gone(bench: Workbench) -> None:
     wait = task(bench)
     bench.put("a")
@@ -57,6 +63,7 @@ def test_a_cleared_task_returns_its_messages_even_if_the_inbox_is_gone(bench: Wo
     assert ids(wait.execute()) == ["a"]
 
 
+@acknowledges
 def test_messages_that_the_trigger_leased_are_returned(bench: Workbench) -> None:
     wait = task(bench)
     deferral = wait.execute()
@@ -66,6 +73,7 @@ def test_messages_that_the_trigger_leased_are_returned(bench: Workbench) -> None
     assert bench.service.count("lease") == 2
 
 
+@acknowledges
 def test_a_lease_is_given_back_where_messages_are_stored_already(bench: Workbench) -> None:
     wait = task(bench)
     deferral = wait.execute()
@@ -77,6 +85,7 @@ def test_a_lease_is_given_back_where_messages_are_stored_already(bench: Workbenc
     assert bench.states == {"b": "available"}
 
 
+@acknowledges
 def test_a_lease_that_ran_out_is_leased_again(bench: Workbench, hands: FakeTime) -> None:
     wait = task(bench)
     deferral = wait.execute()
@@ -107,6 +116,7 @@ def test_manual_needs_no_task_state_store(bench: Workbench) -> None:
     assert ids(wait.execute()["messages"]) == ["a"]
 
 
+@acknowledges
 def test_a_lease_without_wanted_messages_is_waited_on(bench: Workbench) -> None:
     bench.put("a")
     deferral = task(bench, match="payload.wanted").execute()
@@ -115,7 +125,7 @@ def test_a_lease_without_wanted_messages_is_waited_on(bench: Workbench) -> None:
     assert bench.states == {"a": "leased"}
 
 
-@pytest.mark.parametrize("acknowledge", ["auto", "manual"])
+@pytest.mark.parametrize("acknowledge", [pytest.param("auto", marks=acknowledges), "manual"])
 def test_a_bad_message_does_not_keep_good_ones_from_the_dag(bench: Workbench, acknowledge: str) -> None:
     bench.put("bad", payload=2**70)
     bench.put("good")
@@ -125,6 +135,7 @@ def test_a_bad_message_does_not_keep_good_ones_from_the_dag(bench: Workbench, ac
     assert bench.states["bad"] == "leased"
 
 
+@acknowledges
 def test_a_bad_message_alone_fails_the_task_or_is_only_logged(bench: Workbench) -> None:
     bench.put("bad", payload=2**70)
     with pytest.raises(AirflowFailException, match="bad: XCom cannot hold"):
@@ -134,6 +145,7 @@ def test_a_bad_message_alone_fails_the_task_or_is_only_logged(bench: Workbench) 
     assert task(bench, on_refused="log").execute().trigger.hold_seconds == 0
 
 
+@acknowledges
 def test_a_paused_inbox_fails_although_a_message_was_refused_before(bench: Workbench) -> None:
     bench.put("bad", payload=2**70)
     wait = task(bench, on_refused="log")

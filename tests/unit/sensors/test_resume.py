@@ -82,7 +82,10 @@ def test_a_template_that_renders_to_a_wrong_expression_gives_the_lease_back(benc
     assert bench.states == {"a": "available"}
 
 
-@pytest.mark.parametrize("arguments", [{}, {"trigger_dag_id": None}])
+@pytest.mark.parametrize(
+    "arguments",
+    [{}, pytest.param({"trigger_dag_id": None}, marks=pytest.mark.since(3, 3, "the task state store"))],
+)
 def test_what_was_too_much_to_hand_over_is_released_with_a_warning_and_worked_on(
     bench: Workbench, arguments: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:

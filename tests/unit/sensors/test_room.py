@@ -49,6 +49,7 @@ def test_a_hold_doubles_up_to_the_longest_interval_and_begins_anew(bench: Workbe
     assert task.resume(deferral, LOOK).trigger.hold_seconds == 5
 
 
+@pytest.mark.since(3, 3, "a check of the target that is certain")
 def test_the_trigger_leases_no_more_than_there_is_room_for(bench: Workbench) -> None:
     bench.ti.unfinished = lambda dag_id: 3
 

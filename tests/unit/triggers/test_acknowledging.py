@@ -24,6 +24,8 @@ from tests.unit.triggers.triggerer import Clockwork, clockwork
 
 __all__ = ["clockwork"]
 
+pytestmark = pytest.mark.since(3, 3, "the acknowledging of asset events")
+
 LEASE_SECONDS = 600
 PASSING = [ServerError("503", status=503), TransportError("reset", sent=True)]
 TO_BE_MENDED = AuthenticationError("401", status=401)

@@ -18,6 +18,8 @@ from airflow_provider_workflow.triggers.stream import Stream
 from airflow_provider_workflow.triggers.tickets import Watcher
 from tests.unit.triggers.triggerer import event_trigger
 
+pytestmark = pytest.mark.since(3, 3, "the acknowledging of asset events")
+
 
 def of_inbox(**arguments: Any) -> Custody:
     return Custody(Stream.of(event_trigger(**arguments).serialize()[1]))

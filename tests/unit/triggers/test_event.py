@@ -15,7 +15,7 @@ from airflow.exceptions import AirflowOptionalProviderFeatureException
 from airflow_provider_workflow.triggers.event import WorkflowInboxEventTrigger
 from tests.unit.test_parse_weight import AIRFLOW, HEAVY, loaded
 
-pytest.importorskip("airflow.triggers.shared_stream")
+pytestmark = pytest.mark.since(3, 3, "the acknowledging of asset events")
 
 GIVEN = {
     "inbox": "orders",

@@ -14,6 +14,8 @@ from tests.unit.workbench import Workbench
 
 __all__ = ["clockwork", "triggerer"]
 
+pytestmark = pytest.mark.since(3, 3, "the acknowledging of asset events")
+
 
 async def test_what_no_watcher_wants_is_released_once_and_then_left_to_its_lease(
     bench: Workbench, triggerer: Triggerer, clockwork: Clockwork, caplog: pytest.LogCaptureFixture

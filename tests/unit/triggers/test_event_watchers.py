@@ -15,6 +15,8 @@ from tests.unit.workbench import Workbench
 
 __all__ = ["clockwork", "triggerer"]
 
+pytestmark = pytest.mark.since(3, 3, "the acknowledging of asset events")
+
 
 async def test_many_watchers_have_one_poller(
     bench: Workbench, triggerer: Triggerer, clockwork: Clockwork

@@ -21,6 +21,8 @@ from tests.unit.workbench import Workbench
 
 __all__ = ["clockwork", "triggerer"]
 
+pytestmark = pytest.mark.since(3, 3, "the acknowledging of asset events")
+
 LEASES = 6.0
 """Seconds after which a message that was there at the beginning is leased and offered, with some to spare."""
 

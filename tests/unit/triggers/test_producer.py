@@ -20,7 +20,7 @@ from tests.unit.triggers.triggerer import (
 )
 from tests.unit.workbench import Workbench
 
-pytest.importorskip("airflow.triggers.shared_stream", reason="Airflow acknowledges events since 3.3")
+pytest.importorskip("airflow.triggers.shared_stream", reason="Airflow acknowledges asset events since 3.3")
 
 from airflow_provider_workflow.triggers.producer import (
     MOST_UNSETTLED,

@@ -11,7 +11,7 @@ from airflow_provider_workflow.triggers import stream as streams
 from airflow_provider_workflow.triggers.stream import Stream
 from tests.unit.triggers.triggerer import event_trigger
 
-pytest.importorskip("airflow.triggers.shared_stream")
+pytestmark = pytest.mark.since(3, 3, "the acknowledging of asset events")
 
 
 @pytest.fixture

@@ -237,7 +237,6 @@ def clockwork(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> Clockwork:
 
 @pytest.fixture
 async def triggerer(bench: Workbench, clockwork: Clockwork) -> Any:
-    pytest.importorskip("airflow.triggers.shared_stream")
     made = Triggerer(bench, clockwork)
     yield made
     await made.stop()
