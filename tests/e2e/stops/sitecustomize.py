@@ -24,7 +24,7 @@ from typing import Any
 
 FUNCTIONS = {
     "hand over": ("airflow_provider_workflow.leases", "HeldLease.handing_over"),
-    "store event": ("airflow.jobs.triggerer_job_runner", "TriggerRunnerSupervisor.on_trigger_event"),
+    "store event": ("airflow.models.trigger", "Trigger.submit_event"),
     "lease": ("airflow_provider_workflow.leasing", "lease_once"),
     "resume": ("airflow_provider_workflow.sensors.inbox", "WorkflowInboxSensor.resume"),
     "start run": ("airflow_provider_workflow.runs", "TaskRuns.start"),
