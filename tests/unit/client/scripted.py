@@ -9,6 +9,7 @@ import ssl
 import threading
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import urlsplit
 
 from airflow_provider_workflow.client.settings import Settings
 
@@ -123,7 +124,7 @@ class ScriptedServer:
                 connection.close()
 
     def _reply(self, request: bytes) -> Script:
-        if request.split(b" ", 2)[1].endswith(b"/token"):
+        if urlsplit(request.split(b" ", 2)[1]).path == b"/token":
             self.token_requests.append(request)
             return self.token
         self.requests.append(request)

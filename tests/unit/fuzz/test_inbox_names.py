@@ -58,6 +58,7 @@ def asked(request: bytes) -> tuple[str, list[str], list[tuple[str, str]]]:
 @example(name="../../v2/guess")
 @example(name="a\r\nX-Injected: yes")
 @example(name="\ud800")
+@example(name="token")
 def test_a_name_is_one_part_of_the_path_or_refused_by_name(
     call: str, send: Sender, server: ScriptedServer, name: str
 ) -> None:
