@@ -31,7 +31,8 @@ LOOKED_AT = {
     "file scheduler.log": NAME,
     "file triggerer.log": NAME,
     "file logs/dag_id=*/attempt=1.log": NAME,
-    "file logs/dag_id=*/attempt=1.log.trigger.*.log": "invalid_client",
+    # Why a trigger failed is there at times only; the task's own log always has it.
+    "file logs/dag_id=*/attempt=1.log.trigger.*.log": "workflow_wrong",
     "asset.name": NAME,
     "asset_event.extra": NAME,
     "connection.description": NAME,
