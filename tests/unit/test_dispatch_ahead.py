@@ -9,20 +9,13 @@ from typing import Any
 import pytest
 
 from airflow_provider_workflow.client.errors import WorkflowError
-from airflow_provider_workflow.dispatch import Dispatcher, Drained
+from airflow_provider_workflow.dispatch import Drained
 from airflow_provider_workflow.run_faults import TargetError
 from tests.unit.fakes import api_error
-from tests.unit.workbench import FakeTime, Workbench
+from tests.unit.workbench import TaskTimeout, Workbench
 
-Release = Callable[[int, int], None]
 PATIENCE_SECONDS = 10.0
 """How long a thread is waited for that does not come."""
-
-
-def ready(bench: Workbench, **limits: Any) -> Dispatcher:
-    dispatcher = bench.dispatcher(lease_limit=2, **limits)
-    dispatcher.check_targets()
-    return dispatcher
 
 
 class Watched:
@@ -66,7 +59,7 @@ def test_the_next_lease_is_fetched_before_the_last_run_of_this_one(bench: Workbe
     at_run(bench, "b", lambda: in_time.append(leased.calls[1].wait(PATIENCE_SECONDS)))
     bench.put(*"abc")
 
-    assert ready(bench).drain() is Drained.EMPTY
+    assert bench.ready_dispatcher().drain() is Drained.EMPTY
     assert in_time == [True]
     assert bench.supervisor.started == ["a", "b", "c"]
     assert bench.states == {}
@@ -79,7 +72,7 @@ def test_runs_of_the_next_lease_start_before_the_last_is_acknowledged(bench: Wor
     at_run(bench, "c", begun.set)
     bench.put(*"abc")
 
-    ready(bench).drain()
+    bench.ready_dispatcher().drain()
     assert not acknowledged.waited_in_vain
     assert bench.states == {}
 
@@ -87,7 +80,7 @@ def test_runs_of_the_next_lease_start_before_the_last_is_acknowledged(bench: Wor
 @pytest.mark.since(3, 3, "a check of the target that is certain")
 def test_never_more_than_two_leases_are_held(bench: Workbench) -> None:
     bench.put(*"abcdefghij")
-    ready(bench).drain()
+    bench.ready_dispatcher().drain()
 
     calls = [each.operation for each in bench.service.requests if each.operation in ("lease", "ack")]
     held = [calls[:place].count("lease") - calls[:place].count("ack") for place in range(1, len(calls) + 1)]
@@ -100,7 +93,7 @@ def test_never_more_than_two_leases_are_held(bench: Workbench) -> None:
 def test_no_more_than_max_messages_are_leased_ahead_either(bench: Workbench) -> None:
     bench.put(*"abcdef")
 
-    assert ready(bench, max_messages=3).drain() is Drained.LIMIT
+    assert bench.ready_dispatcher(max_messages=3).drain() is Drained.LIMIT
     assert bench.lease_sizes == [2, 1]
     assert bench.states == {"d": "available", "e": "available", "f": "available"}
 
@@ -111,19 +104,15 @@ def test_a_fault_gives_back_the_lease_that_was_fetched_ahead(bench: Workbench) -
     bench.put(*"abcd")
 
     with pytest.raises(TargetError):
-        ready(bench).drain()
+        bench.ready_dispatcher().drain()
     assert leased.calls[1].is_set()
     assert bench.supervisor.started == ["a"]
     assert bench.states == {"b": "available", "c": "available", "d": "available"}
 
 
-class TaskTimeout(BaseException):
-    """Like what ``execution_timeout`` raises in a task."""
-
-
 def test_a_task_that_times_out_gives_it_back_as_well(bench: Workbench) -> None:
     bench.put(*"abcd")
-    dispatcher = ready(bench)
+    dispatcher = bench.ready_dispatcher()
     whole = dispatcher._starter.start
 
     def start(message: Any) -> bool:
@@ -143,7 +132,7 @@ def test_an_acknowledgement_that_fails_behind_is_raised_and_nothing_is_held(benc
     bench.put(*"abcdef")
 
     with pytest.raises(WorkflowError):
-        ready(bench).drain()
+        bench.ready_dispatcher().drain()
     assert bench.supervisor.started == ["a", "b", "c", "d"]
     assert bench.states == {"a": "leased", "b": "leased", "e": "available", "f": "available"}
 
@@ -156,7 +145,7 @@ def test_two_acknowledgements_that_fail_are_both_told(
     bench.put(*"abcdef")
 
     with pytest.raises(WorkflowError, match="acknowledge_messages"):
-        ready(bench).drain()
+        bench.ready_dispatcher().drain()
     assert "Inbox orders: an acknowledgement failed as well: acknowledge_messages" in caplog.text
 
 
@@ -165,7 +154,7 @@ def test_a_lease_that_fails_ahead_is_met_after_the_work_on_this_one(bench: Workb
     leased = Watched(bench, "lease_messages")
     bench.put(*"abc")
     at_run(bench, "b", lambda: leased.calls[1].wait(PATIENCE_SECONDS))
-    dispatcher = ready(bench)
+    dispatcher = bench.ready_dispatcher()
     bench.service.fault("status", operation="lease", status=503, times=1, after=1)
     met: list[WorkflowError] = []
 
@@ -178,45 +167,3 @@ def test_a_lease_that_fails_ahead_is_met_after_the_work_on_this_one(bench: Workb
     assert [error.status for error in met] == [503]
     assert bench.supervisor.started == ["a", "b"]
     assert bench.states == {"c": "available"}
-
-
-def seen_at_each_run(bench: Workbench, look: Callable[[], Any]) -> list[Any]:
-    seen: list[Any] = []
-    bench.supervisor.on_start = lambda: seen.append(look())
-    return seen
-
-
-@pytest.mark.since(3, 3, "a check of the target that is certain")
-def test_where_starting_is_slow_nothing_is_leased_ahead_to_grow_old(
-    bench: Workbench, hands: FakeTime
-) -> None:
-    def pass_time() -> int:
-        hands.now += 1
-        return bench.service.count("lease")
-
-    leases = seen_at_each_run(bench, pass_time)
-    bench.put(*"abcd")
-    ready(bench).drain()
-
-    assert leases == [1, 1, 2, 2]
-
-
-@pytest.mark.since(3, 3, "a check of the target that is certain")
-def test_with_a_limit_on_runs_nothing_is_leased_ahead(bench: Workbench) -> None:
-    asked: list[int] = []
-    bench.ti.unfinished = lambda dag_id: asked.append(bench.service.count("lease")) or 0  # type: ignore[func-returns-value]
-    bench.put(*"abcd")
-    ready(bench, max_unfinished_runs=9).drain()
-
-    assert asked == [0, 1, 2]
-
-
-def test_before_airflow_3_2_one_thread_does_it_all(bench: Workbench, release: Release) -> None:
-    release(3, 1)
-    del bench.supervisor._thread_lock
-    acknowledged = seen_at_each_run(bench, lambda: (bench.service.count("lease"), bench.service.count("ack")))
-    bench.put(*"abcde")
-    ready(bench).drain()
-
-    # The first lease is one message: nothing is certain before 3.3.
-    assert acknowledged == [(1, 0), (2, 1), (2, 1), (3, 2), (3, 2)]

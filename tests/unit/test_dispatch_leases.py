@@ -10,7 +10,7 @@ import pytest
 from airflow_provider_workflow.client.errors import WorkflowError
 from airflow_provider_workflow.run_faults import TargetError
 from tests.unit.fakes import lost
-from tests.unit.workbench import Workbench
+from tests.unit.workbench import TaskTimeout, Workbench
 
 
 def test_a_message_on_its_third_lease_goes_first_and_alone_with_a_warning(
@@ -123,10 +123,6 @@ def test_a_lease_that_says_nothing_of_its_inbox_is_worked_on(bench: Workbench) -
     bench.hook.lease_messages = silent  # type: ignore[method-assign]
     bench.dispatcher().drain()
     assert bench.supervisor.started == ["a"]
-
-
-class TaskTimeout(BaseException):
-    """What ``execution_timeout`` raises in a task is no ``Exception`` either, wherever Airflow keeps it."""
 
 
 def test_messages_not_worked_on_are_given_back_when_the_task_times_out(bench: Workbench) -> None:

@@ -25,6 +25,10 @@ def handed_over(lease: HeldLease) -> str:
     return text
 
 
+class TaskTimeout(BaseException):
+    """What ``execution_timeout`` raises in a task is no ``Exception`` either, wherever Airflow keeps it."""
+
+
 class FakeTime:
     """A clock that moves only when somebody sleeps, or when it is told to."""
 
@@ -66,6 +70,12 @@ class Workbench:
         more = {} if tally is None else {"tally": tally}
         routes = Routes(targets, match)
         return Dispatcher(self.hook, INBOX, routes, TaskRuns(self.ti), Limits(**limits), **more)
+
+    def ready_dispatcher(self, **limits: Any) -> Dispatcher:
+        """One that has checked its target, and leases two messages at a time."""
+        dispatcher = self.dispatcher(lease_limit=2, **limits)
+        dispatcher.check_targets()
+        return dispatcher
 
     def lease(self, count: int = 100, seconds: int = 300) -> HeldLease:
         lease = lease_once(self.hook, INBOX, count, seconds)

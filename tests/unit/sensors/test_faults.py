@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from airflow.exceptions import AirflowRescheduleException
 from airflow.providers.common.compat.sdk import AirflowSensorTimeout, TaskDeferred
 
-from airflow_provider_workflow.client import over_requests
 from airflow_provider_workflow.client.errors import TransportError, WorkflowError
 from tests.unit.client.isolation import forget
+from tests.unit.sensors.conftest import Pauses
 from tests.unit.sensors.tasks import LOOK, Task
 from tests.unit.workbench import FakeTime, Workbench
 
@@ -22,54 +22,6 @@ PASSING: dict[str, dict[str, Any]] = {
     "a long rate limit": {"kind": "status", "status": 429, "headers": {"Retry-After": "90"}},
 }
 OUT_OF_REACH = "is out of reach; trying on"
-
-
-class Pauses(FakeTime):
-    """The pauses of a sensor in poke mode, in each of which something may happen."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.happen: list[Callable[[], object]] = []
-
-    def sleep(self, seconds: float) -> None:
-        super().sleep(seconds)
-        if self.happen:
-            self.happen.pop(0)()
-
-
-@pytest.fixture
-def pauses(monkeypatch: pytest.MonkeyPatch) -> Pauses:
-    fake = Pauses()
-    monkeypatch.setattr("airflow.sdk.bases.sensor.time", fake)
-    return fake
-
-
-class Wires:
-    """How many connections of tasks were opened, and how many of them are open."""
-
-    def __init__(self) -> None:
-        self.opened = 0
-        self.open = 0
-
-
-@pytest.fixture
-def wires(monkeypatch: pytest.MonkeyPatch) -> Wires:
-    # The look for quarantined messages has a short connection of its own.
-    monkeypatch.setenv("AIRFLOW__WORKFLOW__QUARANTINE_CHECK_SECONDS", "0")
-    counted = Wires()
-
-    class Counted(over_requests.RequestsWire):
-        def __init__(self, *given: Any) -> None:
-            super().__init__(*given)
-            counted.opened += 1
-            counted.open += 1
-
-        def close(self) -> None:
-            super().close()
-            counted.open -= 1
-
-    monkeypatch.setattr(over_requests, "RequestsWire", Counted)
-    return counted
 
 
 @pytest.fixture(params=["with runs", "with messages"])
@@ -194,30 +146,3 @@ class TestBetweenTwoLeases:
 
         assert task.execute()["started"]["ids"] == ["a"]
         assert task.execute()["started"]["ids"] == ["b", "c"]
-
-
-def test_a_sensor_that_pokes_keeps_one_connection_and_closes_it(
-    bench: Workbench, pauses: Pauses, wires: Wires
-) -> None:
-    pauses.happen = [lambda: None, lambda: bench.put("a")]
-    Task(bench, deferrable=False).execute()
-
-    assert bench.service.count("lease") > 2
-    assert (wires.opened, wires.open) == (1, 0)
-
-
-def test_the_connection_is_closed_however_the_sensor_leaves_its_worker(
-    bench: Workbench, wires: Wires
-) -> None:
-    task = Task(bench)
-    deferral = task.execute()
-    assert (wires.opened, wires.open) == (1, 0)
-    task.resume(deferral, LOOK)
-    assert (wires.opened, wires.open) == (2, 0)
-    with pytest.raises(AirflowRescheduleException):
-        Task(bench, deferrable=False, mode="reschedule").execute()
-    bench.service.fault("status", operation="lease", status=403, times=None)
-    with pytest.raises(WorkflowError):
-        Task(bench).execute()
-    assert wires.opened == 4
-    assert wires.open == 0

@@ -20,7 +20,7 @@ from airflow_provider_workflow.triggers.acknowledging import PAUSES, REST_SECOND
 from airflow_provider_workflow.triggers.event_payload import carried
 from airflow_provider_workflow.triggers.tickets import Ticket, Watcher
 from tests.unit.test_leases import message
-from tests.unit.triggers.triggerer import Clockwork, clockwork
+from tests.unit.triggers.clockwork import Clockwork, clockwork
 
 __all__ = ["clockwork"]
 

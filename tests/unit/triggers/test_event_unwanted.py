@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from tests.unit.counted import Counted
-from tests.unit.triggers.triggerer import Clockwork, Store, Triggerer, clockwork, event_trigger, triggerer
+from tests.unit.triggers.clockwork import Clockwork, clockwork
+from tests.unit.triggers.triggerer import Store, Triggerer, event_trigger, triggerer
 from tests.unit.triggers.watched import EVEN, FAILS, ODD, count_of_leases, put
 from tests.unit.workbench import Workbench
 

@@ -9,7 +9,8 @@ import pytest
 
 from airflow_provider_workflow.triggers import emitted
 from airflow_provider_workflow.triggers.event import WorkflowInboxEventTrigger
-from tests.unit.triggers.triggerer import Clockwork, Store, Triggerer, clockwork, event_trigger, triggerer
+from tests.unit.triggers.clockwork import Clockwork, clockwork
+from tests.unit.triggers.triggerer import Store, Triggerer, event_trigger, triggerer
 from tests.unit.triggers.watched import EVEN, ODD, put
 from tests.unit.workbench import Workbench
 

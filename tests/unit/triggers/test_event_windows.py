@@ -9,14 +9,8 @@ from typing import Any
 import pytest
 
 from airflow_provider_workflow.triggers.event import WorkflowInboxEventTrigger
-from tests.unit.triggers.triggerer import (
-    Clockwork,
-    Store,
-    Triggerer,
-    clockwork,
-    event_trigger,
-    triggerer,
-)
+from tests.unit.triggers.clockwork import Clockwork, clockwork
+from tests.unit.triggers.triggerer import Store, Triggerer, event_trigger, triggerer
 from tests.unit.workbench import Workbench
 
 __all__ = ["clockwork", "triggerer"]
