@@ -1,4 +1,4 @@
-"""Acknowledgements rest, are tried on through faults, and are flushed when the producer closes."""
+"""Acknowledgements rest, and are tried on through faults."""
 
 from __future__ import annotations
 
@@ -8,72 +8,25 @@ from typing import Any
 import pytest
 
 from airflow_provider_workflow.client.errors import (
-    AuthenticationError,
-    InvalidRequestError,
     LeaseExpiredError,
-    NotFoundError,
-    ServerError,
     TransportError,
 )
-from airflow_provider_workflow.leases import HeldLease
 from airflow_provider_workflow.triggers.acknowledging import PAUSES, REST_SECONDS, Acknowledger
-from airflow_provider_workflow.triggers.event_payload import carried
-from airflow_provider_workflow.triggers.tickets import Ticket, Watcher
-from tests.unit.test_leases import message
+from tests.unit.triggers.acknowledgers import (
+    FINAL,
+    LEASE_SECONDS,
+    PASSING,
+    TO_BE_MENDED,
+    Client,
+    finish,
+    ticket,
+    worker,
+)
 from tests.unit.triggers.clockwork import Clockwork, clockwork
 
 __all__ = ["clockwork"]
 
 pytestmark = pytest.mark.since(3, 3, "the acknowledging of asset events")
-
-LEASE_SECONDS = 600
-PASSING = [ServerError("503", status=503), TransportError("reset", sent=True)]
-TO_BE_MENDED = AuthenticationError("401", status=401)
-FINAL = [InvalidRequestError("400", status=400), NotFoundError("404", status=404)]
-
-
-class Client:
-    """
-    Answers calls.
-
-    :param outcomes: exceptions to raise, or numbers of messages to have done, one for each call; all of
-        them after that.
-    """
-
-    def __init__(self, clock: Clockwork, *outcomes: Any) -> None:
-        self.clock = clock
-        self.outcomes = list(outcomes)
-        self.sent: list[tuple[float, str, list[str]]] = []
-        self.faults: set[str] = set()
-
-    async def send(self, call: Any) -> dict[str, Any]:
-        ids = call.json["message_ids"]
-        self.sent.append((self.clock.now - 1_000_000, call.name.split("_")[0], ids))
-        outcome = self.outcomes.pop(0) if self.outcomes else len(ids)
-        if self.faults & set(ids):
-            outcome = PASSING[0]
-        if isinstance(outcome, Exception):
-            raise outcome
-        return {"results": ids[:outcome]}
-
-
-def worker(client: Client) -> Any:
-    return Acknowledger("orders", lambda: client)  # type: ignore[arg-type, return-value]
-
-
-def ticket(clock: Clockwork, *ids: str, proven: bool = True) -> tuple[Ticket, Watcher]:
-    """A ticket of a watcher that wanted these and whose event Airflow took."""
-    lease = HeldLease("lease", clock.now + LEASE_SECONDS, "", [])
-    made = Ticket("inbox", lease, [carried(message(each)) for each in ids])
-    watcher = Watcher()
-    made.judge(watcher, ids, {})
-    made.mark(watcher, proven)
-    return made, watcher
-
-
-async def finish(acknowledger: Acknowledger) -> None:
-    acknowledger.close()
-    await acknowledger.finish()
 
 
 async def test_an_acknowledgement_rests_and_a_release_does_not(clockwork: Clockwork) -> None:
@@ -214,78 +167,6 @@ async def test_an_ended_lease_is_a_line_in_the_log(
         ("INFO", f"Inbox orders: {said}")
     ]
     await finish(acknowledger)
-
-
-async def test_closing_flushes_what_still_rests_or_waits_for_another_attempt(clockwork: Clockwork) -> None:
-    client = Client(clockwork, PASSING[0])
-    acknowledger = worker(client)
-    acknowledger.acknowledge(ticket(clockwork, "a")[0], ["a"])
-    await clockwork.advance(REST_SECONDS + 1)
-    acknowledger.acknowledge(ticket(clockwork, "b")[0], ["b"])
-    acknowledger.release(ticket(clockwork, "c")[0], ["c"])
-    await clockwork.settle()
-    await finish(acknowledger)
-
-    assert sorted((name, ids) for _, name, ids in client.sent[1:]) == [
-        ("acknowledge", ["a"]),
-        ("acknowledge", ["b"]),
-        ("release", ["c"]),
-    ]
-
-
-async def test_closing_releases_what_rests_without_a_proof_that_airflow_was_at_work(
-    clockwork: Clockwork,
-) -> None:
-    client = Client(clockwork)
-    acknowledger = worker(client)
-    acknowledger.acknowledge(ticket(clockwork, "a", proven=False)[0], ["a"])
-    await clockwork.settle()
-    await finish(acknowledger)
-
-    assert [name for _, name, _ in client.sent] == ["release"]
-
-
-async def test_closing_releases_what_was_for_a_watcher_that_had_left(clockwork: Clockwork) -> None:
-    client = Client(clockwork)
-    acknowledger = worker(client)
-    made, watcher = ticket(clockwork, "a")
-    acknowledger.acknowledge(made, ["a"])
-    watcher.gone = True
-    await finish(acknowledger)
-
-    assert [name for _, name, _ in client.sent] == ["release"]
-
-
-async def test_a_watcher_that_leaves_while_the_triggerer_ends_changes_nothing(clockwork: Clockwork) -> None:
-    client = Client(clockwork)
-    acknowledger = worker(client)
-    made, watcher = ticket(clockwork, "a")
-    acknowledger.acknowledge(made, ["a"])
-    acknowledger.close()
-    watcher.gone = True
-    await acknowledger.finish()
-
-    assert [name for _, name, _ in client.sent] == ["acknowledge"]
-
-
-async def test_closing_tries_once(clockwork: Clockwork) -> None:
-    client = Client(clockwork, *[PASSING[0]] * 10)
-    acknowledger = worker(client)
-    acknowledger.acknowledge(ticket(clockwork, "a")[0], ["a"])
-    await finish(acknowledger)
-
-    assert len(client.sent) == 1
-
-
-async def test_a_finish_that_was_cut_short_is_taken_up_again(clockwork: Clockwork) -> None:
-    client = Client(clockwork)
-    acknowledger = worker(client)
-    acknowledger.acknowledge(ticket(clockwork, "a")[0], ["a"])
-    acknowledger.close()
-    await acknowledger.finish()
-    await acknowledger.finish()
-
-    assert len(client.sent) == 1
 
 
 async def test_without_a_connection_it_waits_for_one(clockwork: Clockwork) -> None:

@@ -1,0 +1,68 @@
+"""Acknowledgers, whose client answers as it is told, and tickets for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow_provider_workflow.client.errors import (
+    AuthenticationError,
+    InvalidRequestError,
+    NotFoundError,
+    ServerError,
+    TransportError,
+)
+from airflow_provider_workflow.leases import HeldLease
+from airflow_provider_workflow.triggers.acknowledging import Acknowledger
+from airflow_provider_workflow.triggers.event_payload import carried
+from airflow_provider_workflow.triggers.tickets import Ticket, Watcher
+from tests.unit.test_leases import message
+from tests.unit.triggers.clockwork import Clockwork
+
+LEASE_SECONDS = 600
+PASSING = [ServerError("503", status=503), TransportError("reset", sent=True)]
+TO_BE_MENDED = AuthenticationError("401", status=401)
+FINAL = [InvalidRequestError("400", status=400), NotFoundError("404", status=404)]
+
+
+class Client:
+    """
+    Answers calls.
+
+    :param outcomes: exceptions to raise, or numbers of messages to have done, one for each call; all of
+        them after that.
+    """
+
+    def __init__(self, clock: Clockwork, *outcomes: Any) -> None:
+        self.clock = clock
+        self.outcomes = list(outcomes)
+        self.sent: list[tuple[float, str, list[str]]] = []
+        self.faults: set[str] = set()
+
+    async def send(self, call: Any) -> dict[str, Any]:
+        ids = call.json["message_ids"]
+        self.sent.append((self.clock.now - 1_000_000, call.name.split("_")[0], ids))
+        outcome = self.outcomes.pop(0) if self.outcomes else len(ids)
+        if self.faults & set(ids):
+            outcome = PASSING[0]
+        if isinstance(outcome, Exception):
+            raise outcome
+        return {"results": ids[:outcome]}
+
+
+def worker(client: Client) -> Any:
+    return Acknowledger("orders", lambda: client)  # type: ignore[arg-type, return-value]
+
+
+def ticket(clock: Clockwork, *ids: str, proven: bool = True) -> tuple[Ticket, Watcher]:
+    """A ticket of a watcher that wanted these and whose event Airflow took."""
+    lease = HeldLease("lease", clock.now + LEASE_SECONDS, "", [])
+    made = Ticket("inbox", lease, [carried(message(each)) for each in ids])
+    watcher = Watcher()
+    made.judge(watcher, ids, {})
+    made.mark(watcher, proven)
+    return made, watcher
+
+
+async def finish(acknowledger: Acknowledger) -> None:
+    acknowledger.close()
+    await acknowledger.finish()
