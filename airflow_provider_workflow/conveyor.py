@@ -12,6 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_workflow.client.errors import InboxPausedError
 from airflow_provider_workflow.leases import HeldLease
 from airflow_provider_workflow.leasing import acknowledge, lease_once, release
 
@@ -52,7 +53,8 @@ class Conveyor:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
-            if kind is None:
+            # A paused inbox fails no task that has done something; an acknowledgement that failed does.
+            if kind is None or issubclass(kind, InboxPausedError):
                 self._settle()
             else:
                 self._give_back_next()

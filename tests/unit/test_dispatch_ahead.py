@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_workflow.client.errors import WorkflowError
+from airflow_provider_workflow.client.errors import InboxPausedError, WorkflowError
 from airflow_provider_workflow.dispatch import Drained
 from airflow_provider_workflow.run_faults import TargetError
 from tests.unit.fakes import api_error
@@ -138,6 +138,25 @@ def test_an_acknowledgement_that_fails_behind_is_raised_and_nothing_is_held(benc
 
 
 @pytest.mark.since(3, 3, "a check of the target that is certain")
+def test_an_acknowledgement_that_fails_is_raised_though_the_inbox_is_said_to_be_paused(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lease = bench.hook.lease_messages
+
+    def leases_once(*given: Any) -> Any:
+        if bench.service.count("lease"):
+            raise InboxPausedError("lease_messages: paused", status=409)
+        return lease(*given)
+
+    monkeypatch.setattr(bench.hook, "lease_messages", leases_once)
+    bench.service.fault("status", operation="ack", status=400, times=1)
+    bench.put(*"ab")
+
+    with pytest.raises(WorkflowError, match="acknowledge_messages"):
+        bench.ready_dispatcher().drain()
+    assert bench.states == {"a": "leased", "b": "leased"}
+
+
 def test_two_acknowledgements_that_fail_are_both_told(
     bench: Workbench, caplog: pytest.LogCaptureFixture
 ) -> None:
