@@ -3,6 +3,7 @@
 PYTHON ?= python3
 AIRFLOW ?= 3.3
 E2E ?= tests/e2e
+DIST ?= dist
 WORKERS ?= 2
 VENV := .venv
 BIN := $(VENV)/bin
@@ -15,7 +16,8 @@ export AIRFLOW_HOME := $(CURDIR)/$(VENV)/airflow
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup test check-format format lint types imports unit e2e test-matrix crash-test soak bench demo docs clean
+.PHONY: help setup test check-format format lint types imports unit e2e test-matrix crash-test soak bench demo docs
+.PHONY: dist clean
 
 help: ## Say what there is to make
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -90,6 +92,12 @@ docs: setup ## Build the documentation into build/docs; a warning is an error
 		$(BIN)/python -m sphinx --fail-on-warning --fresh-env --nitpicky --quiet \
 			--doctree-dir build/doctrees docs build/docs; \
 	else echo "The documentation is built with Python 3.11 or later, and left out here."; fi
+
+# Without isolation: the backend is the pinned one.
+dist: setup ## Build sdist and wheel into DIST=dist, and check what a package index would
+	rm -rf $(DIST)
+	$(BIN)/python -m hatchling build --directory $(DIST)
+	$(BIN)/python -m twine check --strict $(DIST)/*
 
 clean: ## Remove what the others left, except .venv and .venv-bench
 	rm -rf .bench .demo .matrix .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist *.egg-info

@@ -1,0 +1,149 @@
+"""The wheel and the sdist: what is in them, and what a plain Airflow shows with the wheel and without."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tarfile
+import venv
+import zipfile
+from dataclasses import dataclass
+from importlib.metadata import requires
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_workflow import __version__
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = "airflow_provider_workflow"
+PROJECT = "airflow-provider-workflow"
+EXTRA = "common-messaging"
+"""Without it Airflow has no queues."""
+BUILD_SECONDS = 300
+INSTALL_SECONDS = 900
+COMMAND_SECONDS = 120
+METADATA = {"METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE"}
+SHOWN = {
+    "list": PROJECT,
+    "hooks": "workflow",
+    "links": f"{PACKAGE}.links.WorkflowEditorLink",
+    "queues": f"{PACKAGE}.queues.inbox.WorkflowInboxMessageQueueProvider",
+    "triggers": f"{PACKAGE}.triggers.inbox",
+    "behaviours": "workflow",
+    "configs": PROJECT,
+}
+"""What a subcommand of ``airflow providers`` says of this one."""
+
+
+@pytest.fixture(scope="module")
+def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What ``make dist`` makes; it checks what a package index would refuse."""
+    folder = tmp_path_factory.mktemp("dist")
+    run(["make", "--silent", "dist", f"DIST={folder}"], BUILD_SECONDS, cwd=ROOT)
+    return folder
+
+
+def test_the_wheel_holds_the_package_its_licence_and_nothing_else(dist: Path) -> None:
+    with zipfile.ZipFile(dist / f"{PACKAGE}-{__version__}-py3-none-any.whl") as wheel:
+        held = set(wheel.namelist())
+    metadata = {f"{PACKAGE}-{__version__}.dist-info/{name}" for name in METADATA}
+    assert held == metadata | tracked(PACKAGE)
+    assert f"{PACKAGE}/py.typed" in held
+
+
+def test_the_sdist_holds_what_the_wheel_is_made_of_and_the_documentation(dist: Path) -> None:
+    folder = f"{PACKAGE}-{__version__}"
+    with tarfile.open(dist / f"{folder}.tar.gz") as sdist:
+        held = {name.removeprefix(f"{folder}/") for name in sdist.getnames()}
+    texts = {"CHANGELOG.md", "LICENSE", "PKG-INFO", "README.md", "SECURITY.md", "pyproject.toml"}
+    # The build backend adds what tells it which files there are.
+    assert held - {".gitignore"} == texts | tracked(PACKAGE, "docs", "dags_examples")
+
+
+@dataclass(frozen=True)
+class PlainAirflow:
+    """
+    :param folder: of an environment with Airflow and what we need beside it, as the pins have it.
+    """
+
+    folder: Path
+
+    def run(self, *command: str, seconds: float = COMMAND_SECONDS) -> str:
+        """Run a program of the environment, in an Airflow home of its own; what it prints."""
+        env = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")}
+        env |= {"AIRFLOW_HOME": str(self.folder / "home"), "COLUMNS": "500"}
+        return run([str(self.folder / "bin" / command[0]), *command[1:]], seconds, cwd=self.folder, env=env)
+
+    def pip(self, *arguments: str) -> None:
+        """Run pip."""
+        self.run("python", "-m", "pip", "--quiet", *arguments, seconds=INSTALL_SECONDS)
+
+    def projects(self) -> set[str]:
+        """Names of those that are installed."""
+        return {
+            line.split("==")[0]
+            for line in self.run("python", "-m", "pip", "list", "--format", "freeze").splitlines()
+        }
+
+    def files(self) -> set[str]:
+        """All files of the environment, without what Python compiles."""
+        every = (str(each.relative_to(self.folder)) for each in self.folder.rglob("*"))
+        return {each for each in every if "__pycache__" not in each and not each.startswith("home")}
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> PlainAirflow:
+    folder = tmp_path_factory.mktemp("plain")
+    venv.create(folder, with_pip=True, symlinks=True)
+    airflow = PlainAirflow(folder)
+    airflow.pip("install", "--constraint", str(pins()), *needed())
+    return airflow
+
+
+def test_a_plain_airflow_shows_the_wheel_once_it_is_installed_and_nothing_once_it_is_not(
+    dist: Path, plain: PlainAirflow
+) -> None:
+    assert PROJECT not in plain.run("airflow", "providers", "list")
+    projects, files = plain.projects(), plain.files()
+
+    plain.pip("install", "--constraint", str(pins()), f"{next(dist.glob('*.whl'))}[{EXTRA}]")
+
+    assert plain.projects() == projects | {PROJECT}
+    assert __version__ in plain.run("airflow", "providers", "get", PROJECT)
+    for command, text in SHOWN.items():
+        assert text in plain.run("airflow", "providers", command), command
+    assert "inboxes" in plain.run("airflow", "workflow", "--help")
+    assert __version__ in plain.run("airflow-workflow", "--version")
+
+    plain.pip("uninstall", "--yes", PROJECT)
+
+    assert plain.files() == files
+    assert PROJECT not in plain.run("airflow", "providers", "list")
+
+
+def needed() -> list[str]:
+    """What the package asks for with :data:`EXTRA`."""
+    asked = (each.partition(";") for each in requires(PROJECT) or ())
+    return [name for name, _, condition in asked if "extra" not in condition or EXTRA in condition]
+
+
+def tracked(*folders: str) -> set[str]:
+    """The files of the repository that are in these folders."""
+    return set(run(["git", "ls-files", *folders], COMMAND_SECONDS, cwd=ROOT).splitlines())
+
+
+def pins() -> Path:
+    """Those that this environment was made with."""
+    of_python = ROOT / f"constraints/airflow-3.3-python{sys.version_info[0]}.{sys.version_info[1]}.txt"
+    return of_python if of_python.exists() else ROOT / "constraints/airflow-3.3.txt"
+
+
+def run(command: list[str], seconds: float, cwd: Path, env: dict[str, str] | None = None) -> str:
+    """What a command prints, with what it complains of where it fails."""
+    done = subprocess.run(
+        command, cwd=cwd, env=env, timeout=seconds, check=False, capture_output=True, text=True
+    )
+    assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
+    return done.stdout
