@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from airflow_provider_workflow import __version__
 from airflow_provider_workflow.cli.definition import COMMANDS, DESCRIPTION
 from airflow_provider_workflow.cli.parts import EXIT_CODES, Command, Group
 from airflow_provider_workflow.cli.running import run
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 def parser() -> argparse.ArgumentParser:
     """Build the parser of all commands."""
     top = argparse.ArgumentParser(prog="airflow-workflow", description=DESCRIPTION, epilog=EXIT_CODES)
+    top.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     _add(top.add_subparsers(dest="subcommand", metavar="COMMAND", required=True), COMMANDS)
     return top
 

@@ -23,6 +23,7 @@ from tests.unit.test_parse_weight import HEAVY, loaded
 
 cli_parser = pytest.importorskip("airflow.cli.cli_parser")
 
+PROJECT = "airflow-provider-workflow"
 NEVER = HEAVY | {"airflow", "rich", "yaml", "uvicorn", "starlette", "cryptography"}
 
 
@@ -131,6 +132,13 @@ def test_wrong_usage_is_exit_code_2(wrong: tuple[str, ...], capsys: pytest.Captu
 
     assert stopped.value.code == 2
     assert "usage: airflow-workflow" in capsys.readouterr().err
+
+
+def test_the_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["--version"])
+    assert end.value.code == 0
+    assert capsys.readouterr().out == f"airflow-workflow {importlib.metadata.version(PROJECT)}\n"
 
 
 def test_what_airflow_imports_at_every_command_is_light() -> None:
