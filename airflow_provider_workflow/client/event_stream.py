@@ -85,8 +85,7 @@ async def _refusal(
 ) -> WorkflowAPIError:
     call = api.events("-")
     body = await asyncio.wait_for(response.read(), timeout) if response.status >= 300 else b""
-    headers = {name.lower(): value for name, value in response.headers.items()}
-    answer = hide(Answer(response.status, headers, body), client.settings, call, bearer)
+    answer = hide(Answer(response.status, response.headers, body), client.settings, call, bearer)
     refused = failure(call, answer) or WorkflowAPIError(
         f"events was answered with {response.status} and no event stream ({response.content_type})",
         status=response.status,

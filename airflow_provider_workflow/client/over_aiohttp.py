@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -39,6 +40,7 @@ class Line:
         return line
 
 
+_timeout = cache(lambda seconds: aiohttp.ClientTimeout(total=seconds))
 _line: ContextVar[Line] = ContextVar("line")
 
 
@@ -106,13 +108,11 @@ async def exchange(session: aiohttp.ClientSession, request: Request) -> Answer:
             params=request.query,
             headers=request.headers,
             data=request.body,
-            timeout=aiohttp.ClientTimeout(total=request.timeout),
+            timeout=_timeout(request.timeout),
             allow_redirects=False,
             proxy=request.proxy,
         ) as response:
-            body = await response.read()
-            headers = {name.lower(): value for name, value in response.headers.items()}
-            return Answer(response.status, headers, body)
+            return Answer(response.status, response.headers, await response.read())
     except (aiohttp.ClientError, asyncio.TimeoutError, OSError) as error:
         broken = fault(error, request, line)
     # Out here it has no context: the exceptions of the library hold the request with its secrets.

@@ -56,8 +56,7 @@ class RequestsWire:
                 verify=self._verify,
                 proxies={"http": request.proxy, "https": request.proxy} if request.proxy else {},
             )
-            headers = {name.lower(): value for name, value in response.headers.items()}
-            return Answer(response.status_code, headers, response.content)
+            return Answer(response.status_code, response.headers, response.content)
         except (requests.RequestException, OSError) as error:
             fault = _fault(error, request)
         # Out here it has no context: the exceptions of the library hold the request with its secrets.

@@ -55,7 +55,7 @@ class Answer:
     What came back.
 
     :param status: HTTP status code.
-    :param headers: the headers, with lower-case names.
+    :param headers: the headers, found by their names in lower case.
     :param body: all of the body.
     """
 
