@@ -108,18 +108,29 @@ class Work:
     """
     What tasks did, side by side.
 
-    :param rate: DAG runs started, per second between the first task's begin and the last one's end.
+    :param count: DAG runs started.
+    :param seconds: between the first task's begin and the last one's end.
+    :param used: seconds of CPU, of all tasks; 0 where they do not tell.
     :param grown: megabytes of the task that grew most.
     """
 
-    rate: float
+    count: int
+    seconds: float
+    used: float
     grown: float
+
+    @property
+    def rate(self) -> float:
+        """DAG runs per second."""
+        return self.count / self.seconds
 
     @classmethod
     def of(cls, told: list[dict[str, Any]]) -> Work:
-        seconds = max(each["ended_at"] for each in told) - min(each["began_at"] for each in told)
         return cls(
-            sum(each["count"] for each in told) / seconds, max(each.get("grown", 0.0) for each in told)
+            count=sum(each["count"] for each in told),
+            seconds=max(each["ended_at"] for each in told) - min(each["began_at"] for each in told),
+            used=sum(each.get("used", 0.0) for each in told),
+            grown=max(each.get("grown", 0.0) for each in told),
         )
 
 
@@ -130,11 +141,15 @@ class Throughput:
     service: EmulatorServer
     airflow: LocalAirflow
 
-    def dispatched(self, messages: int, dispatchers: int = 1) -> Work:
-        """By our operator, from an inbox that holds so many messages."""
+    def dispatched(self, messages: int, dispatchers: int = 1, text: str = "") -> Work:
+        """
+        By our operator, from an inbox that holds so many messages.
+
+        :param text: in the payload of each.
+        """
         for begin in range(0, messages, 1000):
             some = range(begin, min(begin + 1000, messages))
-            self.service.put("throughput", *({"number": number} for number in some))
+            self.service.put("throughput", *({"number": number, "text": text} for number in some))
         return self._done("dispatch", dispatchers)
 
     def bare(self, count: int) -> Work:

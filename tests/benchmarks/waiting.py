@@ -1,7 +1,7 @@
 """
 What watchers of 10, 100 and 1000 inboxes take while nothing arrives: CPU, memory and sockets of the process
 in a real triggerer that runs them, polling every 5 s and with event streams; beside a bare ``aiohttp`` loop
-that sends as many requests, and beside ``SqsSensorTrigger``.
+that sends as many requests, beside ``SqsSensorTrigger``, and beside triggers that only sleep.
 """
 
 from __future__ import annotations
@@ -15,7 +15,16 @@ from tests.benchmarks.polling import POLL_SECONDS, poll_barely
 from tests.benchmarks.process import Seen
 from tests.benchmarks.results import Figure, Row, Target, alone, compared, paired
 from tests.benchmarks.sqs import queues
-from tests.benchmarks.watchers import MAX_POLL_SECONDS, Triggerers, Watchers, listening, of_queues, polling
+from tests.benchmarks.stage import ROOT
+from tests.benchmarks.watchers import (
+    MAX_POLL_SECONDS,
+    Triggerers,
+    Watchers,
+    listening,
+    of_queues,
+    polling,
+    sleeping,
+)
 
 SIZES = (10, 100, 1000)
 QUICK_SIZES = (10,)
@@ -44,6 +53,7 @@ class Round:
     listening: Seen
     bare: Seen
     queues: Seen
+    sleeping: Seen
 
 
 def run(quick: bool) -> list[Row]:
@@ -78,6 +88,7 @@ class _Bench:
             listening=self.triggerers.measure(listening(count, long), 1),
             bare=poll_barely(self.service.base_url, self.service.token(), ids, windows),
             queues=self.triggerers.measure(of_queues(count, self.queues_at), windows),
+            sleeping=self.triggerers.measure(sleeping(count), windows),
         )
 
 
@@ -89,7 +100,8 @@ def _bench(count: int) -> Iterator[_Bench]:
         for n in range(count):
             service.open_inbox(f"inbox_{n}")
             opened = sqs.open_queue(f"inbox_{n}")
-        yield _Bench(service, Triggerers(service, sqs), opened.rpartition("/")[0])
+        env = {"PYTHONPATH": str(ROOT)}  # from which one kind of trigger is imported
+        yield _Bench(service, Triggerers(service, sqs, env), opened.rpartition("/")[0])
 
 
 def _idle(idle: Seen) -> list[Row]:
@@ -117,8 +129,10 @@ def rows(of: Round, idle: Seen) -> list[Row]:
         target = LITTLE if of.count == max(SIZES) else None
         shares, theirs = Figure.of(seen.shares), Figure.of(of.queues.shares)
         ratio = Figure.of([shares.median / theirs.median]) if theirs.median else None
+        asleep = f"triggers that only wake every {POLL_SECONDS:g} s"
         found += [
             Row(f"{what[name]}: {SHARE}", "%", shares, beside, theirs, ratio, target),
+            Row(f"{what[name]}: {SHARE}", "%", shares, asleep, Figure.of(of.sleeping.shares)),
             compared(f"{what[name]}: memory", "MB", [seen.megabytes], beside, [of.queues.megabytes]),
             compared(f"{what[name]}: sockets", "sockets", [seen.sockets], beside, [of.queues.sockets]),
         ]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from airflow_provider_workflow.emulator.server import EmulatorServer
@@ -76,7 +76,14 @@ def listening(count: int, window_seconds: float, poll_interval: float = MAX_POLL
     settling, interval = SETTLE_SECONDS, poll_interval
     while interval < MAX_POLL_SECONDS:
         settling, interval = settling + interval, interval * 2
-    return Watchers(count, OURS, f"Trigger(name, poll_interval={poll_interval})", settling, window_seconds)
+    trigger = f"Trigger(name, poll_interval={poll_interval})"
+    return Watchers(count, OURS, trigger, settle_seconds=settling, window_seconds=window_seconds)
+
+
+def sleeping(count: int) -> Watchers:
+    """Watchers that only wake every 5 s: what Airflow itself takes for them."""
+    imported = "from tests.benchmarks.sleeping import SleepingTrigger as Trigger"
+    return Watchers(count, imported, "Trigger(name)")
 
 
 def of_queues(count: int, url: str) -> Watchers:
@@ -98,37 +105,52 @@ def _dags(home: Path, watchers: Watchers) -> Path:
     return folder
 
 
+def triggerer_of(airflow: LocalAirflow) -> int:
+    """The process that runs the triggers."""
+    return max(airflow.pids("triggerer"))
+
+
 @dataclass(frozen=True)
 class Triggerers:
     """
     Starts one after the other.
 
     :param service: with an inbox for each watcher.
-    :param queues: with a queue for each.
+    :param queues: with a queue for each; None where no watcher is of a queue.
+    :param env: environment variables of each triggerer's Airflow.
     """
 
     service: EmulatorServer
-    queues: Queues
+    queues: Queues | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
 
     def measure(self, watchers: Watchers, windows: int) -> Seen:
         """What the process takes in which the triggers run."""
-        connections = {
-            "workflow_default": self.service.connection_json(),
-            "aws_default": self.queues.connection,
-        }
-        polls = self.queues.polls if watchers.imported == THEIRS else self._listings
-        before = polls()
-        with (
-            private_folder() as home,
-            LocalAirflow(home, _dags(home, watchers), connections, quick=False) as airflow,
-        ):
-            self._in_time(airflow, lambda: polls() - before >= watchers.count)
-            time.sleep(watchers.settle_seconds)
-            watch = Watch(max(airflow.pids("triggerer")), polls)
+        with self.running(watchers) as airflow:
+            watch = Watch(triggerer_of(airflow), self._polls_of(watchers))
             for _ in range(windows):
                 time.sleep(watchers.window_seconds)
                 watch.window()
             return watch.seen()
+
+    @contextlib.contextmanager
+    def running(self, watchers: Watchers) -> Iterator[LocalAirflow]:
+        """An Airflow in which they wait and have come to rest."""
+        connections = {"workflow_default": self.service.connection_json()}
+        if self.queues:
+            connections["aws_default"] = self.queues.connection
+        polls = self._polls_of(watchers)
+        before = polls()
+        with (
+            private_folder() as home,
+            LocalAirflow(home, _dags(home, watchers), connections, quick=False, env=self.env) as airflow,
+        ):
+            self._in_time(airflow, lambda: polls() - before >= watchers.count)
+            time.sleep(watchers.settle_seconds)
+            yield airflow
+
+    def _polls_of(self, watchers: Watchers) -> Callable[[], int]:
+        return self.queues.polls if self.queues and watchers.imported == THEIRS else self._listings
 
     def _listings(self) -> int:
         return self.service.count("list_messages")

@@ -1,20 +1,14 @@
 """Ways of starting many DAG runs, to be compared: each DAG says how many it started, and in what time."""
 
-import resource
 import time
 from datetime import datetime
 
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk import DAG, task
 
-from airflow_provider_workflow.operators.inbox import WorkflowInboxDispatchOperator
+from tests.benchmarks.measured import MeasuredDispatchOperator
 
 START = datetime(2025, 1, 1)
-
-
-def resident_megabytes():
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * resource.getpagesize() / 2**20
 
 
 for target in ("dispatch_target", "bare_target", "mapped_target", "rest_target"):
@@ -28,18 +22,8 @@ for target in ("dispatch_target", "bare_target", "mapped_target", "rest_target")
         nothing()
 
 
-class Measured(WorkflowInboxDispatchOperator):
-    """Says what it took, beside what it started."""
-
-    def execute(self, context):
-        held, began_at = resident_megabytes(), time.time()
-        started = super().execute(context)["started"]["count"]
-        grown = resident_megabytes() - held
-        return {"count": started, "began_at": began_at, "ended_at": time.time(), "grown": grown}
-
-
 with DAG("dispatch", schedule=None, start_date=START, max_active_runs=4):
-    Measured(task_id="start_runs", inbox="throughput", trigger_dag_id="dispatch_target")
+    MeasuredDispatchOperator(task_id="start_runs", inbox="throughput", trigger_dag_id="dispatch_target")
 
 with DAG("bare", schedule=None, start_date=START):
 

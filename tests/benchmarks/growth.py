@@ -1,0 +1,166 @@
+"""
+How what it takes grows: with the messages that wait, with the size of their payloads, and with the inboxes
+that are watched. Each is shown beside the least of its kind.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from airflow_provider_workflow.emulator.server import EmulatorServer
+from tests.benchmarks.process import cpu_seconds
+from tests.benchmarks.results import Row, alone, compared
+from tests.benchmarks.stage import epoch, stage
+from tests.benchmarks.throughput import Throughput, Work
+from tests.benchmarks.watchers import Triggerers, listening, triggerer_of
+from tools.local_airflow import LocalAirflow
+
+TEXT_FREE_BYTES = 30
+"""What a payload has beside its text."""
+APART_SECONDS = 6.0
+"""Between two messages to watched inboxes: a watcher rests for 5 s after it rang."""
+LONGEST_SECONDS = 90.0
+"""A message that has set nothing off by then never will."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """
+    How much is measured.
+
+    :param rounds: in which each number of messages, and each payload, has its turn.
+    :param messages: that wait in an inbox when a task begins.
+    :param payloads: bytes.
+    :param of_a_size: messages with each of them.
+    :param inboxes: watched by one triggerer.
+    :param samples: messages to each number of inboxes.
+    """
+
+    rounds: int = 3
+    messages: tuple[int, ...] = (1, 10, 100, 1000, 10_000)
+    payloads: tuple[int, ...] = (1000, 10_000, 100_000, 1_000_000)
+    of_a_size: int = 100
+    inboxes: tuple[int, ...] = (1, 10, 100, 1000)
+    samples: int = 20
+
+
+QUICK = Size(1, messages=(1, 20), payloads=(1000, 100_000), of_a_size=5, inboxes=(1, 5), samples=2)
+
+
+def run(quick: bool) -> list[Row]:
+    """Measure; ``quick`` with little of everything."""
+    size = QUICK if quick else Size()
+    return [*_of_backlogs(size), *_of_inboxes(size)]
+
+
+def _of_backlogs(size: Size) -> list[Row]:
+    waiting: dict[int, list[Work]] = {count: [] for count in size.messages}
+    large: dict[int, list[Work]] = {length: [] for length in size.payloads}
+    with stage("throughput", ["dispatch"], ["throughput"]) as (service, airflow):
+        measured = Throughput(service, airflow)
+        for _ in range(size.rounds):
+            for count, works in waiting.items():
+                works.append(measured.dispatched(count))
+            for length, works in large.items():
+                works.append(measured.dispatched(size.of_a_size, text="x" * (length - TEXT_FREE_BYTES)))
+    return [
+        *_work_rows({f"{count} waiting messages": works for count, works in waiting.items()}),
+        *_work_rows(
+            {f"{size.of_a_size} payloads of {length / 1000:g} kB": works for length, works in large.items()}
+        ),
+    ]
+
+
+def _work_rows(found: dict[str, list[Work]]) -> list[Row]:
+    """What one message took, each beside the first; a task's memory has no like."""
+    least, first = next(iter(found.items()))
+    rows = []
+    for what, works in found.items():
+        for measure, unit, of in (
+            ("time per DAG run", "ms", lambda work: work.seconds / work.count * 1000),
+            ("CPU of the task per DAG run", "ms", lambda work: work.used / work.count * 1000),
+        ):
+            ours, theirs = [of(work) for work in works], [of(work) for work in first]
+            rows.append(compared(f"{what}: {measure}", unit, ours, least, theirs))
+        rows.append(alone(f"{what}: memory that the task grows by", "MB", [work.grown for work in works]))
+    return rows
+
+
+@dataclass(frozen=True)
+class Watched:
+    """
+    What was seen of so many watched inboxes.
+
+    :param seconds: from each message to the DAG run that its inbox's watcher sets off.
+    :param share: percent of one core that the triggers' process takes meanwhile.
+    """
+
+    seconds: list[float]
+    share: float
+
+
+def _of_inboxes(size: Size) -> list[Row]:
+    found = {}
+    for count in size.inboxes:
+        print(f"  {count} inboxes ...", flush=True)
+        found[count] = _watched(count, size.samples)
+    least = min(found)
+    beside = f"{least} inbox" if least == 1 else f"{least} inboxes"
+    return [
+        row
+        for count, watched in found.items()
+        for row in (
+            compared(
+                f"{count} watched inboxes: put to DAG run of the asset queued",
+                "s",
+                watched.seconds,
+                beside,
+                found[least].seconds,
+            ),
+            compared(
+                f"{count} watched inboxes: share of one core, a message every {APART_SECONDS:g} s",
+                "%",
+                [watched.share],
+                beside,
+                [found[least].share],
+            ),
+        )
+    ]
+
+
+def _watched(count: int, samples: int) -> Watched:
+    env = {"AIRFLOW__WORKFLOW__MAX_EVENT_STREAMS": str(count)}
+    with EmulatorServer() as service:
+        for number in range(count):
+            service.open_inbox(f"inbox_{number}")
+        with Triggerers(service, env=env).running(listening(count, APART_SECONDS)) as airflow:
+            pid = triggerer_of(airflow)
+            began_at, used = time.monotonic(), cpu_seconds(pid)
+            seconds = [_rung(service, airflow, f"inbox_{n}") for n in _spread(samples, count)]
+            share = (cpu_seconds(pid) - used) / (time.monotonic() - began_at) * 100
+            return Watched(seconds, share)
+
+
+def _spread(samples: int, count: int) -> Iterable[int]:
+    """So many of ``count`` inboxes, far apart; those that there are, again, where they are fewer."""
+    return (number * max(1, count // samples) % count for number in range(samples))
+
+
+def _rung(service: EmulatorServer, airflow: LocalAirflow, inbox: str) -> float:
+    """Put a message, and take it away again; seconds until the consumer's run is queued."""
+    before, put_at = len(airflow.api.dag_runs("consumer")), time.time()
+    service.put(inbox, {"number": 1})
+    airflow.api.wait_until(
+        lambda: len(airflow.api.dag_runs("consumer")) > before,
+        LONGEST_SECONDS,
+        "a run is queued",
+        interval=0.2,
+    )
+    queued_at = epoch(airflow.api.dag_runs("consumer")[-1]["queued_at"])
+    inbox_id = service.open_inbox(inbox)
+    lease_id = service.store.leases.lease(inbox_id)["lease_id"]
+    service.store.leases.acknowledge(inbox_id, lease_id)
+    time.sleep(APART_SECONDS)
+    return queued_at - put_at
