@@ -6,8 +6,9 @@ that are watched. Each is shown beside the least of its kind.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.benchmarks.process import cpu_seconds
@@ -17,10 +18,17 @@ from tests.benchmarks.throughput import Throughput, Work
 from tests.benchmarks.watchers import Triggerers, listening, triggerer_of
 from tools.local_airflow import LocalAirflow
 
+T = TypeVar("T")
+
 TEXT_FREE_BYTES = 30
 """What a payload has beside its text."""
 APART_SECONDS = 6.0
 """Between two messages to watched inboxes: a watcher rests for 5 s after it rang."""
+PER_RUN: dict[str, Callable[[Work], float]] = {
+    "time per DAG run": lambda work: work.seconds / work.count * 1000,
+    "CPU of the task per DAG run": lambda work: work.used / work.count * 1000,
+}
+"""In milliseconds."""
 LONGEST_SECONDS = 90.0
 """A message that has set nothing off by then never will."""
 
@@ -38,12 +46,12 @@ class Size:
     :param samples: messages to each number of inboxes.
     """
 
-    rounds: int = 3
+    rounds: int = 2
     messages: tuple[int, ...] = (1, 10, 100, 1000, 10_000)
     payloads: tuple[int, ...] = (1000, 10_000, 100_000, 1_000_000)
     of_a_size: int = 100
     inboxes: tuple[int, ...] = (1, 10, 100, 1000)
-    samples: int = 20
+    samples: int = 15
 
 
 QUICK = Size(1, messages=(1, 20), payloads=(1000, 100_000), of_a_size=5, inboxes=(1, 5), samples=2)
@@ -66,26 +74,32 @@ def _of_backlogs(size: Size) -> list[Row]:
             for length, works in large.items():
                 works.append(measured.dispatched(size.of_a_size, text="x" * (length - TEXT_FREE_BYTES)))
     return [
-        *_work_rows({f"{count} waiting messages": works for count, works in waiting.items()}),
+        *_work_rows({f"messages that wait: {count}": works for count, works in waiting.items()}),
         *_work_rows(
-            {f"{size.of_a_size} payloads of {length / 1000:g} kB": works for length, works in large.items()}
+            {f"payloads of {length / 1000:g} kB, {size.of_a_size}": works for length, works in large.items()}
         ),
     ]
 
 
 def _work_rows(found: dict[str, list[Work]]) -> list[Row]:
-    """What one message took, each beside the first; a task's memory has no like."""
-    least, first = next(iter(found.items()))
+    """What one DAG run took, each beside the first."""
     rows = []
     for what, works in found.items():
-        for measure, unit, of in (
-            ("time per DAG run", "ms", lambda work: work.seconds / work.count * 1000),
-            ("CPU of the task per DAG run", "ms", lambda work: work.used / work.count * 1000),
-        ):
-            ours, theirs = [of(work) for work in works], [of(work) for work in first]
-            rows.append(compared(f"{what}: {measure}", unit, ours, least, theirs))
+        for measure, of in PER_RUN.items():
+            rows.append(_beside_the_least(f"{what}: {measure}", "ms", what, found, of))
         rows.append(alone(f"{what}: memory that the task grows by", "MB", [work.grown for work in works]))
     return rows
+
+
+def _beside_the_least(
+    shown: str, unit: str, name: str, found: dict[str, list[T]], of: Callable[[T], float]
+) -> Row:
+    """A row of the samples of one name, beside those of the first."""
+    least = next(iter(found))
+    ours = [of(each) for each in found[name]]
+    if name == least:
+        return alone(shown, unit, ours)
+    return compared(shown, unit, ours, least, [of(each) for each in found[least]])
 
 
 @dataclass(frozen=True)
@@ -104,30 +118,17 @@ class Watched:
 def _of_inboxes(size: Size) -> list[Row]:
     found = {}
     for count in size.inboxes:
-        print(f"  {count} inboxes ...", flush=True)
-        found[count] = _watched(count, size.samples)
-    least = min(found)
-    beside = f"{least} inbox" if least == 1 else f"{least} inboxes"
-    return [
-        row
-        for count, watched in found.items()
-        for row in (
-            compared(
-                f"{count} watched inboxes: put to DAG run of the asset queued",
-                "s",
-                watched.seconds,
-                beside,
-                found[least].seconds,
-            ),
-            compared(
-                f"{count} watched inboxes: share of one core, a message every {APART_SECONDS:g} s",
-                "%",
-                [watched.share],
-                beside,
-                [found[least].share],
-            ),
-        )
-    ]
+        print(f"  {count} watched ...", flush=True)
+        found[f"inboxes watched: {count}"] = _watched(count, size.samples)
+    seconds = {name: watched.seconds for name, watched in found.items()}
+    shares = {name: [watched.share] for name, watched in found.items()}
+    pace = f"share of one core, a message every {APART_SECONDS:g} s"
+    rows = []
+    for name in found:
+        what = f"{name}: put to DAG run of the asset queued"
+        rows.append(_beside_the_least(what, "s", name, seconds, float))
+        rows.append(_beside_the_least(f"{name}: {pace}", "%", name, shares, float))
+    return rows
 
 
 def _watched(count: int, samples: int) -> Watched:
