@@ -1,0 +1,61 @@
+"""A client secret that is changed while a listener waits: the old one dies at once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from airflow_provider_workflow.emulator.server import EmulatorServer
+from tests.e2e.stage import Inbox, Stage
+from tests.marks import Marks
+
+CONN_ID = "workflow_rotated"
+
+
+@pytest.fixture
+def service(marks: Marks) -> Iterator[EmulatorServer]:
+    """A service whose secret may be changed: that of the other tests has one application for all."""
+    with EmulatorServer(client_secret=marks.new("first secret")) as service:
+        yield service
+
+
+@pytest.fixture
+def connect(stage: Stage, service: EmulatorServer) -> Iterator[Callable[[], None]]:
+    """Writes the connection, with the secret of the moment, into Airflow's database."""
+    api, path = stage.airflow.api, f"connections/{CONN_ID}"
+
+    def write() -> None:
+        fields = service.connection()
+        body = {**fields, "connection_id": CONN_ID, "extra": json.dumps(fields["extra"])}
+        known = any(
+            each["connection_id"] == CONN_ID for each in api.request("GET", "connections")["connections"]
+        )
+        api.request("PATCH" if known else "POST", path if known else "connections", json=body)
+
+    write()
+    yield write
+    api.request("DELETE", path)
+
+
+def test_no_message_is_lost_while_a_client_secret_is_changed(
+    stage: Stage, service: EmulatorServer, connect: Callable[[], None], marks: Marks
+) -> None:
+    inbox = Inbox.open(service, "rotation")
+    run = stage.start("listener_through", inbox, conn_id=CONN_ID)
+    run.reaches("deferred")
+    stage.until(lambda: inbox.requests("lease"), "the trigger to look")
+
+    service.store.configure(client_secret=marks.new("second secret"))
+    service.store.tokens.expire()
+    ids = inbox.put(*({"n": n} for n in range(5)))
+    run.reaches("up_for_retry")
+    assert inbox.counts["available"] == 5
+    connect()
+
+    stage.wait_until_succeeded(inbox, ids)
+    assert run.succeeds()["started"]["count"] == 5
+    assert run.task["try_number"] > 1
+    assert inbox.all_acknowledged()
+    assert inbox.lease_counts == [1]
