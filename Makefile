@@ -17,7 +17,7 @@ export AIRFLOW_HOME := $(CURDIR)/$(VENV)/airflow
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help setup test check-format format lint types imports unit e2e test-matrix crash-test soak bench demo docs
-.PHONY: dist clean
+.PHONY: screenshots dist clean
 
 help: ## Say what there is to make
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -92,6 +92,9 @@ docs: setup ## Build the documentation into build/docs; a warning is an error
 		$(BIN)/python -m sphinx --fail-on-warning --fresh-env --nitpicky --quiet \
 			--doctree-dir build/doctrees docs build/docs; \
 	else echo "The documentation is built with Python 3.11 or later, and left out here."; fi
+
+screenshots: setup ## Take the pictures of the documentation anew, in Chromium
+	$(BIN)/python -m tools.screenshots
 
 # Without isolation: the backend is the pinned one.
 dist: setup ## Build sdist and wheel into DIST=dist, and check what a package index would

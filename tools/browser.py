@@ -1,4 +1,4 @@
-"""Airflow's page as a person uses it, in a headless Chromium of the system: the places that tests visit."""
+"""Airflow's page as a person uses it, in a headless Chromium of the system."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
-
-from tests.e2e.stage import PATIENCE_SECONDS, Run
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator, Page
 
 COMMANDS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+PATIENCE_SECONDS = 90.0
+"""How long anything on a page is waited for."""
 STARTED = re.compile("^workflow__")
 """The ids of runs that messages started."""
 
@@ -47,20 +46,16 @@ def launched(path: str) -> Iterator[Browser]:
 
 
 @contextmanager
-def opened(browser: Browser, picture: Path) -> Iterator[Page]:
+def opened(browser: Browser, width: int = 1400, height: int = 1400) -> Iterator[Page]:
     """
     A page of a visitor who was never here before.
 
-    :param picture: where it is painted in the end, for whoever asks why a test failed.
+    :param width: of the page, in pixels; so is ``height``.
     """
-    context = browser.new_context(locale="en-US", viewport={"width": 1400, "height": 1400})
+    context = browser.new_context(locale="en-US", viewport={"width": width, "height": height})
     try:
         context.set_default_timeout(PATIENCE_SECONDS * 1000)
-        page = context.new_page()
-        try:
-            yield page
-        finally:
-            page.screenshot(path=picture)
+        yield context.new_page()
     finally:
         context.close()
 
@@ -77,10 +72,10 @@ class Visit:
     page: Page
     url: str
 
-    def extra_link(self, run: Run, name: str) -> Locator:
-        """A link of the task under test, on the tab where Airflow shows such links."""
-        with self.page.expect_response(re.compile("/taskInstances/work/links")):
-            self.page.goto(f"{self.url}/dags/{run.dag_id}/runs/{quote(run.run_id, safe='')}/tasks/work")
+    def extra_link(self, dag_id: str, run_id: str, task_id: str, name: str) -> Locator:
+        """A link of a task, on the tab where Airflow shows such links."""
+        with self.page.expect_response(re.compile(f"/taskInstances/{task_id}/links")):
+            self.page.goto(f"{self.url}/dags/{dag_id}/runs/{quote(run_id, safe='')}/tasks/{task_id}")
             self.page.get_by_role("link", name="Details", exact=True).click()
         return self.page.get_by_role("link", name=name, exact=True)
 

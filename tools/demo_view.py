@@ -86,7 +86,7 @@ class Screen:
             yield lambda messages: self._lines(messages, seen)
             return
         with Live(console=self._console, auto_refresh=False) as live:
-            yield lambda messages: live.update(_table(messages, url), refresh=True)
+            yield lambda messages: live.update(table(messages, url), refresh=True)
 
     def _lines(self, messages: Messages, seen: set[tuple[str, str]]) -> None:
         for message_id, row in messages.rows.items():
@@ -97,18 +97,19 @@ class Screen:
                     self.say(f"{message_id}  {step.replace('_', ' '):13}  +{moment - row.put:6.1f} s")
 
 
-def _table(messages: Messages, url: str) -> Table:
-    table = Table(title=f"Airflow's page: {url}    (Ctrl-C stops)", caption=messages.totals())
-    table.add_column("message", style="cyan", no_wrap=True)
-    table.add_column("put", style="dim")
+def table(messages: Messages, url: str) -> Table:
+    """The latest messages, and the moments of each one's way."""
+    shown = Table(title=f"Airflow's page: {url}    (Ctrl-C stops)", caption=messages.totals())
+    shown.add_column("message", style="cyan", no_wrap=True)
+    shown.add_column("put", style="dim")
     for step in STEPS[1:]:
-        table.add_column(step.replace("_", " "), justify="right")
+        shown.add_column(step.replace("_", " "), justify="right")
     for message_id, row in list(messages.rows.items())[-SHOWN:]:
         moments = (getattr(row, step) for step in STEPS[1:])
         put = time.strftime("%H:%M:%S", time.localtime(row.put))
         cells = ("" if moment is None else f"+{max(0.0, moment - row.put):.1f} s" for moment in moments)
-        table.add_row(message_id, put, *cells, style="green" if row.done() else "")
-    return table
+        shown.add_row(message_id, put, *cells, style="green" if row.done() else "")
+    return shown
 
 
 def _epoch(moment: str | None) -> float | None:

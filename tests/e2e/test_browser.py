@@ -13,9 +13,9 @@ import pytest
 
 from airflow_provider_workflow.hooks import fields
 from airflow_provider_workflow.versions import airflow_release
-from tests.e2e.browser import Visit, installed, launched, opened
-from tests.e2e.stage import Inbox, Stage
+from tests.e2e.stage import Inbox, Run, Stage
 from tools.airflow_api import AirflowAPIError
+from tools.browser import Visit, installed, launched, opened
 
 BROWSER = installed()
 CONN_ID = "made_in_the_page"
@@ -43,11 +43,19 @@ def browser() -> Iterator:
 
 @pytest.fixture
 def visit(browser, airflow, tmp_path) -> Iterator[Visit]:
-    with opened(browser, tmp_path / "page.png") as page:
-        yield Visit(page, airflow.url)
+    with opened(browser) as page:
+        try:
+            yield Visit(page, airflow.url)
+        finally:
+            # For whoever asks why a test failed.
+            page.screenshot(path=tmp_path / "page.png")
 
 
 # Links
+
+
+def link_of(visit: Visit, run: Run, name: str) -> Any:
+    return visit.extra_link(run.dag_id, run.run_id, "work", name)
 
 
 def test_the_link_of_a_guess_opens_the_editor_with_its_steps(stage, visit):
@@ -58,7 +66,7 @@ def test_the_link_of_a_guess_opens_the_editor_with_its_steps(stage, visit):
     assert urlsplit(guess["prefilled_url"]).hostname == "127.0.0.1", "the emulator's own editor"
 
     with visit.page.context.expect_page() as opening:
-        visit.extra_link(run, "Open workflow editor").click()
+        link_of(visit, run, "Open workflow editor").click()
     editor = opening.value
     editor.get_by_role("heading", name="Workflow editor").wait_for()
     assert editor.url == guess["prefilled_url"]
@@ -74,7 +82,7 @@ def test_the_link_of_several_runs_lists_exactly_these(stage, visit, inbox, dag_i
     run.succeeds()
     other.succeeds()
 
-    visit.extra_link(run, "Started DAG runs").click()
+    link_of(visit, run, "Started DAG runs").click()
     visit.page.wait_for_url(re.compile("/dags/target/runs"))
     assert sorted(visit.run_ids(3)) == sorted(f"workflow__{each}" for each in ids)
 
@@ -84,7 +92,7 @@ def test_the_link_of_one_run_opens_it(stage, visit, inbox):
     run = stage.start("dispatcher", inbox)
     run.succeeds()
 
-    visit.extra_link(run, "Started DAG runs").click()
+    link_of(visit, run, "Started DAG runs").click()
     visit.page.wait_for_url(f"{stage.airflow.url}/dags/target/runs/workflow__{message_id}")
     visit.page.get_by_role("heading", name=f"workflow__{message_id}").wait_for()
 
@@ -96,7 +104,7 @@ def test_a_guess_that_failed_and_a_dispatch_of_nothing_offer_no_link(stage, visi
     guess.reaches("skipped")
 
     for run, name in ((dispatch, "Started DAG runs"), (guess, "Open workflow editor")):
-        link = visit.extra_link(run, name)
+        link = link_of(visit, run, name)
         visit.page.get_by_text("Extra Links").wait_for()
         assert link.count() == 0
 

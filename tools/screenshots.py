@@ -1,0 +1,104 @@
+"""
+``make screenshots``: pictures of Airflow's page and of the demo, as the documentation shows them.
+
+It needs Chromium.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import quote
+
+from playwright.sync_api import Browser
+from rich.console import Console
+
+from airflow_provider_workflow.emulator.server import EmulatorServer
+from tools.browser import Visit, installed, launched, opened
+from tools.demo import ENVIRONMENT, HANDLER, INBOX, LISTENER, ROOT
+from tools.demo_view import Messages, table
+from tools.local_airflow import LocalAirflow
+
+PICTURES = ROOT / "docs" / "images"
+WIDTH, HEIGHT = 1200, 760
+TASK = "start_runs"
+BURSTS = (1, 3, 2)
+PATIENCE_SECONDS = 120.0
+FORM = {
+    "Base URL": "https://api.example.com",
+    "Client ID": "your-client-id",
+    "Client secret": "your-client-secret",
+}
+EXTRA = {"Token URL": "https://api.example.com/oauth/token/"}
+
+
+def main() -> None:
+    """Take all pictures."""
+    path = installed()
+    if path is None:
+        raise SystemExit("No browser is installed. On Debian and Ubuntu: apt install chromium")
+    PICTURES.mkdir(exist_ok=True)
+    with _working() as (service, airflow), launched(path) as browser:
+        messages = Messages(service, airflow.api, INBOX, HANDLER)
+        for size in BURSTS:
+            _work_through(service, airflow, messages, size)
+        _terminal(browser, messages, airflow.url)
+        _page(browser, airflow)
+
+
+@contextmanager
+def _working() -> Iterator[tuple[EmulatorServer, LocalAirflow]]:
+    with tempfile.TemporaryDirectory() as home, EmulatorServer() as service:
+        service.open_inbox(INBOX)
+        given = {"workflow_default": service.connection_json()}
+        with LocalAirflow(
+            Path(home), ROOT / "dags_examples", given, ENVIRONMENT, log_level="INFO"
+        ) as airflow:
+            airflow.wait_for_dags([LISTENER, HANDLER])
+            yield service, airflow
+
+
+def _work_through(service: EmulatorServer, airflow: LocalAirflow, messages: Messages, size: int) -> None:
+    service.put(INBOX, *({"fruit": "plums", "crates": number + 1} for number in range(size)))
+
+    def done() -> bool:
+        messages.look()
+        return messages.all_done()
+
+    airflow.api.wait_until(done, PATIENCE_SECONDS, "all messages to have had their runs")
+
+
+def _terminal(browser: Browser, messages: Messages, url: str) -> None:
+    """What the demo shows in a terminal."""
+    with open("/dev/null", "w") as nothing:
+        console = Console(record=True, width=100, file=nothing, force_terminal=True)
+        console.print("$ make demo")
+        console.print(table(messages, url))
+    with opened(browser, WIDTH, HEIGHT) as page:
+        page.set_content(console.export_html(inline_styles=True))
+        page.locator("pre").screenshot(path=PICTURES / "demo.png")
+
+
+def _page(browser: Browser, airflow: LocalAirflow) -> None:
+    with opened(browser, WIDTH, HEIGHT) as page:
+        visit = Visit(page, airflow.url)
+        form = visit.add_connection("workflow_default")
+        form.fill(FORM)
+        form.dialog.screenshot(path=PICTURES / "connection-form.png")
+        form.open("Extra Fields")
+        form.fill(EXTRA)
+        form.dialog.screenshot(path=PICTURES / "connection-form-extra.png")
+        done = [run for run in airflow.api.dag_runs(LISTENER) if run["state"] == "success"]
+        page.evaluate(f"localStorage.setItem('dag_view-{LISTENER}', JSON.stringify('graph'))")
+        visit.extra_link(LISTENER, done[-1]["dag_run_id"], TASK, "Started DAG runs").wait_for()
+        page.screenshot(path=PICTURES / "listener-links.png")
+        visit.extra_link(LISTENER, done[-1]["dag_run_id"], TASK, "Started DAG runs").click()
+        page.wait_for_url(f"**/dags/{quote(HANDLER)}/runs**")
+        page.wait_for_load_state("networkidle")
+        page.screenshot(path=PICTURES / "started-runs.png")
+
+
+if __name__ == "__main__":
+    main()
