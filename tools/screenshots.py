@@ -10,7 +10,6 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from urllib.parse import quote
 
 from playwright.sync_api import Browser
 from rich.console import Console
@@ -23,6 +22,8 @@ from tools.local_airflow import LocalAirflow
 
 PICTURES = ROOT / "docs" / "images"
 WIDTH, HEIGHT = 1200, 760
+FORM_HEIGHT = 1800
+"""For a form that is not scrolled."""
 TASK = "start_runs"
 BURSTS = (1, 3, 2)
 PATIENCE_SECONDS = 120.0
@@ -45,7 +46,8 @@ def main() -> None:
         for size in BURSTS:
             _work_through(service, airflow, messages, size)
         _terminal(browser, messages, airflow.url)
-        _page(browser, airflow)
+        _form(browser, airflow.url)
+        _links(browser, airflow)
 
 
 @contextmanager
@@ -73,7 +75,7 @@ def _work_through(service: EmulatorServer, airflow: LocalAirflow, messages: Mess
 def _terminal(browser: Browser, messages: Messages, url: str) -> None:
     """What the demo shows in a terminal."""
     with open("/dev/null", "w") as nothing:
-        console = Console(record=True, width=100, file=nothing, force_terminal=True)
+        console = Console(record=True, width=112, file=nothing, force_terminal=True)
         console.print("$ make demo")
         console.print(table(messages, url))
     with opened(browser, WIDTH, HEIGHT) as page:
@@ -81,21 +83,27 @@ def _terminal(browser: Browser, messages: Messages, url: str) -> None:
         page.locator("pre").screenshot(path=PICTURES / "demo.png")
 
 
-def _page(browser: Browser, airflow: LocalAirflow) -> None:
-    with opened(browser, WIDTH, HEIGHT) as page:
-        visit = Visit(page, airflow.url)
-        form = visit.add_connection("workflow_default")
+def _form(browser: Browser, url: str) -> None:
+    with opened(browser, WIDTH, FORM_HEIGHT) as page:
+        form = Visit(page, url).add_connection("workflow_default")
         form.fill(FORM)
         form.dialog.screenshot(path=PICTURES / "connection-form.png")
         form.open("Extra Fields")
         form.fill(EXTRA)
         form.dialog.screenshot(path=PICTURES / "connection-form-extra.png")
-        done = [run for run in airflow.api.dag_runs(LISTENER) if run["state"] == "success"]
-        page.evaluate(f"localStorage.setItem('dag_view-{LISTENER}', JSON.stringify('graph'))")
-        visit.extra_link(LISTENER, done[-1]["dag_run_id"], TASK, "Started DAG runs").wait_for()
+
+
+def _links(browser: Browser, airflow: LocalAirflow) -> None:
+    """The graph of the example, the link of its task, and where that leads."""
+    (*_, last) = [run for run in airflow.api.dag_runs(LISTENER) if run["state"] == "success"]
+    with opened(browser, WIDTH, HEIGHT) as page:
+        page.add_init_script("localStorage.setItem('default_dag_view', JSON.stringify('graph'))")
+        link = Visit(page, airflow.url).extra_link(LISTENER, last["dag_run_id"], TASK, "Started DAG runs")
+        link.wait_for()
+        page.wait_for_load_state("networkidle")
         page.screenshot(path=PICTURES / "listener-links.png")
-        visit.extra_link(LISTENER, done[-1]["dag_run_id"], TASK, "Started DAG runs").click()
-        page.wait_for_url(f"**/dags/{quote(HANDLER)}/runs**")
+        link.click()
+        page.wait_for_url(f"**/dags/{HANDLER}/runs**")
         page.wait_for_load_state("networkidle")
         page.screenshot(path=PICTURES / "started-runs.png")
 

@@ -85,6 +85,11 @@ def test_a_picture_can_be_read_aloud_and_needs_nothing_from_elsewhere(picture: P
     assert "href" not in picture.read_text()
 
 
+def test_every_picture_stands_on_a_page() -> None:
+    shown = {((ROOT / page).parent / path).resolve() for page in PAGES for path in LINK.findall(prose(page))}
+    assert not [each for each in (*DOCS.rglob("*.png"), *DOCS.rglob("*.svg")) if each not in shown]
+
+
 def test_every_page_is_in_a_table_of_contents() -> None:
     listed = {"docs/index.md"}
     for page in PAGES:
