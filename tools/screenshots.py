@@ -6,6 +6,7 @@ It needs Chromium.
 
 from __future__ import annotations
 
+import io
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -74,10 +75,9 @@ def _work_through(service: EmulatorServer, airflow: LocalAirflow, messages: Mess
 
 def _terminal(browser: Browser, messages: Messages, url: str) -> None:
     """What the demo shows in a terminal."""
-    with open("/dev/null", "w") as nothing:
-        console = Console(record=True, width=112, file=nothing, force_terminal=True)
-        console.print("$ make demo")
-        console.print(table(messages, url))
+    console = Console(record=True, width=112, file=io.StringIO(), force_terminal=True)
+    console.print("$ make demo")
+    console.print(table(messages, url))
     with opened(browser, WIDTH, HEIGHT) as page:
         page.set_content(console.export_html(inline_styles=True))
         page.locator("pre").screenshot(path=PICTURES / "demo.png")

@@ -132,11 +132,10 @@ def _of_inboxes(size: Size) -> list[Row]:
 
 
 def _watched(count: int, samples: int) -> Watched:
-    env = {"AIRFLOW__WORKFLOW__MAX_EVENT_STREAMS": str(count)}
     with EmulatorServer() as service:
         for number in range(count):
             service.open_inbox(f"inbox_{number}")
-        with Triggerers(service, env=env).running(listening(count, APART_SECONDS)) as airflow:
+        with Triggerers(service).running(listening(count, APART_SECONDS)) as airflow:
             pid = triggerer_of(airflow)
             began_at, used = time.monotonic(), cpu_seconds(pid)
             seconds = [_rung(service, airflow, f"inbox_{n}") for n in _spread(samples, count)]

@@ -15,7 +15,6 @@ from tests.benchmarks.polling import POLL_SECONDS, poll_barely
 from tests.benchmarks.process import Seen
 from tests.benchmarks.results import Figure, Row, Target, alone, compared, paired
 from tests.benchmarks.sqs import queues
-from tests.benchmarks.stage import ROOT
 from tests.benchmarks.watchers import (
     MAX_POLL_SECONDS,
     Triggerers,
@@ -100,8 +99,7 @@ def _bench(count: int) -> Iterator[_Bench]:
         for n in range(count):
             service.open_inbox(f"inbox_{n}")
             opened = sqs.open_queue(f"inbox_{n}")
-        env = {"PYTHONPATH": str(ROOT)}  # from which one kind of trigger is imported
-        yield _Bench(service, Triggerers(service, sqs, env), opened.rpartition("/")[0])
+        yield _Bench(service, Triggerers(service, sqs), opened.rpartition("/")[0])
 
 
 def _idle(idle: Seen) -> list[Row]:

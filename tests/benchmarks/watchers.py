@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.benchmarks.polling import POLL_SECONDS, SETTLE_SECONDS
 from tests.benchmarks.process import Seen, Watch
 from tests.benchmarks.sqs import Queues
-from tests.benchmarks.stage import private_folder
+from tests.benchmarks.stage import ROOT, private_folder
 from tools.local_airflow import LocalAirflow
 
 BEGUN_SECONDS = 180.0
@@ -117,12 +117,10 @@ class Triggerers:
 
     :param service: with an inbox for each watcher.
     :param queues: with a queue for each; None where no watcher is of a queue.
-    :param env: environment variables of each triggerer's Airflow.
     """
 
     service: EmulatorServer
     queues: Queues | None = None
-    env: Mapping[str, str] = field(default_factory=dict)
 
     def measure(self, watchers: Watchers, windows: int) -> Seen:
         """What the process takes in which the triggers run."""
@@ -135,15 +133,19 @@ class Triggerers:
 
     @contextlib.contextmanager
     def running(self, watchers: Watchers) -> Iterator[LocalAirflow]:
-        """An Airflow in which they wait and have come to rest."""
+        """An Airflow in which they wait and have come to rest, with room for an event stream each."""
         connections = {"workflow_default": self.service.connection_json()}
         if self.queues:
             connections["aws_default"] = self.queues.connection
+        env = {
+            "AIRFLOW__WORKFLOW__MAX_EVENT_STREAMS": str(watchers.count),
+            "PYTHONPATH": str(ROOT),  # from which one kind of trigger is imported
+        }
         polls = self._polls_of(watchers)
         before = polls()
         with (
             private_folder() as home,
-            LocalAirflow(home, _dags(home, watchers), connections, quick=False, env=self.env) as airflow,
+            LocalAirflow(home, _dags(home, watchers), connections, quick=False, env=env) as airflow,
         ):
             self._in_time(airflow, lambda: polls() - before >= watchers.count)
             time.sleep(watchers.settle_seconds)
