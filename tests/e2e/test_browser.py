@@ -12,7 +12,6 @@ from urllib.parse import urlsplit
 import pytest
 
 from airflow_provider_workflow.hooks import fields
-from airflow_provider_workflow.versions import airflow_release
 from tests.e2e.stage import Inbox, Run, Stage
 from tools.airflow_api import AirflowAPIError
 from tools.browser import Visit, installed, launched, opened
@@ -30,7 +29,7 @@ DEFAULTS = {
 
 pytestmark = [
     pytest.mark.skipif(BROWSER is None, reason="no browser is installed (on Debian: apt install chromium)"),
-    pytest.mark.skipif(airflow_release() < (3, 3), reason="the page of older versions of Airflow differs"),
+    pytest.mark.since(3, 3, "the page that is visited here"),
 ]
 
 

@@ -10,11 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_workflow.versions import airflow_release
-
-pytestmark = pytest.mark.skipif(
-    airflow_release() < (3, 3), reason="before Airflow 3.3 the first lease is of one message"
-)
+pytestmark = pytest.mark.since(3, 3, "a first lease of more than one message")
 IN_TRIGGERER, ON_WORKER = "triggerer", "worker"
 
 

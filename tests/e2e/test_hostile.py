@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_workflow.versions import airflow_release
-
 
 def nested(depth: int) -> Any:
     value: Any = "bottom"
@@ -73,7 +71,7 @@ def test_hostile_messages_start_runs_that_get_them_unchanged(stage, inbox, trigg
         assert f"message {ids[name]} was refused" in run.log()
 
 
-@pytest.mark.skipif(airflow_release() < (3, 3), reason="the task state store needs Airflow 3.3")
+@pytest.mark.since(3, 3, "the task state store")
 def test_hostile_messages_are_returned_unchanged(stage, inbox, triggerer):
     run = stage.start("receiver_that_logs", inbox)
     ids = put_when_armed(stage, inbox, run)

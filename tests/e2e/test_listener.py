@@ -6,7 +6,6 @@ import json
 
 import pytest
 
-from airflow_provider_workflow.versions import airflow_release
 from tests.e2e.stage import Inbox
 
 
@@ -71,7 +70,7 @@ def test_a_listener_that_is_not_deferrable_looks_again_and_again(stage, inbox, d
     stage.check_one_run_each(inbox, ids)
 
 
-@pytest.mark.skipif(airflow_release() < (3, 3), reason="start_from_trigger needs Airflow 3.3")
+@pytest.mark.since(3, 3, "start_from_trigger")
 def test_a_listener_that_starts_from_its_trigger_needs_no_worker_until_a_message(stage, inbox):
     run = stage.start("listener_from_trigger", inbox)
     stage.until(lambda: inbox.requests("lease"), "the trigger to look")

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_workflow.versions import airflow_release
 from tests.e2e.stage import Inbox, Run
 
-auto_acknowledgement = pytest.mark.skipif(
-    airflow_release() < (3, 3), reason="the task state store needs Airflow 3.3"
-)
+auto_acknowledgement = pytest.mark.since(3, 3, "the task state store")
 
 
 @auto_acknowledgement

@@ -6,7 +6,6 @@ from itertools import chain
 
 import pytest
 
-from airflow_provider_workflow.versions import airflow_release
 from tests.e2e.places import decrypted, files, listed, rows
 
 CONNECTIONS = "decrypted connection.password"
@@ -22,7 +21,7 @@ def test_a_wrong_client_secret_is_named_in_the_task_log(stage, inbox, marks):
     assert inbox.lease_counts == [0]
 
 
-@pytest.mark.skipif(airflow_release() < (3, 3), reason="start_from_trigger needs Airflow 3.3")
+@pytest.mark.since(3, 3, "start_from_trigger")
 def test_a_wrong_client_secret_is_named_in_the_log_of_the_trigger_too(stage, inbox, marks):
     inbox.put({"n": 1})
     log = stage.start("listener_from_trigger_with_a_wrong_secret", inbox).fails()

@@ -12,21 +12,12 @@ from airflow.sdk.execution_time import task_runner
 from airflow_provider_workflow.emulator.clock import ManualClock
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.hooks import masking
-from airflow_provider_workflow.versions import airflow_release, airflow_version
 from tests.unit.client.isolation import forget
 from tests.unit.fakes import Supervisor
 from tests.unit.fuzz import budget
 from tests.unit.workbench import FakeTime, Workbench
 
 budget.load()
-
-
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Leave out what needs a newer Airflow, before any fixture looks for it there."""
-    for mark in item.iter_markers("since"):
-        major, minor, what = mark.args
-        if airflow_release() < (major, minor):
-            pytest.skip(f"{what} came with Airflow {major}.{minor}, and this is {airflow_version()}")
 
 
 @pytest.hookimpl(wrapper=True)

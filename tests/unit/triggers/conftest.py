@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.counted import counted  # noqa: F401
+from tests.unit.triggers.clockwork import clockwork  # noqa: F401
 from tests.unit.triggers.day import day  # noqa: F401
 from tests.unit.triggers.loops import FakeAsyncio, FakeBell
+from tests.unit.triggers.triggerer import triggerer  # noqa: F401
 
 
 @pytest.fixture

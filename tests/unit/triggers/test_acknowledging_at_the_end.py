@@ -12,9 +12,7 @@ from tests.unit.triggers.acknowledgers import (
     ticket,
     worker,
 )
-from tests.unit.triggers.clockwork import Clockwork, clockwork
-
-__all__ = ["clockwork"]
+from tests.unit.triggers.clockwork import Clockwork
 
 pytestmark = pytest.mark.since(3, 3, "the acknowledging of asset events")
 

@@ -8,12 +8,10 @@ from typing import Any
 import pytest
 
 from tests.unit.counted import Counted
-from tests.unit.triggers.clockwork import Clockwork, clockwork
-from tests.unit.triggers.triggerer import Store, Triggerer, event_trigger, triggerer
+from tests.unit.triggers.clockwork import Clockwork
+from tests.unit.triggers.triggerer import Store, Triggerer, event_trigger
 from tests.unit.triggers.watched import EVEN, FAILS, ODD, count_of_leases, put
 from tests.unit.workbench import Workbench
-
-__all__ = ["clockwork", "triggerer"]
 
 pytestmark = pytest.mark.since(3, 3, "the acknowledging of asset events")
 

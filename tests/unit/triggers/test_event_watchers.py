@@ -9,12 +9,10 @@ import pytest
 
 from airflow_provider_workflow.triggers import emitted
 from airflow_provider_workflow.triggers.event import WorkflowInboxEventTrigger
-from tests.unit.triggers.clockwork import Clockwork, clockwork
-from tests.unit.triggers.triggerer import Store, Triggerer, event_trigger, triggerer
+from tests.unit.triggers.clockwork import Clockwork
+from tests.unit.triggers.triggerer import Store, Triggerer, event_trigger
 from tests.unit.triggers.watched import EVEN, ODD, put
 from tests.unit.workbench import Workbench
-
-__all__ = ["clockwork", "triggerer"]
 
 pytestmark = pytest.mark.since(3, 3, "the acknowledging of asset events")
 

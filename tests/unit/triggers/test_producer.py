@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from airflow_provider_workflow.triggers.stream import Stream
-from tests.unit.triggers.clockwork import Clockwork, clockwork
-from tests.unit.triggers.triggerer import PATIENCE_SECONDS, Store, Triggerer, event_trigger, triggerer
+from tests.unit.triggers.clockwork import Clockwork
+from tests.unit.triggers.triggerer import PATIENCE_SECONDS, Store, Triggerer, event_trigger
 from tests.unit.workbench import Workbench
 
 pytest.importorskip("airflow.triggers.shared_stream", reason="Airflow acknowledges asset events since 3.3")
@@ -20,8 +20,6 @@ from airflow_provider_workflow.triggers.producer import (
     InboxProducer,
     _farewells,
 )
-
-__all__ = ["clockwork", "triggerer"]
 
 
 def ours(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
