@@ -8,13 +8,10 @@ import threading
 from pathlib import Path
 from typing import Any
 
-import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-
 from airflow_provider_workflow.emulator import listing
-from airflow_provider_workflow.emulator.app import build_app
 from airflow_provider_workflow.emulator.clock import Clock
 from airflow_provider_workflow.emulator.faults import Fault
+from airflow_provider_workflow.emulator.serving import ReadyServer, configuration
 from airflow_provider_workflow.emulator.settings import Settings
 from airflow_provider_workflow.emulator.store import Store
 from airflow_provider_workflow.emulator.web.context import Emulator
@@ -23,27 +20,6 @@ from airflow_provider_workflow.emulator.web.oauth_routes import TOKEN_PATH
 
 START_SECONDS = 20
 STOP_SECONDS = 10
-KEEP_ALIVE_SECONDS = 75
-
-
-class OpenProtocol(HttpToolsProtocol):
-    """Hands the transport to the application, which cuts connections on demand."""
-
-    def on_message_begin(self) -> None:
-        super().on_message_begin()
-        self.scope["extensions"] = {"connection": {"transport": self.transport}}
-
-
-class ReadyServer(uvicorn.Server):
-    """Tells when it answers."""
-
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self.ready = threading.Event()
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self.ready.set()
 
 
 class EmulatorServer:
@@ -87,7 +63,7 @@ class EmulatorServer:
         """
         listener = socket.create_server((self.host, self.port), backlog=2048)
         self.port = listener.getsockname()[1]
-        self._server = ReadyServer(_config(self.emulator))
+        self._server = ReadyServer(configuration(self.emulator))
         self._thread = threading.Thread(
             target=self._server.run, args=([listener],), name="workflow-emulator", daemon=True
         )
@@ -207,22 +183,3 @@ class EmulatorServer:
     def reset(self) -> None:
         """Begin anew on the same socket; to be called between tests."""
         self.emulator.reset()
-
-
-def _config(emulator: Emulator) -> uvicorn.Config:
-    return uvicorn.Config(
-        build_app(emulator),
-        http=OpenProtocol,
-        ws="none",
-        loop="auto",
-        lifespan="on",
-        log_config=None,
-        log_level="critical",
-        access_log=False,
-        server_header=False,
-        date_header=False,  # web/wire.py sends the date of the emulator's own clock
-        # Far above what a client's pool keeps: a server that closes idle connections first would
-        # fail requests at random.
-        timeout_keep_alive=KEEP_ALIVE_SECONDS,
-        timeout_graceful_shutdown=2,
-    )
