@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import asdict
 from typing import Any
 
 import pytest
 
-from airflow_provider_workflow.cli.doctor import CHECKS
-from airflow_provider_workflow.cli.doctor_findings import Check, Finding, Subject, examine
 from airflow_provider_workflow.cli.main import main
 from tests.unit.cli.diagnosing import Doctor, connect, doctor
 from tests.unit.client.conftest import scripted
@@ -186,27 +182,6 @@ def test_clocks_that_differ(seconds: float, way: str, doctor: Doctor) -> None:
     assert found.exit_code == 0
     assert found["clock"]["status"] == "warning"
     assert found["clock"]["detail"].endswith(f"s apart: this one is {way}")
-
-
-# The order of checks
-
-
-def test_every_check_needs_only_checks_before_it() -> None:
-    seen: set[str] = set()
-    for check in CHECKS:
-        assert set(check.needs) <= seen
-        seen.add(check.name)
-
-
-def test_a_check_that_breaks_is_a_finding_that_quotes_nothing() -> None:
-    def breaks(_: Subject) -> Iterator[Finding]:
-        yield Finding("first", "ok", "fine")
-        raise RuntimeError("with a secret in it")
-
-    checks = (Check("first", breaks), Check("second", breaks, ("first",)))
-    found = [asdict(each) for each in examine(checks, Subject("any"))]
-    assert [each["status"] for each in found] == ["ok", "failed", "skipped"]
-    assert found[1]["detail"] == "the check itself failed: RuntimeError"
 
 
 def test_yaml_is_given_as_well(doctor: Doctor, capsys: pytest.CaptureFixture[str]) -> None:
