@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -21,6 +22,11 @@ from airflow_provider_workflow.triggers.patience import Faults, persistently
 from airflow_provider_workflow.triggers.probing import Prober
 from airflow_provider_workflow.triggers.watching import LONGEST_ANSWER_SECONDS, InboxState
 from airflow_provider_workflow.values import plain
+
+if sys.version_info >= (3, 11):
+    from asyncio import timeout
+else:
+    from async_timeout import timeout
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.client.client import AsyncWorkflowClient
@@ -88,15 +94,19 @@ class Ringer:
 
     async def _wait(self, bell: Bell | None, at_least: float) -> None:
         """Wait until it is time for the next look, and longer than ``at_least`` seconds in any case."""
-        until_due = self._doorbell.next_look(time.monotonic())
-        await asyncio.sleep(at_least)
-        if await wait_for(bell, max(0.0, until_due - at_least)):
+        seconds = max(at_least, self._doorbell.next_look(time.monotonic()))
+        if bell is not None:
+            await asyncio.sleep(at_least)
+            seconds -= at_least
+        if await wait_for(bell, seconds):
             self._doorbell.heard()
 
 
 async def _in_time(answer: Awaitable[T]) -> T:
     try:
-        return await asyncio.wait_for(answer, LONGEST_ANSWER_SECONDS)
+        # Not ``asyncio.wait_for``: until Python 3.12 it makes a task of its own for each look.
+        async with timeout(LONGEST_ANSWER_SECONDS):
+            return await answer
     except asyncio.TimeoutError:
         raise TransportError(
             f"the service gave no answer within {LONGEST_ANSWER_SECONDS:.0f} s; it may want fewer calls",

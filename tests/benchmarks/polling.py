@@ -11,6 +11,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from dataclasses import asdict
 from typing import Any
 
@@ -22,35 +23,40 @@ CONNECTIONS = 600
 """At most, as in a triggerer."""
 
 
-def poll_barely(base_url: str, token: str, ids: list[str], windows: int) -> Seen:
+def poll_barely(base_url: str, token: str, ids: list[str], windows: int, tick: float = 0.0) -> Seen:
     """
-    Have all inboxes listed every 5 s, as watchers do, and the answers decoded, with nothing around it.
+    Have all inboxes listed every 5 s, and the answers decoded, with nothing around it.
 
     :param windows: to measure, each as long as the time from one poll to the next.
+    :param tick: seconds; polls go out at multiples of it, as those of watchers do. 0: each at a time of its own.
     """
-    given = {"base_url": base_url, "token": token, "ids": ids, "windows": windows}
+    given = {"base_url": base_url, "token": token, "ids": ids, "windows": windows, "tick": tick}
     command = [sys.executable, "-m", "tests.benchmarks.polling"]
     done = subprocess.run(command, input=json.dumps(given), capture_output=True, text=True, check=True)
     told = json.loads(done.stdout)
     return Seen(**{**told, "windows": [Window(**each) for each in told["windows"]]})
 
 
-async def poll(base_url: str, token: str, ids: list[str], windows: int) -> Seen:
+async def poll(base_url: str, token: str, ids: list[str], windows: int, tick: float) -> Seen:
     """Poll, and measure once the connections stand."""
     import aiohttp
 
     polls = 0
 
+    async def pause(seconds: float) -> None:
+        late = (time.monotonic() + seconds) % tick if tick else 0.0
+        await asyncio.sleep(seconds + tick - late if late else seconds)
+
     async def one(session: aiohttp.ClientSession, number: int, inbox_id: str) -> None:
         nonlocal polls
-        # Spread as those of watchers are: what is sent in bursts costs a fraction of it.
-        await asyncio.sleep(POLL_SECONDS * number / len(ids))
+        # Spread over the interval: what is sent in one burst costs a fraction of it.
+        await pause(POLL_SECONDS * number / len(ids))
         while True:
             address = f"{base_url}/trigger-inbox/v1/inboxes/{inbox_id}/messages"
             async with session.get(address) as answer:
                 assert json.loads(await answer.read())["results"] == []
             polls += 1
-            await asyncio.sleep(POLL_SECONDS)
+            await pause(POLL_SECONDS)
 
     headers, connector = {"Authorization": f"Bearer {token}"}, aiohttp.TCPConnector(limit=CONNECTIONS)
     async with aiohttp.ClientSession(headers=headers, connector=connector) as session:

@@ -18,10 +18,12 @@ IDLE = Seen([Window(5, 0.05, 0)], 130, 9)
 OURS = Seen([Window(5, 0.15, 100), Window(5, 0.25, 100)], 150, 20)
 THEIRS = Seen([Window(5, 5.05, 50), Window(5, 5.05, 0)], 200, 30)
 BARE = Seen([Window(5, 0.1, 100), Window(5, 0.1, 100)], 50, 10)
+BARE_IN_TICKS = Seen([Window(5, 0.05, 100), Window(5, 0.05, 100)], 50, 10)
 
 
 def found(**different: Seen) -> list[Row]:
-    seen = {"polling": OURS, "listening": OURS, "bare": BARE, "queues": THEIRS, "sleeping": IDLE, **different}
+    bare = {"bare": BARE, "bare_in_ticks": BARE_IN_TICKS}
+    seen = {"polling": OURS, "listening": OURS, **bare, "queues": THEIRS, "sleeping": IDLE, **different}
     return rows(Round(100, **seen), IDLE)
 
 
@@ -36,17 +38,19 @@ def test_what_a_poll_costs_leaves_out_what_the_process_takes_anyway() -> None:
 
 
 def test_polls_stand_beside_the_bare_loop_and_beside_the_peer() -> None:
-    beside_bare, beside_peer = found()[:2]
+    beside_bare, beside_bare_in_ticks, beside_peer = found()[:3]
     assert (beside_bare.ours.median, beside_bare.met) == (pytest.approx(1.5), False)
     assert beside_bare.ratio is not None
     assert beside_bare.ratio.median == pytest.approx(1.5)
+    assert beside_bare_in_ticks.ratio is not None
+    assert (beside_bare_in_ticks.ratio.median, beside_bare_in_ticks.met) == (pytest.approx(3), None)
     assert beside_peer.ratio is not None
     assert (beside_peer.ratio.median, beside_peer.ratio.n) == (pytest.approx(0.01), 1)
 
 
 def test_a_pace_that_was_not_kept_is_said() -> None:
-    assert {row.beside for row in found()[2:]} >= {"SqsSensorTrigger, 5 s polls (5.0 a second seen, of 20)"}
-    assert {row.beside for row in found(queues=OURS)[2:]} >= {"SqsSensorTrigger, 5 s polls"}
+    assert {row.beside for row in found()[3:]} >= {"SqsSensorTrigger, 5 s polls (5.0 a second seen, of 20)"}
+    assert {row.beside for row in found(queues=OURS)[3:]} >= {"SqsSensorTrigger, 5 s polls"}
 
 
 def test_what_airflow_takes_for_triggers_stands_beside_ours() -> None:
@@ -93,12 +97,13 @@ def test_open_sockets_are_counted() -> None:
         end.close()
 
 
-async def test_the_bare_loop_polls_every_inbox(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("tick", [0.0, 0.002])
+async def test_the_bare_loop_polls_every_inbox(tick: float, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bare, "POLL_SECONDS", 0.01)
     monkeypatch.setattr(bare, "SETTLE_SECONDS", 0)
     with EmulatorServer() as service:
         ids = [service.open_inbox(f"inbox_{n}") for n in range(2)]
-        seen = await bare.poll(service.base_url, service.token(), ids, windows=30)
+        seen = await bare.poll(service.base_url, service.token(), ids, windows=30, tick=tick)
         assert service.count("list_messages") > 2
     assert len(seen.windows) == 30
     assert seen.polls_per_second > 0
@@ -110,4 +115,4 @@ async def test_a_bare_loop_that_is_refused_measures_nothing(monkeypatch: pytest.
     with EmulatorServer() as service:
         inbox_id = service.open_inbox("inbox")
         with pytest.raises(KeyError):
-            await bare.poll(service.base_url, "no token", [inbox_id], windows=100)
+            await bare.poll(service.base_url, "no token", [inbox_id], windows=100, tick=0.0)

@@ -16,6 +16,7 @@ def loop(monkeypatch: pytest.MonkeyPatch) -> FakeAsyncio:
     fake = FakeAsyncio()
     monkeypatch.setattr("airflow_provider_workflow.triggers.handing_over.asyncio", fake)
     monkeypatch.setattr("airflow_provider_workflow.triggers.listening.asyncio", fake)
+    monkeypatch.setattr("airflow_provider_workflow.triggers.listening.time", fake)
     return fake
 
 

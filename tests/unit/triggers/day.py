@@ -139,7 +139,7 @@ def day(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> Day:
     fake = Day(bench)
     for module in ("ringing", "listening"):
         monkeypatch.setattr(f"airflow_provider_workflow.triggers.{module}.asyncio", fake)
-    for module in ("ringing", "patience"):
+    for module in ("ringing", "patience", "listening"):
         monkeypatch.setattr(f"airflow_provider_workflow.triggers.{module}.time", fake)
     monkeypatch.setattr("airflow_provider_workflow.client.events.listen", fake.listen)
     return fake

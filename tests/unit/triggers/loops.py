@@ -11,7 +11,7 @@ from airflow_provider_workflow.triggers.inbox import WorkflowInboxTrigger
 
 
 class FakeAsyncio:
-    """``asyncio``, with sleeps that are only noted; ``then`` is called after each, with their number."""
+    """``asyncio`` and ``time``; sleeps are only noted, and ``then`` is called after each, with their number."""
 
     def __init__(self) -> None:
         self.slept: list[float] = []
@@ -19,6 +19,10 @@ class FakeAsyncio:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(asyncio, name)
+
+    def monotonic(self) -> float:
+        """Stands still, on a tick."""
+        return 0.0
 
     async def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)

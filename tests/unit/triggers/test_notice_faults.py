@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowNotFoundException
 
 from airflow_provider_workflow import quarantine
+from airflow_provider_workflow.client.errors import TransportError
+from airflow_provider_workflow.triggers import ringing
 from airflow_provider_workflow.triggers.ringing import Ringer
 from tests.unit.triggers.day import Day
 from tests.unit.triggers.ringing import lines, said, trigger
@@ -178,14 +182,14 @@ async def test_a_service_that_keeps_it_waiting_counts_as_out_of_reach(
 ) -> None:
     longest: list[float] = []
 
-    async def wait_for(answer: Any, seconds: float) -> Any:
+    @asynccontextmanager
+    async def timeout(seconds: float) -> AsyncIterator[None]:
         longest.append(seconds)
+        yield
         if len(longest) == 2:
-            answer.close()
             raise asyncio.TimeoutError
-        return await answer
 
-    monkeypatch.setattr(day, "wait_for", wait_for, raising=False)
+    monkeypatch.setattr(ringing, "timeout", timeout)
     bench.put("a")
 
     assert await day.rings(trigger(), until=30) == [5]
@@ -194,3 +198,12 @@ async def test_a_service_that_keeps_it_waiting_counts_as_out_of_reach(
         "WARNING Inbox orders is out of reach; trying on: the service gave no answer within 300 s"
         in (lines(caplog)[1])
     )
+
+
+async def test_a_look_is_given_up_when_its_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ringing, "LONGEST_ANSWER_SECONDS", 0.0)
+    never = asyncio.Event()
+
+    with pytest.raises(TransportError, match="gave no answer within 0 s") as raised:
+        await ringing._in_time(never.wait())
+    assert raised.value.sent

@@ -1,0 +1,40 @@
+"""Watchers that wait at the same time wake at the same moments."""
+
+from __future__ import annotations
+
+import pytest
+
+from airflow_provider_workflow.triggers import listening
+from airflow_provider_workflow.triggers.listening import TICK_SECONDS, until_tick, wait_for
+from tests.unit.triggers.day import Day
+from tests.unit.triggers.loops import FakeAsyncio, FakeBell
+from tests.unit.triggers.ringing import trigger
+from tests.unit.workbench import Workbench
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.01, 1.0, 4.9, 5.0, 60.0])
+@pytest.mark.parametrize("now", [0.0, 0.125, 7.3, 1_000_000.01])
+def test_a_wait_ends_at_the_tick_that_follows(now: float, seconds: float) -> None:
+    waited = until_tick(now, seconds)
+
+    assert seconds <= waited < seconds + TICK_SECONDS
+    assert (now + waited) / TICK_SECONDS == pytest.approx(round((now + waited) / TICK_SECONDS))
+
+
+async def test_waits_begun_within_a_tick_of_each_other_end_together(
+    loop: FakeAsyncio, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bell = FakeBell()
+    for now in (100.1, 100.2):
+        monkeypatch.setattr(listening.time, "monotonic", lambda now=now: now)
+        await wait_for(None, 5.0)
+        await wait_for(bell, 5.0)
+
+    assert loop.slept == bell.waited == [pytest.approx(5.15), pytest.approx(5.05)]
+
+
+async def test_a_watcher_without_a_stream_wakes_once_for_each_look(bench: Workbench, day: Day) -> None:
+    watcher = trigger(poll_interval=5.0, max_poll_interval=5.0, wake_on_events=False)
+    await day.rings(watcher, until=20)
+
+    assert day.slept == [5.0, 5.0, 5.0, 5.0]
