@@ -28,7 +28,7 @@ def poll_barely(base_url: str, token: str, ids: list[str], windows: int, tick: f
     Have all inboxes listed every 5 s, and the answers decoded, with nothing around it.
 
     :param windows: to measure, each as long as the time from one poll to the next.
-    :param tick: seconds; polls go out at multiples of it, as those of watchers do. 0: each at a time of its own.
+    :param tick: seconds; polls go out at multiples of it, as those of watchers do; 0 for none.
     """
     given = {"base_url": base_url, "token": token, "ids": ids, "windows": windows, "tick": tick}
     command = [sys.executable, "-m", "tests.benchmarks.polling"]

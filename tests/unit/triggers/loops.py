@@ -11,7 +11,7 @@ from airflow_provider_workflow.triggers.inbox import WorkflowInboxTrigger
 
 
 class FakeAsyncio:
-    """``asyncio`` and ``time``; sleeps are only noted, and ``then`` is called after each, with their number."""
+    """``asyncio`` and ``time``; sleeps are only noted, ``then`` is called after each with their number."""
 
     def __init__(self) -> None:
         self.slept: list[float] = []
