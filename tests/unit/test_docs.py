@@ -37,6 +37,7 @@ RUN_BY = {
     "make demo ONCE=1": "tests/e2e/test_demo.py",
     "make soak": "tests/e2e/test_soak.py",
     "make test": "Makefile",
+    "make test-matrix": "tests/unit/tools/test_matrix.py",
     "pip install .": "tests/unit/test_readme.py",
     "python -m airflow_provider_workflow.emulator --port 8765": "tests/unit/emulator",
     "python -m airflow_provider_workflow.receiver": "tests/unit/receiver/test_command.py",
