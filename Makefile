@@ -2,6 +2,7 @@
 
 PYTHON ?= python3
 AIRFLOW ?= 3.3
+UNIT ?= tests/unit
 E2E ?= tests/e2e
 DIST ?= dist
 WORKERS ?= 2
@@ -65,7 +66,7 @@ imports: setup ## Check who imports whom
 	$(BIN)/lint-imports
 
 unit: setup ## Run the unit tests, in WORKERS=2 processes (0: in one)
-	$(BIN)/python -m pytest tests/unit --numprocesses $(WORKERS) --dist loadfile
+	$(BIN)/python -m pytest $(UNIT) --numprocesses $(WORKERS) --dist loadfile
 
 e2e: setup ## Run the end-to-end tests, with a real Airflow
 	$(BIN)/python -m pytest $(E2E)
