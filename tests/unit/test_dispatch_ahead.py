@@ -157,6 +157,7 @@ def test_an_acknowledgement_that_fails_is_raised_though_the_inbox_is_said_to_be_
     assert bench.states == {"a": "leased", "b": "leased"}
 
 
+@pytest.mark.since(3, 3, "a check of the target that is certain")
 def test_two_acknowledgements_that_fail_are_both_told(
     bench: Workbench, caplog: pytest.LogCaptureFixture
 ) -> None:

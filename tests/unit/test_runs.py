@@ -114,6 +114,7 @@ def test_in_a_dag_test_the_same_answers_mean_the_same(
         RUNS.start("handle", "workflow__1", {})
 
 
+@pytest.mark.since(3, 3, "a check of the target that is certain")
 def test_a_check_is_certain_in_a_dag_test_too(supervisor: Supervisor) -> None:
     supervisor.fail(unwrapped(400, "value_error"))
 
