@@ -84,6 +84,7 @@ class Conveyor:
         :raises WorkflowError: the service cannot be used; see ``lease_once``.
         """
         if self._next is None:
+            self._rest()
             return self._lease(count)
         lease = self._next.result()
         self._next = None
@@ -110,9 +111,13 @@ class Conveyor:
 
     def release(self, lease: HeldLease, ids: list[str]) -> None:
         """Give messages back at once; where that fails their lease runs out instead."""
+        self._rest()
+        release(self.hook, self.inbox_id(), lease.lease_id, ids)
+
+    def _rest(self) -> None:
+        """Wait until the thread uses the hook no more: one client is not for two threads."""
         under_way: list[Future[Any]] = [each for each in (self._next, self._acknowledged) if each is not None]
         wait(under_way)
-        release(self.hook, self.inbox_id(), lease.lease_id, ids)
 
     def _settle(self) -> None:
         """Wait for the last acknowledgement."""

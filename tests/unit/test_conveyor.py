@@ -1,0 +1,70 @@
+"""The service is asked for one thing at a time, though a thread leases ahead and acknowledges behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import wait
+from threading import Event, Lock
+from typing import Any
+
+import pytest
+
+from airflow_provider_workflow import conveyor as module
+from airflow_provider_workflow.conveyor import Conveyor
+from tests.unit.workbench import INBOX, Workbench
+
+PATIENCE_SECONDS = 10.0
+
+
+class Users:
+    """Counts who uses the hook at the same time."""
+
+    def __init__(self) -> None:
+        self.most = 0
+        self._now = 0
+        self._lock = Lock()
+
+    def counted(self, method: Callable[..., Any], until: Event | None = None) -> Callable[..., Any]:
+        """The same method; ``until`` is what it waits for first."""
+
+        def use(*arguments: Any) -> Any:
+            with self._lock:
+                self._now += 1
+                self.most = max(self.most, self._now)
+            try:
+                assert until is None or until.wait(PATIENCE_SECONDS)
+                return method(*arguments)
+            finally:
+                with self._lock:
+                    self._now -= 1
+
+        return use
+
+
+def test_a_lease_that_was_not_asked_for_ahead_waits_for_the_acknowledgement(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    users, may_acknowledge = Users(), Event()
+    acknowledges = users.counted(bench.hook.acknowledge_messages, may_acknowledge)
+    monkeypatch.setattr(bench.hook, "lease_messages", users.counted(bench.hook.lease_messages))
+    monkeypatch.setattr(bench.hook, "acknowledge_messages", acknowledges)
+
+    def wait_until_it_may(futures: Any) -> Any:
+        if futures:
+            may_acknowledge.set()
+        return wait(futures)
+
+    monkeypatch.setattr(module, "wait", wait_until_it_may)
+    bench.put(*"abc")
+    with Conveyor(bench.hook, lambda: bench.inbox_id, INBOX, 300, alongside=True) as conveyor:
+        first = conveyor.lease(1)
+        conveyor.lease_ahead(1)
+        assert first is not None
+        conveyor.acknowledge(first, ["a"])
+        assert conveyor.lease(1) is not None
+        try:
+            assert conveyor.lease(1) is not None
+        finally:
+            may_acknowledge.set()
+    assert users.most == 1
+    assert bench.states == {"b": "leased", "c": "leased"}
