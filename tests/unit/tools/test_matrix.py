@@ -66,7 +66,9 @@ def test_every_pair_has_pins_and_every_python_that_is_supported_is_tried() -> No
 def test_the_readme_lists_what_is_tried() -> None:
     rows = re.findall(r"^\| (3\.\d+) \| (.+) \|$", (ROOT / "README.md").read_text(), re.MULTILINE)
 
-    assert [f"{airflow}:{python}" for airflow, pythons in rows for python in pythons.split(", ")] == [*matrix.PAIRS]
+    assert [f"{airflow}:{python}" for airflow, pythons in rows for python in pythons.split(", ")] == [
+        *matrix.PAIRS
+    ]
 
 
 @pytest.mark.parametrize("text", ["3.3", "3.3:", "3.3:3.13:1", "3.3:python3.13", "2.9:3.10", ""])
