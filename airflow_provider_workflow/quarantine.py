@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_workflow import metrics
 from airflow_provider_workflow.client import inboxes, types
 from airflow_provider_workflow.client.settings import Settings
+from airflow_provider_workflow.client.waiting import timeout
 from airflow_provider_workflow.configuration import quarantine_check_seconds
 from airflow_provider_workflow.values import plain
 
@@ -78,8 +79,8 @@ async def look_in_loop(client: AsyncWorkflowClient, inbox: str) -> None:
     if not _is_due(conn_id, inbox):
         return
     try:
-        listing = client.run(_listing(client.settings, inbox))
-        messages = await asyncio.wait_for(listing, LONGEST_LOOK_SECONDS)
+        async with timeout(LONGEST_LOOK_SECONDS):
+            messages = await client.run(_listing(client.settings, inbox))
     except Exception as error:
         _say_that_it_failed(inbox, error)
     else:

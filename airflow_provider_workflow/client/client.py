@@ -19,12 +19,13 @@ from airflow_provider_workflow.client import retry
 from airflow_provider_workflow.client.call import Call
 from airflow_provider_workflow.client.conversation import Observer, Parties, attempt, ignore
 from airflow_provider_workflow.client.errors import WorkflowError
-from airflow_provider_workflow.client.performing import carry_through, with_store
+from airflow_provider_workflow.client.performing import with_store
 from airflow_provider_workflow.client.retry import GATES, Gates
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.steps import CarryThrough, Pause, Read, ReadTokens, WriteTokens
 from airflow_provider_workflow.client.token_cache import TOKENS, TokenCache
 from airflow_provider_workflow.client.user_tokens import TokenStore
+from airflow_provider_workflow.client.waiting import carry_through
 from airflow_provider_workflow.client.wire import Answer, Request
 
 if TYPE_CHECKING:

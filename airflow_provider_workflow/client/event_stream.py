@@ -15,6 +15,7 @@ from airflow_provider_workflow.client.errors import AuthenticationError, Workflo
 from airflow_provider_workflow.client.event_parser import EventParser
 from airflow_provider_workflow.client.failures import failure
 from airflow_provider_workflow.client.requesting import Bearer, build, hide
+from airflow_provider_workflow.client.waiting import timeout
 from airflow_provider_workflow.client.wire import Answer, Request
 
 if TYPE_CHECKING:
@@ -81,10 +82,13 @@ async def _read(client: AsyncWorkflowClient, request: Request, bearer: Bearer) -
 
 
 async def _refusal(
-    client: AsyncWorkflowClient, response: aiohttp.ClientResponse, timeout: float, bearer: Bearer
+    client: AsyncWorkflowClient, response: aiohttp.ClientResponse, seconds: float, bearer: Bearer
 ) -> WorkflowAPIError:
     call = api.events("-")
-    body = await asyncio.wait_for(response.read(), timeout) if response.status >= 300 else b""
+    body = b""
+    if response.status >= 300:
+        async with timeout(seconds):
+            body = await response.read()
     answer = hide(Answer(response.status, response.headers, body), client.settings, call, bearer)
     refused = failure(call, answer) or WorkflowAPIError(
         f"events was answered with {response.status} and no event stream ({response.content_type})",

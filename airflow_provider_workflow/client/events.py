@@ -26,6 +26,7 @@ from airflow_provider_workflow.client.errors import (
 from airflow_provider_workflow.client.event_stream import notices_of
 from airflow_provider_workflow.client.retry import LONGEST_CLOSED_SECONDS
 from airflow_provider_workflow.client.settings import Settings
+from airflow_provider_workflow.client.waiting import end, timeout
 
 if TYPE_CHECKING:
     import aiohttp
@@ -55,7 +56,8 @@ class Bell:
         """
         try:
             if not self._rung.is_set():
-                await asyncio.wait_for(self._rung.wait(), seconds)
+                async with timeout(seconds):
+                    await self._rung.wait()
         except asyncio.TimeoutError:
             return False
         self._rung.clear()
@@ -100,9 +102,7 @@ async def listen(client: AsyncWorkflowClient, inbox_id: str, streams: int) -> As
         stream.bells.discard(bell)
         if not stream.bells:
             of_loop.pop(key, None)
-            stream.task.cancel()
-            # Not awaited itself: its end must not be taken for a cancellation of this task.
-            await asyncio.wait({stream.task})
+            await end(stream.task)
 
 
 async def _keep_open(client: AsyncWorkflowClient, inbox_id: str, stream: _Stream) -> None:

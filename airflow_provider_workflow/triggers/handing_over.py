@@ -16,6 +16,7 @@ from airflow_provider_workflow import quarantine
 from airflow_provider_workflow.client import api, types
 from airflow_provider_workflow.client.errors import InboxPausedError, WorkflowError
 from airflow_provider_workflow.client.inbox_states import FAILED, PAUSED
+from airflow_provider_workflow.client.waiting import carry_through
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from airflow_provider_workflow.leases import HeldLease
 from airflow_provider_workflow.triggers.listening import bell_of, find_inbox, wait_for
@@ -76,7 +77,7 @@ class HandOver:
         try:
             answer, text = await asyncio.shield(asking)
         except asyncio.CancelledError:
-            await _give_back(client, inbox_id, asking)
+            await carry_through(_give_back(client, inbox_id, asking))
             raise
         except InboxPausedError as paused:
             return self._paused(inbox_id, paused.paused_reason)

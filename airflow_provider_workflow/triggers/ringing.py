@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sys
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -14,6 +13,7 @@ from airflow.triggers.base import TriggerEvent
 from airflow_provider_workflow import metrics, quarantine
 from airflow_provider_workflow.client import types
 from airflow_provider_workflow.client.errors import TransportError
+from airflow_provider_workflow.client.waiting import timeout
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from airflow_provider_workflow.triggers.doorbell import BREATH_SECONDS, Doorbell
 from airflow_provider_workflow.triggers.listening import bell_of, look_up, wait_for
@@ -22,11 +22,6 @@ from airflow_provider_workflow.triggers.patience import Faults, persistently
 from airflow_provider_workflow.triggers.probing import Prober
 from airflow_provider_workflow.triggers.watching import LONGEST_ANSWER_SECONDS, InboxState
 from airflow_provider_workflow.values import plain
-
-if sys.version_info >= (3, 11):
-    from asyncio import timeout
-else:
-    from async_timeout import timeout
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.client.client import AsyncWorkflowClient
@@ -104,7 +99,6 @@ class Ringer:
 
 async def _in_time(answer: Awaitable[T]) -> T:
     try:
-        # Not ``asyncio.wait_for``: until Python 3.12 it makes a task of its own for each look.
         async with timeout(LONGEST_ANSWER_SECONDS):
             return await answer
     except asyncio.TimeoutError:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_workflow import quarantine
 from airflow_provider_workflow.client.errors import InboxPausedError
 from airflow_provider_workflow.dispatch import Drained
 from airflow_provider_workflow.emulator.clock import ManualClock
@@ -17,6 +18,35 @@ from tests.unit.triggers.loops import trigger
 from tests.unit.workbench import FakeTime, Workbench
 
 __all__ = ["counted", "time", "variables"]
+
+
+@pytest.mark.parametrize("turns", range(5))
+async def test_a_trigger_that_ends_as_its_look_is_answered_ends(
+    turns: int, bench: Workbench, time: FakeTime
+) -> None:
+    go = asyncio.Event()
+
+    class Client:
+        settings = bench.hook.settings
+
+        async def run(self, listing: Any) -> list[Any]:
+            listing.close()
+            await go.wait()
+            return []
+
+    async def look() -> None:
+        await quarantine.look_in_loop(Client(), "orders")  # type: ignore[arg-type]
+        await asyncio.Event().wait()
+
+    looking = asyncio.ensure_future(look())
+    for _ in range(5):
+        await asyncio.sleep(0)
+    go.set()
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    looking.cancel()
+    await asyncio.wait({looking}, timeout=10)
+    assert looking.cancelled()
 
 
 def test_without_quarantined_messages_it_costs_one_request_and_no_variable(

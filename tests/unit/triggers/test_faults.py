@@ -81,23 +81,26 @@ async def test_a_rate_limit_is_waited_out(bench: Workbench, loop: FakeAsyncio) -
     assert (await fire(trigger()))["status"] == "leased"
 
 
-async def cancelled_while_leasing(bench: Workbench, when: str, *, drop: bool = False) -> None:
+async def cancelled_while_leasing(bench: Workbench, when: str, *, drop: bool = False, times: int = 1) -> None:
     bench.service.fault("hold", operation="lease", when=when)
     running = asyncio.ensure_future(fire(trigger()))
     await asyncio.to_thread(bench.service.wait_until_held)
-    running.cancel()
-    await asyncio.sleep(0)
+    for _ in range(times):
+        running.cancel()
+        for _ in range(5):
+            await asyncio.sleep(0)
     bench.service.release(drop=drop)
     with pytest.raises(asyncio.CancelledError):
         await running
 
 
+@pytest.mark.parametrize("times", [1, 3])
 @pytest.mark.parametrize("when", ["before", "after"])
 async def test_a_lease_that_is_under_way_when_the_trigger_ends_is_given_back(
-    bench: Workbench, when: str
+    bench: Workbench, when: str, times: int
 ) -> None:
     bench.put("a", "b")
-    await cancelled_while_leasing(bench, when)
+    await cancelled_while_leasing(bench, when, times=times)
 
     assert bench.service.count("release") == 1
     assert bench.states == {"a": "available", "b": "available"}

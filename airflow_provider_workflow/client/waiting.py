@@ -1,0 +1,56 @@
+"""Waiting in an event loop that misses no cancellation, and finishes what nobody could repeat."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+if sys.version_info >= (3, 11):
+    from asyncio import timeout
+else:
+    from async_timeout import timeout
+
+# Until Python 3.12 ``asyncio.wait_for`` loses a cancellation that comes with an answer, and makes a task.
+__all__ = ["carry_through", "end", "timeout"]
+
+T = TypeVar("T")
+
+
+async def carry_through(work: Coroutine[Any, Any, T]) -> T:
+    """
+    Await something to its end. Where the caller is cancelled, however often, it ends first.
+
+    Airflow cancels a trigger about once a second until it has ended, so one delay is not enough.
+    """
+    task = asyncio.ensure_future(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError as again:
+            cancelled = again
+    if cancelled is None:
+        return task.result()
+    if not task.cancelled():
+        task.exception()  # seen: the caller has left
+    raise cancelled
+
+
+async def end(task: asyncio.Task[None]) -> None:
+    """
+    Cancel a task, and wait until it has ended, though the caller is cancelled meanwhile.
+
+    :raises asyncio.CancelledError: the caller was.
+    """
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        task.cancel()
+        try:
+            # Not awaited itself: its end must not be taken for a cancellation of the caller.
+            await asyncio.wait({task})
+        except asyncio.CancelledError as again:
+            cancelled = again
+    if cancelled is not None:
+        raise cancelled
