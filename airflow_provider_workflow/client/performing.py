@@ -1,4 +1,4 @@
-"""How a sender performs the steps that take more than one call."""
+"""How a sender performs the steps that read and write the tokens of a user."""
 
 from __future__ import annotations
 

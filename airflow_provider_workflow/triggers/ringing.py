@@ -88,7 +88,7 @@ class Ringer:
         return TriggerEvent({**payload, "certain": certain})
 
     async def _wait(self, bell: Bell | None, at_least: float) -> None:
-        """Wait until it is time for the next look, and longer than ``at_least`` seconds in any case."""
+        """Wait until it is time for the next look, and ``at_least`` seconds in any case."""
         seconds = max(at_least, self._doorbell.next_look(time.monotonic()))
         if bell is not None:
             await asyncio.sleep(at_least)
