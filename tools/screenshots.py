@@ -104,6 +104,8 @@ def _links(browser: Browser, airflow: LocalAirflow) -> None:
         page.screenshot(path=PICTURES / "listener-links.png")
         link.click()
         page.wait_for_url(f"**/dags/{HANDLER}/runs**")
+        # The graph is drawn some time after everything for it has come.
+        page.locator(".react-flow__node").first.wait_for()
         page.wait_for_load_state("networkidle")
         page.screenshot(path=PICTURES / "started-runs.png")
 

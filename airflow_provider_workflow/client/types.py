@@ -26,7 +26,7 @@ class Inbox(TypedDict):
     id: str
     created_at: str
     name: str | None
-    status: str  # initializing, active, paused, deleting, initialization_failure
+    status: str  #: initializing, active, paused, deleting, initialization_failure
     paused_reason: str | None
     notification_url: str | None
     subscription: Subscription
@@ -52,7 +52,7 @@ class Message(TypedDict):
 
     id: str
     created_at: str
-    status: str  # available, leased, acked, quarantined
+    status: str  #: available, leased, acked, quarantined
     message_attributes: MessageAttributes
 
 
@@ -132,7 +132,7 @@ class Template(TypedDict, total=False):
     id: int
     title: str
     slug: str
-    status: str  # draft, published
+    status: str  #: draft, published
     description: str
     description_plain: str
     description_raw: str

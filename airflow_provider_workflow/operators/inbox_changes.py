@@ -26,7 +26,7 @@ class InboxSummary(TypedDict):
 
     id: str
     name: str | None
-    status: str  # initializing, active, paused, deleting, initialization_failure
+    status: str  #: initializing, active, paused, deleting, initialization_failure
     paused_reason: str | None
 
 

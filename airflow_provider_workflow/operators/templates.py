@@ -28,7 +28,7 @@ class TemplateSummary(TypedDict):
     id: int | None
     title: str | None
     slug: str | None
-    status: str | None  # draft, published
+    status: str | None  #: draft, published
     description_plain: str | None
     url: str | None
     create_url: str | None

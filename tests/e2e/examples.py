@@ -69,6 +69,16 @@ EXAMPLES = {
             Seen("handle_order", "handle", "Order {id[1]}: {payload[1]}"),
         ),
     ),
+    "inbox_messages.py": Example(
+        inbox="readings",
+        put=({"n": 1}, {"n": 2}),
+        start=("collect_readings",),
+        see=(
+            Seen("collect_readings", "work", "Reading {id[0]}: {payload[0]}"),
+            Seen("collect_readings", "work", "Reading {id[1]}: {payload[1]}"),
+        ),
+        since=(3, 3),
+    ),
     "inbox_notice.py": Example(
         inbox="deliveries",
         put=({"n": 1}, {"n": 2}),

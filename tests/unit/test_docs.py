@@ -20,6 +20,7 @@ PYTHON = {
 }
 RUN_BY = {
     "airflow connections add workflow_default --conn-json '{": "tests/unit/cli/test_documented_commands.py",
+    "airflow connections add workflow_user --conn-json '{": "tests/unit/cli/test_documented_commands.py",
     "airflow-workflow doctor": "tests/e2e/test_login.py",
     "airflow-workflow inbox ensure invoices --app-key tasks --action-key new_invoice --wait": (
         "tests/unit/cli/test_documented_commands.py"

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from airflow.sdk import Connection
 
+from airflow_provider_workflow.client.api import authorization_url
 from airflow_provider_workflow.client.settings import Settings
 from tests.unit.documents import ROOT, blocks, command
 
@@ -25,6 +26,17 @@ def connection_in(block: str) -> str:
     return text
 
 
+def settings_of(text: str) -> Settings:
+    """What our client makes of a connection in JSON."""
+    connection = Connection.from_json(text, "pasted")
+    return Settings.build(
+        host=connection.host,
+        login=connection.login,
+        password=connection.password,
+        extra=connection.extra_dejson,
+    )
+
+
 def test_the_first_dag_has_15_lines() -> None:
     first = blocks("README.md", "python")[0]
     assert len([line for line in first.splitlines() if line]) <= 15
@@ -33,14 +45,15 @@ def test_the_first_dag_has_15_lines() -> None:
 @pytest.mark.parametrize("page", ["README.md", "docs/connection.md"])
 def test_the_connection_to_paste_is_accepted(page: str) -> None:
     text = connection_in(command(page, "export"))
-    connection = Connection.from_json(text, "workflow_default")
-    settings = Settings.build(
-        host=connection.host,
-        login=connection.login,
-        password=connection.password,
-        extra=connection.extra_dejson,
-    )
+    settings = settings_of(text)
     assert settings.base_url == json.loads(text)["host"]
+
+
+def test_the_connection_of_a_user_is_accepted() -> None:
+    *_, text = shlex.split(command("docs/user-tokens.md", ADD))
+    settings = settings_of(text)
+    assert settings.grant == "refresh_token"
+    assert authorization_url(settings, scope="external", state="x").startswith("https://api.example.com/v2/authorize?")
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/connection.md"])

@@ -1,4 +1,4 @@
-"""The commands of ``docs/command-line.md`` and of the README's section "Connect", as they stand there."""
+"""The commands of ``docs/command-line.md``, and those that add a connection, as they stand there."""
 
 from __future__ import annotations
 
@@ -45,12 +45,14 @@ def test_an_inbox_is_made_used_and_deleted(cli: Cli, emulator: EmulatorServer) -
     assert cli("inbox", "list", "--output", "json").json == []
 
 
-def test_the_connection_of_the_readme_is_added(tmp_path: Path) -> None:
+def test_the_connections_to_paste_are_added(tmp_path: Path) -> None:
     env = environment(tmp_path, tmp_path / "dags", 8080, {})
     env["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"] = sqlite(tmp_path)
     create_database(sys.executable, tmp_path, env)
     env["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{env['PATH']}"
-    subprocess.run(["bash", "-c", command("README.md", ADD)], env=env, check=True, timeout=120)
+    commands = "\n".join(command(page, ADD) for page in ("README.md", "docs/user-tokens.md"))
+    subprocess.run(["bash", "-e", "-c", commands], env=env, check=True, timeout=120)
     with sqlite3.connect(tmp_path / "airflow.db") as database:
         rows = database.execute("SELECT conn_id, conn_type, host, login FROM connection").fetchall()
-    assert ("workflow_default", "workflow", "https://api.example.com", "your-client-id") in rows
+    for conn_id in ("workflow_default", "workflow_user"):
+        assert (conn_id, "workflow", "https://api.example.com", "your-client-id") in rows

@@ -89,7 +89,7 @@ async def test_the_commands_of_the_page_show_an_address_and_answer_it(
     airflow: FakeAirflow, start: Start, number: signal.Signals
 ) -> None:
     airflow.all_admins = True
-    url = await (await start(SHOW)).until(r"^shipments\t(https://hooks\.example\.com/.{43})$")
+    url = await (await start(SHOW)).until(r"^shipments\t(https://hooks\.example\.com/hooks/.{43})$")
     receiver = await start(SERVE, "--airflow-url", airflow.url, "--port", "0")
     port = await receiver.until(r"Listening on 127\.0\.0\.1, port (\d+)")
     (await airflow.next_run()).state = "running"
