@@ -53,7 +53,9 @@ def test_the_connection_of_a_user_is_accepted() -> None:
     *_, text = shlex.split(command("docs/user-tokens.md", ADD))
     settings = settings_of(text)
     assert settings.grant == "refresh_token"
-    assert authorization_url(settings, scope="external", state="x").startswith("https://api.example.com/v2/authorize?")
+    assert authorization_url(settings, scope="external", state="x").startswith(
+        "https://api.example.com/v2/authorize?"
+    )
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/connection.md"])
