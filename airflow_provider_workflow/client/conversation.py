@@ -17,7 +17,7 @@ from airflow_provider_workflow.client import retry
 from airflow_provider_workflow.client.auth import access_token, token_key
 from airflow_provider_workflow.client.call import CONNECTION_SCOPE, Call, Identity
 from airflow_provider_workflow.client.environment import proxy_for
-from airflow_provider_workflow.client.errors import TransportError, WorkflowError
+from airflow_provider_workflow.client.errors import TransportError, WorkflowAPIError, WorkflowError
 from airflow_provider_workflow.client.failures import failure
 from airflow_provider_workflow.client.requesting import Bearer, build, hide
 from airflow_provider_workflow.client.settings import Settings
@@ -86,7 +86,7 @@ def _attempt(call: Call[T], parties: Parties) -> Generator[Step, Any, T]:
         yield from _wait(gate, call, parties.longest_wait)
     bearer = (yield from bearer_token(call, parties)) if call.identity is Identity.BEARER else None
     answer = yield from _ask(call, parties, bearer)
-    if bearer is not None and not bearer.fresh and _token_refused(call, answer):
+    if bearer is not None and not bearer.fresh and token_refused(failure(call, answer)):
         # Once more with a new one (service facts 11).
         parties.tokens.drop(token_key(parties.settings, scope_of(call, parties.settings)), bearer.token)
         bearer = yield from bearer_token(call, parties)
@@ -145,9 +145,9 @@ def scope_of(call: Call[Any], settings: Settings) -> str:
     return settings.scope if call.scope == CONNECTION_SCOPE else call.scope
 
 
-def _token_refused(call: Call[Any], answer: Answer) -> bool:
-    error = failure(call, answer) if answer.status in (400, 401) else None
-    if error is None:
+def token_refused(error: WorkflowAPIError | None) -> bool:
+    """Whether a new token may help (service facts 11)."""
+    if error is None or error.status not in (400, 401):
         return False
     # A token of another scope: the next one would have the same (specification 5.4).
-    return error.code == "unauthenticated" if answer.status == 400 else error.code != "invalid_audience"
+    return error.code == "unauthenticated" if error.status == 400 else error.code != "invalid_audience"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_workflow.client import api
 from airflow_provider_workflow.client.auth import token_key
 from airflow_provider_workflow.client.client import AsyncWorkflowClient
-from airflow_provider_workflow.client.conversation import Parties, bearer_token, scope_of
+from airflow_provider_workflow.client.conversation import Parties, bearer_token, scope_of, token_refused
 from airflow_provider_workflow.client.errors import AuthenticationError, WorkflowAPIError
 from airflow_provider_workflow.client.event_parser import EventParser
 from airflow_provider_workflow.client.failures import failure
@@ -33,18 +33,25 @@ async def notices_of(client: AsyncWorkflowClient, inbox_id: str) -> AsyncGenerat
 
     :raises WorkflowError: it could not be opened, or broke.
     """
-    for _ in range(2):
+    tokens = client.parties.tokens
+    key = token_key(client.settings, scope_of(api.events(inbox_id), client.settings))
+    renewed = False
+    while True:
         request, bearer = await client.run(_signed(inbox_id, client.parties))
         try:
             async with aclosing(_read(client, request, bearer)) as notices:
                 async for notice in notices:
                     yield notice
             return
-        except AuthenticationError:
-            if bearer.fresh:
+        except AuthenticationError as error:
+            # Streams share their token with all other calls, and come back again and again.
+            if not token_refused(error) or tokens.is_sound(key, bearer.token):
                 raise
-            scope = scope_of(api.events(inbox_id), client.settings)
-            client.parties.tokens.drop(token_key(client.settings, scope), bearer.token)
+            if renewed or bearer.fresh:
+                tokens.note_sound(key, bearer.token)
+                raise
+        tokens.drop(key, bearer.token)
+        renewed = True
 
 
 def _signed(inbox_id: str, parties: Parties) -> Generator[Any, Any, tuple[Request, Bearer]]:

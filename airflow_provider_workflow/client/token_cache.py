@@ -67,6 +67,7 @@ class TokenCache:
         self.wall = wall
         self._tokens: dict[Key, CachedToken] = {}
         self._refused: dict[Key, str] = {}
+        self._sound: dict[Key, str] = {}
         self._spent: dict[Key, tuple[str, str]] = {}
         self._renewals: dict[Key, Renewal] = {}
         self._lock = threading.Lock()
@@ -137,6 +138,14 @@ class TokenCache:
     def was_refused(self, key: Key, value: str) -> bool:
         """Whether the service refused this token before its time: the store may still hold it."""
         return self._refused.get(key) == value
+
+    def note_sound(self, key: Key, value: str) -> None:
+        """Note that a token was refused though it was new: another one would be refused as well."""
+        self._sound[key] = value
+
+    def is_sound(self, key: Key, value: str) -> bool:
+        """Whether ``note_sound`` was told of this token."""
+        return self._sound.get(key) == value
 
     def spend(self, key: Key, refresh_token: str, reason: str) -> None:
         """Note a refresh token that is, or may be, used up: this process never sends it again."""

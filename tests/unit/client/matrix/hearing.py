@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,8 +64,8 @@ def hear(caplog: pytest.LogCaptureFixture) -> Hear:
     """
     Listens to a stream of the service until it is first left alone.
 
-    With ``token``, the answer of the token endpoint, the listener has no token yet; ``naps`` are those
-    between attempts to get one.
+    With ``token``, the answer of the token endpoint, the listener has no token yet. ``naps`` are those that
+    come before; ``inboxes`` are listened to beside each other.
     """
 
     async def once(
@@ -72,6 +73,7 @@ def hear(caplog: pytest.LogCaptureFixture) -> Hear:
         script: Script,
         token: Script | None = None,
         naps: int = 0,
+        inboxes: int = 1,
         **changes: Any,
     ) -> Heard:
         caplog.clear()
@@ -84,7 +86,8 @@ def hear(caplog: pytest.LogCaptureFixture) -> Hear:
             nonlocal naps
             naps -= 1
             if naps < 0:
-                left.set_result(seconds)
+                if not left.done():
+                    left.set_result(seconds)
                 await asyncio.Event().wait()
 
         tokens = TokenCache()
@@ -92,7 +95,10 @@ def hear(caplog: pytest.LogCaptureFixture) -> Hear:
             tokens.keep(token_key(settings, settings.scope), {"access_token": "warm-token"}, tokens.clock())
         async with shared_session(settings.ca_file(), 10) as session:
             client = AsyncWorkflowClient(settings, session, tokens=tokens, sleep=nap)
-            async with listen(client, SOME_ID, streams=1) as bell:
+            async with AsyncExitStack() as listening:
+                names = [SOME_ID, *(f"another-{number}" for number in range(1, inboxes))]
+                for name in names:
+                    bell = await listening.enter_async_context(listen(client, name, streams=inboxes))
                 pause = await asyncio.wait_for(left, LONG)
                 rang = await bell.wait(0)
         return Heard(rang, pause, len(service.requests), len(service.token_requests), caplog.text)

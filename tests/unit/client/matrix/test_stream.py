@@ -27,13 +27,25 @@ async def test_a_status_of_the_service_leaves_the_stream_alone_for_as_long_as_it
     for status in STATUSES:
         for title, shape in SHAPES.items():
             heard = await hear(service, shape.answer(status))
-            renewed = refuses_the_token(status, shape)
-            # An invalid audience is no expired token; on the stream any 401 or 403 may be one.
-            asked = 2 if renewed or status in (401, 403) else 1
+            asked = 2 if refuses_the_token(status, shape) else 1
             pause = SHORTLY if status == 429 or status >= 500 else FIVE_MINUTES
             says = f"events was answered with {status}"
             found[f"{status}, {title}"] = heard.complaint(pause, says, asked, asked - 1)
     check(found)
+
+
+async def test_a_token_that_was_new_is_not_blamed_again_however_often_the_stream_is_refused(
+    service: Service, hear: Hear
+) -> None:
+    heard = await hear(service, answer(401), naps=3)
+    assert not heard.complaint(FIVE_MINUTES, "events was answered with 401", sent=5, tokens=1)
+
+
+async def test_streams_that_are_refused_side_by_side_renew_their_token_once(
+    service: Service, hear: Hear
+) -> None:
+    heard = await hear(service, answer(401), inboxes=20, naps=39)
+    assert heard.tokens == 1
 
 
 @pytest.mark.parametrize("status", [429, 503])
