@@ -6,12 +6,18 @@ from typing import Any
 
 from airflow.providers.common.compat.sdk import AirflowException
 
+from airflow_provider_workflow.values import plain
+
 _OF_EVERYTHING = (401, 403, 408, 429)
 """What the API server says of the caller or of itself, and not of a run."""
 
 
 class RunRefused(Exception):
     """Airflow refuses the run of this one message; others may be fine."""
+
+
+class Unholdable(RunRefused):
+    """No run can hold what this message is; Airflow itself was not asked."""
 
 
 class ServerFault(RunRefused):
@@ -40,7 +46,7 @@ def fault_of(dag_id: str, error: Any) -> Exception:
     detail = _told(error)
     status = detail.get("status_code")
     reason = _reason(detail)
-    said = f"{reason or detail.get('exception_type') or 'no reason given'} (status {status})"
+    said = f"{reason or detail.get('exception_type') or 'no reason given'} (status {status}){_why(detail)}"
     if status == 404:
         return TargetError(
             f"The DAG {dag_id!r} was not found. Deploy it, or correct trigger_dag_id; no message is lost."
@@ -53,7 +59,7 @@ def fault_of(dag_id: str, error: Any) -> Exception:
         # Before Airflow 3.3 a refused run is a bare 500 whose text is no JSON, so that no status is told.
         return ServerFault(said)
     if detail.get("exception_type") == "PydanticSerializationError":
-        return RunRefused("Airflow cannot encode its payload")
+        return Unholdable("Airflow cannot encode its payload")
     return TargetError(f"Airflow's API server gives no usable answer: {said}. No message is lost.")
 
 
@@ -68,7 +74,18 @@ def _told(error: Any) -> dict[str, Any]:
 
 
 def _reason(detail: dict[str, Any]) -> str | None:
+    reason = _inner(detail).get("reason")
+    return reason if isinstance(reason, str) else None
+
+
+def _why(detail: dict[str, Any]) -> str:
+    """Airflow's own sentence, for people."""
+    text = _inner(detail).get("message")
+    return f": {plain(text)}" if isinstance(text, str) and text else ""
+
+
+def _inner(detail: dict[str, Any]) -> dict[str, Any]:
+    """What the API server itself said."""
     inner = detail.get("detail")
     inner = inner.get("detail") if isinstance(inner, dict) else None
-    reason = inner.get("reason") if isinstance(inner, dict) else None
-    return reason if isinstance(reason, str) else None
+    return inner if isinstance(inner, dict) else {}

@@ -16,7 +16,7 @@ from functools import cache
 from typing import Any, Protocol
 
 from airflow_provider_workflow import values
-from airflow_provider_workflow.run_faults import RunRefused, ServerFault, TargetError, fault_of
+from airflow_provider_workflow.run_faults import RunRefused, ServerFault, TargetError, Unholdable, fault_of
 from airflow_provider_workflow.versions import airflow_release
 
 RUN_ID_PREFIX = "workflow__"
@@ -26,7 +26,7 @@ _SAFE_ID = re.compile(r"[A-Za-z0-9_.~:+-]+")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _UNFINISHED = ["queued", "running"]
 _IMPOSSIBLE_RUN_ID = "workflow .. check"
-"""Refused by its two dots and by its blanks, after everything about the DAG itself was checked."""
+"""Refused by its two dots and by its blanks, after the DAG itself was checked, and before its params."""
 
 
 class Start(Enum):
@@ -92,10 +92,10 @@ def check_conf(conf: dict[str, Any]) -> None:
     """
     Make sure that a run can hold its conf, whatever Airflow says.
 
-    :raises RunRefused: it cannot.
+    :raises Unholdable: it cannot.
     """
     if (problem := values.problem(conf)) is not None:
-        raise RunRefused(f"Airflow cannot hold its payload: {problem}")
+        raise Unholdable(f"Airflow cannot hold its payload: {problem}")
 
 
 @cache
@@ -132,7 +132,8 @@ class TaskRuns:
         """
         See ``Runs.check_target``.
 
-        Before Airflow 3.3 nothing tells a broken DAG, and on 3.1 not even a missing one.
+        Before Airflow 3.3 nothing tells a broken DAG, and on 3.1 not even a missing one. In a further try
+        nothing is certain: the one before may have failed of a target that refuses whatever it is given.
         """
         if airflow_release() >= (3, 3):
             try:
@@ -140,7 +141,7 @@ class TaskRuns:
             except ServerFault:
                 return False
             except RunRefused:
-                return True
+                return int(self.ti.try_number) == 1
         if hasattr(self.ti, "get_dag"):
             try:
                 self.ti.get_dag(dag_id)
@@ -163,7 +164,7 @@ class TaskRuns:
             raise fault_of(dag_id, error) from None
         except (ValueError, OverflowError, RecursionError) as error:
             # The value checks above state the known cases in words; nothing was sent in these either.
-            raise RunRefused(f"Airflow cannot encode its payload: {type(error).__name__}") from None
+            raise Unholdable(f"Airflow cannot encode its payload: {type(error).__name__}") from None
         except (OSError, EOFError) as error:
             raise TargetError(
                 f"The task's supervisor is out of reach: {type(error).__name__}. No message is lost."

@@ -11,7 +11,7 @@ from airflow_provider_workflow.client import types
 from airflow_provider_workflow.leases import PRECIOUS_LEASE, for_people, lease_count
 from airflow_provider_workflow.leasing import note_refusal
 from airflow_provider_workflow.routing import Routes, UnroutableError
-from airflow_provider_workflow.run_faults import RunRefused, ServerFault, TargetError
+from airflow_provider_workflow.run_faults import RunRefused, ServerFault, TargetError, Unholdable
 from airflow_provider_workflow.runs import Runs, Start, run_id_of
 from airflow_provider_workflow.tally import Tally
 
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from airflow_provider_workflow.hooks.workflow import WorkflowHook
 
 log = logging.getLogger(__name__)
+
+MOST_REFUSALS = 10
+"""From so many on, and where none was taken, it is the target that refuses all: going on would empty the
+inbox into quarantine."""
 
 
 @dataclass
@@ -40,6 +44,8 @@ class Starter:
     routes: Routes
     runs: Runs
     tally: Tally
+    _takes_some: bool = False
+    _refusals: int = 0
     _server_faults: int = 0
 
     def start(self, message: types.LeasedMessage) -> bool:
@@ -62,6 +68,7 @@ class Starter:
         except (RunRefused, UnroutableError) as error:
             self._refuse(message, error)
             return False
+        self._takes_some = True
         self._server_faults = 0
         self.tally.count(outcome.value, message_id)
         metric = metrics.STARTED if outcome is Start.STARTED else metrics.EXISTING
@@ -79,11 +86,23 @@ class Starter:
         return next((d for d in self.routes.dag_ids if self.runs.exists(d, run_id)), None)
 
     def _refuse(self, message: types.LeasedMessage, error: Exception) -> None:
-        if isinstance(error, ServerFault):
-            self._server_faults += 1
-        elif isinstance(error, RunRefused):
-            self._server_faults = 0
-        if self._server_faults >= 2:
-            raise TargetError(f"Airflow failed twice in a row to start a run: {error}. No message is lost.")
+        if isinstance(error, RunRefused) and not isinstance(error, Unholdable):
+            self._note_answer(error)
         self.tally.refuse(message["id"], str(error))
         note_refusal(self.hook, self.inbox, message, error)
+
+    def _note_answer(self, error: RunRefused) -> None:
+        """
+        Count what Airflow refused.
+
+        :raises TargetError: it is not of the messages: too many of them met the same.
+        """
+        self._server_faults = self._server_faults + 1 if isinstance(error, ServerFault) else 0
+        if self._server_faults >= 2:
+            raise TargetError(f"Airflow failed twice in a row to start a run: {error}. No message is lost.")
+        self._refusals += 1
+        if self._refusals >= MOST_REFUSALS and not self._takes_some:
+            raise TargetError(
+                f"Airflow refused the first {self._refusals} runs and took none. The last of them: {error}."
+                " Correct the target DAG (its params, or what its run ids may be). No message is lost."
+            )

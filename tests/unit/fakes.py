@@ -119,6 +119,7 @@ class OldTaskInstance:
     """A running task of Airflow 3.1, which cannot ask for a DAG."""
 
     unfinished: Callable[[str], int] = lambda dag_id: 0
+    try_number: int = 1
     start_date: datetime = datetime(2026, 1, 1, tzinfo=timezone.utc)
     counted: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
     pushed: dict[str, Any] = field(default_factory=dict)

@@ -115,14 +115,58 @@ def test_two_5xx_with_another_answer_between_are_of_two_messages(bench: Workbenc
     assert dispatcher.tally.result["refused"]["count"] == (2 if between == "started" else 3)
 
 
-def test_what_was_never_sent_does_not_come_between_two_5xx(bench: Workbench) -> None:
-    bench.put("a", payload={"v": ""})
-    bench.put("b", payload={"v": 1})
-    bench.put("c", payload={"v": ""})
+@pytest.mark.parametrize("between", [1, ["\ud800"]], ids=["an expression fails on it", "no run can hold it"])
+def test_what_was_never_sent_does_not_come_between_two_5xx(bench: Workbench, between: Any) -> None:
+    bench.put("a", payload={"v": [""]})
+    bench.put("b", payload={"v": between})
+    bench.put("c", payload={"v": [""]})
     bench.supervisor.fail(api_error(500))
 
     with pytest.raises(TargetError, match="twice in a row"):
-        bench.dispatcher(match="length(payload.v) == `0`").work_on(bench.lease())
+        bench.dispatcher(match="length(payload.v) == `1`").work_on(bench.lease())
+
+
+def test_a_target_that_refuses_all_is_at_fault_itself_and_costs_the_rest_one_lease(bench: Workbench) -> None:
+    bench.put(*(f"m{number}" for number in range(30)))
+    bench.supervisor.refuse("m", api_error(400, "value_error"))
+
+    with pytest.raises(TargetError, match=r"refused the first 10 .*value_error.*made up.*No message is lost"):
+        bench.dispatcher().work_on(bench.lease())
+    assert list(bench.states.values()).count("leased") == 9
+    assert list(bench.states.values()).count("available") == 21
+
+
+@pytest.mark.parametrize("taken", ["started", "existing"])
+def test_refusals_are_of_messages_where_any_run_was_taken(bench: Workbench, taken: str) -> None:
+    bench.put("good", *(f"bad{number}" for number in range(20)))
+    bench.supervisor.refuse("bad", api_error(400, "value_error"))
+    if taken == "existing":
+        bench.supervisor.runs["handle", "workflow__good"] = {}
+    dispatcher = bench.dispatcher()
+    dispatcher.work_on(bench.lease())
+
+    assert dispatcher.tally.result["refused"]["count"] == 20
+    assert dispatcher.tally.result[taken]["count"] == 1
+
+
+def test_what_airflow_was_never_asked_is_no_fault_of_the_target(bench: Workbench) -> None:
+    bench.put(*(f"bad{number}" for number in range(20)), payload="\ud800")
+    dispatcher = bench.dispatcher()
+    dispatcher.work_on(bench.lease())
+
+    assert dispatcher.tally.result["refused"]["count"] == 20
+
+
+@pytest.mark.since(3, 3, "a check of the target that is certain")
+def test_a_task_that_is_tried_again_begins_with_one_message(bench: Workbench) -> None:
+    bench.put("a", "b", "c")
+    bench.ti.try_number = 2
+    dispatcher = bench.dispatcher()
+    dispatcher.check_targets()
+    dispatcher.drain()
+
+    assert bench.lease_sizes == [1, 100, 100]
+    assert bench.supervisor.started == ["a", "b", "c"]
 
 
 def test_what_matches_nothing_is_not_released_with_the_others(bench: Workbench) -> None:
