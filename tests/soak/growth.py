@@ -1,16 +1,17 @@
 """
 Whether something grew: the one place that decides.
 
-A count is compared by the medians of the first and of the last third of the time: a moment at which much
-happens at once moves neither. The slack of a rule is what may differ without a leak; whatever leaks with
-every message, run or renewal exceeds it soon, however slowly the rest of Airflow breathes.
+A count is compared by the lower quartiles of the first and of the last third of the time: of a process
+that has more to do for a while it is what it holds when it has not, and what leaks is held then as well.
+The slack of a rule is what may differ without a leak; whatever leaks with every message, run or renewal
+exceeds it soon, however slowly the rest of Airflow breathes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from statistics import linear_regression, median
+from statistics import linear_regression
 
 Points = Sequence[tuple[float, float]]
 """Seconds, and what was counted then."""
@@ -30,7 +31,7 @@ class Rule:
     """
     What is allowed.
 
-    :param slack: by how much the median of the last third may exceed that of the first.
+    :param slack: by how much the lower quartile of the last third may exceed that of the first.
     :param most: which value none may exceed; None for any.
     :param per_hour: how much it may grow in an hour, in the place of ``slack``; None where that counts.
     :param goes_on: whether, on the contrary, it has to grow: nothing would be shown by what does not happen.
@@ -68,8 +69,8 @@ class Growth:
     Of several processes each is looked at by itself, as most workers are idle most of the time and hold more
     while they are not; then they are added up.
 
-    :param first: median of the first third of the time.
-    :param last: median of the last third of it.
+    :param first: lower quartile of the first third of the time.
+    :param last: lower quartile of the last third of it.
     :param most: the greatest value.
     :param per_hour: slope of the line that fits all values best.
     :param seconds: from the first value to the last.
@@ -101,4 +102,9 @@ class Growth:
         late = [value for at, value in points if at >= ended - third]
         slope = linear_regression(*zip(*points, strict=True)).slope if len(points) > 1 else 0.0
         most = max(value for _, value in points)
-        return cls(median(early), median(late), most, slope * 3600, ended - begun)
+        return cls(_lower_quartile(early), _lower_quartile(late), most, slope * 3600, ended - begun)
+
+
+def _lower_quartile(values: list[float]) -> float:
+    """Of a quarter of the values none is greater; one of them, as a count between two counts says little."""
+    return sorted(values)[(len(values) - 1) // 4]
