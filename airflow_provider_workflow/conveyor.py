@@ -12,7 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_workflow.client.errors import InboxPausedError
+from airflow_provider_workflow.client.errors import InboxPausedError, RateLimitError, TransportError
 from airflow_provider_workflow.leases import HeldLease
 from airflow_provider_workflow.leasing import acknowledge, lease_once, release
 
@@ -46,6 +46,7 @@ class Conveyor:
     alongside: bool
     _thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "workflow"))
     _next: Future[HeldLease | None] | None = None
+    _next_count: int = 0
     _acknowledged: Future[int] | None = None
 
     def __enter__(self) -> Conveyor:
@@ -74,24 +75,33 @@ class Conveyor:
         :param count: messages at most, 1 to 100.
         """
         if self.alongside and self._next is None:
-            self._next = self._thread.submit(self._lease, count)
+            # What has to wait is asked for later: the acknowledgement of the lease before goes first.
+            self._next = self._thread.submit(self._lease, count, patient=False)
+            self._next_count = count
 
     def lease(self, count: int) -> HeldLease | None:
         """
         The lease that was asked for ahead, or one that is asked for now; None where nothing is there.
 
-        :param count: messages at most, 1 to 100.
+        :param count: messages at most, 1 to 100; of one that was asked for ahead it is known.
         :raises WorkflowError: the service cannot be used; see ``lease_once``.
         """
         if self._next is None:
             self._rest()
             return self._lease(count)
-        lease = self._next.result()
+        try:
+            lease = self._next.result()
+        except (RateLimitError, TransportError) as error:
+            if isinstance(error, TransportError) and error.sent:
+                raise
+            self._next = None
+            return self.lease(self._next_count)
         self._next = None
         return lease
 
-    def _lease(self, count: int) -> HeldLease | None:
-        return lease_once(self.hook, self.inbox_id(), count, self.lease_seconds, self.inbox)
+    def _lease(self, count: int, *, patient: bool = True) -> HeldLease | None:
+        inbox_id, seconds = self.inbox_id(), self.lease_seconds
+        return lease_once(self.hook, inbox_id, count, seconds, self.inbox, patient=patient)
 
     def acknowledge(self, lease: HeldLease, ids: list[str]) -> None:
         """

@@ -55,7 +55,13 @@ class InboxNotActiveError(AirflowException):
 
 
 def lease_once(
-    hook: WorkflowHook, inbox_id: str, count: int, seconds: int, inbox: str | None = None
+    hook: WorkflowHook,
+    inbox_id: str,
+    count: int,
+    seconds: int,
+    inbox: str | None = None,
+    *,
+    patient: bool = True,
 ) -> HeldLease | None:
     """
     Lease messages, if there are any; where there are none, look for those in quarantine now and then.
@@ -63,6 +69,7 @@ def lease_once(
     :param count: messages at most, 1 to 100.
     :param seconds: length of the lease, 1 to 3600 s.
     :param inbox: how the inbox is named in an error; its id by default.
+    :param patient: whether to wait where the service wants no calls for now; without it that is an error.
     :raises InboxUnusableError: the inbox failed to initialise.
     :raises InboxPausedError: the inbox is paused and has no more messages.
     """
@@ -70,7 +77,7 @@ def lease_once(
 
     asked_at = time.time()
     try:
-        answer = hook.lease_messages(inbox_id, count, seconds)
+        answer = hook.lease_messages(inbox_id, count, seconds, patient=patient)
     except InboxPausedError:
         quarantine.look(hook, inbox or inbox_id)
         raise

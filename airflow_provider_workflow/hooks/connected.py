@@ -50,7 +50,11 @@ class ConnectedHook(BaseHook):
     @cached_property
     def client(self) -> WorkflowClient:
         """The client of this hook; its connections stay open for as long as the hook lives."""
-        return self._client()
+        from airflow_provider_workflow.client.client import WorkflowClient
+
+        store = VariableStore(self.settings, mask)
+        observe = observer(self.workflow_conn_id)
+        return WorkflowClient(self.settings, on_token=mask, store=store, observe=observe)
 
     def close(self) -> None:
         """Close the connections of this hook's client; its next call opens new ones."""
@@ -64,15 +68,7 @@ class ConnectedHook(BaseHook):
         :param exchange: the calls, such as ``inboxes.all_messages``.
         :raises WorkflowError: the first of them that failed.
         """
-        with self._client(attempts=1, longest_wait=0.0) as client:
-            return client.run(exchange)
-
-    def _client(self, **options: Any) -> WorkflowClient:
-        from airflow_provider_workflow.client.client import WorkflowClient
-
-        store = VariableStore(self.settings, mask)
-        observe = observer(self.workflow_conn_id)
-        return WorkflowClient(self.settings, on_token=mask, store=store, observe=observe, **options)
+        return self.client.hurried().run(exchange)
 
     @asynccontextmanager
     async def async_client(self) -> AsyncIterator[AsyncWorkflowClient]:

@@ -142,17 +142,21 @@ class WorkflowHook(TokenHook):
         inbox_id = self.get_inbox(inbox)["id"]
         return self.client.run(inboxes.all_messages(inbox_id))
 
-    def lease_messages(self, inbox: str, lease_limit: int = 10, lease_seconds: int = 300) -> types.Lease:
+    def lease_messages(
+        self, inbox: str, lease_limit: int = 10, lease_seconds: int = 300, *, patient: bool = True
+    ) -> types.Lease:
         """
         Lease messages; sent once, as a lease whose answer was lost costs its messages an attempt.
 
         :param lease_limit: messages at most, 1 to 100.
         :param lease_seconds: how long they stay leased, 1 to 3600 s; no call extends it.
+        :param patient: whether to wait where the service wants no calls for now; without it that is an error.
         :raises InboxPausedError: the inbox is paused and holds no more messages.
         """
-        return self._at(
-            inbox, partial(api.lease_messages, lease_limit=lease_limit, lease_seconds=lease_seconds)
-        )
+        make = partial(api.lease_messages, lease_limit=lease_limit, lease_seconds=lease_seconds)
+        if patient:
+            return self._at(inbox, make)
+        return self.run_once(inboxes.at_inbox(self.settings, inbox, make))
 
     def acknowledge_messages(
         self, inbox: str, lease_id: str, message_ids: Sequence[str] | None = None

@@ -27,13 +27,13 @@ class Users:
     def counted(self, method: Callable[..., Any], until: Event | None = None) -> Callable[..., Any]:
         """The same method; ``until`` is what it waits for first."""
 
-        def use(*arguments: Any) -> Any:
+        def use(*arguments: Any, **options: Any) -> Any:
             with self._lock:
                 self._now += 1
                 self.most = max(self.most, self._now)
             try:
                 assert until is None or until.wait(PATIENCE_SECONDS)
-                return method(*arguments)
+                return method(*arguments, **options)
             finally:
                 with self._lock:
                     self._now -= 1

@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_workflow.client.client import WorkflowClient
 from airflow_provider_workflow.client.errors import InboxPausedError, WorkflowError
+from airflow_provider_workflow.client.retry import Gates
 from airflow_provider_workflow.dispatch import Drained
 from airflow_provider_workflow.run_faults import TargetError
 from tests.unit.fakes import api_error
-from tests.unit.workbench import TaskTimeout, Workbench
+from tests.unit.workbench import FakeTime, TaskTimeout, Workbench
 
 PATIENCE_SECONDS = 10.0
 """How long a thread is waited for that does not come."""
@@ -33,12 +35,12 @@ class Watched:
         self._count = 0
         setattr(bench.hook, name, self)
 
-    def __call__(self, *arguments: Any) -> Any:
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
         first, self._count = self._count == 0, self._count + 1
         if first and self._until is not None:
             self.waited_in_vain = not self._until.wait(PATIENCE_SECONDS)
         try:
-            return self._method(*arguments)
+            return self._method(*arguments, **options)
         finally:
             self.calls[self._count - 1].set()
 
@@ -74,6 +76,21 @@ def test_runs_of_the_next_lease_start_before_the_last_is_acknowledged(bench: Wor
 
     bench.ready_dispatcher().drain()
     assert not acknowledged.waited_in_vain
+    assert bench.states == {}
+
+
+@pytest.mark.since(3, 3, "a check of the target that is certain")
+def test_an_acknowledgement_does_not_wait_behind_a_lease_ahead_that_is_told_to_wait(bench: Workbench) -> None:
+    time = FakeTime()
+    bench.hook.client = WorkflowClient(bench.hook.settings, gates=Gates(time.monotonic), sleep=time.sleep)
+    bench.put(*"abcd")
+    busy = {"status": 429, "headers": {"Retry-After": "60"}}
+    bench.service.fault("status", operation="lease", after=1, times=4, **busy)
+
+    assert bench.ready_dispatcher().drain() is Drained.EMPTY
+    calls = [each.operation for each in bench.service.requests if each.operation in ("lease", "ack")]
+    assert calls[:3] == ["lease", "lease", "ack"]
+    assert bench.supervisor.started == [*"abcd"]
     assert bench.states == {}
 
 
@@ -143,10 +160,10 @@ def test_an_acknowledgement_that_fails_is_raised_though_the_inbox_is_said_to_be_
 ) -> None:
     lease = bench.hook.lease_messages
 
-    def leases_once(*given: Any) -> Any:
+    def leases_once(*given: Any, **options: Any) -> Any:
         if bench.service.count("lease"):
             raise InboxPausedError("lease_messages: paused", status=409)
-        return lease(*given)
+        return lease(*given, **options)
 
     monkeypatch.setattr(bench.hook, "lease_messages", leases_once)
     bench.service.fault("status", operation="ack", status=400, times=1)

@@ -115,8 +115,8 @@ def test_a_lease_that_says_nothing_of_its_inbox_is_worked_on(bench: Workbench) -
     bench.put("a")
     whole = bench.hook.lease_messages
 
-    def silent(*arguments: Any) -> Any:
-        answer: Any = whole(*arguments)
+    def silent(*arguments: Any, **options: Any) -> Any:
+        answer: Any = whole(*arguments, **options)
         del answer["inbox_attributes"]
         return answer
 
