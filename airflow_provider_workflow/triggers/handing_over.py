@@ -14,7 +14,7 @@ from airflow.triggers.base import TriggerEvent
 
 from airflow_provider_workflow import quarantine
 from airflow_provider_workflow.client import api, types
-from airflow_provider_workflow.client.errors import InboxPausedError, WorkflowError
+from airflow_provider_workflow.client.errors import InboxPausedError, NotFoundError, WorkflowError
 from airflow_provider_workflow.client.inbox_states import FAILED, PAUSED
 from airflow_provider_workflow.client.waiting import carry_through
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
@@ -44,6 +44,7 @@ class HandOver:
     def __init__(self, asked: WorkflowInboxTrigger) -> None:
         self._asked = asked
         self._waits_for: str | None = None
+        self._to_give_back: tuple[AsyncWorkflowClient, str, str] | None = None
 
     async def events(self) -> AsyncIterator[TriggerEvent]:
         """
@@ -55,16 +56,39 @@ class HandOver:
         if self._asked.hold_seconds > 0:
             yield TriggerEvent({"status": "look"})
             return
+        gone = ""
         async with WorkflowHook(self._asked.workflow_conn_id).async_client() as client:
-            inbox_id = await self._patiently(partial(find_inbox, client, self._asked.inbox), None)
-            async with bell_of(client, inbox_id, self._asked.wake_on_events) as bell:
-                # Fired from inside: leaving takes time, and a lease must not be lost to being ended then.
-                yield TriggerEvent(await self._patiently(partial(self._lease, client, inbox_id), bell))
+            while True:
+                inbox_id = await self._patiently(partial(find_inbox, client, self._asked.inbox), None)
+                async with bell_of(client, inbox_id, self._asked.wake_on_events) as bell:
+                    try:
+                        found = await self._patiently(partial(self._lease, client, inbox_id), bell)
+                    except NotFoundError:
+                        # It may have been deleted, and created again under its name.
+                        if inbox_id == gone:
+                            raise
+                        gone = inbox_id
+                        continue
+                    # Fired from inside: leaving takes time, and a lease must not be lost to being ended then.
+                    yield TriggerEvent(found)
+                    self._to_give_back = None  # Airflow has it
+                    return
+
+    async def give_back(self) -> None:
+        """
+        Release a lease whose event Airflow has not taken.
+
+        It logs an event before it takes it, and a trigger may be ended between the two.
+        """
+        if self._to_give_back is not None:
+            given, self._to_give_back = self._to_give_back, None
+            await carry_through(_release(*given))
 
     async def _patiently(self, ask: Callable[[], Awaitable[T | None]], bell: Bell | None) -> T:
         return await patiently(
             ask,
             partial(wait_for, bell),
+            rest=partial(wait_for, None) if bell is not None else None,
             inbox=self._asked.inbox,
             poll_interval=self._asked.poll_interval,
             max_poll_interval=self._asked.max_poll_interval,
@@ -92,6 +116,7 @@ class HandOver:
             log.info("Inbox %s is paused no more", self._asked.inbox)
             self._waits_for = None
         if text:
+            self._to_give_back = (client, inbox_id, str(answer["lease_id"]))
             return {"status": "leased", "inbox_id": inbox_id, "lease": text}
         await quarantine.look_in_loop(client, self._asked.inbox)
         return None
@@ -127,7 +152,10 @@ async def _give_back(
     except (WorkflowError, asyncio.TimeoutError):
         return
     if answer.get("lease_id"):
-        release = client.send(api.release_messages(inbox_id, str(answer["lease_id"])))
-        # Where it fails the lease runs out instead.
-        with contextlib.suppress(WorkflowError, asyncio.TimeoutError):
-            await asyncio.wait_for(release, RELEASE_SECONDS)
+        await _release(client, inbox_id, str(answer["lease_id"]))
+
+
+async def _release(client: AsyncWorkflowClient, inbox_id: str, lease_id: str) -> None:
+    """Give a lease back; where that fails it runs out instead."""
+    with contextlib.suppress(WorkflowError, asyncio.TimeoutError):
+        await asyncio.wait_for(client.send(api.release_messages(inbox_id, lease_id)), RELEASE_SECONDS)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_provider_workflow.triggers.arguments import SerializesArguments
+
+if TYPE_CHECKING:
+    from airflow_provider_workflow.triggers.handing_over import HandOver
 
 
 class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
@@ -70,6 +74,7 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
         self.on_paused = on_paused
         self.settle_seconds = settle_seconds
         self.hold_seconds = hold_seconds
+        self._hand_over: HandOver | None = None
 
     def run(self) -> AsyncIterator[TriggerEvent]:
         """
@@ -79,4 +84,10 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
         """
         from airflow_provider_workflow.triggers.handing_over import HandOver
 
-        return HandOver(self).events()
+        self._hand_over = HandOver(self)
+        return self._hand_over.events()
+
+    async def cleanup(self) -> None:
+        """Give back what was leased and not handed over; Airflow calls this however a trigger has ended."""
+        if self._hand_over is not None:
+            await self._hand_over.give_back()

@@ -17,6 +17,7 @@ from airflow_provider_workflow.client.errors import (
     TransportError,
     WorkflowError,
 )
+from airflow_provider_workflow.triggers.doorbell import BREATH_SECONDS
 from airflow_provider_workflow.values import plain
 
 T = TypeVar("T")
@@ -109,6 +110,7 @@ async def patiently(
     ask: Callable[[], Awaitable[T | None]],
     wait: Callable[[float], Awaitable[bool]],
     *,
+    rest: Callable[[float], Awaitable[object]] | None = None,
     inbox: str,
     poll_interval: float,
     max_poll_interval: float,
@@ -120,13 +122,15 @@ async def patiently(
 
     :param ask: asks once; None for no answer yet.
     :param wait: waits so many seconds, or less; whether there is news, so that the interval begins anew.
+    :param rest: waits so many seconds, whatever is new: after a fault, and where news were none. To be given
+        where ``wait`` may wait for less.
     :param inbox: how the inbox is named in the log.
     :param poll_interval: seconds between the first two questions, above 0; doubles from then on.
     :param max_poll_interval: seconds that it doubles up to.
     :param faults: the series that faults are part of; by default one of its own.
     :raises WorkflowError: a fault that waiting does not cure.
     """
-    interval = poll_interval
+    interval, news = poll_interval, False
     faults = faults or Faults(inbox, log)
     while True:
         answer = None
@@ -140,10 +144,14 @@ async def patiently(
             faults.over()
         if answer is not None:
             return answer
-        if await wait(interval) and not faults.count:
-            interval = poll_interval
-        else:
-            interval = min(interval * 2, max_poll_interval)
+        # However many messages are announced, neither a service in trouble nor one whose messages others take
+        # is to be asked without a pause.
+        pause = 0.0
+        if rest is not None and (faults.count or news):
+            pause = FIRST_PAUSE_SECONDS if faults.count else BREATH_SECONDS
+            await rest(pause)
+        news = interval > pause and await wait(interval - pause)
+        interval = poll_interval if news and not faults.count else min(interval * 2, max_poll_interval)
 
 
 async def persistently(

@@ -90,6 +90,7 @@ class Poller:
                     lease = await patiently(
                         partial(self._lease, client, inbox_id),
                         partial(wait_for, bell),
+                        rest=partial(wait_for, None) if bell is not None else None,
                         inbox=stream.inbox,
                         poll_interval=stream.poll_interval,
                         max_poll_interval=stream.max_poll_interval,

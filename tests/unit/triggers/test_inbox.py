@@ -143,12 +143,66 @@ async def test_a_ring_resets_the_interval(bench: Workbench, bell: FakeBell) -> N
     bell.then = lambda count: bench.put("a") if count == 6 else None
     await fire(trigger(wake_on_events=True))
 
-    assert bell.waited == [5, 10, 20, 5, 10, 20]
+    # The ring that led to nothing is followed by a second in which no other is heard.
+    assert bell.waited == [5, 10, 20, 4, 10, 20]
+
+
+async def test_rings_do_not_hasten_what_fails(bench: Workbench, loop: FakeAsyncio, bell: FakeBell) -> None:
+    bell.rings = [True] * 100
+    bench.service.fault("status", operation="lease", status=503, times=4)
+    loop.then = lambda count: bench.put("a") if count == 5 else None
+    await fire(trigger(wake_on_events=True))
+
+    # 0 is the settling; whatever rings meanwhile, the service is asked every 5 s at most.
+    assert loop.slept == [0, 5, 5, 5, 5]
+
+
+async def test_a_ring_for_what_others_lease_is_answered_once_a_second(
+    bench: Workbench, loop: FakeAsyncio, bell: FakeBell
+) -> None:
+    bell.rings = [True] * 100
+    bell.then = lambda count: bench.put("a") if count == 5 else None
+    await fire(trigger(wake_on_events=True))
+
+    assert loop.slept == [0, 1, 1, 1, 1]
 
 
 async def test_a_missing_inbox_is_raised(bench: Workbench, loop: FakeAsyncio) -> None:
     with pytest.raises(NotFoundError):
         await fire(trigger(inbox="nosuch"))
+
+
+async def test_an_inbox_that_was_deleted_and_created_again_is_found_by_its_name(
+    bench: Workbench, loop: FakeAsyncio
+) -> None:
+    def replace(count: int) -> None:
+        if count == 2:
+            bench.hook.delete_inbox("orders")
+            bench.service.open_inbox("orders")
+            bench.put("a")
+
+    loop.then = replace
+    event = await fire(trigger())
+    assert event["inbox_id"] == bench.hook.get_inbox("orders")["id"] != bench.inbox_id
+    assert [each["id"] for each in HeldLease.taken_over(event["lease"]).messages] == ["a"]
+
+
+@pytest.mark.parametrize("by", ["name", "id"])
+async def test_an_inbox_that_was_deleted_for_good_is_raised(
+    bench: Workbench, loop: FakeAsyncio, by: str
+) -> None:
+    loop.then = lambda count: bench.hook.delete_inbox("orders") if count == 2 else None
+    with pytest.raises(NotFoundError):
+        await fire(trigger(inbox="orders" if by == "name" else bench.inbox_id))
+
+
+async def test_an_inbox_that_is_found_and_yet_not_there_is_raised(
+    bench: Workbench, loop: FakeAsyncio
+) -> None:
+    bench.service.fault("status", operation="lease", status=404, times=None)
+    with pytest.raises(NotFoundError):
+        await fire(trigger())
+    assert bench.service.count("lease") == 2
 
 
 async def test_refused_credentials_are_raised(bench: Workbench, loop: FakeAsyncio) -> None:

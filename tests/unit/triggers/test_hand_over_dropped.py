@@ -1,0 +1,60 @@
+"""A lease whose event Airflow does not take: it logs an event first, and may be cancelled there."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.unit.triggers.clockwork import Clockwork
+from tests.unit.triggers.loops import trigger
+from tests.unit.triggers.triggerer import Triggerer
+from tests.unit.workbench import Workbench
+
+pytestmark = pytest.mark.since(3, 3, "the fake triggerer")
+
+
+async def test_a_lease_that_was_not_taken_is_given_back_when_the_trigger_is_ended(
+    bench: Workbench, triggerer: Triggerer, clockwork: Clockwork
+) -> None:
+    bench.put("a", "b")
+    triggerer.log.gate = asyncio.Event()
+    number = triggerer.start(trigger())
+    await clockwork.advance(5)
+    assert bench.states == {"a": "leased", "b": "leased"}
+    assert triggerer.unstored == []
+
+    await triggerer.end(number)
+    assert bench.states == {"a": "available", "b": "available"}
+
+
+async def test_it_is_given_back_though_airflow_cancels_again_and_again(
+    bench: Workbench, triggerer: Triggerer, clockwork: Clockwork
+) -> None:
+    bench.put("a")
+    triggerer.log.gate = asyncio.Event()
+    number = triggerer.start(trigger())
+    await clockwork.advance(5)
+    task = triggerer.runner.triggers[number]["task"]
+    while not task.done():
+        task.cancel()
+        await asyncio.sleep(0)
+    assert bench.states == {"a": "available"}
+
+
+async def test_a_lease_that_was_taken_is_left_to_its_task_however_soon_the_trigger_is_ended(
+    bench: Workbench, triggerer: Triggerer, clockwork: Clockwork
+) -> None:
+    bench.put("a")
+    triggerer.log.gate = asyncio.Event()
+    number = triggerer.start(trigger())
+    await clockwork.advance(5)
+    triggerer.log.gate.set()
+    for _ in range(10):  # so soon that the trigger has not left its stream and its client yet
+        await asyncio.sleep(0)
+        if triggerer.unstored:
+            break
+    await triggerer.end(number)
+    assert [each["status"] for each in triggerer.unstored] == ["leased"]
+    assert bench.states == {"a": "leased"}
+    assert bench.service.count("release") == 0
