@@ -128,7 +128,7 @@ def watched(stage, dags_folder, inbox):
 
 
 def test_two_hundred_messages_are_in_events_once_each_and_acknowledged(stage, watched):
-    with publishing(watched, 200, seed=1, longest_pause=2.0) as ids:
+    with publishing(watched, 200, seed=1, longest_pause=1.0) as ids:
         pass
     found = account(stage, watched, ids)
 
@@ -140,11 +140,11 @@ def test_two_hundred_messages_are_in_events_once_each_and_acknowledged(stage, wa
 @pytest.mark.parametrize("seed", [1])
 def test_kills_of_the_triggerer_at_random_moments_lose_none_of_a_hundred_messages(stage, watched, seed):
     moments = random.Random(seed)
-    with publishing(watched, 100, seed, longest_pause=9.0) as ids:
+    with publishing(watched, 100, seed, longest_pause=6.0) as ids:
         for _ in range(KILLS):
             before = watched.leases_made
             stage.until(lambda: watched.leases_made > before, "a lease")  # noqa: B023 called at once
-            time.sleep(moments.uniform(0.0, 10.0))
+            time.sleep(moments.uniform(0.0, 8.0))
             kill_triggerer(stage)
             # What the dead triggerer held would come again when its leases end.
             watched.expire_leases()
@@ -158,8 +158,8 @@ def test_kills_of_the_triggerer_at_random_moments_lose_none_of_a_hundred_message
 
 def test_pausing_its_dag_again_and_again_loses_nothing(stage, watched):
     moments = random.Random(1)
-    with publishing(watched, 100, seed=1, longest_pause=6.0) as ids:
-        for _ in range(4):
+    with publishing(watched, 100, seed=1, longest_pause=4.5) as ids:
+        for _ in range(3):
             for change in (stage.airflow.api.pause, stage.airflow.api.unpause):
                 change(watched.name)
                 time.sleep(moments.uniform(4.0, 10.0))

@@ -126,6 +126,6 @@ def test_the_example_starts_one_run_for_each_message(stage):
 
 @pytest.mark.parametrize("seed", [1])
 def test_kills_of_the_triggerer_at_random_moments_lose_none_of_a_hundred_messages(stage, watched, seed):
-    with publishing(watched, 100, seed, longest_pause=6.0) as ids:
-        kill_at_random(stage, seed, times=5, longest=14.0)
+    with publishing(watched, 100, seed, longest_pause=5.0) as ids:
+        kill_at_random(stage, seed, times=5, longest=10.0)
     check(stage, watched, ids)
