@@ -39,6 +39,15 @@ def test_a_refused_message_is_only_logged_where_that_is_asked_for(stage, inbox):
     assert not inbox.requests("release")
 
 
+def test_a_target_that_refuses_every_run_is_said_to_be_at_fault_before_all_are_tried(stage, inbox):
+    inbox.put(*[{"no": "amount"}] * 30)
+    log = stage.start("listener", inbox, target="picky").fails()
+    assert "Airflow refused the first 10 runs and took none" in log
+    assert "Invalid input for param amount" in log, "Airflow's own reason"
+    assert inbox.counts == {"available": 21, "leased": 9, "acked": 0, "quarantined": 0}
+    assert inbox.lease_counts == [1]
+
+
 def test_a_target_that_is_missing_fails_the_task_before_anything_is_leased(stage, inbox):
     inbox.put(*[{"n": n} for n in range(3)])
     runs = [stage.start(dag_id, inbox, target="no_such_dag") for dag_id in ("listener", "dispatcher")]

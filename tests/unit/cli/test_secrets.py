@@ -93,8 +93,6 @@ class Scene:
         quoted = f"{value} {base64.b64decode(value).decode() if kind == 'Basic' else ''}"
         body = {"errors": [{"code": "x", "detail": quoted}], "error_description": quoted}
         connection.sendall(answer(401, body, close=True))
-        # Until the client has read it and left: to close before may take back what was sent.
-        connection.recv(1)
 
     def _at(self, url: str) -> dict[str, Any]:
         fields = self.good()

@@ -36,8 +36,9 @@ def answer(
 class ScriptedServer:
     """
     Answers each request with the next of ``answers``; the last one again and again. An empty answer
-    cuts the connection, a function is given it and cuts it when it returns. Requests to ``/token`` get
-    ``token`` and are kept apart.
+    cuts the connection, a function is given it and cuts it when it returns; where it gives a whole answer
+    that has to say so (``close``), or the client's next request may be sent into the cut. Requests to
+    ``/token`` get ``token`` and are kept apart.
 
     ``greeting`` is sent to whoever connects.
 

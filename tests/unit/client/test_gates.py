@@ -200,3 +200,19 @@ def test_a_window_that_is_used_up_is_waited_out(form: str, send: Sender, emulato
     emulator.store.clock.advance(31)
     send(api.list_inboxes())
     assert sum(send.naps) == pytest.approx(30)
+
+
+def test_a_client_in_a_hurry_sends_once_waits_at_no_gate_and_uses_the_same_connection(
+    scripted: ScriptedServer,
+) -> None:
+    slept: list[float] = []
+    with WorkflowClient(scripted.settings(), gates=Gates(), sleep=slept.append) as client:
+        scripted.script(answer(503), answer(429, headers={"Retry-After": "9"}), answer(200, PAGE))
+        with pytest.raises(errors.ServerError):
+            client.hurried().send(api.list_inboxes())
+        for _ in range(2):
+            with pytest.raises(errors.RateLimitError):
+                client.hurried().send(api.list_inboxes())
+    assert len(scripted.requests) == 2
+    assert scripted.connections == 1
+    assert slept == []
