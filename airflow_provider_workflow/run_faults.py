@@ -79,9 +79,10 @@ def _reason(detail: dict[str, Any]) -> str | None:
 
 
 def _why(detail: dict[str, Any]) -> str:
-    """Airflow's own sentence, for people."""
+    """Airflow's own sentence, for people; behind it there may be the payload."""
     text = _inner(detail).get("message")
-    return f": {plain(text)}" if isinstance(text, str) and text else ""
+    sentence = text.strip().partition("\n")[0] if isinstance(text, str) else ""
+    return f": {plain(sentence)}" if sentence else ""
 
 
 def _inner(detail: dict[str, Any]) -> dict[str, Any]:

@@ -20,7 +20,8 @@ Fault = Exception | ErrorResponse
 
 def api_error(status: int, reason: str | None = None) -> AirflowRuntimeError:
     """What a task is told when the API server answers with an error in JSON."""
-    inner: Any = {"detail": {"reason": reason, "message": "made up"}} if reason else {"detail": "made up"}
+    said = {"reason": reason, "message": "made up\n\nOn instance:\n    'a payload'"}
+    inner: Any = {"detail": said if reason else "made up"}
     return _runtime_error({"status_code": status, "message": "made up", "detail": inner})
 
 
