@@ -14,13 +14,19 @@ from tests.unit.workbench import Workbench
 pytestmark = pytest.mark.since(3, 3, "the fake triggerer")
 
 
+async def fired(triggerer: Triggerer, clockwork: Clockwork) -> int:
+    """A trigger that has leased, and whose event Airflow logs until the gate is opened; its id."""
+    triggerer.log.gate = asyncio.Event()
+    number = triggerer.start(trigger())
+    await clockwork.advance(5)
+    return number
+
+
 async def test_a_lease_that_was_not_taken_is_given_back_when_the_trigger_is_ended(
     bench: Workbench, triggerer: Triggerer, clockwork: Clockwork
 ) -> None:
     bench.put("a", "b")
-    triggerer.log.gate = asyncio.Event()
-    number = triggerer.start(trigger())
-    await clockwork.advance(5)
+    number = await fired(triggerer, clockwork)
     assert bench.states == {"a": "leased", "b": "leased"}
     assert triggerer.unstored == []
 
@@ -32,9 +38,7 @@ async def test_it_is_given_back_though_airflow_cancels_again_and_again(
     bench: Workbench, triggerer: Triggerer, clockwork: Clockwork
 ) -> None:
     bench.put("a")
-    triggerer.log.gate = asyncio.Event()
-    number = triggerer.start(trigger())
-    await clockwork.advance(5)
+    number = await fired(triggerer, clockwork)
     task = triggerer.runner.triggers[number]["task"]
     while not task.done():
         task.cancel()
@@ -46,9 +50,7 @@ async def test_a_lease_that_was_taken_is_left_to_its_task_however_soon_the_trigg
     bench: Workbench, triggerer: Triggerer, clockwork: Clockwork
 ) -> None:
     bench.put("a")
-    triggerer.log.gate = asyncio.Event()
-    number = triggerer.start(trigger())
-    await clockwork.advance(5)
+    number = await fired(triggerer, clockwork)
     triggerer.log.gate.set()
     for _ in range(10):  # so soon that the trigger has not left its stream and its client yet
         await asyncio.sleep(0)

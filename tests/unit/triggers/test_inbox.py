@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from airflow_provider_workflow.client.errors import AuthenticationError, NotFoundError, TransportError
+from airflow_provider_workflow.client.errors import AuthenticationError, TransportError
 from airflow_provider_workflow.leases import HeldLease
 from airflow_provider_workflow.triggers.handing_over import HandOver
 from airflow_provider_workflow.triggers.inbox import WorkflowInboxTrigger
@@ -165,44 +165,6 @@ async def test_a_ring_for_what_others_lease_is_answered_once_a_second(
     await fire(trigger(wake_on_events=True))
 
     assert loop.slept == [0, 1, 1, 1, 1]
-
-
-async def test_a_missing_inbox_is_raised(bench: Workbench, loop: FakeAsyncio) -> None:
-    with pytest.raises(NotFoundError):
-        await fire(trigger(inbox="nosuch"))
-
-
-async def test_an_inbox_that_was_deleted_and_created_again_is_found_by_its_name(
-    bench: Workbench, loop: FakeAsyncio
-) -> None:
-    def replace(count: int) -> None:
-        if count == 2:
-            bench.hook.delete_inbox("orders")
-            bench.service.open_inbox("orders")
-            bench.put("a")
-
-    loop.then = replace
-    event = await fire(trigger())
-    assert event["inbox_id"] == bench.hook.get_inbox("orders")["id"] != bench.inbox_id
-    assert [each["id"] for each in HeldLease.taken_over(event["lease"]).messages] == ["a"]
-
-
-@pytest.mark.parametrize("by", ["name", "id"])
-async def test_an_inbox_that_was_deleted_for_good_is_raised(
-    bench: Workbench, loop: FakeAsyncio, by: str
-) -> None:
-    loop.then = lambda count: bench.hook.delete_inbox("orders") if count == 2 else None
-    with pytest.raises(NotFoundError):
-        await fire(trigger(inbox="orders" if by == "name" else bench.inbox_id))
-
-
-async def test_an_inbox_that_is_found_and_yet_not_there_is_raised(
-    bench: Workbench, loop: FakeAsyncio
-) -> None:
-    bench.service.fault("status", operation="lease", status=404, times=None)
-    with pytest.raises(NotFoundError):
-        await fire(trigger())
-    assert bench.service.count("lease") == 2
 
 
 async def test_refused_credentials_are_raised(bench: Workbench, loop: FakeAsyncio) -> None:
