@@ -17,8 +17,8 @@ export AIRFLOW_HOME := $(CURDIR)/$(VENV)/airflow
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup test check-format format lint types imports unit e2e test-matrix crash-test soak bench demo docs
-.PHONY: screenshots dist clean
+.PHONY: help setup test check-format format lint types imports unit coverage e2e test-matrix crash-test soak bench
+.PHONY: demo docs screenshots structure dist clean
 
 help: ## Say what there is to make
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -68,6 +68,11 @@ imports: setup ## Check who imports whom
 unit: setup ## Run the unit tests, in WORKERS=2 processes (0: in one)
 	$(BIN)/python -m pytest $(UNIT) --numprocesses $(WORKERS) --dist loadfile
 
+# Beside `unit`, as it is slower: before Python 3.12 there is no sys.monitoring, and all is traced.
+coverage: setup ## Run the unit tests, and show which lines of the package no test runs
+	COVERAGE_CORE=$$($(BIN)/python -c 'import sys; print("sysmon" if sys.version_info >= (3, 12) else "ctrace")') \
+		$(BIN)/python -m pytest $(UNIT) --numprocesses $(WORKERS) --dist loadfile --cov --cov-report=term-missing
+
 e2e: setup ## Run the end-to-end tests, with a real Airflow
 	$(BIN)/python -m pytest $(E2E)
 
@@ -97,6 +102,10 @@ docs: setup ## Build the documentation into build/docs; a warning is an error
 screenshots: setup ## Take the pictures of the documentation anew, in Chromium
 	$(BIN)/python -m tools.screenshots
 
+structure: setup ## Measure the structure of the package (AGAINST=file compares, JSON=file stores, LIST=1, TESTS=1)
+	$(BIN)/python -m tools.structure $(addprefix --against ,$(AGAINST)) $(addprefix --json ,$(JSON)) \
+		$(if $(filter 1,$(LIST)),--list) $(if $(filter 1,$(TESTS)),--tests)
+
 # Without isolation: the backend is the pinned one.
 dist: setup ## Build sdist and wheel into DIST=dist, and check what a package index would
 	rm -rf $(DIST)
@@ -104,5 +113,6 @@ dist: setup ## Build sdist and wheel into DIST=dist, and check what a package in
 	$(BIN)/python -m twine check --strict $(DIST)/*
 
 clean: ## Remove what the others left, except .venv and .venv-bench
-	rm -rf .bench .demo .matrix .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist *.egg-info
+	rm -rf .bench .coverage .demo .matrix .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache \
+		build dist *.egg-info
 	find . -name __pycache__ -not -path './$(VENV)*/*' -prune -exec rm -rf {} +

@@ -9,24 +9,28 @@ from __future__ import annotations
 
 import logging
 import math
-import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from airflow_provider_workflow import clock
 from airflow_provider_workflow.client import types
 from airflow_provider_workflow.client.errors import WorkflowError
 from airflow_provider_workflow.conveyor import Conveyor
 from airflow_provider_workflow.leases import MARGIN_SECONDS, PRECIOUS_LEASE, HeldLease, lease_count
+from airflow_provider_workflow.leasing import note_nameless, while_missing
 from airflow_provider_workflow.options import Limits
 from airflow_provider_workflow.room import Room
 from airflow_provider_workflow.routing import Routes
+from airflow_provider_workflow.run_faults import TargetError
 from airflow_provider_workflow.runs import Runs
 from airflow_provider_workflow.starting import Starter
 from airflow_provider_workflow.tally import Tally
+from airflow_provider_workflow.target_check import TargetCheck
+from airflow_provider_workflow.values import plain
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.hooks.workflow import WorkflowHook
@@ -37,6 +41,18 @@ LONGEST_DRAIN_SECONDS = 600.0
 AHEAD_SECONDS = 0.5
 """How long before the end of its work on a lease a dispatcher asks for the next. That one ages meanwhile, so
 it is a small part of the shortest lease, and as much as most services take to answer."""
+
+
+MOST_UNACKNOWLEDGED = 2
+"""Leases whose acknowledgement failed, before nothing more is leased."""
+FIRST_PAUSE_SECONDS = 5.0
+LONGEST_PAUSE_SECONDS = 60.0
+"""Between two attempts to acknowledge what failed."""
+
+
+class TaskKilled(BaseException):
+    """The task was told to end while it held a lease; raised where it was interrupted, so that it is
+    released."""
 
 
 class Drained(Enum):
@@ -56,26 +72,35 @@ class Dispatcher:
     :param hook: talks to the service.
     :param inbox: id or name.
     :param routes: which DAG a message is for.
-    :param runs: where runs are started.
+    :param targets: checks the target DAGs before anything is leased for them.
     :param limits: how much is leased at a time.
     :param tally: what was done so far; goes on counting.
-    :param outlasts: told of each fault of leasing; whether it only means that there is nothing now.
+    :param outlasts: is told of each error of leasing; whether it only means that there is nothing now.
+    :param origin: the run that starts the others, for their notes; empty outside a task.
+    :param working: whether leased messages are being worked on at this moment.
     """
 
     hook: WorkflowHook
     inbox: str
     routes: Routes
-    runs: Runs
+    targets: TargetCheck
     limits: Limits
     tally: Tally = field(default_factory=Tally)
     outlasts: Callable[[WorkflowError], bool] = lambda _: False
-    _certain: bool = False
-    _comes_again_at: float = math.inf
+    origin: str = ""
+    working: bool = False
+    _redelivered_at: float = math.inf
     _ends_at: float = math.inf
+    _pause: float = FIRST_PAUSE_SECONDS
 
     @cached_property
     def inbox_id(self) -> str:
-        return self.hook.get_inbox(self.inbox)["id"]
+        """Its id at first; where it is deleted and created again, a drain goes on with the new one."""
+        return while_missing(self.inbox, lambda: self.hook.get_inbox(self.inbox))["id"]
+
+    @property
+    def runs(self) -> Runs:
+        return self.targets.runs
 
     @cached_property
     def _room(self) -> Room:
@@ -83,7 +108,15 @@ class Dispatcher:
 
     @cached_property
     def _starter(self) -> Starter:
-        return Starter(self.hook, self.inbox, self.inbox_id, self.routes, self.runs, self.tally)
+        return Starter(
+            self.hook,
+            self.inbox,
+            self.routes,
+            self.runs,
+            self.tally,
+            self.targets,
+            self.origin,
+        )
 
     def check_targets(self) -> None:
         """
@@ -91,97 +124,130 @@ class Dispatcher:
 
         :raises TargetError: they cannot.
         """
-        checks = [self.runs.check_target(dag_id) for dag_id in self.routes.dag_ids]
-        self._certain = all(checks)
+        self.targets.check()
 
-    def next_lease(self, held: int = 0) -> int:
+    def next_lease(self, held: int = 0) -> tuple[int, int]:
         """
-        How many messages the next lease may have, 0 where there is no room.
-
-        One, as long as it is not certain that their runs can be started.
+        How many messages the next lease may have, 0 where there is no room, and how many seconds it is to
+        last.
 
         :param held: messages that are leased and not worked on yet.
         """
         room = self._room.for_messages(self.tally.handled + held)
-        return min(room, self.limits.lease_limit if self._certain else 1)
+        return self.targets.next_lease(min(room, self.limits.lease_limit), self.limits.lease_seconds)
 
-    def drain(self) -> Drained:
+    def drain(self, lease: HeldLease | None = None) -> Drained:
         """
         Lease and dispatch until the inbox is empty, a limit is reached, or there is no room.
 
+        :param lease: one that is held already, to begin with.
         :raises InboxPausedError: the inbox is paused and has no more messages.
-        :raises TargetError: no run can be started now; what was held is released.
-        :raises WorkflowError: a fault that is not outlasted, or any of an acknowledgement.
+        :raises TargetError: no run can be started now; what was held is released, but for the message that
+            showed it.
+        :raises WorkflowError: an error of leasing that is not outlasted, or of an acknowledgement to the end.
         """
-        self._ends_at = time.monotonic() + LONGEST_DRAIN_SECONDS
-        with self._conveyor(self.runs.alongside) as conveyor:
-            while conveyor.has_next or self._leases_on():
-                count = 0 if conveyor.has_next else self.next_lease()
-                if count == 0 and not conveyor.has_next:
-                    return Drained.NO_ROOM
-                try:
-                    lease = conveyor.lease(count)
-                except WorkflowError as error:
-                    if not self.outlasts(error):
-                        raise
-                    return Drained.OUT_OF_REACH
-                if lease is None:
-                    return Drained.EMPTY
+        self._ends_at, before = clock.monotonic() + LONGEST_DRAIN_SECONDS, self.tally.handled
+        try:
+            with Conveyor(self.hook, self.inbox, self.runs.alongside) as conveyor:
+                if lease is not None:
+                    # Not looked up by its name: that may fail, or be another inbox's by now.
+                    conveyor.inbox_id = lease.inbox_id or self.inbox_id
+                    self._work_on(replace(lease, inbox_id=conveyor.inbox_id), conveyor)
+                return self._lease_on(conveyor)
+        finally:
+            if self.tally.handled > before:
+                self._say_what_was_done()
+
+    def _lease_on(self, conveyor: Conveyor) -> Drained:
+        while not conveyor.is_rejected and (conveyor.has_next or self._leases_on()):
+            if conveyor.unacknowledged >= MOST_UNACKNOWLEDGED and not conveyor.has_next:
+                self._acknowledge_again(conveyor)
+                continue
+            count, seconds = (0, 0) if conveyor.has_next else self.next_lease()
+            if count == 0 and not conveyor.has_next:
+                return Drained.NO_ROOM
+            try:
+                lease = conveyor.lease(count, seconds)
+            except WorkflowError as error:
+                if not self.outlasts(error):
+                    raise
+                return Drained.OUT_OF_REACH
+            if lease is not None:
                 self._work_on(lease, conveyor)
+            elif conveyor.unacknowledged:
+                self._acknowledge_again(conveyor)
+            else:
+                return Drained.EMPTY
         return Drained.LIMIT
-
-    def work_on(self, lease: HeldLease) -> None:
-        """
-        Start the runs of one lease and acknowledge what has its run.
-
-        :raises TargetError: no run can be started now; what was not started is released, as after any fault.
-        :raises WorkflowError: an acknowledgement failed.
-        """
-        with self._conveyor(alongside=False) as conveyor:
-            self._work_on(lease, conveyor)
-
-    def _conveyor(self, alongside: bool) -> Conveyor:
-        seconds = self.limits.lease_seconds
-        return Conveyor(self.hook, lambda: self.inbox_id, self.inbox, seconds, alongside)
 
     def _leases_on(self) -> bool:
         """Whether a task that has done this much leases more."""
-        # What was left to its lease would only lose another one to the same task.
-        in_time = time.monotonic() < self._ends_at and time.time() < self._comes_again_at
+        # What was left to its lease would only lose another delivery to the same task.
+        in_time = clock.monotonic() < self._ends_at and clock.now() < self._redelivered_at
         return in_time and self.tally.handled < self.limits.most_messages
 
+    def _acknowledge_again(self, conveyor: Conveyor) -> None:
+        """Wait, longer and longer up to a minute, and acknowledge what is still leased."""
+        if self._pause == FIRST_PAUSE_SECONDS:
+            log.warning(
+                "Inbox %s: an acknowledgement failed. The runs of its messages exist, runs of other messages"
+                " are started as before, and it is sent again until the lease ends",
+                self.inbox,
+            )
+        clock.sleep(self._pause)
+        self._pause = min(self._pause * 2, LONGEST_PAUSE_SECONDS)
+        conveyor.acknowledge_again()
+        if not conveyor.unacknowledged:
+            self._pause = FIRST_PAUSE_SECONDS
+
     def _work_on(self, lease: HeldLease, conveyor: Conveyor) -> None:
+        """Start the runs of one lease, and acknowledge what has its run."""
+        self._starter.inbox_id = lease.inbox_id
+        note_nameless(self.inbox, lease, self.hook.workflow_conn_id, self.tally)
         due = deque(lease.most_precious_first())
         started: list[str] = []
-        done, began_at = 0, time.monotonic()
+        began_at = clock.monotonic()
         try:
+            self.working = True
             while due and self._room.comes_within(lease):
                 if self._start(due[0]):
                     started.append(due[0]["id"])
-                    done += 1
                 else:
-                    self._comes_again_at = min(self._comes_again_at, lease.ends_at)
+                    self._redelivered_at = min(self._redelivered_at, lease.ends_at)
                 if lease_count(due.popleft()) >= PRECIOUS_LEASE:
                     _acknowledge(conveyor, lease, started)
-                self._look_ahead(lease, len(due), time.monotonic() - began_at, conveyor)
-        except BaseException:
-            # Not only of faults: an execution_timeout and an interruption end a task as well.
-            conveyor.release(lease, [message["id"] for message in due])
+                self._lease_ahead(lease, len(due), clock.monotonic() - began_at, conveyor)
+            self.working = False
+        except BaseException as error:
+            # Not only errors: an execution_timeout and an interruption end a task as well.
+            self.working = False
+            self._give_up(lease, due, conveyor, error)
             raise
         finally:
             _acknowledge(conveyor, lease, started)
-        log.info("Inbox %s: %d of %d leased messages have their runs", self.inbox, done, len(lease.messages))
         if due:
-            self._leave(len(due))
+            self._note_not_started(len(due), len(lease.messages))
 
     def _start(self, message: types.LeasedMessage) -> bool:
         if not self._starter.start(message):
             return False
-        self._certain = True
         self._room.used()
         return True
 
-    def _look_ahead(self, lease: HeldLease, left: int, elapsed: float, conveyor: Conveyor) -> None:
+    def _give_up(
+        self, lease: HeldLease, due: deque[types.LeasedMessage], conveyor: Conveyor, error: BaseException
+    ) -> None:
+        """Release what is left of a lease."""
+        if not isinstance(error, Exception):
+            conveyor.hurry()
+        if isinstance(error, TargetError):
+            if due and (not self.targets.is_proven or due[0]["id"] in self.tally.seen):
+                # The message that showed it: released, it would be leased again by the next try.
+                due.popleft()
+            self.targets.broke()
+        conveyor.release(lease, [message["id"] for message in due])
+
+    def _lease_ahead(self, lease: HeldLease, left: int, elapsed: float, conveyor: Conveyor) -> None:
         """
         Ask for the next lease, where it will be worked on soon.
 
@@ -190,25 +256,40 @@ class Dispatcher:
         """
         whole = len(lease.messages)
         more_may_be_there = whole >= self.limits.lease_limit and self.limits.max_unfinished_runs is None
-        if conveyor.has_next or not (left and more_may_be_there and self._certain and self._leases_on()):
+        goes_on = left and self.targets.is_proven and self._leases_on() and not conveyor.unacknowledged
+        if conveyor.has_next or not (goes_on and more_may_be_there):
             return
         nearly_done = left * elapsed / (whole - left) <= AHEAD_SECONDS
-        if nearly_done and (count := self.next_lease(held=left)) > 0:
-            conveyor.lease_ahead(count)
+        if not nearly_done:
+            return
+        count, seconds = self.next_lease(held=left)
+        if count > 0:
+            conveyor.lease_ahead(count, seconds)
 
-    def _leave(self, count: int) -> None:
+    def _note_not_started(self, count: int, whole: int) -> None:
         log.warning(
-            "Inbox %s: %d messages of a lease were not started in time (no run is started in its last %g s);"
-            " they come again",
+            "Inbox %s: %d of %d leased messages were not started before the %g s safety margin at the end of"
+            " their"
+            " lease; they are redelivered",
             self.inbox,
             count,
+            whole,
             MARGIN_SECONDS,
+        )
+
+    def _say_what_was_done(self) -> None:
+        # Known by now: nothing is handled without it.
+        self.tally.result["inbox_id"] = self._starter.inbox_id
+        log.info(
+            "Inbox %s: dispatched to %s: %s",
+            plain(self.inbox),
+            ", ".join(self.routes.dag_ids),
+            self.tally.summary(),
         )
 
 
 def _acknowledge(conveyor: Conveyor, lease: HeldLease, ids: list[str]) -> None:
     """Acknowledge these messages, once."""
-    if ids:
-        chosen = ids.copy()
-        ids.clear()
-        conveyor.acknowledge(lease, chosen)
+    chosen = ids.copy()
+    ids.clear()
+    conveyor.acknowledge(lease, chosen)

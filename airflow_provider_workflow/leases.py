@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import logging
 import math
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from airflow_provider_workflow import clock
 from airflow_provider_workflow.client import types
-
-log = logging.getLogger(__name__)
+from airflow_provider_workflow.client.arguments import MESSAGE_IDS
+from airflow_provider_workflow.json_slices import in_slices
 
 MARGIN_SECONDS = 30.0
 """No run is started this close to the end of a lease: its message could come again to somebody else."""
@@ -22,7 +21,7 @@ ASSUMED_LAST_LEASE = 5
 """Leases that a message has before the service quarantines it; the number is not published."""
 LARGEST_HAND_OVER = 10_000_000
 """Bytes of a lease that cross from a trigger to its task at most."""
-SLICE = 64_000
+SLICE = 16_000
 """Bytes of a lease that are written before an event loop may do something else."""
 
 
@@ -36,6 +35,8 @@ class HeldLease:
     :param leased_until: the same moment as the service states it.
     :param messages: leased messages with their payloads.
     :param left: ids of messages that were too much for the hand-over; to be released.
+    :param nameless: positions, from 1, of messages without an id: nothing can be done with them.
+    :param inbox_id: the inbox that it was made at, where that is known; another may have its name by now.
     """
 
     lease_id: str
@@ -43,6 +44,8 @@ class HeldLease:
     leased_until: str
     messages: list[types.LeasedMessage]
     left: list[str] = field(default_factory=list)
+    nameless: list[int] = field(default_factory=list)
+    inbox_id: str = ""
 
     @classmethod
     def of(
@@ -58,16 +61,18 @@ class HeldLease:
         """
         if not answer.get("lease_id") or not answer.get("results"):
             return None
+        named = [_with_id(message) for message in answer["results"]]
         return cls(
             lease_id=str(answer["lease_id"]),
-            ends_at=max(asked_at, time.time() - attempt_seconds) + lease_seconds,
+            ends_at=max(asked_at, clock.now() - attempt_seconds) + lease_seconds,
             leased_until=str(answer.get("leased_until") or ""),
-            messages=[message for message in answer["results"] if _has_id(message)],
+            messages=[message for message in named if message is not None],
+            nameless=[position for position, message in enumerate(named, 1) if message is None],
         )
 
     def seconds_left(self) -> float:
         """Seconds in which it may still be worked on; negative once it is too late."""
-        return self.ends_at - MARGIN_SECONDS - time.time()
+        return self.ends_at - MARGIN_SECONDS - clock.now()
 
     def most_precious_first(self) -> list[types.LeasedMessage]:
         """The messages, those that have used up most of their leases first."""
@@ -77,8 +82,8 @@ class HeldLease:
         """
         The lease as one ASCII text, for the task that a trigger resumes.
 
-        An empty text comes after each slice of work, as a large lease takes long (10 ms per MB) and an
-        event loop has other things to do; then the text.
+        An empty text comes before each slice of work but the first, as a large lease takes long (10 to 25 ms
+        per MB) and an event loop has other things to do; then the text.
 
         A text crosses from trigger to task with any payload in it; the payload itself, as the value
         of an event, can end the whole triggerer (a NUL, a lone surrogate, an integer over 64 bits).
@@ -86,17 +91,25 @@ class HeldLease:
         """
         kept: list[str] = []
         left: list[str] = []
-        size = slices = 0
+        size = unpaused = 0
         for message in self.most_precious_first():
-            text = _dumped(message) if size < LARGEST_HAND_OVER else None
-            if text is None or (kept and size + len(text) > LARGEST_HAND_OVER):
+            parts: list[str] = []
+            try:
+                for part in in_slices(message) if size < LARGEST_HAND_OVER else ():
+                    # Each part of a large message is the work of half a millisecond.
+                    if parts or unpaused + len(part) > SLICE:
+                        yield ""
+                        unpaused = 0
+                    parts.append(part)
+                    unpaused += len(part)
+            except RecursionError:
+                parts.clear()
+            text = "".join(parts)
+            if not text or (kept and size + len(text) > LARGEST_HAND_OVER):
                 left.append(message["id"])
             else:
                 kept.append(text)
                 size += len(text)
-            if size // SLICE > slices:
-                slices = size // SLICE
-                yield ""
         head = {**vars(self), "left": left}
         del head["messages"]
         yield f'{json.dumps(head)[:-1]}, "messages": [{", ".join(kept)}]}}'
@@ -107,19 +120,19 @@ class HeldLease:
         return cls(**json.loads(text))
 
 
-def _has_id(message: types.LeasedMessage) -> bool:
-    if isinstance(message.get("id"), str) and message["id"]:
-        return True
-    # Nothing can be done with it, and it must not hold up those that it was leased with.
-    log.error("A leased message has no id; it is left to its lease, and the service quarantines it")
-    return False
+def _with_id(message: types.LeasedMessage) -> types.LeasedMessage | None:
+    """The message with its id as a string; None where it has none."""
+    found: Any = message.get("id")
+    if isinstance(found, str) and found:
+        return message
+    # A number is an id like any other, though the service is said to send UUIDs.
+    return {**message, "id": json.dumps(found)} if isinstance(found, (int, float)) else None
 
 
-def _dumped(message: types.LeasedMessage) -> str | None:
-    try:
-        return json.dumps(message)
-    except RecursionError:
-        return None
+def slices(ids: list[str]) -> Iterator[list[str]]:
+    """Ids in the numbers that one call takes, 100 at most; a lease of more is the service's own doing."""
+    most = MESSAGE_IDS[1]
+    yield from (ids[start : start + most] for start in range(0, len(ids), most))
 
 
 def lease_count(message: types.LeasedMessage) -> int:

@@ -48,16 +48,18 @@ class StartedRunsLink(BaseOperatorLink):
         runs that messages started while the task ran. Before Airflow 3.2, which cannot list runs by their
         ids or time, it is the list of all runs that messages started.
         """
+        from airflow_provider_workflow import clock
         from airflow_provider_workflow.runs import RUN_ID_PREFIX, run_id_of
 
         target = operator.trigger_dag_id
         if not target:
             return ""
         dag_id = _only(target)
-        message_ids = _started(returned(operator, ti_key))
+        result = returned(operator, ti_key)
+        message_ids = _started(result)
         if message_ids == []:
             return ""
-        run_ids = [run_id_of(message_id) for message_id in message_ids or ()]
+        run_ids = [run_id_of(message_id, result["inbox_id"]) for message_id in message_ids or ()]
         if len(run_ids) == 1 and dag_id:
             return _page(f"dags/{dag_id}/runs/{quote(run_ids[0], safe='')}")
         page = f"dags/{dag_id}/runs" if dag_id else "dag_runs"
@@ -67,15 +69,16 @@ class StartedRunsLink(BaseOperatorLink):
             page,
             run_id_pattern=RUN_ID_PREFIX,
             run_after_gte=_text(ti_key.start_date - CLOCK_SKEW),
-            run_after_lte=_text(datetime.now(timezone.utc) + CLOCK_SKEW),
+            run_after_lte=_text(datetime.fromtimestamp(clock.now(), timezone.utc) + CLOCK_SKEW),
         )
 
 
 def returned(operator: Any, ti_key: Any) -> Any:
-    """What the task returned; None where it has not returned anything."""
-    from airflow.providers.common.compat.sdk import XCom
+    """What the task returned; None where it did not end with success, or stores nothing."""
+    from airflow.providers.common.compat.sdk import TaskInstanceState, XCom
 
-    if not operator.do_xcom_push:
+    # Airflow logs an ERROR for each XCom that is not there, and asks for links at each deferral as well.
+    if not operator.do_xcom_push or ti_key.state != TaskInstanceState.SUCCESS:
         return None
     return XCom.get_value(ti_key=ti_key, key="return_value")
 
@@ -85,7 +88,9 @@ def _started(result: Any) -> list[str] | None:
     if not isinstance(result, Mapping):
         return None
     ids: list[str] = result["started"]["ids"]
-    return None if len(ids) < result["started"]["count"] else ids
+    # The inbox is part of a run's id; a result that started nothing need not name it.
+    known = len(ids) == result["started"]["count"] and ("inbox_id" in result or not ids)
+    return ids if known else None
 
 
 def _pattern(run_ids: list[str]) -> str:

@@ -38,11 +38,11 @@ class Metric:
 
 LEASED = Metric("workflow.inbox.leased", COUNTER, "messages leased, each time that they are")
 STARTED = Metric("workflow.inbox.started", COUNTER, "messages whose DAG run was started")
-EXISTING = Metric("workflow.inbox.existing", COUNTER, "messages that came again and found their DAG run")
+EXISTING = Metric("workflow.inbox.existing", COUNTER, "redelivered messages that found their DAG run")
 REFUSED = Metric(
     "workflow.inbox.refused",
     COUNTER,
-    "messages that Airflow refused to hold, or that no expression could read",
+    "messages whose run Airflow rejected, that an expression failed on, or that have no id",
 )
 RUNG = Metric("workflow.inbox.rung", COUNTER, "asset events that say that there is something to lease")
 EMITTED = Metric("workflow.inbox.emitted", COUNTER, "messages carried in asset events")
@@ -50,11 +50,11 @@ REJECTED = Metric(
     "workflow.inbox.rejected", COUNTER, "messages that a watcher could not put into an asset event"
 )
 ACKNOWLEDGED = Metric("workflow.inbox.acknowledged", COUNTER, "messages acknowledged: gone from the inbox")
-RELEASED = Metric("workflow.inbox.released", COUNTER, "messages given back before their lease ended")
+RELEASED = Metric("workflow.inbox.released", COUNTER, "messages released before their lease expired")
 LEASE_EXPIRED = Metric(
     "workflow.inbox.lease_expired",
     COUNTER,
-    "messages whose lease had ended when they were acknowledged; they come again",
+    "messages whose lease had expired when they were acknowledged; they are redelivered",
 )
 QUARANTINED = Metric(
     "workflow.inbox.quarantined", COUNTER, "messages found in quarantine: they start no run any more"
@@ -62,7 +62,7 @@ QUARANTINED = Metric(
 RATE_LIMITED = Metric(
     "workflow.rate_limited",
     COUNTER,
-    "answers of the service that it wants fewer calls (429), by family of calls",
+    "rate-limit responses (429), per API family",
     ("conn_id", "family"),
 )
 OLDEST_AGE = Metric(

@@ -16,6 +16,8 @@ log = logging.getLogger(__name__)
 
 LEASE_SECONDS = (60, 3600)
 """No run is started in the last 30 s of a lease, so a shorter one would leave no time to work."""
+PILOT_SECONDS = 3600
+"""Length of the first lease, of one message, where an earlier try found the target DAG broken."""
 ANY_NUMBER = (1, 10**9)
 MOST_MESSAGES = 10_000
 
@@ -66,6 +68,11 @@ def known_later(value: Any) -> bool:
     """Whether a value is known only when the task runs: a template, or the output of another task."""
     if isinstance(value, str):
         return "{{" in value or "{%" in value
+    return _is_output(value)
+
+
+def _is_output(value: Any) -> bool:
+    """Whether a value is the output of another task, or what a task group is mapped over."""
     return callable(getattr(value, "resolve", None))
 
 
@@ -187,3 +194,52 @@ def can_start_from_trigger(deferrable: bool, trigger_dag_id: Any, max_unfinished
     if max_unfinished_runs is not None:
         raise ValueError("start_from_trigger leases before room can be asked for: drop max_unfinished_runs")
     return True
+
+
+def refuse_mapped_start_from_trigger() -> None:
+    """
+    :raises ValueError: always; for a sensor that is mapped and is to start from its trigger.
+    """
+    raise ValueError(
+        "start_from_trigger cannot be used with partial().expand():"
+        " Airflow starts a mapped task on a worker, whatever it says. Drop it"
+    )
+
+
+def check_trigger_arguments(trigger_kwargs: Mapping[str, Any]) -> None:
+    """
+    Check the arguments of a trigger that starts without the worker that looks up other tasks' outputs.
+
+    :raises ValueError: names the argument that is one, and the fix.
+    """
+    for field, value in trigger_kwargs.items():
+        if _is_output(value):
+            raise ValueError(
+                f"{field} cannot be another task's output with start_from_trigger=True:"
+                " the trigger starts without a worker, which would look it up."
+                " Give a string or a Jinja template, or drop start_from_trigger"
+            )
+
+
+def check_sensor_options(
+    deferrable: bool, *, silent_fail: bool, max_wait: Any, max_poll_interval: float
+) -> None:
+    """
+    Check Airflow's own arguments of a sensor that mean nothing while it waits in the triggerer.
+
+    ``exponential_backoff`` is not among them: a deferred sensor waits longer and longer as it is.
+
+    :raises ValueError: names the argument, and what to give instead.
+    """
+    if not deferrable:
+        return
+    if silent_fail:
+        raise ValueError(
+            "silent_fail cannot be used with deferrable=True: transient errors of the service are waited out"
+            " anyway, others fail the try. Give retries, soft_fail or never_fail instead, or deferrable=False"
+        )
+    if max_wait is not None:
+        raise ValueError(
+            "max_wait cannot be used with deferrable=True: give max_poll_interval (seconds,"
+            f" now {max_poll_interval:g}) instead, or deferrable=False"
+        )

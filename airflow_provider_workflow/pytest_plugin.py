@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_workflow import process_state
 from airflow_provider_workflow.emulator.clock import ManualClock
 from airflow_provider_workflow.emulator.server import EmulatorServer
 
@@ -30,12 +31,12 @@ class WorkflowEmulator:
         self._clock = clock
 
     def open_inbox(self, name: str) -> str:
-        """Create an inbox that is active, unless it is there; its id."""
+        """Create an active inbox unless it exists; return its id."""
         return self.server.open_inbox(name)
 
     def put(self, inbox: str, *payloads: Any) -> list[str]:
         """
-        Let messages arrive in an inbox, which is created where it is missing.
+        Put messages into an inbox, which is created unless it exists.
 
         :param inbox: its name or id.
         :param payloads: of the messages, each a JSON value.
@@ -45,7 +46,7 @@ class WorkflowEmulator:
 
     def fault(self, kind: str, operation: str | None = None, **fields: Any) -> None:
         """
-        Let requests go wrong.
+        Make requests fail.
 
         :param kind: ``status`` (with ``status=503``), ``drop``, ``slow``, ``truncate``, ``duplicate`` ...;
             see ``airflow_provider_workflow.emulator.faults.Fault`` for all of them and their fields.
@@ -59,11 +60,11 @@ class WorkflowEmulator:
         self._clock.advance(seconds)
 
     def statuses(self, inbox: str) -> dict[str, str]:
-        """What became of each message: ``available``, ``leased``, ``acked`` or ``quarantined``, by id."""
+        """Status of each message: ``available``, ``leased``, ``acked`` or ``quarantined``, by id."""
         messages = self.server.summary(inbox)["messages"]
         return {message["id"]: message["status"] for message in messages}
 
-    def assert_acknowledged(self, inbox: str, message_ids: Iterable[str]) -> None:
+    def assert_acknowledged(self, inbox: str, message_ids: Iterable[Any]) -> None:
         """
         Make sure that these messages of an inbox, and no others, were acknowledged.
 
@@ -71,17 +72,24 @@ class WorkflowEmulator:
         """
         statuses, expected = self.statuses(inbox), set(message_ids)
         acknowledged = {message_id for message_id, status in statuses.items() if status == "acked"}
-        missing = {each: statuses.get(each, "unknown") for each in sorted(expected - acknowledged)}
+        missing = {each: statuses.get(each, "unknown") for each in sorted(expected - acknowledged, key=str)}
         if missing:
             raise AssertionError(f"not acknowledged in {inbox!r}: {missing}")
-        if more := sorted(acknowledged - expected):
+        if more := sorted(acknowledged - expected, key=str):
             raise AssertionError(f"acknowledged in {inbox!r} too: {more}")
 
 
 @pytest.fixture
 def workflow_emulator(monkeypatch: pytest.MonkeyPatch) -> Iterator[WorkflowEmulator]:
-    """A new service, and the connection ``workflow_default`` to it, for the time of one test."""
+    """
+    A new service, and the connection ``workflow_default`` to it, for the duration of one test.
+
+    The package forgets what it learned in earlier tests: tokens, inbox names, rate limits, and which
+    quarantined messages it has reported.
+    """
     clock = ManualClock()
+    process_state.reset()
     with EmulatorServer(clock=clock) as server:
         monkeypatch.setenv("AIRFLOW_CONN_WORKFLOW_DEFAULT", server.connection_json())
         yield WorkflowEmulator(server, clock)
+    process_state.reset()

@@ -16,14 +16,12 @@ import hashlib
 import json
 import logging
 import re
-import time
 from collections.abc import Generator, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_workflow import metrics
+from airflow_provider_workflow import clock, metrics
 from airflow_provider_workflow.client import inboxes, types
 from airflow_provider_workflow.client.settings import Settings
-from airflow_provider_workflow.client.waiting import timeout
 from airflow_provider_workflow.configuration import quarantine_check_seconds
 from airflow_provider_workflow.values import plain
 
@@ -79,7 +77,7 @@ async def look_in_loop(client: AsyncWorkflowClient, inbox: str) -> None:
     if not _is_due(conn_id, inbox):
         return
     try:
-        async with timeout(LONGEST_LOOK_SECONDS):
+        async with clock.timeout(LONGEST_LOOK_SECONDS):
             messages = await client.run(_listing(client.settings, inbox))
     except Exception as error:
         _say_that_it_failed(inbox, error)
@@ -174,7 +172,7 @@ def _mark(message_id: str) -> str:
 
 
 def _is_due(conn_id: str, inbox: str) -> bool:
-    every, now = quarantine_check_seconds(), time.monotonic()
+    every, now = quarantine_check_seconds(), clock.monotonic()
     key = conn_id, metrics.name_of(inbox)
     before = _looked.get(key)
     if every <= 0 or (before is not None and now - before < every):

@@ -10,19 +10,31 @@ import json
 import logging
 from collections import namedtuple
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from airflow.providers.common.compat.sdk import AirflowException
 
-from airflow_provider_workflow import values
+from airflow_provider_workflow.client.errors import (
+    ConflictError,
+    InvalidRequestError,
+    NotFoundError,
+    WorkflowError,
+)
 from airflow_provider_workflow.leases import HeldLease, for_people
-from airflow_provider_workflow.leasing import acknowledge, note_refusal, release
+from airflow_provider_workflow.leasing import (
+    acknowledge,
+    note_nameless,
+    note_refusal,
+    try_to_release,
+    while_missing,
+)
+from airflow_provider_workflow.payloads import Unstorable, storable, unstorable
 from airflow_provider_workflow.routing import Routes, UnroutableError
-from airflow_provider_workflow.run_faults import of_everything
 from airflow_provider_workflow.tally import Tally
+from airflow_provider_workflow.values import plain
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.hooks.workflow import WorkflowHook
@@ -30,7 +42,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 STORE_KEY = "workflow_received"
-SCRATCH_KEY = "workflow_check"
 _XComRow = namedtuple("_XComRow", "value")
 
 
@@ -53,6 +64,7 @@ class Receiver:
     :param routes: which messages are wanted.
     :param context: of the running task.
     :param tally: counts what is refused.
+    :param working: whether a lease is being worked on, which is released where that is interrupted.
     """
 
     hook: WorkflowHook
@@ -60,10 +72,11 @@ class Receiver:
     routes: Routes
     context: Any
     tally: Tally = field(default_factory=Tally)
+    working: bool = False
 
     @cached_property
     def inbox_id(self) -> str:
-        return self.hook.get_inbox(self.inbox)["id"]
+        return while_missing(self.inbox, lambda: self.hook.get_inbox(self.inbox))["id"]
 
     def stored(self) -> list[dict[str, Any]] | None:
         """
@@ -76,10 +89,21 @@ class Receiver:
             return None
         kept = json.loads(text)
         if not kept["acknowledged"]:
-            self._acknowledge(kept)
+            self._make_up_for_acknowledgement(kept)
         log.info("Returning the %d messages that an earlier try of this task received", len(kept["messages"]))
         messages: list[dict[str, Any]] = kept["messages"]
         return messages
+
+    def _make_up_for_acknowledgement(self, kept: dict[str, Any]) -> None:
+        try:
+            self._acknowledge(kept)
+        except (NotFoundError, InvalidRequestError, ConflictError) as error:
+            self._do_without_acknowledgement(kept, error)
+
+    def _do_without_acknowledgement(self, kept: dict[str, Any], error: WorkflowError) -> None:
+        # The inbox or the lease is gone for good. The messages are stored, and must not be lost for that.
+        log.warning("Inbox %s: the stored messages cannot be acknowledged any more: %s", self.inbox, error)
+        self._keep({**kept, "acknowledged": True})
 
     def take(self, lease: HeldLease) -> list[dict[str, Any]]:
         """
@@ -93,13 +117,19 @@ class Receiver:
             if not messages:
                 return []
             kept = {
-                "inbox_id": self.inbox_id,
+                "inbox_id": lease.inbox_id or self.inbox_id,
                 "lease_id": lease.lease_id,
                 "messages": messages,
                 "acknowledged": False,
             }
+            # The store may have them from here on: interrupted and released, they would come twice.
+            self.working = False
             self._keep(kept)
-        self._acknowledge(kept)
+        try:
+            self._acknowledge(kept)
+        except NotFoundError as error:
+            self._do_without_acknowledgement(kept, error)
+        log.info("Inbox %s: received %d messages, stored and acknowledged", plain(self.inbox), len(messages))
         return messages
 
     def lend(self, lease: HeldLease) -> LeasedMessages | None:
@@ -108,8 +138,14 @@ class Receiver:
             messages = self._fitting(lease)
             if not messages:
                 return None
+            log.info(
+                "Inbox %s: received %d messages, leased until %s",
+                plain(self.inbox),
+                len(messages),
+                plain(lease.leased_until),
+            )
             return {
-                "inbox_id": self.inbox_id,
+                "inbox_id": lease.inbox_id or self.inbox_id,
                 "lease_id": lease.lease_id,
                 "leased_until": lease.leased_until,
                 "messages": messages,
@@ -119,10 +155,23 @@ class Receiver:
     def _released_on_fault(self, lease: HeldLease) -> Iterator[None]:
         """Give a lease back at once where nothing came of it: a retry must not find an empty inbox."""
         try:
+            self.working = True
             yield
         except Exception:
-            release(self.hook, self.inbox, lease.lease_id, [message["id"] for message in lease.messages])
+            self._release(lease, self.hook)
             raise
+        except BaseException:
+            # An interruption, and no second one during the release.
+            self.working = False
+            with closing(self.hook.hurried()) as once:
+                self._release(lease, once)
+            raise
+        finally:
+            self.working = False
+
+    def _release(self, lease: HeldLease, hook: WorkflowHook) -> None:
+        ids = [message["id"] for message in lease.messages]
+        try_to_release(hook, lease.inbox_id or self.inbox, lease.lease_id, ids, self.inbox)
 
     def _acknowledge(self, kept: dict[str, Any]) -> None:
         ids = [message["id"] for message in kept["messages"]]
@@ -141,44 +190,42 @@ class Receiver:
         return self.context["task_state_store"]
 
     def _fitting(self, lease: HeldLease) -> list[dict[str, Any]]:
-        """The messages that are wanted and that an XCom can hold; the others are left to their lease."""
+        """The messages that match, as an XCom can store them; the leases of the others expire."""
+        note_nameless(self.inbox, lease, self.hook.workflow_conn_id, self.tally)
         fitting = []
         for leased in lease.messages:
             message = for_people(leased)
             try:
                 if not self.routes.accepts(message):
                     continue
-                problem = self._problem(message)
+                problem: object = unstorable(leased["id"], "its id")
             except UnroutableError as error:
-                problem = str(error)
+                problem = error
             if problem is None:
-                fitting.append(message)
+                fitting.append(self._as_stored(message))
             else:
-                self.tally.refuse(leased["id"], problem)
+                self.tally.refuse(leased["id"], str(problem))
                 note_refusal(self.hook, self.inbox, leased, problem)
         return fitting
 
-    def _problem(self, message: dict[str, Any]) -> str | None:
-        """
-        Why an XCom cannot hold a message, found out by having it written.
-
-        :raises AirflowRuntimeError: nothing can be written now.
-        """
-        if (problem := values.problem(message)) is not None:
-            return f"XCom cannot hold its payload: {problem}"
-        from airflow.sdk.exceptions import AirflowRuntimeError
-
-        try:
-            if not _survives_xcom(message):
-                return "XCom would change its payload, which has keys of Airflow's own"
-            if values.has_nul(message):
-                # Only the database can tell: SQLite holds a NUL, PostgreSQL does not.
-                self.context["ti"].xcom_push(key=SCRATCH_KEY, value=message)
-        except AirflowRuntimeError as error:
-            if of_everything(error):
-                raise
-            return f"XCom cannot hold its payload: {type(error).__name__}"
-        return None
+    def _as_stored(self, message: dict[str, Any]) -> dict[str, Any]:
+        """A message as an XCom returns it unchanged; ``payloads.payload_of`` reads its payload either way."""
+        result, replaced = storable(message)
+        if not replaced and not _survives_xcom(result):
+            replaced = [Unstorable("payload", "has keys that Airflow's serialisation uses itself")]
+            result.update(payload=None, payload_json=json.dumps(message["payload"]))
+            if not _survives_xcom(result):
+                result["message_attributes"] = None
+        for part in replaced:
+            log.warning(
+                "Inbox %s: message %s has a value that an XCom cannot store: %s. Where it is the payload,"
+                " payload_of()"
+                " of airflow_provider_workflow.payloads returns it unchanged",
+                self.inbox,
+                plain(message["id"]),
+                part,
+            )
+        return result
 
 
 def _survives_xcom(message: dict[str, Any]) -> bool:

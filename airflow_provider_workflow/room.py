@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from airflow_provider_workflow import clock
 from airflow_provider_workflow.leases import HeldLease
 from airflow_provider_workflow.options import Limits
 from airflow_provider_workflow.runs import Runs
@@ -47,7 +47,7 @@ class Room:
                 return True
             self._left = self._ask()
             if self._left <= 0:
-                time.sleep(ROOM_CHECK_SECONDS)
+                clock.sleep(ROOM_CHECK_SECONDS)
         return False
 
     def used(self) -> None:

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol
 
 from airflow_provider_workflow.values import plain
+
+if TYPE_CHECKING:
+    from jmespath.visitor import TreeInterpreter
+
+    from airflow_provider_workflow.client.pacing import Pace
 
 Message = Mapping[str, Any]
 
 
-def matcher(field: str, expression: str) -> Callable[[Message], bool]:
+class Matcher(Protocol):
+    """Whether an expression is true for a message; in a thread beside an event loop with its pace."""
+
+    def __call__(self, message: Message, pace: Pace | None = None) -> bool: ...
+
+
+def matcher(field: str, expression: str) -> Matcher:
     """
     Compile a JMESPath expression over a message: ``id``, ``created_at``, ``payload``, ``message_attributes``.
 
@@ -29,16 +40,44 @@ def matcher(field: str, expression: str) -> Callable[[Message], bool]:
     except JMESPathError as error:
         raise ValueError(f"{field} is no valid JMESPath expression: {error}") from None
 
-    def matches(message: Message) -> bool:
+    def matches(message: Message, pace: Pace | None = None) -> bool:
         try:
-            found = compiled.search(message)
+            if pace is None:
+                found = compiled.search(message)
+            else:
+                found = _interpreter(pace).visit(compiled.parsed, message)
         except Exception as error:
             # Some values fail inside the library with errors of Python's own (a slice of step 0, a
             # payload too deep for to_string): they are as much of this one message.
-            raise UnroutableError(f"{field} cannot be evaluated on it: {plain(str(error))}") from None
+            raise UnroutableError(f"{field} cannot be evaluated on it: {_without_values(error)}") from None
         return not (found is None or found is False or found in ("", [], {}))
 
     return matches
+
+
+def _interpreter(pace: Pace) -> TreeInterpreter:
+    """Evaluates an expression in steps: one for each of its parts, on each element."""
+    from jmespath.visitor import TreeInterpreter
+
+    interpreter = TreeInterpreter()
+    visit = interpreter.visit
+
+    def paced(*given: Any, **named: Any) -> Any:
+        pace()
+        return visit(*given, **named)
+
+    interpreter.visit = paced  # type: ignore[method-assign]
+    return interpreter
+
+
+def _without_values(error: Exception) -> str:
+    """Why an expression fails, without the value that it fails on, which JMESPath quotes."""
+    from jmespath.exceptions import JMESPathTypeError
+
+    if isinstance(error, JMESPathTypeError):
+        types = " or ".join(map(str, error.expected_types))
+        return f"{error.function_name}() takes {types}, and was given {plain(str(error.actual_type))}"
+    return type(error).__name__
 
 
 class UnroutableError(ValueError):
@@ -57,7 +96,7 @@ class Routes:
 
     def __init__(self, targets: str | Mapping[str, str] | None, match: str | None = None) -> None:
         self._match = matcher("match", match) if match else None
-        self._targets: list[tuple[str, Callable[[Message], bool] | None]] = []
+        self._targets: list[tuple[str, Matcher | None]] = []
         if isinstance(targets, Mapping):
             for dag_id, expression in targets.items():
                 self._targets.append((dag_id, matcher(f"trigger_dag_id[{dag_id!r}]", expression)))

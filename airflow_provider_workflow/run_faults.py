@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from airflow.providers.common.compat.sdk import AirflowException
@@ -10,10 +11,39 @@ from airflow_provider_workflow.values import plain
 
 _OF_EVERYTHING = (401, 403, 408, 429)
 """What the API server says of the caller or of itself, and not of a run."""
+_LONGEST_REASON = 300
+_PARAM = re.compile(r"Invalid input for param (?P<name>[^:\s]{1,100}): ")
+_WITHOUT_VALUES = re.compile(r"Timetable class |The run_id |Dag with dag_id|DAG |Dag ")
+"""How sentences of Airflow begin that quote names and ids at most."""
+_TYPE = re.compile(r"is not (of type '\w+'(, '\w+')*|a '[\w-]+')$")
+_RULES = [
+    (
+        re.compile(r"^Invalid input for param [^:\s]+: No value passed"),
+        "no value passed, and it has no default",
+    ),
+    (re.compile(r"is not one of \[.*\]$"), "it is not one of the values that the param allows"),
+    (re.compile(r"does not match '.*'$"), "it does not match the pattern of the param"),
+    (re.compile(r"is too long$"), "it is too long"),
+    (re.compile(r"(is too short|should be non-empty)$"), "it is too short"),
+    (
+        re.compile(r"is (less|greater) than (or equal to )?the (minimum|maximum) of \S+$"),
+        "it is out of range",
+    ),
+    (re.compile(r"is a required property$"), "it lacks a required property"),
+]
 
 
 class RunRefused(Exception):
-    """Airflow refuses the run of this one message; others may be fine."""
+    """
+    Airflow rejects the run of this one message; others may be fine.
+
+    :param airflow_says: Airflow's own sentence. It may hold values of the message: to be compared, never
+        shown.
+    """
+
+    def __init__(self, reason: str, airflow_says: str = "") -> None:
+        super().__init__(reason)
+        self.airflow_says = airflow_says
 
 
 class Unholdable(RunRefused):
@@ -26,11 +56,6 @@ class ServerFault(RunRefused):
 
 class TargetError(AirflowException):
     """No message at all can be turned into a run of this DAG now."""
-
-
-def of_everything(error: Any) -> bool:
-    """Whether what Airflow answered is about itself, and not about what it was given."""
-    return isinstance(fault_of("", error), TargetError)
 
 
 def fault_of(dag_id: str, error: Any) -> Exception:
@@ -54,7 +79,7 @@ def fault_of(dag_id: str, error: Any) -> Exception:
     if status in _OF_EVERYTHING or reason in ("import_errors", "denied_run_type", "not_partitioned"):
         return TargetError(f"Airflow does not start runs of {dag_id!r}: {said}. No message is lost.")
     if isinstance(status, int) and 400 <= status < 500:
-        return RunRefused(said)
+        return RunRefused(said, str(_inner(detail).get("message")))
     if isinstance(status, int) or detail.get("exception_type") == "HTTPStatusError":
         # Before Airflow 3.3 a refused run is a bare 500 whose text is no JSON, so that no status is told.
         return ServerFault(said)
@@ -79,10 +104,36 @@ def _reason(detail: dict[str, Any]) -> str | None:
 
 
 def _why(detail: dict[str, Any]) -> str:
-    """Airflow's own sentence, for people; behind it there may be the payload."""
     text = _inner(detail).get("message")
-    sentence = text.strip().partition("\n")[0] if isinstance(text, str) else ""
-    return f": {plain(sentence)}" if sentence else ""
+    return f": {reason_without_values(text)}" if isinstance(text, str) and text.strip() else ""
+
+
+def reason_without_values(text: str) -> str:
+    """
+    Airflow's sentence about a run that it rejects, without any value of the run's ``conf``.
+
+    Airflow quotes what it rejects: the whole message, where the target DAG has a typed param of that name.
+    Kept are sentences that hold no value, the name of a param, and the rule that its value breaks.
+    """
+    sentence = plain(text.strip().partition("\n")[0], _LONGEST_REASON)
+    if (found := _PARAM.match(sentence)) is not None:
+        return f"Invalid input for param {found['name']}: {_broken_rule(text)}"
+    if _WITHOUT_VALUES.match(sentence):
+        return sentence
+    return re.split(r"[\[{(<\"'0-9]", sentence)[0].strip() or "no reason that can be shown"
+
+
+def _broken_rule(text: str) -> str:
+    """The end of a sentence of JSON schema, which begins with the value; only words of the schema itself."""
+    first = text.strip().partition("\n")[0]
+    return next(
+        (rule for pattern, rule in _RULES if pattern.search(first)), _typed(first) or "it is not valid"
+    )
+
+
+def _typed(sentence: str) -> str | None:
+    found = _TYPE.search(sentence)
+    return f"it {found[0]}" if found else None
 
 
 def _inner(detail: dict[str, Any]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any, TypedDict
 from airflow_provider_workflow.values import plain
 
 MOST_IDS = 100
+MOST_RUNS_SHOWN = 3
 
 
 class Counted(TypedDict):
@@ -17,9 +18,10 @@ class Counted(TypedDict):
     ids: list[str]
 
 
-class DispatchResult(TypedDict):
-    """What a dispatch returns: runs started, runs that existed already, messages refused."""
+class DispatchResult(TypedDict, total=False):
+    """What a dispatch returns: runs started, runs that existed already, messages refused, and the inbox."""
 
+    inbox_id: str
     started: Counted
     existing: Counted
     refused: Counted
@@ -41,11 +43,13 @@ class Tally:
     :param result: the numbers so far.
     :param causes: why messages were refused, of the first 100 of them.
     :param seen: ids that were counted.
+    :param run_ids: the first few runs, for a log line.
     """
 
     result: DispatchResult = field(default_factory=_nothing)
     causes: dict[str, str] = field(default_factory=dict)
     seen: set[str] = field(default_factory=set)
+    run_ids: list[str] = field(default_factory=list)
 
     def carry(self) -> dict[str, Any]:
         """What crosses a deferral, small and of plain JSON."""
@@ -86,6 +90,20 @@ class Tally:
         counted["count"] += 1
         if len(counted["ids"]) < MOST_IDS:
             counted["ids"].append(plain(message_id))
+
+    def add_run(self, run_id: str) -> None:
+        """Keep the id of a run, if it is one of the first few."""
+        if len(self.run_ids) < MOST_RUNS_SHOWN and run_id not in self.run_ids:
+            self.run_ids.append(run_id)
+
+    def summary(self) -> str:
+        """The numbers, and the first runs, in one line."""
+        numbers = ", ".join(
+            f"{self.result[name]['count']} {name}" for name in ("started", "existing", "refused")
+        )
+        more = self.result["started"]["count"] + self.result["existing"]["count"] > len(self.run_ids)
+        runs = ", ".join(self.run_ids) + (", ..." if more else "")
+        return f"{numbers} (runs {runs})" if self.run_ids else numbers
 
     def refuse(self, message_id: str, cause: str) -> None:
         """Count a refused message and keep why, for the task's final error."""

@@ -18,6 +18,19 @@ def airflow_release() -> tuple[int, int]:
     return int(major), int(minor)
 
 
+def answers_before_commit(fastapi: str) -> bool:
+    """
+    Whether an API server confirms a DAG run before it has committed it, so that a confirmed run may be lost.
+
+    From 0.118 on FastAPI ends a request's database session after the answer, unless the session is bound to
+    the function, as it is from Airflow 3.2 on. Airflow 3.1.1 to 3.1.8 exclude such a FastAPI; 3.1.0 does not.
+
+    :param fastapi: the version of FastAPI beside this Airflow.
+    """
+    major, minor = re.findall(r"\d+", fastapi)[:2]
+    return airflow_release() < (3, 2) and (int(major), int(minor)) >= (0, 118)
+
+
 def needs(feature: str, cure: str) -> Exception:
     """
     The error for a feature that came with Airflow 3.3.

@@ -1,5 +1,6 @@
 """An asset rings while the inbox "deliveries" holds messages; each starts one run of "handle_delivery"."""
 
+import logging
 from datetime import datetime, timedelta
 
 from airflow.sdk import DAG, AssetWatcher, task
@@ -7,6 +8,8 @@ from airflow.sdk import DAG, AssetWatcher, task
 from airflow_provider_workflow.assets import create_asset
 from airflow_provider_workflow.operators.inbox import WorkflowInboxDispatchOperator
 from airflow_provider_workflow.triggers.notice import WorkflowInboxNoticeTrigger
+
+log = logging.getLogger(__name__)
 
 trigger = WorkflowInboxNoticeTrigger(inbox="deliveries")
 deliveries = create_asset(inbox="deliveries", watchers=[AssetWatcher(name="deliveries", trigger=trigger)])
@@ -27,6 +30,6 @@ with DAG("handle_delivery", schedule=None, start_date=datetime(2025, 1, 1)):
     @task
     def handle(dag_run=None):
         message = dag_run.conf["message"]
-        print(f"Delivery {message['id']}: {message['payload']}")
+        log.info("Delivery %s: %s", message["id"], message["payload"])
 
     handle()

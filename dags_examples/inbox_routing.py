@@ -1,10 +1,13 @@
 """One inbox, several DAGs: the first expression that holds for a message chooses the DAG."""
 
+import logging
 from datetime import datetime, timedelta
 
 from airflow.sdk import DAG, task
 
 from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
+
+log = logging.getLogger(__name__)
 
 with DAG("event_router", schedule="@continuous", max_active_runs=1, start_date=datetime(2025, 1, 1)):
     WorkflowInboxSensor(
@@ -28,6 +31,6 @@ for dag_id in ("on_refund", "on_large_payment", "on_event"):
 
         @task
         def handle(dag_run=None):
-            print(dag_run.conf["message"]["payload"])
+            log.info("Event: %s", dag_run.conf["message"]["payload"])
 
         handle()

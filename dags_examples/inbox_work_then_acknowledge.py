@@ -1,11 +1,14 @@
 """Wait for messages, work on them, and acknowledge them only after the work succeeded."""
 
+import logging
 from datetime import datetime, timedelta
 
 from airflow.sdk import DAG, task
 
 from airflow_provider_workflow.operators.inbox import WorkflowAcknowledgeOperator
 from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
+
+log = logging.getLogger(__name__)
 
 with DAG("work_then_acknowledge", schedule=None, start_date=datetime(2025, 1, 1)):
     wait = WorkflowInboxSensor(
@@ -21,6 +24,6 @@ with DAG("work_then_acknowledge", schedule=None, start_date=datetime(2025, 1, 1)
     @task
     def work(lease):
         for message in lease["messages"]:
-            print(f"Invoice {message['id']}: {message['payload']}")
+            log.info("Invoice %s: %s", message["id"], message["payload"])
 
     work(wait.output) >> WorkflowAcknowledgeOperator(task_id="acknowledge", lease=wait.output)

@@ -1,5 +1,6 @@
 """Set an inbox up, and pause it while its consumers are being worked on."""
 
+import logging
 from datetime import datetime
 
 from airflow.sdk import DAG, task
@@ -9,6 +10,8 @@ from airflow_provider_workflow.operators.inbox_admin import (
     WorkflowPauseInboxOperator,
     WorkflowResumeInboxOperator,
 )
+
+log = logging.getLogger(__name__)
 
 with DAG("set_up_tickets", schedule=None, start_date=datetime(2025, 1, 1)):
     WorkflowEnsureInboxOperator(
@@ -25,7 +28,7 @@ with DAG("maintain_tickets", schedule=None, start_date=datetime(2025, 1, 1)):
 
     @task
     def maintain(inbox):
-        print(f"Inbox {inbox['name']} is {inbox['status']}")
+        log.info("Inbox %s is %s", inbox["name"], inbox["status"])
 
     pause = WorkflowPauseInboxOperator(task_id="pause", inbox="tickets", retries=3)
     resume = WorkflowResumeInboxOperator(

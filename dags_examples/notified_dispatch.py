@@ -1,10 +1,13 @@
 """A notification of the service starts "dispatch_shipments"; its schedule catches what nobody was told of."""
 
+import logging
 from datetime import datetime, timedelta
 
 from airflow.sdk import DAG, task
 
 from airflow_provider_workflow.operators.inbox import WorkflowInboxDispatchOperator
+
+log = logging.getLogger(__name__)
 
 with DAG(
     "dispatch_shipments",
@@ -29,6 +32,6 @@ with DAG("handle_shipment", schedule=None, start_date=datetime(2025, 1, 1)):
     @task
     def handle(dag_run=None):
         message = dag_run.conf["message"]
-        print(f"Shipment {message['id']}: {message['payload']}")
+        log.info("Shipment %s: %s", message["id"], message["payload"])
 
     handle()

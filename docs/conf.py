@@ -25,5 +25,5 @@ nitpick_ignore_regex = [
     (r"py:.*", r"(?!airflow_provider_workflow).*"),
     # A type variable, and the emulator's inside.
     (r"py:class", r"airflow_provider_workflow\.hooks\.connected\.T"),
-    (r"py:class", r"airflow_provider_workflow\.emulator\.(core|mailbox|mailboxes|store|web\.wire)\..*"),
+    (r"py:class", r"airflow_provider_workflow\.emulator\.rules\..*"),
 ]

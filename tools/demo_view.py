@@ -50,10 +50,11 @@ class Messages:
     def look(self) -> None:
         """Bring all rows up to date, from the service and from Airflow."""
         runs = {run["dag_run_id"]: run for run in self._api.dag_runs(self._handler)}
-        for message in self._service.summary(self._inbox)["messages"]:
+        summary = self._service.summary(self._inbox)
+        for message in summary["messages"]:
             row = self.rows.setdefault(message["id"], Row(put=message["put_at"]))
             row.leased, row.acknowledged = message["leased_at"], message["acked_at"]
-            run = runs.get(run_id_of(message["id"]))
+            run = runs.get(run_id_of(message["id"], summary["inbox"]["id"]))
             if run is not None:
                 row.run_started = _epoch(run["queued_at"])
                 row.run_succeeded = _epoch(run["end_date"]) if run["state"] == "success" else None

@@ -37,7 +37,23 @@ DOCTOR = Command(
     "doctor",
     "Examine a connection, and say what is wrong and what cures it",
     f"{_HERE}.doctor.doctor",
-    (option("--inbox", metavar="INBOX", help="examine this inbox alone (default: all)"), *COMMON),
-    description="Examine a connection: its fields, the way to the service, tokens, inboxes, and the Airflow"
-    " that it is used from. Exit code 0 where nothing failed.",
+    (
+        option("--inbox", metavar="INBOX", help="examine this inbox alone (default: all)"),
+        option(
+            "--listener-dag-id",
+            action="append",
+            metavar="DAG",
+            help="a DAG that is to listen; may be repeated (default: those that use the connection)",
+        ),
+        option(
+            "--target-dag-id",
+            action="append",
+            metavar="DAG",
+            help="a DAG that messages are to start; may be repeated (default: those of the listeners)",
+        ),
+        *COMMON,
+    ),
+    description="Examine a connection: its fields, the way to the service, tokens, inboxes, the triggerer,"
+    " the DAGs that listen and those that they start, and the Airflow that it is used from. Exit code 0"
+    " where nothing failed.",
 )

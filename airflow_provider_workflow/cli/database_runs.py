@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from inspect import signature
 from typing import Any
 
 from airflow_provider_workflow.cli.running import Exit
-from airflow_provider_workflow.run_faults import RunRefused, ServerFault, TargetError
+from airflow_provider_workflow.run_faults import RunRefused, ServerFault, TargetError, reason_without_values
 from airflow_provider_workflow.runs import Start, check_conf
 
 
@@ -34,8 +35,8 @@ class DatabaseRuns:
     alongside = False
     """Ctrl-C ends whatever a command does, and would not reach another thread."""
 
-    def check_target(self, dag_id: str) -> bool:
-        """See ``Runs.check_target``; the database tells it all, so this is always certain."""
+    def check_target(self, dag_id: str, *, thorough: bool = False) -> None:  # noqa: ARG002 always thorough
+        """See ``Runs.check_target``; the database tells it all, except what the params reject."""
         from airflow.models.dag import DagModel
         from airflow.models.dagbag import DBDagBag
         from airflow.utils.session import create_session
@@ -50,9 +51,8 @@ class DatabaseRuns:
             allowed = getattr(dag, "allowed_run_types", None)  # since Airflow 3.3
             if allowed is not None and "manual" not in allowed:
                 raise TargetError(f"The DAG {dag_id!r} does not allow manual runs. No message is lost.")
-        return True
 
-    def start(self, dag_id: str, run_id: str, conf: dict[str, Any]) -> Start:
+    def start(self, dag_id: str, run_id: str, conf: dict[str, Any], note: str | None = None) -> Start:
         """See ``Runs.start``."""
         check_conf(conf)
         from airflow.api.common.trigger_dag import trigger_dag
@@ -65,7 +65,13 @@ class DatabaseRuns:
             # A second try finds the run that the first one, or somebody else at the same time, has started.
             for attempt in run_with_db_retries():
                 with attempt:
-                    trigger_dag(dag_id, triggered_by=DagRunTriggeredByType.CLI, run_id=run_id, conf=conf)
+                    trigger_dag(
+                        dag_id,
+                        triggered_by=DagRunTriggeredByType.CLI,
+                        run_id=run_id,
+                        conf=conf,
+                        **_note(note),
+                    )
         except DagRunAlreadyExists:
             return Start.EXISTING
         except DagNotFound:
@@ -73,7 +79,7 @@ class DatabaseRuns:
         except SQLAlchemyError as error:
             raise _fault(error) from None
         except (ValueError, TypeError, OverflowError, RecursionError, ParamValidationError) as error:
-            raise RunRefused(f"Airflow refuses this run: {type(error).__name__}: {error}") from None
+            raise RunRefused(f"{type(error).__name__}: {reason_without_values(str(error))}") from None
         return Start.STARTED
 
     def exists(self, dag_id: str, run_id: str) -> bool:
@@ -106,6 +112,13 @@ def _asking_the_database() -> Iterator[None]:
         yield
     except SQLAlchemyError as error:
         raise _away(error) from None
+
+
+def _note(note: str | None) -> dict[str, Any]:
+    from airflow.api.common.trigger_dag import trigger_dag
+
+    # Since Airflow 3.2.
+    return {"note": note} if note and "note" in signature(trigger_dag).parameters else {}
 
 
 def _fault(error: Exception) -> RunRefused | TargetError:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from airflow_provider_workflow.cli.connection_definition import DOCTOR, LOGIN
 from airflow_provider_workflow.cli.inbox_definition import INBOX_GROUP
 from airflow_provider_workflow.cli.parts import COMMON, INBOX, Command, Group, option
-from airflow_provider_workflow.emulator.arguments import ARGUMENTS, DEFAULT_PORT
+from airflow_provider_workflow.emulator.command_line import DEFAULT_PORT, OPTIONS
 from airflow_provider_workflow.receiver import options as receiver
 
 _HERE = "airflow_provider_workflow.cli"
@@ -56,7 +56,7 @@ EMULATOR = Command(
     "emulator",
     "Run a local workflow service until Ctrl-C",
     f"{_HERE}.emulator.serve",
-    tuple(option(flag, **given) for flag, given in ARGUMENTS),
+    tuple(option(flag, **keywords) for flag, keywords in OPTIONS),
     description="Run a local workflow service until Ctrl-C: guess, templates, tokens, promotions,"
     " and inboxes.",
 )

@@ -5,7 +5,13 @@ from __future__ import annotations
 from argparse import Namespace
 from dataclasses import asdict
 
-from airflow_provider_workflow.cli import doctor_airflow, doctor_connection, doctor_tokens, output
+from airflow_provider_workflow.cli import (
+    doctor_airflow,
+    doctor_connection,
+    doctor_deployment,
+    doctor_tokens,
+    output,
+)
 from airflow_provider_workflow.cli.doctor_findings import FAILED, Check, Finding, Subject, examine
 from airflow_provider_workflow.cli.doctor_inboxes import examine_inboxes
 from airflow_provider_workflow.cli.running import Exit
@@ -22,8 +28,12 @@ CHECKS = (
     Check("user_tokens", doctor_tokens.user_tokens, ("connection",)),
     Check("inbox_api", doctor_tokens.inbox_api, ("host", "client", "user_tokens")),
     Check("inboxes", examine_inboxes, ("inbox_api",)),
+    Check("database", doctor_deployment.database),
+    Check("triggerer", doctor_deployment.triggerer, ("database",)),
+    Check("dags", doctor_deployment.dags, ("database",)),
     Check("fernet_key", doctor_airflow.fernet_key),
     Check("airflow", doctor_airflow.version),
+    Check("fastapi", doctor_airflow.fastapi),
     Check("common.messaging", doctor_airflow.providers),
     Check("heartbeat", doctor_airflow.heartbeat),
     Check("ack_timeout", doctor_airflow.ack_timeout),
@@ -36,11 +46,13 @@ def doctor(args: Namespace) -> int:
     """
     Examine a connection.
 
-    :param args: ``conn_id``; ``inbox``, None for all of them; ``output``.
+    :param args: ``conn_id``; ``inbox``, None for all of them; ``listener_dag_id`` and ``target_dag_id``,
+        lists or None; ``output``.
     :return: 0 where nothing failed.
     """
     findings: list[Finding] = []
-    for finding in examine(CHECKS, Subject(args.conn_id, args.inbox)):
+    named = (tuple(args.listener_dag_id or ()), tuple(args.target_dag_id or ()))
+    for finding in examine(CHECKS, Subject(args.conn_id, args.inbox, *named)):
         findings.append(finding)
         if args.output in ("table", "plain"):
             # Each as it comes: an address that does not answer takes its time.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from importlib import metadata
 from importlib.util import find_spec
 
 from airflow_provider_workflow import versions
@@ -36,6 +37,21 @@ def version(_: Subject) -> Iterator[Finding]:
         yield Finding("airflow", WARNING, detail, "update Airflow, if you want these")
     else:
         yield Finding("airflow", OK, f"Airflow {installed}, which has all that this provider uses")
+
+
+def fastapi(_: Subject) -> Iterator[Finding]:
+    """Of a pair that pip resolves with Airflow 3.1.0 alone, and that a forced update of FastAPI can make."""
+    try:
+        installed = metadata.version("fastapi")
+    except metadata.PackageNotFoundError:  # no API server runs from here
+        return
+    if versions.answers_before_commit(installed):
+        detail = (
+            f"FastAPI {installed} lets Airflow {versions.airflow_version()} confirm a DAG run before it is"
+            " committed: where the API server is killed in between, an acknowledged message has no run"
+        )
+        cure = "for the API server: pip install 'fastapi<0.118', or update Airflow to 3.2 or later"
+        yield Finding("fastapi", FAILED, detail, cure)
 
 
 def providers(_: Subject) -> Iterator[Finding]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from airflow_provider_workflow.client.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from airflow_provider_workflow.client import types
     from airflow_provider_workflow.client.client import WorkflowClient
     from airflow_provider_workflow.client.errors import WorkflowError
     from airflow_provider_workflow.client.settings import Settings
@@ -45,10 +46,15 @@ class Subject:
 
     :param conn_id: id of the Airflow connection.
     :param inbox: id or name of the one inbox to examine; None for all.
+    :param listener_dag_ids: DAGs that are to listen, beside those that are found.
+    :param target_dag_ids: DAGs that messages are to start, beside those that are found.
     """
 
     conn_id: str
     inbox: str | None = None
+    listener_dag_ids: tuple[str, ...] = ()
+    target_dag_ids: tuple[str, ...] = ()
+    inboxes: list[types.Inbox] = field(default_factory=list)
     settings: Settings = field(init=False)
     trial: Trial = field(init=False)
     inbox_client: WorkflowClient = field(init=False)

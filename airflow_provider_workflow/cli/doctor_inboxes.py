@@ -46,7 +46,7 @@ REASONS: dict[str, Verdict] = {
     "abandoned": (FAILED, f"nobody leased from it for long: unpause its listener; then: {RESUME}"),
     "upstream_failures": (FAILED, f"see whether the connected app has a problem; once it is over: {RESUME}"),
 }
-"""By ``paused_reason`` (specification 3.1, service facts 2). An enumeration that may grow."""
+"""By ``paused_reason`` (docs/service.md 2). An enumeration that may grow."""
 OTHER_REASON: Verdict = (FAILED, f"find out why it was paused; then: {RESUME}")
 
 
@@ -64,7 +64,8 @@ def examine_inboxes(subject: Subject) -> Iterator[Finding]:
         return
     if not found:
         yield Finding("inboxes", OK, "there are none yet")
-    for inbox in found[:MOST_INBOXES]:
+    subject.inboxes = found[:MOST_INBOXES]
+    for inbox in subject.inboxes:
         yield from _inbox(subject, inbox)
     if len(found) > MOST_INBOXES:
         detail = f"{len(found) - MOST_INBOXES} more were not examined"
@@ -115,7 +116,7 @@ def _argument(subject: Subject, name: str) -> str:
 
 
 def _quarantined(check: str, messages: Sequence[types.Message], more: bool) -> Finding:
-    ids = [message["id"] for message in messages if message["status"] == "quarantined"]
+    ids = [str(message.get("id")) for message in messages if message.get("status") == "quarantined"]
     if not ids:
         return Finding(check, OK, f"none of {_count(messages, more)} is quarantined")
     cure = "they start no run any more: handle them by hand, and see in the listener's log why they could not"
@@ -123,20 +124,20 @@ def _quarantined(check: str, messages: Sequence[types.Message], more: bool) -> F
 
 
 def _often_leased(check: str, messages: Sequence[types.Message], more: bool) -> Finding:
-    ids = [
-        message["id"]
-        for message in messages
-        if message["status"] in ("available", "leased") and _lease_count(message) >= PRECIOUS_LEASE
-    ]
+    """How often the messages that can still be leased were leased; quarantined ones cannot."""
+    among = f" among the first {len(messages)}" if more else ""
+    live = [message for message in messages if message.get("status") in ("available", "leased")]
+    ids = [str(message.get("id")) for message in live if _lease_count(message) >= PRECIOUS_LEASE]
+    if not live:
+        return Finding(check, OK, f"no message waits or is leased{among}")
+    counted = f"{_count(live, False)} that can be leased{among}"
+    high = f"a delivery count of {PRECIOUS_LEASE} or more"
     if not ids:
-        return Finding(
-            check, OK, f"none of {_count(messages, more)} was leased {PRECIOUS_LEASE} times or more"
-        )
-    detail = f"{len(ids)} of {_count(messages, more)} leased {PRECIOUS_LEASE} times or more: {_named(ids)}"
+        return Finding(check, OK, f"none of {counted} has {high}")
     cure = (
         f"see in the listener's log why they start no run; they have about {ASSUMED_LAST_LEASE} leases in all"
     )
-    return Finding(check, WARNING, detail, cure)
+    return Finding(check, WARNING, f"{len(ids)} of {counted} have {high}: {_named(ids)}", cure)
 
 
 def _lease_count(message: types.Message) -> int:

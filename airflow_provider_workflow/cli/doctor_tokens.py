@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -25,12 +24,14 @@ from airflow_provider_workflow.client.retry import Gates
 from airflow_provider_workflow.client.settings import USER_GRANT
 from airflow_provider_workflow.client.token_cache import TokenCache
 from airflow_provider_workflow.client.user_tokens import UserTokens
+from airflow_provider_workflow.clock import now
 from airflow_provider_workflow.hooks.login import check_store
 from airflow_provider_workflow.hooks.masking import mask
+from airflow_provider_workflow.hooks.trial import plain_reason
 from airflow_provider_workflow.hooks.user_tokens import VariableStore
 
 INBOX_SCOPE = "external"
-"""The scope that trigger inboxes ask for (specification 5.4)."""
+"""The scope that trigger inboxes ask for (docs/service.md 14.4)."""
 MOST_SECONDS_APART = 30.0
 """Of two clocks: leases are measured by ours, and handed over from machine to machine."""
 
@@ -45,7 +46,7 @@ def client(subject: Subject) -> Iterator[Finding]:
             subject.scope_refused = error
             yield Finding("client", OK, f"{taken}, but not the scope")
         else:
-            yield Finding("client", FAILED, str(error), _cure_of_token(error))
+            yield Finding("client", FAILED, plain_reason(error), _cure_of_token(error))
 
 
 def _cure_of_token(error: WorkflowError) -> str:
@@ -73,7 +74,7 @@ def scope(subject: Subject) -> Iterator[Finding]:
     asked = subject.settings.scope
     cure = f"set Scope to {INBOX_SCOPE}, or leave it empty"
     if subject.scope_refused is not None:
-        yield Finding("scope", FAILED, f"{asked}: {subject.scope_refused}", cure)
+        yield Finding("scope", FAILED, f"{asked}: {plain_reason(subject.scope_refused)}", cure)
         return
     granted = subject.issued.scope if subject.issued else ""
     if INBOX_SCOPE not in granted.split():
@@ -129,7 +130,7 @@ def user_tokens(subject: Subject) -> Iterator[Finding]:
         yield Finding("user_tokens", FAILED, error.reason, error.cure)
         return
     until = datetime.fromtimestamp(stored.expires_at, timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
-    if stored.expires_at <= time.time():
+    if stored.expires_at <= now():
         detail = f"stored; the access token ended {until}, and the next task or trigger renews it"
         yield Finding("user_tokens", OK, detail)
         return
@@ -160,7 +161,7 @@ def inbox_api(subject: Subject) -> Iterator[Finding]:
         cure = "the next task or trigger renews it; examine again afterwards"
         yield Finding("inbox_api", SKIPPED, str(error), cure)
     except WorkflowError as error:
-        yield Finding("inbox_api", FAILED, str(error), _cure_of_api(error, subject))
+        yield Finding("inbox_api", FAILED, plain_reason(error), _cure_of_api(error, subject))
 
 
 def _cure_of_api(error: WorkflowError, subject: Subject) -> str:

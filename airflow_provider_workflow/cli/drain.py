@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from typing import TYPE_CHECKING
 
 from airflow_provider_workflow.cli import output
 from airflow_provider_workflow.cli.connecting import hook_of
+from airflow_provider_workflow.cli.progress import outcomes, progress
 from airflow_provider_workflow.cli.running import Exit
 from airflow_provider_workflow.client.errors import InboxPausedError
+
+if TYPE_CHECKING:
+    from airflow_provider_workflow.tally import Counted, Tally
+
+SHOWN_IDS = 3
 
 
 def drain(args: Namespace) -> int:
     """
     Start the runs, and acknowledge.
 
-    :raises TargetError: no runs of the DAG can be started; what was leased for it is released.
+    :raises TargetError: no runs of the DAG can be started; what was leased is released, but for the
+        message that showed it.
     :raises InboxNotActiveError: the inbox is paused, and there was nothing in it.
     """
     from airflow_provider_workflow.cli.database_runs import DatabaseRuns
@@ -22,23 +30,39 @@ def drain(args: Namespace) -> int:
     from airflow_provider_workflow.leasing import InboxNotActiveError
     from airflow_provider_workflow.options import check_limits
     from airflow_provider_workflow.routing import Routes
+    from airflow_provider_workflow.target_check import TargetCheck
 
     limits = check_limits(100, 300, args.max_messages, args.max_unfinished_runs)
     routes = Routes(args.trigger_dag_id)
-    dispatcher = Dispatcher(hook_of(args), args.inbox, routes, DatabaseRuns(), limits)
+    targets = TargetCheck(DatabaseRuns(), routes.dag_ids)
+    dispatcher = Dispatcher(hook_of(args), args.inbox, routes, targets, limits)
     dispatcher.check_targets()
     tally = dispatcher.tally
     try:
-        output.note(f"Inbox {args.inbox}: {dispatcher.drain().value}.")
+        with progress(dispatcher):
+            drained = dispatcher.drain()
+        output.note(f"Inbox {args.inbox}: {drained.value}.")
     except InboxPausedError as paused:
         if tally.handled == 0:
             raise InboxNotActiveError(args.inbox, paused.paused_reason) from None
         output.note(f"Inbox {args.inbox} is paused ({paused.paused_reason}).")
     finally:
         # What was done is done, whatever came then.
-        rows = [{"messages": name, **counted} for name, counted in tally.result.items()]  # type: ignore[dict-item]
-        output.show(args.output, tally.result, rows)
+        output.show(args.output, tally.result, _rows(tally))
     if tally.refused:
         output.note(tally.refused_text())
         return Exit.FAULT
     return Exit.OK
+
+
+def _rows(tally: Tally) -> list[output.Row]:
+    """For people: numbers, and the first ids whole; scripts get 100 of each."""
+    return [
+        {"messages": name, "count": counted["count"], "first ids": _first(counted)}
+        for name, counted in outcomes(tally)
+    ]
+
+
+def _first(counted: Counted) -> str:
+    shown = counted["ids"][:SHOWN_IDS]
+    return ", ".join([*shown, "..."] if counted["count"] > len(shown) else shown)

@@ -16,7 +16,7 @@ TIMEOUT_SECONDS = 30.0
 
 def serve(args: Namespace) -> int:
     """Run the local service until it is stopped."""
-    from airflow_provider_workflow.emulator.__main__ import serve as serve_emulator
+    from airflow_provider_workflow.emulator.command_line import serve as serve_emulator
 
     return serve_emulator(args, output.write)
 

@@ -12,6 +12,10 @@ _MESSAGE_IDS = option(
     "message_ids", nargs="*", metavar="MESSAGE_ID", help="1 to 100 messages of the lease (default: all of it)"
 )
 
+_NO_COUNTS = option(
+    "--no-counts", action="store_true", help="leave out the numbers of messages, which take further requests"
+)
+
 _ENSURE = Command(
     "ensure",
     "Create an inbox, or find the one of this name and subscription",
@@ -64,9 +68,27 @@ INBOX_GROUP = Group(
             "list",
             "List inboxes",
             f"{_INBOXES}.list_inboxes",
-            (option("--status", help="only inboxes with this status"), *COMMON),
+            (
+                option(
+                    "--status",
+                    choices=("initializing", "active", "paused", "deleting", "initialization_failure"),
+                    help="only inboxes with this status: %(choices)s",
+                ),
+                _NO_COUNTS,
+                *COMMON,
+            ),
+            description="List inboxes with the numbers of their messages: waiting, leased, quarantined, and"
+            " the age of the oldest that is not quarantined. Counted are the first pages of the first 50"
+            " inboxes; 500+ means that there may be more.",
         ),
-        Command("show", "Show an inbox", f"{_INBOXES}.show", (INBOX, *COMMON)),
+        Command(
+            "show",
+            "Show an inbox",
+            f"{_INBOXES}.show",
+            (INBOX, _NO_COUNTS, *COMMON),
+            description="Show an inbox with the numbers of its messages, of which the first pages are"
+            " counted; 500+ means that there may be more.",
+        ),
         _ENSURE,
         Command(
             "pause",
@@ -87,7 +109,11 @@ INBOX_GROUP = Group(
             f"{_MESSAGES}.list_messages",
             (
                 INBOX,
-                option("--status", help="only messages with this status: available, leased, quarantined ..."),
+                option(
+                    "--status",
+                    choices=("available", "leased", "acked", "quarantined"),
+                    help="only messages with this status: %(choices)s",
+                ),
                 *COMMON,
             ),
         ),

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from argparse import Namespace
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from airflow_provider_workflow.cli import output
+from airflow_provider_workflow import clock
+from airflow_provider_workflow.cli import counting, output
 from airflow_provider_workflow.cli.connecting import hook_of
 from airflow_provider_workflow.cli.running import Exit
 from airflow_provider_workflow.client import types
@@ -26,15 +26,36 @@ WAIT_SECONDS = (1.0, 10.0)
 
 
 def list_inboxes(args: Namespace) -> int:
-    """List inboxes."""
-    found = hook_of(args).list_inboxes(args.status)
-    output.show(args.output, [_public(inbox) for inbox in found], [_row(inbox) for inbox in found])
+    """List inboxes, with the numbers of their messages unless ``--no-counts`` says otherwise."""
+    hook = hook_of(args)
+    found = hook.list_inboxes(args.status)
+    if args.no_counts:
+        output.show(args.output, [_public(inbox) for inbox in found], [_row(inbox) for inbox in found])
+        return Exit.OK
+    counted = list(zip(found, counting.counts_of(hook, found), strict=True))
+    result = [_counted(_public(inbox), counts) for inbox, counts in counted]
+    output.show(args.output, result, [_row(inbox, _numbers(counts)) for inbox, counts in counted])
     return Exit.OK
 
 
 def show(args: Namespace) -> int:
-    """Show an inbox."""
-    return _shown(args, hook_of(args).get_inbox(args.inbox))
+    """Show an inbox, with the numbers of its messages unless ``--no-counts`` says otherwise."""
+    hook = hook_of(args)
+    inbox = hook.get_inbox(args.inbox)
+    if args.no_counts:
+        return _shown(args, inbox)
+    (counts,) = counting.counts_of(hook, [inbox])
+    public = _public(inbox)
+    output.show(args.output, _counted(public, counts), output.fields({**public, **_numbers(counts)}))
+    return Exit.OK
+
+
+def _counted(inbox: dict[str, Any], counts: counting.MessageCounts | None) -> dict[str, Any]:
+    return {**inbox, "messages": counts.result() if counts else None}
+
+
+def _numbers(counts: counting.MessageCounts | None) -> output.Row:
+    return counts.row() if counts else counting.NOT_COUNTED
 
 
 def ensure(args: Namespace) -> int:
@@ -50,16 +71,16 @@ def ensure(args: Namespace) -> int:
         raise ValueError(f"--timeout must be above 0, not {args.timeout:g}")
     wanted = subscription_of(args.app_key, args.action_key, _json_object(args.inputs), args.connection_id)
     named = NamedInbox(hook_of(args), args.name, wanted, args.notification_url)
-    inbox, deadline, pause = named.ensured(), time.monotonic() + args.timeout, WAIT_SECONDS[0]
+    inbox, deadline, pause = named.ensured(), clock.monotonic() + args.timeout, WAIT_SECONDS[0]
     while args.wait and inbox["status"] in (INITIALIZING, DELETING):
-        left = deadline - time.monotonic()
+        left = deadline - clock.monotonic()
         if left <= 0:
             output.note(f"Inbox {args.name!r} was not active within {args.timeout:g} s.")
             return _shown(args, inbox, Exit.FAULT)
-        time.sleep(min(pause, left))
+        clock.sleep(min(pause, left))
         inbox, pause = named.ensured(), min(2 * pause, WAIT_SECONDS[1])
     if inbox["status"] == FAILED:
-        reason = inbox["paused_reason"] or "no reason given"
+        reason = inbox.get("paused_reason") or "no reason given"
         output.note(f"Inbox {args.name!r} failed to initialise ({reason}). Delete it and create it again.")
         return _shown(args, inbox, Exit.FAULT)
     if inbox["status"] == PAUSED:
@@ -123,13 +144,14 @@ def _json_object(text: str | None) -> dict[str, Any] | None:
     return value
 
 
-def _row(inbox: types.Inbox) -> output.Row:
+def _row(inbox: types.Inbox, numbers: output.Row | None = None) -> output.Row:
     subscription = inbox.get("subscription") or {}
     return {
         "id": inbox["id"],
         "name": inbox.get("name"),
         "status": inbox.get("status"),
         "paused_reason": inbox.get("paused_reason"),
+        **(numbers or {}),
         "app_key": subscription.get("app_key"),
         "action_key": subscription.get("action_key"),
     }

@@ -1,16 +1,16 @@
-"""``login``: a user authorizes the application in a browser; his tokens are stored (specification 5.2)."""
+"""``login``: a user authorizes the application in a browser; his tokens are stored (docs/service.md 14.3)."""
 
 from __future__ import annotations
 
 import secrets
 import sys
 import threading
-import time
 import webbrowser
 from argparse import Namespace
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from airflow_provider_workflow import clock
 from airflow_provider_workflow.cli import output
 from airflow_provider_workflow.cli.connecting import hook_of
 from airflow_provider_workflow.cli.doctor_airflow import fernet_finding
@@ -124,7 +124,7 @@ def _returned(address: str, place: Place, state: str, seconds: int, *, open_brow
 
 def _stored(hook: WorkflowHook, code: str) -> str:
     """Exchange a code at once, store the tokens, and say so."""
-    asked_at = time.time()
+    asked_at = clock.now()
     try:
         token = hook.exchange_code(code)
         hook.store_user_tokens(token, asked_at)

@@ -3,22 +3,39 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_workflow import __version__
 from airflow_provider_workflow.cli.definition import COMMANDS, DESCRIPTION
 from airflow_provider_workflow.cli.parts import EXIT_CODES, Command, Group
 from airflow_provider_workflow.cli.running import run
 
+COMPLETING = "_ARGCOMPLETE"
+"""Set by the shell function that ``register-python-argcomplete`` makes."""
+
 if TYPE_CHECKING:
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
+    Subparsers = argparse._SubParsersAction[Any]
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that proposes commands for one that is mistyped, as that of Python 3.14 can."""
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if isinstance(action, argparse._SubParsersAction) and value not in action.choices:
+            near = get_close_matches(str(value), action.choices, n=2)
+            meant = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+            there = ", ".join(action.choices)
+            raise argparse.ArgumentError(action, f"there is no command {value!r}{meant} (commands: {there})")
+        super()._check_value(action, value)
 
 
 def parser() -> argparse.ArgumentParser:
     """Build the parser of all commands."""
-    top = argparse.ArgumentParser(prog="airflow-workflow", description=DESCRIPTION, epilog=EXIT_CODES)
+    top = Parser(prog="airflow-workflow", description=DESCRIPTION, epilog=EXIT_CODES)
     top.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     _add(top.add_subparsers(dest="subcommand", metavar="COMMAND", required=True), COMMANDS)
     return top
@@ -37,8 +54,17 @@ def _add(subparsers: Subparsers, commands: Iterable[Command | Group]) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Parse the command line and run its command; return the exit code."""
-    args = parser().parse_args(arguments)
+    """
+    Parse the command line and run its command; return the exit code.
+
+    For a shell that completes a command line, print the completions instead.
+    """
+    top = parser()
+    if COMPLETING in os.environ:
+        import argcomplete
+
+        argcomplete.autocomplete(top)
+    args = top.parse_args(arguments)
     return run(args.function, args)
 
 

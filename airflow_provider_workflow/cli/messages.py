@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import shlex
 from argparse import Namespace
+from collections.abc import Callable
 from typing import Any
 
 from airflow_provider_workflow.cli import output
 from airflow_provider_workflow.cli.connecting import hook_of
 from airflow_provider_workflow.cli.running import Exit
 from airflow_provider_workflow.client import types
+from airflow_provider_workflow.client.errors import LeaseExpiredError
 
 
 def list_messages(args: Namespace) -> int:
     """List messages, quarantined ones included."""
     found = hook_of(args).list_messages(args.inbox)
     if args.status is not None:
-        found = [message for message in found if message["status"] == args.status]
+        found = [message for message in found if message.get("status") == args.status]
     output.show(args.output, found, [_row(message) for message in found])
     return Exit.OK
 
@@ -35,23 +38,41 @@ def lease(args: Namespace) -> int:
 
 def acknowledge(args: Namespace) -> int:
     """Acknowledge messages of a lease."""
-    answer = hook_of(args).acknowledge_messages(args.inbox, args.lease_id, args.message_ids or None)
-    return _ended(args, answer, "acknowledged", "come again")
+    return _ended(args, hook_of(args).acknowledge_messages, "acknowledged", "are redelivered")
 
 
 def release(args: Namespace) -> int:
     """Release messages of a lease."""
-    answer = hook_of(args).release_messages(args.inbox, args.lease_id, args.message_ids or None)
-    return _ended(args, answer, "released", "come again when their lease ends")
+    return _ended(
+        args, hook_of(args).release_messages, "released", "are redelivered when their lease expires"
+    )
 
 
-def _ended(args: Namespace, answer: Any, done: str, others: str) -> int:
-    """Show what a lease's end was for; not found where that is nothing, a fault where it is not all."""
+def _ended(args: Namespace, end: Callable[..., Any], done: str, others: str) -> int:
+    """
+    End a lease, or a part of it, and show what it ended for.
+
+    :return: not found where that is nothing, a fault where it is not all of what was asked for.
+    """
+    try:
+        answer = end(args.inbox, args.lease_id, args.message_ids or None)
+    except LeaseExpiredError:
+        output.note(
+            f"Nothing was {done} (lease_expired): the lease {args.lease_id} has expired, and its messages are"
+            f" redelivered. Lease them again: airflow-workflow inbox lease {shlex.quote(args.inbox)}"
+        )
+        return Exit.FAULT
     results: list[types.Message] = answer.get("results") or []
-    output.show(args.output, answer, [_row(message) for message in results])
+    rows = [_row(message) for message in results]
+    output.show(args.output, answer, *([rows] if rows else []))
     asked = len(set(args.message_ids))
     if not results:
-        output.note(f"Nothing was {done}: the inbox has no such lease, or these are no messages of it.")
+        held = "holds none of these messages" if asked else "holds no messages"
+        output.note(
+            f"Nothing was {done}: in inbox {args.inbox} the lease {args.lease_id} {held}. The id is wrong or"
+            " of another inbox, or the lease has ended: its messages were acknowledged or released, or are"
+            " redelivered."
+        )
         return Exit.NOT_FOUND
     if len(results) < asked:
         output.note(f"{len(results)} of {asked} messages were {done}; the others {others}.")

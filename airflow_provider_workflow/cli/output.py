@@ -24,6 +24,12 @@ MASK = "***"
 LONGEST_CELL = 300
 """Characters of a value that a table shows."""
 LONGEST_NOTE = 3000
+UNBROKEN = 60
+"""A text of a table that is no longer than this stays in one line."""
+NARROWEST = 30
+"""Characters of the column of a longer one, at least: less is hard to read."""
+SEPARATOR = 3
+"""Characters between two columns of a table."""
 
 _results: TextIO | None = None
 _no_secrets: set[str] = set()
@@ -83,6 +89,13 @@ def note(text: str) -> None:
     print(line.encode("ascii", "backslashreplace").decode() if not _takes(line) else line, file=sys.stderr)
 
 
+def duration(seconds: float) -> str:
+    """A length of time for people, rounded down to its largest unit, such as ``3 min``; 0 s at least."""
+    units = ((86400, "d"), (3600, "h"), (60, "min"))
+    length, unit = next((each for each in units if seconds >= each[0]), (1, "s"))
+    return f"{max(0, int(seconds // length))} {unit}"
+
+
 def no_secret(text: str) -> None:
     """Print this text although Airflow masks it: the name of a connection's field makes it look secret."""
     if text:
@@ -138,12 +151,50 @@ def _table(form: str, rows: Sequence[Row]) -> str:
 
 
 def _printed(cells: Sequence[Row]) -> str:
-    from airflow.cli.simple_table import AirflowConsole
+    """A table as Airflow's console prints it, but for one thing: it never breaks a word, so never an id."""
+    from airflow.cli.simple_table import AirflowConsole, SimpleTable
 
     page = _Page(_results or sys.stdout)
     with redirect_stdout(page):
-        AirflowConsole(markup=False, emoji=False, highlight=False).print_as(cells, output="table")
+        console = AirflowConsole(markup=False, emoji=False, highlight=False)
+        if not cells:
+            console.print("No data found")
+            return page.getvalue()
+        columns = {name: [name, *(row[name] for row in cells)] for name in cells[0]}
+        widths = _widths(list(columns.values()), console.width)
+        table = SimpleTable(show_header=True)
+        for name, width in zip(columns, widths, strict=True):
+            table.add_column(name, width=width)
+        for row in cells:
+            table.add_row(*row.values())
+        # A line that is longer than the terminal is the terminal's to wrap, which copies it whole.
+        console.width = sum(widths) + SEPARATOR * len(widths)
+        console.print(table)
     return page.getvalue()
+
+
+def _widths(columns: Sequence[Sequence[str]], available: int) -> list[int]:
+    """
+    The width of each column: as wide as its longest text where there is room, and always wide enough
+    for its longest word, and for the whole of a text of up to 60 characters.
+    """
+    from rich.cells import cell_len
+
+    wanted = [max(map(cell_len, texts)) for texts in columns]
+    widths = [max(_least(text) for text in texts) for texts in columns]
+    left = available - sum(widths) - SEPARATOR * (len(widths) - 1)
+    for place, width in enumerate(wanted):
+        more = max(0, min(left, width - widths[place]))
+        widths[place] += more
+        left -= more
+    return widths
+
+
+def _least(text: str) -> int:
+    from rich.cells import cell_len
+
+    length = cell_len(text)
+    return length if length <= UNBROKEN else max([NARROWEST, *map(cell_len, text.split())])
 
 
 class _Page(io.StringIO):

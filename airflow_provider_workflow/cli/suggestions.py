@@ -18,10 +18,10 @@ def guess(args: Namespace) -> int:
     found = hook_of(args).guess(args.text)
     steps = [
         {
-            "title": each["step"]["title"],
+            "title": each["step"].get("title"),
             "app": each["step"]["app"],
             "api": each["step"]["api"],
-            "alternatives": ", ".join(str(other["title"]) for other in each["alternatives"]),
+            "alternatives": ", ".join(str(other.get("title")) for other in each.get("alternatives") or []),
         }
         for each in found["steps"]
     ]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 
+from airflow_provider_workflow import clock
 from airflow_provider_workflow.cli import output
 from airflow_provider_workflow.cli.connecting import hook_of
 from airflow_provider_workflow.cli.running import Exit
@@ -26,7 +27,7 @@ def token(args: Namespace) -> int:
         output.write(value)
         return Exit.OK
     seconds = int(times_of(found, 0)[1])
-    ends = datetime.now(timezone.utc) + timedelta(seconds=seconds)
+    ends = datetime.fromtimestamp(clock.now() + seconds, timezone.utc)
     told = {
         # Tokens are long; of a short one nothing is shown.
         "access_token": output.MASK

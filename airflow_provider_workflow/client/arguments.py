@@ -1,4 +1,4 @@
-"""Ranges of the service's arguments (service facts 2 and 4), and checks that name the field at fault."""
+"""Ranges of the service's arguments (docs/service.md 2 and 4), and checks that name the field at fault."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """
-The token that a call is sent with: whose it is, and how it is renewed (specification 5).
+The token that a call is sent with: whose it is, and how it is renewed (docs/service.md 14).
 
 The exchange is a generator over steps; a sender performs each step in its own way (see
 ``conversation.py``), so renewal is written once for tasks and triggers.
@@ -12,6 +12,7 @@ from collections.abc import Generator
 from functools import lru_cache
 from typing import Any
 
+from airflow_provider_workflow import clock
 from airflow_provider_workflow.client import api, types
 from airflow_provider_workflow.client.call import Call
 from airflow_provider_workflow.client.errors import (
@@ -31,7 +32,7 @@ TokenStep = Call[types.Token] | Renewal | CarryThrough
 def is_users(settings: Settings, scope: str) -> bool:
     """
     Whether a token of this scope is the user's. What the application does on its own behalf
-    (specification 5, promotions) is done with an app token in any case.
+    (docs/service.md 14, promotions) is done with an app token in any case.
     """
     return settings.grant == USER_GRANT and scope == settings.scope
 
@@ -58,7 +59,7 @@ def access_token(cache: TokenCache, key: Key) -> Generator[TokenStep, Any, str]:
     """
     while True:
         token = cache.usable(key)
-        if token is not None and cache.clock() < token.renew_at:
+        if token is not None and clock.monotonic() < token.renew_at:
             return token.value
         renewal, mine = cache.join(key)
         if not mine:
@@ -69,7 +70,7 @@ def access_token(cache: TokenCache, key: Key) -> Generator[TokenStep, Any, str]:
             if key.grant == USER_GRANT:
                 value: str = yield CarryThrough(user_token(cache, key.user, key))
                 return value
-            asked_at = cache.clock()
+            asked_at = clock.monotonic()
             answer: types.Token = yield api.app_token(key.scope)
             return cache.keep(key, answer, asked_at)
         except (TransportError, ServerError, RateLimitError) as fault:

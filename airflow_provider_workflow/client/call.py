@@ -23,7 +23,7 @@ class Family(str, Enum):
 
 
 class Identity(str, Enum):
-    """How a call says who is asking (specification 5)."""
+    """How a call says who is asking (docs/service.md 14)."""
 
     CLIENT_ID = "client_id in the query"
     BASIC = "client ID and secret by HTTP Basic"

@@ -8,8 +8,8 @@ without the machinery of repeating, which costs as much as the rest of a call th
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Coroutine, Generator
+from concurrent.futures import TimeoutError as FutureTimeoutError
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -17,15 +17,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from tenacity import AsyncRetrying, Retrying
 
+from airflow_provider_workflow import clock
 from airflow_provider_workflow.client import retry
 from airflow_provider_workflow.client.call import Call
 from airflow_provider_workflow.client.conversation import Observer, Parties, attempt, ignore
-from airflow_provider_workflow.client.errors import WorkflowError
+from airflow_provider_workflow.client.errors import TransportError, WorkflowError
+from airflow_provider_workflow.client.pacing import Pace
 from airflow_provider_workflow.client.performing import with_store
 from airflow_provider_workflow.client.retry import GATES, Gates
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.steps import CarryThrough, Pause, Read, ReadTokens, WriteTokens
-from airflow_provider_workflow.client.token_cache import TOKENS, TokenCache
+from airflow_provider_workflow.client.token_cache import TOKENS, Renewal, TokenCache
 from airflow_provider_workflow.client.user_tokens import TokenStore
 from airflow_provider_workflow.client.waiting import carry_through
 from airflow_provider_workflow.client.wire import Answer, Request
@@ -47,7 +49,6 @@ class WorkflowClient:
     :param gates: the rate gates; those of the process by default.
     :param longest_wait: seconds to wait at a rate gate before ``RateLimitError``; None for any time.
     :param on_token: told every new access token, so that logs can mask it.
-    :param sleep: how to wait, in seconds.
     :param attempts: how often a call is sent at most, 1 or more.
     :param store: of user tokens; only a connection with the grant ``refresh_token`` needs one.
     :param observe: told what came of each attempt of a call.
@@ -59,9 +60,8 @@ class WorkflowClient:
         *,
         tokens: TokenCache = TOKENS,
         gates: Gates = GATES,
-        longest_wait: float | None = retry.LONGEST_WAIT_IN_A_TASK,
+        longest_wait: float | None = retry.LONGEST_WAIT_SECONDS,
         on_token: Callable[[str], None] = ignore,
-        sleep: Callable[[float], None] = time.sleep,
         attempts: int = retry.ATTEMPTS,
         store: TokenStore | None = None,
         observe: Observer = ignore,
@@ -70,7 +70,6 @@ class WorkflowClient:
         self._store = store
         self._attempts = attempts
         self._parties = Parties(settings, tokens, gates, longest_wait, on_token, observe)
-        self._sleep = sleep
         self._wire: RequestsWire | None = None
 
     def __enter__(self) -> WorkflowClient:
@@ -105,7 +104,7 @@ class WorkflowClient:
             failed = [error]
         try:
             policy = retry.policy(call, self._attempts, self._parties.longest_wait)
-            value: T = Retrying(**policy, sleep=self._sleep)(self._next_attempt, call, failed)
+            value: T = Retrying(**policy, sleep=clock.sleep)(self._next_attempt, call, failed)
             return value
         except WorkflowError as error:
             error.exhausted = True
@@ -138,14 +137,22 @@ class WorkflowClient:
         if isinstance(step, Call):
             return self.send(step)
         if isinstance(step, Pause):
-            return self._sleep(step.seconds)
+            return clock.sleep(step.seconds)
         if isinstance(step, CarryThrough):
             return self.run(step.exchange)
         if isinstance(step, Read):
             return step.read(step.answer)
         if isinstance(step, (ReadTokens, WriteTokens)):
             return with_store(self._store, step)
-        return step.result()
+        return self._await_renewal(step)
+
+    def _await_renewal(self, renewal: Renewal) -> None:
+        """Wait for a token that another thread renews: not for long, where this client waits for nothing."""
+        hurries = self._parties.longest_wait == 0
+        try:
+            renewal.result(self.settings.timeout if hurries else None)
+        except FutureTimeoutError:
+            raise TransportError("the access token is still being renewed", sent=False) from None
 
     def _exchange(self, request: Request) -> Answer:
         return self._open().exchange(request)
@@ -165,8 +172,6 @@ class AsyncWorkflowClient:
     The parameters that are not named here are those of ``WorkflowClient``.
 
     :param session: from ``over_aiohttp.shared_session``; shared by the clients of an event loop.
-    :param longest_wait: seconds to wait at a rate gate before ``RateLimitError``; None for any time.
-    :param sleep: how to wait, in seconds, without blocking the loop.
     :param store: of user tokens; only a connection with the grant ``refresh_token`` needs one.
     :param in_thread: runs what blocks (the store) beside the loop.
     """
@@ -178,9 +183,8 @@ class AsyncWorkflowClient:
         *,
         tokens: TokenCache = TOKENS,
         gates: Gates = GATES,
-        longest_wait: float | None = None,
+        longest_wait: float | None = retry.LONGEST_WAIT_SECONDS,
         on_token: Callable[[str], None] = ignore,
-        sleep: Callable[[float], Coroutine[Any, Any, None]] = asyncio.sleep,
         store: TokenStore | None = None,
         in_thread: Callable[..., Coroutine[Any, Any, Any]] = asyncio.to_thread,
         observe: Observer = ignore,
@@ -191,7 +195,6 @@ class AsyncWorkflowClient:
         self.session = session
         self._exchange = partial(exchange, session)
         self.parties = Parties(settings, tokens, gates, longest_wait, on_token, observe)
-        self.sleep = sleep
         self._store = store
         self._in_thread = in_thread
 
@@ -207,7 +210,7 @@ class AsyncWorkflowClient:
             failed = [error]
         try:
             policy = retry.policy(call, retry.ATTEMPTS, self.parties.longest_wait)
-            return await AsyncRetrying(**policy, sleep=self.sleep)(self._next_attempt, call, failed)
+            return await AsyncRetrying(**policy, sleep=clock.async_sleep)(self._next_attempt, call, failed)
         except WorkflowError as error:
             error.exhausted = True
             raise
@@ -239,12 +242,16 @@ class AsyncWorkflowClient:
         if isinstance(step, Call):
             return self.send(step)
         if isinstance(step, Pause):
-            return self.sleep(step.seconds)
+            return clock.async_sleep(step.seconds)
         if isinstance(step, CarryThrough):
             return carry_through(self.run(step.exchange))
         if isinstance(step, Read):
             # Beside the loop, which it would block. Any thread will do: it computes, and talks to nobody.
-            return asyncio.to_thread(step.read, step.answer)
+            return asyncio.to_thread(_read_in_steps, step)
         if isinstance(step, (ReadTokens, WriteTokens)):
             return self._in_thread(with_store, self._store, step)
         return asyncio.wrap_future(step)
+
+
+def _read_in_steps(step: Read) -> Any:
+    return step.read(replace(step.answer, pace=Pace()))

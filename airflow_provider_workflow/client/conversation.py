@@ -17,13 +17,19 @@ from airflow_provider_workflow.client import retry
 from airflow_provider_workflow.client.auth import access_token, token_key
 from airflow_provider_workflow.client.call import CONNECTION_SCOPE, Call, Identity
 from airflow_provider_workflow.client.environment import proxy_for
-from airflow_provider_workflow.client.errors import TransportError, WorkflowAPIError, WorkflowError
+from airflow_provider_workflow.client.errors import (
+    AuthenticationError,
+    TransportError,
+    WorkflowAPIError,
+    WorkflowError,
+)
 from airflow_provider_workflow.client.failures import failure
+from airflow_provider_workflow.client.refusals import name_connection
 from airflow_provider_workflow.client.requesting import Bearer, build, hide
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.steps import CarryThrough, Pause, Read
 from airflow_provider_workflow.client.token_cache import Renewal, TokenCache
-from airflow_provider_workflow.client.wire import LARGE_BODY, Answer, Request
+from airflow_provider_workflow.client.wire import BELIEVED_WAIT_SECONDS, LARGE_BODY, Answer, Request
 
 log = logging.getLogger(__name__)
 
@@ -74,6 +80,8 @@ def attempt(call: Call[T], parties: Parties) -> Generator[Step, Any, T]:
     try:
         value = yield from _attempt(call, parties)
     except WorkflowError as error:
+        if isinstance(error, AuthenticationError):
+            name_connection(error, call, parties.settings)
         parties.observe(call, error)
         raise
     parties.observe(call, value)
@@ -87,7 +95,7 @@ def _attempt(call: Call[T], parties: Parties) -> Generator[Step, Any, T]:
     bearer = (yield from bearer_token(call, parties)) if call.identity is Identity.BEARER else None
     answer = yield from _ask(call, parties, bearer)
     if bearer is not None and not bearer.fresh and token_refused(failure(call, answer)):
-        # Once more with a new one (service facts 11).
+        # Once more with a new one (docs/service.md 11).
         parties.tokens.drop(token_key(parties.settings, scope_of(call, parties.settings)), bearer.token)
         bearer = yield from bearer_token(call, parties)
         answer = yield from _ask(call, parties, bearer)
@@ -114,17 +122,22 @@ def _wait(gate: retry.Gate, call: Call[Any], longest: float | None) -> Generator
 def _ask(call: Call[Any], parties: Parties, bearer: Bearer | None) -> Generator[Step, Any, Answer]:
     answer: Answer = yield build(parties.settings, call, bearer, parties.proxy_for)
     if (seconds := answer.retry_after()) is not None:
-        _close(parties.gates.of(parties.settings, call.family), call, seconds, parties.longest_wait)
+        gate = parties.gates.of(parties.settings, call.family)
+        _log_what_is_not_believed(gate, call, answer)
+        gate.close(seconds)
     return hide(answer, parties.settings, call, bearer)
 
 
-def _close(gate: retry.Gate, call: Call[Any], seconds: float, longest: float | None) -> None:
-    was_open = gate.delay(urgent=True) == 0
-    gate.close(seconds)
-    if was_open and longest is None and seconds > retry.LONGEST_WAIT_IN_A_TASK:
-        # Whoever is ready to wait for any time would be silent for as long.
+def _log_what_is_not_believed(gate: retry.Gate, call: Call[Any], answer: Answer) -> None:
+    asked = answer.requested_wait() or 0.0
+    # Once for all calls that were under way together.
+    if asked > BELIEVED_WAIT_SECONDS and gate.delay(urgent=True) == 0:
         log.warning(
-            "The service wants no %s calls for %.0f s; waiting", call.family.value, gate.delay(urgent=True)
+            "The service asks for no %s calls for %.0f s; they are sent again after %.0f s, the longest wait"
+            " that is believed",
+            call.family.value,
+            asked,
+            BELIEVED_WAIT_SECONDS,
         )
 
 
@@ -146,8 +159,8 @@ def scope_of(call: Call[Any], settings: Settings) -> str:
 
 
 def token_refused(error: WorkflowAPIError | None) -> bool:
-    """Whether a new token may help (service facts 11)."""
+    """Whether a new token may help (docs/service.md 11)."""
     if error is None or error.status not in (400, 401):
         return False
-    # A token of another scope: the next one would have the same (specification 5.4).
+    # A token of another scope: the next one would have the same (docs/service.md 14.4).
     return error.code == "unauthenticated" if error.status == 400 else error.code != "invalid_audience"

@@ -5,6 +5,9 @@ Its own time limits count anew with every byte, so an answer that trickles for e
 ever. Here the limit is set on the socket before each step, so no thread and no timer is needed. And
 its exceptions do not say whether a connection stood when they happened, which decides whether a
 lease may be asked for again.
+
+The limit is kept in real time, not in that of ``clock``: the kernel waits for the bytes of a socket, and it
+knows no other.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ class TokenStoreError(TransportError):
 @dataclass(frozen=True)
 class RateLimit:
     """
-    What the ``X-RateLimit-*`` headers say (specification 8).
+    What the ``X-RateLimit-*`` headers say (docs/service.md 15).
 
     :param limit: requests allowed in the window, or None.
     :param remaining: requests left in it, or None.
@@ -106,7 +106,7 @@ class RateLimit:
 
 class WorkflowAPIError(WorkflowError):
     """
-    The service answered with an error (specification 2.6 and 7).
+    The service answered with an error (docs/service.md 11).
 
     :param status: HTTP status code, or 0 where the call was held back before it was sent.
     :param code: ``errors[0].code``, or None.
@@ -140,12 +140,35 @@ class WorkflowAPIError(WorkflowError):
 
 
 class AuthenticationError(WorkflowAPIError):
-    """The token, the client ID or the client secret was refused (401, 403, 400 ``unauthenticated``)."""
+    """
+    The token, the client ID or the client secret was refused (401, 403, 400 ``unauthenticated``).
+
+    :param text: what the service answered; kept as ``reason``.
+    """
+
+    cure = ""
+    """What to correct, once ``refused_by`` has named it."""
+
+    def __init__(self, text: str, **more: Any) -> None:
+        super().__init__(text, **more)
+        self.reason = text
+
+    def refused_by(self, host: str, connection_id: str, cure: str) -> None:
+        """
+        Let the text name the connection, unless it does so already.
+
+        :param host: who refused it.
+        :param connection_id: id of the Airflow connection.
+        :param cure: what to correct.
+        """
+        if not self.cure:
+            self.cure = cure
+            self.args = (f"The connection {connection_id!r} is refused by {host}, {cure}: {self.reason}",)
 
 
 class LoginRequiredError(AuthenticationError):
     """
-    A connection's user tokens are missing or of no use any more (specification 5.2).
+    A connection's user tokens are missing or of no use any more (docs/service.md 14.3).
 
     :param connection_id: whose tokens.
     :param reason: why they cannot be used.
@@ -167,7 +190,7 @@ class InvalidRequestError(WorkflowAPIError):
 
 
 class GuessRejectedError(InvalidRequestError):
-    """The text describes no workflow (specification 2.5); ``messages`` says why."""
+    """The text describes no workflow (docs/service.md 13.2); ``messages`` says why."""
 
     @property
     def messages(self) -> list[dict[str, Any]]:

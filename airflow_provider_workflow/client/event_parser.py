@@ -1,4 +1,4 @@
-"""Takes ``text/event-stream`` apart (service facts 5)."""
+"""Takes ``text/event-stream`` apart (docs/service.md 5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One connection to the event stream of an inbox (service facts 5), from its token to its end."""
+"""One connection to the event stream of an inbox (docs/service.md 5), from its token to its end."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Generator
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_workflow import clock
 from airflow_provider_workflow.client import api
 from airflow_provider_workflow.client.auth import token_key
 from airflow_provider_workflow.client.client import AsyncWorkflowClient
@@ -15,7 +16,6 @@ from airflow_provider_workflow.client.errors import AuthenticationError, Workflo
 from airflow_provider_workflow.client.event_parser import EventParser
 from airflow_provider_workflow.client.failures import failure
 from airflow_provider_workflow.client.requesting import Bearer, build, hide
-from airflow_provider_workflow.client.waiting import timeout
 from airflow_provider_workflow.client.wire import Answer, Request
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ async def _refusal(
     call = api.events("-")
     body = b""
     if response.status >= 300:
-        async with timeout(seconds):
+        async with clock.timeout(seconds):
             body = await response.read()
     answer = hide(Answer(response.status, response.headers, body), client.settings, call, bearer)
     refused = failure(call, answer) or WorkflowAPIError(

@@ -1,5 +1,5 @@
 """
-Who listens to the event stream of an inbox (service facts 5): rings when there may be something to lease.
+Who listens to the event stream of an inbox (docs/service.md 5): rings when there may be something to lease.
 
 A stream carries no messages and replays nothing, so every (re)connection rings as well, and those
 who wait poll beneath it. All who wait for the same inbox in an event loop share one stream.
@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
+from airflow_provider_workflow import clock
 from airflow_provider_workflow.client.client import AsyncWorkflowClient
 from airflow_provider_workflow.client.errors import (
     RateLimitError,
@@ -24,9 +25,8 @@ from airflow_provider_workflow.client.errors import (
     WorkflowError,
 )
 from airflow_provider_workflow.client.event_stream import notices_of
-from airflow_provider_workflow.client.retry import LONGEST_CLOSED_SECONDS
 from airflow_provider_workflow.client.settings import Settings
-from airflow_provider_workflow.client.waiting import end, timeout
+from airflow_provider_workflow.client.waiting import end
 
 if TYPE_CHECKING:
     import aiohttp
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 RECONNECT_SECONDS = (0.5, 1.0, 2.0, 5.0)
 REFUSED_SECONDS = 300.0
-"""How long a stream that the service refuses (4xx other than 429) is left alone (service facts 5)."""
+"""How long a stream that the service refuses (4xx other than 429) is left alone (docs/service.md 5)."""
 
 
 class Bell:
@@ -56,7 +56,7 @@ class Bell:
         """
         try:
             if not self._rung.is_set():
-                async with timeout(seconds):
+                async with clock.timeout(seconds):
                     await self._rung.wait()
         except asyncio.TimeoutError:
             return False
@@ -123,7 +123,7 @@ async def _keep_open(client: AsyncWorkflowClient, inbox_id: str, stream: _Stream
                 log.warning("Event stream of inbox %s broke: %s", inbox_id, type(fault).__name__)
         pause = _pause(error, RECONNECT_SECONDS[min(failures, len(RECONNECT_SECONDS) - 1)])
         failures += 1
-        await client.sleep(pause * random.uniform(1.0, 1.25))  # noqa: S311 spreads reconnections
+        await clock.async_sleep(pause * random.uniform(1.0, 1.25))  # noqa: S311 spreads reconnections
 
 
 def _pause(error: Exception | None, pause: float) -> float:
@@ -134,5 +134,5 @@ def _pause(error: Exception | None, pause: float) -> float:
     :param pause: what the number of failures asks for.
     """
     if isinstance(error, (RateLimitError, ServerError)):
-        return min(max(pause, error.retry_after or 0.0), LONGEST_CLOSED_SECONDS)
+        return max(pause, error.retry_after or 0.0)
     return REFUSED_SECONDS if isinstance(error, WorkflowAPIError) else pause

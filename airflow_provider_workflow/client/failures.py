@@ -27,7 +27,7 @@ LONGEST_DETAIL = 500
 
 def failure(call: Call[Any], answer: Answer) -> WorkflowAPIError | None:
     """
-    The exception that an answer stands for, or None for a 2xx (specification 7, service facts 11).
+    The exception that an answer stands for, or None for a 2xx (docs/service.md 11).
 
     The status decides first, ``errors[0].code`` second. Survives an errors envelope, ``{detail}``
     alone, a token endpoint's ``{error, error_description}``, an HTML page and an empty body.

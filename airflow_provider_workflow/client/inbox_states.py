@@ -1,4 +1,4 @@
-"""The states of an inbox, in the service's own words (specification 3.1). New ones may come."""
+"""The states of an inbox, in the service's own words (docs/service.md 2.2). New ones may come."""
 
 INITIALIZING = "initializing"
 ACTIVE = "active"
@@ -6,4 +6,4 @@ PAUSED = "paused"
 DELETING = "deleting"
 """Its name may stand for another inbox already."""
 FAILED = "initialization_failure"
-"""Only deleting and creating it again helps (specification 7.3)."""
+"""Only deleting and creating it again helps (docs/service.md 2.2)."""

@@ -20,6 +20,11 @@ _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12
 _known: dict[tuple[Settings, str], str] = {}
 
 
+def is_id(inbox: str) -> bool:
+    """Whether an inbox is given by its id, under which no other one is ever created."""
+    return _UUID.fullmatch(inbox) is not None
+
+
 def at_inbox(settings: Settings, inbox: str, make: Callable[[str], Call[T]]) -> Generator[Call[Any], Any, T]:
     """
     Send a call to an inbox.
@@ -32,7 +37,7 @@ def at_inbox(settings: Settings, inbox: str, make: Callable[[str], Call[T]]) -> 
     :raises NotFoundError: there is no such inbox.
     """
     make(filled("inbox", inbox))
-    if _UUID.fullmatch(inbox):
+    if is_id(inbox):
         value: T = yield make(inbox)
         return value
     known = _known.get((settings, inbox))
@@ -60,7 +65,7 @@ def id_of(settings: Settings, inbox: str) -> Generator[Call[Any], Any, str]:
     :param inbox: id or name.
     :raises NotFoundError: no inbox of this connection has the name.
     """
-    if _UUID.fullmatch(inbox):
+    if is_id(inbox):
         return inbox
     return _known.get((settings, inbox)) or (yield from look_up(settings, inbox))
 
@@ -84,14 +89,16 @@ def look_up(settings: Settings, name: str) -> Generator[Call[Any], Any, str]:
 
     :raises NotFoundError: no inbox of this connection has the name.
     """
-    for inbox in (yield from all_inboxes(name=name)):
+    found = yield from all_inboxes(name=name)
+    for inbox in found:
         if inbox.get("name") == name and inbox.get("status") != DELETING:
             _known[settings, name] = inbox["id"]
             return inbox["id"]
-    raise NotFoundError(
-        f"there is no inbox with the name or id {name!r}; create it first, or check the connection's account",
-        status=404,
-    )
+    fix = "create it first, or check the connection's account"
+    if any("name" not in inbox for inbox in found):
+        # Not taken for the one that is looked for: messages of another inbox would start this one's DAG.
+        fix = "the service lists inboxes without their names, so give the inbox's id instead"
+    raise NotFoundError(f"there is no inbox with the name or id {name!r}; {fix}", status=404)
 
 
 def _news(seen: set[Any], page: list[Any]) -> list[Any]:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from airflow_provider_workflow.client.errors import TransportError
+from airflow_provider_workflow.client.pacing import Pace
 from airflow_provider_workflow.client.types import Template
 from airflow_provider_workflow.client.wire import Answer
 
@@ -51,12 +52,12 @@ def inbox(answer: Answer) -> Any:
     body = thing(answer)
     if not (_text(body.get("id")) and _text(body.get("status"))):
         raise _misshapen(answer, "an inbox with an id and a status")
-    return body
+    return _named(body)
 
 
 def guess(answer: Answer) -> Any:
     """
-    A suggested workflow with the fields that are required of it (specification 2.2 to 2.4).
+    A suggested workflow with the fields that are required of it (docs/service.md 13.1).
 
     :raises TransportError: the body is none.
     """
@@ -106,7 +107,16 @@ def page_of_inboxes(answer: Answer) -> Any:
     body = page(answer)
     if not all(_text(each.get("id")) and _text(each.get("status")) for each in body["results"]):
         raise _misshapen(answer, "a page of inboxes with an id and a status")
+    for each in body["results"]:
+        _named(each)
     return body
+
+
+def _named(inbox: dict[str, Any]) -> dict[str, Any]:
+    """The inbox with its ``name``, which newer servers may send as ``key`` alone (docs/service.md 2)."""
+    if inbox.get("name") is None and inbox.get("key") is not None:
+        inbox["name"] = inbox["key"]
+    return inbox
 
 
 def lease(answer: Answer) -> Any:
@@ -121,7 +131,7 @@ def lease(answer: Answer) -> Any:
         return _sound(_with_results(answer))
     except TransportError as unreadable:
         try:
-            return _sound(_with_results(replace(answer, body=_cut(answer.body))))
+            return _sound(_with_results(replace(answer, body=_cut(answer.body, answer.pace))))
         except TransportError:
             raise unreadable from None
 
@@ -138,11 +148,13 @@ def _sound(body: Any) -> Any:
     return body
 
 
-def _cut(body: bytes) -> bytes:
+def _cut(body: bytes, pace: Pace | None) -> bytes:
     """A JSON text in which null stands for whatever is nested deeper than ``DEEPEST`` levels."""
     kept: list[bytes] = []
     depth = done = 0
     for found in _STRING_OR_BRACKET.finditer(body):
+        if pace is not None:
+            pace()
         sign = found.group()
         if sign in (b"[", b"{"):
             depth += 1
@@ -157,7 +169,7 @@ def _cut(body: bytes) -> bytes:
 
 def templates(answer: Answer) -> list[Template]:
     """
-    A bare list of objects (service facts 7).
+    A bare list of objects (docs/service.md 7).
 
     :raises TransportError: the body is none.
     """

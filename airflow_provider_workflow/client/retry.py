@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from tenacity import RetryCallState, retry_base, stop_after_attempt, wait_random_exponential
 
+from airflow_provider_workflow import clock
 from airflow_provider_workflow.client.call import Call, Family
 from airflow_provider_workflow.client.errors import RateLimitError, ServerError, TransportError, WorkflowError
 from airflow_provider_workflow.client.settings import Settings
@@ -19,10 +19,11 @@ from airflow_provider_workflow.client.settings import Settings
 ATTEMPTS = 5
 BACKOFF_SECONDS = 1.0
 BACKOFF_CAP_SECONDS = 20.0
-LONGEST_WAIT_IN_A_TASK = 60.0
-"""Seconds; a task that is told to wait longer fails with ``RateLimitError`` instead of holding its slot."""
-LONGEST_CLOSED_SECONDS = 86400.0
-"""A service that asks for more (an epoch in ``Retry-After``, a broken clock) is asked again after a day."""
+LONGEST_WAIT_SECONDS = 60.0
+"""
+How long a call waits until the service accepts calls again. Where that takes longer it fails with
+``RateLimitError``: a task frees its slot, and a trigger logs that it waits, and for how long.
+"""
 HEAD_START_SECONDS = 0.5
 """How much earlier than others a waiting acknowledgement goes through a gate that opens."""
 
@@ -73,25 +74,23 @@ class Gate:
     """
     Keeps a family of calls back while the service wants no more of them.
 
-    :param clock: seconds that only go forward.
-    :param opens_at: when calls pass again, by that clock.
+    :param opens_at: when calls pass again, by ``clock.monotonic``.
     """
 
-    clock: Callable[[], float] = time.monotonic
     opens_at: float = 0.0
     _urgent_waiting: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def close(self, seconds: float) -> None:
         """Let nothing pass for this many seconds; never opens a gate earlier."""
-        self.opens_at = max(self.opens_at, self.clock() + min(seconds, LONGEST_CLOSED_SECONDS))
+        self.opens_at = max(self.opens_at, clock.monotonic() + seconds)
 
     def delay(self, *, urgent: bool) -> float:
         """Seconds until a call may pass. While acknowledgements wait, others wait a moment longer."""
         opens_at = self.opens_at
         if not urgent and self._urgent_waiting:
             opens_at += HEAD_START_SECONDS
-        return max(0.0, opens_at - self.clock())
+        return max(0.0, opens_at - clock.monotonic())
 
     @contextmanager
     def waiting(self, *, urgent: bool) -> Iterator[None]:
@@ -107,25 +106,20 @@ class Gate:
 
 
 class Gates:
-    """
-    One gate for each (host, client, family), so that none of them delays another.
+    """One gate for each (host, client, family), so that none of them delays another."""
 
-    :param clock: seconds that only go forward.
-    """
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self.clock = clock
+    def __init__(self) -> None:
         self._gates: dict[tuple[str, str, Family], Gate] = {}
 
     def of(self, settings: Settings, family: Family) -> Gate:
         """The gate that this connection's calls of a family pass."""
         base = settings.token_url if family is Family.TOKEN else settings.base_url
         key = (base, settings.client_id, family)
-        return self._gates.get(key) or self._gates.setdefault(key, Gate(self.clock))
+        return self._gates.get(key) or self._gates.setdefault(key, Gate())
 
     def forget_waiting(self) -> None:
         """In a forked child: who waits, waits in the parent; how long the service wants peace still holds."""
-        self._gates = {key: Gate(gate.clock, gate.opens_at) for key, gate in self._gates.items()}
+        self._gates = {key: Gate(gate.opens_at) for key, gate in self._gates.items()}
 
 
 GATES = Gates()
@@ -141,7 +135,7 @@ def refuse_long_wait(call: Call[Any], seconds: float, longest: float | None) -> 
     """
     if longest is not None and seconds > longest:
         raise RateLimitError(
-            f"{call.name} was not sent: the service wants no {call.family.value} calls for {seconds:.0f} s",
+            f"{call.name} was not sent: the service accepts no {call.family.value} calls for {seconds:.0f} s",
             status=0,
             retry_after=seconds,
         )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from airflow_provider_workflow.client.addresses import base_url, check_addresses
+from airflow_provider_workflow.client.addresses import base_url, check_addresses, check_scheme
 from airflow_provider_workflow.client.errors import ConfigurationError
 from airflow_provider_workflow.client.unverified import warn_once
 
@@ -21,10 +21,10 @@ REQUIRED = {
     "host": "set the base URL of the service as Host",
     "login": "set the client ID as Login",
     "password": "set the client secret as Password",
-    "token_url": "set the address of the token endpoint in Extra",
+    "oauth_url": "set the Token URL, the address of the token endpoint, in Extra",
 }
 EXTRA_FIELDS = (
-    "token_url",
+    "oauth_url",
     "auth_url",
     "scope",
     "inbox_path",
@@ -34,22 +34,24 @@ EXTRA_FIELDS = (
     "verify",
     "grant",
 )
-"""Those of the connection's Extra; each is a field of ``Settings``."""
+"""Those of the connection's Extra; each is a field of ``Settings``, ``oauth_url`` its ``token_url``."""
+FORMER_OAUTH_URL = "token_url"
+"""Former name of ``oauth_url``, still read. Airflow masks every extra whose name contains "token"."""
 
 
 @dataclass(frozen=True)
 class Settings:
     """
-    A checked connection (specification 1, 4 and 5).
+    A checked connection (docs/service.md 1 and 14).
 
     :param base_url: base URL of the API, with scheme and without a trailing slash.
     :param client_id: public identifier of the application.
     :param client_secret: its secret.
     :param token_url: the token endpoint, used exactly as given.
     :param auth_url: base of the authorization page, or "" where no user flow is used.
-    :param scope: scope of the token for the trigger inbox (specification 5.4).
-    :param inbox_path: prefix of the trigger inbox (specification 4.5).
-    :param templates_path: path of the templates endpoint (specification 4.4).
+    :param scope: scope of the token for the trigger inbox (docs/service.md 14.4).
+    :param inbox_path: prefix of the trigger inbox (docs/service.md 4).
+    :param templates_path: path of the templates endpoint (docs/service.md 7).
     :param redirect_uri: redirect URI of the authorization-code flow, or "".
     :param timeout: seconds for one attempt, from connecting to the last byte; above 0.
     :param verify: True, False, or the path of a file with CA certificates.
@@ -91,15 +93,19 @@ class Settings:
         :param port: port of the base URL where ``host`` has none, or None.
         :raises ConfigurationError: names every missing or wrong field.
         """
-        given = {"host": host, "login": login, "password": password, "token_url": extra.get("token_url")}
+        name_of_token_url, token_url = _token_url(extra)
+        given = {"host": host, "login": login, "password": password, "oauth_url": token_url}
         problems = [
             f"{name} is missing ({cure})" for name, cure in REQUIRED.items() if not _text(given[name])
         ]
+        _check_former_name(extra, problems)
         if ":" in _text(login):
             problems.append("login holds a colon (no client ID does)")
         address = base_url(_text(host), scheme, port)
         values: dict[str, Any] = {name: text for name in EXTRA_FIELDS if (text := _text(extra.get(name)))}
-        check_addresses({**values, "host": address}, problems)
+        values.pop("oauth_url", None)
+        check_scheme(scheme, problems)
+        check_addresses({**values, name_of_token_url: token_url, "host": address}, problems)
         _convert(values, extra, problems)
         if problems:
             raise ConfigurationError(problems)
@@ -107,6 +113,7 @@ class Settings:
             base_url=address,
             client_id=_text(login),
             client_secret=str(password),
+            token_url=token_url,
             connection_id=connection_id,
             **values,
         )
@@ -136,6 +143,21 @@ class Settings:
         import certifi
 
         return certifi.where()
+
+
+def _token_url(extra: Mapping[str, Any]) -> tuple[str, str]:
+    """The address of the token endpoint, and the name of the extra that holds it."""
+    given = {name: _text(extra.get(name)) for name in ("oauth_url", FORMER_OAUTH_URL)}
+    name = next((name for name, address in given.items() if address), "oauth_url")
+    return name, given[name]
+
+
+def _check_former_name(extra: Mapping[str, Any], problems: list[str]) -> None:
+    given, former = (_text(extra.get(name)) for name in ("oauth_url", FORMER_OAUTH_URL))
+    if given and former and given != former:
+        problems.append(
+            f"oauth_url and {FORMER_OAUTH_URL} differ (remove {FORMER_OAUTH_URL}, the former name)"
+        )
 
 
 def _text(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""What is taken from an answer of the token endpoint (specification 2.8)."""
+"""What is taken from an answer of the token endpoint (docs/service.md 9.2)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ RENEW_EARLY_SECONDS = 300.0
 LONGEST_LIFETIME_SECONDS = 30 * 86400.0
 """For an answer that promises more than anybody keeps."""
 ASSUMED_LIFETIME_SECONDS = 3600.0
-"""For an answer without ``expires_in`` (service facts 9)."""
+"""For an answer without ``expires_in`` (docs/service.md 9)."""
 
 
 def access_token_of(answer: types.Token) -> str:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import threading
-import time
-from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from airflow_provider_workflow import clock
 from airflow_provider_workflow.client import types
 from airflow_provider_workflow.client.token_answers import access_token_of, times_of
 from airflow_provider_workflow.client.user_tokens import UserTokens
@@ -39,7 +38,7 @@ class Key(NamedTuple):
 @dataclass(frozen=True)
 class CachedToken:
     """
-    An access token and its times, by the cache's clock.
+    An access token and its times, in the seconds of ``clock.monotonic``.
 
     :param renew_at: from here on it is renewed before it is used.
     :param expires_at: from here on the service refuses it.
@@ -53,18 +52,9 @@ class CachedToken:
 
 
 class TokenCache:
-    """
-    Tokens of this process. Each is renewed by one caller at a time; the others wait for it.
+    """Tokens of this process. Each is renewed by one caller at a time; the others wait for it."""
 
-    :param clock: seconds that only go forward.
-    :param wall: seconds since 1970, by which processes tell each other when user tokens end.
-    """
-
-    def __init__(
-        self, clock: Callable[[], float] = time.monotonic, wall: Callable[[], float] = time.time
-    ) -> None:
-        self.clock = clock
-        self.wall = wall
+    def __init__(self) -> None:
         self._tokens: dict[Key, CachedToken] = {}
         self._refused: dict[Key, str] = {}
         self._sound: dict[Key, str] = {}
@@ -75,7 +65,7 @@ class TokenCache:
     def usable(self, key: Key) -> CachedToken | None:
         """The cached token, if the service still takes it."""
         token = self._tokens.get(key)
-        return token if token is not None and self.clock() < token.expires_at else None
+        return token if token is not None and clock.monotonic() < token.expires_at else None
 
     def join(self, key: Key) -> tuple[Renewal, bool]:
         """The renewal under way for this token, and whether it is the caller's to carry out."""
@@ -101,7 +91,7 @@ class TokenCache:
         """
         Keep the token of an answer.
 
-        :param asked_at: when it was asked for, by the cache's clock; its life counts from there.
+        :param asked_at: when it was asked for, by ``clock.monotonic``; its life counts from there.
         :raises AuthenticationError: the answer holds no token.
         """
         value = access_token_of(answer)
@@ -114,7 +104,8 @@ class TokenCache:
 
         :param issued: whether it is the answer to this process's own request.
         """
-        ahead = self.clock() - self.wall()
+        # Processes tell each other by the time of the day when user tokens end.
+        ahead = clock.monotonic() - clock.now()
         times = (tokens.renew_at + ahead, tokens.expires_at + ahead)
         self._tokens[key] = CachedToken(tokens.access_token, *times, issued)
         return tokens.access_token
@@ -124,7 +115,7 @@ class TokenCache:
         token = self.usable(key)
         if token is None:
             return None
-        self._tokens[key] = replace(token, renew_at=self.clock() + RENEW_AGAIN_SECONDS)
+        self._tokens[key] = replace(token, renew_at=clock.monotonic() + RENEW_AGAIN_SECONDS)
         return token.value
 
     def drop(self, key: Key, value: str) -> None:

@@ -1,5 +1,5 @@
 """
-The bodies that the service answers with (specification 2, service facts 2, 3, 4, 7).
+The bodies that the service answers with (docs/service.md 2, 3, 4, 7, 9.2 and 13).
 
 They are ``TypedDict``: plain dictionaries at run time, so they cross XCom and trigger
 serialisation as they are, and fields that the service adds later pass through untouched.
@@ -12,7 +12,7 @@ from typing import Any, TypedDict
 
 
 class Subscription(TypedDict, total=False):
-    """What an inbox is subscribed to (service facts 2)."""
+    """What an inbox is subscribed to (docs/service.md 2)."""
 
     app_key: str
     action_key: str
@@ -20,43 +20,53 @@ class Subscription(TypedDict, total=False):
     connection_id: str | int | None
 
 
-class Inbox(TypedDict):
-    """A trigger inbox (specification 2.9, service facts 2)."""
+class _RequiredOfInbox(TypedDict):
+    """What every inbox has."""
 
     id: str
+    status: str  #: initializing, active, paused, deleting, initialization_failure
+
+
+class Inbox(_RequiredOfInbox, total=False):
+    """A trigger inbox (docs/service.md 2); the service may omit any of these fields."""
+
     created_at: str
     name: str | None
-    status: str  #: initializing, active, paused, deleting, initialization_failure
     paused_reason: str | None
     notification_url: str | None
     subscription: Subscription
 
 
-class InboxAttributes(TypedDict):
-    """The state of the inbox that comes with every lease (service facts 4)."""
+class InboxAttributes(TypedDict, total=False):
+    """The state of the inbox that comes with every lease (docs/service.md 4)."""
 
     status: str
     paused_reason: str | None
 
 
-class MessageAttributes(TypedDict):
-    """What the service knows of a message beside its payload (service facts 3)."""
+class MessageAttributes(TypedDict, total=False):
+    """What the service knows of a message beside its payload (docs/service.md 3)."""
 
     lease_count: int
     error_message: str | None
     possible_duplicate_data: bool
 
 
-class Message(TypedDict):
-    """A message as lists show it: never with its payload (service facts 3)."""
+class _RequiredOfMessage(TypedDict):
+    """What every message has."""
 
     id: str
+
+
+class Message(_RequiredOfMessage, total=False):
+    """A message as lists show it: never with its payload (docs/service.md 3)."""
+
     created_at: str
     status: str  #: available, leased, acked, quarantined
     message_attributes: MessageAttributes
 
 
-class LeasedMessage(Message):
+class LeasedMessage(Message, total=False):
     """A message as a lease hands it over: with its payload."""
 
     payload: dict[str, Any]
@@ -102,32 +112,47 @@ class MessagePage(TypedDict):
     results: list[Message]
 
 
-class RawStep(TypedDict):
-    """A step of a suggested workflow (specification 2.4)."""
+class _RequiredOfRawStep(TypedDict):
+    """What every step of a suggested workflow has."""
 
-    title: str | None
     app: str
     api: str
 
 
-class GuessStep(TypedDict):
-    """The best step, and what else may have been meant (specification 2.3)."""
+class RawStep(_RequiredOfRawStep, total=False):
+    """A step of a suggested workflow (docs/service.md 13.1)."""
+
+    title: str | None
+
+
+class _RequiredOfGuessStep(TypedDict):
+    """The step that a suggestion consists of."""
 
     step: RawStep
+
+
+class GuessStep(_RequiredOfGuessStep, total=False):
+    """The best step, and what else may have been meant (docs/service.md 13.1)."""
+
     alternatives: list[RawStep]
 
 
-class Guess(TypedDict):
-    """A suggested workflow (specification 2.2); ``messages`` may be missing."""
+class _RequiredOfGuess(TypedDict):
+    """What every guess has."""
 
     title: str
     steps: list[GuessStep]
     prefilled_url: str
+
+
+class Guess(_RequiredOfGuess, total=False):
+    """A suggested workflow (docs/service.md 13.1)."""
+
     messages: list[dict[str, Any]]
 
 
 class Template(TypedDict, total=False):
-    """A workflow template (service facts 7); the service may leave fields out."""
+    """A workflow template (docs/service.md 7); the service may leave fields out."""
 
     id: int
     title: str
@@ -143,7 +168,7 @@ class Template(TypedDict, total=False):
 
 
 class Token(TypedDict, total=False):
-    """The token endpoint's answer (specification 2.8)."""
+    """The token endpoint's answer (docs/service.md 9.2)."""
 
     access_token: str
     expires_in: int

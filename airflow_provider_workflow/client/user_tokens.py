@@ -1,5 +1,5 @@
 """
-User tokens: how they are renewed while others renew them too (specification 5.2).
+User tokens: how they are renewed while others renew them too (docs/service.md 14.3).
 
 A refresh token is used up by the refresh, whose answer holds the next one; so the tokens lie in a
 store that the processes of all workers share. The store knows neither locks nor compare-and-set:
@@ -23,6 +23,7 @@ from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from airflow_provider_workflow import clock
 from airflow_provider_workflow.client import api, types
 from airflow_provider_workflow.client.errors import (
     AuthenticationError,
@@ -116,10 +117,10 @@ def user_token(cache: TokenCache, connection_id: str, key: Key) -> Generator[Any
         if (value := cache.postpone(key)) is not None:
             return value
         raise LoginRequiredError(connection_id, NONE_STORED)
-    if cache.wall() < stored.expires_at and not cache.was_refused(key, stored.access_token):
+    if clock.now() < stored.expires_at and not cache.was_refused(key, stored.access_token):
         # Where it is due, this is what the caller goes on with while the token endpoint is away.
         cache.adopt(key, stored, issued=False)
-        if cache.wall() < stored.renew_at:
+        if clock.now() < stored.renew_at:
             return stored.access_token
     if (reason := cache.why_spent(key, stored.refresh_token)) is not None:
         raise LoginRequiredError(connection_id, reason)
@@ -128,7 +129,7 @@ def user_token(cache: TokenCache, connection_id: str, key: Key) -> Generator[Any
 
 
 def _renew(cache: TokenCache, connection_id: str, key: Key, stored: UserTokens) -> Exchange:
-    asked_at = cache.wall()
+    asked_at = clock.now()
     try:
         answer = yield api.refresh_user_token(stored.refresh_token)
         fresh = UserTokens.of(answer, asked_at, stored.refresh_token)

@@ -3,17 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Coroutine
 from typing import Any, TypeVar
-
-if sys.version_info >= (3, 11):
-    from asyncio import timeout
-else:
-    from async_timeout import timeout
-
-# Until Python 3.12 ``asyncio.wait_for`` loses a cancellation that comes with an answer, and makes a task.
-__all__ = ["carry_through", "end", "timeout"]
 
 T = TypeVar("T")
 

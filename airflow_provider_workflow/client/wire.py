@@ -6,23 +6,31 @@ Both senders fill and read the same two classes, so nothing about the protocol l
 
 from __future__ import annotations
 
-import json
 import re
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlsplit
 
+from airflow_provider_workflow import clock
+from airflow_provider_workflow.client.decoding import decoded
 from airflow_provider_workflow.client.errors import RateLimit, TransportError
+from airflow_provider_workflow.client.pacing import Pace
 
 EPOCH_RESET_FLOOR = 1e9
-"""A reset value from here on is epoch seconds, a smaller one a delta (service facts 4)."""
+"""A reset value from here on is epoch seconds, a smaller one a delta (docs/service.md 15)."""
 LARGEST_NUMBER = 1e12
 """What a header says beyond this is as good as never."""
-LARGE_BODY = 256_000
-"""Bytes. From here on decoding takes so long (milliseconds) that an event loop has it done beside itself."""
+BELIEVED_WAIT_SECONDS = 900.0
+"""
+How long a wait that the service asks for is believed. It may ask for more by mistake: a date in 2099,
+milliseconds in place of seconds, an epoch. After this time it is sent a call again.
+"""
+BUSY = (429, 503)
+"""Statuses whose ``Retry-After`` is a request to send no calls (docs/service.md 15)."""
+LARGE_BODY = 64_000
+"""Bytes. From here on decoding takes so long (a millisecond) that an event loop has it done beside itself."""
 _DECIMAL = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?")
 
 
@@ -57,11 +65,13 @@ class Answer:
     :param status: HTTP status code.
     :param headers: the headers, found by their names in lower case.
     :param body: all of the body.
+    :param pace: of the thread in which it is read beside an event loop; None anywhere else.
     """
 
     status: int
     headers: Mapping[str, str] = field(repr=False)
     body: bytes = field(repr=False)
+    pace: Pace | None = field(default=None, repr=False, compare=False)
 
     def json(self) -> Any:
         """
@@ -70,7 +80,7 @@ class Answer:
         :raises TransportError: the body is not JSON (cut short, an HTML page, wrong encoding).
         """
         try:
-            return _decoded(self.body)
+            return decoded(self.body, self.pace)
         except (ValueError, RecursionError):
             pass
         # Out here it has no context: the exceptions of the decoder hold the body, maybe that of a token.
@@ -86,14 +96,19 @@ class Answer:
 
         Dates in headers are compared with this, so a local clock that is wrong does no harm.
         """
-        return _http_date(self.headers.get("date")) or time.time()
+        return _http_date(self.headers.get("date")) or clock.now()
 
     def retry_after(self) -> float | None:
+        """Seconds to wait before the next call: what is asked for, up to :data:`BELIEVED_WAIT_SECONDS`."""
+        seconds = self.requested_wait()
+        return None if seconds is None else min(seconds, BELIEVED_WAIT_SECONDS)
+
+    def requested_wait(self) -> float | None:
         """
-        Seconds to stay away: ``Retry-After`` in seconds or as an HTTP date, else the reset header
-        of a window that has nothing left (specification 8).
+        Seconds for which the service asks for no more calls: ``Retry-After`` of a 429 or 503, in seconds
+        or as an HTTP date, else the reset header of a window that has nothing left (docs/service.md 15).
         """
-        value = self.headers.get("retry-after")
+        value = self.headers.get("retry-after") if self.status in BUSY else None
         seconds = _number(value)
         if seconds is None and (date := _http_date(value)) is not None:
             seconds = date - self.now()
@@ -104,7 +119,7 @@ class Answer:
         return None if seconds is None else max(0.0, seconds)
 
     def rate_limit(self) -> RateLimit | None:
-        """The ``X-RateLimit-*`` headers, or None where none came (specification 8)."""
+        """The ``X-RateLimit-*`` headers, or None where none came (docs/service.md 15)."""
         limit, remaining, reset = (
             _number(self.headers.get(f"x-ratelimit-{name}")) for name in ("limit", "remaining", "reset")
         )
@@ -117,31 +132,6 @@ class Answer:
             remaining=None if remaining is None else int(remaining),
             reset=reset,
         )
-
-
-def _decoded(body: bytes) -> Any:
-    # The decoder holds the interpreter until it is done, unless it calls back: once for each object of a
-    # large body, so that an event loop goes on while a thread decodes.
-    hook = _unchanged if len(body) >= LARGE_BODY else None
-    try:
-        return json.loads(body, object_hook=hook)
-    except (json.JSONDecodeError, UnicodeDecodeError):
-        raise
-    except ValueError:
-        # An integer of more digits than Python converts. One such number must not hide the other
-        # messages of a lease; it becomes infinite, which whoever starts a run refuses by itself.
-        return json.loads(body, parse_int=_whole)
-
-
-def _unchanged(value: dict[str, Any]) -> dict[str, Any]:
-    return value
-
-
-def _whole(digits: str) -> int | float:
-    try:
-        return int(digits)
-    except ValueError:
-        return float(digits)
 
 
 def _number(value: str | None) -> float | None:
@@ -163,7 +153,8 @@ def _http_date(value: str | None) -> float | None:
 def host_of(url: str) -> str:
     """How an address is named in texts: host and port, never path or query."""
     parts = urlsplit(url)
-    return f"{parts.hostname}:{parts.port}" if parts.port else str(parts.hostname)
+    name = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else str(parts.hostname)
+    return f"{name}:{parts.port}" if parts.port else name
 
 
 def causes(error: BaseException) -> list[BaseException]:

@@ -1,4 +1,4 @@
-"""Where the rules get the time from, so that no test has to sleep."""
+"""The clocks that the rules take, so that no test has to sleep."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ EPOCH_OF_TESTS = 1_767_225_600.0  # 2026-01-01T00:00:00Z
 
 class Clock:
     """
-    What both clocks have in common: they can be moved, and tell whoever asked to know.
+    What both clocks have in common: they can be moved, and call their listeners when they are.
 
     ``listeners`` are called without arguments after every move, in the moving thread: an open event
-    stream has to notice that its token ran out.
+    stream has to notice that its token has expired.
     """
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class Clock:
 
     def set_offset(self, seconds: float) -> None:
         """
-        Say how far this clock is from where it would be had nobody moved it.
+        Set how far this clock is from where it would be without any move.
 
         :param seconds: the distance; 0 undoes every move.
         """

@@ -1,4 +1,4 @@
-"""Which requests are to go wrong, and how; carried out in ``web/misbehave.py``."""
+"""Which requests go wrong, and how; ``web/fault_injection.py`` does it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import threading
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from airflow_provider_workflow.emulator.errors import invalid_field
+from airflow_provider_workflow.emulator.rules.errors import invalid_field
 
 KINDS = (
     "status",
@@ -27,7 +27,7 @@ KINDS = (
 @dataclass
 class Fault:
     """
-    A rule: which requests, how many, and what happens to them.
+    Which requests go wrong, how many, and how.
 
     :param kind: ``status`` answers with another status; ``slow`` waits ``seconds``; ``hold`` waits
         until it is released; ``drop`` cuts the connection; ``trickle`` drips bytes for ever, one
@@ -38,7 +38,7 @@ class Fault:
     :param method: their method, or None.
     :param path: a regular expression that is found in their path, or None.
     :param times: how many requests it meets, 1 or more; None for all.
-    :param after: how many matching requests pass unharmed before, 0 or more.
+    :param after: how many matching requests are served normally before, 0 or more.
     :param when: ``before`` the request had its effect, which then (except for ``slow`` and ``hold``)
         it does not have, or ``after``.
     :param status: status code for ``status``, ``redirect`` and ``not_json``.
@@ -74,7 +74,7 @@ class Fault:
     met: int = 0
 
     def matches(self, operation: str, method: str, path: str) -> bool:
-        """Say whether a request is one of those meant, whatever their number."""
+        """Return whether a request is one of those described, whatever their number."""
         return (
             self.operation in (None, operation)
             and self.method in (None, method)
@@ -84,9 +84,9 @@ class Fault:
 
 class Faults:
     """
-    The rules in force, in the order in which they were made. All methods are thread-safe.
+    The faults that are set, in the order in which they were added. All methods are thread-safe.
 
-    ``operations`` are the names that a rule may use; None for any.
+    ``operations`` are the names that a fault may use; None for any.
     """
 
     def __init__(self) -> None:
@@ -97,9 +97,9 @@ class Faults:
 
     def add(self, **description: Any) -> Fault:
         """
-        Make a rule from the fields of :class:`Fault`.
+        Add a fault, from the fields of :class:`Fault`.
 
-        :raises ServiceError: 400 for an unknown field, kind or operation: a rule that never matches
+        :raises ServiceError: 400 for an unknown field, kind or operation: a fault that never matches
             would let a test pass for the wrong reason.
         """
         self._check(description)
@@ -123,10 +123,10 @@ class Faults:
         try:
             re.compile(description.get("path") or "")
         except re.error as error:
-            raise invalid_field("path", f"is no regular expression: {error}.") from None
+            raise invalid_field("path", f"is not a regular expression: {error}.") from None
 
     def take(self, operation: str, method: str, path: str) -> Fault | None:
-        """Find the rule that meets a request, and count it; the first that is not used up wins."""
+        """Find the fault of a request, and count it; the first that is not used up wins."""
         with self._lock:
             for fault in self.rules:
                 if not fault.matches(operation, method, path):
@@ -139,16 +139,16 @@ class Faults:
         return None
 
     def give_back(self, fault: Fault) -> None:
-        """Uncount a request that the fault could not do anything to."""
+        """Undo the count of a request that the fault could not affect."""
         with self._lock:
             fault.met -= 1
 
     def clear(self, fault_id: int | None = None) -> None:
-        """Lift one rule, or all."""
+        """Remove one fault, or all."""
         with self._lock:
             self.rules = [each for each in self.rules if fault_id not in (None, each.id)]
 
     def listing(self) -> list[dict[str, Any]]:
-        """Show the rules, with how many requests each has met."""
+        """List the faults, with how many requests each has met."""
         with self._lock:
             return [asdict(each) for each in self.rules]

@@ -8,18 +8,21 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from airflow_provider_workflow.emulator import listing
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
 from airflow_provider_workflow.emulator.clock import Clock
 from airflow_provider_workflow.emulator.faults import Fault
-from airflow_provider_workflow.emulator.serving import ReadyServer, configuration
+from airflow_provider_workflow.emulator.rules.store import Store
 from airflow_provider_workflow.emulator.settings import Settings
-from airflow_provider_workflow.emulator.store import Store
+from airflow_provider_workflow.emulator.web.app import build_app
 from airflow_provider_workflow.emulator.web.context import Emulator
 from airflow_provider_workflow.emulator.web.log import LoggedRequest
 from airflow_provider_workflow.emulator.web.oauth_routes import TOKEN_PATH
 
 START_SECONDS = 20
 STOP_SECONDS = 10
+KEEP_ALIVE_SECONDS = 75
 
 
 class EmulatorServer:
@@ -35,7 +38,7 @@ class EmulatorServer:
     :param client_id: of the one application that it knows.
     :param client_secret: its secret.
     :param host: the address it listens on.
-    :param settings: further fields of :class:`airflow_provider_workflow.emulator.settings.Settings`.
+    :param settings: more fields of :class:`airflow_provider_workflow.emulator.settings.Settings`.
     """
 
     def __init__(
@@ -48,8 +51,8 @@ class EmulatorServer:
         host: str = "127.0.0.1",
         **settings: Any,
     ) -> None:
-        knobs = Settings(client_id=client_id, client_secret=client_secret, **settings)
-        self.emulator = Emulator(Store(clock, knobs, state_path))
+        first_settings = Settings(client_id=client_id, client_secret=client_secret, **settings)
+        self.emulator = Emulator(Store(clock, first_settings, state_path))
         self.host = host
         self.port = port
         self._server: ReadyServer | None = None
@@ -73,7 +76,7 @@ class EmulatorServer:
         return self
 
     def stop(self) -> None:
-        """Stop listening, end open streams and held requests, let go of the state file."""
+        """Stop listening, end open streams and held requests, close the state file."""
         if self._server is not None and self._thread is not None:
             self.emulator.holds.release(drop=True)
             self.emulator.streams.close()
@@ -134,7 +137,7 @@ class EmulatorServer:
             "login": self.client_id,
             "password": self.client_secret,
             "extra": {
-                "token_url": self.token_url,
+                "oauth_url": self.token_url,
                 "auth_url": self.auth_url,
                 "redirect_uri": self.store.settings.redirect_uris[0],
             },
@@ -152,24 +155,24 @@ class EmulatorServer:
         """Create an active inbox unless it is there; return its id."""
         return self.store.inboxes.open(name).id
 
-    def put(self, inbox: str, *payloads: Any, **options: Any) -> list[str]:
+    def put(self, inbox: str, *payloads: Any, **options: Any) -> list[Any]:
         """
-        Let messages arrive in an inbox, which is created when missing.
+        Put messages into an inbox, which is created unless it exists.
 
         :param inbox: its name or id.
         :param payloads: one per message.
         :param options: ``ids``, ``attributes``, ``announce`` of
             :meth:`airflow_provider_workflow.emulator.messages.Messages.put`.
-        :return: the ids of the messages; empty when the inbox dropped them.
+        :return: the ids of the messages, UUIDs unless others were chosen; empty when the inbox dropped them.
         """
         return self.store.messages.put(self.store.inboxes.open(inbox).id, payloads, **options).ids
 
     def summary(self, inbox: str) -> dict[str, Any]:
-        """Tell everything about an inbox, named by name or id."""
-        return listing.summary(self.store, self.store.inboxes.find(inbox).id)
+        """Describe an inbox, given by name or id: its messages, leases and counters."""
+        return self.store.messages.summary(self.store.inboxes.find(inbox).id)
 
     def fault(self, kind: str, **fields: Any) -> Fault:
-        """Make requests go wrong, as :class:`airflow_provider_workflow.emulator.faults.Fault` says."""
+        """Make requests fail, as :class:`airflow_provider_workflow.emulator.faults.Fault` says."""
         return self.emulator.faults.add(kind=kind, **fields)
 
     def wait_until_held(self, count: int = 1, timeout: float = 10) -> list[dict[str, Any]]:
@@ -177,9 +180,48 @@ class EmulatorServer:
         return self.emulator.holds.wait_until_held(count, timeout)
 
     def release(self, held_id: int | None = None, *, drop: bool = False) -> int:
-        """Let a held request go on, or all; ``drop`` cuts its connection instead."""
+        """Release a held request, or all; ``drop`` cuts its connection instead."""
         return self.emulator.holds.release(held_id, drop=drop)
 
     def reset(self) -> None:
-        """Begin anew on the same socket; to be called between tests."""
+        """Forget everything, on the same socket; to be called between tests."""
         self.emulator.reset()
+
+
+class TransportProtocol(HttpToolsProtocol):
+    """Gives the application the transport of the connection, which some faults close."""
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self.scope["extensions"] = {"connection": {"transport": self.transport}}
+
+
+class ReadyServer(uvicorn.Server):
+    """Sets ``ready`` when it answers."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.ready = threading.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.ready.set()
+
+
+def configuration(emulator: Emulator) -> uvicorn.Config:
+    """Configure uvicorn: no log, and connections that stay open longer than a client's pool keeps them."""
+    return uvicorn.Config(
+        build_app(emulator),
+        http=TransportProtocol,
+        ws="none",
+        loop="auto",
+        lifespan="on",
+        log_config=None,
+        log_level="critical",
+        access_log=False,
+        server_header=False,
+        date_header=False,  # web/app.py sends that of the emulator's own clock
+        # Longer than clients keep idle connections: a server that closes them first fails requests at random.
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=2,
+    )

@@ -1,4 +1,4 @@
-"""What the specification leaves open, each assumption named in one place."""
+"""What the service does not publish (docs/service.md 12), each assumption named in one place."""
 
 from __future__ import annotations
 
@@ -7,22 +7,25 @@ from dataclasses import dataclass
 KNOWN_SCOPES = frozenset(
     {"workflow", "workflow:write", "authentication", "promotions:read", "promotions:write", "external"}
 )
-"""Scope names that appear in the specification (5.3)."""
+"""Scope names (docs/service.md 14.2)."""
 
 INBOX_STATES = ("initializing", "active", "paused", "deleting", "initialization_failure")
 
 FAMILIES = ("guess", "templates", "inbox", "token", "promotions")
 """The groups of calls that are rate limited apart from each other."""
 
+RATE_WINDOW_SECONDS = 3600.0
+"""The limit header is described as requests per hour (docs/service.md 15)."""
+
 
 @dataclass(frozen=True)
 class Settings:
     """
-    The emulator's knobs. "assumed" marks a value that the service does not publish.
+    The settings of the emulator. "assumed" marks a value that the service does not publish.
 
     :param client_id: the one application that this service knows.
-    :param client_secret: its secret; changing it makes the old one invalid (specification 5.1).
-    :param redirect_uris: the redirect URIs configured for the application (specification 4.2).
+    :param client_secret: its secret; changing it makes the old one invalid (docs/service.md 9.3).
+    :param redirect_uris: the redirect URIs configured for the application (docs/service.md 10).
     :param loopback_redirects: accept every redirect to this machine besides; assumed.
     :param auto_approve: answer the authorization page as if the user had approved at once.
     :param quarantine_after: leases that ended without acknowledgement before a message is
@@ -32,9 +35,14 @@ class Settings:
     :param deleting_seconds: how long a deleted inbox is still seen as ``deleting``; assumed.
     :param keep_alive_seconds: silence on an event stream before a comment is sent, by the
         emulator's clock (one that stands still keeps silent); assumed.
-    :param token_seconds: lifetime of an access token (specification 8).
-    :param code_seconds: lifetime of an authorization code (specification 8).
-    :param reset_header: ``X-RateLimit-Reset`` as ``epoch`` seconds (specification 8) or as a
+    :param token_seconds: lifetime of an access token (docs/service.md 9.3).
+    :param code_seconds: lifetime of an authorization code (docs/service.md 10).
+    :param unknown_app_keys: apps that this service does not have: a subscription to one of them is a
+        400. A key or slug stands for every version of the app, a key with a version for that one.
+        Every other well-formed key is that of an app; assumed.
+    :param rate_limit: requests per hour that each family of calls allows unless it has a limit of its
+        own; None sends no rate headers. Assumed, and high enough that tests do not reach it.
+    :param reset_header: ``X-RateLimit-Reset`` as ``epoch`` seconds (docs/service.md 15) or as a
         ``delta`` (seen in the field).
     :param list_order: ``oldest`` or ``newest`` first; assumed.
     :param acked_stay_listed: whether acknowledged messages stay in lists; assumed.
@@ -54,6 +62,8 @@ class Settings:
     keep_alive_seconds: float = 15
     token_seconds: float = 36000
     code_seconds: float = 120
+    unknown_app_keys: tuple[str, ...] = ()
+    rate_limit: int | None = 10_000_000
     reset_header: str = "epoch"
     list_order: str = "oldest"
     acked_stay_listed: bool = False

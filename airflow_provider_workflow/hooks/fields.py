@@ -32,7 +32,13 @@ def _text(label: str, description: str, default: str | None = None) -> dict[str,
 
 
 CONN_FIELDS: dict[str, dict[str, Any]] = {
-    "token_url": _text("Token URL", "Address of the token endpoint, exactly as the service gives it."),
+    # Not "token_url": Airflow masks every extra whose name contains "token".
+    "oauth_url": {
+        "label": "Token URL",
+        "description": "Required: address of the token endpoint, exactly as the service gives it.",
+        # Required, as null is none of its types; the page shows an example where it shows placeholders.
+        "schema": {"type": "string", "examples": ["https://api.example.com/oauth/token/"]},
+    },
     "auth_url": _text("Authorization URL", "Base of the authorization page; only needed for user tokens."),
     "scope": _text("Scope", "Scope of the access token for trigger inboxes.", "external"),
     "inbox_path": _text("Inbox path", "Path prefix of the trigger inbox API.", "/trigger-inbox/v1"),

@@ -1,5 +1,5 @@
 """
-A user logs in: what the authorization page sent back is checked, then kept (specification 4.2, 5.2).
+A user logs in: what the authorization page sent back is checked, then kept (docs/service.md 10 and 14.3).
 
 Nothing here needs a terminal; the command ``login`` brings the user here.
 """
@@ -29,7 +29,7 @@ PREFILLED = (
     "utm_medium",
     "utm_source",
 )
-"""Optional parameters of the authorization page (service facts 10)."""
+"""Optional parameters of the authorization page (docs/service.md 10)."""
 
 
 class AuthorizationDeniedError(WorkflowError):
@@ -50,7 +50,7 @@ class AuthorizationDeniedError(WorkflowError):
 
 def check_state(state: str, expected: str) -> None:
     """
-    Make sure that a redirect answers our own request, before its code is used (specification 5.2.2).
+    Make sure that a redirect answers our own request, before its code is used (docs/service.md 14.3).
 
     :raises ValueError: it does not, or nothing was expected.
     """
@@ -133,7 +133,7 @@ def _place(parts: SplitResult) -> tuple[str, str, str]:
 
 def code_of(query: str, expected_state: str) -> str:
     """
-    The code in the query of a redirect, its ``state`` checked first (specification 5.2.2).
+    The code in the query of a redirect, its ``state`` checked first (docs/service.md 14.3).
 
     :raises ValueError: it is no answer to our own request; the user may still send the right one.
     :raises AuthorizationDeniedError: the user, or the service, refused.

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_workflow import metrics, stats
+from airflow_provider_workflow import clock, metrics, stats
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.client.call import Call
@@ -49,7 +48,7 @@ def _leased(conn_id: str, call: Call[Any], outcome: Any) -> None:
     messages = outcome.get("results") or []
     where = {"inbox": _inbox_of(call), "conn_id": conn_id}
     metrics.count(metrics.LEASED, len(messages), **where)
-    now = time.time()
+    now = clock.now()
     metrics.gauge(metrics.OLDEST_AGE, max((_age(message, now) for message in messages), default=0.0), **where)
 
 

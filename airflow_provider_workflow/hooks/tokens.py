@@ -1,9 +1,8 @@
-"""The hook's methods for tokens: the application's own, and those of users (specification 4.2, 4.3, 5)."""
+"""The hook's methods for tokens: the application's own, and those of users (docs/service.md 9, 10 and 14)."""
 
 from __future__ import annotations
 
-import time
-
+from airflow_provider_workflow import clock
 from airflow_provider_workflow.client import api, types
 from airflow_provider_workflow.hooks import login, user_tokens
 from airflow_provider_workflow.hooks.connected import ConnectedHook
@@ -54,7 +53,7 @@ class TokenHook(ConnectedHook):
 
     def log_in(self, *, code: str, state: str, expected_state: str, redirect_uri: str | None = None) -> None:
         """
-        Exchange what the authorization page sent back, and store the user's tokens (specification 5.2).
+        Exchange what the authorization page sent back, and store the user's tokens (docs/service.md 14.3).
 
         :param code: valid for 2 minutes, once.
         :param state: as the redirect brought it back.
@@ -65,7 +64,7 @@ class TokenHook(ConnectedHook):
         """
         login.check_grant(self.settings)
         login.check_state(state, expected_state)
-        asked_at = time.time()
+        asked_at = clock.now()
         self.store_user_tokens(self.exchange_code(code, redirect_uri), asked_at)
 
     def store_user_tokens(self, token: types.Token, asked_at: float | None = None) -> None:
@@ -79,7 +78,7 @@ class TokenHook(ConnectedHook):
         :raises ConfigurationError: the connection's grant is not ``refresh_token``.
         :raises TokenStoreError: Airflow does not take them.
         """
-        login.keep(self.settings, token, time.time() if asked_at is None else asked_at, mask)
+        login.keep(self.settings, token, clock.now() if asked_at is None else asked_at, mask)
 
     def app_token(self, scope: str | None = None) -> types.Token:
         """

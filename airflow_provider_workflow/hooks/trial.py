@@ -7,18 +7,19 @@ past the token cache and the store of user tokens, and send each call once.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from airflow_provider_workflow import clock
 from airflow_provider_workflow.client import api, types
 from airflow_provider_workflow.client.auth import token_key
 from airflow_provider_workflow.client.errors import (
     AuthenticationError,
     ConfigurationError,
+    LoginRequiredError,
     TransportError,
     WorkflowError,
 )
@@ -92,9 +93,9 @@ class Trial:
             answers.append(answer)
             return call.read(answer)
 
-        asked_at, began = self._tokens.clock(), time.time()
+        asked_at, began = clock.monotonic(), clock.now()
         token = self.client.send(replace(call, read=read))
-        middle = (began + time.time()) / 2
+        middle = (began + clock.now()) / 2
         key = token_key(self.settings, self.settings.scope)
         self._on_token(self._tokens.keep(key, token, asked_at))
         ahead = answers[0].now() - middle if "date" in answers[0].headers else None
@@ -133,8 +134,15 @@ def trial(connection: Callable[[], Settings], on_token: Callable[[str], None]) -
     except ConfigurationError as error:
         return False, str(error)
     except WorkflowError as error:
-        return False, f"{step}: {error}{_cure(error, step)}"
+        return False, f"{step}: {plain_reason(error)}{_cure(error, step)}"
     return True, "A token was issued and the trigger inbox API accepts it."
+
+
+def plain_reason(error: WorkflowError) -> str:
+    """What the service answered, for those who name the connection and the cure themselves."""
+    if isinstance(error, AuthenticationError) and not isinstance(error, LoginRequiredError):
+        return error.reason
+    return str(error)
 
 
 def _cure(error: WorkflowError, step: str) -> str:

@@ -1,5 +1,5 @@
 """
-The store of user tokens: one Airflow Variable per connection (specification 5.2.7).
+The store of user tokens: one Airflow Variable per connection (docs/service.md 14.3).
 
 A Variable, because the tokens change with every refresh and all workers and triggerers have to see
 the change. Airflow encrypts it and masks it in the page, its name holding "token"; but every task
@@ -22,6 +22,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_workflow import clock
 from airflow_provider_workflow.client.auth import access_token, is_users, token_key
 from airflow_provider_workflow.client.errors import LoginRequiredError, TokenStoreError
 from airflow_provider_workflow.client.settings import Settings
@@ -137,7 +138,7 @@ def in_use(settings: Settings, scope: str, client: WorkflowClient) -> Token | No
     key = token_key(settings, scope)
     value = client.run(access_token(TOKENS, key))
     kept = TOKENS.usable(key)
-    seconds = kept.expires_at - TOKENS.clock() if kept is not None else 0
+    seconds = kept.expires_at - clock.monotonic() if kept is not None else 0
     return {"access_token": value, "expires_in": int(seconds), "token_type": "Bearer", "scope": scope}
 
 

@@ -57,7 +57,7 @@ class WorkflowHook(TokenHook):
             "placeholders": fields.PLACEHOLDERS,
         }
 
-    # Guess, templates, promotions (specification 4.1, 4.4; service facts 8)
+    # Guess, templates, promotions (docs/service.md 7, 8 and 13)
 
     def guess(self, description: str) -> types.Guess:
         """
@@ -80,7 +80,7 @@ class WorkflowHook(TokenHook):
         """End a user's enrolment in a promotion, with a token of scope ``promotions:write``."""
         self.client.send(api.unenroll_promotion(enrollment_id))
 
-    # Inboxes (specification 4.5, service facts 4)
+    # Inboxes (docs/service.md 4)
 
     def list_inboxes(self, status: str | None = None, name: str | None = None) -> list[types.Inbox]:
         """All inboxes, or those with this status or name."""
@@ -95,7 +95,8 @@ class WorkflowHook(TokenHook):
         """
         Create an inbox; sent once, never repeated (``ensure_inbox`` may be).
 
-        :param subscription: ``app_key``, ``action_key``, ``inputs`` and ``connection_id``.
+        :param subscription: ``app_key``, ``action_key``, and, where they are needed, ``inputs`` (left out:
+            none) and ``connection_id``.
         :param name: up to 100 characters, unique.
         :param notification_url: told by POST when messages arrive; up to 2048 characters.
         :raises ConflictError: the name is taken.
@@ -109,7 +110,8 @@ class WorkflowHook(TokenHook):
         Create the inbox of this name, or return the one that has the same subscription.
 
         :param name: up to 100 characters, unique.
-        :param subscription: ``app_key``, ``action_key``, ``inputs`` and ``connection_id``.
+        :param subscription: ``app_key``, ``action_key``, and, where they are needed, ``inputs`` (left out:
+            none) and ``connection_id``.
         :param notification_url: told by POST when messages arrive; up to 2048 characters.
         :raises ConflictError: the name belongs to an inbox with another subscription.
         """
@@ -135,7 +137,7 @@ class WorkflowHook(TokenHook):
         """Resume a paused inbox."""
         return self._at(inbox, api.resume_inbox)
 
-    # Messages (service facts 3 and 4)
+    # Messages (docs/service.md 3 and 4)
 
     def list_messages(self, inbox: str) -> list[types.Message]:
         """All messages of an inbox, quarantined ones included, payloads not."""

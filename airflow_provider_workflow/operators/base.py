@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk import BaseOperator
 
 from airflow_provider_workflow.options import check_text
+from airflow_provider_workflow.rendering import Kinds, RendersStrings
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.hooks.workflow import WorkflowHook
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class WorkflowOperator(BaseOperator):
+class WorkflowOperator(RendersStrings, BaseOperator):
     """
     Makes calls of the service through one connection.
 
@@ -25,6 +26,7 @@ class WorkflowOperator(BaseOperator):
     """
 
     template_fields: Sequence[str] = ("workflow_conn_id",)
+    STRINGS: ClassVar[Mapping[str, Kinds]] = {"workflow_conn_id": ()}
     ui_color = "#dbe7ff"
 
     def __init__(self, *, workflow_conn_id: str = "workflow_default", **kwargs: Any) -> None:
@@ -39,11 +41,12 @@ class WorkflowOperator(BaseOperator):
         return WorkflowHook(self.workflow_conn_id)
 
 
-def ended(what: str, end: Callable[[], object], missing_ok: bool) -> bool:
+def ended(what: str, done: str, end: Callable[[], object], missing_ok: bool) -> bool:
     """
     End a thing; where it is gone already, an earlier try may have ended it without hearing so.
 
     :param what: how the thing is named in the log.
+    :param done: what has happened to it then, as a past participle: "deleted".
     :param end: the call that ends it.
     :param missing_ok: whether a thing that is not there is a success.
     :return: whether this call ended it.
@@ -58,7 +61,7 @@ def ended(what: str, end: Callable[[], object], missing_ok: bool) -> bool:
             raise
         log.warning("%s is not there (any more); nothing to do (%s)", what, error)
         return False
-    log.info("%s is ended", what)
+    log.info("%s was %s", what, done)
     return True
 
 

@@ -11,8 +11,10 @@ from airflow_provider_workflow.client.errors import InboxPausedError
 from airflow_provider_workflow.dispatch import Dispatcher
 from airflow_provider_workflow.leasing import InboxNotActiveError
 from airflow_provider_workflow.routing import Routes
-from airflow_provider_workflow.runs import TaskRuns
+from airflow_provider_workflow.runs import TaskRuns, origin_of
 from airflow_provider_workflow.tally import DispatchResult
+from airflow_provider_workflow.target_check import TargetCheck, TargetHistory
+from airflow_provider_workflow.values import plain
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -22,25 +24,34 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-def drain(asked: WorkflowInboxDispatchOperator, context: Context) -> DispatchResult:
+def dispatcher_of(asked: WorkflowInboxDispatchOperator, context: Context) -> Dispatcher:
+    """
+    What drains the inbox of an operator.
+
+    :param asked: what to do, and through which connection.
+    """
+    routes = Routes(asked.trigger_dag_id, asked.match)
+    targets = TargetCheck(TaskRuns(context["ti"]), routes.dag_ids, TargetHistory(context))
+    return Dispatcher(asked.hook, asked.inbox, routes, targets, asked.limits, origin=origin_of(context))
+
+
+def drain(dispatcher: Dispatcher, *, on_paused: str, on_refused: str) -> DispatchResult:
     """
     Start the runs, and acknowledge.
 
-    :param asked: what to do, and through which connection.
-    :raises TargetError: no runs of the target DAG can be started; what was leased for it is released.
+    :raises TargetError: no runs of the target DAG can be started; what was leased is released, but for
+        the message that showed it.
     :raises InboxNotActiveError: the inbox is paused, there was nothing in it, and that is to fail.
     :raises AirflowFailException: messages were refused, and that is to fail.
     """
-    routes = Routes(asked.trigger_dag_id, asked.match)
-    dispatcher = Dispatcher(asked.hook, asked.inbox, routes, TaskRuns(context["ti"]), asked.limits)
     dispatcher.check_targets()
-    tally = dispatcher.tally
+    inbox, tally = dispatcher.inbox, dispatcher.tally
     try:
-        log.info("Inbox %s: %s", asked.inbox, dispatcher.drain().value)
+        log.info("Inbox %s: %s", inbox, dispatcher.drain().value)
     except InboxPausedError as paused:
-        if asked.on_paused == "fail" and tally.handled == 0:
-            raise InboxNotActiveError(asked.inbox, paused.paused_reason) from None
-        log.warning("Inbox %s is paused: %s", asked.inbox, paused.paused_reason)
-    if tally.causes and asked.on_refused == "fail":
+        if on_paused == "fail" and tally.handled == 0:
+            raise InboxNotActiveError(inbox, paused.paused_reason) from None
+        log.warning("Inbox %s is paused: %s", inbox, plain(paused.paused_reason))
+    if tally.causes and on_refused == "fail":
         raise AirflowFailException(tally.refused_text())
     return tally.result

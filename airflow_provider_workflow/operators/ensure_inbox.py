@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_workflow.client.arguments import NAME_LENGTH, URL_LENGTH, flag, intervals, seconds
 from airflow_provider_workflow.operators.base import WorkflowOperator
 from airflow_provider_workflow.options import check_inputs, check_text, deferrable_or_default, known_later
+from airflow_provider_workflow.rendering import ABSENT
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -19,8 +20,8 @@ class WorkflowEnsureInboxOperator(WorkflowOperator):
     """
     Creates an inbox, or finds the one of this name and subscription, and waits until it is active.
 
-    It may run any number of times: the service finds the inbox by its name (specification 3.1, 7.1,
-    service facts 4). Returns its ``id``, ``name``, ``status`` and ``paused_reason``. An inbox that is
+    It may run any number of times: the service finds the inbox by its name (docs/service.md 2.2, 4.1
+    and 11.2). Returns its ``id``, ``name``, ``status`` and ``paused_reason``. An inbox that is
     paused is returned with a WARNING, as resuming it is yours to decide
     (``WorkflowResumeInboxOperator``); while it is paused the service drops new events.
 
@@ -51,6 +52,13 @@ class WorkflowEnsureInboxOperator(WorkflowOperator):
         "notification_url",
         *WorkflowOperator.template_fields,
     )
+    STRINGS = {  # noqa: RUF012 see RendersStrings
+        "name": (),
+        "app_key": (),
+        "action_key": (),
+        "notification_url": ABSENT,
+        **WorkflowOperator.STRINGS,
+    }
     template_fields_renderers = {"inputs": "json"}  # noqa: RUF012 Airflow's own form
 
     def __init__(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
 
+from airflow_provider_workflow import clock
 from airflow_provider_workflow.client import types
 from airflow_provider_workflow.client.inbox_states import DELETING, FAILED, PAUSED
 from airflow_provider_workflow.named_inbox import NamedInbox, subscription_of
@@ -18,6 +18,7 @@ from airflow_provider_workflow.operators.inbox_changes import InboxSummary, inbo
 from airflow_provider_workflow.triggers.inbox_active import WorkflowInboxActiveTrigger
 from airflow_provider_workflow.triggers.patience import settle_seconds
 from airflow_provider_workflow.triggers.settling import SETTLED, SETTLED_STATES, TIMED_OUT
+from airflow_provider_workflow.values import plain
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.operators.ensure_inbox import WorkflowEnsureInboxOperator
@@ -33,16 +34,17 @@ GRACE_SECONDS = 60
 
 class InitializationFailedError(AirflowFailException):
     """
-    The service could not subscribe the inbox; it cannot be resumed (specification 3.1, 7.3).
+    The service could not subscribe the inbox; it cannot be resumed (docs/service.md 2.2).
 
+    :param name: of the inbox.
+    :param reason: its ``paused_reason``, or None.
     :param again: whether this operator has deleted and created it already.
     """
 
-    def __init__(self, inbox: types.Inbox, again: bool) -> None:
-        reason = inbox["paused_reason"] or "no reason given"
+    def __init__(self, name: str, reason: str | None, again: bool) -> None:
         failed = "failed to initialise again after it was created anew" if again else "failed to initialise"
         text = (
-            f"Inbox {inbox['name']!r} {failed} ({reason})."
+            f"Inbox {name!r} {failed} ({plain(reason or 'no reason given')})."
             " Check app_key, action_key, inputs and connection_id"
         )
         if not again:
@@ -77,7 +79,7 @@ class Ensuring:
 
     def begin(self) -> InboxSummary:
         """Ensure the inbox, and wait for it."""
-        return self._look_until_done(time.time() + self.asked.timeout, FIRST_WAIT_SECONDS)
+        return self._look_until_done(clock.now() + self.asked.timeout, FIRST_WAIT_SECONDS)
 
     def go_on(self, event: Mapping[str, Any], deadline: float, recreated: bool) -> InboxSummary:
         """
@@ -100,20 +102,23 @@ class Ensuring:
             inbox = named.ensured()
             if inbox["status"] == FAILED:
                 if recreated or not self.asked.recreate_failed:
-                    raise InitializationFailedError(inbox, again=recreated)
+                    reason = inbox.get("paused_reason")
+                    raise InitializationFailedError(self.asked.name, reason, again=recreated)
                 named.delete(inbox)
                 recreated = True
                 continue
             if self._is_done(inbox):
+                self._log(named, inbox, "")
                 return inbox_summary(inbox)
-            left = deadline - time.time()
+            left = deadline - clock.now()
             if left <= 0:
                 raise InboxNotSettledError(self.asked.name, self.asked.timeout)
             pause = next(pauses)
             if pause is None:
+                self._log(named, inbox, "; waiting in the triggerer until it is active")
                 self._defer(inbox["id"], deadline, left, recreated)
             else:
-                time.sleep(min(pause, left))
+                clock.sleep(min(pause, left))
 
     def _pauses(self, first: float) -> Iterator[float | None]:
         """Seconds to sleep before each further look; None to defer instead."""
@@ -131,10 +136,20 @@ class Ensuring:
                 "Inbox %s is paused (%s): new events are dropped until it is resumed"
                 " (WorkflowResumeInboxOperator)",
                 self.asked.name,
-                inbox["paused_reason"] or "no reason given",
+                plain(inbox.get("paused_reason") or "no reason given"),
             )
         # One that is being deleted still holds the name.
         return status in SETTLED_STATES or (not self.asked.wait_until_active and status != DELETING)
+
+    def _log(self, named: NamedInbox, inbox: types.Inbox, what_next: str) -> None:
+        log.info(
+            "Inbox %s %s: id %s, status %s%s",
+            self.asked.name,
+            "was created" if named.created else "exists",
+            plain(inbox["id"]),
+            plain(inbox["status"]),
+            what_next,
+        )
 
     def _named_inbox(self) -> NamedInbox:
         subscription = subscription_of(
@@ -143,7 +158,6 @@ class Ensuring:
         return NamedInbox(self.asked.hook, self.asked.name, subscription, self.asked.notification_url)
 
     def _defer(self, inbox_id: str, deadline: float, left: float, recreated: bool) -> None:
-        log.info("Inbox %s is not active yet; waiting in the triggerer", self.asked.name)
         self.asked.defer(
             trigger=WorkflowInboxActiveTrigger(
                 inbox_id=inbox_id,

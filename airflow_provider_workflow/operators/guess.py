@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 class WorkflowGuessOperator(WorkflowOperator):
     """
-    Guesses a workflow from a free text (specification 4.1), and returns it.
+    Guesses a workflow from a free text (docs/service.md 13), and returns it.
 
     The result has ``title``, ``steps``, ``prefilled_url`` and ``messages``; the task's link "Open
     workflow editor" leads to ``prefilled_url``. The service limits guesses per hour: the call is made
@@ -30,6 +30,7 @@ class WorkflowGuessOperator(WorkflowOperator):
     """
 
     template_fields: Sequence[str] = ("description", *WorkflowOperator.template_fields)
+    STRINGS = {"description": (), **WorkflowOperator.STRINGS}  # noqa: RUF012 see RendersStrings
     operator_extra_links = (WorkflowEditorLink(),)
 
     def __init__(self, *, description: str, on_rejected: str = "fail", **kwargs: Any) -> None:

@@ -10,6 +10,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSki
 from airflow_provider_workflow.client import types
 from airflow_provider_workflow.client.errors import GuessRejectedError
 from airflow_provider_workflow.operators.base import storable
+from airflow_provider_workflow.values import plain
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.hooks.workflow import WorkflowHook
@@ -18,14 +19,14 @@ log = logging.getLogger(__name__)
 
 
 class SuggestedStep(TypedDict):
-    """The best step, and what else may have been meant (specification 2.3, 2.4)."""
+    """The best step, and what else may have been meant (docs/service.md 13.1)."""
 
     step: types.RawStep
     alternatives: list[types.RawStep]
 
 
 class SuggestedWorkflow(TypedDict):
-    """A guess (specification 2.2); ``messages`` are the service's remarks on the text, often none."""
+    """A guess (docs/service.md 13.1); ``messages`` are the service's remarks on the text, often none."""
 
     title: str
     steps: list[SuggestedStep]
@@ -49,11 +50,12 @@ def guess(hook: WorkflowHook, description: str, on_rejected: str) -> SuggestedWo
     except GuessRejectedError as error:
         if on_rejected == "skip":
             # Airflow's own line about a skipped task does not say why.
-            log.warning("The text describes no workflow, so the task is skipped: %s", error.detail)
-            raise AirflowSkipException(f"The text describes no workflow: {error.detail}") from None
+            log.warning("The text describes no workflow, so the task is skipped: %s", plain(error.detail))
+            raise AirflowSkipException(f"The text describes no workflow: {plain(error.detail)}") from None
         raise FinalGuessRejectedError(
             str(error), status=error.status, code=error.code, detail=error.detail, meta=error.meta
         ) from None
+    log.info("Guessed a workflow of %d steps", len(found["steps"]))
     return {
         "title": storable(found["title"]),
         "steps": [_step(each) for each in found["steps"]],
@@ -63,7 +65,7 @@ def guess(hook: WorkflowHook, description: str, on_rejected: str) -> SuggestedWo
 
 
 def _remarks(guess: types.Guess) -> list[str]:
-    # Free-form objects (specification 2.2): an XCom could not hold every key they might have.
+    # Free-form objects (docs/service.md 13.1): an XCom could not hold every key they might have.
     remarks: Any = guess.get("messages")
     found = remarks if isinstance(remarks, list) else []
     details = [each.get("detail") for each in found if isinstance(each, dict)]

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 
 from airflow_provider_workflow.links import StartedRunsLink
 from airflow_provider_workflow.operators.base import WorkflowOperator
 from airflow_provider_workflow.options import check_choice, check_limits, check_routes
+from airflow_provider_workflow.rendering import ABSENT, ROUTED
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+    from airflow_provider_workflow.dispatch import Dispatcher
     from airflow_provider_workflow.hooks.workflow import WorkflowHook
     from airflow_provider_workflow.receive import LeasedMessages
     from airflow_provider_workflow.tally import DispatchResult
@@ -55,6 +57,7 @@ class WorkflowInboxDispatchOperator(WorkflowOperator):
         "match",
         *WorkflowOperator.template_fields,
     )
+    STRINGS = {**ROUTED, **WorkflowOperator.STRINGS}  # noqa: RUF012 see RendersStrings
     template_fields_renderers = {"trigger_dag_id": "json"}  # noqa: RUF012 Airflow's own form
     operator_extra_links = (StartedRunsLink(),)
 
@@ -80,17 +83,31 @@ class WorkflowInboxDispatchOperator(WorkflowOperator):
         self.match = match
         self.on_refused = check_choice("on_refused", on_refused, ("fail", "log"))
         self.on_paused = check_choice("on_paused", on_paused, ("fail", "log"))
+        self._dispatcher: Dispatcher | None = None
 
     def execute(self, context: Context) -> DispatchResult:
         """
         Drain the inbox.
 
-        :raises TargetError: no runs of the target DAG can be started; what was leased for it is released.
+        :raises TargetError: no runs of the target DAG can be started; what was leased is released, but for
+            the message that showed it.
         :raises WorkflowError: the service cannot be used.
         """
-        from airflow_provider_workflow.operators.draining import drain
+        from airflow_provider_workflow.operators.draining import dispatcher_of, drain
 
-        return drain(self, context)
+        self._dispatcher = dispatcher_of(self, context)
+        return drain(self._dispatcher, on_paused=self.on_paused, on_refused=self.on_refused)
+
+    def on_kill(self) -> None:
+        """
+        Release the lease that is being worked on, if any, as the task is being ended.
+
+        :raises TaskKilled: there is one.
+        """
+        if self._dispatcher is not None and self._dispatcher.working:
+            from airflow_provider_workflow.dispatch import TaskKilled
+
+            raise TaskKilled(f"The task was ended while it worked on a lease of the inbox {self.inbox}")
 
 
 class LeaseOperator(WorkflowOperator):
@@ -98,12 +115,18 @@ class LeaseOperator(WorkflowOperator):
     Ends a lease that a sensor handed to the DAG.
 
     :param lease: what a ``WorkflowInboxSensor`` with ``acknowledge="manual"`` returned (templated).
-    :param message_ids: ids of the lease, 1 to 100 (templated); None for all of it.
+    :param message_ids: ids of the lease, 1 or more (templated); None for all of it.
     :param workflow_conn_id: id of the Airflow connection (templated).
     """
 
     template_fields: Sequence[str] = ("lease", "message_ids", *WorkflowOperator.template_fields)
+    STRINGS = {  # noqa: RUF012 see RendersStrings
+        "message_ids": (list, tuple, ABSENT),
+        **WorkflowOperator.STRINGS,
+    }
     template_fields_renderers = {"lease": "json", "message_ids": "json"}  # noqa: RUF012 Airflow's own form
+    past_tense: ClassVar[str]
+    """What it has done, for its log."""
 
     def __init__(
         self, *, lease: LeasedMessages | Any, message_ids: Sequence[str] | Any = None, **kwargs: Any
@@ -120,6 +143,7 @@ class LeaseOperator(WorkflowOperator):
         """
         lease, ids = check_lease(self.lease, self.message_ids)
         done = self.end(self.hook, lease, ids)
+        log.info("Inbox %s: %s %d of %d messages", lease["inbox_id"], self.past_tense, done, len(ids))
         if done < len(ids):
             log.warning("The lease of %d messages had ended already; they come again", len(ids) - done)
         return {"done": done, "lease_ended": len(ids) - done}
@@ -131,15 +155,17 @@ class LeaseOperator(WorkflowOperator):
 
 class WorkflowAcknowledgeOperator(LeaseOperator):
     """
-    Acknowledges messages after the work on them succeeded (specification 3.2).
+    Acknowledges messages after the work on them succeeded (docs/service.md 3.2).
 
     Where the lease ran out in the meantime its messages come again. The operator says so in its log
     and in what it returns, and succeeds: the work is done, and has to be idempotent anyway.
 
     :param lease: what a ``WorkflowInboxSensor`` with ``acknowledge="manual"`` returned (templated).
-    :param message_ids: ids of the lease, 1 to 100 (templated); None for all of it.
+    :param message_ids: ids of the lease, 1 or more (templated); None for all of it.
     :param workflow_conn_id: id of the Airflow connection (templated).
     """
+
+    past_tense = "acknowledged"
 
     def end(self, hook: WorkflowHook, lease: LeasedMessages, ids: list[str]) -> int:
         from airflow_provider_workflow.leasing import acknowledge
@@ -152,18 +178,16 @@ class WorkflowReleaseOperator(LeaseOperator):
     Gives leased messages back, to be leased again at once; the attempt is not given back.
 
     :param lease: what a ``WorkflowInboxSensor`` with ``acknowledge="manual"`` returned (templated).
-    :param message_ids: ids of the lease, 1 to 100 (templated); None for all of it.
+    :param message_ids: ids of the lease, 1 or more (templated); None for all of it.
     :param workflow_conn_id: id of the Airflow connection (templated).
     """
 
-    def end(self, hook: WorkflowHook, lease: LeasedMessages, ids: list[str]) -> int:
-        from airflow_provider_workflow.client.errors import LeaseExpiredError
+    past_tense = "released"
 
-        try:
-            answer = hook.release_messages(lease["inbox_id"], lease["lease_id"], ids)
-        except LeaseExpiredError:
-            return 0
-        return len(answer.get("results") or [])
+    def end(self, hook: WorkflowHook, lease: LeasedMessages, ids: list[str]) -> int:
+        from airflow_provider_workflow.leasing import release
+
+        return release(hook, lease["inbox_id"], lease["lease_id"], ids)
 
 
 def check_lease(lease: Any, message_ids: Any) -> tuple[LeasedMessages, list[str]]:
@@ -178,6 +202,10 @@ def check_lease(lease: Any, message_ids: Any) -> tuple[LeasedMessages, list[str]
     ids = message_ids if message_ids is not None else [message["id"] for message in lease["messages"]]
     if not _is_list_of(str, ids):
         raise ValueError(f"message_ids must be a list of message ids, not a {type(ids).__name__}")
+    if not ids or not all(ids):
+        raise ValueError(
+            "message_ids must hold at least one id, and no empty one; leave it out for the whole lease"
+        )
     return lease, list(ids)
 
 

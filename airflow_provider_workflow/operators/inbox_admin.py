@@ -1,4 +1,4 @@
-"""Operators that pause, resume and delete a trigger inbox (specification 3.1, service facts 4)."""
+"""Operators that pause, resume and delete a trigger inbox (docs/service.md 2.2 and 4)."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ class InboxOperator(WorkflowOperator):
     """
 
     template_fields: Sequence[str] = ("inbox", *WorkflowOperator.template_fields)
+    STRINGS = {"inbox": (), **WorkflowOperator.STRINGS}  # noqa: RUF012 see RendersStrings
 
     def __init__(self, *, inbox: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)

@@ -11,6 +11,7 @@ from airflow_provider_workflow.client.errors import ConflictError
 from airflow_provider_workflow.client.inbox_states import ACTIVE, DELETING, FAILED, INITIALIZING, PAUSED
 from airflow_provider_workflow.leasing import InboxUnusableError
 from airflow_provider_workflow.operators.base import ended, storable
+from airflow_provider_workflow.values import plain
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.hooks.workflow import WorkflowHook
@@ -68,7 +69,7 @@ def delete(hook: WorkflowHook, inbox: str, missing_ok: bool) -> InboxDeletion:
                 raise
             log.info("Inbox %s is being deleted already", inbox)
 
-    return {"inbox": inbox, "deleted": ended(f"Inbox {inbox}", end, missing_ok)}
+    return {"inbox": inbox, "deleted": ended(f"Inbox {inbox}", "deleted", end, missing_ok)}
 
 
 def _changed(
@@ -85,7 +86,7 @@ def _changed(
             raise InboxUnusableError(name, inbox.get("paused_reason")) from None
         if inbox["status"] not in already:
             raise
-        log.info("Inbox %s is %s already; nothing to do", name, inbox["status"])
+        log.info("Inbox %s is %s already; nothing to do", name, plain(inbox["status"]))
     else:
-        log.info("Inbox %s is %s now", name, inbox["status"])
+        log.info("Inbox %s is %s now", name, plain(inbox["status"]))
     return inbox_summary(inbox)

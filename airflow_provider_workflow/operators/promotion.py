@@ -22,7 +22,7 @@ class Unenrollment(TypedDict):
 
 class WorkflowUnenrollOperator(WorkflowOperator):
     """
-    Ends a user's enrolment in a promotion, for the application itself (specification 5, service facts 8).
+    Ends a user's enrolment in a promotion, for the application itself (docs/service.md 8 and 14).
 
     Uses an app token of scope ``promotions:write``, whatever the connection's own scope is. It may be
     repeated: an enrolment that is gone is a success.
@@ -34,6 +34,7 @@ class WorkflowUnenrollOperator(WorkflowOperator):
     """
 
     template_fields: Sequence[str] = ("enrollment_id", *WorkflowOperator.template_fields)
+    STRINGS = {"enrollment_id": (), **WorkflowOperator.STRINGS}  # noqa: RUF012 see RendersStrings
 
     def __init__(self, *, enrollment_id: str, missing_ok: bool = True, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -50,6 +51,7 @@ class WorkflowUnenrollOperator(WorkflowOperator):
         """
         done = ended(
             f"Enrolment {self.enrollment_id}",
+            "ended",
             lambda: self.hook.unenroll_promotion(self.enrollment_id),
             self.missing_ok,
         )

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from airflow_provider_workflow.client.arguments import at_least_one, filled
 from airflow_provider_workflow.operators.base import WorkflowOperator, storable
 from airflow_provider_workflow.options import known_later, whole_number
+from airflow_provider_workflow.rendering import ABSENT
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_provider_workflow.client import types
+
+log = logging.getLogger(__name__)
 
 
 class TemplateStep(TypedDict):
@@ -37,7 +41,7 @@ class TemplateSummary(TypedDict):
 
 class WorkflowTemplatesOperator(WorkflowOperator):
     """
-    Returns workflow templates (specification 4.4, service facts 7), page by page as the service has them.
+    Returns workflow templates (docs/service.md 7), page by page as the service has them.
 
     Of each template it returns ``id``, ``title``, ``slug``, ``status``, ``description_plain``, ``url``,
     ``create_url`` and the ``title`` and ``api`` of its ``steps``: less than 1 kB as a rule, so that
@@ -51,6 +55,7 @@ class WorkflowTemplatesOperator(WorkflowOperator):
     """
 
     template_fields: Sequence[str] = ("apps", "limit", *WorkflowOperator.template_fields)
+    STRINGS = {"apps": (list, tuple, ABSENT), **WorkflowOperator.STRINGS}  # noqa: RUF012 see RendersStrings
 
     def __init__(
         self, *, apps: Sequence[str] | str | None = None, limit: int | str | None = 100, **kwargs: Any
@@ -71,7 +76,9 @@ class WorkflowTemplatesOperator(WorkflowOperator):
         :raises ValueError: ``apps`` or ``limit`` was rendered to something else than they may be.
         :raises WorkflowError: the service cannot be used.
         """
-        found = self.hook.list_templates(app_list(self.apps), whole_number(self.limit))
+        apps = app_list(self.apps)
+        found = self.hook.list_templates(apps, whole_number(self.limit))
+        log.info("Found %d workflow templates for %s", len(found), ", ".join(apps) if apps else "all apps")
         return [_summary(template) for template in found]
 
 

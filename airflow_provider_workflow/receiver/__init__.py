@@ -1,5 +1,5 @@
 """
-A small web server for the ``notification_url`` of inboxes (service facts 6): a notification starts a run
+A small web server for the ``notification_url`` of inboxes (docs/service.md 6): a notification starts a run
 of a dispatch DAG through Airflow's REST API.
 
 It imports no Airflow and needs none of its database, so it can run wherever the service reaches it::

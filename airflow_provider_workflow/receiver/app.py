@@ -16,7 +16,7 @@ from airflow_provider_workflow.client.over_aiohttp import shared_session
 from airflow_provider_workflow.receiver.addresses import Addresses
 from airflow_provider_workflow.receiver.airflow_rest import AirflowRest
 from airflow_provider_workflow.receiver.airflow_token import Credentials
-from airflow_provider_workflow.receiver.doorbell import Doorbell, Pause
+from airflow_provider_workflow.receiver.doorbell import Doorbell
 
 MOST_BODY_BYTES = 16 * 1024
 """Read of a body before the answer, so that the sender gets to its end. What it says is not looked at."""
@@ -49,12 +49,10 @@ class Receiver:
     notification, so the service never waits for Airflow.
 
     :param settings: what it answers, and whom it asks.
-    :param pause: sleeps for so many seconds.
     """
 
-    def __init__(self, settings: Settings, pause: Pause = asyncio.sleep) -> None:
+    def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._pause = pause
         self._bells: dict[str, Doorbell] = {}
 
     def app(self) -> Router:
@@ -82,7 +80,7 @@ class Receiver:
         async with shared_session(settings.ca_file or certifi.where(), streams=0) as session:
             airflow = AirflowRest(settings.airflow_url, settings.credentials, session)
             for inbox, dag_id in settings.routes.items():
-                bell = self._bells[inbox] = Doorbell(inbox, dag_id, airflow, self._pause)
+                bell = self._bells[inbox] = Doorbell(inbox, dag_id, airflow)
                 bell.ring()  # for what nobody answered while no receiver ran
             tasks = [asyncio.create_task(bell.run()) for bell in self._bells.values()]
             try:

@@ -10,12 +10,12 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TypeVar
 
+from airflow_provider_workflow import clock
 from airflow_provider_workflow.client.errors import WorkflowError
 from airflow_provider_workflow.receiver.airflow_rest import AirflowRest
 from airflow_provider_workflow.receiver.airflow_token import AirflowFailure
 
 T = TypeVar("T")
-Pause = Callable[[float], Awaitable[None]]
 
 PAUSE_SECONDS = 1.0
 """Between two looks for the same inbox. However often somebody rings, Airflow is not asked more often."""
@@ -36,14 +36,12 @@ class Doorbell:
     :param inbox: name or id of the inbox.
     :param dag_id: the dispatch DAG.
     :param airflow: where it is started.
-    :param pause: sleeps for so many seconds.
     """
 
-    def __init__(self, inbox: str, dag_id: str, airflow: AirflowRest, pause: Pause = asyncio.sleep) -> None:
+    def __init__(self, inbox: str, dag_id: str, airflow: AirflowRest) -> None:
         self.inbox = inbox
         self.dag_id = dag_id
         self._airflow = airflow
-        self._pause = pause
         self._rung = asyncio.Event()
 
     def ring(self) -> None:
@@ -56,7 +54,7 @@ class Doorbell:
             await self._rung.wait()
             self._rung.clear()
             await self._answer()
-            await self._pause(PAUSE_SECONDS)
+            await clock.async_sleep(PAUSE_SECONDS)
 
     async def _answer(self) -> None:
         run_id = await self._insist(lambda: self._airflow.next_run_id(self.dag_id, self.inbox))
@@ -88,7 +86,7 @@ class Doorbell:
                 if told:
                     log.info("Inbox %s: Airflow does as asked again", self.inbox)
                 return done
-            await self._pause(backoff * random.uniform(0.5, 1))  # noqa: S311 no secret is made of it
+            await clock.async_sleep(backoff * random.uniform(0.5, 1))  # noqa: S311 no secret is made of it
             backoff = min(backoff * 2, LONGEST_BACKOFF_SECONDS)
 
 

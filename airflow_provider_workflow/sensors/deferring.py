@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from airflow.providers.common.compat.sdk import (
@@ -13,6 +14,7 @@ from airflow.providers.common.compat.sdk import (
     AirflowSkipException,
 )
 
+from airflow_provider_workflow import metrics
 from airflow_provider_workflow.client.inbox_states import FAILED, PAUSED
 from airflow_provider_workflow.leases import HeldLease
 from airflow_provider_workflow.leasing import InboxNotActiveError, InboxUnusableError
@@ -43,7 +45,11 @@ def lease_of(inbox: str, event: dict[str, Any]) -> HeldLease | None:
     """
     status = event.get("status")
     if status == "leased":
-        return HeldLease.taken_over(event["lease"])
+        inbox_id, name = event.get("inbox_id") or "", event.get("inbox_name")
+        if inbox_id and name:
+            # This process has not looked the inbox up, and its metrics are to have the same name.
+            metrics.remember_name(inbox_id, name)
+        return replace(HeldLease.taken_over(event["lease"]), inbox_id=inbox_id)
     if status == "look":
         return None
     if status == PAUSED:

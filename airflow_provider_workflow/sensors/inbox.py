@@ -9,24 +9,32 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseSensorOperator, PokeReturnValue
 
+from airflow_provider_workflow.client.arguments import flag
 from airflow_provider_workflow.links import StartedRunsLink
 from airflow_provider_workflow.options import (
+    PILOT_SECONDS,
     can_start_from_trigger,
     check_acknowledge,
     check_choice,
     check_intervals,
     check_limits,
     check_routes,
+    check_sensor_options,
+    check_trigger_arguments,
     deferrable_or_default,
+    refuse_mapped_start_from_trigger,
 )
+from airflow_provider_workflow.rendering import ROUTED, RendersStrings
+from airflow_provider_workflow.versions import airflow_release
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+    from airflow.sdk.definitions.mappedoperator import OperatorPartial
 
     from airflow_provider_workflow.sensors.waiting import Waiting
 
 
-class WorkflowInboxSensor(BaseSensorOperator):
+class WorkflowInboxSensor(RendersStrings, BaseSensorOperator):
     """
     Waits until an inbox has messages, then does with all of them what was asked for.
 
@@ -41,7 +49,7 @@ class WorkflowInboxSensor(BaseSensorOperator):
     While the service is out of reach, or wants to be left alone, there is nothing yet (a WARNING says so);
     a fault that somebody has to mend fails the task, as does an acknowledgement that fails for good.
 
-    Delivery is at-least-once and unordered (specification 7.3). A message that Airflow refuses is
+    Delivery is at-least-once and unordered (docs/service.md 3.2). A message that Airflow refuses is
     neither acknowledged nor released: it comes again when its lease ends, until the service
     quarantines it.
 
@@ -66,12 +74,15 @@ class WorkflowInboxSensor(BaseSensorOperator):
     :param max_poll_interval: seconds that it doubles up to.
     :param wake_on_events: also listen to the inbox's event stream while deferred.
     :param start_from_trigger: begin in the triggerer, without a worker (Airflow 3.3+, with
-        ``deferrable`` and ``trigger_dag_id``).
+        ``deferrable`` and ``trigger_dag_id``); not with ``partial().expand()``, nor with another task's
+        output as ``inbox`` or ``workflow_conn_id``.
     :param workflow_conn_id: id of the Airflow connection (templated).
-    :param deferrable: wait in the triggerer; None takes ``[operators] default_deferrable``.
+    :param deferrable: wait in the triggerer; None takes ``[operators] default_deferrable``. Airflow's own
+        ``silent_fail`` and ``max_wait`` are for the modes poke and reschedule, and refused with it.
     """
 
     template_fields: Sequence[str] = ("inbox", "trigger_dag_id", "match", "workflow_conn_id")
+    STRINGS = {**ROUTED, "workflow_conn_id": ()}  # noqa: RUF012 see RendersStrings
     template_fields_renderers = {"trigger_dag_id": "json"}  # noqa: RUF012 Airflow's own form
     ui_color = "#dbe7ff"
     operator_extra_links = (StartedRunsLink(),)
@@ -109,23 +120,58 @@ class WorkflowInboxSensor(BaseSensorOperator):
         self.on_paused = check_choice("on_paused", on_paused, ("fail", "wait"))
         self.poll_interval = poll_interval
         self.max_poll_interval = max_poll_interval
-        self.wake_on_events = wake_on_events
+        self.wake_on_events = flag("wake_on_events", wake_on_events)
         self.workflow_conn_id = workflow_conn_id
         self.deferrable = deferrable_or_default(deferrable)
+        check_sensor_options(
+            self.deferrable,
+            silent_fail=self.silent_fail,
+            max_wait=self.max_wait,
+            max_poll_interval=max_poll_interval,
+        )
         self.acknowledge = check_acknowledge(acknowledge, trigger_dag_id, max_unfinished_runs, self.retries)
-        if start_from_trigger and can_start_from_trigger(
-            self.deferrable, trigger_dag_id, max_unfinished_runs
-        ):
+        if self.retry_exponential_backoff and airflow_release() >= (3, 3):
+            self._let_errors_alone_double_the_pause()
+        if not flag("start_from_trigger", start_from_trigger):
+            return
+        # Airflow's own mark of a mapped operator: its name is private, and there is no public one.
+        if getattr(self, "_BaseOperator__from_mapped", False):
+            refuse_mapped_start_from_trigger()
+        if can_start_from_trigger(self.deferrable, trigger_dag_id, max_unfinished_runs):
             self._begin_in_the_triggerer()
+
+    def _let_errors_alone_double_the_pause(self) -> None:
+        """Replace Airflow's back-off, which counts killed tries as well; a policy of the user's own stays."""
+        if self.retry_policy is not None:
+            return
+        from airflow_provider_workflow.retry_pauses import ErrorBackoff
+
+        # True stands for 2, and for Airflow 1 is no back-off at all.
+        factor = 2.0 if self.retry_exponential_backoff is True else float(self.retry_exponential_backoff)
+        self.retry_policy = ErrorBackoff(self.retry_delay, max(factor, 1.0), self.max_retry_delay)
+        self.retry_exponential_backoff = 0
+
+    @classmethod
+    def partial(cls, **kwargs: Any) -> OperatorPartial:
+        """
+        Begin a mapped sensor, as ``BaseOperator.partial`` does.
+
+        :raises ValueError: ``start_from_trigger`` is given, which Airflow ignores where a task is mapped.
+        """
+        if kwargs.get("start_from_trigger"):
+            refuse_mapped_start_from_trigger()
+        return super().partial(**kwargs)
 
     def _begin_in_the_triggerer(self) -> None:
         from airflow.triggers.base import StartTriggerArgs
 
+        # The pilot: nothing has checked yet that its run can be started, and no try knows of the one before.
+        trigger_kwargs = {**self.trigger_kwargs(1), "lease_seconds": PILOT_SECONDS}
+        check_trigger_arguments(trigger_kwargs)
         self.start_from_trigger = True
         self.start_trigger_args = StartTriggerArgs(
             trigger_cls="airflow_provider_workflow.triggers.inbox.WorkflowInboxTrigger",
-            # The first lease is one message: nothing has checked yet that its run can be started.
-            trigger_kwargs=self.trigger_kwargs(1),
+            trigger_kwargs=trigger_kwargs,
             next_method="resume",
             timeout=timedelta(seconds=self.timeout),
         )
@@ -158,13 +204,19 @@ class WorkflowInboxSensor(BaseSensorOperator):
         """
         Work on what is there; where nothing is, wait (in the triggerer, if deferrable).
 
-        :raises TargetError: no runs of the target DAG can be started; what was leased for it is released.
+        :raises TargetError: no runs of the target DAG can be started; what was leased is released, but for
+            the message that showed it.
         :raises WorkflowError: the service cannot be used.
         """
         if self.deferrable:
             return self._waiting.begin(context)
         with self._waiting.poking():
             return super().execute(context)
+
+    def on_kill(self) -> None:
+        """Release the lease that is being worked on, if any, as the task is being ended."""
+        if "_waiting" in vars(self):
+            self._waiting.interrupt()
 
     def poke(self, context: Context) -> PokeReturnValue:
         """One look at the inbox, for the modes poke and reschedule."""

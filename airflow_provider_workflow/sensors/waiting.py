@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-import time
+import math
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from datetime import timedelta
@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import AirflowSensorTimeout
 
+from airflow_provider_workflow import clock
+from airflow_provider_workflow.client.addresses import host_of
+from airflow_provider_workflow.dispatch import TaskKilled
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from airflow_provider_workflow.leases import HeldLease
 from airflow_provider_workflow.sensors.deferring import lease_of, skipping_instead
-from airflow_provider_workflow.sensors.work import Orders, Work
+from airflow_provider_workflow.sensors.work import Checks, Orders, Work
 from airflow_provider_workflow.tally import Tally
 from airflow_provider_workflow.triggers.inbox import WorkflowInboxTrigger
 from airflow_provider_workflow.triggers.patience import Faults, settle_seconds
@@ -41,6 +44,9 @@ class Waiting:
         self._hook = WorkflowHook(asked.workflow_conn_id)
         self._faults = Faults(asked.inbox, log)
         self._so_far = Tally()
+        self._checks = Checks()
+        self._work_now: Work | None = None
+        self._waits = False
 
     # Poking
 
@@ -49,19 +55,39 @@ class Waiting:
         """Begin to poke, and end it."""
         self._so_far = Tally()
         if self._asked.reschedule:
-            self._asked.poke_interval = max(self._asked.poke_interval, settle_seconds())
+            self._stay_away_long_enough()
         with closing(self._hook):
             yield
 
+    def _stay_away_long_enough(self) -> None:
+        """Let no pause of the mode reschedule be shorter than Airflow takes to notice the process's end."""
+        asked, least = self._asked, settle_seconds()
+        if asked.exponential_backoff:
+            # Airflow's first pause is half of the interval, in whole seconds.
+            least = 2 * math.ceil(least)
+        asked.poke_interval = max(asked.poke_interval, least)
+        if asked.max_wait is not None:
+            asked.max_wait = max(asked.max_wait, timedelta(seconds=least))
+
     def poke(self, context: Context) -> Any:
         """One look; None where there is nothing to return yet."""
-        return self._work(context, self._so_far).look()
+        value = self._work(context, self._so_far).look()
+        # In the mode reschedule each poll has a process of its own.
+        if value is None and not self._waits and not context.get("task_reschedule_count"):
+            self._waits = True
+            log.info(
+                "Inbox %s at %s: nothing to do yet; polling every %g s",
+                self._asked.inbox,
+                host_of(self._hook.settings.base_url),
+                self._asked.poke_interval,
+            )
+        return value
 
     # Deferring
 
     def begin(self, context: Context) -> Any:
         """Look, and defer where there is nothing to return yet."""
-        deadline = time.time() + self._asked.timeout
+        deadline = clock.now() + self._asked.timeout
         with self._on_the_worker():
             return self._look_or_wait(context, Tally(), deadline)
 
@@ -103,8 +129,8 @@ class Waiting:
         return value
 
     def _wait(self, work: Work, deadline: float, held: float) -> None:
-        asked, limit = self._asked, work.next_lease()
-        left = deadline - time.time()
+        asked, (limit, seconds) = self._asked, work.next_lease()
+        left = deadline - clock.now()
         if left <= 0:
             done = f" {work.tally.handled} messages were worked on." if work.tally.handled else ""
             raise AirflowSensorTimeout(
@@ -112,7 +138,7 @@ class Waiting:
             )
         # Without room the trigger leases nothing: it only wakes the sensor to ask again.
         hold = 0.0 if limit else min(max(held * 2, asked.poll_interval), asked.max_poll_interval)
-        kwargs = asked.trigger_kwargs(max(1, limit))
+        kwargs = {**asked.trigger_kwargs(max(1, limit)), "lease_seconds": seconds}
         asked.defer(
             trigger=WorkflowInboxTrigger(**kwargs, settle_seconds=settle_seconds(), hold_seconds=hold),
             method_name="resume",
@@ -133,4 +159,18 @@ class Waiting:
             # What it counted would be lost with its process.
             goes_on=asked.deferrable or not asked.reschedule,
         )
-        return Work(self._hook, orders, context, tally, self._faults)
+        self._work_now = Work(self._hook, orders, context, tally, self._faults, self._checks)
+        return self._work_now
+
+    # Ending
+
+    def interrupt(self) -> None:
+        """
+        End the work on a lease where it is, so that the lease is released; nothing, where there is none.
+
+        :raises TaskKilled: there is.
+        """
+        if self._work_now is not None and self._work_now.is_working:
+            raise TaskKilled(
+                f"The task was ended while it worked on a lease of the inbox {self._asked.inbox}"
+            )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -13,12 +13,19 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow_provider_workflow.client.errors import InboxPausedError, WorkflowError
 from airflow_provider_workflow.dispatch import Dispatcher, Drained
 from airflow_provider_workflow.leases import HeldLease
-from airflow_provider_workflow.leasing import InboxNotActiveError, lease_once, note_paused, release
+from airflow_provider_workflow.leasing import (
+    InboxNotActiveError,
+    lease_once,
+    note_paused,
+    try_to_release,
+    while_missing,
+)
 from airflow_provider_workflow.options import Limits
 from airflow_provider_workflow.receive import Receiver
 from airflow_provider_workflow.routing import Routes
-from airflow_provider_workflow.runs import TaskRuns
+from airflow_provider_workflow.runs import TaskRuns, origin_of
 from airflow_provider_workflow.tally import DispatchResult, Tally
+from airflow_provider_workflow.target_check import TargetCheck, TargetHistory
 from airflow_provider_workflow.triggers.patience import Faults, may_pass
 
 if TYPE_CHECKING:
@@ -49,6 +56,13 @@ class Orders:
 
 
 @dataclass
+class Checks:
+    """What one process found out, for all of its polls."""
+
+    targets: TargetCheck | None = None
+
+
+@dataclass
 class Work:
     """
     One look at an inbox, and the wait that may follow it.
@@ -58,6 +72,7 @@ class Work:
     :param context: of the running task.
     :param tally: what was done so far; goes on counting.
     :param faults: those that leasing met in a row; goes on counting.
+    :param checks: what this process found out about its targets; goes on being filled.
     """
 
     hook: WorkflowHook
@@ -65,6 +80,7 @@ class Work:
     context: Context
     tally: Tally
     faults: Faults
+    checks: Checks = field(default_factory=Checks)
 
     def look(self, lease: HeldLease | None = None) -> Any:
         """
@@ -93,12 +109,19 @@ class Work:
             raise AirflowFailException(self.tally.refused_text())
         return value
 
-    def next_lease(self) -> int:
-        """How many messages a trigger may lease now; 0 where it may only wait."""
+    def next_lease(self) -> tuple[int, int]:
+        """How many messages a trigger may lease now, 0 where it may only wait, and for how many seconds."""
+        limits = self.orders.limits
         if self._receiving:
-            return self.orders.limits.first_lease
+            return limits.first_lease, limits.lease_seconds
         # With runs started already the sensor only waits for room, and ends once the inbox is empty.
-        return 0 if self.tally.handled else self._dispatcher.next_lease()
+        return (0, limits.lease_seconds) if self.tally.handled else self._dispatcher.next_lease()
+
+    @property
+    def is_working(self) -> bool:
+        """Whether leased messages are being worked on at this moment."""
+        workers = (vars(self).get("_dispatcher"), vars(self).get("_receiver"))
+        return any(worker is not None and worker.working for worker in workers)
 
     @property
     def _receiving(self) -> bool:
@@ -118,14 +141,15 @@ class Work:
                 self._dispatcher.check_targets()
         except Exception:
             if lease is not None:
-                self._release_all(lease)
+                # One message stays leased: released, it would be leased again by the next try, which costs a
+                # delivery. An expression that is wrong once rendered fails every try as well.
+                self._release(lease, [*(message["id"] for message in lease.messages[1:]), *lease.left])
             raise
 
     def _dispatch(self, lease: HeldLease | None) -> DispatchResult | None:
         if lease is not None:
             self._release_left(lease)
-            self._dispatcher.work_on(lease)
-        drained = self._dispatcher.drain()
+        drained = self._dispatcher.drain(lease)
         if drained is Drained.EMPTY:
             self.faults.over()
         unfinished = drained in (Drained.NO_ROOM, Drained.OUT_OF_REACH)
@@ -148,9 +172,11 @@ class Work:
         return (self._receiver.take(lease) if auto else self._receiver.lend(lease)) or None
 
     def _lease(self) -> HeldLease | None:
-        limits = self.orders.limits
+        inbox, limits = self.orders.inbox, self.orders.limits
         try:
-            lease = lease_once(self.hook, self.orders.inbox, limits.first_lease, limits.lease_seconds)
+            lease = while_missing(
+                inbox, lambda: lease_once(self.hook, inbox, limits.first_lease, limits.lease_seconds)
+            )
         except WorkflowError as error:
             if not self._outlasts(error):
                 raise
@@ -177,20 +203,28 @@ class Work:
             self._release(lease, lease.left)
 
     def _release(self, lease: HeldLease, ids: list[str]) -> None:
-        release(self.hook, self.orders.inbox, lease.lease_id, ids)
+        inbox = self.orders.inbox
+        try_to_release(self.hook, lease.inbox_id or inbox, lease.lease_id, ids, inbox)
 
     @cached_property
     def _dispatcher(self) -> Dispatcher:
-        runs = TaskRuns(self.context["ti"])
         return Dispatcher(
             self.hook,
             self.orders.inbox,
             self._routes,
-            runs,
+            self._targets,
             self.orders.limits,
             self.tally,
             outlasts=self._outlasts,
+            origin=origin_of(self.context),
         )
+
+    @property
+    def _targets(self) -> TargetCheck:
+        if self.checks.targets is None:
+            runs = TaskRuns(self.context["ti"])
+            self.checks.targets = TargetCheck(runs, self._routes.dag_ids, TargetHistory(self.context))
+        return self.checks.targets
 
     @cached_property
     def _receiver(self) -> Receiver:

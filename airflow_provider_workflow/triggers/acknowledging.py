@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_workflow import clock
 from airflow_provider_workflow.client import api
 from airflow_provider_workflow.client.errors import (
     ConflictError,
@@ -16,6 +16,7 @@ from airflow_provider_workflow.client.errors import (
     LeaseExpiredError,
     NotFoundError,
 )
+from airflow_provider_workflow.leases import slices
 from airflow_provider_workflow.triggers.patience import explained
 from airflow_provider_workflow.triggers.tickets import Ticket
 
@@ -42,7 +43,7 @@ class Job:
     ticket: Ticket
     ids: list[str]
     acknowledges: bool
-    due: float = field(default_factory=lambda: time.monotonic() + REST_SECONDS)
+    due: float = field(default_factory=lambda: clock.monotonic() + REST_SECONDS)
 
 
 class Acknowledger:
@@ -74,19 +75,20 @@ class Acknowledger:
 
     def acknowledge(self, ticket: Ticket, ids: list[str]) -> None:
         """Acknowledge these after their rest; where a watcher of them leaves before, release them."""
-        self._add(Job(ticket, ids, acknowledges=True))
+        self._add(ticket, ids, acknowledges=True)
 
     def release(self, ticket: Ticket, ids: list[str]) -> None:
         """Make these leasable again."""
-        self._add(Job(ticket, ids, acknowledges=False))
+        self._add(ticket, ids, acknowledges=False)
 
-    def _add(self, job: Job) -> None:
-        if job.ids:
+    def _add(self, ticket: Ticket, ids: list[str], *, acknowledges: bool) -> None:
+        for some in slices(ids):
+            job = Job(ticket, some, acknowledges=acknowledges)
             self._jobs[job] = asyncio.create_task(self._work(job), name=f"workflow-job[{self._inbox}]")
 
     async def _work(self, job: Job) -> None:
         if job.acknowledges:
-            await asyncio.sleep(max(0.0, job.due - time.monotonic()))
+            await clock.async_sleep(max(0.0, job.due - clock.monotonic()))
         acknowledges = job.acknowledges and job.ticket.stands()
         await self._carry_out(job, acknowledges, persists=acknowledges)
         # Not before: what is being carried out when the producer closes is carried out again.
@@ -100,7 +102,7 @@ class Acknowledger:
         What still rests is acknowledged only where Airflow was seen at work after it took the event. It is
         decided now, as all watchers leave while the triggerer ends.
         """
-        now = time.monotonic()
+        now = clock.monotonic()
         self._last = [
             replace(job, acknowledges=job.acknowledges and _may_be_acknowledged(job, now))
             for job in self._jobs
@@ -122,7 +124,7 @@ class Acknowledger:
         while (error := await self._attempt(job, acknowledges)) is not None:
             pause = pauses.pop(0) if len(pauses) > 1 else pauses[0]
             persists = persists and not isinstance(error, FINAL)
-            if not persists or time.time() + pause >= job.ticket.lease.ends_at:
+            if not persists or clock.now() + pause >= job.ticket.lease.ends_at:
                 log.warning(
                     "Inbox %s: %d messages come again when their lease ends, as they could not be %s: %s",
                     self._inbox,
@@ -135,7 +137,7 @@ class Acknowledger:
                 text = "Inbox %s: acknowledgements fail; trying on: %s"
                 log.warning(text, self._inbox, explained(error))
             self._failing = True
-            await asyncio.sleep(pause)
+            await clock.async_sleep(pause)
         self._failing = False
 
     async def _attempt(self, job: Job, acknowledges: bool) -> Exception | None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Iterator
 from typing import NamedTuple, TypeVar
 
-from airflow_provider_workflow import metrics
-from airflow_provider_workflow.leases import HeldLease
+from airflow_provider_workflow import clock, metrics
+from airflow_provider_workflow.leases import SLICE, HeldLease
 from airflow_provider_workflow.triggers import stream as streams
 from airflow_provider_workflow.triggers.event_payload import Carried, carried
 from airflow_provider_workflow.triggers.poller import Leased
@@ -43,23 +42,24 @@ class Custody:
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
-        self._began_at = time.monotonic()
+        self._began_at = clock.monotonic()
         self._held: dict[str, tuple[Leased, set[str]]] = {}
         self._unwanted: dict[str, None] = {}
         self._refused: dict[str, Refusal] = {}
 
-    def take(self, leased: Leased) -> Iterator[Ticket]:
+    def take(self, leased: Leased) -> Iterator[Ticket | None]:
         """
         Take a lease over.
 
         Its messages come in as many parts as they need events, without those that are refused anyway. Each
-        part is written when it is asked for: a large lease, written at once, would hold up the event loop.
+        part is written when it is asked for, and None comes after each slice of that work: a large lease,
+        written at once, would hold up the event loop.
         """
         inbox_id, lease = leased
         self._held = {each: held for each, held in self._held.items() if lasts(held[0].lease)}
         self._held[lease.lease_id] = leased, {each["id"] for each in lease.messages}
         for part in _parts(self._presentable(leased)):
-            yield Ticket(inbox_id, lease, part)
+            yield None if part is None else Ticket(inbox_id, lease, part)
 
     def settle(self, ticket: Ticket, acked: int, failed: int, rejected: int) -> Fate:
         """
@@ -82,7 +82,7 @@ class Custody:
         """What is still held, by lease."""
         return [(leased, sorted(ids)) for leased, ids in self._held.values()]
 
-    def _presentable(self, leased: Leased) -> Iterator[Carried]:
+    def _presentable(self, leased: Leased) -> Iterator[Carried | None]:
         inbox_id, lease = leased
         for message in lease.messages:
             known = self._refused.get(message["id"])
@@ -90,12 +90,12 @@ class Custody:
                 self._let_go(lease, message["id"])
                 continue
             try:
-                yield carried(message)
+                yield from carried(message)
             except ValueError as problem:
                 self._refuse(inbox_id, lease, message["id"], Refusal(str(problem)))
 
     def _drops_unwanted(self, inbox_id: str) -> bool:
-        assembled = time.monotonic() >= self._began_at + ASSEMBLED_SECONDS
+        assembled = clock.monotonic() >= self._began_at + ASSEMBLED_SECONDS
         return (
             self._stream.unmatched == "acknowledge" and assembled and streams.is_alone(self._stream, inbox_id)
         )
@@ -140,11 +140,21 @@ def lasts(lease: HeldLease) -> bool:
     return lease.seconds_left() > 0
 
 
-def _parts(messages: Iterator[Carried]) -> Iterator[list[Carried]]:
-    """Messages in lists that fit an event; one that is too long for that has an event of its own."""
+def _parts(messages: Iterator[Carried | None]) -> Iterator[list[Carried] | None]:
+    """
+    Messages in lists that fit an event; one that is too long for that has an event of its own.
+
+    None is passed on, and comes after each ``SLICE`` of small messages as well.
+    """
     part: list[Carried] = []
-    size = 0
+    size = unpaused = 0
     for message in messages:
+        if message is None or unpaused >= SLICE:
+            yield None
+            unpaused = 0
+        if message is None:
+            continue
+        unpaused += len(message.text)
         if part and size + len(message.text) > LARGEST_EVENT:
             yield part
             part, size = [], 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable, Hashable, Mapping
+from collections.abc import AsyncIterator, Hashable
 from dataclasses import astuple
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,8 @@ from airflow_provider_workflow.versions import airflow_release, needs
 if TYPE_CHECKING:
     from airflow.triggers.shared_stream import SharedStreamProducer
 
+    from airflow_provider_workflow.client.pacing import Pace
+    from airflow_provider_workflow.routing import Matcher
     from airflow_provider_workflow.triggers.event_payload import Carried
     from airflow_provider_workflow.triggers.sifting import Sieve
     from airflow_provider_workflow.triggers.tickets import Ticket
@@ -41,7 +43,7 @@ class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
     Leases the messages of an inbox and puts them into asset events; for an ``AssetWatcher`` of Airflow 3.3+.
 
     A message is acknowledged only after Airflow has stored an asset event with it, for each watcher that
-    wants it (specification 3.2, service facts 4). ``kill -9`` at any moment loses none: what was not
+    wants it (docs/service.md 3.2 and 4). ``kill -9`` at any moment loses none: what was not
     acknowledged comes again. An event carries what one lease brought, as one text that ``messages_of``
     opens, so that no payload harms Airflow.
 
@@ -160,8 +162,12 @@ class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
         if self._sieve is not None:
             self._sieve.leave()
 
-    def _sift(self, messages: list[Carried]) -> tuple[list[Carried], dict[str, str]]:
-        """The messages that this watcher wants, and those that ``match`` fails on, with the cause."""
+    def _sift(self, messages: list[Carried], pace: Pace) -> tuple[list[Carried], dict[str, str]]:
+        """
+        The messages that this watcher wants, and those that ``match`` fails on, with the cause.
+
+        :param pace: of the thread that this is called in.
+        """
         if self._matches is None:
             return messages, {}
         from airflow_provider_workflow.routing import UnroutableError
@@ -170,7 +176,7 @@ class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
         refused: dict[str, str] = {}
         for each in messages:
             try:
-                if self._matches(each.message):
+                if self._matches(each.message, pace):
                     wanted.append(each)
             except UnroutableError as cause:
                 refused[each.id] = str(cause)
@@ -186,7 +192,7 @@ class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
         yield
 
 
-def _compiled(match: str) -> Callable[[Mapping[str, Any]], bool]:
+def _compiled(match: str) -> Matcher:
     """Loads jmespath, which a DAG file without ``match`` does not need."""
     from airflow_provider_workflow.routing import matcher
 

@@ -9,10 +9,11 @@ service sent it.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from airflow_provider_workflow.client import types
+from airflow_provider_workflow.json_slices import in_slices
 from airflow_provider_workflow.leases import for_people
 from airflow_provider_workflow.values import plain
 
@@ -30,15 +31,22 @@ class Carried(NamedTuple):
     text: str
 
 
-def carried(message: types.LeasedMessage) -> Carried:
+def carried(message: types.LeasedMessage) -> Iterator[Carried | None]:
     """
+    Write a message: None after each slice of work but the last, so that an event loop may go on; then it.
+
     :raises ValueError: no text can hold the message.
     """
     shown = for_people(message)
+    parts: list[str] = []
     try:
-        return Carried(message["id"], shown, json.dumps(shown))
+        for part in in_slices(shown):
+            if parts:
+                yield None
+            parts.append(part)
     except RecursionError:
         raise ValueError("it is nested too deep") from None
+    yield Carried(message["id"], shown, "".join(parts))
 
 
 def event_payload(inbox_id: str, messages: Iterable[Carried], again: Collection[str]) -> dict[str, Any]:

@@ -5,21 +5,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow.triggers.base import TriggerEvent
 
-from airflow_provider_workflow import quarantine
+from airflow_provider_workflow import clock, metrics, quarantine
 from airflow_provider_workflow.client import api, types
 from airflow_provider_workflow.client.errors import InboxPausedError, NotFoundError, WorkflowError
 from airflow_provider_workflow.client.inbox_states import FAILED, PAUSED
 from airflow_provider_workflow.client.waiting import carry_through
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from airflow_provider_workflow.leases import HeldLease
-from airflow_provider_workflow.triggers.listening import bell_of, find_inbox, wait_for
+from airflow_provider_workflow.leasing import MissingInbox
+from airflow_provider_workflow.triggers.listening import bell_of, find_inbox, log_wait, wait_for
 from airflow_provider_workflow.triggers.patience import patiently
 from airflow_provider_workflow.values import plain
 
@@ -44,6 +44,7 @@ class HandOver:
     def __init__(self, asked: WorkflowInboxTrigger) -> None:
         self._asked = asked
         self._waits_for: str | None = None
+        self._missing = MissingInbox(asked.inbox)
         self._to_give_back: tuple[AsyncWorkflowClient, str, str] | None = None
 
     async def events(self) -> AsyncIterator[TriggerEvent]:
@@ -52,22 +53,23 @@ class HandOver:
 
         :raises WorkflowError: a fault that waiting does not cure.
         """
-        await asyncio.sleep(max(self._asked.settle_seconds, self._asked.hold_seconds))
+        await clock.async_sleep(max(self._asked.settle_seconds, self._asked.hold_seconds))
         if self._asked.hold_seconds > 0:
             yield TriggerEvent({"status": "look"})
             return
-        gone = ""
         async with WorkflowHook(self._asked.workflow_conn_id).async_client() as client:
             while True:
-                inbox_id = await self._patiently(partial(find_inbox, client, self._asked.inbox), None)
+                try:
+                    inbox_id = await self._patiently(partial(find_inbox, client, self._asked.inbox), None)
+                except NotFoundError as error:
+                    await clock.async_sleep(self._missing.pause(error))
+                    continue
                 async with bell_of(client, inbox_id, self._asked.wake_on_events) as bell:
+                    log_wait(log, client, self._asked)
                     try:
                         found = await self._patiently(partial(self._lease, client, inbox_id), bell)
-                    except NotFoundError:
-                        # It may have been deleted, and created again under its name.
-                        if inbox_id == gone:
-                            raise
-                        gone = inbox_id
+                    except NotFoundError as error:
+                        await clock.async_sleep(self._missing.pause(error))
                         continue
                     # Fired from inside: leaving takes time, and a lease must not be lost to being ended then.
                     yield TriggerEvent(found)
@@ -105,6 +107,7 @@ class HandOver:
             raise
         except InboxPausedError as paused:
             return self._paused(inbox_id, paused.paused_reason)
+        self._missing.found()
         attributes = answer.get("inbox_attributes") or {}
         if attributes.get("status") == FAILED:
             return {
@@ -117,13 +120,14 @@ class HandOver:
             self._waits_for = None
         if text:
             self._to_give_back = (client, inbox_id, str(answer["lease_id"]))
-            return {"status": "leased", "inbox_id": inbox_id, "lease": text}
+            name = metrics.name_of(inbox_id)
+            return {"status": "leased", "inbox_id": inbox_id, "inbox_name": name, "lease": text}
         await quarantine.look_in_loop(client, self._asked.inbox)
         return None
 
     async def _take(self, client: AsyncWorkflowClient, inbox_id: str) -> tuple[types.Lease, str]:
         """What a lease is answered with, and the text that hands it over; an empty one for an empty lease."""
-        asked_at, seconds = time.time(), self._asked.lease_seconds
+        asked_at, seconds = clock.now(), self._asked.lease_seconds
         answer = await client.send(api.lease_messages(inbox_id, self._asked.lease_limit, seconds))
         lease = HeldLease.of(answer, asked_at, seconds, client.settings.timeout)
         text = ""
@@ -148,7 +152,8 @@ async def _give_back(
 ) -> None:
     """Release what a lease that is under way brings, as nobody is there any more to work on it."""
     try:
-        answer, _ = await asyncio.wait_for(asking, RELEASE_SECONDS)
+        async with clock.timeout(RELEASE_SECONDS):
+            answer, _ = await asking
     except (WorkflowError, asyncio.TimeoutError):
         return
     if answer.get("lease_id"):
@@ -158,4 +163,5 @@ async def _give_back(
 async def _release(client: AsyncWorkflowClient, inbox_id: str, lease_id: str) -> None:
     """Give a lease back; where that fails it runs out instead."""
     with contextlib.suppress(WorkflowError, asyncio.TimeoutError):
-        await asyncio.wait_for(client.send(api.release_messages(inbox_id, lease_id)), RELEASE_SECONDS)
+        async with clock.timeout(RELEASE_SECONDS):
+            await client.send(api.release_messages(inbox_id, lease_id))

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
     """
-    Leases messages and fires once, with the lease as one ASCII JSON text (service facts 4, 5).
+    Leases messages and fires once, with the lease as one ASCII JSON text (docs/service.md 4 and 5).
 
-    Its event is ``{"status": ..., "inbox_id": ...}`` with ``leased`` (and ``lease``), ``paused`` or
-    ``initialization_failure`` (and ``reason``), or ``look``, which says that nothing was leased and
-    that it is time to look again. It never acknowledges: Airflow may drop an event, and does so
+    Its event is ``{"status": ..., "inbox_id": ...}`` with ``leased`` (and ``inbox_name`` and ``lease``),
+    ``paused`` or ``initialization_failure`` (and ``reason``), or ``look``, which says that nothing was
+    leased and that it is time to look again. It never acknowledges: Airflow may drop an event, and does so
     silently, so that is left to the task that the event resumes.
 
     It holds arguments only; the connection is looked up when it runs, and no secret is serialised.

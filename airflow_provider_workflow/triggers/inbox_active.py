@@ -11,7 +11,7 @@ from airflow_provider_workflow.triggers.arguments import SerializesArguments
 
 class WorkflowInboxActiveTrigger(SerializesArguments, BaseTrigger):
     """
-    Waits while an inbox is ``initializing`` or ``deleting``, and fires once (specification 3.1, 7.3).
+    Waits while an inbox is ``initializing`` or ``deleting``, and fires once (docs/service.md 2.2).
 
     Its event is ``{"status": "settled"}`` once the inbox is in another state or gone, and
     ``{"status": "timed_out"}`` after the deadline. It does not say which state: the task that it resumes

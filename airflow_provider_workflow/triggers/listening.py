@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
+from airflow_provider_workflow import clock
 from airflow_provider_workflow.client import api, types
+from airflow_provider_workflow.client.addresses import host_of
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.client.client import AsyncWorkflowClient
@@ -16,6 +17,31 @@ if TYPE_CHECKING:
 
 TICK_SECONDS = 0.25
 """Waits end at multiples of it: what polls together shares its wake-ups, and takes half the CPU or less."""
+
+
+class Waits(Protocol):
+    """The arguments of whatever waits for the messages of an inbox."""
+
+    @property
+    def inbox(self) -> str: ...
+    @property
+    def wake_on_events(self) -> bool: ...
+    @property
+    def poll_interval(self) -> float: ...
+    @property
+    def max_poll_interval(self) -> float: ...
+
+
+def log_wait(log: logging.Logger, client: AsyncWorkflowClient, waits: Waits) -> None:
+    """Say that waiting begins: for which inbox, where, and how."""
+    log.info(
+        "Inbox %s at %s: waiting for messages, %severy %g to %g s",
+        waits.inbox,
+        host_of(client.settings.base_url),
+        "by its event stream and by polling " if waits.wake_on_events else "by polling ",
+        waits.poll_interval,
+        waits.max_poll_interval,
+    )
 
 
 async def look_up(client: AsyncWorkflowClient, inbox: str) -> types.Inbox:
@@ -66,10 +92,10 @@ async def wait_for(bell: Bell | None, seconds: float) -> bool:
 
     :param seconds: at most, 0 or more; up to :data:`TICK_SECONDS` longer, so that others end then too.
     """
-    seconds = until_tick(time.monotonic(), seconds)
+    seconds = until_tick(clock.monotonic(), seconds)
     if bell is not None:
         return await bell.wait(seconds)
-    await asyncio.sleep(seconds)
+    await clock.async_sleep(seconds)
     return False
 
 

@@ -24,8 +24,8 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
     ``WorkflowInboxDispatchOperator``. That is why no message depends on one event, of which Airflow may
     lose some (those that come while the DAG is paused, or close behind another): it rings again every
     ``renotify_seconds`` for as long as leasable messages remain, and rings once for a burst. It never
-    leases; it listens to the inbox's event stream, and looks at its listing (specification 4.5, service
-    facts 4, 5), ten pages at most each time. In an inbox with more pages than that it rings in doubt
+    leases; it listens to the inbox's event stream, and looks at its listing (docs/service.md 4
+    and 5), ten pages at most each time. In an inbox with more pages than that it rings in doubt
     where something arrived that it has not seen yet, at most every ``renotify_seconds``.
 
     The event's payload is ``{"inbox", "inbox_id", "workflow_conn_id", "certain"}``; ``certain`` is False

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from typing import TypeVar
 
 from airflow.providers.common.compat.sdk import AirflowException, conf
 
+from airflow_provider_workflow import clock
 from airflow_provider_workflow.client.errors import (
     RateLimitError,
     ServerError,
     TransportError,
     WorkflowError,
 )
+from airflow_provider_workflow.client.retry import LONGEST_WAIT_SECONDS
 from airflow_provider_workflow.triggers.doorbell import BREATH_SECONDS
 from airflow_provider_workflow.values import plain
 
@@ -35,8 +36,9 @@ class Faults:
     Faults that follow one another, and the few lines that they are worth in a log.
 
     A series is said to have begun (WARNING), to last for five minutes (ERROR, once), and to be over
-    (INFO); no line for each fault. A fault that somebody has to mend is an ERROR at once, each kind of
-    it once in a series.
+    (INFO); no line for each fault. A service that accepts no calls for more than a minute is a WARNING
+    once in a series, with the seconds. A fault that somebody has to mend is an ERROR at once, each kind
+    of it once in a series.
 
     :param inbox: how the inbox is named in the log.
     :param log: of the trigger.
@@ -48,25 +50,41 @@ class Faults:
         self.count = 0
         self._since = 0.0
         self._long = False
+        self._accepts_in: float | None = None
+        self._wait_logged = False
         self._to_mend: set[type[Exception]] = set()
 
     def met(self, error: Exception) -> None:
         """There is one more."""
         self.count += 1
         if self.count == 1:
-            self._since, self._long = time.monotonic(), False
+            self._since, self._long = clock.monotonic(), False
+            self._wait_logged = False
             self._to_mend.clear()
-        if not may_pass(error):
+        self._accepts_in = long_wait(error)
+        if self._accepts_in is not None:
+            self._log_wait(self._accepts_in, error)
+        elif not may_pass(error):
             self._say_what_to_mend(error)
         elif self.count == 1:
             self.log.warning("Inbox %s is out of reach; trying on: %s", self.inbox, explained(error))
-        seconds = time.monotonic() - self._since
+        seconds = clock.monotonic() - self._since
         if seconds >= LONG_FAULT_SECONDS and not self._long:
             self._long = True
             self.log.error(
                 "Inbox %s has been out of reach for %.0f minutes; trying on: %s",
                 self.inbox,
                 seconds / 60,
+                explained(error),
+            )
+
+    def _log_wait(self, seconds: float, error: Exception) -> None:
+        if not self._wait_logged:
+            self._wait_logged = True
+            self.log.warning(
+                "Inbox %s is out of reach; trying on in %.0f s: %s",
+                self.inbox,
+                seconds,
                 explained(error),
             )
 
@@ -87,10 +105,23 @@ class Faults:
         if self.count:
             self.log.info("Inbox %s is within reach again", self.inbox)
         self.count = 0
+        self._accepts_in = None
 
     def pause(self) -> float:
         """Seconds to wait before another try: 5, doubling with each fault of the series to 300."""
-        return float(min(FIRST_PAUSE_SECONDS * 2 ** min(max(self.count - 1, 0), 10), LONGEST_PAUSE_SECONDS))
+        return self.at_most(FIRST_PAUSE_SECONDS * 2 ** min(max(self.count - 1, 0), 10))
+
+    def at_most(self, seconds: float) -> float:
+        """
+        A wait, shortened while the service is out of reach.
+
+        :param seconds: the wait without faults.
+        :return: at most 300 s, and no longer than until the service accepts calls again.
+        """
+        if not self.count:
+            return seconds
+        limits = [LONGEST_PAUSE_SECONDS, *([] if self._accepts_in is None else [self._accepts_in])]
+        return float(min(seconds, *limits))
 
 
 def may_pass(error: Exception) -> bool:
@@ -98,6 +129,13 @@ def may_pass(error: Exception) -> bool:
     if isinstance(error, TransportError):
         return not error.permanent
     return isinstance(error, (ServerError, RateLimitError, asyncio.TimeoutError))
+
+
+def long_wait(error: Exception) -> float | None:
+    """Seconds for which the service accepts no calls, where that is longer than a call waits by itself."""
+    if isinstance(error, (RateLimitError, ServerError)) and error.retry_after is not None:
+        return error.retry_after if error.retry_after > LONGEST_WAIT_SECONDS else None
+    return None
 
 
 def explained(error: Exception) -> str:
@@ -150,7 +188,8 @@ async def patiently(
         if rest is not None and (faults.count or news):
             pause = FIRST_PAUSE_SECONDS if faults.count else BREATH_SECONDS
             await rest(pause)
-        news = interval > pause and await wait(interval - pause)
+        length = faults.at_most(interval)
+        news = length > pause and await wait(length - pause)
         interval = poll_interval if news and not faults.count else min(interval * 2, max_poll_interval)
 
 
@@ -159,7 +198,6 @@ async def persistently(
     *,
     inbox: str,
     log: logging.Logger,
-    wait: Callable[[float], Awaitable[object]] = asyncio.sleep,
 ) -> AsyncGenerator[T, None]:
     """
     Watch for ever: whatever ends the watch, begin it anew, later and later while it goes on failing.
@@ -170,7 +208,6 @@ async def persistently(
     :param watch: opens its connection and yields; calls ``over`` of what it is given whenever the service
         answered as it should (``patiently`` does, given it), so that the pauses begin anew.
     :param inbox: how the inbox is named in the log.
-    :param wait: waits so many seconds.
     """
     faults = Faults(inbox, log)
     while True:
@@ -180,7 +217,7 @@ async def persistently(
                     yield each
         except Exception as error:
             faults.met(error)
-        await wait(faults.pause())
+        await clock.async_sleep(faults.pause())
 
 
 def settle_seconds() -> float:

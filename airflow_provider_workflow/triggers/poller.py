@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from airflow_provider_workflow import quarantine
+from airflow_provider_workflow import clock, quarantine
 from airflow_provider_workflow.client import api, types
 from airflow_provider_workflow.client.errors import InboxPausedError, TransportError
 from airflow_provider_workflow.client.inbox_states import PAUSED
 from airflow_provider_workflow.leases import HeldLease
+from airflow_provider_workflow.leasing import note_nameless
 from airflow_provider_workflow.triggers import stream as streams
-from airflow_provider_workflow.triggers.listening import bell_of, find_inbox, wait_for
+from airflow_provider_workflow.triggers.listening import bell_of, find_inbox, log_wait, wait_for
 from airflow_provider_workflow.triggers.patience import Faults, patiently, persistently
 from airflow_provider_workflow.triggers.stream import Stream
 from airflow_provider_workflow.triggers.watching import LONGEST_ANSWER_SECONDS, InboxState
@@ -51,6 +51,7 @@ class Poller:
         self._client: AsyncWorkflowClient | None = None
         self._exits = AsyncExitStack()
         self._state = InboxState(stream.inbox, "leased", log)
+        self._has_begun = False
 
     @property
     def client(self) -> AsyncWorkflowClient:
@@ -68,7 +69,7 @@ class Poller:
         Lease for ever, whenever the next one is asked for. Nothing is raised: Airflow would begin anew
         every 2 s, without any back-off.
         """
-        return persistently(self._watch, inbox=self.stream.inbox, log=log, wait=asyncio.sleep)
+        return persistently(self._watch, inbox=self.stream.inbox, log=log)
 
     async def close(self) -> None:
         """Close the connection, and ask no more: what came of a lease now would be nobody's."""
@@ -86,6 +87,9 @@ class Poller:
         streams.begin(stream, inbox_id)
         try:
             async with bell_of(client, inbox_id, stream.wake_on_events) as bell:
+                if not self._has_begun:
+                    log_wait(log, client, stream)
+                    self._has_begun = True
                 while True:
                     lease = await patiently(
                         partial(self._lease, client, inbox_id),
@@ -116,10 +120,10 @@ class Poller:
         """Lease once; None where there is nothing."""
         if self.asking is None:
             call = api.lease_messages(inbox_id, self.stream.lease_limit, self.stream.lease_seconds)
-            self._asked_at = time.time()
+            self._asked_at = clock.now()
             self.asking = asyncio.ensure_future(client.send(call))
         # Not awaited itself: where the poller is ended its answer is still needed, to give it back.
-        await asyncio.wait({self.asking}, timeout=LONGEST_ANSWER_SECONDS)
+        await clock.wait({self.asking}, LONGEST_ANSWER_SECONDS)
         if not self.asking.done():
             raise TransportError(f"no lease was answered within {LONGEST_ANSWER_SECONDS:.0f} s", sent=True)
         asking, self.asking = self.asking, None
@@ -134,4 +138,6 @@ class Poller:
         lease = HeldLease.of(answer, self._asked_at, self.stream.lease_seconds, client.settings.timeout)
         if lease is None:
             await quarantine.look_in_loop(client, self.stream.inbox)
+        else:
+            note_nameless(self.stream.inbox, lease, self.stream.workflow_conn_id)
         return lease

@@ -38,7 +38,7 @@ class Prober:
     """
     Looks into one inbox again and again, within :data:`MOST_PAGES` requests each time.
 
-    Nothing is published about the order of the list (service facts 4), so each look reads where a leasable
+    Nothing is published about the order of the list (docs/service.md 4), so each look reads where a leasable
     message is likely to stand, and then goes on with a round through all the others:
 
     1. the front page, where new messages stand in a list that begins with the newest;

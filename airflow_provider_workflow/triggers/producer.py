@@ -9,12 +9,18 @@ from contextlib import aclosing
 
 from airflow.triggers.shared_stream import AdvanceItem, SharedStreamProducer
 
+from airflow_provider_workflow import clock
 from airflow_provider_workflow.client import api
+from airflow_provider_workflow.client.pacing import Pace
+from airflow_provider_workflow.leases import slices
+from airflow_provider_workflow.triggers import stream as streams
 from airflow_provider_workflow.triggers.acknowledging import Acknowledger
 from airflow_provider_workflow.triggers.custody import Custody, lasts
 from airflow_provider_workflow.triggers.poller import Leased, Poller
+from airflow_provider_workflow.triggers.sifting import Sieve
 from airflow_provider_workflow.triggers.stream import Stream
-from airflow_provider_workflow.triggers.tickets import Ticket
+from airflow_provider_workflow.triggers.tickets import Choice, Ticket, Watcher
+from airflow_provider_workflow.values import plain
 
 log = logging.getLogger(__name__)
 
@@ -50,15 +56,19 @@ class InboxProducer(SharedStreamProducer):
 
     async def open_stream(self) -> AsyncIterator[tuple[Ticket, Ticket]]:
         """Batch after batch, ``min_interval`` apart, for ever."""
-        await asyncio.sleep(GATHER_SECONDS)
+        await clock.async_sleep(GATHER_SECONDS)
         async with aclosing(self._poller.leases()) as leases:
             async for leased in leases:
                 for ticket in self._take(leased):
+                    if ticket is None:
+                        await asyncio.sleep(0)
+                        continue
+                    await self._let_watchers_choose(ticket)
                     if not lasts(ticket.lease):
                         break
                     self._unsettled.add(ticket)
                     yield ticket, ticket
-                    await asyncio.sleep(self.stream.min_interval)
+                    await clock.async_sleep(self.stream.min_interval)
                     await self._until_there_is_room()
 
     def get_advance_lane(self, broker_payload: Ticket) -> Hashable:
@@ -87,7 +97,18 @@ class InboxProducer(SharedStreamProducer):
         # A task that is cancelled before it has begun never begins.
         await asyncio.sleep(0)
 
-    def _take(self, leased: Leased) -> Iterator[Ticket]:
+    async def _let_watchers_choose(self, ticket: Ticket) -> None:
+        """
+        Find out what each watcher wants of a batch before it is offered: then nothing may be awaited.
+
+        In a thread, as expressions over large payloads take long. Watchers that begin meanwhile choose as
+        well, so that whoever the batch is offered to next has chosen.
+        """
+        while waiting := [w for w in streams.watchers(self.stream) if w.watcher not in ticket.choices]:
+            found = await asyncio.to_thread(_choices, waiting, ticket)
+            ticket.choices.update(found)
+
+    def _take(self, leased: Leased) -> Iterator[Ticket | None]:
         try:
             yield from self._custody.take(leased)
         except Exception:
@@ -120,23 +141,30 @@ class InboxProducer(SharedStreamProducer):
         for task in tasks:
             task.add_done_callback(self._log_failure)
         try:
-            await asyncio.wait(tasks, timeout=FAREWELL_SECONDS)
+            await clock.wait(tasks, FAREWELL_SECONDS)
         finally:
             for task in tasks:
                 task.cancel()
 
     def _log_failure(self, task: asyncio.Future[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
-            text = "Inbox %s: some messages come again only when their lease ends: %s"
-            log.info(text, self.stream.inbox, error)
+            text = "Inbox %s: some messages are redelivered only when their lease ends: %s"
+            log.info(text, self.stream.inbox, plain(str(error)))
 
     async def _give_back_what_is_asked_for(self) -> None:
         """Release what a lease that is under way brings."""
         asking = self._poller.asking
         if asking is not None:
             await asyncio.wait({asking})
-            if lease_id := asking.result()["lease_id"]:
+            if lease_id := asking.result().get("lease_id"):
                 await self._release(self._poller.inbox_id, lease_id, None)
 
     async def _release(self, inbox_id: str, lease_id: str, ids: list[str] | None) -> None:
-        await self._poller.client.send(api.release_messages(inbox_id, lease_id, ids))
+        client = self._poller.client
+        for some in [None] if ids is None else slices(ids):
+            await client.send(api.release_messages(inbox_id, lease_id, some))
+
+
+def _choices(watchers: list[Sieve], ticket: Ticket) -> dict[Watcher, Choice]:
+    pace = Pace()
+    return {each.watcher: each.choose(ticket, pace) for each in watchers}

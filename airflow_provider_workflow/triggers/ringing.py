@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow.triggers.base import TriggerEvent
 
-from airflow_provider_workflow import metrics, quarantine
+from airflow_provider_workflow import clock, metrics, quarantine
 from airflow_provider_workflow.client import types
 from airflow_provider_workflow.client.errors import TransportError
-from airflow_provider_workflow.client.waiting import timeout
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from airflow_provider_workflow.triggers.doorbell import BREATH_SECONDS, Doorbell
-from airflow_provider_workflow.triggers.listening import bell_of, look_up, wait_for
+from airflow_provider_workflow.triggers.listening import bell_of, log_wait, look_up, wait_for
 from airflow_provider_workflow.triggers.notice import REST_SECONDS, WorkflowInboxNoticeTrigger
 from airflow_provider_workflow.triggers.patience import Faults, persistently
 from airflow_provider_workflow.triggers.probing import Prober
@@ -43,11 +41,12 @@ class Ringer:
     def __init__(self, asked: WorkflowInboxNoticeTrigger) -> None:
         self._asked = asked
         self._state = InboxState(asked.inbox, "announced", log)
+        self._has_begun = False
         self._doorbell = Doorbell(asked.renotify_seconds, asked.poll_interval, asked.max_poll_interval)
 
     def events(self) -> AsyncIterator[TriggerEvent]:
         """Ring for ever, and raise nothing."""
-        return persistently(self._watch, inbox=self._asked.inbox, log=log, wait=asyncio.sleep)
+        return persistently(self._watch, inbox=self._asked.inbox, log=log)
 
     async def _watch(self, faults: Faults) -> AsyncGenerator[TriggerEvent, None]:
         """Watch the inbox until something goes wrong."""
@@ -57,24 +56,27 @@ class Ringer:
         async with WorkflowHook(self._asked.workflow_conn_id).async_client() as client:
             inbox_id = (await self._inbox(client))["id"]
             async with bell_of(client, inbox_id, self._asked.wake_on_events) as bell:
-                state_due = time.monotonic() + STATE_SECONDS
+                if not self._has_begun:
+                    log_wait(log, client, self._asked)
+                    self._has_begun = True
+                state_due = clock.monotonic() + STATE_SECONDS
                 prober = Prober(client, inbox_id, self._report)
                 while True:
                     sight = await _in_time(prober.look())
                     faults.over()
-                    rings = self._doorbell.rings(sight, time.monotonic())
+                    rings = self._doorbell.rings(sight, clock.monotonic())
                     if rings:
                         yield self._event(inbox_id, certain=bool(sight.available))
                     await self._wait(bell, REST_SECONDS if rings else BREATH_SECONDS)
-                    if time.monotonic() >= state_due:
-                        state_due = time.monotonic() + STATE_SECONDS
+                    if clock.monotonic() >= state_due:
+                        state_due = clock.monotonic() + STATE_SECONDS
                         await self._inbox(client)
 
     def _report(self, messages: list[types.Message]) -> None:
         quarantine.report(messages, inbox=self._asked.inbox, conn_id=self._asked.workflow_conn_id)
 
     async def _inbox(self, client: AsyncWorkflowClient) -> types.Inbox:
-        """The inbox, any change of its state logged (specification 3.1)."""
+        """The inbox, any change of its state logged (docs/service.md 2.2)."""
         inbox = await _in_time(look_up(client, self._asked.inbox))
         self._state.seen(str(inbox["status"]), inbox.get("paused_reason"))
         return inbox
@@ -89,9 +91,9 @@ class Ringer:
 
     async def _wait(self, bell: Bell | None, at_least: float) -> None:
         """Wait until it is time for the next look, and ``at_least`` seconds in any case."""
-        seconds = max(at_least, self._doorbell.next_look(time.monotonic()))
+        seconds = max(at_least, self._doorbell.next_look(clock.monotonic()))
         if bell is not None:
-            await asyncio.sleep(at_least)
+            await clock.async_sleep(at_least)
             seconds -= at_least
         if await wait_for(bell, seconds):
             self._doorbell.heard()
@@ -99,7 +101,7 @@ class Ringer:
 
 async def _in_time(answer: Awaitable[T]) -> T:
     try:
-        async with timeout(LONGEST_ANSWER_SECONDS):
+        async with clock.timeout(LONGEST_ANSWER_SECONDS):
             return await answer
     except asyncio.TimeoutError:
         raise TransportError(

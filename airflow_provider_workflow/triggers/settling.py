@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import time
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from airflow_provider_workflow import clock
 from airflow_provider_workflow.client import api
 from airflow_provider_workflow.client.errors import NotFoundError
 from airflow_provider_workflow.client.inbox_states import ACTIVE, FAILED, PAUSED
@@ -41,7 +40,7 @@ class Settling:
 
         :raises WorkflowError: a fault that waiting does not cure.
         """
-        await asyncio.sleep(self.asked.settle_seconds)
+        await clock.async_sleep(self.asked.settle_seconds)
         async with WorkflowHook(self.asked.workflow_conn_id).async_client() as client:
             return await patiently(
                 partial(self._look, client),
@@ -60,10 +59,10 @@ class Settling:
             return SETTLED
         if inbox["status"] in SETTLED_STATES:
             return SETTLED
-        return TIMED_OUT if time.time() >= self.asked.deadline else None
+        return TIMED_OUT if clock.now() >= self.asked.deadline else None
 
     async def _wait(self, seconds: float) -> bool:
-        left = self.asked.deadline - time.time()
+        left = self.asked.deadline - clock.now()
         # Past the deadline only while the service is out of reach.
-        await asyncio.sleep(min(seconds, left) if left > 0 else seconds)
+        await clock.async_sleep(min(seconds, left) if left > 0 else seconds)
         return False

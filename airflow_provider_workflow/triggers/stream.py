@@ -6,8 +6,11 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
+
+if TYPE_CHECKING:
+    from airflow_provider_workflow.triggers.sifting import Sieve
 
 log = logging.getLogger(__name__)
 
@@ -72,3 +75,26 @@ def end(stream: Stream, inbox_id: str) -> None:
 def is_alone(stream: Stream, inbox_id: str) -> bool:
     """Whether no other poller of this event loop has the same inbox."""
     return len(_pollers_of(stream, inbox_id)) <= 1
+
+
+_watched: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Stream, list[Sieve]]] = WeakKeyDictionary()
+
+
+def watchers(stream: Stream) -> list[Sieve]:
+    """The watchers of a stream in this event loop."""
+    return list(_watched.get(asyncio.get_running_loop(), {}).get(stream, ()))
+
+
+def join(stream: Stream, watcher: Sieve) -> None:
+    """A watcher begins: it is given all batches from now on."""
+    _watched.setdefault(asyncio.get_running_loop(), {}).setdefault(stream, []).append(watcher)
+
+
+def leave(stream: Stream, watcher: Sieve) -> None:
+    """A watcher has ended; it may be said more than once."""
+    here = _watched.get(asyncio.get_running_loop(), {})
+    rest = [each for each in here.get(stream, ()) if each is not watcher]
+    if rest:
+        here[stream] = rest
+    else:
+        here.pop(stream, None)

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from airflow_provider_workflow.leases import HeldLease
 from airflow_provider_workflow.triggers.event_payload import Carried
@@ -40,6 +41,27 @@ class Refusal(NamedTuple):
         return self.watcher is None or not self.watcher.gone
 
 
+class Choice(NamedTuple):
+    """
+    What a watcher chooses of a batch.
+
+    :param wanted: the messages that it wants.
+    :param refused: why it refuses others, by their ids.
+    :param again: ids of wanted ones that were in an event before.
+    :param payload: of the event that it makes of what it wants; empty where it wants nothing.
+    """
+
+    wanted: list[Carried]
+    refused: dict[str, str]
+    again: frozenset[str] = frozenset()
+    payload: Mapping[str, Any] = MappingProxyType({})
+
+    @property
+    def ids(self) -> list[str]:
+        """Ids of the messages that it wants."""
+        return [each.id for each in self.wanted]
+
+
 class Settlement(NamedTuple):
     """
     What is to become of the messages of a batch.
@@ -64,12 +86,14 @@ class Ticket:
     :param inbox_id: where it was leased.
     :param lease: the lease that its messages belong to.
     :param messages: what it is offered to watchers with.
+    :param choices: what watchers choose of it, found out before it is offered.
     """
 
     inbox_id: str
     lease: HeldLease
     messages: list[Carried]
     refused: dict[str, Refusal] = field(default_factory=dict)
+    choices: dict[Watcher, Choice] = field(default_factory=dict)
     _wanted: dict[Watcher, frozenset[str]] = field(default_factory=dict)
     _marked: dict[Watcher, bool] = field(default_factory=dict)
 

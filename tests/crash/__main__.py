@@ -22,6 +22,7 @@ from tests.crash.recipes import RECIPES, Recipe
 from tests.crash.saboteur import Saboteur
 from tests.crash.scene import Scene
 from tests.crash.service import LATENCY_SECONDS, NAME, Service, free_port
+from tests.crash.targets import INBOXES, are_whole
 from tests.crash.topology import HEALING, Topology, topology
 from tools.local_airflow import LocalAirflow
 
@@ -30,6 +31,8 @@ UNDISTURBED_SECONDS = 120.0
 QUIET_SECONDS = 300.0
 """How long all that was put may take, after the last act of sabotage, to be done."""
 LEASE_SECONDS = 60
+MENDED_SECONDS = 120.0
+"""How long Airflow may take to know that the targets are mended, after all is started again."""
 SECONDS_BETWEEN_ACTS = 5.0
 ROOT = Path(__file__).parents[2]
 
@@ -87,10 +90,23 @@ def crash(plan: Plan, chosen: Topology, home: Path) -> bool:
         with Saboteur(airflow, service, plan.seed, SECONDS_BETWEEN_ACTS, LEASE_SECONDS + 10) as saboteur:
             put_steadily(plan, scene, saboteur)
             saboteur.rest()
+            end_pilots(scene)
             scene.settles(QUIET_SECONDS, [recipe for recipe in RECIPES if recipe.promised])
             saboteur.check()
         accounts = scene.counted()
     return report(plan, accounts, saboteur)
+
+
+def end_pilots(scene: Scene) -> None:
+    """
+    End the leases of an hour with which retries tried a target that was broken: nobody waits for them here.
+
+    What is counted stays the same: each of their messages has its delivery, and is delivered once more.
+    """
+    api = scene.airflow.api
+    api.wait_until(lambda: are_whole(api), MENDED_SECONDS, "the targets to be mended")
+    ended = sum(scene.service.expire_leases(inbox, LEASE_SECONDS) for inbox in INBOXES)
+    print(f"The targets are mended; {ended} leases of an hour were ended by the emulator's control route")
 
 
 def report(plan: Plan, accounts: dict[Recipe, Account], saboteur: Saboteur) -> bool:
@@ -119,9 +135,11 @@ def running(chosen: Topology, service: Service, home: Path) -> Iterator[LocalAir
     """The whole of it: Airflow and, beside its processes, the emulator."""
     worked = home / "worked"
     worked.mkdir()
+    # A copy: the file of the targets is broken and mended.
+    dags_folder = Path(shutil.copytree(Path(__file__).parent / "dags", home / "dags"))
     airflow = LocalAirflow(
         home,
-        Path(__file__).parent / "dags",
+        dags_folder,
         {"workflow_default": service.connection_json()},
         {**HEALING, **chosen.env, "WORKFLOW_CRASH_WORKED": str(worked), "PYTHONPATH": str(ROOT)},
         parallelism=8,

@@ -47,7 +47,7 @@ class AckFirstTrigger(BaseTrigger):
                 except WorkflowError as error:
                     self.log.warning("Trying on: %s", error)
                 if messages:
-                    yield TriggerEvent([dict(message) for message in messages])
+                    yield TriggerEvent([{**message, "inbox_id": inbox_id} for message in messages])
                     return
                 await asyncio.sleep(1)
 
@@ -66,4 +66,6 @@ class AckFirstListener(BaseOperator):
     def start_runs(self, context: Any, event: list[dict[str, Any]]) -> None:
         starting = runs.TaskRuns(context["ti"])
         for message in event:
-            starting.start(self.trigger_dag_id, runs.run_id_of(message["id"]), {"message": message})
+            starting.start(
+                self.trigger_dag_id, runs.run_id_of(message["id"], message["inbox_id"]), {"message": message}
+            )

@@ -7,10 +7,12 @@ import signal
 import threading
 import time
 from collections import Counter
+from pathlib import Path
 
 import psutil
 
 from tests.crash.service import FAULTS, NAME, Service
+from tests.crash.targets import Targets
 from tools.local_airflow import LocalAirflow
 from tools.sessions import send_signal
 
@@ -52,6 +54,8 @@ class Saboteur:
         self._random = random.Random(seed)
         self._interval = interval
         self._stopped_seconds = stopped_seconds
+        dags_folder = Path(airflow.env["AIRFLOW__CORE__DAGS_FOLDER"])
+        self._targets = Targets(dags_folder, random.Random(seed), time.monotonic())
         self._over = threading.Event()
         self._frozen: dict[str, float] = {}
         self._ended_at: dict[str, float] = {}
@@ -68,7 +72,7 @@ class Saboteur:
         self._thread.join(30)
 
     def rest(self) -> None:
-        """Sabotage no more, continue what is stopped, and go on starting what ended."""
+        """Sabotage no more, continue what is stopped, mend the targets, and go on starting what ended."""
         self._sabotages = False
 
     def check(self) -> None:
@@ -81,6 +85,7 @@ class Saboteur:
             following = time.monotonic() + self._pause()
             while not self._over.wait(LOOK_SECONDS):
                 self._supervise()
+                self._break_or_mend()
                 if self._sabotages and time.monotonic() >= following:
                     self._strike()
                     following = time.monotonic() + self._pause()
@@ -111,6 +116,12 @@ class Saboteur:
             whole = action.endswith("children") and part != "task process"
             send_signal(self.airflow.pids(name) if whole else pids[:1], signal.SIGKILL)
         self.done[f"{part if action != 'stop and continue' else _kind(name)}: {action}"] += 1
+
+    def _break_or_mend(self) -> None:
+        if not self._sabotages:
+            self._targets.mend()
+        elif (kind := self._targets.turn(time.monotonic())) is not None:
+            self.done[f"target DAGs: {kind}"] += 1
 
     def _parts(self, name: str) -> list[tuple[str, list[int]]]:
         """What of a component can be hit by itself: its first process, the trigger runner, a task."""

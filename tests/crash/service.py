@@ -6,6 +6,7 @@ import contextlib
 import json
 import socket
 import time
+from datetime import datetime
 from typing import Any
 
 import requests
@@ -77,6 +78,21 @@ class Service:
     def summary(self, inbox: str) -> dict[str, Any]:
         """Everything about an inbox."""
         return self._until_answered("GET", f"inboxes/{inbox}")
+
+    def expire_leases(self, inbox: str, longer_than: float) -> int:
+        """
+        Let the leases of an inbox end that would last longer than this.
+
+        :param longer_than: seconds from now.
+        :return: how many.
+        """
+        ended = 0
+        for lease in self.summary(inbox)["leases"]:
+            until = datetime.fromisoformat(lease["leased_until"].replace("Z", "+00:00")).timestamp()
+            if until - time.time() > longer_than:
+                which = {"inbox": inbox, "lease_id": lease["lease_id"]}
+                ended += self._until_answered("POST", "leases/expire", which)["expired"]
+        return ended
 
     def _until_answered(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
         deadline = time.monotonic() + SECONDS_TO_ANSWER

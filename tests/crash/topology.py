@@ -21,6 +21,7 @@ HEALING = {
     "AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "15",
     "AIRFLOW__SCHEDULER__SCHEDULER_HEALTH_CHECK_THRESHOLD": "15",
     "AIRFLOW__SCHEDULER__NUM_STUCK_IN_QUEUED_RETRIES": "10",
+    "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "5",
     "AIRFLOW__TRIGGERER__JOB_HEARTBEAT_SEC": "2",
     "AIRFLOW__TRIGGERER__TRIGGERER_HEALTH_CHECK_THRESHOLD": "10",
     "AIRFLOW__TRIGGERER__SHARED_STREAM_ACK_TIMEOUT": "30",
@@ -61,7 +62,7 @@ def topology() -> Iterator[Topology]:
     import redis
 
     redis.Redis.from_url(redis_url).flushdb()
-    with _database(postgres) as address:
+    with database(postgres) as address:
         yield production(address, redis_url)
 
 
@@ -78,7 +79,7 @@ def smallest() -> Topology:
     )
 
 
-def production(database: str, redis_url: str) -> Topology:
+def production(address: str, redis_url: str) -> Topology:
     """Two of everything that Airflow can have two of, on PostgreSQL and Celery over Redis."""
     twice = {
         "scheduler": ["scheduler", "--skip-serve-logs"],
@@ -94,16 +95,17 @@ def production(database: str, redis_url: str) -> Topology:
         name="PostgreSQL, CeleryExecutor on Redis, two schedulers, triggerers and workers, one API server",
         components={**components, "dag-processor": ["dag-processor"], "api-server": ["api-server"]},
         executor="CeleryExecutor",
-        database=database.replace("postgresql://", "postgresql+psycopg2://", 1),
+        database=address.replace("postgresql://", "postgresql+psycopg2://", 1),
         env={
             "AIRFLOW__CELERY__BROKER_URL": redis_url,
-            "AIRFLOW__CELERY__RESULT_BACKEND": database.replace("postgresql://", "db+postgresql://", 1),
+            "AIRFLOW__CELERY__RESULT_BACKEND": address.replace("postgresql://", "db+postgresql://", 1),
         },
     )
 
 
 @contextmanager
-def _database(server: str) -> Iterator[str]:
+def database(server: str) -> Iterator[str]:
+    """The address of a new database on a PostgreSQL server; dropped with the context."""
     import psycopg2
 
     name = f"workflow_crash_{secrets.token_hex(4)}"

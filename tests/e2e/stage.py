@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from airflow_provider_workflow.emulator.server import EmulatorServer
+from airflow_provider_workflow.runs import run_id_of
 from tools.airflow_api import AirflowAPIError, Json
 from tools.local_airflow import LocalAirflow
 
@@ -32,6 +33,10 @@ class Inbox:
 
     def put(self, *payloads: Any, **options: Any) -> list[str]:
         return self.emulator.put(self.id, *payloads, **options)
+
+    def run_id_of(self, message_id: str) -> str:
+        """The id of the run that a message of this inbox starts."""
+        return run_id_of(message_id, self.id)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -169,7 +174,7 @@ class Stage:
 
     def wait_until_succeeded(self, inbox: Inbox, ids: list[str], dag_id: str = "target") -> None:
         """Wait until every message has its one run, and all runs succeeded."""
-        run_ids = {f"workflow__{message_id}" for message_id in ids}
+        run_ids = {inbox.run_id_of(message_id) for message_id in ids}
         self.until(
             lambda: (
                 run_ids <= {r["dag_run_id"] for r in self.runs_of(inbox, dag_id) if r["state"] == "success"}

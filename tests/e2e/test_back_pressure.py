@@ -66,8 +66,9 @@ def test_no_more_runs_are_started_than_may_be_unfinished_and_no_lease_is_wasted(
 
 
 def test_a_message_refused_before_the_wait_for_room_fails_the_task_after_it(stage, inbox, gate):
-    (refused,) = inbox.put({"n": 2**70})
-    ids = inbox.put(*[{"n": n, "gate": str(gate)} for n in range(4)])
+    ids = inbox.put({"n": 0, "gate": str(gate)})
+    (refused,) = inbox.put({"no": "gate"})
+    ids += inbox.put(*[{"n": n, "gate": str(gate)} for n in range(1, 4)])
     run = stage.start("listener_with_room_for_three", inbox, target="gated")
     wait_through_deferrals(stage, run, 1)
     gate.touch()

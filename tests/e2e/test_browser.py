@@ -83,7 +83,7 @@ def test_the_link_of_several_runs_lists_exactly_these(stage, visit, inbox, dag_i
 
     link_of(visit, run, "Started DAG runs").click()
     visit.page.wait_for_url(re.compile("/dags/target/runs"))
-    assert sorted(visit.run_ids(3)) == sorted(f"workflow__{each}" for each in ids)
+    assert sorted(visit.run_ids(3)) == sorted(inbox.run_id_of(each) for each in ids)
 
 
 def test_the_link_of_one_run_opens_it(stage, visit, inbox):
@@ -92,8 +92,8 @@ def test_the_link_of_one_run_opens_it(stage, visit, inbox):
     run.succeeds()
 
     link_of(visit, run, "Started DAG runs").click()
-    visit.page.wait_for_url(f"{stage.airflow.url}/dags/target/runs/workflow__{message_id}")
-    visit.page.get_by_role("heading", name=f"workflow__{message_id}").wait_for()
+    visit.page.wait_for_url(f"{stage.airflow.url}/dags/target/runs/{inbox.run_id_of(message_id)}")
+    visit.page.get_by_role("heading", name=inbox.run_id_of(message_id)).wait_for()
 
 
 def test_a_guess_that_failed_and_a_dispatch_of_nothing_offer_no_link(stage, visit, inbox):
@@ -144,12 +144,13 @@ def test_a_connection_that_is_made_in_the_page_works_and_so_it_does_when_it_was_
     form = visit.add_connection(conn_id)
     form.fill({"Base URL": wanted["host"], "Client ID": wanted["login"], "Client secret": wanted["password"]})
     form.open("Extra Fields")
-    form.fill({"Token URL": wanted["extra"]["token_url"], "Timeout (seconds)": "12"})
+    form.fill({"Token URL": wanted["extra"]["oauth_url"], "Timeout (seconds)": "12"})
     form.save()
     assert stored(stage, conn_id) == {
         "conn_type": "workflow",
         "host": wanted["host"],
         "login": wanted["login"],
+        "oauth_url": wanted["extra"]["oauth_url"],
         **DEFAULTS,
         "timeout": 12,
     }
@@ -166,11 +167,11 @@ def test_a_connection_that_is_made_in_the_page_works_and_so_it_does_when_it_was_
 
 
 def stored(stage: Stage, conn_id: str) -> dict[str, Any]:
-    """A connection as the API shows it, which hides secrets and whatever has "token" in its name."""
+    """A connection as the API shows it, which hides its secrets and no field of its extra."""
     connection = stage.airflow.api.request("GET", f"connections/{conn_id}")
     standard = {name: connection[name] for name in ("conn_type", "host", "login")}
     extra = json.loads(connection["extra"])
-    assert (connection["password"], extra.pop("token_url")) == ("***", "***")
+    assert connection["password"] == "***"
     return {**standard, **{name: value for name, value in extra.items() if value is not None}}
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -24,7 +27,11 @@ class Shell:
         self._typed: list[subprocess.Popen[str]] = []
 
     def drain(
-        self, inbox: Inbox, dag_id: str = "target", way: tuple[str, ...] = OURS
+        self,
+        inbox: Inbox,
+        dag_id: str = "target",
+        way: tuple[str, ...] = OURS,
+        stderr: int = subprocess.PIPE,
     ) -> subprocess.Popen[str]:
         """Start a drain; it goes on beside the test."""
         self._airflow.wait_for_dags(["target"])
@@ -34,7 +41,7 @@ class Shell:
             cwd=self._airflow.home,
             env=self._airflow.env,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stderr=stderr,
             text=True,
         )
         self._typed.append(process)
@@ -61,7 +68,7 @@ def ended(process: subprocess.Popen[str], code: int = 0) -> Any:
 
 
 def counts(result: Any) -> dict[str, int]:
-    return {name: counted["count"] for name, counted in result.items()}
+    return {name: result[name]["count"] for name in ("started", "existing", "refused")}
 
 
 @pytest.mark.parametrize("way", [OURS, AIRFLOWS], ids=["console script", "airflow"])
@@ -77,6 +84,29 @@ def test_a_drain_starts_one_run_for_each_message_and_finds_it_again(stage, shell
     assert counts(ended(shell.drain(inbox, way=way))) == {"started": 2, "existing": 12, "refused": 0}
     stage.wait_until_succeeded(inbox, ids + more)
     assert inbox.all_acknowledged()
+
+
+@pytest.mark.parametrize("way", [OURS, AIRFLOWS], ids=["console script", "airflow"])
+def test_a_drain_shows_its_progress_at_a_terminal_and_a_script_gets_json(stage, shell, inbox, way):
+    ids = inbox.put(*[{"n": n} for n in range(12)])
+    terminal, end = pty.openpty()
+    process = shell.drain(inbox, way=way, stderr=end)
+    os.close(end)
+    assert counts(ended(process)) == {"started": 12, "existing": 0, "refused": 0}
+    shown = all_of(terminal)
+    assert "12 of 12 messages: 12 started, 0 existing, 0 refused" in shown
+    assert f"Inbox {inbox.name}: the inbox has no more messages." in shown
+    stage.check_one_run_each(inbox, ids)
+
+
+def all_of(terminal: int) -> str:
+    """What was written to a terminal whose other end is closed."""
+    written = b""
+    with suppress(OSError):  # Linux says so at the end
+        while more := os.read(terminal, 4096):
+            written += more
+    os.close(terminal)
+    return written.decode()
 
 
 def test_a_drain_and_an_operator_start_one_run_between_them(stage, shell, inbox):
@@ -95,8 +125,9 @@ def test_a_drain_and_an_operator_start_one_run_between_them(stage, shell, inbox)
 
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_drain_killed_between_start_and_acknowledgement_starts_no_second_run(stage, shell, inbox, when):
+    # The first lease is one message; the acknowledgement of the second lease is held.
     ids = inbox.put({"n": 1}, {"n": 2}, {"n": 3})
-    inbox.fault("hold", "ack", when=when)
+    inbox.fault("hold", "ack", when=when, after=1)
     process = shell.drain(inbox)
     stage.until(inbox.held, "the acknowledgement")
     stage.check_one_run_each(inbox, ids)
@@ -104,7 +135,7 @@ def test_a_drain_killed_between_start_and_acknowledgement_starts_no_second_run(s
     process.wait(10)
     inbox.release_held(drop=True)
     inbox.expire_leases()
-    existing = 3 if when == "before" else 0
+    existing = 2 if when == "before" else 0
     assert counts(ended(shell.drain(inbox))) == {"started": 0, "existing": existing, "refused": 0}
     stage.wait_until_succeeded(inbox, ids)
     assert inbox.all_acknowledged()
@@ -118,10 +149,10 @@ def test_a_drain_killed_half_way_starts_one_run_for_each_message_in_the_end(stag
     process.wait(10)
     before = len(stage.runs_of(inbox))
     assert before < len(ids), "it had started all of them before it could be killed"
-    assert inbox.counts["leased"] == len(ids)
+    assert inbox.counts["leased"] == len(ids) - 1, "the first lease was one message, which is acknowledged"
     inbox.expire_leases()
     result = counts(ended(shell.drain(inbox)))
-    assert result == {"started": len(ids) - before, "existing": before, "refused": 0}
+    assert result == {"started": len(ids) - before, "existing": before - 1, "refused": 0}
     stage.check_one_run_each(inbox, ids)
     assert inbox.all_acknowledged()
 

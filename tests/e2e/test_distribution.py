@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -59,9 +60,25 @@ def test_the_sdist_holds_what_the_wheel_is_made_of_and_the_documentation(dist: P
     folder = f"{PACKAGE}-{__version__}"
     with tarfile.open(dist / f"{folder}.tar.gz") as sdist:
         held = {name.removeprefix(f"{folder}/") for name in sdist.getnames()}
-    texts = {"CHANGELOG.md", "LICENSE", "PKG-INFO", "README.md", "SECURITY.md", "pyproject.toml"}
+    texts = {f"{name}.md" for name in ("CHANGELOG", "CONTRIBUTING", "README", "SECURITY")} | {"LICENSE"}
+    built_from = {"PKG-INFO", "hatch_build.py", "pyproject.toml"}
+    folders = tracked(PACKAGE, "constraints", "docs", "dags_examples")
     # The build backend adds what tells it which files there are.
-    assert held - {".gitignore"} == texts | tracked(PACKAGE, "docs", "dags_examples")
+    assert held - {".gitignore"} == texts | built_from | folders
+
+
+def test_links_of_the_metadata_lead_somewhere_without_the_repository(dist: Path) -> None:
+    folder = f"{PACKAGE}-{__version__}"
+    with zipfile.ZipFile(dist / f"{folder}-py3-none-any.whl") as wheel:
+        of_wheel = wheel.read(f"{folder}.dist-info/METADATA").decode()
+    with tarfile.open(dist / f"{folder}.tar.gz") as sdist:
+        member = sdist.extractfile(f"{folder}/PKG-INFO")
+        assert member is not None
+        of_sdist = member.read().decode()
+    for metadata in (of_wheel, of_sdist):
+        links = re.findall(r"\]\(([^)]*)\)", metadata)
+        assert len(links) > 20
+        assert not [link for link in links if not link.startswith("https://")]
 
 
 @dataclass(frozen=True)

@@ -24,25 +24,26 @@ def test_an_example_does_what_it_is_for(stage, file):
     stage.airflow.wait_for_dags({seen.dag_id for seen in example.see}.union(example.start))
     inbox = Inbox.open(stage.emulator, example.inbox) if example.inbox else None
     ids = inbox.put(*example.put) if inbox else []
+    run_ids = {inbox.run_id_of(each) for each in ids} if inbox else set()
     for dag_id in example.start:
         run_id = stage.airflow.api.trigger_dag(dag_id)
         stage.airflow.api.wait_for_run(dag_id, run_id, PATIENCE_SECONDS)
     for seen in example.see:
         text = seen.text.format(id=ids, payload=example.put)
-        stage.until(lambda seen=seen, text=text: shows(stage, seen, text, ids), f"{seen.task_id}: {text}")
+        stage.until(lambda seen=seen, text=text: shows(stage, seen, text, run_ids), f"{seen.task_id}: {text}")
     if inbox:
         stage.until(lambda: states(inbox, ids) == {"acked"}, f"the messages of {inbox.name} to be gone")
 
 
-def shows(stage: Stage, seen: Seen, text: str, ids: list[str]) -> bool:
-    return any(text in said for said in sayings(stage, seen, ids))
+def shows(stage: Stage, seen: Seen, text: str, run_ids: set[str]) -> bool:
+    return any(text in said for said in sayings(stage, seen, run_ids))
 
 
-def sayings(stage: Stage, seen: Seen, ids: list[str]) -> Iterator[str]:
+def sayings(stage: Stage, seen: Seen, run_ids: set[str]) -> Iterator[str]:
     """What a task printed, and what it returned, in each run that may be the one."""
     api, task_id = stage.airflow.api, seen.task_id
     runs = [run["dag_run_id"] for run in api.dag_runs(seen.dag_id) if run["state"] == "success"]
-    named = {f"workflow__{message_id}" for message_id in ids}.intersection(runs)
+    named = run_ids.intersection(runs)
     for run_id in named or runs[-LATEST:]:
         (task,) = (each for each in api.task_instances(seen.dag_id, run_id) if each["task_id"] == task_id)
         yield api.task_log(seen.dag_id, run_id, task_id, task["try_number"])

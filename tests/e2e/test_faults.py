@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import pytest
 
-def test_an_acknowledgement_that_never_arrives_is_made_by_the_retry_without_a_second_run(stage, inbox):
+
+def test_an_acknowledgement_that_never_arrives_is_sent_again_while_runs_are_started(stage, inbox):
     ids = inbox.put({"n": 1}, {"n": 2})
     lost = inbox.fault("drop", "ack", times=5)
     run = stage.start("listener_with_retries", inbox)
-    run.reaches("up_for_retry")
-    assert lost.met == 5
-    assert inbox.counts["acked"] == 0
-    inbox.expire_leases()
-    assert run.succeeds()["existing"] == {"count": 2, "ids": ids}
+    assert run.succeeds()["started"] == {"count": 2, "ids": ids}
+    assert lost.met == 7, "five attempts, then one for each message"
+    assert "runs of other messages are started as before" in run.log()
     stage.check_one_run_each(inbox, ids)
     assert inbox.all_acknowledged()
-    assert inbox.lease_counts == [2]
+    assert inbox.lease_counts == [1]
+
+
+@pytest.mark.since(3, 3, "retry_policy")
+def test_the_pause_after_an_error_is_the_sensors_own_and_counts_the_errors(stage, inbox):
+    inbox.fault("status", "lease", status=400, times=2)
+    ids = inbox.put({"n": 1})
+    run = stage.start("listener_that_backs_off", inbox)
+    assert run.succeeds()["started"]["ids"] == ids
+    assert "Tries ended by an error: 1; pause before a retry: 3 s" in run.log(1)
+    assert "Tries ended by an error: 2; pause before a retry: 6 s" in run.log(2)
 
 
 def test_an_acknowledgement_whose_answer_is_lost_is_repeated_without_harm(stage, inbox):
@@ -22,7 +32,7 @@ def test_an_acknowledgement_whose_answer_is_lost_is_repeated_without_harm(stage,
     inbox.fault("drop", "ack", when="after")
     run = stage.start("listener", inbox)
     assert run.succeeds()["started"]["count"] == 2
-    assert len(inbox.requests("ack")) == 2
+    assert len(inbox.requests("ack")) == 3, "the pilot's twice, and that of the other message"
     stage.check_one_run_each(inbox, ids)
     assert inbox.all_acknowledged()
 

@@ -53,6 +53,7 @@ def test_a_deferred_listener_is_woken_by_a_message(stage, inbox):
     run.reaches("deferred")
     ids = inbox.put({"n": 1}, {"n": 2})
     assert run.succeeds() == {
+        "inbox_id": inbox.id,
         "started": {"count": 2, "ids": ids},
         "existing": {"count": 0, "ids": []},
         "refused": {"count": 0, "ids": []},
@@ -109,7 +110,7 @@ def test_what_a_run_gets_is_what_the_service_sent(stage, inbox):
     (message_id,) = inbox.put(payload, attributes={"possible_duplicate_data": True})
     stage.start("listener", inbox, target="echo").succeeds()
     stage.wait_until_succeeded(inbox, [message_id], "echo")
-    conf = json.loads(stage.airflow.api.xcom("echo", f"workflow__{message_id}", "echo"))
+    conf = json.loads(stage.airflow.api.xcom("echo", inbox.run_id_of(message_id), "echo"))
     assert conf["inbox_id"] == inbox.id
     assert conf["message"]["id"] == message_id
     assert conf["message"]["payload"] == payload

@@ -59,10 +59,11 @@ def test_a_user_logs_in_by_browser_and_a_task_uses_his_token(stage, inbox, envir
     assert stage.emulator.store.tokens._tokens[used].grant == "authorization_code", "the one just stored"
 
 
-def test_doctor_finds_its_way_to_the_service_and_through_this_airflow(environment):
+def test_doctor_finds_its_way_to_the_service_and_through_this_airflow(stage, environment):
+    stage.airflow.wait_for_dags(["listener"])
     done = run([*SCRIPT, "doctor"], environment)
     # Inboxes of other tests may be paused, or worse.
-    for check in ("client", "scope", "inbox_api", "fernet_key"):
+    for check in ("client", "scope", "inbox_api", "triggerer", "listener listener", "fernet_key"):
         assert f"ok       {check}: " in done.stdout
     assert "Traceback" not in done.stderr
 

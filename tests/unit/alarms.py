@@ -6,10 +6,12 @@ import logging
 
 import pytest
 
-from airflow_provider_workflow import quarantine
 from airflow_provider_workflow.emulator.clock import ManualClock
 from airflow_provider_workflow.hooks import user_tokens
-from tests.unit.workbench import INBOX, FakeTime, Workbench
+from airflow_provider_workflow.process_state import reset as another_process
+from tests.unit.workbench import INBOX, Workbench
+
+__all__ = ["WHERE", "Variables", "alarms", "another_process", "crash", "variables"]
 
 WHERE = {"inbox": INBOX, "conn_id": "workflow_default"}
 
@@ -46,18 +48,6 @@ def variables(monkeypatch: pytest.MonkeyPatch) -> Variables:
     monkeypatch.setattr(user_tokens, "write_variable", fake.write)
     another_process()
     return fake
-
-
-@pytest.fixture
-def time(monkeypatch: pytest.MonkeyPatch) -> FakeTime:
-    fake = FakeTime()
-    monkeypatch.setattr(quarantine, "time", fake)
-    return fake
-
-
-def another_process() -> None:
-    quarantine._reported.clear()
-    quarantine._looked.clear()
 
 
 def crash(bench: Workbench, clock: ManualClock, *ids: str) -> None:

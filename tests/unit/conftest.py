@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
 from typing import Any
+from weakref import WeakSet
 
 import pytest
 from airflow.sdk._shared.secrets_masker import _secrets_masker
 from airflow.sdk.execution_time import task_runner
 
+from airflow_provider_workflow import clock as package_clock
+from airflow_provider_workflow.client.over_requests import RequestsWire
 from airflow_provider_workflow.emulator.clock import ManualClock
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.hooks import masking
 from tests.unit.client.isolation import forget
+from tests.unit.fake_clock import FakeClock
 from tests.unit.fakes import Supervisor
 from tests.unit.fuzz import budget
-from tests.unit.workbench import FakeTime, Workbench
+from tests.unit.workbench import Workbench
 
 budget.load()
 
@@ -51,6 +55,27 @@ def masked_for_this_test_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(masking, "_masked", {})
 
 
+@pytest.fixture(autouse=True)
+def connections_of_tasks_closed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """
+    No test leaves a connection of a task open.
+
+    In Airflow the end of a task's process closes them. Here an exception that is a parameter of a test keeps
+    the hooks of its traceback for as long as all tests run.
+    """
+    opened: WeakSet[RequestsWire] = WeakSet()
+    construct = RequestsWire.__init__
+
+    def noted(wire: RequestsWire, ca_file: str | None) -> None:
+        construct(wire, ca_file)
+        opened.add(wire)
+
+    monkeypatch.setattr(RequestsWire, "__init__", noted)
+    yield
+    for wire in list(opened):
+        wire.close()
+
+
 @pytest.fixture(scope="session")
 def emulator_server() -> Iterator[EmulatorServer]:
     """One server for the session; tests take ``emulator``, which is as new for each."""
@@ -71,6 +96,13 @@ def clock(emulator: EmulatorServer) -> ManualClock:
     """The clock of ``emulator``; it moves when a test says ``clock.advance(seconds)``."""
     assert isinstance(emulator.store.clock, ManualClock)
     return emulator.store.clock
+
+
+@pytest.fixture
+def fake_clock() -> Iterator[FakeClock]:
+    """The clock of the package, which moves when somebody sleeps, or when a test advances it."""
+    with package_clock.use(FakeClock()) as fake:
+        yield fake
 
 
 @pytest.fixture
@@ -104,12 +136,3 @@ def release(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, int], None]:
 def bench(connected: EmulatorServer, supervisor: Supervisor) -> Workbench:
     """The inbox ``orders``, and all that starts runs of its messages."""
     return Workbench(connected, supervisor)
-
-
-@pytest.fixture
-def hands(monkeypatch: pytest.MonkeyPatch) -> FakeTime:
-    """The time of a task, which passes only where somebody sleeps."""
-    fake = FakeTime()
-    for module in ("dispatch", "leases", "leasing", "room", "sensors.waiting"):
-        monkeypatch.setattr(f"airflow_provider_workflow.{module}.time", fake)
-    return fake

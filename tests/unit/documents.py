@@ -10,8 +10,9 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 PAGES = {
     str(path.relative_to(ROOT)): path.read_text()
-    for path in (ROOT / "README.md", ROOT / "SECURITY.md", *sorted(DOCS.rglob("*.md")))
+    for path in (*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md")))
 }
+_SECTION = re.compile(r"^##+ (\d+(?:\.\d+)?)\.? ", re.MULTILINE)
 _BLOCK = re.compile(r"^( *)```([^\n]*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 
 
@@ -40,3 +41,8 @@ def command(page: str, beginning: str) -> str:
 def lines_of(block: str) -> list[str]:
     """The commands of a block, those over several lines put together."""
     return [line for line in block.replace("\\\n", "").splitlines() if line.strip()]
+
+
+def service_sections() -> list[str]:
+    """The numbers of the sections of ``docs/service.md``, in their order."""
+    return _SECTION.findall(PAGES["docs/service.md"])

@@ -15,12 +15,16 @@ from airflow.sdk.api.client import ServerResponseError
 from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
 from airflow.sdk.execution_time.comms import ErrorResponse, OKResponse, TriggerDagRun
 
+from airflow_provider_workflow.runs import RUN_ID_PREFIX
+
 Fault = Exception | ErrorResponse
 
 
-def api_error(status: int, reason: str | None = None) -> AirflowRuntimeError:
+def api_error(
+    status: int, reason: str | None = None, message: str = "made up\n\nOn instance:\n    'a payload'"
+) -> AirflowRuntimeError:
     """What a task is told when the API server answers with an error in JSON."""
-    said = {"reason": reason, "message": "made up\n\nOn instance:\n    'a payload'"}
+    said = {"reason": reason, "message": message}
     inner: Any = {"detail": said if reason else "made up"}
     return _runtime_error({"status_code": status, "message": "made up", "detail": inner})
 
@@ -79,7 +83,8 @@ class Supervisor:
         if message.dag_id not in self.dags:
             return api_error(404, "not_found")
         if ".." in message.run_id:
-            return api_error(400, "value_error")
+            text = f"The run_id '{message.run_id}' must not contain '..' to prevent path traversal"
+            return api_error(400, "value_error", text)
         key = (message.dag_id, message.run_id)
         if key in self.runs:
             return ErrorResponse(error=ErrorType.DAGRUN_ALREADY_EXISTS)
@@ -88,11 +93,12 @@ class Supervisor:
         return OKResponse(ok=True)
 
     def refuse(self, message_id: str, *errors: Fault) -> None:
-        """Meet the runs of this message with these errors, one each, the last of them for ever."""
+        """Answer runs of messages whose ids begin so with these errors, one each, the last of them for
+        ever."""
         rest = list(errors)
 
         def fault(message: TriggerDagRun) -> Fault | None:
-            if message_id not in message.run_id:
+            if not message.run_id.startswith(RUN_ID_PREFIX + message_id):
                 return None
             return rest.pop(0) if len(rest) > 1 else rest[0]
 
@@ -120,6 +126,8 @@ class OldTaskInstance:
     """A running task of Airflow 3.1, which cannot ask for a DAG."""
 
     unfinished: Callable[[str], int] = lambda dag_id: 0
+    dag_id: str = "listener"
+    failed_runs: int = 0
     try_number: int = 1
     start_date: datetime = datetime(2026, 1, 1, tzinfo=timezone.utc)
     counted: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
@@ -132,6 +140,8 @@ class OldTaskInstance:
     ) -> int:
         if run_ids is not None:
             return sum((dag_id, run_id) in self.existing for run_id in run_ids)
+        if states == ["failed"]:
+            return self.failed_runs if dag_id == self.dag_id else 0
         self.counted.append((dag_id, tuple(states or ())))
         return self.unfinished(dag_id)
 
@@ -151,6 +161,10 @@ class TaskInstance(OldTaskInstance):
     supervisor: Supervisor | None = None
     dag_fault: AirflowRuntimeError | None = None
     dags_asked: list[str] = field(default_factory=list)
+    previous_dagrun: Any = None
+
+    def get_previous_dagrun(self, state: str | None = None) -> Any:
+        return self.previous_dagrun
 
     def get_dag(self, dag_id: str) -> str:
         self.dags_asked.append(dag_id)
@@ -177,6 +191,9 @@ class StateStore:
 
     def get(self, key: str, default: Any = None) -> Any:
         return self.rows.get(key, default)
+
+    def delete(self, key: str) -> None:
+        self.rows.pop(key, None)
 
     def set(self, key: str, value: Any) -> None:
         if self.fault is not None:

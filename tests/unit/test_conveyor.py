@@ -49,21 +49,21 @@ def test_a_lease_that_was_not_asked_for_ahead_waits_for_the_acknowledgement(
     monkeypatch.setattr(bench.hook, "lease_messages", users.counted(bench.hook.lease_messages))
     monkeypatch.setattr(bench.hook, "acknowledge_messages", acknowledges)
 
-    def wait_until_it_may(futures: Any) -> Any:
+    def wait_until_it_may(futures: Any, timeout: float | None) -> Any:
         if futures:
             may_acknowledge.set()
-        return wait(futures)
+        return wait(futures, timeout)
 
     monkeypatch.setattr(module, "wait", wait_until_it_may)
     bench.put(*"abc")
-    with Conveyor(bench.hook, lambda: bench.inbox_id, INBOX, 300, alongside=True) as conveyor:
-        first = conveyor.lease(1)
-        conveyor.lease_ahead(1)
+    with Conveyor(bench.hook, INBOX, alongside=True) as conveyor:
+        first = conveyor.lease(1, 300)
+        conveyor.lease_ahead(1, 300)
         assert first is not None
         conveyor.acknowledge(first, ["a"])
-        assert conveyor.lease(1) is not None
+        assert conveyor.lease(1, 300) is not None
         try:
-            assert conveyor.lease(1) is not None
+            assert conveyor.lease(1, 300) is not None
         finally:
             may_acknowledge.set()
     assert users.most == 1

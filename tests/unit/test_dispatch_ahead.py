@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_workflow.client.client import WorkflowClient
 from airflow_provider_workflow.client.errors import InboxPausedError, WorkflowError
-from airflow_provider_workflow.client.retry import Gates
 from airflow_provider_workflow.dispatch import Drained
 from airflow_provider_workflow.run_faults import TargetError
+from tests.unit.fake_clock import FakeClock
 from tests.unit.fakes import api_error
-from tests.unit.workbench import FakeTime, TaskTimeout, Workbench
+from tests.unit.workbench import TaskTimeout, Workbench
 
 PATIENCE_SECONDS = 10.0
 """How long a thread is waited for that does not come."""
@@ -67,7 +66,6 @@ def test_the_next_lease_is_fetched_before_the_last_run_of_this_one(bench: Workbe
     assert bench.states == {}
 
 
-@pytest.mark.since(3, 3, "a check of the target that is certain")
 def test_runs_of_the_next_lease_start_before_the_last_is_acknowledged(bench: Workbench) -> None:
     begun = Event()
     acknowledged = Watched(bench, "acknowledge_messages", until=begun)
@@ -79,10 +77,9 @@ def test_runs_of_the_next_lease_start_before_the_last_is_acknowledged(bench: Wor
     assert bench.states == {}
 
 
-@pytest.mark.since(3, 3, "a check of the target that is certain")
-def test_an_acknowledgement_does_not_wait_behind_a_lease_ahead_that_is_told_to_wait(bench: Workbench) -> None:
-    time = FakeTime()
-    bench.hook.client = WorkflowClient(bench.hook.settings, gates=Gates(time.monotonic), sleep=time.sleep)
+def test_an_acknowledgement_does_not_wait_behind_a_lease_ahead_that_is_told_to_wait(
+    bench: Workbench, fake_clock: FakeClock
+) -> None:
     bench.put(*"abcd")
     busy = {"status": 429, "headers": {"Retry-After": "60"}}
     bench.service.fault("status", operation="lease", after=1, times=4, **busy)
@@ -94,7 +91,6 @@ def test_an_acknowledgement_does_not_wait_behind_a_lease_ahead_that_is_told_to_w
     assert bench.states == {}
 
 
-@pytest.mark.since(3, 3, "a check of the target that is certain")
 def test_never_more_than_two_leases_are_held(bench: Workbench) -> None:
     bench.put(*"abcdefghij")
     bench.ready_dispatcher().drain()
@@ -106,7 +102,6 @@ def test_never_more_than_two_leases_are_held(bench: Workbench) -> None:
     assert len(bench.supervisor.started) == 10
 
 
-@pytest.mark.since(3, 3, "a check of the target that is certain")
 def test_no_more_than_max_messages_are_leased_ahead_either(bench: Workbench) -> None:
     bench.put(*"abcdef")
 
@@ -143,7 +138,6 @@ def test_a_task_that_times_out_gives_it_back_as_well(bench: Workbench) -> None:
     assert bench.states == {"b": "available", "c": "available", "d": "available"}
 
 
-@pytest.mark.since(3, 3, "a check of the target that is certain")
 def test_an_acknowledgement_that_fails_behind_is_raised_and_nothing_is_held(bench: Workbench) -> None:
     bench.service.fault("status", operation="ack", status=400, times=1)
     bench.put(*"abcdef")
@@ -154,7 +148,6 @@ def test_an_acknowledgement_that_fails_behind_is_raised_and_nothing_is_held(benc
     assert bench.states == {"a": "leased", "b": "leased", "e": "available", "f": "available"}
 
 
-@pytest.mark.since(3, 3, "a check of the target that is certain")
 def test_an_acknowledgement_that_fails_is_raised_though_the_inbox_is_said_to_be_paused(
     bench: Workbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -174,7 +167,6 @@ def test_an_acknowledgement_that_fails_is_raised_though_the_inbox_is_said_to_be_
     assert bench.states == {"a": "leased", "b": "leased"}
 
 
-@pytest.mark.since(3, 3, "a check of the target that is certain")
 def test_two_acknowledgements_that_fail_are_both_told(
     bench: Workbench, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -186,7 +178,6 @@ def test_two_acknowledgements_that_fail_are_both_told(
     assert "Inbox orders: an acknowledgement failed as well: acknowledge_messages" in caplog.text
 
 
-@pytest.mark.since(3, 3, "a check of the target that is certain")
 def test_a_lease_that_fails_ahead_is_met_after_the_work_on_this_one(bench: Workbench) -> None:
     leased = Watched(bench, "lease_messages")
     bench.put(*"abc")

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
-from tests.unit.workbench import FakeTime, Workbench
+from tests.unit.fake_clock import FakeClock
+from tests.unit.workbench import Workbench
 
 Release = Callable[[int, int], None]
 
@@ -18,12 +17,11 @@ def seen_at_each_run(bench: Workbench, look: Callable[[], Any]) -> list[Any]:
     return seen
 
 
-@pytest.mark.since(3, 3, "a check of the target that is certain")
 def test_where_starting_is_slow_nothing_is_leased_ahead_to_grow_old(
-    bench: Workbench, hands: FakeTime
+    bench: Workbench, fake_clock: FakeClock
 ) -> None:
     def pass_time() -> int:
-        hands.now += 1
+        fake_clock.advance(1)
         return bench.service.count("lease")
 
     leases = seen_at_each_run(bench, pass_time)
@@ -33,7 +31,6 @@ def test_where_starting_is_slow_nothing_is_leased_ahead_to_grow_old(
     assert leases == [1, 1, 2, 2]
 
 
-@pytest.mark.since(3, 3, "a check of the target that is certain")
 def test_with_a_limit_on_runs_nothing_is_leased_ahead(bench: Workbench) -> None:
     asked: list[int] = []
     bench.ti.unfinished = lambda dag_id: asked.append(bench.service.count("lease")) or 0  # type: ignore[func-returns-value]
@@ -50,5 +47,4 @@ def test_before_airflow_3_2_one_thread_does_it_all(bench: Workbench, release: Re
     bench.put(*"abcde")
     bench.ready_dispatcher().drain()
 
-    # The first lease is one message: nothing is certain before 3.3.
-    assert acknowledged == [(1, 0), (2, 1), (2, 1), (3, 2), (3, 2)]
+    assert acknowledged == [(1, 0), (1, 0), (2, 1), (2, 1), (3, 2)]

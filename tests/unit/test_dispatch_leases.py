@@ -9,6 +9,7 @@ import pytest
 
 from airflow_provider_workflow.client.errors import WorkflowError
 from airflow_provider_workflow.run_faults import TargetError
+from tests.unit.fake_clock import FakeClock
 from tests.unit.fakes import lost
 from tests.unit.workbench import TaskTimeout, Workbench
 
@@ -18,12 +19,12 @@ def test_a_message_on_its_third_lease_goes_first_and_alone_with_a_warning(
 ) -> None:
     bench.put("a", "b")
     bench.put("precious", lease_count=2)
-    bench.dispatcher().work_on(bench.lease())
+    bench.dispatcher().drain(bench.lease())
 
     assert bench.supervisor.started == ["precious", "a", "b"]
     assert [body["message_ids"] for body in bench.sent("ack")] == [["precious"], ["a", "b"]]
     (record,) = [each for each in caplog.records if each.levelno == logging.WARNING]
-    assert record.getMessage() == "Inbox orders: message precious is on its lease number 3"
+    assert record.getMessage() == "Inbox orders: message precious is on its delivery number 3"
 
 
 def test_a_message_on_its_second_lease_goes_with_the_others(
@@ -31,7 +32,7 @@ def test_a_message_on_its_second_lease_goes_with_the_others(
 ) -> None:
     bench.put("a")
     bench.put("b", lease_count=1)
-    bench.dispatcher().work_on(bench.lease())
+    bench.dispatcher().drain(bench.lease())
 
     assert [body["message_ids"] for body in bench.sent("ack")] == [["b", "a"]]
     assert not [each for each in caplog.records if each.levelno >= logging.WARNING]
@@ -42,17 +43,19 @@ def test_what_is_done_is_acknowledged_whatever_ends_the_task(bench: Workbench) -
     bench.supervisor.refuse("b", KeyError("a fault of our own"))
 
     with pytest.raises(KeyError):
-        bench.dispatcher().work_on(bench.lease())
+        bench.dispatcher().drain(bench.lease())
     assert bench.states == {"b": "available"}
 
 
-def test_a_precious_message_whose_acknowledgement_fails_is_not_acknowledged_twice(bench: Workbench) -> None:
+def test_a_precious_message_whose_acknowledgement_fails_is_not_acknowledged_twice(
+    bench: Workbench, fake_clock: FakeClock
+) -> None:
     bench.put("precious", lease_count=3)
-    bench.service.fault("status", operation="ack", status=503, times=None)
+    bench.service.fault("status", operation="ack", status=404, times=None)
 
     with pytest.raises(WorkflowError):
-        bench.dispatcher().work_on(bench.lease())
-    assert bench.service.count("ack") == 5
+        bench.dispatcher().drain(bench.lease())
+    assert bench.service.count("ack") == 1
 
 
 def test_messages_not_worked_on_are_given_back_after_any_fault(bench: Workbench) -> None:
@@ -65,23 +68,9 @@ def test_messages_not_worked_on_are_given_back_after_any_fault(bench: Workbench)
 
     bench.ti.unfinished = lost_while_counting
     with pytest.raises(TargetError, match="does not count"):
-        bench.dispatcher(max_unfinished_runs=1).work_on(bench.lease())
+        bench.dispatcher(max_unfinished_runs=1).drain(bench.lease())
     assert bench.supervisor.started == ["a"]
     assert bench.states == {"b": "available", "c": "available", "d": "available"}
-
-
-def test_an_acknowledgement_that_fails_gives_back_what_was_not_worked_on(
-    bench: Workbench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    bench.put("a", lease_count=2)
-    bench.put("b", "c")
-    monkeypatch.setattr("time.sleep", lambda _: None)
-    bench.service.fault("status", operation="ack", status=500, times=None)
-    lease = bench.lease()
-    with pytest.raises(WorkflowError):
-        bench.dispatcher().work_on(lease)
-    assert bench.supervisor.started == ["a"]
-    assert bench.states == {"a": "leased", "b": "available", "c": "available"}
 
 
 def test_a_message_that_comes_again_goes_to_the_dag_that_has_its_run(bench: Workbench) -> None:
@@ -90,21 +79,23 @@ def test_a_message_that_comes_again_goes_to_the_dag_that_has_its_run(bench: Work
     bench.ti.existing = bench.supervisor.runs
     bench.put("a")
     bench.lease()
-    bench.supervisor.runs["work", "workflow__a"] = {"message": {"id": "a"}}
+    bench.supervisor.runs["work", bench.run_id("a")] = {"message": {"id": "a"}}
     bench.service.store.clock.advance(301)
 
     dispatcher = bench.dispatcher(routes)
     dispatcher.drain()
-    assert list(bench.supervisor.runs) == [("work", "workflow__a")]
+    assert list(bench.supervisor.runs) == [("work", bench.run_id("a"))]
     assert dispatcher.tally.result["existing"]["ids"] == ["a"]
     assert bench.states == {}
 
 
-def test_a_task_does_not_lease_again_what_it_left_to_its_lease(bench: Workbench) -> None:
+def test_a_task_does_not_lease_again_what_it_left_to_its_lease(
+    bench: Workbench, fake_clock: FakeClock
+) -> None:
     bench.put("no", payload={"wanted": False})
     dispatcher = bench.dispatcher(match="payload.wanted", lease_seconds=60)
     dispatcher.drain()
-    dispatcher._comes_again_at -= 60
+    fake_clock.advance(61)
     bench.service.store.clock.advance(61)
     leases = bench.service.count("lease")
     dispatcher.drain()
@@ -135,6 +126,6 @@ def test_messages_not_worked_on_are_given_back_when_the_task_times_out(bench: Wo
 
     bench.ti.unfinished = out_of_time
     with pytest.raises(TaskTimeout):
-        bench.dispatcher(max_unfinished_runs=1).work_on(bench.lease())
+        bench.dispatcher(max_unfinished_runs=1).drain(bench.lease())
     assert bench.supervisor.started == ["a"]
     assert bench.states == {"b": "available", "c": "available"}

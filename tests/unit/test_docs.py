@@ -31,9 +31,12 @@ RUN_BY = {
     ),
     "curl -s http://127.0.0.1:8765/_emulator/messages": "tests/unit/emulator/test_documented_control.py",
     'export AIRFLOW_HOME="$PWD/airflow"': "tests/e2e/test_testing_example.py",
+    'eval "$(register-python-argcomplete airflow-workflow)"': "tests/unit/cli/test_typing.py",
     "export AIRFLOW_CONN_WORKFLOW_DEFAULT='{": "tests/unit/test_readme.py",
     "make bench": "tests/unit/benchmarks",
     "make crash-test": "tests/e2e/test_crash.py",
+    "make setup": "Makefile",
+    'make unit UNIT="tests/unit/test_routing.py -k expression" WORKERS=0': "Makefile",
     "make demo": "tests/e2e/test_demo.py",
     "make demo ONCE=1": "tests/e2e/test_demo.py",
     "make soak": "tests/e2e/test_soak.py",
@@ -123,6 +126,13 @@ def test_every_command_is_run_by_a_test() -> None:
     assert not [path for path in RUN_BY.values() if not (ROOT / path).exists()]
 
 
+def test_contributors_are_told_of_every_target_of_the_makefile() -> None:
+    targets = re.findall(r"^([a-z0-9-]+):.* ## ", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert len(targets) > 15
+    told = PAGES["CONTRIBUTING.md"]
+    assert not [each for each in targets if each != "help" and f"make {each}" not in told]
+
+
 def test_everything_public_is_in_the_reference() -> None:
     reference = "".join(text for page, text in PAGES.items() if page.startswith("docs/api/"))
     package = ROOT / "airflow_provider_workflow"
@@ -143,16 +153,30 @@ def test_every_field_and_option_stands_on_the_page_of_the_connection() -> None:
         assert option["default"] in row
 
 
-def test_every_symptom_that_is_quoted_is_what_the_code_says() -> None:
-    """What varies in a text is written as ``...``, ``'x'``, ``n`` or a number."""
-    said = "\n".join(
+def strings_of_the_code() -> str:
+    """All strings of the package, in which its errors and log lines are."""
+    return "\n".join(
         node.value
         for source in (ROOT / "airflow_provider_workflow").rglob("*.py")
         for node in ast.walk(ast.parse(source.read_text()))
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     )
+
+
+def test_every_symptom_that_is_quoted_is_what_the_code_says() -> None:
+    """What varies in a text is written as ``...``, ``'x'``, ``n`` or a number."""
+    said = strings_of_the_code()
     symptoms = re.findall(r"^\| (?:\w+ )*`([^`|]+ [^`|]+)`", PAGES["docs/troubleshooting.md"], re.MULTILINE)
     fragments = [part.strip(" ():") for each in symptoms for part in re.split(r"\.\.\.|'x'|\bn\b|\d", each)]
     told = [each for each in fragments if " " in each]
     assert len(told) > 15
     assert not [each for each in told if each not in said]
+
+
+def test_every_log_line_that_the_glossary_quotes_is_what_the_code_says() -> None:
+    said = strings_of_the_code()
+    rows = [line.split("|") for line in PAGES["docs/glossary.md"].splitlines() if line.startswith("| ")]
+    quotes = [quote for row in rows for quote in re.findall(r"`([^`]+)`", row[3])]
+    fragments = [part.strip() for quote in quotes for part in quote.split("...") if part.strip()]
+    assert len(fragments) > 10
+    assert not [each for each in fragments if each not in said]

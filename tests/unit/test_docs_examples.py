@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import runpy
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from airflow_provider_workflow.emulator.server import EmulatorServer
+from airflow_provider_workflow.payloads import storable
 from airflow_provider_workflow.versions import airflow_release
 from tests.unit.documents import DOCS
 
@@ -22,6 +25,18 @@ def test_own_calls_of_the_hook(connected: EmulatorServer) -> None:
 
     assert forget_inbox("orders") == 2
     assert forget_inbox("orders") == 0
+
+
+@pytest.mark.parametrize("value", [20, 2**70, 1e20])
+def test_a_handler_reads_payloads_that_airflow_can_and_cannot_store(
+    value: float, caplog: pytest.LogCaptureFixture
+) -> None:
+    handle = run("payload_of.py")["dag"].get_task("handle").python_callable
+    message, _ = storable({"id": "a", "payload": {"value": value}})
+    caplog.set_level(logging.INFO)
+
+    handle(dag_run=SimpleNamespace(conf={"inbox_id": "b", "message": message}))
+    assert f"Measured: {value}" in caplog.text
 
 
 @pytest.mark.skipif(airflow_release() < (3, 3), reason="the trigger is for Airflow 3.3")

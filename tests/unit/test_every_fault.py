@@ -9,7 +9,7 @@ import pytest
 
 from airflow_provider_workflow.client.errors import WorkflowError
 from airflow_provider_workflow.dispatch import Dispatcher
-from airflow_provider_workflow.emulator.tokens import MARK
+from airflow_provider_workflow.emulator.rules.tokens import MARK
 from airflow_provider_workflow.leasing import lease_once
 from airflow_provider_workflow.receive import STORE_KEY
 from airflow_provider_workflow.run_faults import TargetError
@@ -17,6 +17,9 @@ from tests.traces import told
 from tests.unit.fakes import api_error
 from tests.unit.receipts import Receipt
 from tests.unit.workbench import INBOX, Workbench
+
+# A failing acknowledgement is sent again after pauses.
+pytestmark = pytest.mark.usefixtures("fake_clock")
 
 IDS = ("a", "b", "c")
 ROUNDS = 2

@@ -10,6 +10,7 @@ import sys
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import airflow
 import jsonschema
@@ -60,6 +61,14 @@ def test_the_package_is_named_as_its_distribution() -> None:
     assert entry.load() is get_provider_info
 
 
+def test_airflow_does_not_link_to_documentation_of_somebody_else() -> None:
+    """Without a URL in the metadata the page of providers links to Apache's site."""
+    url = ProvidersManager().providers[INFO["package-name"]].data["documentation-url"]
+
+    assert url is not None
+    assert str(urlsplit(url.strip()).hostname).endswith(".invalid")
+
+
 @pytest.mark.parametrize("kind", ["hooks", "operators", "sensors", "triggers"])
 def test_every_module_that_it_names_exists(kind: str) -> None:
     for group in INFO[kind]:
@@ -100,7 +109,7 @@ def test_the_page_for_connections_shows_the_form() -> None:
     assert {name for name, field in standard.items() if field and field["hidden"]} == {"port", "url_schema"}
     assert standard["host"]["title"] == "Base URL"
     assert set(extra) == set(CONN_FIELDS)
-    assert extra["token_url"]["schema"]["title"] == "Token URL"
+    assert extra["oauth_url"]["schema"]["title"] == "Token URL"
 
 
 def test_the_options_of_the_configuration_are_whole() -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from airflow_provider_workflow import leases
 from airflow_provider_workflow.leases import HeldLease, for_people, lease_count
+from tests.unit.fake_clock import FakeClock
 from tests.unit.workbench import handed_over
 
 ANY_TEXT = st.text(st.characters(codec=None, exclude_categories=()))
@@ -42,8 +43,8 @@ def test_an_empty_lease_is_none(answer: Any) -> None:
     assert HeldLease.of(answer, 1000.0, 300) is None
 
 
-def test_a_lease_may_be_worked_on_until_30_s_before_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leases.time, "time", lambda: 1200.0)
+def test_a_lease_may_be_worked_on_until_30_s_before_its_end(fake_clock: FakeClock) -> None:
+    fake_clock.set(1200)
 
     assert held(message("a")).seconds_left() == 70.0
 
@@ -112,9 +113,9 @@ def test_a_payload_too_deep_for_json_stays_behind() -> None:
 
 
 def test_time_spent_waiting_before_the_attempt_is_not_taken_off_the_lease(
-    monkeypatch: pytest.MonkeyPatch,
+    fake_clock: FakeClock,
 ) -> None:
-    monkeypatch.setattr(leases.time, "time", lambda: 1500.0)
+    fake_clock.set(1500)
     answer: Any = {"lease_id": "lease", "results": [message("a")]}
     waited_at_a_gate = HeldLease.of(answer, 1000.0, 300, attempt_seconds=30)
     sent_at_once = HeldLease.of(answer, 1490.0, 300, attempt_seconds=30)
@@ -123,17 +124,35 @@ def test_time_spent_waiting_before_the_attempt_is_not_taken_off_the_lease(
     assert (waited_at_a_gate.ends_at, sent_at_once.ends_at) == (1770.0, 1790.0)
 
 
-def test_a_message_without_an_id_does_not_hold_up_the_others(caplog: pytest.LogCaptureFixture) -> None:
-    nameless = {**message("x"), "id": None}
-    assert [each["id"] for each in held(nameless, message("a")).messages] == ["a"]
-    assert "has no id" in caplog.text
+def test_a_message_without_an_id_is_known_by_its_position() -> None:
+    lease = held(
+        {**message("x"), "id": None}, message("a"), {**message("x"), "id": {}}, {**message("x"), "id": ""}
+    )
+
+    assert [each["id"] for each in lease.messages] == ["a"]
+    assert lease.nameless == [1, 3, 4]
+    assert HeldLease.taken_over(handed_over(lease)).nameless == [1, 3, 4]
+
+
+@pytest.mark.parametrize(("found", "shown"), [(12345, "12345"), (1.5, "1.5"), (True, "true"), (-1, "-1")])
+def test_an_id_that_is_another_scalar_is_its_json_text(found: Any, shown: str) -> None:
+    assert [each["id"] for each in held({**message("x"), "id": found}).messages] == [shown]
 
 
 def test_a_large_lease_is_written_in_slices_of_the_same_text() -> None:
     lease = held(*(message(str(number), "x" * 10_000) for number in range(100)))
     *slices, text = lease.handing_over()
 
-    assert slices == [""] * (len(text) // leases.SLICE)
+    assert set(slices) == {""}
+    assert len(slices) >= len(text) // leases.SLICE
+    assert HeldLease.taken_over(text) == lease
+
+
+def test_a_large_message_is_written_in_slices_as_well() -> None:
+    lease = held(message("a", list(range(100_000))))
+    *slices, text = lease.handing_over()
+
+    assert len(slices) > 20
     assert HeldLease.taken_over(text) == lease
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from types import SimpleNamespace
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
 from airflow.sdk.execution_time import task_runner
@@ -15,9 +15,11 @@ from airflow.sdk.execution_time.comms import GetXCom, XComResult
 from airflow.sdk.execution_time.xcom import XCom
 
 from airflow_provider_workflow.links import StartedRunsLink, WorkflowEditorLink
+from airflow_provider_workflow.runs import run_id_of
 
+INBOX = "an-inbox"
 START = datetime(2026, 1, 1, 12, 0, 10, tzinfo=timezone.utc)
-TI = SimpleNamespace(dag_id="d", task_id="t", run_id="r", map_index=-1, start_date=START)
+TI = SimpleNamespace(dag_id="d", task_id="t", run_id="r", map_index=-1, start_date=START, state="success")
 
 
 @dataclass
@@ -25,11 +27,13 @@ class Returned:
     """A supervisor that knows what the task has returned."""
 
     value: Any = None
+    requests: int = 0
 
     def send(self, message: Any) -> XComResult:
         assert isinstance(message, GetXCom)
         assert (message.dag_id, message.task_id, message.run_id) == ("d", "t", "r")
         assert message.key == "return_value"
+        self.requests += 1
         return XComResult(
             key=message.key, value=None if self.value is None else XCom.serialize_value(self.value)
         )
@@ -51,7 +55,11 @@ def operator(target: Any = "handle", do_xcom_push: bool = True) -> Any:
 def result(*ids: str, count: int | None = None) -> dict[str, Any]:
     nothing = {"count": 0, "ids": []}
     started = {"count": len(ids) if count is None else count, "ids": list(ids)}
-    return {"started": started, "existing": nothing, "refused": nothing}
+    return {"inbox_id": INBOX, "started": started, "existing": nothing, "refused": nothing}
+
+
+def run_id(message_id: str) -> str:
+    return run_id_of(message_id, INBOX)
 
 
 def started_runs(of: Any = None) -> tuple[str, dict[str, list[str]]]:
@@ -80,7 +88,7 @@ def test_without_a_web_address_there_is_no_editor_link(task: Returned, value: An
 def test_one_started_run_is_linked_itself(task: Returned) -> None:
     task.value = result("m:1+a")
 
-    assert started_runs() == ("/under/dags/handle/runs/workflow__m%3A1%2Ba", {})
+    assert started_runs() == (f"/under/dags/handle/runs/{quote(run_id('m:1+a'))}", {})
 
 
 def test_several_started_runs_are_linked_as_a_list_of_them(
@@ -89,7 +97,7 @@ def test_several_started_runs_are_linked_as_a_list_of_them(
     release(3, 2)
     task.value = result("a", "b")
 
-    assert started_runs() == ("/under/dags/handle/runs", {"run_id_pattern": ["workflow__a|workflow__b"]})
+    assert started_runs() == ("/under/dags/handle/runs", {"run_id_pattern": [f"{run_id('a')}|{run_id('b')}"]})
 
 
 @pytest.mark.parametrize("count", [20, 100])
@@ -122,7 +130,7 @@ def test_before_airflow_3_2_several_runs_are_linked_as_a_list_of_that_time(
     task.value = result("a", "b")
     assert started_runs()[1]["run_id_pattern"] == ["workflow__"]
     task.value = result("a")
-    assert started_runs()[0] == "/under/dags/handle/runs/workflow__a"
+    assert started_runs()[0] == f"/under/dags/handle/runs/{run_id('a')}"
 
 
 def test_runs_of_several_dags_are_linked_as_a_list_over_all_dags(
@@ -133,7 +141,7 @@ def test_runs_of_several_dags_are_linked_as_a_list_over_all_dags(
     path, query = started_runs(operator({"first": "payload.x", "second": "payload"}))
 
     assert path == "/under/dag_runs"
-    assert query["run_id_pattern"] == ["workflow__a|workflow__b"]
+    assert query["run_id_pattern"] == [f"{run_id('a')}|{run_id('b')}"]
 
 
 def test_one_run_of_one_of_several_dags_is_linked_by_its_id(task: Returned) -> None:
@@ -141,7 +149,7 @@ def test_one_run_of_one_of_several_dags_is_linked_by_its_id(task: Returned) -> N
 
     assert started_runs(operator({"first": "payload.x", "second": "payload"})) == (
         "/under/dag_runs",
-        {"run_id_pattern": ["workflow__a"]},
+        {"run_id_pattern": [run_id("a")]},
     )
 
 
@@ -151,16 +159,36 @@ def test_one_dag_with_an_expression_is_that_dag(task: Returned) -> None:
     assert started_runs(operator({"first": "payload.x"}))[0] == "/under/dags/first/runs"
 
 
-def test_where_nothing_was_started_there_is_no_link(task: Returned) -> None:
+@pytest.mark.parametrize("names_its_inbox", [True, False])
+def test_where_nothing_was_started_there_is_no_link(task: Returned, names_its_inbox: bool) -> None:
     task.value = result()
+    if not names_its_inbox:
+        del task.value["inbox_id"]
 
     assert StartedRunsLink().get_link(operator(), ti_key=TI) == ""
+
+
+def test_runs_of_an_inbox_that_is_not_named_are_linked_as_a_list_of_that_time(task: Returned) -> None:
+    task.value = result("a")
+    del task.value["inbox_id"]
+
+    assert started_runs()[1]["run_id_pattern"] == ["workflow__"]
 
 
 def test_a_task_that_returns_messages_has_no_link(task: Returned) -> None:
     task.value = [{"id": "a"}]
 
     assert StartedRunsLink().get_link(operator(None), ti_key=TI) == ""
+
+
+@pytest.mark.parametrize("state", ["deferred", "up_for_reschedule", "up_for_retry", "failed", "skipped"])
+def test_what_a_task_returned_is_not_read_unless_it_succeeded(task: Returned, state: str) -> None:
+    """Airflow logs an ERROR where an XCom that is read is not there."""
+    ti = SimpleNamespace(**{**vars(TI), "state": state})
+
+    WorkflowEditorLink().get_link(operator(), ti_key=ti)
+    StartedRunsLink().get_link(operator(), ti_key=ti)
+    assert task.requests == 0
 
 
 @pytest.mark.parametrize("do_xcom_push", [True, False])
@@ -182,4 +210,4 @@ def test_without_an_address_of_airflow_the_link_is_a_path(
     task.value = result("a")
 
     link = StartedRunsLink().get_link(operator(), ti_key=TI)
-    assert urlsplit(link).path == "/dags/handle/runs/workflow__a"
+    assert urlsplit(link).path == f"/dags/handle/runs/{run_id('a')}"

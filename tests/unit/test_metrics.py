@@ -6,18 +6,20 @@ import logging
 import re
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 
-from airflow_provider_workflow import metrics, stats
+from airflow_provider_workflow import metrics, process_state, stats
 from airflow_provider_workflow.client import api
 from airflow_provider_workflow.client.errors import InboxPausedError, LeaseExpiredError, RateLimitError
 from airflow_provider_workflow.emulator.clock import ManualClock
-from airflow_provider_workflow.hooks import observing
 from airflow_provider_workflow.hooks.observing import observer
 from tests.unit.counted import Counted, counted
+from tests.unit.fake_clock import FakeClock
 from tests.unit.fakes import api_error
-from tests.unit.workbench import INBOX, FakeTime, Workbench
+from tests.unit.sensors.tasks import Task
+from tests.unit.workbench import INBOX, Workbench
 
 __all__ = ["counted"]
 
@@ -50,7 +52,7 @@ def test_a_dispatch_counts_every_message_once(bench: Workbench, counted: Counted
     bench.dispatcher().drain()
     bench.put("a", "c")
     bench.supervisor.refuse("c", api_error(422))
-    bench.dispatcher().drain()
+    bench.ready_dispatcher().drain()
 
     assert counted.totals == {"leased": 4, "started": 2, "existing": 1, "acknowledged": 3, "refused": 1}
     assert counted.tags == [WHERE]
@@ -71,6 +73,21 @@ def test_an_inbox_whose_name_was_not_seen_is_counted_under_its_id(bench: Workben
     assert counted.tags == [{**WHERE, "inbox": bench.inbox_id}]
 
 
+def test_a_resumed_sensor_counts_under_the_name_that_its_trigger_knows(
+    bench: Workbench, counted: Counted
+) -> None:
+    listener = Task(bench)
+    deferral = listener.execute()
+    bench.put("a")
+    event = listener.leased()
+    process_state.reset()
+    counted.told.clear()
+    listener.resume(deferral, event)
+
+    assert (counted.totals["started"], counted.totals["acknowledged"]) == (1, 1)
+    assert counted.tags == [WHERE]
+
+
 def test_what_is_given_back_is_counted(bench: Workbench, counted: Counted) -> None:
     bench.put("a", "b")
     bench.hook.release_messages(INBOX, bench.lease().lease_id, ["a"])
@@ -84,24 +101,29 @@ def test_a_lease_that_ended_before_its_acknowledgement_is_counted(
     bench.put("a", "b")
     lease = bench.lease()
     bench.supervisor.on_start = lambda: clock.advance(301)
-    bench.dispatcher().work_on(lease)
+    bench.dispatcher().drain(lease)
 
-    assert counted.totals == {"leased": 2, "started": 2, "lease_expired": 2}
+    assert counted.totals == {
+        "leased": 4,
+        "started": 2,
+        "lease_expired": 2,
+        "existing": 2,
+        "acknowledged": 2,
+    }
 
 
 def test_messages_that_an_acknowledgement_does_not_find_are_counted(
     bench: Workbench, counted: Counted
 ) -> None:
     bench.put("a")
-    bench.hook.acknowledge_messages(INBOX, bench.lease().lease_id, ["a", "unknown"])
+    bench.hook.acknowledge_messages(INBOX, bench.lease().lease_id, ["a", str(UUID(int=0))])
 
     assert counted.totals == {"leased": 1, "acknowledged": 1, "lease_expired": 1}
 
 
 def test_every_answer_that_wants_fewer_calls_is_counted(
-    connected: Any, bench: Workbench, counted: Counted, monkeypatch: pytest.MonkeyPatch
+    connected: Any, bench: Workbench, counted: Counted, fake_clock: FakeClock
 ) -> None:
-    monkeypatch.setattr(bench.hook.client, "_sleep", lambda seconds: None)
     connected.fault("status", operation="lease", status=429, times=2)
     bench.hook.lease_messages(bench.inbox_id)
 
@@ -117,12 +139,12 @@ def test_a_call_that_a_gate_kept_back_is_no_answer(counted: Counted) -> None:
 
 
 def test_the_age_of_the_oldest_message_is_told_with_each_lease(
-    bench: Workbench, counted: Counted, monkeypatch: pytest.MonkeyPatch, clock: ManualClock
+    bench: Workbench, counted: Counted, clock: ManualClock, fake_clock: FakeClock
 ) -> None:
     bench.put("a")
     clock.advance(90)
     bench.put("b")
-    monkeypatch.setattr(observing, "time", FakeTime(clock.now()))
+    fake_clock.set(clock.now())
     bench.hook.lease_messages(INBOX)
     bench.hook.lease_messages(INBOX)
 

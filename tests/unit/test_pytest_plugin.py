@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from importlib.metadata import entry_points
 
 import pytest
 
+from airflow_provider_workflow import quarantine
 from airflow_provider_workflow.client.errors import ServerError
+from airflow_provider_workflow.hooks import user_tokens
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from airflow_provider_workflow.pytest_plugin import WorkflowEmulator, workflow_emulator
 
@@ -53,6 +56,25 @@ def test_faults_are_met(workflow_emulator: WorkflowEmulator) -> None:
     with pytest.raises(ServerError):
         WorkflowHook().lease_messages("orders")
     assert WorkflowHook().lease_messages("orders")["results"] == []
+
+
+@pytest.mark.parametrize("test", ["first", "second"])
+def test_each_test_gets_the_alarm_for_a_quarantined_message(
+    test: str,
+    workflow_emulator: WorkflowEmulator,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(user_tokens, "read_variable", lambda name: None)
+    monkeypatch.setattr(user_tokens, "write_variable", lambda name, value, description: None)
+    workflow_emulator.server.put("orders", 1, ids=["poison"])
+    for _ in range(5):
+        WorkflowHook().lease_messages("orders", lease_seconds=60)
+        workflow_emulator.advance(61)
+
+    quarantine.look(WorkflowHook(), "orders")
+
+    assert [each.levelno for each in caplog.records].count(logging.ERROR) == 1
 
 
 def test_it_loads_where_it_is_asked_for_and_each_test_has_a_service_of_its_own(

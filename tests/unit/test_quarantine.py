@@ -9,11 +9,12 @@ import pytest
 from airflow_provider_workflow import quarantine
 from airflow_provider_workflow.dispatch import Drained
 from airflow_provider_workflow.emulator.clock import ManualClock
-from tests.unit.alarms import WHERE, Variables, alarms, another_process, crash, time, variables
+from tests.unit.alarms import WHERE, Variables, alarms, another_process, crash, variables
 from tests.unit.counted import Counted, counted
-from tests.unit.workbench import FakeTime, Workbench
+from tests.unit.fake_clock import FakeClock
+from tests.unit.workbench import Workbench
 
-__all__ = ["counted", "time", "variables"]
+__all__ = ["counted", "variables"]
 
 
 def test_a_message_that_crashes_alone_brought_into_quarantine_raises_an_alarm(
@@ -47,7 +48,7 @@ def test_the_alarm_is_raised_once_for_each_message_by_all_processes(
 def test_where_no_variable_can_be_had_it_is_raised_once_in_a_process(
     bench: Workbench,
     clock: ManualClock,
-    time: FakeTime,
+    fake_clock: FakeClock,
     variables: Variables,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -55,7 +56,7 @@ def test_where_no_variable_can_be_had_it_is_raised_once_in_a_process(
     crash(bench, clock, "a")
     for _ in range(3):
         bench.dispatcher().drain()
-        time.now += 1000
+        fake_clock.advance(1000)
     assert len(alarms(caplog)) == 1
     another_process()
     bench.dispatcher().drain()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from time import monotonic, sleep
 from typing import Any
 
 import pytest
@@ -12,18 +13,17 @@ from airflow_provider_workflow import quarantine
 from airflow_provider_workflow.client.errors import InboxPausedError
 from airflow_provider_workflow.dispatch import Drained
 from airflow_provider_workflow.emulator.clock import ManualClock
-from tests.unit.alarms import Variables, alarms, another_process, crash, time, variables
+from tests.unit.alarms import Variables, alarms, another_process, crash, variables
 from tests.unit.counted import Counted, counted
+from tests.unit.fake_clock import FakeClock
 from tests.unit.triggers.loops import trigger
-from tests.unit.workbench import FakeTime, Workbench
+from tests.unit.workbench import Workbench
 
-__all__ = ["counted", "time", "variables"]
+__all__ = ["counted", "variables"]
 
 
 @pytest.mark.parametrize("turns", range(5))
-async def test_a_trigger_that_ends_as_its_look_is_answered_ends(
-    turns: int, bench: Workbench, time: FakeTime
-) -> None:
+async def test_a_trigger_that_ends_as_its_look_is_answered_ends(turns: int, bench: Workbench) -> None:
     go = asyncio.Event()
 
     class Client:
@@ -50,7 +50,7 @@ async def test_a_trigger_that_ends_as_its_look_is_answered_ends(
 
 
 def test_without_quarantined_messages_it_costs_one_request_and_no_variable(
-    bench: Workbench, variables: Variables, time: FakeTime
+    bench: Workbench, variables: Variables, fake_clock: FakeClock
 ) -> None:
     bench.put("a", "b")
     for _ in range(5):
@@ -61,12 +61,12 @@ def test_without_quarantined_messages_it_costs_one_request_and_no_variable(
 
 
 def test_with_quarantined_messages_it_reads_the_variable_once_and_writes_it_for_new_ones(
-    bench: Workbench, clock: ManualClock, time: FakeTime, variables: Variables
+    bench: Workbench, clock: ManualClock, fake_clock: FakeClock, variables: Variables
 ) -> None:
     crash(bench, clock, "a")
     for _ in range(3):
         bench.dispatcher().drain()
-        time.now += 601
+        fake_clock.advance(601)
     assert variables.calls == ["read", "write"]
     another_process()
     bench.dispatcher().drain()
@@ -75,9 +75,9 @@ def test_with_quarantined_messages_it_reads_the_variable_once_and_writes_it_for_
     assert bench.service.count("list_messages") == 4
 
 
-def test_a_process_looks_again_after_ten_minutes(bench: Workbench, time: FakeTime) -> None:
+def test_a_process_looks_again_after_ten_minutes(bench: Workbench, fake_clock: FakeClock) -> None:
     for seconds in (0, 300, 299, 2):
-        time.now += seconds
+        fake_clock.advance(seconds)
         bench.dispatcher().drain()
 
     assert bench.service.count("list_messages") == 2
@@ -151,8 +151,6 @@ async def test_a_trigger_that_waits_raises_the_alarm_for_what_nobody_else_will_s
 
 
 def until_there_are_alarms(caplog: pytest.LogCaptureFixture) -> None:
-    import time
-
-    end = time.monotonic() + 10
-    while not alarms(caplog) and time.monotonic() < end:
-        time.sleep(0.01)
+    end = monotonic() + 10
+    while not alarms(caplog) and monotonic() < end:
+        sleep(0.01)

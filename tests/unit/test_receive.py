@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowException
@@ -10,11 +12,13 @@ from airflow.providers.common.compat.sdk import AirflowException
 from airflow_provider_workflow.client.errors import WorkflowError
 from airflow_provider_workflow.emulator.clock import ManualClock
 from airflow_provider_workflow.receive import STORE_KEY
+from tests.unit.created_again import created_again, put_in_a_new_inbox
+from tests.unit.fake_clock import FakeClock
 from tests.unit.fakes import api_error, lost
 from tests.unit.receipts import Receipt, ids, receipt
-from tests.unit.workbench import Workbench
+from tests.unit.workbench import INBOX, Workbench
 
-__all__ = ["receipt"]
+__all__ = ["created_again", "receipt"]
 
 
 def test_messages_are_acknowledged_after_they_are_stored_and_read_back(
@@ -120,3 +124,61 @@ def test_messages_without_manual_hold_no_lease_id(bench: Workbench, receipt: Rec
     lease = bench.lease()
 
     assert lease.lease_id not in json.dumps(receipt().take(lease))
+
+
+@pytest.mark.parametrize("status", [400, 404, 409])
+def test_stored_messages_are_returned_though_they_cannot_be_acknowledged_any_more(
+    bench: Workbench, receipt: Receipt, status: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.put("a")
+    bench.service.fault("status", operation="ack", status=503, times=5)
+    with pytest.raises(WorkflowError):
+        receipt().take(bench.lease())
+    bench.service.fault("status", operation="ack", status=status, times=None)
+
+    assert ids(receipt().stored() or []) == ["a"]
+    assert "the stored messages cannot be acknowledged any more" in caplog.text
+    requests = bench.service.count("ack")
+    assert ids(receipt().stored() or []) == ["a"]
+    assert bench.service.count("ack") == requests, "it is not tried again"
+
+
+def test_stored_messages_of_an_inbox_that_is_deleted_then_are_returned_by_the_same_try(
+    bench: Workbench, receipt: Receipt, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.put("a")
+    lease = replace(bench.lease(), inbox_id=bench.inbox_id)
+    receipt.store.after_set = lambda: (
+        bench.service.store.inboxes.delete(bench.inbox_id) if not bench.service.count("ack") else None
+    )
+
+    assert ids(receipt().take(lease)) == ["a"]
+    assert "the stored messages cannot be acknowledged any more" in caplog.text
+    assert ids(receipt().stored()) == ["a"]
+    assert bench.service.count("ack") == 1
+
+
+def test_a_lease_of_a_trigger_keeps_its_inbox_whichever_has_the_name_by_now(
+    bench: Workbench, receipt: Receipt
+) -> None:
+    bench.put("a")
+    lease = replace(bench.lease(), inbox_id=bench.inbox_id)
+    bench.hook.delete_inbox(INBOX)
+    put_in_a_new_inbox(bench.service)
+
+    lent = receipt().lend(lease)
+    assert lent is not None
+    assert lent["inbox_id"] == bench.inbox_id
+
+
+def test_an_inbox_that_is_deleted_right_after_its_lease_is_waited_for(
+    bench: Workbench, receipt: Receipt, created_again: Callable[..., None], fake_clock: FakeClock
+) -> None:
+    message_id = "00000000-0000-4000-8000-000000000001"
+    bench.put(message_id)
+    lease = bench.lease()
+    bench.hook.delete_inbox(INBOX)
+    created_again(10)
+
+    assert ids(receipt().take(lease)) == [message_id]
+    assert sum(fake_clock.slept) == 15

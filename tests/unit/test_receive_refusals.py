@@ -6,9 +6,8 @@ import logging
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowRuntimeError
 
-from tests.unit.fakes import lost
+from airflow_provider_workflow.payloads import payload_of
 from tests.unit.receipts import Receipt, ids, receipt
 from tests.unit.workbench import Workbench
 
@@ -41,44 +40,47 @@ def test_a_lease_without_wanted_messages_is_nothing(bench: Workbench, receipt: R
         {"__type": "dict", "__var": {"a": 1}},
         {"__type": "datetime", "__var": "x"},
         "\ud800",
+        "\0",
         2**70,
+        1e20,
         float("nan"),
     ],
 )
-def test_what_an_xcom_cannot_hold_is_refused_and_left(
+def test_a_payload_that_an_xcom_cannot_store_is_returned_as_json_text(
     bench: Workbench, receipt: Receipt, payload: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    bench.put("bad", payload={"v": payload})
+    bench.put("odd", payload={"v": payload})
     bench.put("good")
     receiver = receipt()
+    odd, good = receiver.take(bench.lease())
 
-    assert ids(receiver.take(bench.lease())) == ["good"]
-    assert bench.states == {"bad": "leased"}
-    assert receiver.tally.result["refused"]["ids"] == ["bad"]
-    assert "message bad was refused: XCom" in caplog.text
+    assert odd["payload"] is None
+    assert repr(payload_of(odd)) == repr({"v": payload})
+    assert good["payload"] == {"n": "good"}
+    assert bench.states == {}
+    assert receiver.tally.refused == 0
+    assert "message odd has a value that an XCom cannot store: payload" in caplog.text
 
 
-@pytest.mark.parametrize("refuses", [True, False])
-def test_only_the_database_says_whether_it_holds_a_nul(
-    bench: Workbench, receipt: Receipt, refuses: bool
+def test_an_id_that_an_xcom_cannot_store_refuses_its_message(bench: Workbench, receipt: Receipt) -> None:
+    bench.put("a\0", "b")
+    receiver = receipt()
+
+    assert ids(receiver.take(bench.lease())) == ["b"]
+    assert receiver.tally.result["refused"]["ids"] == ["a\\x00"]
+
+
+def test_a_message_without_an_id_is_counted_and_named_by_its_position(
+    bench: Workbench, receipt: Receipt, caplog: pytest.LogCaptureFixture
 ) -> None:
-    bench.ti.refuses_nul = refuses
-    bench.put("nul", payload="\0")
+    bench.put("b")
+    lease = bench.lease()
+    lease.nameless.append(1)
+    receiver = receipt()
 
-    assert ids(receipt().take(bench.lease())) == ([] if refuses else ["nul"])
-
-
-def test_a_lost_api_server_is_no_fault_of_a_message(
-    bench: Workbench, receipt: Receipt, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(**_: Any) -> None:
-        raise lost("ConnectError")
-
-    monkeypatch.setattr(bench.ti, "xcom_push", fail, raising=False)
-    bench.put("nul", payload="\0")
-
-    with pytest.raises(AirflowRuntimeError):
-        receipt().take(bench.lease())
+    assert ids(receiver.take(lease)) == ["b"]
+    assert receiver.tally.refused == 1
+    assert "Inbox orders: the message at position 1 of lease" in caplog.text
 
 
 def test_an_expression_that_fails_refuses_its_message(bench: Workbench, receipt: Receipt) -> None:
@@ -91,7 +93,7 @@ def test_an_expression_that_fails_refuses_its_message(bench: Workbench, receipt:
 def test_a_message_refused_on_its_last_lease_is_an_error_line(
     bench: Workbench, receipt: Receipt, caplog: pytest.LogCaptureFixture
 ) -> None:
-    bench.put("bad", payload=2**70, lease_count=4)
-    receipt().take(bench.lease())
+    bench.put("bad", payload=1, lease_count=4)
+    receipt("length(payload)").take(bench.lease())
 
     assert [each.levelno for each in caplog.records] == [logging.ERROR]

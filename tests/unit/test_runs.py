@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
-from airflow.sdk.execution_time.comms import ErrorResponse
+from airflow.sdk.execution_time.comms import ErrorResponse, OKResponse
+from pydantic import ValidationError
 
-from airflow_provider_workflow.run_faults import RunRefused, ServerFault, TargetError
+from airflow_provider_workflow.run_faults import RunRefused, ServerFault, TargetError, reason_without_values
 from airflow_provider_workflow.runs import Start, TaskRuns
 from tests.unit.fakes import OldTaskInstance, Supervisor, TaskInstance, api_error, lost, unwrapped
 
@@ -28,7 +29,12 @@ def test_a_run_that_exists_counts_as_existing(supervisor: Supervisor) -> None:
 
 @pytest.mark.parametrize(
     ("payload", "cause"),
-    [("\ud800", "surrogate"), (2**70, "64 bits"), (float("nan"), "not finite"), ({"\udc00": 1}, "surrogate")],
+    [
+        ("\ud800", "surrogate"),
+        (2**70, "64 bits"),
+        (float("nan"), "not a finite"),
+        ({"\udc00": 1}, "surrogate"),
+    ],
 )
 def test_what_airflow_cannot_encode_is_refused_before_it_is_sent(
     supervisor: Supervisor, payload: Any, cause: str
@@ -114,13 +120,6 @@ def test_in_a_dag_test_the_same_answers_mean_the_same(
         RUNS.start("handle", "workflow__1", {})
 
 
-@pytest.mark.since(3, 3, "a check of the target that is certain")
-def test_a_check_is_certain_in_a_dag_test_too(supervisor: Supervisor) -> None:
-    supervisor.fail(unwrapped(400, "value_error"))
-
-    assert TaskRuns(TaskInstance()).check_target("handle") is True
-
-
 def test_a_thread_may_talk_to_airflow_only_where_its_answers_are_kept_apart(supervisor: Supervisor) -> None:
     assert RUNS.alongside
 
@@ -140,50 +139,115 @@ def test_an_error_text_says_that_no_message_is_lost_and_what_to_do(supervisor: S
         RUNS.start("missing", "workflow__1", {})
 
 
-@pytest.mark.since(3, 3, "a check of the target that is certain")
-def test_a_check_starts_nothing_and_is_certain_on_airflow_3_3(supervisor: Supervisor) -> None:
-    assert TaskRuns(TaskInstance()).check_target("handle") is True
-    assert supervisor.runs == {}
-
-
-@pytest.mark.since(3, 3, "a check of the target that is certain")
-def test_a_check_finds_a_missing_dag(supervisor: Supervisor) -> None:
-    with pytest.raises(TargetError):
-        TaskRuns(TaskInstance()).check_target("missing")
-
-
-@pytest.mark.parametrize("error", [api_error(500), lost("HTTPStatusError")])
-def test_a_check_that_the_server_fails_at_is_not_certain(supervisor: Supervisor, error: Exception) -> None:
-    supervisor.fail(error)
-
-    assert TaskRuns(TaskInstance()).check_target("handle") is False
-
-
-def test_on_airflow_3_2_a_check_asks_for_the_dag_and_is_never_certain(
-    supervisor: Supervisor, release: Any
-) -> None:
-    release(3, 2)
+def test_a_check_asks_for_the_dag_and_nothing_else(supervisor: Supervisor) -> None:
     ti = TaskInstance(supervisor=supervisor)
+    TaskRuns(ti).check_target("handle")
 
-    assert TaskRuns(ti).check_target("handle") is False
-    assert supervisor.asked == []
+    assert (ti.dags_asked, supervisor.asked) == (["handle"], [])
     with pytest.raises(TargetError):
         TaskRuns(ti).check_target("missing")
 
 
-@pytest.mark.parametrize("error", [api_error(500), lost("HTTPStatusError")])
-def test_on_airflow_3_2_a_check_that_the_server_fails_at_is_not_certain(
-    supervisor: Supervisor, release: Any, error: AirflowRuntimeError
+def test_on_airflow_3_1_no_call_tells(supervisor: Supervisor) -> None:
+    TaskRuns(OldTaskInstance()).check_target("missing")
+
+    assert supervisor.asked == []
+
+
+@pytest.mark.parametrize(
+    ("minor", "fastapi", "lines"), [(1, "0.118.0", 1), (1, "0.117.1", 0), (2, "0.136.3", 0)]
+)
+def test_a_fastapi_that_answers_before_it_commits_is_a_warning(
+    supervisor: Supervisor,
+    release: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    minor: int,
+    fastapi: str,
+    lines: int,
 ) -> None:
-    release(3, 2)
+    release(3, minor)
+    monkeypatch.setattr("airflow_provider_workflow.runs.version", {"fastapi": fastapi}.__getitem__)
+    TaskRuns(OldTaskInstance()).check_target("handle")
 
-    assert TaskRuns(TaskInstance(dag_fault=error)).check_target("handle") is False
+    assert [each.getMessage().startswith(f"FastAPI {fastapi} lets") for each in caplog.records] == [
+        True
+    ] * lines
 
 
-def test_on_airflow_3_1_no_call_tells(supervisor: Supervisor, release: Any) -> None:
-    release(3, 1)
+@pytest.mark.since(3, 3, "a thorough check")
+def test_a_thorough_check_passes_where_airflow_rejects_the_run_id(supervisor: Supervisor) -> None:
+    TaskRuns(TaskInstance()).check_target("handle", thorough=True)
 
-    assert TaskRuns(OldTaskInstance()).check_target("missing") is False
+    [asked] = supervisor.asked
+    assert ".." in asked.run_id
+    assert len(asked.run_id) > 250, "no database but SQLite stores it, whatever the configuration is"
+    assert supervisor.runs == {}
+
+
+@pytest.mark.since(3, 3, "a thorough check")
+@pytest.mark.parametrize(
+    ("dots", "pattern", "asked"),
+    [("False", ".*", 1), ("True", "^[a-z]+$", 1), ("True", "^[A-Za-z].*$", 0), ("True", ".*", 0)],
+)
+def test_a_thorough_check_is_left_out_where_airflow_would_accept_any_run_id(
+    supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch, dots: str, pattern: str, asked: int
+) -> None:
+    monkeypatch.setenv("AIRFLOW__CORE__ALLOW_DOUBLE_DOT_IN_IDS", dots)
+    monkeypatch.setenv("AIRFLOW__SCHEDULER__ALLOWED_RUN_ID_PATTERN", pattern)
+    TaskRuns(TaskInstance()).check_target("handle", thorough=True)
+
+    assert len(supervisor.asked) == asked
+
+
+@pytest.mark.since(3, 3, "a thorough check")
+@pytest.mark.parametrize(
+    "answer",
+    [
+        api_error(400, "value_error", "Timetable class 'my.Timetable' is not registered"),
+        api_error(400, "import_errors"),
+        api_error(422),
+        api_error(500),
+        unwrapped(500),
+        lost("ConnectError"),
+    ],
+)
+def test_a_thorough_check_passes_for_no_other_answer(supervisor: Supervisor, answer: Exception) -> None:
+    supervisor.fail(answer)
+
+    with pytest.raises(TargetError):
+        TaskRuns(TaskInstance()).check_target("handle", thorough=True)
+
+
+CARD = "4111 1111 1111 1111"
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        (
+            f"Invalid input for param message: {{'card': '{CARD}'}} is not of type 'string', 'null'",
+            "Invalid input for param message: it is not of type 'string', 'null'",
+        ),
+        (f"Invalid input for param card: '{CARD}' does not match '^a'", "does not match the pattern"),
+        (f"Invalid input for param card: '{CARD}' is not one of ['a', 'b']", "not one of the values"),
+        (f"Invalid input for param card: '{CARD}' is too long\n\nOn instance:\n '{CARD}'", "too long"),
+        (f"Invalid input for param card: ['{CARD}'] should be non-empty", "too short"),
+        ("Invalid input for param card: 4111111111111111 is greater than the maximum of 3", "out of range"),
+        (f"Invalid input for param card: 'is not of type {CARD}' is too short", "too short"),
+        (f"Invalid input for param card: {CARD} is odd", "param card: it is not valid"),
+        ("Invalid input for param card: No value passed and Param is required", "no value passed"),
+        (f"Out of range float values are not JSON compliant: {CARD}", "Out of range float values"),
+        (f"Something about '{CARD}'", "Something about"),
+        (f"{CARD}", "no reason that can be shown"),
+        ("Timetable class 'a.B' is not registered or", "Timetable class 'a.B' is not registered or"),
+    ],
+)
+def test_a_reason_names_the_param_and_the_rule_and_never_the_value(said: str, shown: str) -> None:
+    reason = reason_without_values(said)
+
+    assert shown in reason
+    assert "4111" not in reason
 
 
 def test_queued_and_running_runs_are_unfinished() -> None:
@@ -191,3 +255,13 @@ def test_queued_and_running_runs_are_unfinished() -> None:
 
     assert TaskRuns(ti).unfinished("handle") == 7
     assert ti.counted == [("handle", ("queued", "running"))]
+
+
+def test_an_answer_that_cannot_be_decoded_is_of_airflow(supervisor: Supervisor) -> None:
+    try:
+        OKResponse.model_validate({"ok": {}})
+    except ValidationError as error:
+        supervisor.fail(error)
+
+    with pytest.raises(TargetError, match="cannot be read"):
+        RUNS.start("handle", "workflow__1", {})

@@ -1,7 +1,6 @@
 """
-Every row of specification 4, 5 and 7 has a test that names it: ``@pytest.mark.specification("4.3 refresh")``.
-
-A row may have several tests, and a test several rows.
+Every row has a test that names it: ``@pytest.mark.specification("9.1 refresh")``, where 9.1 is a section of
+``docs/service.md``. A row may have several tests, and a test several rows.
 """
 
 from __future__ import annotations
@@ -12,67 +11,64 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.documents import service_sections
+
 HERE = Path(__file__).parent
 ROWS = {
-    # 4.1 Guess a workflow
-    "4.1 client_id": "query parameter, required; no access token is needed",
-    "4.1 body": "JSON with the description",
-    "4.1 200": "the guess",
-    "4.1 400": "the invalid guess response",
-    "4.1 401, 403, 409, 504": "an error response",
-    "4.1 429, 503": "an error response with Retry-After and the X-RateLimit headers",
-    "4.1 500": "an error response with the code error",
-    # 4.2 Authorization page
-    "4.2 response_type": "code",
-    "4.2 client_id": "the application's",
-    "4.2 redirect_uri": "one of those configured",
-    "4.2 scope": "one or more, separated by spaces",
-    "4.2 response_mode": "query",
-    "4.2 state": "random, and brought back",
-    "4.2 code": "comes back by redirect, valid for 2 minutes",
-    # 4.3 Token endpoint
-    "4.3 multipart": "multipart/form-data body",
-    "4.3 credentials": "by HTTP Basic, or as body fields",
-    "4.3 authorization code": "grant_type, code, redirect_uri; a refresh token comes with it",
-    "4.3 refresh": "grant_type, refresh_token; a new one of each comes",
-    "4.3 client credentials": "grant_type, scope; no refresh token comes",
-    "4.3 not stored": "Cache-Control: no-store and Pragma: no-cache",
-    # 4.4 and 4.5
-    "4.4 templates": "client_id as query parameter",
-    "4.5 bearer": "Authorization: Bearer",
-    "4.5 inbox": "with status and paused_reason",
-    "4.5 messages": "quarantined ones included",
-    # 5 Authentication
-    "5 client identifier": "client_id as query parameter, for guess and v1",
-    "5 user access token": "Authorization: Bearer",
-    "5 app access token": "for what the application does on its own behalf",
-    "5.1 redirect URIs": "only configured ones",
-    "5.1 client secret": "a regenerated one makes the former invalid",
-    "5.2.1": "the authorization URL is built, and the user approves",
-    "5.2.2": "state is verified",
-    "5.2.3": "the code is exchanged within 2 minutes; later it fails",
-    "5.2.4": "each request carries the access token",
-    "5.2.5": "an access token ends after 36000 s; then 401",
-    "5.2.6": "refresh gives new ones of both; the old one is of no use; it ends only when used",
-    "5.2.7": "refresh tokens lie where only the server can read them",
-    "5.3 scopes": "workflow, workflow:write, authentication, promotions:read, promotions:write, external",
-    "5.4 scope": "external, or 401 invalid_audience",
-    "5.4 prefix": "Bearer, or 401",
-    "5.4 expired": "400 unauthenticated",
-    # 7 Errors
-    "7 errors": "an array, of which the first counts: code and detail",
-    "7.1 400 unauthenticated": "a new access token is obtained",
-    "7.1 400 field": "detail names the field and the reason",
-    "7.1 401 invalid_audience": "another token endpoint or scope is needed",
-    "7.1 401 prefix": "Authorization lacks Bearer",
-    "7.1 404": "no such inbox",
-    "7.1 409": "the name is taken by another subscription",
-    "7.1 429": "Retry-After, Remaining and Reset are read",
-    "7.2 400": "the invalid guess response",
-    "7.2 401, 403, 409, 429, 503, 504": "an error response",
-    "7.2 500": "an error response with the code error",
-    "7.3 initializing": "initialization_failure: delete and create anew",
-    "7.3 duplicates": "processing is idempotent on the message's id",
+    "2.1 inbox": "an inbox has status and paused_reason",
+    "2.2 initialization_failure": "the inbox is deleted and created again",
+    "3.2 duplicates": "processing is idempotent on the message's id",
+    "4 bearer": "Authorization: Bearer",
+    "4.4 messages": "lists include quarantined messages",
+    "7 templates": "client_id is a query parameter",
+    # 9 Tokens
+    "9.1 multipart": "multipart/form-data body",
+    "9.1 credentials": "by HTTP Basic, or as body fields",
+    "9.1 authorization code": "grant_type, code, redirect_uri; the answer has a refresh token",
+    "9.1 refresh": "grant_type, refresh_token; the answer has new tokens of both kinds",
+    "9.1 client credentials": "grant_type, scope; the answer has no refresh token",
+    "9.1 not stored": "Cache-Control: no-store and Pragma: no-cache",
+    "9.3 client secret": "a regenerated one makes the former invalid",
+    # 10 Authorization page
+    "10 response_type": "code",
+    "10 client_id": "the application's",
+    "10 redirect_uri": "one of those configured",
+    "10 scope": "one or more, separated by spaces",
+    "10 response_mode": "query",
+    "10 state": "random; the redirect brings it back",
+    "10 code": "comes by redirect, valid for 120 s",
+    # 11 Errors
+    "11.1 errors": "a list, of which the first entry counts: code and detail",
+    "11.2 400 unauthenticated": "a new access token is requested",
+    "11.2 400 field": "detail names the field and the reason",
+    "11.2 401 invalid_audience": "another token endpoint or scope is needed",
+    "11.2 401 prefix": "Authorization lacks Bearer",
+    "11.2 404": "no such inbox",
+    "11.2 409": "the name belongs to another subscription",
+    "11.3 401, 403, 409, 429, 503, 504": "the body of 11.1",
+    "11.3 500": "the body of 11.1, with the code error",
+    "11.4 expired": "400 unauthenticated",
+    # 13 Guess
+    "13.1 client_id": "query parameter, required; no access token is needed",
+    "13.1 body": "JSON with the description",
+    "13.1 200": "the guess",
+    "13.2 400": "messages that say why",
+    # 14 Authentication
+    "14.1 client identifier": "client_id is a query parameter of guess and templates",
+    "14.1 user access token": "Authorization: Bearer",
+    "14.1 app access token": "for what the application does itself",
+    "14.1 redirect URIs": "only configured ones",
+    "14.2 scopes": "workflow, workflow:write, authentication, promotions:read, promotions:write, external",
+    "14.3 approval": "the URL is built, and the user approves",
+    "14.3 state": "state is verified",
+    "14.3 code": "the code is exchanged within 120 s; later it fails",
+    "14.3 access token": "each request carries the access token",
+    "14.3 expired": "an access token expires after 36000 s",
+    "14.3 refresh": "the answer has new tokens of both kinds; the old refresh token is of no use",
+    "14.3 storage": "only the server can read refresh tokens",
+    "14.4 scope": "external, or 401 invalid_audience",
+    "14.4 prefix": "Bearer, or 401",
+    "15 429, 503": "Retry-After and the X-RateLimit headers are read",
 }
 
 
@@ -101,3 +97,7 @@ def test_a_row_has_a_test_that_names_it(row: str) -> None:
 
 def test_every_row_that_a_test_names_is_there() -> None:
     assert set(marked()) - set(ROWS) == set()
+
+
+def test_every_row_belongs_to_a_section_that_exists() -> None:
+    assert {row.partition(" ")[0] for row in ROWS} <= set(service_sections())

@@ -13,8 +13,9 @@ from airflow_provider_workflow.leases import HeldLease
 from airflow_provider_workflow.leasing import lease_once
 from airflow_provider_workflow.options import Limits
 from airflow_provider_workflow.routing import Routes
-from airflow_provider_workflow.runs import TaskRuns
-from tests.unit.fakes import OldTaskInstance, Supervisor, TaskInstance
+from airflow_provider_workflow.runs import Start, TaskRuns, run_id_of
+from airflow_provider_workflow.target_check import TargetCheck, TargetHistory
+from tests.unit.fakes import OldTaskInstance, StateStore, Supervisor, TaskInstance
 
 INBOX = "orders"
 
@@ -29,23 +30,6 @@ class TaskTimeout(BaseException):
     """What ``execution_timeout`` raises in a task is no ``Exception`` either, wherever Airflow keeps it."""
 
 
-class FakeTime:
-    """A clock that moves only when somebody sleeps, or when it is told to."""
-
-    def __init__(self, now: float = 1_000_000.0) -> None:
-        self.now = now
-        self.slept: list[float] = []
-
-    def time(self) -> float:
-        return self.now
-
-    monotonic = time
-
-    def sleep(self, seconds: float) -> None:
-        self.slept.append(seconds)
-        self.now += seconds
-
-
 class Workbench:
     """
     :param service: the emulator.
@@ -56,6 +40,7 @@ class Workbench:
         self.service = service
         self.supervisor = supervisor
         self.ti: OldTaskInstance = TaskInstance(supervisor=supervisor)
+        self.store = StateStore()
         self.hook = WorkflowHook()
         self.inbox_id = service.open_inbox(INBOX)
 
@@ -69,13 +54,25 @@ class Workbench:
     ) -> Dispatcher:
         more = {} if tally is None else {"tally": tally}
         routes = Routes(targets, match)
-        return Dispatcher(self.hook, INBOX, routes, TaskRuns(self.ti), Limits(**limits), **more)
+        check = TargetCheck(TaskRuns(self.ti), routes.dag_ids, TargetHistory(self.context))
+        return Dispatcher(self.hook, INBOX, routes, check, Limits(**limits), **more)
 
-    def ready_dispatcher(self, **limits: Any) -> Dispatcher:
-        """One that has checked its target, and leases two messages at a time."""
-        dispatcher = self.dispatcher(lease_limit=2, **limits)
+    def ready_dispatcher(self, lease_limit: int = 2, **limits: Any) -> Dispatcher:
+        """One whose target has started a run, so that it leases more than a pilot, two messages by
+        default."""
+        dispatcher = self.dispatcher(lease_limit=lease_limit, **limits)
         dispatcher.check_targets()
+        dispatcher.targets.takes("handle", Start.STARTED)
         return dispatcher
+
+    def run_id(self, message_id: str) -> str:
+        """The id of the run that a message of the inbox starts."""
+        return run_id_of(message_id, self.inbox_id)
+
+    @property
+    def context(self) -> dict[str, Any]:
+        """The context of the running task."""
+        return {"ti": self.ti, "task_state_store": self.store}
 
     def lease(self, count: int = 100, seconds: int = 300) -> HeldLease:
         lease = lease_once(self.hook, INBOX, count, seconds)

@@ -1,4 +1,4 @@
-"""Inboxes (specification 4.5, service facts 4)."""
+"""Inboxes (docs/service.md 4)."""
 
 from __future__ import annotations
 
@@ -45,9 +45,14 @@ def _new_inbox(
         raise ValueError("subscription must be an object with app_key and action_key")
     for field in ("app_key", "action_key"):
         filled(f"subscription.{field}", subscription.get(field, ""))
-    body: dict[str, Any] = {"subscription": dict(subscription)}
+    inputs = subscription.get("inputs")
+    if inputs is not None and not isinstance(inputs, Mapping):
+        raise ValueError("subscription.inputs must be an object with the trigger's fields, such as {}")
+    # The service requires them, be they none (docs/service.md 2).
+    body: dict[str, Any] = {"subscription": {**subscription, "inputs": dict(inputs or {})}}
     if name is not None:
-        body["name"] = filled("name", name, NAME_LENGTH)
+        # Newer servers call it ``key`` (docs/service.md 2).
+        body["name"] = body["key"] = filled("name", name, NAME_LENGTH)
     if notification_url is not None:
         body["notification_url"] = filled("notification_url", notification_url, URL_LENGTH)
     return body
@@ -59,7 +64,8 @@ def create_inbox(
     """
     Create an inbox; it begins as ``initializing``.
 
-    :param subscription: ``app_key``, ``action_key``, ``inputs`` and ``connection_id``.
+    :param subscription: ``app_key``, ``action_key``, and, where they are needed, ``inputs`` (left out: none)
+        and ``connection_id``.
     :param name: up to 100 characters, unique; cannot be changed later.
     :param notification_url: told by POST when messages arrive; up to 2048 characters.
     """
@@ -81,7 +87,7 @@ def path_to(inbox_id: str, rest: str = "") -> str:
 
 
 def get_inbox(inbox_id: str) -> Call[types.Inbox]:
-    """An inbox by its id (specification 4.5)."""
+    """An inbox by its id (docs/service.md 4)."""
     return Call("get_inbox", "GET", Family.INBOX, path_to(inbox_id), reading.inbox)
 
 

@@ -1,4 +1,4 @@
-"""The messages of an inbox, and the stream that announces them (service facts 3, 4 and 5)."""
+"""The messages of an inbox, and the stream that announces them (docs/service.md 3, 4 and 5)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def list_messages(
     inbox_id: str, cursor: str | None = None, limit: int | None = None
 ) -> Call[types.MessagePage]:
     """
-    One page of the messages of an inbox, quarantined ones included, payloads not (specification 4.5).
+    One page of the messages of an inbox, quarantined ones included, payloads not (docs/service.md 4).
 
     :param cursor: from ``next_cursor`` of the page before; None begins.
     :param limit: messages in the page, 1 to 100; None leaves it to the service.
@@ -66,7 +66,7 @@ def acknowledge_messages(
     inbox_id: str, lease_id: str, message_ids: Sequence[str] | None = None
 ) -> Call[types.Acknowledged]:
     """
-    Remove leased messages for good (specification 3.2). Repeating it does no harm.
+    Remove leased messages for good (docs/service.md 3.2). Repeating it does no harm.
 
     :param message_ids: 1 to 100 of the lease; None for all of it.
     """
@@ -89,5 +89,5 @@ def release_messages(
 
 
 def events(inbox_id: str) -> Call[None]:
-    """The event stream of an inbox (service facts 5); ``event_stream.py`` opens it."""
+    """The event stream of an inbox (docs/service.md 5); ``event_stream.py`` opens it."""
     return Call("events", "GET", Family.INBOX, path_to(inbox_id, "/events"), reading.nothing)

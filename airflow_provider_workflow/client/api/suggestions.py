@@ -1,4 +1,4 @@
-"""Workflows that the service suggests: of a text, and as templates (specification 4.1, 4.4)."""
+"""Workflows that the service suggests: of a text, and as templates (docs/service.md 7 and 13)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from airflow_provider_workflow.client.call import Call, Family, Identity
 
 def guess(description: str) -> Call[types.Guess]:
     """
-    Guess a workflow from a text (specification 4.1).
+    Guess a workflow from a text (docs/service.md 13).
 
     :param description: the text; its longest length is not published.
     """
@@ -31,7 +31,7 @@ def list_templates(
     apps: Sequence[str] | None = None, limit: int = PAGE_SIZE, offset: int = 0
 ) -> Call[list[types.Template]]:
     """
-    One page of templates (specification 4.4, service facts 7).
+    One page of templates (docs/service.md 7).
 
     :param apps: only templates that use these apps.
     :param limit: templates in the page, 1 to 100.

@@ -1,4 +1,4 @@
-"""Tokens, and where a user grants them (specification 4.2, 4.3, 5)."""
+"""Tokens, and where a user grants them (docs/service.md 9.1, 10 and 14)."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def _token(name: str, form: Mapping[str, str], *, repeatable: bool) -> Call[type
 
 
 def app_token(scope: str) -> Call[types.Token]:
-    """An access token for the application itself: the client-credentials grant (specification 4.3)."""
+    """An access token for the application itself: the client-credentials grant (docs/service.md 9.1)."""
     form = {"grant_type": "client_credentials", "scope": filled("scope", scope)}
     return _token("app_token", form, repeatable=True)
 
 
 def exchange_code(code: str, redirect_uri: str) -> Call[types.Token]:
     """
-    A user's tokens for an authorization code (specification 4.3, 5.2.3).
+    A user's tokens for an authorization code (docs/service.md 9.1 and 14.3).
 
     :param code: valid for 2 minutes, once.
     :param redirect_uri: the one that the authorization page was opened with.
@@ -48,7 +48,7 @@ def exchange_code(code: str, redirect_uri: str) -> Call[types.Token]:
 
 def refresh_user_token(refresh_token: str) -> Call[types.Token]:
     """
-    A user's next tokens (specification 4.3, 5.2.6).
+    A user's next tokens (docs/service.md 9.1 and 14.3).
 
     :param refresh_token: used up by the call; the answer holds the next one.
     """
@@ -60,7 +60,7 @@ def authorization_url(
     settings: Settings, *, scope: str, state: str, redirect_uri: str | None = None, **prefilled: str
 ) -> str:
     """
-    The address of the authorization page, for a browser (specification 4.2, service facts 10).
+    The address of the authorization page, for a browser (docs/service.md 10).
 
     :param scope: space-separated scopes that the user is asked for.
     :param state: random text that the redirect must bring back.

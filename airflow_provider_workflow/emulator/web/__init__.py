@@ -1,1 +1,1 @@
-"""HTTP around the rules: requests, answers, the event stream, and misbehaviour on demand."""
+"""HTTP around the rules: routes, the event stream, webhooks, and faults that are injected on demand."""

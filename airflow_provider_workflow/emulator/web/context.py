@@ -1,23 +1,25 @@
-"""Everything that a handler may need, in one hand."""
+"""What the handlers of requests act on, and how they are declared."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
+from starlette.requests import Request
+from starlette.responses import Response
+
 from airflow_provider_workflow.emulator.faults import Faults
-from airflow_provider_workflow.emulator.store import Store
-from airflow_provider_workflow.emulator.web.holds import Holds
+from airflow_provider_workflow.emulator.rules.store import Store
+from airflow_provider_workflow.emulator.web.event_stream import Streams
+from airflow_provider_workflow.emulator.web.held_requests import HeldRequests
 from airflow_provider_workflow.emulator.web.log import RequestLog
-from airflow_provider_workflow.emulator.web.stream import Streams
-from airflow_provider_workflow.emulator.web.webhook import Webhooks
-from airflow_provider_workflow.emulator.web.wire import Answer, Request
+from airflow_provider_workflow.emulator.web.webhooks import Webhooks
 
 
 @dataclass
 class Emulator:
     """
-    The service (``store``) and what surrounds it on the wire.
+    The service (``store``) and what surrounds it on the network.
 
     :param store: the rules.
     """
@@ -25,12 +27,12 @@ class Emulator:
     store: Store
     faults: Faults = field(default_factory=Faults)
     log: RequestLog = field(default_factory=RequestLog)
-    holds: Holds = field(default_factory=Holds)
+    holds: HeldRequests = field(default_factory=HeldRequests)
     streams: Streams = field(default_factory=Streams)
     webhooks: Webhooks = field(default_factory=Webhooks)
 
     def reset(self) -> None:
-        """Begin anew: nothing stored, no faults, nobody held, no stream open, nothing logged."""
+        """Forget everything: what is stored and logged, faults, held requests, open streams."""
         self.faults.clear()
         self.holds.release(drop=True)
         self.streams.close()
@@ -39,7 +41,8 @@ class Emulator:
         self.webhooks.clear()
 
 
-Handler = Callable[[Emulator, Request], Answer]
+Handler = Callable[[Emulator, Request], Awaitable[Response]]
+"""Has the effect of a request. It may raise ServiceError, which becomes its response."""
 
 
 @dataclass(frozen=True)

@@ -1,77 +1,83 @@
-"""The trigger inbox on the wire (specification 4.5, service facts 4)."""
+"""The routes of the trigger inbox (docs/service.md 4)."""
 
 from __future__ import annotations
 
-from urllib.parse import urlencode
+from typing import Any
 
-from airflow_provider_workflow.emulator import listing, validate
-from airflow_provider_workflow.emulator.errors import invalid_parameter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from airflow_provider_workflow.emulator.rules import validation
+from airflow_provider_workflow.emulator.rules.errors import invalid_parameter
+from airflow_provider_workflow.emulator.rules.records import MessageId
+from airflow_provider_workflow.emulator.rules.tokens import EVENTS, INBOX
 from airflow_provider_workflow.emulator.settings import INBOX_STATES
-from airflow_provider_workflow.emulator.tokens import EVENTS, INBOX
-from airflow_provider_workflow.emulator.views import inbox_view
 from airflow_provider_workflow.emulator.web.context import Emulator, Handler, Operation
-from airflow_provider_workflow.emulator.web.stream import EventStream
-from airflow_provider_workflow.emulator.web.wire import Answer, Request
+from airflow_provider_workflow.emulator.web.event_stream import EventStream
+from airflow_provider_workflow.emulator.web.json_bodies import JsonResponse, read_json
 
 PREFIXES = ("/trigger-inbox/v1", "/trigger-inbox/api/v1")
 MAX_PAGE = 1000
 
 
 def admitted(handler: Handler) -> Handler:
-    """Check the token first (specification 5.4)."""
+    """Check the token first (docs/service.md 14.4)."""
 
-    def inside(emulator: Emulator, request: Request) -> Answer:
-        emulator.store.tokens.admit(request.header(b"authorization"), INBOX)
-        return handler(emulator, request)
+    async def inside(emulator: Emulator, request: Request) -> Response:
+        emulator.store.tokens.admit(request.headers.get("authorization"), INBOX)
+        return await handler(emulator, request)
 
     return inside
 
 
-def lease(emulator: Emulator, request: Request) -> Answer:
-    body = request.json()
-    seconds = validate.whole_number(body, "lease_seconds", 300, 1, 3600)
-    limit = validate.whole_number(body, "lease_limit", 10, 1, 100)
-    answer = emulator.store.leases.lease(request.params["inbox_id"], seconds, limit)
-    return Answer.of(201 if answer["lease_id"] else 200, answer)
+async def lease(emulator: Emulator, request: Request) -> Response:
+    body = await read_json(request)
+    seconds = validation.whole_number(body, "lease_seconds", 300, 1, 3600)
+    limit = validation.whole_number(body, "lease_limit", 10, 1, 100)
+    answer = emulator.store.leases.lease(request.path_params["inbox_id"], seconds, limit)
+    return JsonResponse(answer, 201 if answer["lease_id"] else 200)
 
 
-def acknowledge(emulator: Emulator, request: Request) -> Answer:
-    body = request.json()
-    lease_id = validate.required_text(body, "lease_id")
-    ids = validate.optional_ids(body, "message_ids")
-    answer = emulator.store.leases.acknowledge(request.params["inbox_id"], lease_id, ids)
-    return Answer.of(201 if answer["acked_id"] else 200, answer)
+async def acknowledge(emulator: Emulator, request: Request) -> Response:
+    answer = emulator.store.leases.acknowledge(*await _leased(emulator, request))
+    return JsonResponse(answer, 201 if answer["acked_id"] else 200)
 
 
-def release(emulator: Emulator, request: Request) -> Answer:
-    body = request.json()
-    lease_id = validate.required_text(body, "lease_id")
-    ids = validate.optional_ids(body, "message_ids")
-    answer = emulator.store.leases.release(request.params["inbox_id"], lease_id, ids)
-    return Answer.of(201 if answer["released_id"] else 200, answer)
+async def release(emulator: Emulator, request: Request) -> Response:
+    answer = emulator.store.leases.release(*await _leased(emulator, request))
+    return JsonResponse(answer, 201 if answer["released_id"] else 200)
 
 
-def list_messages(emulator: Emulator, request: Request) -> Answer:
+async def _leased(emulator: Emulator, request: Request) -> tuple[str, str, list[MessageId] | None]:
+    """Read which messages are meant: inbox id, lease id, and message ids or None for the whole lease."""
+    inbox_id, body = request.path_params["inbox_id"], await read_json(request)
+    known = emulator.store.messages.queue(inbox_id).ids
+    lease_id = validation.required_uuid(body, "lease_id")
+    return inbox_id, lease_id, validation.optional_ids(body, "message_ids", known)
+
+
+async def list_messages(emulator: Emulator, request: Request) -> Response:
+    query = request.query_params
     size = emulator.store.settings.page_size
-    limit = validate.parameter_number(request.query, "limit", size, 1, MAX_PAGE)
-    page = listing.messages(emulator.store, request.params["inbox_id"], limit, request.query.get("cursor"))
-    extra = {"limit": str(limit)} if "limit" in request.query else {}
+    limit = validation.parameter_number(query, "limit", size, 1, MAX_PAGE)
+    page = emulator.store.messages.page(request.path_params["inbox_id"], limit, query.get("cursor"))
+    extra = {"limit": str(limit)} if "limit" in query else {}
     links = {
         name: _link(request, {**extra, "cursor": cursor}) if cursor else None
         for name, cursor in (("next", page.next), ("previous", page.previous))
     }
-    return Answer.of(200, {**links, "results": page.results})
+    return JsonResponse({**links, "results": page.results})
 
 
-def get_inbox(emulator: Emulator, request: Request) -> Answer:
-    return Answer.of(200, inbox_view(emulator.store.inboxes.get(request.params["inbox_id"])))
+async def get_inbox(emulator: Emulator, request: Request) -> Response:
+    return JsonResponse(emulator.store.inboxes.get(request.path_params["inbox_id"]).view())
 
 
-def list_inboxes(emulator: Emulator, request: Request) -> Answer:
-    query = request.query
+async def list_inboxes(emulator: Emulator, request: Request) -> Response:
+    query = request.query_params
     size = emulator.store.settings.page_size
-    limit = validate.parameter_number(query, "limit", size, 1, MAX_PAGE)
-    offset = validate.parameter_number(query, "offset", 0, 0, None)
+    limit = validation.parameter_number(query, "limit", size, 1, MAX_PAGE)
+    offset = validation.parameter_number(query, "offset", 0, 0, None)
     status = query.get("status")
     if status is not None and status not in INBOX_STATES:
         raise invalid_parameter("status", f"must be one of {', '.join(INBOX_STATES)}.")
@@ -83,56 +89,58 @@ def list_inboxes(emulator: Emulator, request: Request) -> Answer:
 
     following = at(offset + limit) if offset + limit < count else None
     previous = at(max(0, offset - limit)) if offset > 0 else None
-    results = [inbox_view(each) for each in found]
-    return Answer.of(200, {"count": count, "next": following, "previous": previous, "results": results})
+    results = [each.view() for each in found]
+    return JsonResponse({"count": count, "next": following, "previous": previous, "results": results})
 
 
-def create_inbox(emulator: Emulator, request: Request) -> Answer:
-    body = request.json()
-    name = validate.inbox_name(body, required=False)
-    inbox = emulator.store.inboxes.create(name, validate.subscription(body), validate.notification_url(body))
-    return Answer.of(201, inbox_view(inbox))
+async def create_inbox(emulator: Emulator, request: Request) -> Response:
+    body = await read_json(request)
+    name = validation.inbox_name(body, required=False)
+    subscription, url = _subscription(emulator, body), validation.notification_url(body)
+    return JsonResponse(emulator.store.inboxes.create(name, subscription, url).view(), 201)
 
 
-def ensure_inbox(emulator: Emulator, request: Request) -> Answer:
-    body = request.json()
-    name = str(validate.inbox_name(body, required=True))
-    subscription, url = validate.subscription(body), validate.notification_url(body)
+async def ensure_inbox(emulator: Emulator, request: Request) -> Response:
+    body = await read_json(request)
+    name = str(validation.inbox_name(body, required=True))
+    subscription, url = _subscription(emulator, body), validation.notification_url(body)
     inbox, created = emulator.store.inboxes.ensure(name, subscription, url)
-    return Answer.of(201 if created else 200, inbox_view(inbox))
+    return JsonResponse(inbox.view(), 201 if created else 200)
 
 
-def update_inbox(emulator: Emulator, request: Request) -> Answer:
-    inbox_id, body = request.params["inbox_id"], request.json()
+def _subscription(emulator: Emulator, body: dict[str, Any]) -> dict[str, Any]:
+    return validation.subscription(body, emulator.store.settings.unknown_app_keys)
+
+
+async def update_inbox(emulator: Emulator, request: Request) -> Response:
+    inbox_id, body = request.path_params["inbox_id"], await read_json(request)
     inbox = emulator.store.inboxes.get(inbox_id)
     if "notification_url" in body:
-        inbox = emulator.store.inboxes.update(inbox_id, validate.notification_url(body))
-    return Answer.of(200, inbox_view(inbox))
+        inbox = emulator.store.inboxes.update(inbox_id, validation.notification_url(body))
+    return JsonResponse(inbox.view())
 
 
-def delete_inbox(emulator: Emulator, request: Request) -> Answer:
-    return Answer.of(202, inbox_view(emulator.store.inboxes.delete(request.params["inbox_id"])))
+async def delete_inbox(emulator: Emulator, request: Request) -> Response:
+    return JsonResponse(emulator.store.inboxes.delete(request.path_params["inbox_id"]).view(), 202)
 
 
-def pause_inbox(emulator: Emulator, request: Request) -> Answer:
-    return Answer.of(200, inbox_view(emulator.store.inboxes.pause(request.params["inbox_id"])))
+async def pause_inbox(emulator: Emulator, request: Request) -> Response:
+    return JsonResponse(emulator.store.inboxes.pause(request.path_params["inbox_id"]).view())
 
 
-def resume_inbox(emulator: Emulator, request: Request) -> Answer:
-    inbox = emulator.store.inboxes.resume(request.params["inbox_id"])
-    return Answer.of(202 if inbox.status == "initializing" else 200, inbox_view(inbox))
+async def resume_inbox(emulator: Emulator, request: Request) -> Response:
+    inbox = emulator.store.inboxes.resume(request.path_params["inbox_id"])
+    return JsonResponse(inbox.view(), 202 if inbox.status == "initializing" else 200)
 
 
-def events(emulator: Emulator, request: Request) -> Answer:
-    token = emulator.store.tokens.admit(request.header(b"authorization"), EVENTS)
-    inbox_id = emulator.store.inboxes.get(request.params["inbox_id"]).id
-    stream = EventStream(emulator.streams, emulator.store, inbox_id, token)
-    headers = {"Cache-Control": "no-cache"}
-    return Answer(200, content_type="text/event-stream", headers=headers, stream=stream)
+async def events(emulator: Emulator, request: Request) -> Response:
+    token = emulator.store.tokens.admit(request.headers.get("authorization"), EVENTS)
+    inbox_id = emulator.store.inboxes.get(request.path_params["inbox_id"]).id
+    return EventStream(emulator.streams, emulator.store, inbox_id, token)
 
 
 def _link(request: Request, query: dict[str, str]) -> str:
-    return f"{request.base_url}{request.path}?{urlencode(query)}"
+    return str(request.url.replace_query_params(**query))
 
 
 # The calls of a busy consumer come first: routes are tried in order.

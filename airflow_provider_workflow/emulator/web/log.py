@@ -1,11 +1,11 @@
-"""What was asked, so that a test can count how often something was sent."""
+"""The log of requests, so that a test can count how often something was sent."""
 
 from __future__ import annotations
 
 from collections import Counter, deque
 from typing import Any
 
-from airflow_provider_workflow.emulator.web.wire import Request
+from starlette.requests import Request
 
 KEPT = 5000
 
@@ -20,12 +20,12 @@ class LoggedRequest:
 
     __slots__ = ("_headers", "_query_string", "at", "body", "method", "operation", "path", "status")
 
-    def __init__(self, operation: str, request: Request, at: float) -> None:
+    def __init__(self, operation: str, request: Request, body: bytes, at: float) -> None:
         self.operation = operation
         self.at = at
         self.method = request.method
-        self.path = request.path
-        self.body = request.body
+        self.path: str = request.scope["path"]
+        self.body = body
         self.status: int | None = None
         self._headers: list[tuple[bytes, bytes]] = request.scope["headers"]
         self._query_string: bytes = request.scope["query_string"]
@@ -41,7 +41,7 @@ class LoggedRequest:
         return self._query_string.decode("latin-1")
 
     def view(self) -> dict[str, Any]:
-        """Show it, as JSON can."""
+        """Show it as JSON."""
         shown = {
             name: getattr(self, name) for name in ("operation", "at", "method", "path", "query", "status")
         }
@@ -62,9 +62,9 @@ class RequestLog:
         self.recent: deque[LoggedRequest] = deque(maxlen=KEPT)
         self.counts: Counter[str] = Counter()
 
-    def begin(self, operation: str, request: Request, at: float) -> LoggedRequest:
-        """Note a request when it arrives, so that a client that has its answer finds it here."""
-        entry = LoggedRequest(operation, request, at)
+    def begin(self, operation: str, request: Request, body: bytes, at: float) -> LoggedRequest:
+        """Log a request when it arrives, so that a client that has its response finds it here."""
+        entry = LoggedRequest(operation, request, body, at)
         self.recent.append(entry)
         self.counts[operation] += 1
         return entry

@@ -1,62 +1,104 @@
-"""The authorization page and the token endpoint on the wire (specification 4.2 and 4.3)."""
+"""The routes of the authorization page and the token endpoint (docs/service.md 9.1 and 10)."""
 
 from __future__ import annotations
 
+import base64
+import binascii
+from collections.abc import Mapping
 from html import escape
 from urllib.parse import parse_qsl
 
-from airflow_provider_workflow.emulator.errors import ServiceError
-from airflow_provider_workflow.emulator.oauth import redirect_to
+from starlette.formparsers import MultiPartException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from airflow_provider_workflow.emulator.rules.errors import ServiceError
+from airflow_provider_workflow.emulator.rules.oauth import redirect_to
 from airflow_provider_workflow.emulator.web.context import Emulator, Operation
-from airflow_provider_workflow.emulator.web.forms import basic_credentials, read_form
-from airflow_provider_workflow.emulator.web.wire import Answer, Request
+from airflow_provider_workflow.emulator.web.json_bodies import JsonResponse, error_response, media_type
 
-TOKEN_PATH = "/oauth/token"  # noqa: S105 - an address, no secret
+TOKEN_PATH = "/oauth/token"  # noqa: S105 - a path, no secret
 NOT_STORED = {"Cache-Control": "no-store", "Pragma": "no-cache"}
-HTML = "text/html; charset=utf-8"
 
 
-def token(emulator: Emulator, request: Request) -> Answer:
+async def token(emulator: Emulator, request: Request) -> Response:
+    """Grant tokens."""
+    form = await read_form(request)
     try:
-        answer = emulator.store.oauth.grant(read_form(request), basic_credentials(request))
-    except ServiceError as problem:
-        return Answer.of(problem.status, problem.body, {**NOT_STORED, **problem.headers})
-    return Answer.of(200, answer, dict(NOT_STORED))
+        granted = emulator.store.oauth.grant(form, basic_credentials(request))
+    except ServiceError as error:
+        return error_response(error, NOT_STORED)
+    return JsonResponse(granted, headers=NOT_STORED)
 
 
-def authorize(emulator: Emulator, request: Request) -> Answer:
-    """Show the page, or send the browser on at once."""
-    return _decide(emulator, request.query, "approve" if emulator.store.settings.auto_approve else None)
+async def authorize(emulator: Emulator, request: Request) -> Response:
+    """Show the page, or redirect the browser at once."""
+    return _decide(
+        emulator, request.query_params, "approve" if emulator.store.settings.auto_approve else None
+    )
 
 
-def decide(emulator: Emulator, request: Request) -> Answer:
-    """Take the user's decision."""
-    form = dict(parse_qsl(request.body.decode("utf-8", "replace"), keep_blank_values=True))
+async def decide(emulator: Emulator, request: Request) -> Response:
+    """Act on the user's decision."""
+    form = _urlencoded(await request.body())
     decision = form.pop("decision", "deny")
     return _decide(emulator, form, decision)
 
 
-def _decide(emulator: Emulator, query: dict[str, str], decision: str | None) -> Answer:
+async def read_form(request: Request) -> dict[str, str]:
+    """
+    Read ``multipart/form-data`` or ``application/x-www-form-urlencoded``; anything else is empty.
+
+    Starlette would read the second as Latin-1 where it is not percent-encoded.
+    """
+    kind = media_type(request)
+    if kind == "application/x-www-form-urlencoded":
+        return _urlencoded(await request.body())
+    if kind != "multipart/form-data":
+        return {}
+    try:
+        async with request.form() as form:
+            return {
+                name: part if isinstance(part, str) else (await part.read()).decode("utf-8", "replace")
+                for name, part in form.items()
+            }
+    except MultiPartException:
+        return {}
+
+
+def basic_credentials(request: Request) -> tuple[str, str] | None:
+    """Read client id and secret of HTTP Basic; None without it, blanks when it is malformed."""
+    kind, _, value = (request.headers.get("authorization") or "").partition(" ")
+    if kind.lower() != "basic":
+        return None
+    try:
+        user, _, password = base64.b64decode(value, validate=True).decode().partition(":")
+    except (binascii.Error, UnicodeDecodeError):
+        return "", ""
+    return user, password
+
+
+def _urlencoded(body: bytes) -> dict[str, str]:
+    return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
+
+
+def _decide(emulator: Emulator, query: Mapping[str, str], decision: str | None) -> Response:
     oauth = emulator.store.oauth
     try:
         oauth.check_page(query)
-    except ServiceError as problem:
-        return Answer(400, _page("Cannot authorize", escape(problem.detail)), HTML)
+    except ServiceError as error:
+        return HTMLResponse(_page("Cannot authorize", escape(error.detail)), 400)
     fault = oauth.page_fault(query)
     if fault:
-        return _redirect(redirect_to(query, error=fault))
+        return RedirectResponse(redirect_to(query, error=fault), 302)
     if decision is None:
-        return Answer(200, _form(query), HTML)
-    return _redirect(
-        oauth.approve(query) if decision == "approve" else redirect_to(query, error="access_denied")
-    )
+        return HTMLResponse(_form(query))
+    if decision == "approve":
+        return RedirectResponse(oauth.approve(query), 302)
+    return RedirectResponse(redirect_to(query, error="access_denied"), 302)
 
 
-def _redirect(location: str) -> Answer:
-    return Answer(302, headers={"Location": location})
-
-
-def _form(query: dict[str, str]) -> bytes:
+def _form(query: Mapping[str, str]) -> str:
     hidden = "".join(
         f'<input type="hidden" name="{escape(name)}" value="{escape(value)}">'
         for name, value in query.items()
@@ -73,8 +115,8 @@ def _form(query: dict[str, str]) -> bytes:
     return _page("Authorize the application?", body)
 
 
-def _page(title: str, body: str) -> bytes:
-    return f"<!doctype html><title>{title}</title><h1>{title}</h1>{body}\n".encode()
+def _page(title: str, body: str) -> str:
+    return f"<!doctype html><title>{title}</title><h1>{title}</h1>{body}\n"
 
 
 OPERATIONS = (

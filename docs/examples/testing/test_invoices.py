@@ -11,7 +11,7 @@ def test_invoices_are_added_up_and_acknowledged(workflow_emulator):
     workflow_emulator.assert_acknowledged("invoices", ids)
 
 
-def test_an_invoice_without_an_amount_comes_again(workflow_emulator):
+def test_an_invoice_without_an_amount_is_redelivered(workflow_emulator):
     workflow_emulator.put("invoices", {"note": "no amount"})
 
     run = dag.test()

@@ -69,11 +69,10 @@ with DAG("work_first", **CONTINUOUS):
 with DAG("acknowledge_first", **CONTINUOUS):
     AckFirstListener(task_id="listen", inbox="crash-ack-first", trigger_dag_id="handle_ack_first", **PATIENT)
 
-for dag_id in ("handle_sensor", "handle_notice", "handle_ack_first"):
-    with DAG(dag_id, schedule=None, max_active_runs=32):
+with DAG("handle_ack_first", schedule=None, max_active_runs=32):
 
-        @task(**PATIENT)
-        def handle(dag_run=None):
-            print(dag_run.conf["message"]["payload"]["number"])
+    @task(**PATIENT)
+    def handle(dag_run=None):
+        print(dag_run.conf["message"]["payload"]["number"])
 
-        handle()
+    handle()

@@ -7,6 +7,8 @@ from pathlib import Path
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG, Param, task
 
+from airflow_provider_workflow.payloads import payload_of
+
 with DAG("target", schedule=None, max_active_runs=100):
     # No worker is needed for it: what most tests count is runs, not tasks.
     EmptyOperator(task_id="nothing")
@@ -20,6 +22,16 @@ with DAG("echo", schedule=None, max_active_runs=100):
 
     echo()
 
+with DAG("payload_reader", schedule=None, max_active_runs=100):
+
+    @task
+    def read_payload(dag_run=None):
+        """The payload as a task reads it, as ASCII text; and whether it came as text."""
+        message = dag_run.conf["message"]
+        return json.dumps({"payload": payload_of(message), "as_text": "payload_json" in message})
+
+    read_payload()
+
 needs_an_amount = {"properties": {"payload": {"required": ["amount"]}}}
 with DAG(
     "picky",
@@ -29,8 +41,18 @@ with DAG(
 ):
     EmptyOperator(task_id="nothing")
 
+with DAG("greeting", schedule=None, params={"message": Param("hello", type="string")}):
+    # Its param has the name of a field of our conf: every run is rejected, with the message in the reason.
+    EmptyOperator(task_id="nothing")
+
+needs_a_gate = {"properties": {"payload": {"required": ["gate"]}}}
 for dag_id in ("gated", "gated_for_ever"):
-    with DAG(dag_id, schedule=None, max_active_runs=100):
+    with DAG(
+        dag_id,
+        schedule=None,
+        max_active_runs=100,
+        params={"message": Param({}, type="object", **needs_a_gate)},
+    ):
 
         @task
         def wait_at_gate(dag_run=None):

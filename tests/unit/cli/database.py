@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+import json
+import zlib
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from airflow.api.common.delete_dag import delete_dag
+from airflow.jobs.job import Job
 from airflow.models.dag import DagModel
 from airflow.models.dagbundle import DagBundleModel
 from airflow.models.dagrun import DagRun
 from airflow.models.serialized_dag import SerializedDagModel
+from airflow.models.trigger import Trigger
 from airflow.sdk import DAG
 from airflow.serialization.serialized_objects import LazyDeserializedDAG
 from airflow.utils.session import create_session
-from sqlalchemy import select
+from sqlalchemy import null, select, update
+
+from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
 
 try:
     from airflow.serialization.definitions.dag import SerializedDAG
@@ -21,6 +27,13 @@ except ImportError:  # Airflow 3.1
     from airflow.serialization.serialized_objects import SerializedDAG
 
 BUNDLE = "tests"
+
+
+def listening(dag_id: str, **arguments: Any) -> DAG:
+    """A DAG with a sensor that has these arguments."""
+    with DAG(dag_id, schedule=None, start_date=datetime(2025, 1, 1)) as dag:
+        WorkflowInboxSensor(task_id="listen", **arguments)
+    return dag
 
 
 class Database:
@@ -32,7 +45,14 @@ class Database:
 
         :param columns: of its row, afterwards.
         """
-        dag = DAG(dag_id, schedule=None, start_date=datetime(2025, 1, 1), params=params)
+        self.deploy(DAG(dag_id, schedule=None, start_date=datetime(2025, 1, 1), params=params), **columns)
+
+    def deploy(self, dag: DAG, **columns: Any) -> None:
+        """
+        Store a DAG as the DAG processor does; once more is a new version of it.
+
+        :param columns: of its row, afterwards; it is unpaused by default.
+        """
         lazy = LazyDeserializedDAG.from_dag(dag)
         with create_session() as session:
             if session.get(DagBundleModel, BUNDLE) is None:
@@ -41,7 +61,31 @@ class Database:
             SerializedDAG.bulk_write_to_db(BUNDLE, None, [lazy], session=session)
             session.flush()
             SerializedDagModel.write_dag(lazy, bundle_name=BUNDLE, session=session)
-        self.change(dag_id, **columns)
+        self.change(dag.dag_id, **{"is_paused": False, **columns})
+
+    def compress_dags(self) -> None:
+        """Store every serialized DAG as ``[core] compress_serialized_dags`` does."""
+        stored = SerializedDagModel.__table__
+        with create_session() as session:
+            for each in session.scalars(select(SerializedDagModel)).all():
+                packed = zlib.compress(json.dumps(each.data).encode())
+                session.execute(
+                    update(stored).where(stored.c.id == each.id).values(data=null(), data_compressed=packed)
+                )
+
+    def add_triggerer(self, *, seconds_ago: float = 1, state: str = "running") -> None:
+        """Add a triggerer whose last heartbeat was that long ago."""
+        beat = datetime.now(timezone.utc) - timedelta(seconds=seconds_ago)
+        with create_session() as session:
+            job = Job(job_type="TriggererJob", state=state)
+            session.add(job)
+            session.flush()
+            job.latest_heartbeat = beat
+
+    def add_trigger(self, classpath: str) -> None:
+        """Add a trigger that waits for a triggerer."""
+        with create_session() as session:
+            session.add(Trigger(classpath=classpath, kwargs={}))
 
     def change(self, dag_id: str, **columns: Any) -> None:
         """Change the row of a DAG."""

@@ -13,6 +13,7 @@ from cryptography.fernet import Fernet
 from airflow_provider_workflow.cli.main import main
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.hooks import user_tokens
+from tests.unit.cli.database import Database
 from tests.unit.client.isolation import isolated
 from tests.unit.hooks.conftest import Connect, connect
 
@@ -71,8 +72,9 @@ def doctor(
     connect: Connect,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
+    database: Database,
 ) -> Doctor:
-    """Examines connections to the emulator."""
+    """Examines connections to the emulator, in an Airflow without DAGs and without a triggerer."""
     emulator.store.clock.advance(time.time() - emulator.store.clock.now())
     kept: dict[str, str] = {}
     monkeypatch.setattr(user_tokens, "read_variable", kept.get)

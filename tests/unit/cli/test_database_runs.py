@@ -38,7 +38,7 @@ def failing(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
 
 
 def test_a_run_is_started_with_its_conf_and_found_again(handle: Database) -> None:
-    conf = {"inbox_id": "i", "message": {"id": "1", "payload": {"text": "Grüße\0", "n": [1.5, None]}}}
+    conf = {"inbox_id": "i", "message": {"id": "1", "payload": {"text": "Grüße", "n": [1.5, None]}}}
 
     assert RUNS.start("handle", "workflow__1", conf) is Start.STARTED
     assert RUNS.start("handle", "workflow__1", {}) is Start.EXISTING
@@ -68,7 +68,7 @@ def test_what_airflow_cannot_hold_is_refused_before_the_database_is_asked(
 ) -> None:
     failing(monkeypatch, AssertionError())
 
-    with pytest.raises(RunRefused, match="Airflow cannot hold its payload"):
+    with pytest.raises(RunRefused, match=r"Airflow cannot store it: conf\.message"):
         RUNS.start("handle", "workflow__1", {"message": payload})
 
 
@@ -129,15 +129,15 @@ def test_a_locked_database_is_tried_again(handle: Database, monkeypatch: pytest.
     assert RUNS.start("handle", "workflow__1", {}) is Start.STARTED
 
 
-def test_a_check_starts_nothing_and_is_certain(handle: Database) -> None:
-    assert RUNS.check_target("handle") is True
+def test_a_check_starts_nothing(handle: Database) -> None:
+    RUNS.check_target("handle")
     assert handle.runs("handle") == {}
 
 
 def test_a_paused_dag_is_a_good_target(handle: Database) -> None:
     handle.change("handle", is_paused=True)
 
-    assert RUNS.check_target("handle") is True
+    RUNS.check_target("handle")
     assert RUNS.start("handle", "workflow__1", {}) is Start.STARTED
 
 
@@ -169,7 +169,7 @@ def test_a_dag_that_allows_no_manual_runs_is_no_target(handle: Database) -> None
         RUNS.check_target("handle")
 
     handle.change("handle", allowed_run_types=["manual"])
-    assert RUNS.check_target("handle") is True
+    RUNS.check_target("handle")
 
 
 def test_a_database_that_is_not_migrated_is_said_to_be(database: Database) -> None:

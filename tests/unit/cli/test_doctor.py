@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_workflow.cli.main import main
+from tests.unit.cli.database import Database, listening
 from tests.unit.cli.diagnosing import Doctor, connect, doctor
 from tests.unit.client.conftest import scripted
 from tests.unit.client.isolation import isolated
@@ -21,8 +22,11 @@ OF_THIS_INSTALLATION = {"airflow", "common.messaging"}
 """What is warned of where Airflow is not the newest, or a package of it is not there."""
 
 
-def test_a_good_connection_has_no_fault(doctor: Doctor) -> None:
+def test_a_good_connection_has_no_fault(doctor: Doctor, database: Database) -> None:
     doctor.emulator.open_inbox("orders")
+    database.add_triggerer()
+    database.deploy(listening("listen", inbox="orders", trigger_dag_id="handle"))
+    database.add_dag("handle")
     found = doctor.examine()
     assert found.exit_code == 0
     assert found.of("failed") + found.of("skipped") == []
@@ -81,7 +85,7 @@ def test_a_scope_that_the_service_does_not_know(doctor: Doctor) -> None:
 def test_a_scope_that_was_granted_in_part(doctor: Doctor, scripted: ScriptedServer) -> None:
     scripted.token = answer(200, {"access_token": "a", "scope": "external"})
     scripted.answers = [answer(200, {"results": [], "next": None})]
-    urls = {"token_url": f"{scripted.url}/token", "scope": "external promotions:write"}
+    urls = {"oauth_url": f"{scripted.url}/token", "scope": "external promotions:write"}
     found = doctor.examine(urls, host=scripted.url)
     assert found.exit_code == 0
     assert found["scope"]["status"] == "warning"
@@ -91,7 +95,7 @@ def test_a_scope_that_was_granted_in_part(doctor: Doctor, scripted: ScriptedServ
 def test_a_service_that_tells_no_time_and_no_scope(doctor: Doctor, scripted: ScriptedServer) -> None:
     scripted.token = answer(200, {"access_token": "a"})
     scripted.answers = [answer(200, {"results": [], "next": None})]
-    found = doctor.examine({"token_url": f"{scripted.url}/token"}, host=scripted.url)
+    found = doctor.examine({"oauth_url": f"{scripted.url}/token"}, host=scripted.url)
     assert found.exit_code == 0
     assert found["scope"]["status"] == "ok"
     assert "clock" not in found.shown
@@ -107,10 +111,10 @@ def test_a_token_that_only_another_service_takes(doctor: Doctor, scripted: Scrip
 
 
 def test_all_fields_that_are_missing_or_wrong_are_named_at_once(doctor: Doctor) -> None:
-    found = doctor.examine({"token_url": "", "timeout": "soon", "grant": "any"}, password="")
+    found = doctor.examine({"oauth_url": "", "timeout": "soon", "grant": "any"}, password="")
     assert found.of("failed") == ["connection"]
     detail = found["connection"]["detail"]
-    assert [name in detail for name in ("password", "token_url", "timeout", "grant")] == [True] * 4
+    assert [name in detail for name in ("password", "oauth_url", "timeout", "grant")] == [True] * 4
     assert set(FROM_THE_SERVICE) < set(found.of("skipped"))
     assert "fernet_key" in found.of("ok"), "what does not depend on the connection is examined all the same"
 
@@ -139,7 +143,7 @@ def test_a_wrong_inbox_path(doctor: Doctor) -> None:
     ("path", "said"), [("/nothing", "answered with 404"), ("/_emulator/clock", "answered with 405")]
 )
 def test_a_wrong_token_url(path: str, said: str, doctor: Doctor) -> None:
-    found = doctor.examine({"token_url": doctor.emulator.base_url + path})
+    found = doctor.examine({"oauth_url": doctor.emulator.base_url + path})
     assert found.of("failed") == ["client"]
     assert said in found["client"]["detail"]
     assert found["client"]["cure"].startswith("check Token URL: it has to be the token endpoint")
@@ -147,7 +151,7 @@ def test_a_wrong_token_url(path: str, said: str, doctor: Doctor) -> None:
 
 def test_a_token_url_that_answers_with_a_page(doctor: Doctor, scripted: ScriptedServer) -> None:
     scripted.token = answer(200, b"<h1>Welcome</h1>", {"Content-Type": "text/html"})
-    found = doctor.examine({"token_url": f"{scripted.url}/token"})
+    found = doctor.examine({"oauth_url": f"{scripted.url}/token"})
     assert "body that is not JSON (text/html" in found["client"]["detail"]
     assert "Token URL" in found["client"]["cure"]
 

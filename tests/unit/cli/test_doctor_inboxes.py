@@ -56,7 +56,7 @@ def test_the_cure_is_a_command_that_can_be_pasted(doctor: Doctor, monkeypatch: p
     assert found["inbox my {orders}"]["cure"].endswith("inbox resume 'my {orders}' --conn-id other")
 
 
-@pytest.mark.specification("7.3 initializing")
+@pytest.mark.specification("2.2 initialization_failure")
 def test_an_inbox_that_failed_to_initialise(doctor: Doctor) -> None:
     force(doctor, "initialization_failure", "subscribe_failed")
     found = doctor.examine()
@@ -103,12 +103,31 @@ def test_messages_in_quarantine_are_counted_and_the_first_are_named(doctor: Doct
     assert named[3] == "..."
 
 
+def test_messages_in_quarantine_are_not_counted_among_those_that_can_be_leased(doctor: Doctor) -> None:
+    doctor.emulator.store.configure(quarantine_after=3)
+    doctor.emulator.put("orders", "n", "m")
+    inbox_id = doctor.emulator.open_inbox("orders")
+    for _ in range(3):
+        doctor.emulator.store.leases.lease(inbox_id, 300, 100)
+        doctor.emulator.store.leases.expire(inbox_id)
+    found = doctor.examine()
+    assert found["quarantine orders"]["detail"].startswith("2 of 2 messages quarantined: ")
+    assert found["leases orders"]["status"] == "ok"
+    assert found["leases orders"]["detail"] == "no message waits or is leased"
+    doctor.emulator.put("orders", "a live one")
+    assert doctor.examine()["leases orders"]["detail"] == (
+        "none of 1 message that can be leased has a delivery count of 3 or more"
+    )
+
+
 def test_messages_that_were_leased_often_are_named(doctor: Doctor) -> None:
     (often,) = doctor.emulator.put("orders", "n", attributes={"lease_count": 3})
     doctor.emulator.put("orders", "m", attributes={"lease_count": 2})
     found = doctor.examine()
     assert found["leases orders"]["status"] == "warning"
-    assert found["leases orders"]["detail"] == f"1 of 2 messages leased 3 times or more: {often}"
+    assert found["leases orders"]["detail"] == (
+        f"1 of 2 messages that can be leased have a delivery count of 3 or more: {often}"
+    )
     assert found["quarantine orders"]["status"] == "ok"
 
 
@@ -152,7 +171,11 @@ def test_an_inbox_of_many_messages_is_listed_in_part(doctor: Doctor, monkeypatch
     monkeypatch.setattr(doctor_inboxes, "MOST_PAGES", 2)
     doctor.emulator.store.configure(page_size=2)
     doctor.emulator.put("orders", *range(5))
-    assert doctor.examine()["quarantine orders"]["detail"].startswith("none of the first 4 messages")
+    found = doctor.examine()
+    assert found["quarantine orders"]["detail"].startswith("none of the first 4 messages")
+    assert found["leases orders"]["detail"].startswith(
+        "none of 4 messages that can be leased among the first 4 has"
+    )
 
 
 def test_a_listing_that_fails_does_not_end_the_diagnosis(doctor: Doctor) -> None:

@@ -52,7 +52,7 @@ def secure(made: Made) -> Iterator[ScriptedServer]:
 
 
 def test_a_certificate_that_signs_itself(doctor: Doctor, secure: ScriptedServer) -> None:
-    found = doctor.examine({"token_url": f"{secure.url}/token", "verify": True}, host=secure.url)
+    found = doctor.examine({"oauth_url": f"{secure.url}/token", "verify": True}, host=secure.url)
     assert found.exit_code == 1
     assert found.of("failed") == ["token_url", "host"]
     assert found["host"]["detail"] == f"the certificate of 127.0.0.1:{secure.port} is signed by itself"
@@ -62,7 +62,7 @@ def test_a_certificate_that_signs_itself(doctor: Doctor, secure: ScriptedServer)
 
 
 def test_its_own_certificate_makes_it_trusted(doctor: Doctor, secure: ScriptedServer, made: Made) -> None:
-    extra = {"token_url": f"{secure.url}/token", "verify": str(made[1])}
+    extra = {"oauth_url": f"{secure.url}/token", "verify": str(made[1])}
     found = doctor.examine(extra, host=secure.url)
     assert found.exit_code == 0
     assert found["tls"] == {
@@ -75,7 +75,7 @@ def test_its_own_certificate_makes_it_trusted(doctor: Doctor, secure: ScriptedSe
 
 
 def test_certificates_that_nobody_verifies(doctor: Doctor, secure: ScriptedServer) -> None:
-    found = doctor.examine({"token_url": f"{secure.url}/token", "verify": "false"}, host=secure.url)
+    found = doctor.examine({"oauth_url": f"{secure.url}/token", "verify": "false"}, host=secure.url)
     assert found.exit_code == 0
     assert found["tls"]["status"] == "warning"
     assert "certificates are not verified" in found["tls"]["detail"]

@@ -27,11 +27,11 @@ SCENARIOS: dict[str, dict[str, Any]] = {
     "a wrong client ID": {"login": "another"},
     "a wrong host": {"host": "http://no-such-host.invalid"},
     "a secret in the host": {"host": f"http://user:{WRONG}@127.0.0.1"},
-    "a secret in token_url": {"extra": {"token_url": f"http://user:{WRONG}@127.0.0.1/token"}},
+    "a secret in oauth_url": {"extra": {"oauth_url": f"http://user:{WRONG}@127.0.0.1/token"}},
     "a wrong scope": {"extra": {"scope": "workflow"}},
     "an unknown scope": {"extra": {"scope": "unheard-of"}},
     "a wrong inbox_path": {"extra": {"inbox_path": "/wrong"}},
-    "a missing token_url": {"extra": {"token_url": ""}},
+    "a missing oauth_url": {"extra": {"oauth_url": ""}},
     "no user": {"extra": USER},
     "a user": {"extra": USER},
     "a user whose tokens ended": {"extra": USER},
@@ -94,7 +94,7 @@ def test_a_service_that_quotes_secrets_is_not_quoted(
     if who == "token endpoint":
         scripted.token = replies(f"{SECRET} {pair}")[reply]
     scripted.answers = [replies(f"{SECRET} {pair} {TOKEN}")[reply]]
-    extra = {"token_url": f"{scripted.url}/token"}
+    extra = {"oauth_url": f"{scripted.url}/token"}
     found = marked.examine(extra, host=scripted.url, password=SECRET)
     assert found.of("failed") == ["client" if who == "token endpoint" else "inbox_api"]
     shown = found.shown + caplog.text

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import io
 from typing import Any
 
 import pytest
 
 from airflow_provider_workflow.emulator.server import EmulatorServer
+from airflow_provider_workflow.runs import run_id_of
 from tests.unit.cli.conftest import Cli
 from tests.unit.cli.database import Database
 from tests.unit.cli.draining import DRAIN, at_start, counts, handle, orders, put, states
+from tests.unit.fake_clock import FakeClock
 
 __all__ = ["at_start", "handle", "orders"]
 
@@ -25,8 +28,8 @@ def test_each_message_starts_one_run_with_what_a_dispatch_gives_it(
     assert shown.code == 0
     assert shown.json["started"] == {"count": 2, "ids": ["a", "b"]}
     runs = handle.runs("handle")
-    assert set(runs) == {"workflow__a", "workflow__b"}
-    conf = runs["workflow__a"]
+    assert set(runs) == {run_id_of("a", orders), run_id_of("b", orders)}
+    conf = runs[run_id_of("a", orders)]
     assert conf["inbox_id"] == orders
     assert set(conf["message"]) == {"id", "created_at", "payload", "message_attributes"}
     assert conf["message"]["payload"] == {"n": "a"}
@@ -38,12 +41,70 @@ def test_people_are_told_what_was_done(cli: Cli, emulator: EmulatorServer) -> No
 
     shown = cli(*DRAIN)
 
-    assert [line.split(" | ")[:2] for line in shown.out.splitlines()[2:]] == [
-        ["started ", "1    "],
-        ["existing", "0    "],
-        ["refused ", "0    "],
+    assert [[cell.strip() for cell in line.split("|")] for line in shown.out.splitlines()[2:]] == [
+        ["started", "1", "a"],
+        ["existing", "0", ""],
+        ["refused", "0", ""],
     ]
     assert shown.err == "Inbox orders: the inbox has no more messages.\n"
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_progress_is_shown_at_a_terminal(
+    cli: Cli, emulator: EmulatorServer, at_start: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(emulator, "a", "b", "c")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "80")
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+
+    shown = cli(*DRAIN, "--max-messages", "2", "-o", "json")
+
+    assert (shown.code, counts(shown.json)) == (0, [2, 0, 0])
+    assert "0 of 2 messages: 0 started, 0 existing, 0 refused" in terminal.getvalue()
+    assert "2 of 2 messages: 2 started, 0 existing, 0 refused" in terminal.getvalue()
+    assert terminal.getvalue().endswith("Inbox orders: as many messages as one task takes.\n")
+
+
+def test_progress_needs_no_list_of_messages(
+    cli: Cli, emulator: EmulatorServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(emulator, "a")
+    emulator.fault("status", operation="list_messages", status=500, times=None)
+    monkeypatch.setenv("TERM", "xterm")
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+
+    assert cli(*DRAIN).code == 0
+    assert "1 messages: 1 started" in terminal.getvalue()
+
+
+def test_where_nobody_watches_nothing_is_counted_or_shown(
+    cli: Cli, emulator: EmulatorServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW__WORKFLOW__QUARANTINE_CHECK_SECONDS", "0")
+    put(emulator, "a")
+
+    assert cli(*DRAIN).err == "Inbox orders: the inbox has no more messages.\n"
+    assert emulator.count("list_messages") == 0
+
+
+def test_the_first_ids_are_shown_whole(
+    cli: Cli, emulator: EmulatorServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = emulator.put("orders", *range(5))
+    monkeypatch.setattr("airflow.cli.simple_table.is_tty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "40")
+
+    shown = cli(*DRAIN).out
+
+    assert sum(each in shown for each in ids) == 3
+    assert "..." in shown
 
 
 def test_an_inbox_without_messages_is_drained(cli: Cli) -> None:
@@ -66,7 +127,7 @@ def test_a_message_is_acknowledged_only_after_its_run_exists(
 
 
 def test_a_message_that_comes_again_finds_its_run(
-    cli: Cli, emulator: EmulatorServer, handle: Database
+    cli: Cli, emulator: EmulatorServer, handle: Database, orders: str
 ) -> None:
     put(emulator, "a", "b")
     cli(*DRAIN)
@@ -76,7 +137,7 @@ def test_a_message_that_comes_again_finds_its_run(
     shown = cli(*DRAIN, "-o", "json")
 
     assert counts(shown.json) == [1, 1, 0]
-    assert set(handle.runs("handle")) == {"workflow__a", "workflow__b", "workflow__c"}
+    assert set(handle.runs("handle")) == {run_id_of(each, orders) for each in "abc"}
 
 
 def test_a_dag_that_is_not_there_is_said_before_anything_is_leased(
@@ -101,7 +162,7 @@ def test_a_dag_with_import_errors_is_said_before_anything_is_leased(
     assert emulator.count("lease") == 0
 
 
-def test_an_inbox_that_is_not_there_is_not_found(cli: Cli) -> None:
+def test_an_inbox_that_is_not_there_is_not_found(cli: Cli, fake_clock: FakeClock) -> None:
     assert cli("inbox", "drain", "nobody", *DRAIN[3:]).code == 3
 
 

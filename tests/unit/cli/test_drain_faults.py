@@ -2,30 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from airflow_provider_workflow.emulator.clock import ManualClock
 from airflow_provider_workflow.emulator.server import EmulatorServer
+from airflow_provider_workflow.payloads import payload_of
 from tests.unit.cli.conftest import Cli
 from tests.unit.cli.database import Database
 from tests.unit.cli.draining import DRAIN, at_start, counts, handle, orders, put, states
+from tests.unit.cli.test_drain import Terminal
+from tests.unit.created_again import LOOKING, created_again
 
-__all__ = ["at_start", "handle", "orders"]
+__all__ = ["at_start", "created_again", "handle", "orders"]
 
 
-def test_a_refused_message_is_named_and_holds_up_no_other(
-    cli: Cli, emulator: EmulatorServer, handle: Database
+def test_a_rejected_message_is_named_and_holds_up_no_other(
+    cli: Cli, emulator: EmulatorServer, at_start: list[Any]
 ) -> None:
-    emulator.put("orders", {"n": 2**70}, {"n": 1}, ids=["bad", "good"])
+    put(emulator, "good", "bad", "other")
+    at_start += [None, ValueError("Invalid input for param x: 'a value' is too long")]
 
     shown = cli(*DRAIN, "-o", "json")
 
-    assert (shown.code, counts(shown.json)) == (1, [1, 0, 1])
-    assert "bad: Airflow cannot hold its payload" in shown.err
-    assert set(handle.runs("handle")) == {"workflow__good"}
-    assert states(emulator) == {"bad": "leased", "good": "acked"}
+    assert (shown.code, counts(shown.json)) == (1, [2, 0, 1])
+    assert "bad: ValueError: Invalid input for param x: it is too long" in shown.err
+    assert states(emulator) == {"good": "acked", "bad": "leased", "other": "acked"}
+
+
+def test_a_payload_that_airflow_cannot_store_starts_its_run(
+    cli: Cli, emulator: EmulatorServer, handle: Database
+) -> None:
+    emulator.put("orders", {"n": 2**70, "text": "\0"})
+
+    assert counts(cli(*DRAIN, "-o", "json").json) == [1, 0, 0]
+    [conf] = handle.runs("handle").values()
+    assert payload_of(conf["message"]) == {"n": 2**70, "text": "\0"}
 
 
 def test_where_the_dag_goes_away_what_was_not_started_is_given_back(
@@ -61,7 +75,7 @@ def test_a_lease_that_ended_in_between_costs_no_second_run(
     first = cli(*DRAIN, "-o", "json")
 
     assert counts(first.json) == [1, 0, 0]
-    assert set(handle.runs("handle")) == {"workflow__a"}
+    assert len(handle.runs("handle")) == 1
     assert states(emulator) == {"a": "acked"}
 
 
@@ -85,3 +99,25 @@ def test_the_messages_of_a_paused_inbox_are_started(cli: Cli, emulator: Emulator
 
     assert (shown.code, counts(shown.json)) == (0, [1, 0, 0])
     assert "paused" in shown.err
+
+
+@pytest.mark.parametrize("at", ["a terminal", "none"])
+def test_an_inbox_that_is_created_again_in_time_is_drained(
+    cli: Cli,
+    emulator: EmulatorServer,
+    orders: str,
+    created_again: Callable[..., None],
+    at: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    emulator.store.inboxes.delete(orders)
+    created_again(10, "a")
+    if at == "a terminal":
+        monkeypatch.setattr("sys.stderr", Terminal())
+
+    shown = cli(*DRAIN, "-o", "json")
+
+    assert (shown.code, counts(shown.json)) == (0, [1, 0, 0])
+    assert states(emulator) == {"a": "acked"}
+    assert caplog.text.count(LOOKING) == 1

@@ -13,7 +13,7 @@ import pytest
 import requests
 
 from airflow_provider_workflow.cli.parts import Command
-from airflow_provider_workflow.emulator.__main__ import parse
+from airflow_provider_workflow.emulator.command_line import parse
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.unit.cli.conftest import Cli
 
@@ -57,7 +57,7 @@ def test_what_a_paused_inbox_drops_is_a_fault(cli: Cli, emulator: EmulatorServer
     shown = cli("put", "orders", "1", "2", "-o", "json")
 
     assert (shown.code, shown.json["dropped"]) == (1, 2)
-    assert "paused takes no messages" in shown.err
+    assert "the inbox is paused" in shown.err
 
 
 def test_an_address_needs_no_connection(

@@ -1,23 +1,15 @@
-"""``inbox ensure`` (specification 3.1, 4.5, 7.1)."""
+"""``inbox ensure`` (docs/service.md 2.2, 4 and 11.2)."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
+from airflow_provider_workflow.emulator.clock import ManualClock
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.unit.cli.conftest import Cli
-from tests.unit.workbench import FakeTime
+from tests.unit.fake_clock import FakeClock
 
 ENSURE = ("inbox", "ensure", "tickets", "--app-key", "tasks", "--action-key", "new_ticket")
-
-
-@pytest.fixture
-def waiting(monkeypatch: pytest.MonkeyPatch) -> FakeTime:
-    time = FakeTime()
-    monkeypatch.setattr("airflow_provider_workflow.cli.inboxes.time", time)
-    return time
 
 
 def test_ensure_creates_an_inbox_once(cli: Cli) -> None:
@@ -76,37 +68,36 @@ def test_a_timeout_has_to_be_above_0(cli: Cli, emulator: EmulatorServer, more: t
 
 
 def test_without_wait_an_inbox_that_is_initializing_is_shown_as_it_is(
-    cli: Cli, emulator: EmulatorServer, waiting: FakeTime
+    cli: Cli, emulator: EmulatorServer, fake_clock: FakeClock
 ) -> None:
     emulator.store.configure(initializing_seconds=30)
 
     assert cli(*ENSURE, "-o", "json").json["status"] == "initializing"
-    assert waiting.slept == []
+    assert fake_clock.slept == []
 
 
 def test_wait_ends_when_the_inbox_is_active(
-    cli: Cli, emulator: EmulatorServer, clock: Any, waiting: FakeTime, monkeypatch: pytest.MonkeyPatch
+    cli: Cli, emulator: EmulatorServer, clock: ManualClock, fake_clock: FakeClock
 ) -> None:
     emulator.store.configure(initializing_seconds=30)
-    sleep = waiting.sleep
-    monkeypatch.setattr(waiting, "sleep", lambda seconds: (sleep(seconds), clock.advance(seconds)))
+    fake_clock.moved_along.append(clock)
 
     assert cli(*ENSURE, "--wait", "-o", "json").json["status"] == "active"
-    assert waiting.slept == [1, 2, 4, 8, 10, 10]
+    assert fake_clock.slept == [1, 2, 4, 8, 10, 10]
 
 
-def test_wait_ends_with_its_timeout(cli: Cli, emulator: EmulatorServer, waiting: FakeTime) -> None:
+def test_wait_ends_with_its_timeout(cli: Cli, emulator: EmulatorServer, fake_clock: FakeClock) -> None:
     emulator.store.configure(initializing_seconds=10**6)
 
     shown = cli(*ENSURE, "--wait", "--timeout", "5", "-o", "json")
 
-    assert (shown.code, shown.json["status"], sum(waiting.slept)) == (1, "initializing", 5)
+    assert (shown.code, shown.json["status"], sum(fake_clock.slept)) == (1, "initializing", 5)
     assert "not active within 5 s" in shown.err
 
 
 @pytest.mark.parametrize("more", [(), ("--wait",)])
 def test_an_inbox_that_failed_to_initialise_is_a_fault(
-    cli: Cli, emulator: EmulatorServer, waiting: FakeTime, more: tuple[str, ...]
+    cli: Cli, emulator: EmulatorServer, fake_clock: FakeClock, more: tuple[str, ...]
 ) -> None:
     emulator.store.inboxes.fail_next("tickets", 1)
     cli(*ENSURE)

@@ -1,4 +1,4 @@
-"""Inboxes at the command line (specification 2.9, 3.1, 4.5, 7.1; service facts 4)."""
+"""Inboxes at the command line (docs/service.md 2.1, 2.2, 4 and 11.2)."""
 
 from __future__ import annotations
 

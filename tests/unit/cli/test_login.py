@@ -1,4 +1,4 @@
-"""``login``: from the address in the terminal to tokens that tasks use (specification 4.2, 5.2)."""
+"""``login``: from the address in the terminal to tokens that tasks use (docs/service.md 10 and 14.3)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["connect", "free_port", "isolated", "terminal"]
 ELSEWHERE = "https://airflow.example.com/back"
 
 
-@pytest.mark.specification("5.2.1", "5.2.4")
+@pytest.mark.specification("14.3 approval", "14.3 access token")
 def test_a_user_logs_in_and_a_task_uses_his_token(terminal: Terminal, emulator: EmulatorServer) -> None:
     assert terminal.login() == 0
     assert "Logged in" in terminal.err
@@ -36,7 +36,7 @@ def test_a_user_logs_in_and_a_task_uses_his_token(terminal: Terminal, emulator: 
     assert emulator.count("token") == 1
 
 
-@pytest.mark.specification("4.2 state")
+@pytest.mark.specification("10 state")
 def test_the_address_is_the_authorization_page_s(terminal: Terminal, emulator: EmulatorServer) -> None:
     assert terminal.login("--scope", "external workflow", "--prefill", "utm_source=a=b c") == 0
     assert terminal.out.startswith(f"{emulator.auth_url}/v2/authorize?")
@@ -71,7 +71,7 @@ def test_a_second_login_replaces_the_tokens(terminal: Terminal, emulator: Emulat
     assert emulator.requests[-1].headers["authorization"] == f"Bearer {second.access_token}"
 
 
-@pytest.mark.specification("5.2.2")
+@pytest.mark.specification("14.3 state")
 def test_answers_to_another_request_do_not_end_the_wait(terminal: Terminal) -> None:
     def open_all(address: str) -> None:
         right = terminal.browser.decide(address)
@@ -96,7 +96,7 @@ def test_a_user_who_denies_is_told_so_in_one_sentence(terminal: Terminal) -> Non
     assert terminal.kept == {}
 
 
-@pytest.mark.specification("5.2.3")
+@pytest.mark.specification("14.3 code")
 def test_a_code_that_came_too_late(terminal: Terminal, emulator: EmulatorServer) -> None:
     def late(address: str) -> None:
         back = terminal.browser.decide(address)

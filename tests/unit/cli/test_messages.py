@@ -1,4 +1,4 @@
-"""Messages at the command line: list, lease, acknowledge, release (specification 3.2, service facts 3, 4)."""
+"""Messages at the command line: list, lease, acknowledge, release (docs/service.md 3 and 4)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ import pytest
 from airflow_provider_workflow.emulator.clock import ManualClock
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.unit.cli.conftest import Cli
+
+NO_LEASE = "00000000-0000-4000-8000-000000000000"
+MESSAGE = "7b0d2f7e-9d3c-4b53-8a55-3c1f0b8f1a11"
 
 
 @pytest.fixture(autouse=True)
@@ -139,21 +142,28 @@ def test_a_lease_that_ran_out_is_a_fault(
     shown = cli("inbox", command, "orders", lease_id)
 
     assert (shown.code, shown.out) == (1, "")
-    assert "lease_expired" in shown.err
+    assert f"(lease_expired): the lease {lease_id} has expired" in shown.err
+    assert "airflow-workflow inbox lease orders" in shown.err
 
 
-@pytest.mark.parametrize("command", ["ack", "release"])
-@pytest.mark.parametrize("more", [(), ("a",)])
-def test_an_unknown_lease_is_not_found(
-    cli: Cli, emulator: EmulatorServer, command: str, more: tuple[str, ...]
+@pytest.mark.parametrize(("command", "done"), [("ack", "acknowledged"), ("release", "released")])
+@pytest.mark.parametrize(
+    ("more", "held"), [((), "holds no messages"), ((MESSAGE,), "none of these messages")]
+)
+def test_an_unknown_lease_is_not_found_and_said_to_be_so(
+    cli: Cli, emulator: EmulatorServer, command: str, done: str, more: tuple[str, ...], held: str
 ) -> None:
-    put(emulator, "a")
+    put(emulator, MESSAGE)
     leased(cli)
 
-    shown = cli("inbox", command, "orders", "no-lease", *more, "-o", "json")
+    shown = cli("inbox", command, "orders", NO_LEASE, *more, "-o", "json")
 
     assert (shown.code, shown.json["results"]) == (3, [])
-    assert "no such lease" in shown.err
+    assert shown.err.startswith(f"Nothing was {done}: in inbox orders the lease {NO_LEASE} ")
+    assert held in shown.err
+    assert "or the lease has ended" in shown.err
+    assert cli("inbox", command, "orders", NO_LEASE, *more).out == ""
+    assert states(cli) == {MESSAGE: "leased"}
 
 
 @pytest.mark.parametrize(

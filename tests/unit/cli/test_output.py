@@ -146,10 +146,50 @@ def test_a_terminal_that_does_not_know_a_character_gets_it_escaped(monkeypatch: 
     assert err.written == "Gr\\xfc\\xdfe\n"
 
 
+@pytest.mark.parametrize("value", [" " * 100, "", "字" * 100])
+def test_any_text_has_a_width(shown: Show, value: str) -> None:
+    assert shown("table", None, [{"value": value}]).count("字") == value.count("字")
+
+
 @pytest.mark.parametrize("value", ["1e3", "007", "1.10", "0x10", "nan", "-", " x"])
 @pytest.mark.parametrize("form", ["table", "plain"])
 def test_a_name_that_looks_like_a_number_stays_as_it_is(shown: Show, form: str, value: str) -> None:
     assert shown(form, None, [{"name": value}]).splitlines()[-1].strip() == value.strip()
+
+
+def narrow(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    """Let the terminal be this wide."""
+    monkeypatch.setattr("airflow.cli.simple_table.is_tty", lambda: True)
+    monkeypatch.setenv("COLUMNS", str(columns))
+
+
+@pytest.mark.parametrize("columns", [10, 40, 80, 300])
+def test_no_id_is_cut_or_wrapped_however_narrow_the_terminal_is(
+    shown: Show, monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    narrow(monkeypatch, columns)
+    ids = [f"0b6c2c8e-7f3a-4a52-9d0b-{number:012}" for number in range(3)]
+    reason = "the app took too long to answer, as it often does at the end of a month " * 2
+    rows = [{"id": each, "name": "my orders", "status": "available", "why": reason} for each in ids]
+
+    text = shown("table", None, rows)
+
+    starts = [line for line in text.splitlines() if line.startswith("0b6c2c8e")]
+    assert [line.split(" | ")[:3] for line in starts] == [[each, "my orders", "available"] for each in ids]
+    said = [line.split(" | ")[3] for line in text.splitlines()[2:] if " | " in line]
+    assert " ".join(" ".join(said).split()) == " ".join([reason.strip()] * 3)
+
+
+def test_a_long_text_is_wrapped_between_words_where_it_is_too_wide(
+    shown: Show, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    narrow(monkeypatch, 50)
+
+    text = shown("table", None, [{"id": "x" * 36, "why": "word " * 30}])
+
+    lines = text.splitlines()[2:]
+    assert len(lines) == 5
+    assert [line.count("word") for line in lines] == [6] * 5
 
 
 def test_several_tables_are_one_below_the_other(shown: Show) -> None:

@@ -177,7 +177,7 @@ def test_every_field_that_is_missing_is_named(cli: Cli, monkeypatch: pytest.Monk
     shown = cli("inbox", "list", "--conn-id", "empty")
 
     assert shown.code == 5
-    assert all(field in shown.err for field in ("host", "login", "password", "token_url"))
+    assert all(field in shown.err for field in ("host", "login", "password", "oauth_url"))
 
 
 def test_a_service_that_is_away_is_a_fault(

@@ -96,7 +96,7 @@ class Scene:
 
     def _at(self, url: str) -> dict[str, Any]:
         fields = self.good()
-        return {**fields, "host": url, "extra": {**fields["extra"], "token_url": f"{url}/token"}}
+        return {**fields, "host": url, "extra": {**fields["extra"], "oauth_url": f"{url}/token"}}
 
 
 SCENES: dict[str, Callable[[Scene], dict[str, Any]]] = {

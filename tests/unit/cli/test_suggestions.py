@@ -1,4 +1,4 @@
-"""``guess`` and ``templates`` at the command line (specification 4.1, 4.4, 7.2; service facts 7)."""
+"""``guess`` and ``templates`` at the command line (docs/service.md 7, 11.3 and 13)."""
 
 from __future__ import annotations
 

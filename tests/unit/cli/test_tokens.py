@@ -1,4 +1,4 @@
-"""``token``: masked unless it is asked for alone (specification 2.8, 5)."""
+"""``token``: masked unless it is asked for alone (docs/service.md 9.2 and 14)."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.hooks.user_tokens import VariableStore
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from tests.unit.cli.conftest import Cli
+from tests.unit.fake_clock import FakeClock
 
 
 def issued(emulator: EmulatorServer) -> list[str]:
@@ -99,13 +100,12 @@ def test_with_the_grant_refresh_token_it_is_the_users(
 
 
 def test_without_a_users_tokens_it_says_to_log_in(
-    cli: Cli, emulator: EmulatorServer, monkeypatch: pytest.MonkeyPatch
+    cli: Cli, emulator: EmulatorServer, fake_clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("airflow_provider_workflow.hooks.user_tokens.read_variable", lambda name: None)
     user = emulator.connection()
     user["extra"]["grant"] = "refresh_token"
     monkeypatch.setenv("AIRFLOW_CONN_WORKFLOW_DEFAULT", json.dumps(user))
-    monkeypatch.setattr("airflow_provider_workflow.client.client.time.sleep", lambda seconds: None)
 
     shown = cli("token")
 

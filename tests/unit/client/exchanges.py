@@ -15,7 +15,7 @@ from airflow_provider_workflow.client.errors import (
 )
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.token_cache import TokenCache
-from tests.unit.client.senders import Hands
+from tests.unit.fake_clock import FakeClock
 
 SETTINGS = Settings("https://api.example.com", "an-id", "a-secret", "https://api.example.com/token")
 HOURS_10 = 36000
@@ -27,13 +27,8 @@ DOWN = [
 
 
 @pytest.fixture
-def hands() -> Hands:
-    return Hands()
-
-
-@pytest.fixture
-def cache(hands: Hands) -> TokenCache:
-    return TokenCache(hands)
+def cache(fake_clock: FakeClock) -> TokenCache:
+    return TokenCache()
 
 
 Exchange = Generator[Any, Any, str]

@@ -1,4 +1,4 @@
-"""What the client keeps for the whole process, made new for each test."""
+"""What the package keeps for the whole process, reset for each test."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from airflow_provider_workflow.client import inboxes, unverified
-from airflow_provider_workflow.client.retry import GATES
-from airflow_provider_workflow.client.token_cache import TOKENS
+from airflow_provider_workflow.process_state import reset as forget
 
+__all__ = ["forget", "isolated"]
 FROM_ENVIRONMENT = (
     "http_proxy",
     "https_proxy",
@@ -18,13 +17,6 @@ FROM_ENVIRONMENT = (
     "REQUESTS_CA_BUNDLE",
     "CURL_CA_BUNDLE",
 )
-
-
-def forget() -> None:
-    TOKENS.__init__()  # type: ignore[misc]
-    GATES.__init__()  # type: ignore[misc]
-    inboxes._known.clear()
-    unverified._named.clear()
 
 
 @pytest.fixture(autouse=True)

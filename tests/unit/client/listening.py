@@ -16,9 +16,12 @@ from airflow_provider_workflow.client.over_aiohttp import _sessions, shared_sess
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.token_cache import TokenCache
 from airflow_provider_workflow.emulator.server import EmulatorServer
+from tests.unit.fake_clock import FakeClock
 
 LONG = 10.0
 """Seconds that a test gives to what should come at once."""
+A_DAY = 86400.0
+"""Seconds that do not pass by the clock of a test."""
 STREAMS = 10
 """Event streams that may be open at once."""
 
@@ -26,21 +29,20 @@ STREAMS = 10
 class Naps:
     """Sleeps that end at once, but for those of the patient, which end when they are cancelled."""
 
-    def __init__(self) -> None:
-        self.taken: list[float] = []
+    def __init__(self, fake_clock: FakeClock) -> None:
+        self.taken = fake_clock.slept
         self.long = asyncio.Event()
+        fake_clock.meanwhile = self._meanwhile
 
-    async def __call__(self, seconds: float) -> None:
-        self.taken.append(seconds)
+    async def _meanwhile(self, seconds: float) -> None:
         if seconds >= 60:
             self.long.set()
             await asyncio.Event().wait()
-        await asyncio.sleep(0)
 
 
 @pytest.fixture
-def naps() -> Naps:
-    return Naps()
+def naps(fake_clock: FakeClock) -> Naps:
+    return Naps(fake_clock)
 
 
 NewClient = Callable[..., Any]
@@ -54,7 +56,7 @@ def new_client(settings: Settings, naps: Naps) -> NewClient:
     @contextlib.asynccontextmanager
     async def new(of: Settings = settings) -> AsyncIterator[AsyncWorkflowClient]:
         async with shared_session(of.ca_file(), STREAMS) as session:
-            yield AsyncWorkflowClient(of, session, tokens=tokens, sleep=naps)
+            yield AsyncWorkflowClient(of, session, tokens=tokens)
 
     return new
 
@@ -79,9 +81,15 @@ async def nothing_leaks() -> AsyncIterator[None]:
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
+async def rings(bell: Bell) -> bool:
+    """Whether the bell rings, in the time of this machine."""
+    return await asyncio.wait_for(bell.wait(A_DAY), LONG)
+
+
 async def silent(bell: Bell) -> bool:
     """Whether the bell does not ring within a moment."""
-    return not await bell.wait(0.05)
+    await asyncio.sleep(0.05)
+    return not await bell.wait(0)
 
 
 async def until(condition: Callable[[], bool]) -> None:

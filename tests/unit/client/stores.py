@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from urllib.parse import parse_qs, urlsplit
 
+from airflow_provider_workflow import clock
 from airflow_provider_workflow.client.errors import TokenStoreError
 from airflow_provider_workflow.client.user_tokens import UserTokens
-from airflow_provider_workflow.emulator.oauth import OAuth
+from airflow_provider_workflow.emulator.rules.oauth import OAuth
 from airflow_provider_workflow.emulator.server import EmulatorServer
 
 HOURS_10 = 36000.0
@@ -51,11 +51,11 @@ def logged_in(emulator: EmulatorServer, life: float = HOURS_10, scope: str = "ex
     """
     Tokens of a user who has just logged in.
 
-    :param life: seconds until they end, by the machine's clock; renewed 5 minutes before.
+    :param life: seconds until they end, by the clock of the package; renewed 5 minutes before.
     """
     uri = emulator.store.settings.redirect_uris[0]
     code = authorize(emulator.store.oauth, uri, scope=scope)["code"]
     form = {"grant_type": "authorization_code", "code": code, "redirect_uri": uri}
     answer = emulator.store.oauth.grant(form, (emulator.client_id, emulator.client_secret))
-    now = time.time()
+    now = clock.now()
     return UserTokens(answer["access_token"], answer["refresh_token"], now + life - 300, now + life)

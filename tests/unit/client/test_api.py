@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
+from uuid import UUID
 
 import pytest
 
@@ -20,7 +22,7 @@ def inbox(emulator: EmulatorServer) -> str:
     return emulator.open_inbox("orders")
 
 
-@pytest.mark.specification("4.1 200")
+@pytest.mark.specification("13.1 200")
 def test_guess_returns_a_suggestion(send: Sender, emulator: EmulatorServer) -> None:
     guess = send(api.guess("Send an email for each new order in the shop"))
     assert guess["title"]
@@ -28,7 +30,7 @@ def test_guess_returns_a_suggestion(send: Sender, emulator: EmulatorServer) -> N
     assert guess["prefilled_url"].startswith(emulator.base_url)
 
 
-@pytest.mark.specification("4.1 client_id", "5 client identifier")
+@pytest.mark.specification("13.1 client_id", "14.1 client identifier")
 def test_guess_needs_no_token_and_names_the_client(send: Sender, emulator: EmulatorServer) -> None:
     send(api.guess("Send an email"))
     (request,) = emulator.requests
@@ -36,7 +38,7 @@ def test_guess_needs_no_token_and_names_the_client(send: Sender, emulator: Emula
     assert parse_qs(request.query) == {"client_id": [emulator.client_id]}
 
 
-@pytest.mark.specification("4.1 400", "7.2 400")
+@pytest.mark.specification("13.2 400")
 def test_a_text_that_is_no_workflow_is_rejected_with_its_messages(send: Sender) -> None:
     with pytest.raises(GuessRejectedError, match="does not describe a workflow") as rejected:
         send(api.guess("Good morning"))
@@ -56,14 +58,14 @@ def test_templates_of_some_apps(send: Sender) -> None:
     assert all({step["slug"] for step in each["steps"]} == {"mail", "chat"} for each in found)
 
 
-@pytest.mark.specification("5 app access token")
+@pytest.mark.specification("14.1 app access token")
 def test_unenrolling_uses_a_token_of_its_own_scope(send: Sender, emulator: EmulatorServer) -> None:
     assert send(api.unenroll_promotion("one é+%")) is None
     assert b"promotions:write" in emulator.requests[0].body
     assert emulator.store.promotions.unenrolled == ["one é+%"]
 
 
-@pytest.mark.specification("4.3 credentials")
+@pytest.mark.specification("9.1 credentials")
 def test_an_app_token_is_issued_by_basic_and_multipart(send: Sender, emulator: EmulatorServer) -> None:
     token = send(api.app_token("external"))
     assert token["token_type"] == "Bearer"
@@ -73,7 +75,7 @@ def test_an_app_token_is_issued_by_basic_and_multipart(send: Sender, emulator: E
     assert request.headers["content-type"].startswith("multipart/form-data; boundary=")
 
 
-@pytest.mark.specification("4.3 authorization code", "4.3 refresh")
+@pytest.mark.specification("9.1 authorization code", "9.1 refresh")
 def test_a_code_becomes_user_tokens_which_refresh(send: Sender, emulator: EmulatorServer) -> None:
     redirect = emulator.store.settings.redirect_uris[0]
     query = {"redirect_uri": redirect, "scope": "workflow", "state": "s"}
@@ -86,7 +88,7 @@ def test_a_code_becomes_user_tokens_which_refresh(send: Sender, emulator: Emulat
 
 
 @pytest.mark.specification(
-    "4.2 response_type", "4.2 client_id", "4.2 redirect_uri", "4.2 scope", "4.2 response_mode", "4.2 state"
+    "10 response_type", "10 client_id", "10 redirect_uri", "10 scope", "10 response_mode", "10 state"
 )
 def test_the_authorization_url_brings_all_that_the_page_asks_for(settings: Settings) -> None:
     url = api.authorization_url(settings, scope="workflow authentication", state="a&b", utm_source="x y")
@@ -112,7 +114,7 @@ def test_the_authorization_url_names_what_the_connection_lacks() -> None:
         )
 
 
-@pytest.mark.specification("4.5 inbox")
+@pytest.mark.specification("2.1 inbox")
 def test_an_inbox_lives_from_creation_to_deletion(send: Sender) -> None:
     made = send(api.create_inbox(SUBSCRIPTION, "new", "https://example.com/a"))
     assert made["subscription"]["connection_id"] == 7
@@ -125,7 +127,7 @@ def test_an_inbox_lives_from_creation_to_deletion(send: Sender) -> None:
         send(api.get_inbox(made["id"]))
 
 
-@pytest.mark.specification("7.1 409")
+@pytest.mark.specification("11.2 409")
 def test_ensuring_creates_once_and_refuses_another_subscription(send: Sender) -> None:
     made = send(api.ensure_inbox("mine", SUBSCRIPTION))
     assert send(api.ensure_inbox("mine", SUBSCRIPTION))["id"] == made["id"]
@@ -174,7 +176,7 @@ def test_an_empty_inbox_leases_nothing(send: Sender, inbox: str) -> None:
 
 
 def test_an_unknown_lease_is_acknowledged_as_nothing(send: Sender, inbox: str) -> None:
-    assert send(api.acknowledge_messages(inbox, "unknown"))["acked_id"] is None
+    assert send(api.acknowledge_messages(inbox, str(UUID(int=0))))["acked_id"] is None
 
 
 def test_the_cursor_leads_from_page_to_page(send: Sender, emulator: EmulatorServer, inbox: str) -> None:
@@ -191,3 +193,27 @@ def test_the_other_published_prefix_is_a_setting(make_send: MakeSender, emulator
     send = make_send(settings_of(emulator, inbox_path="/trigger-inbox/api/v1"))
     assert send(api.get_inbox(inbox))["name"] == "orders"
     assert emulator.requests[-1].path.startswith("/trigger-inbox/api/v1/")
+
+
+@pytest.mark.parametrize("given", [{}, {"inputs": None}, {"inputs": {}}])
+def test_an_inbox_without_inputs_is_sent_with_an_empty_object(given: dict[str, Any]) -> None:
+    wanted: Any = {"app_key": "shop", "action_key": "new_order", **given}
+
+    for call in (api.create_inbox(wanted, "orders"), api.ensure_inbox("orders", wanted)):
+        assert call.json is not None
+        assert call.json["subscription"] == {"app_key": "shop", "action_key": "new_order", "inputs": {}}
+
+
+def test_an_inbox_is_named_by_both_words_for_its_name_or_by_none() -> None:
+    wanted: Any = {"app_key": "shop", "action_key": "new_order", "inputs": {"region": "eu"}}
+
+    for call in (api.create_inbox(wanted, "orders"), api.ensure_inbox("orders", wanted)):
+        assert call.json == {"subscription": wanted, "name": "orders", "key": "orders"}
+    assert api.create_inbox(wanted).json == {"subscription": wanted}
+
+
+def test_inputs_that_are_no_object_are_refused_before_anything_is_sent() -> None:
+    wanted: Any = {"app_key": "shop", "action_key": "new_order", "inputs": "region"}
+
+    with pytest.raises(ValueError, match=r"subscription\.inputs must be an object"):
+        api.create_inbox(wanted)

@@ -9,9 +9,9 @@ from airflow_provider_workflow.client.errors import (
     AuthenticationError,
 )
 from airflow_provider_workflow.client.token_cache import TokenCache
-from tests.unit.client.exchanges import asks, at_once, cache, hands, issue
+from tests.unit.client.exchanges import asks, at_once, cache, issue
 
-__all__ = ["cache", "hands"]
+__all__ = ["cache"]
 
 
 def test_the_first_asks_and_the_next_uses_what_it_got(cache: TokenCache) -> None:

@@ -23,6 +23,7 @@ from tests.unit.client.listening import (
     naps,
     new_client,
     nothing_leaks,
+    rings,
 )
 
 __all__ = ["client", "inbox", "naps", "new_client", "nothing_leaks"]
@@ -83,7 +84,7 @@ async def test_a_stream_that_renews_its_token_ends_before_its_listener_does(
     async def listens() -> None:
         try:
             async with listen(client, inbox, STREAMS) as bell:
-                await bell.wait(LONG)
+                await rings(bell)
         finally:
             did.append("left")
 
@@ -111,7 +112,7 @@ async def test_a_stream_that_misses_a_cancellation_ends_at_the_next(
 
     async def listens() -> None:
         async with listen(client, inbox, STREAMS) as bell:
-            await bell.wait(LONG)
+            await rings(bell)
 
     monkeypatch.setattr(events, "notices_of", notices_of)
     task = asyncio.ensure_future(listens())

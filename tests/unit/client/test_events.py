@@ -16,7 +16,6 @@ from airflow_provider_workflow.client.token_cache import TokenCache
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.unit.client.conftest import settings_of
 from tests.unit.client.listening import (
-    LONG,
     STREAMS,
     Naps,
     NewClient,
@@ -25,6 +24,7 @@ from tests.unit.client.listening import (
     naps,
     new_client,
     nothing_leaks,
+    rings,
     silent,
     until,
 )
@@ -36,10 +36,10 @@ async def test_a_bell_rings_once_connected_and_with_each_notice(
     client: AsyncWorkflowClient, inbox: str, emulator: EmulatorServer
 ) -> None:
     async with listen(client, inbox, STREAMS) as bell:
-        assert await bell.wait(LONG)
+        assert await rings(bell)
         assert await silent(bell)
         emulator.put("orders", {})
-        assert await bell.wait(LONG)
+        assert await rings(bell)
 
 
 async def test_a_ring_is_remembered_until_it_is_heard() -> None:
@@ -58,10 +58,10 @@ async def test_listeners_share_one_stream(
         for _ in range(3):
             client = await stack.enter_async_context(new_client())
             bells.append(await stack.enter_async_context(listen(client, inbox, streams=1)))
-        assert await bells[0].wait(LONG)
+        assert await rings(bells[0])
         emulator.put("orders", {})
         for bell in bells[1:]:
-            assert await bell.wait(LONG)
+            assert await rings(bell)
         assert emulator.count("events") == 1
 
 
@@ -70,16 +70,16 @@ async def test_the_stream_outlives_the_listener_that_opened_it(
 ) -> None:
     async with contextlib.AsyncExitStack() as later:
         async with new_client() as first, listen(first, inbox, STREAMS) as opening:
-            assert await opening.wait(LONG)
+            assert await rings(opening)
             bell = await later.enter_async_context(
                 listen(await later.enter_async_context(new_client()), inbox, STREAMS)
             )
         await bell.wait(0)
         emulator.put("orders", {})
-        assert await bell.wait(LONG)
+        assert await rings(bell)
         assert emulator.count("events") == 1
         emulator.emulator.streams.close()
-        assert await bell.wait(LONG)
+        assert await rings(bell)
 
 
 async def test_no_stream_outlives_the_session_that_it_was_opened_on(
@@ -89,16 +89,14 @@ async def test_no_stream_outlives_the_session_that_it_was_opened_on(
     tokens = TokenCache()
     async with contextlib.AsyncExitStack() as later:
         async with shared_session(None, 1) as one, shared_session(certifi.where(), 1) as other:
-            clients = [
-                AsyncWorkflowClient(settings, each, tokens=tokens, sleep=naps) for each in (one, other)
-            ]
+            clients = [AsyncWorkflowClient(settings, each, tokens=tokens) for each in (one, other)]
             async with listen(clients[0], inbox, STREAMS) as opening:
-                assert await opening.wait(LONG)
+                assert await rings(opening)
                 await later.enter_async_context(shared_session(certifi.where(), 1))
                 bell = await later.enter_async_context(listen(clients[1], inbox, STREAMS))
-                assert await bell.wait(LONG)
+                assert await rings(bell)
         emulator.put("orders", {})
-        assert await bell.wait(LONG)
+        assert await rings(bell)
 
 
 async def test_without_streams_a_bell_never_rings(
@@ -116,18 +114,18 @@ async def test_an_inbox_beyond_the_limit_is_not_listened_to(
     other = emulator.open_inbox("other")
     async with listen(client, inbox, streams=1) as bell:
         async with listen(client, other, streams=1) as beyond:
-            assert await bell.wait(LONG)
+            assert await rings(bell)
             assert await silent(beyond)
         assert emulator.count("events") == 1
     async with listen(client, other, streams=1) as bell:
-        assert await bell.wait(LONG)
+        assert await rings(bell)
 
 
 async def test_the_last_who_leaves_closes_the_stream(
     client: AsyncWorkflowClient, inbox: str, emulator: EmulatorServer
 ) -> None:
     async with listen(client, inbox, STREAMS), listen(client, inbox, STREAMS) as bell:
-        assert await bell.wait(LONG)
+        assert await rings(bell)
     await until(lambda: not emulator.emulator.streams.open)
 
 
@@ -153,6 +151,6 @@ async def test_settings_with_a_prefix_of_their_own_listen_there(
 ) -> None:
     settings = settings_of(emulator, inbox_path="/trigger-inbox/api/v1")
     async with new_client(settings) as client, listen(client, inbox, STREAMS) as bell:
-        assert await bell.wait(LONG)
+        assert await rings(bell)
     assert emulator.requests[-1].path.startswith("/trigger-inbox/api/v1/")
     assert emulator.requests[-1].headers["accept"] == "text/event-stream"

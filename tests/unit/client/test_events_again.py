@@ -22,6 +22,7 @@ from tests.unit.client.listening import (
     naps,
     new_client,
     nothing_leaks,
+    rings,
     silent,
     until,
 )
@@ -35,10 +36,10 @@ async def test_a_stream_that_ends_is_opened_again_and_rings(
 ) -> None:
     async with listen(client, inbox, STREAMS) as bell:
         for _ in range(6):
-            assert await bell.wait(LONG)
+            assert await rings(bell)
             await until(lambda: bool(emulator.emulator.streams.open))
             emulator.emulator.streams.close()
-        assert await bell.wait(LONG)
+        assert await rings(bell)
     assert all(
         pause <= nap <= 1.25 * pause
         for nap, pause in zip(naps.taken, (0.5, 1.0, 2.0, 5.0, 5.0, 5.0), strict=False)
@@ -50,13 +51,13 @@ async def test_a_notice_makes_the_pauses_short_again(
 ) -> None:
     emulator.fault("drop", operation="events", times=6)  # aiohttp tries each twice
     async with listen(client, inbox, STREAMS) as bell:
-        assert await bell.wait(LONG)
+        assert await rings(bell)
         await until(lambda: bool(emulator.emulator.streams.open))
         emulator.put("orders", {})
-        assert await bell.wait(LONG)
+        assert await rings(bell)
         before = len(naps.taken)
         emulator.emulator.streams.close()
-        assert await bell.wait(LONG)
+        assert await rings(bell)
     assert naps.taken[before - 1] >= 2.0
     assert naps.taken[before] <= 0.5 * 1.25
 
@@ -65,10 +66,10 @@ async def test_a_token_that_ran_out_is_renewed_once(
     client: AsyncWorkflowClient, inbox: str, emulator: EmulatorServer, naps: Naps
 ) -> None:
     async with listen(client, inbox, STREAMS) as bell:
-        assert await bell.wait(LONG)
+        assert await rings(bell)
         emulator.store.tokens.expire()
         emulator.emulator.streams.close()
-        assert await bell.wait(LONG)
+        assert await rings(bell)
     assert emulator.count("token") == 2
     assert len(naps.taken) == 1
 
@@ -109,7 +110,7 @@ async def test_a_busy_service_is_given_the_time_that_it_asks_for(
 ) -> None:
     emulator.fault("status", operation="events", status=status, headers=headers)
     async with listen(client, inbox, STREAMS) as bell:
-        assert await bell.wait(LONG)
+        assert await rings(bell)
     assert naps.taken[0] >= least
 
 
@@ -150,5 +151,5 @@ async def test_a_fault_of_our_own_ends_no_stream_and_is_said_once(
 
     monkeypatch.setattr(event_stream, "_signed", breaks)
     async with listen(client, inbox, STREAMS) as bell:
-        assert await bell.wait(LONG)
+        assert await rings(bell)
     assert caplog.text.count("broke: KeyError") == 1

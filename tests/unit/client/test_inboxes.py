@@ -47,7 +47,7 @@ def test_an_inbox_that_stays_away_is_looked_for_once_more(send: Sender, emulator
     assert (emulator.count("list_inboxes"), emulator.count("get_inbox")) == (2, 2)
 
 
-@pytest.mark.specification("7.1 404")
+@pytest.mark.specification("11.2 404")
 def test_an_id_that_is_unknown_is_not_taken_for_a_name(send: Sender, emulator: EmulatorServer) -> None:
     with pytest.raises(NotFoundError):
         get(send, "00000000-0000-0000-0000-000000000000")

@@ -1,4 +1,4 @@
-"""What a trigger says before it waits at a rate gate for so long that it would seem dead."""
+"""What is logged where the service asks for a longer wait than is believed."""
 
 from __future__ import annotations
 
@@ -7,55 +7,60 @@ from typing import Any
 import pytest
 
 from airflow_provider_workflow.client import api
+from airflow_provider_workflow.client.call import Family
 from airflow_provider_workflow.client.conversation import Parties, attempt
 from airflow_provider_workflow.client.errors import RateLimitError
-from airflow_provider_workflow.client.retry import LONGEST_WAIT_IN_A_TASK, Gates
+from airflow_provider_workflow.client.retry import LONGEST_WAIT_SECONDS, Gates
 from airflow_provider_workflow.client.settings import Settings
-from airflow_provider_workflow.client.wire import Answer
-from tests.unit.client.senders import Hands
+from airflow_provider_workflow.client.wire import BELIEVED_WAIT_SECONDS, Answer
+from tests.unit.fake_clock import FakeClock
 
 SETTINGS = Settings("https://a", "an-id", "a-secret", "https://a/token")
 
 
-def told_to_wait(hands: Hands, gates: Gates, seconds: int, times: int, longest: float | None) -> None:
+def told_to_wait(gates: Gates, seconds: str, times: int = 1) -> None:
     """Some calls that are under way at once, each told to wait."""
     cache: Any = None
-    who = Parties(SETTINGS, cache, gates, longest, lambda _: None)
+    who = Parties(SETTINGS, cache, gates, LONGEST_WAIT_SECONDS, lambda _: None)
     calls = [attempt(api.list_templates(None), who) for _ in range(times)]
     for call in calls:
         next(call)
     for call in calls:
         with pytest.raises(RateLimitError):
-            call.send(Answer(429, {"retry-after": str(seconds)}, b""))
+            call.send(Answer(429, {"retry-after": seconds}, b""))
 
 
 @pytest.fixture
-def hands() -> Hands:
-    return Hands()
+def gates(fake_clock: FakeClock) -> Gates:
+    return Gates()
 
 
-@pytest.fixture
-def gates(hands: Hands) -> Gates:
-    return Gates(hands)
-
-
-def test_a_long_wait_is_said_once_however_many_wait(
-    hands: Hands, gates: Gates, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("seconds", ["30000", "1900000000", "Wed, 21 Oct 2099 07:28:00 GMT"])
+def test_a_wait_that_is_not_believed_ends_after_fifteen_minutes_and_is_logged(
+    seconds: str, gates: Gates, caplog: pytest.LogCaptureFixture
 ) -> None:
-    told_to_wait(hands, gates, 3600, 3, None)
-    assert caplog.text.count("The service wants no templates calls for 3600 s; waiting") == 1
+    told_to_wait(gates, seconds)
 
-    hands.now += 3601
-    told_to_wait(hands, gates, 7200, 3, None)
-    assert caplog.text.count("; waiting") == 2
+    assert gates.of(SETTINGS, Family.TEMPLATES).delay(urgent=False) == BELIEVED_WAIT_SECONDS == 900
+    [record] = caplog.records
+    assert record.levelname == "WARNING"
+    assert "they are sent again after 900 s, the longest wait that is believed" in record.getMessage()
 
 
-@pytest.mark.parametrize(
-    ("seconds", "longest"), [(60, None), (3600, LONGEST_WAIT_IN_A_TASK)], ids=["short", "in a task"]
-)
-def test_a_short_wait_is_no_line_nor_one_that_fails_its_task(
-    seconds: int, longest: float | None, hands: Hands, gates: Gates, caplog: pytest.LogCaptureFixture
+def test_it_is_logged_once_for_all_calls_that_were_under_way(
+    fake_clock: FakeClock, gates: Gates, caplog: pytest.LogCaptureFixture
 ) -> None:
-    told_to_wait(hands, gates, seconds, 1, longest)
+    told_to_wait(gates, "3600", times=3)
+    assert caplog.text.count("asks for no templates calls for 3600 s") == 1
+
+    fake_clock.advance(901)
+    told_to_wait(gates, "3600", times=3)
+    assert caplog.text.count("asks for no templates calls for 3600 s") == 2
+
+
+def test_a_wait_that_is_believed_is_logged_by_whoever_waits_alone(
+    fake_clock: FakeClock, gates: Gates, caplog: pytest.LogCaptureFixture
+) -> None:
+    told_to_wait(gates, "900")
 
     assert caplog.text == ""

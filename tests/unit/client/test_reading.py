@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider_workflow.client import errors
-from airflow_provider_workflow.values import problem
+from airflow_provider_workflow.payloads import unstorable
 from tests.unit.client.calls import make
 from tests.unit.client.conftest import MakeSender
 from tests.unit.client.scripted import ScriptedServer, answer
@@ -37,7 +37,7 @@ def test_one_endlessly_deep_payload_does_not_hide_the_other_messages_of_a_lease(
     assert [each["id"] for each in lease["results"]] == ["good", "deep", "last"]
     assert lease["results"][0]["payload"] == {"n": [1]}
     # Still deeper than any Airflow holds, so that no run is ever started with what is left of it.
-    assert problem(lease["results"][1]["payload"]) is not None
+    assert unstorable(lease["results"][1]["payload"]) is not None
 
 
 def test_other_answers_are_never_cut(make_send: MakeSender, scripted: ScriptedServer) -> None:

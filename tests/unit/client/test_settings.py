@@ -14,7 +14,7 @@ FULL: dict[str, Any] = {
     "host": "https://api.example.com",
     "login": "an-id",
     "password": "a-secret",
-    "extra": {"token_url": "https://api.example.com/oauth/token/"},
+    "extra": {"oauth_url": "https://api.example.com/oauth/token/"},
 }
 
 
@@ -51,21 +51,21 @@ def test_what_is_left_out_has_its_default() -> None:
 @pytest.mark.parametrize("nothing", [None, "", "  "])
 def test_every_missing_field_is_named_in_one_sentence(nothing: str | None) -> None:
     with pytest.raises(ConfigurationError) as raised:
-        Settings.build(host=nothing, login=nothing, password=nothing, extra={"token_url": nothing})
+        Settings.build(host=nothing, login=nothing, password=nothing, extra={"oauth_url": nothing})
     text = str(raised.value)
     assert text.startswith("The workflow connection cannot be used: host is missing")
-    assert [name for name in ("host", "login", "password", "token_url") if f"{name} is missing" in text] == [
+    assert [name for name in ("host", "login", "password", "oauth_url") if f"{name} is missing" in text] == [
         "host",
         "login",
         "password",
-        "token_url",
+        "oauth_url",
     ]
     assert text.count(".") == 1
 
 
 def test_missing_and_wrong_fields_are_named_together() -> None:
     extra = {
-        "token_url": "token.example.com",
+        "oauth_url": "token.example.com",
         "auth_url": "https://",
         "redirect_uri": "https://b:notaport/",
         "inbox_path": "inbox",
@@ -89,6 +89,10 @@ def test_missing_and_wrong_fields_are_named_together() -> None:
         ("http://api.example.com/base/", "https", 82, "http://api.example.com:82/base"),
         ("[::1]", "http", 82, "http://[::1]:82"),
         ("http://[::1]:81", None, 82, "http://[::1]:81"),
+        ("::1", "http", 82, "http://[::1]:82"),
+        ("2001:db8::7", None, None, "https://[2001:db8::7]"),
+        ("http://::1", None, 82, "http://[::1]:82"),
+        ("api.example.com", "HTTP", None, "http://api.example.com"),
         ("  https://api.example.com  ", None, None, "https://api.example.com"),
     ],
 )
@@ -96,6 +100,14 @@ def test_the_base_url_takes_scheme_and_port_where_the_host_has_none(
     host: str, scheme: str | None, port: int | None, base_url: str
 ) -> None:
     assert build(host=host, scheme=scheme, port=port).base_url == base_url
+
+
+@pytest.mark.parametrize("host", ["api.example.com", "https://api.example.com"])
+@pytest.mark.parametrize("scheme", ["prefix", "https/prefix", "ftp"])
+def test_a_schema_that_is_a_path_is_named_as_such(host: str, scheme: str) -> None:
+    (problem,) = problems(host=host, scheme=scheme)
+    assert problem.startswith("schema must be http or https")
+    assert "write the connection as JSON" in problem
 
 
 @pytest.mark.parametrize(
@@ -120,7 +132,24 @@ def test_a_host_that_is_no_web_address_is_named(host: str, port: int | None) -> 
 
 def test_the_token_url_is_used_exactly_as_given() -> None:
     for url in ("https://a/token", "https://a/token/", "https://a/token?tenant=1"):
-        assert build({"token_url": url}).token_url == url
+        assert build({"oauth_url": url}).token_url == url
+
+
+def test_the_former_name_of_the_token_url_is_read_where_the_present_one_is_missing() -> None:
+    for extra in ({"oauth_url": None}, {"oauth_url": " "}, {}):
+        fields = {**FULL, "extra": {"token_url": "https://a/token", **extra}}
+        assert Settings.build(**fields).token_url == "https://a/token"
+    assert build({"token_url": FULL["extra"]["oauth_url"]}).token_url == FULL["extra"]["oauth_url"]
+
+
+def test_two_names_of_the_token_url_that_differ_are_a_fault_with_its_fix() -> None:
+    (problem,) = problems({"token_url": "https://b/token"})
+    assert problem == "oauth_url and token_url differ (remove token_url, the former name)"
+
+
+def test_a_token_url_that_is_no_web_address_is_named_by_the_name_that_it_was_given_by() -> None:
+    (problem,) = problems({"oauth_url": "", "token_url": "a b"})
+    assert problem.startswith("token_url is no web address")
 
 
 @pytest.mark.parametrize(

@@ -16,55 +16,57 @@ from airflow_provider_workflow.client.errors import (
 )
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.token_cache import TOKENS, TokenCache
-from tests.unit.client.exchanges import DOWN, HOURS_10, SETTINGS, asks, at_once, cache, hands, issue
-from tests.unit.client.senders import Hands
+from tests.unit.client.exchanges import DOWN, HOURS_10, SETTINGS, asks, at_once, cache, issue
+from tests.unit.fake_clock import START, FakeClock
 
-__all__ = ["cache", "hands"]
+__all__ = ["cache"]
 
 
 @pytest.mark.parametrize(
     ("seconds", "renewed"), [(0, False), (HOURS_10 - 301, False), (HOURS_10 - 300, True)]
 )
 def test_a_token_is_renewed_five_minutes_early(
-    cache: TokenCache, hands: Hands, seconds: float, renewed: bool
+    cache: TokenCache, fake_clock: FakeClock, seconds: float, renewed: bool
 ) -> None:
     first = asks(cache)
     next(first)
     issue(first, "one")
-    hands.now += seconds
+    fake_clock.advance(seconds)
     if renewed:
         assert isinstance(next(asks(cache)), Call)
     else:
         assert at_once(asks(cache)) == "one"
 
 
-def test_the_life_of_a_token_counts_from_when_it_was_asked_for(cache: TokenCache, hands: Hands) -> None:
+def test_the_life_of_a_token_counts_from_when_it_was_asked_for(
+    cache: TokenCache, fake_clock: FakeClock
+) -> None:
     first = asks(cache)
     next(first)
-    hands.now += 100
+    fake_clock.advance(100)
     issue(first, "one")
-    hands.now += HOURS_10 - 300 - 100
+    fake_clock.advance(HOURS_10 - 300 - 100)
     assert isinstance(next(asks(cache)), Call)
 
 
-def test_a_short_lived_token_is_renewed_half_way(cache: TokenCache, hands: Hands) -> None:
+def test_a_short_lived_token_is_renewed_half_way(cache: TokenCache, fake_clock: FakeClock) -> None:
     first = asks(cache)
     next(first)
     issue(first, "one", expires_in=60)
-    hands.now += 29
+    fake_clock.advance(29)
     assert at_once(asks(cache)) == "one"
-    hands.now += 1
+    fake_clock.advance(1)
     assert isinstance(next(asks(cache)), Call)
 
 
 @pytest.mark.parametrize("fault", DOWN)
 def test_a_token_that_is_due_is_used_on_while_the_endpoint_is_down(
-    cache: TokenCache, hands: Hands, fault: Exception
+    cache: TokenCache, fake_clock: FakeClock, fault: Exception
 ) -> None:
     first = asks(cache)
     next(first)
     issue(first, "one")
-    hands.now += HOURS_10 - 200
+    fake_clock.advance(HOURS_10 - 200)
     renewing, waiting = asks(cache), asks(cache)
     next(renewing)
     next(waiting)
@@ -76,27 +78,29 @@ def test_a_token_that_is_due_is_used_on_while_the_endpoint_is_down(
     assert end.value.value == "one"
 
 
-def test_an_endpoint_that_is_down_is_not_asked_by_every_call(cache: TokenCache, hands: Hands) -> None:
+def test_an_endpoint_that_is_down_is_not_asked_by_every_call(
+    cache: TokenCache, fake_clock: FakeClock
+) -> None:
     first = asks(cache)
     next(first)
     issue(first, "one")
-    hands.now += HOURS_10 - 200
+    fake_clock.advance(HOURS_10 - 200)
     renewing = asks(cache)
     next(renewing)
     with pytest.raises(StopIteration):
         renewing.throw(DOWN[0])
-    hands.now += 29
+    fake_clock.advance(29)
     assert at_once(asks(cache)) == "one"
-    hands.now += 1
+    fake_clock.advance(1)
     assert isinstance(next(asks(cache)), Call)
 
 
 @pytest.mark.parametrize("fault", DOWN)
-def test_an_expired_token_is_not_used_on(cache: TokenCache, hands: Hands, fault: Exception) -> None:
+def test_an_expired_token_is_not_used_on(cache: TokenCache, fake_clock: FakeClock, fault: Exception) -> None:
     first = asks(cache)
     next(first)
     issue(first, "one")
-    hands.now += HOURS_10
+    fake_clock.advance(HOURS_10)
     renewing = asks(cache)
     next(renewing)
     with pytest.raises(type(fault)):
@@ -104,13 +108,15 @@ def test_an_expired_token_is_not_used_on(cache: TokenCache, hands: Hands, fault:
 
 
 @pytest.mark.parametrize("given", [None, 0, -5, "soon", True, float("nan"), [], {}])
-def test_an_hour_is_assumed_where_the_life_is_not_told(cache: TokenCache, hands: Hands, given: Any) -> None:
+def test_an_hour_is_assumed_where_the_life_is_not_told(
+    cache: TokenCache, fake_clock: FakeClock, given: Any
+) -> None:
     first = asks(cache)
     next(first)
     issue(first, "one", expires_in=given)
-    hands.now += 3299
+    fake_clock.advance(3299)
     assert at_once(asks(cache)) == "one"
-    hands.now += 1
+    fake_clock.advance(1)
     assert isinstance(next(asks(cache)), Call)
 
 
@@ -136,7 +142,7 @@ def test_an_answer_without_a_usable_token_is_refused(cache: TokenCache, answer: 
 
 def test_a_refused_token_is_dropped_unless_it_was_renewed_meanwhile(cache: TokenCache) -> None:
     key = token_key(SETTINGS, "external")
-    cache.keep(key, {"access_token": "new"}, 1000.0)
+    cache.keep(key, {"access_token": "new"}, START)
     cache.drop(key, "old")
     assert at_once(asks(cache)) == "new"
     cache.drop(key, "new")

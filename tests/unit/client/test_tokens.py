@@ -18,6 +18,7 @@ from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.unit.client.calls import make, operation
 from tests.unit.client.conftest import MakeSender, settings_of
 from tests.unit.client.senders import Sender
+from tests.unit.fake_clock import FakeClock
 
 MANY = 20
 REFUSALS: dict[str, dict[str, Any]] = {
@@ -69,7 +70,7 @@ def test_a_refusal_that_is_no_matter_of_the_token_renews_nothing(
     assert emulator.count("token") == 1
 
 
-@pytest.mark.specification("5.4 expired", "7.1 400 unauthenticated")
+@pytest.mark.specification("11.4 expired", "11.2 400 unauthenticated")
 def test_a_token_that_ran_out_at_the_service_is_renewed(send: Sender, emulator: EmulatorServer) -> None:
     inbox_id = emulator.open_inbox("orders")
     send(api.get_inbox(inbox_id))
@@ -78,7 +79,7 @@ def test_a_token_that_ran_out_at_the_service_is_renewed(send: Sender, emulator: 
     assert emulator.count("token") == 2
 
 
-@pytest.mark.specification("5.4 scope", "7.1 401 invalid_audience")
+@pytest.mark.specification("14.4 scope", "11.2 401 invalid_audience")
 def test_a_token_of_another_scope_is_refused_by_name(make_send: MakeSender, emulator: EmulatorServer) -> None:
     send = make_send(settings_of(emulator, scope="workflow"))
     with pytest.raises(errors.AuthenticationError) as raised:
@@ -97,7 +98,7 @@ def test_every_new_token_is_told_once(
     assert len(set(told)) == len(told) == 2
 
 
-@pytest.mark.specification("5 client identifier")
+@pytest.mark.specification("14.1 client identifier")
 def test_guess_templates_and_token_calls_need_no_access_token(send: Sender, emulator: EmulatorServer) -> None:
     send(make("guess"))
     send(make("list_templates"))
@@ -108,7 +109,7 @@ def in_threads(settings: Settings, tokens: TokenCache, call: Any) -> list[Any]:
     together = threading.Barrier(MANY)
 
     def one(_: int) -> Any:
-        with WorkflowClient(settings, tokens=tokens, sleep=lambda _: None) as client:
+        with WorkflowClient(settings, tokens=tokens) as client:
             together.wait(10)
             try:
                 return client.send(call)
@@ -120,16 +121,13 @@ def in_threads(settings: Settings, tokens: TokenCache, call: Any) -> list[Any]:
 
 
 async def in_tasks(settings: Settings, tokens: TokenCache, call: Any) -> list[Any]:
-    async def no_sleep(_: float) -> None:
-        await asyncio.sleep(0)
-
     async with shared_session(settings.ca_file(), 0) as session:
-        client = AsyncWorkflowClient(settings, session, tokens=tokens, sleep=no_sleep)
+        client = AsyncWorkflowClient(settings, session, tokens=tokens)
         return await asyncio.gather(*(client.send(call) for _ in range(MANY)), return_exceptions=True)
 
 
 @pytest.fixture(params=["threads", "tasks"])
-def many(request: pytest.FixtureRequest, settings: Settings) -> Any:
+def many(request: pytest.FixtureRequest, settings: Settings, fake_clock: FakeClock) -> Any:
     """Sends a call many times at once."""
     tokens = TokenCache()
     if request.param == "threads":
@@ -158,7 +156,9 @@ def test_many_callers_share_one_refusal(many: Any, emulator: EmulatorServer) -> 
     assert emulator.count("token") < MANY / 2  # a straggler may come after the renewal that others shared
 
 
-def test_threads_and_tasks_share_a_renewal(settings: Settings, emulator: EmulatorServer) -> None:
+def test_threads_and_tasks_share_a_renewal(
+    settings: Settings, emulator: EmulatorServer, fake_clock: FakeClock
+) -> None:
     emulator.fault("hold", operation="token")
     tokens = TokenCache()
     with ThreadPoolExecutor(2) as pool:

@@ -16,7 +16,6 @@ from airflow_provider_workflow.client.steps import CarryThrough, ReadTokens, Wri
 from airflow_provider_workflow.client.token_cache import TokenCache
 from airflow_provider_workflow.client.user_tokens import UserTokens
 from tests.unit.client.exchanges import SETTINGS, at_once
-from tests.unit.client.senders import Hands
 from tests.unit.client.user_exchanges import (
     ANSWER,
     DUE,
@@ -31,10 +30,10 @@ from tests.unit.client.user_exchanges import (
     begins,
     cache,
     ends,
-    hands,
 )
+from tests.unit.fake_clock import FakeClock
 
-__all__ = ["cache", "hands"]
+__all__ = ["cache"]
 
 
 def test_a_stored_token_that_holds_is_used_without_a_request(cache: TokenCache) -> None:
@@ -60,13 +59,13 @@ def test_tokens_are_stored_before_they_are_used(cache: TokenCache, stored: UserT
 
 
 def test_a_process_that_finds_due_tokens_stored_keeps_to_the_stored_times(
-    cache: TokenCache, hands: Hands
+    cache: TokenCache, fake_clock: FakeClock
 ) -> None:
     with pytest.raises(StopIteration):
         asks(cache, FRESH)
-    hands.now += 899
+    fake_clock.advance(899)
     assert at_once(access_token(cache, KEY)) == "access-1"
-    hands.now += 1
+    fake_clock.advance(1)
     assert isinstance(next(begins(cache)), ReadTokens)
 
 

@@ -21,11 +21,10 @@ from tests.unit.client.user_exchanges import (
     asks,
     cache,
     ends,
-    hands,
     waits_in_vain,
 )
 
-__all__ = ["cache", "hands"]
+__all__ = ["cache"]
 
 
 @pytest.mark.parametrize("fault", NO_USE)

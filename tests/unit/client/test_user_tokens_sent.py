@@ -25,6 +25,8 @@ from tests.traces import told
 from tests.unit.client.conftest import MakeSender, settings_of
 from tests.unit.client.stores import MemoryStore, logged_in
 
+pytestmark = pytest.mark.usefixtures("fake_clock")
+
 SOON = 200.0
 """Seconds of life: due, but not over."""
 
@@ -39,7 +41,7 @@ def bearers(emulator: EmulatorServer) -> list[str]:
     return [each.removeprefix("Bearer ") for each in found]
 
 
-@pytest.mark.specification("5 user access token", "5.2.4")
+@pytest.mark.specification("14.1 user access token", "14.3 access token")
 def test_a_stored_token_is_used(make_send: MakeSender, emulator: EmulatorServer, user: Settings) -> None:
     store = MemoryStore(logged_in(emulator))
     send = make_send(user, store=store)
@@ -50,7 +52,7 @@ def test_a_stored_token_is_used(make_send: MakeSender, emulator: EmulatorServer,
     assert (emulator.count("token"), store.reads, store.written) == (0, 1, [])
 
 
-@pytest.mark.specification("5.2.6")
+@pytest.mark.specification("14.3 refresh")
 def test_due_tokens_rotate_in_the_store(
     make_send: MakeSender, emulator: EmulatorServer, user: Settings
 ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from email.utils import formatdate
 
 import pytest
@@ -11,6 +10,7 @@ from hypothesis import strategies as st
 
 from airflow_provider_workflow.client.errors import RateLimit
 from airflow_provider_workflow.client.wire import Answer, Request, causes, host_of
+from tests.unit.fake_clock import FakeClock
 
 NOON = 1_767_268_800
 DATE = formatdate(NOON, usegmt=True)
@@ -25,6 +25,8 @@ def answer(**headers: object) -> Answer:
     [
         ({}, None),
         ({"retry_after": "7"}, 7.0),
+        ({"retry_after": "900"}, 900.0),
+        ({"retry_after": "901"}, 900.0),
         ({"retry_after": " 7.5 "}, 7.5),
         ({"retry_after": "-3"}, 0.0),
         ({"retry_after": "soon"}, None),
@@ -45,15 +47,23 @@ def test_how_long_to_stay_away(headers: dict[str, object], seconds: float | None
     assert answer(**headers).retry_after() == seconds
 
 
-def test_a_wrong_clock_of_ours_does_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(time, "time", lambda: 0.0)
+@pytest.mark.parametrize("status", [200, 201, 202, 302, 400, 404, 500, 502, 504])
+def test_retry_after_counts_with_429_and_503_alone_and_a_spent_window_with_any_status(status: int) -> None:
+    assert Answer(503, {"retry-after": "7"}, b"").retry_after() == 7.0
+    assert Answer(status, {"retry-after": "7"}, b"").retry_after() is None
+    spent = {"retry-after": "7", "x-ratelimit-remaining": "0", "x-ratelimit-reset": "30"}
+    assert Answer(status, spent, b"").retry_after() == 30.0
+
+
+def test_a_wrong_clock_of_ours_does_no_harm(fake_clock: FakeClock) -> None:
+    fake_clock.set(0)
     limited = answer(retry_after=formatdate(NOON + 5, usegmt=True), date=DATE)
     assert limited.retry_after() == 5.0
     assert answer(x_ratelimit_reset=NOON + 5, date=DATE).rate_limit() == RateLimit(None, None, 5.0)
 
 
-def test_our_own_clock_counts_where_the_service_names_no_date(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(time, "time", lambda: float(NOON))
+def test_our_own_clock_counts_where_the_service_names_no_date(fake_clock: FakeClock) -> None:
+    fake_clock.set(NOON)
     assert answer(x_ratelimit_reset=NOON + 5).rate_limit() == RateLimit(None, None, 5.0)
     assert answer(x_ratelimit_reset=NOON + 5, date="yesterday").rate_limit() == RateLimit(None, None, 5.0)
 
@@ -81,7 +91,7 @@ def test_no_header_value_is_a_crash(value: str) -> None:
     [
         ("https://api.example.com/v2/guess?client_id=x", "api.example.com"),
         ("http://user:pw@host:81/", "host:81"),
-        ("http://[::1]:81/", "::1:81"),
+        ("http://[::1]:81/", "[::1]:81"),
     ],
 )
 def test_an_address_is_named_by_its_host_alone(url: str, name: str) -> None:

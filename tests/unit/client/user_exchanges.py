@@ -20,11 +20,11 @@ from airflow_provider_workflow.client.steps import CarryThrough, Pause, ReadToke
 from airflow_provider_workflow.client.token_cache import TokenCache
 from airflow_provider_workflow.client.user_tokens import UserTokens, user_token
 from tests.unit.client.exchanges import SETTINGS
-from tests.unit.client.senders import Hands
+from tests.unit.fake_clock import START as NOW
+from tests.unit.fake_clock import FakeClock
 
 USER = Settings(**{**vars(SETTINGS), "grant": "refresh_token", "connection_id": "mine"})
 KEY = token_key(USER, "external")
-NOW = 1000.0
 FRESH = UserTokens("access-1", "refresh-1", NOW + 900, NOW + 1200)
 DUE = UserTokens("access-1", "refresh-1", NOW - 1, NOW + 299)
 OVER = UserTokens("access-1", "refresh-1", NOW - 400, NOW - 100)
@@ -46,13 +46,8 @@ Exchange = Generator[Any, Any, str]
 
 
 @pytest.fixture
-def hands() -> Hands:
-    return Hands()
-
-
-@pytest.fixture
-def cache(hands: Hands) -> TokenCache:
-    return TokenCache(hands, wall=hands)
+def cache(fake_clock: FakeClock) -> TokenCache:
+    return TokenCache()
 
 
 def begins(cache: TokenCache) -> Exchange:

@@ -9,9 +9,9 @@ import pytest
 import requests
 
 from airflow_provider_workflow.emulator.clock import ManualClock
+from airflow_provider_workflow.emulator.rules.store import Store
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.emulator.settings import Settings
-from airflow_provider_workflow.emulator.store import Store
 
 SUBSCRIPTION: dict[str, Any] = {
     "app_key": "ShopAPI@2.1.0",

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_workflow.emulator.errors import ServiceError
 from airflow_provider_workflow.emulator.faults import Faults
+from airflow_provider_workflow.emulator.rules.errors import ServiceError
 
 
 def meets(faults: Faults, operation: str = "lease", path: str = "/x/lease") -> bool:

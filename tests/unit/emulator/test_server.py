@@ -43,7 +43,7 @@ def test_the_connection_is_what_airflow_reads_from_its_environment(emulator: Emu
     assert connection["conn_type"] == "workflow"
     assert connection["host"] == emulator.base_url
     assert (connection["login"], connection["password"]) == (emulator.client_id, emulator.client_secret)
-    assert set(connection["extra"]) == {"token_url", "auth_url", "redirect_uri"}
+    assert set(connection["extra"]) == {"oauth_url", "auth_url", "redirect_uri"}
 
 
 def test_a_client_keeps_its_connection(emulator: EmulatorServer, api: Api) -> None:

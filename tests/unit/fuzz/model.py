@@ -1,23 +1,24 @@
 """
-An inbox as specification 3 and service facts 3 and 4 describe it, in as few lines as possible.
+An inbox as docs/service.md 2, 3 and 4 describe it, in as few lines as possible.
 
 It shares nothing with the emulator, keeps no queue and no deadlines, and looks at everything each time.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
 LAST_LEASE = 5
-"""Leases that a message may end without acknowledgement (service facts 4, assumed)."""
+"""Leases that a message may end without acknowledgement (docs/service.md 3.2, assumed)."""
 
 
 @dataclass
 class Delivery:
     """One delivery of a message."""
 
-    id: str
+    id: Any
     payload: Any
     status: str = "available"
     leases: int = 0
@@ -44,11 +45,13 @@ class Model:
     deliveries: list[Delivery] = field(default_factory=list)
     leases: dict[str, Lease] = field(default_factory=dict)
     acknowledged: int = 0
+    arrived: set[Any] = field(default_factory=set)
 
-    def put(self, messages: list[tuple[str, Any]]) -> int:
+    def put(self, messages: list[tuple[Any, Any]]) -> int:
         """Messages that arrive; an inbox that is not active drops them."""
         if self.status != "active":
             return 0
+        self.arrived |= {each[0] for each in messages}
         self.deliveries += [Delivery(*each) for each in messages]
         return len(messages)
 
@@ -67,8 +70,14 @@ class Model:
             each.leases += 1
         self.leases[lease_id] = Lease(self.now + seconds, list(taken))
 
-    def may_end(self, lease_id: str, ids: list[str] | None) -> tuple[int, list[Delivery]]:
+    def may_name(self, ids: list[Any] | None) -> bool:
+        """Whether a request may name these messages: by UUIDs, or by ids that were put here."""
+        return all(each in self.arrived or re.fullmatch(r"[0-9a-f-]{36}", str(each)) for each in ids or ())
+
+    def may_end(self, lease_id: str, ids: list[Any] | None) -> tuple[int, list[Delivery]]:
         """The status that an acknowledgement or a release is answered with, and what it is about."""
+        if not self.may_name(ids):
+            return 400, []
         lease = self.leases.get(lease_id)
         if lease is None:
             return 200, []

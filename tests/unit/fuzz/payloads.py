@@ -146,7 +146,7 @@ def too_much(value: Any, deepest: int) -> bool:
 
 def _unholdable(item: Any) -> bool:
     if isinstance(item, str):
-        return any(0xD800 <= ord(sign) <= 0xDFFF for sign in item)
+        return any(0xD800 <= ord(sign) <= 0xDFFF or sign == "\0" for sign in item)
     if isinstance(item, float):
         return not (math.isfinite(item) and abs(item) < 2**64)
     return isinstance(item, int) and not -(2**63) <= item < 2**64

@@ -6,12 +6,12 @@ from typing import Any, ClassVar, Protocol
 
 import requests
 
-from airflow_provider_workflow.emulator import listing
 from airflow_provider_workflow.emulator.clock import ManualClock
-from airflow_provider_workflow.emulator.errors import ServiceError
+from airflow_provider_workflow.emulator.rules import validation
+from airflow_provider_workflow.emulator.rules.errors import ServiceError
+from airflow_provider_workflow.emulator.rules.store import Store
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.emulator.settings import Settings
-from airflow_provider_workflow.emulator.store import Store
 
 PAGE = 3
 Answer = tuple[int, dict[str, Any]]
@@ -57,6 +57,10 @@ class ByCall:
             "delete": inboxes.delete,
         }
         try:
+            if "message_ids" in arguments:
+                validation.optional_ids(
+                    arguments, "message_ids", self.store.messages.queue(self.inbox_id).ids
+                )
             body = calls[operation](
                 self.inbox_id, **_named(arguments, lease_seconds="lease_seconds", message_ids="ids")
             )
@@ -71,7 +75,7 @@ class ByCall:
         found: list[dict[str, Any]] = []
         cursor = None
         while True:
-            page = listing.messages(self.store, self.inbox_id, PAGE, cursor)
+            page = self.store.messages.page(self.inbox_id, PAGE, cursor)
             found += page.results
             cursor = page.next
             if cursor is None:
@@ -111,8 +115,7 @@ class ByHttp:
         method, path = self.ROUTES[operation]
         # An app token lasts 10 hours of the emulator's clock, which goes further than that.
         self.session.headers["Authorization"] = f"Bearer {self.server.token()}"
-        sent = {name: value for name, value in arguments.items() if value is not None}
-        answer = self.session.request(method, self.url + path, json=sent, timeout=10)
+        answer = self.session.request(method, self.url + path, json=arguments, timeout=10)
         return answer.status_code, answer.json()
 
     def listed(self) -> list[dict[str, Any]]:

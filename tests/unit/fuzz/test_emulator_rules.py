@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from airflow_provider_workflow.emulator.clock import ManualClock
+from airflow_provider_workflow.emulator.rules.records import MessageId
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.unit.fuzz.budget import tries
 from tests.unit.fuzz.model import LAST_LEASE, Delivery, Model
 from tests.unit.fuzz.services import ByCall, ByHttp, Service
 
 SECONDS = st.sampled_from((60, 300))
-IDS = st.sampled_from(("a", "b", "c", "d", "\xe9 /?"))
+IDS = st.sampled_from((*(str(uuid.UUID(int=number)) for number in range(1, 5)), "\xe9 /?", 17))
 PAYLOADS = st.none() | st.integers(0, 9) | st.dictionaries(st.text(max_size=2), st.booleans(), max_size=2)
 PAUSES = st.sampled_from(("user", "authentication", "upstream_failures", "unheard_of"))
 
@@ -38,14 +39,14 @@ class InboxRules(RuleBasedStateMachine):
     # The subscription
 
     @rule(messages=st.lists(st.tuples(IDS, PAYLOADS), min_size=1, max_size=4))
-    def messages_arrive(self, messages: list[tuple[str, Any]]) -> None:
+    def messages_arrive(self, messages: list[tuple[MessageId, Any]]) -> None:
         ids, payloads = [each[0] for each in messages], [each[1] for each in messages]
         put = self.service.store.messages.put(self.service.inbox_id, payloads, ids=ids)
         arrived = self.model.put(messages)
         assert (len(put.ids), put.dropped) == (arrived, len(messages) - arrived)
 
     @rule(message_id=IDS, count=st.sampled_from((LAST_LEASE - 2, LAST_LEASE - 1)))
-    def a_message_has_been_leased_before(self, message_id: str, count: int) -> None:
+    def a_message_has_been_leased_before(self, message_id: MessageId, count: int) -> None:
         free = [each for each in self.model.deliveries if each.id == message_id]
         if free and all(each.status == "available" for each in free):
             self.service.store.messages.set_attributes(
@@ -78,11 +79,11 @@ class InboxRules(RuleBasedStateMachine):
         assert [counted(each) for each in body["results"]] == [("leased", d.leases) for d in taken]
 
     @rule(data=st.data(), ids=st.none() | st.lists(IDS, min_size=1, max_size=3))
-    def it_acknowledges(self, data: st.DataObject, ids: list[str] | None) -> None:
+    def it_acknowledges(self, data: st.DataObject, ids: list[MessageId] | None) -> None:
         self.end("ack", self.some_lease(data), ids)
 
     @rule(data=st.data(), ids=st.none() | st.lists(IDS, min_size=1, max_size=3))
-    def it_releases(self, data: st.DataObject, ids: list[str] | None) -> None:
+    def it_releases(self, data: st.DataObject, ids: list[MessageId] | None) -> None:
         self.end("release", self.some_lease(data), ids)
 
     @rule(seconds=SECONDS, operation=st.sampled_from(("ack", "release")))
@@ -192,13 +193,15 @@ class InboxRules(RuleBasedStateMachine):
         candidates = [*self.known[-3:], (self.gone or [str(uuid.UUID(int=0))])[-1]]
         return str(data.draw(st.sampled_from(candidates)))
 
-    def end(self, operation: str, lease_id: str, ids: list[str] | None) -> None:
+    def end(self, operation: str, lease_id: str, ids: list[MessageId] | None) -> None:
         """Acknowledge, or release."""
         due, chosen = self.model.may_end(lease_id, ids)
-        status, body = self.service.ask(operation, lease_id=lease_id, message_ids=ids)
+        left_out = {} if ids is None else {"message_ids": ids}
+        status, body = self.service.ask(operation, lease_id=lease_id, **left_out)
         assert status == due
         if status == 400:
-            assert body["errors"][0]["code"] == "lease_expired"
+            code = "lease_expired" if self.model.may_name(ids) else "invalid"
+            assert body["errors"][0]["code"] == code
             return
         receipt = body["acked_id" if operation == "ack" else "released_id"]
         assert (receipt is not None) == bool(chosen)

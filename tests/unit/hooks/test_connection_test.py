@@ -34,7 +34,7 @@ def test_an_incomplete_connection_names_what_is_missing(connect: Connect) -> Non
 
 
 def test_a_token_endpoint_that_is_away(connect: Connect, closed_port: int) -> None:
-    text = says(connect({"token_url": f"http://127.0.0.1:{closed_port}/token"}))
+    text = says(connect({"oauth_url": f"http://127.0.0.1:{closed_port}/token"}))
     assert text.startswith(f"No access token: 127.0.0.1:{closed_port} cannot be reached")
     assert "check Token URL" in text
 
@@ -70,7 +70,7 @@ def test_a_wrong_path(path: str, connect: Connect) -> None:
 
 
 def test_a_wrong_token_path(connect: Connect, emulator: EmulatorServer) -> None:
-    text = says(connect({"token_url": f"{emulator.base_url}/nothing"}))
+    text = says(connect({"oauth_url": f"{emulator.base_url}/nothing"}))
     assert text.startswith("No access token: app_token was answered with 404")
 
 

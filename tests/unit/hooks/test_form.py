@@ -12,8 +12,9 @@ from typing import Any
 import airflow
 import jsonschema
 import pytest
+from airflow.sdk._shared.secrets_masker import should_hide_value_for_key
 
-from airflow_provider_workflow.client.settings import EXTRA_FIELDS, Settings
+from airflow_provider_workflow.client.settings import EXTRA_FIELDS, FORMER_OAUTH_URL, Settings
 from airflow_provider_workflow.hooks import fields
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 
@@ -56,7 +57,7 @@ def test_the_defaults_of_the_form_are_those_of_the_settings() -> None:
                 host="a",
                 login="i",
                 password="s",
-                extra={"token_url": "https://a/t", name: field["schema"]["default"]},
+                extra={"oauth_url": "https://a/t", name: field["schema"]["default"]},
             )
             assert getattr(built, name) == getattr(settings, name)
 
@@ -71,7 +72,7 @@ def test_the_methods_for_airflow_3_1_show_the_same_fields(form_libraries: None) 
         "true",
     )
     assert widgets["timeout"].default == 30
-    assert widgets["token_url"].default is None
+    assert widgets["oauth_url"].default is None
 
 
 def test_the_standard_fields_are_valid_for_airflow() -> None:
@@ -79,6 +80,20 @@ def test_the_standard_fields_are_valid_for_airflow() -> None:
     schema = Path(airflow.__file__).parent / "customized_form_field_behaviours.schema.json"
     jsonschema.validate(behaviour, json.loads(schema.read_text()))
     assert behaviour["relabeling"] == {"host": "Base URL", "login": "Client ID", "password": "Client secret"}
+
+
+def test_airflow_masks_no_field_of_the_form() -> None:
+    masked = [name for name in fields.CONN_FIELDS if should_hide_value_for_key(name)]
+    assert masked == []
+    assert should_hide_value_for_key(FORMER_OAUTH_URL)
+
+
+def test_the_field_that_is_required_stands_first_and_alone_refuses_null() -> None:
+    refuse_null = [
+        name for name, field in fields.CONN_FIELDS.items() if "null" not in field["schema"]["type"]
+    ]
+    assert refuse_null == [next(iter(fields.CONN_FIELDS))] == ["oauth_url"]
+    assert fields.CONN_FIELDS["oauth_url"]["schema"]["examples"]
 
 
 def test_no_secret_is_a_field_of_the_extra() -> None:

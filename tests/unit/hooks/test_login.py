@@ -33,7 +33,7 @@ def test_the_code_comes_with_the_state_that_was_sent() -> None:
     assert code_of("code=a%20b&state=s", "s") == "a b"
 
 
-@pytest.mark.specification("5.2.2")
+@pytest.mark.specification("14.3 state")
 @pytest.mark.parametrize(
     ("query", "reason"),
     [

@@ -46,7 +46,7 @@ def test_what_is_stored_is_found_again(variables: Variables) -> None:
     assert list(variables.values) == [NAME]
 
 
-@pytest.mark.specification("5.2.7")
+@pytest.mark.specification("14.3 storage")
 def test_neither_tokens_nor_secret_can_be_read_in_the_variable(variables: Variables) -> None:
     store_of().write(TOKENS)
     text = variables.values[NAME]

@@ -107,7 +107,7 @@ def test_without_a_login_the_error_says_what_to_do(user: WorkflowHook, emulator:
     assert emulator.requests == []
 
 
-@pytest.mark.specification("5.1 client secret")
+@pytest.mark.specification("9.3 client secret")
 def test_a_regenerated_secret_says_what_to_do(
     user: WorkflowHook, emulator: EmulatorServer, connect: Connect
 ) -> None:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
+from airflow.models.connection import Connection as StoredConnection
+from airflow.sdk import Connection as TaskConnection
 
 from airflow_provider_workflow.client import errors
+from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.hooks import connected, masking, tokens
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
@@ -41,11 +45,38 @@ def test_a_connection_given_as_a_uri_has_extras_that_are_texts(
     assert hook.list_inboxes() == []
 
 
+BY_URI = pytest.mark.parametrize("connection", [StoredConnection, TaskConnection])
+
+
+def _from_uri(connection: Any, rest: str) -> Settings:
+    """What a connection that is given as a URI means, in a task and in the other processes of Airflow."""
+    uri = f"workflow://an-id:a-secret@{rest}?token_url=https%3A%2F%2Fa%2Ftoken"
+    if connection is StoredConnection:
+        found = StoredConnection(conn_id="c", uri=uri)
+    else:
+        found = TaskConnection.from_uri(uri, conn_id="c")
+    return connected._settings(found, found.extra_dejson, "c")
+
+
+@BY_URI
+def test_the_host_of_a_uri_may_be_an_ipv6_address(connection: Any) -> None:
+    assert _from_uri(connection, "[::1]:8080/http").base_url == "http://[::1]:8080"
+    assert _from_uri(connection, "[2001:db8::7]").base_url == "https://[2001:db8::7]"
+
+
+@BY_URI
+@pytest.mark.parametrize("rest", ["api.example.com/prefix", "[::1]:8080/http/prefix"])
+def test_a_path_in_a_uri_is_named_as_what_is_wrong(connection: Any, rest: str) -> None:
+    with pytest.raises(errors.ConfigurationError, match="schema must be http or https") as caught:
+        _from_uri(connection, rest)
+    assert len(caught.value.problems) == 1
+
+
 def test_an_incomplete_connection_names_every_missing_field(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW_CONN_WORKFLOW_DEFAULT", '{"conn_type": "workflow"}')
     with pytest.raises(errors.ConfigurationError) as raised:
         WorkflowHook().list_inboxes()
-    for field in ("host", "login", "password", "token_url"):
+    for field in ("host", "login", "password", "oauth_url"):
         assert f"{field} is missing" in str(raised.value)
 
 
@@ -177,8 +208,8 @@ async def test_an_extra_that_is_no_object_holds_no_fields(
 ) -> None:
     fields = {"conn_type": "workflow", "host": "a", "login": "i", "password": "p", "extra": extra}
     monkeypatch.setenv("AIRFLOW_CONN_WORKFLOW_DEFAULT", json.dumps(fields))
-    with pytest.raises(errors.ConfigurationError, match=r"used: token_url is missing"):
+    with pytest.raises(errors.ConfigurationError, match=r"used: oauth_url is missing"):
         async with WorkflowHook().async_client():
             pass
-    with pytest.raises(errors.ConfigurationError, match=r"used: token_url is missing"):
+    with pytest.raises(errors.ConfigurationError, match=r"used: oauth_url is missing"):
         _ = WorkflowHook().settings

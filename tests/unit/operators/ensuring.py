@@ -11,11 +11,10 @@ from airflow.providers.common.compat.sdk import TaskDeferred
 from airflow_provider_workflow.emulator.clock import ManualClock
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.operators.ensure_inbox import WorkflowEnsureInboxOperator
-from tests.unit.workbench import FakeTime
+from tests.unit.fake_clock import FakeClock
 
 NAME = "orders"
 SUBSCRIBED = {"app_key": "shop", "action_key": "new_order", "inputs": {"region": "eu"}}
-MODULE = "airflow_provider_workflow.operators.ensuring"
 
 
 def operator(**arguments: Any) -> WorkflowEnsureInboxOperator:
@@ -40,17 +39,9 @@ def resume(ensuring: WorkflowEnsureInboxOperator, deferral: TaskDeferred, status
 
 
 @pytest.fixture(autouse=True)
-def hands(monkeypatch: pytest.MonkeyPatch, clock: ManualClock) -> FakeTime:
-    """The time of the task, which passes only where it sleeps, for the emulator as well."""
-
-    class Hands(FakeTime):
-        def sleep(self, seconds: float) -> None:
-            super().sleep(seconds)
-            clock.advance(seconds)
-
-    fake = Hands()
-    monkeypatch.setattr(f"{MODULE}.time", fake)
-    return fake
+def same_time(fake_clock: FakeClock, clock: ManualClock) -> None:
+    """The clock of the emulator moves with that of the task."""
+    fake_clock.moved_along.append(clock)
 
 
 def only_inbox(service: EmulatorServer) -> Any:

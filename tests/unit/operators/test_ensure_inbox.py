@@ -11,10 +11,10 @@ from airflow_provider_workflow.client.errors import ConflictError
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.named_inbox import InboxNameTakenError
 from airflow_provider_workflow.operators.ensuring import InitializationFailedError
-from tests.unit.operators.ensuring import NAME, ensure, hands, only_inbox
-from tests.unit.workbench import FakeTime
+from tests.unit.fake_clock import FakeClock
+from tests.unit.operators.ensuring import NAME, ensure, only_inbox, same_time
 
-__all__ = ["hands"]
+__all__ = ["same_time"]
 
 
 def test_an_inbox_is_created_and_returned_without_its_subscription(connected: EmulatorServer) -> None:
@@ -39,6 +39,19 @@ def test_an_inbox_that_exists_is_found_again(connected: EmulatorServer) -> None:
 
     assert first == second
     assert connected.count("update_inbox") == connected.count("get_inbox") == 0
+
+
+def test_whether_the_inbox_was_created_is_logged(
+    connected: EmulatorServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO):
+        found = [ensure(), ensure()][0]
+
+    lines = [each.getMessage() for each in caplog.records if each.name.endswith("operators.ensuring")]
+    assert lines == [
+        f"Inbox {NAME} was created: id {found['id']}, status active",
+        f"Inbox {NAME} exists: id {found['id']}, status active",
+    ]
 
 
 def test_an_answer_that_is_lost_makes_no_second_inbox(connected: EmulatorServer) -> None:
@@ -108,7 +121,7 @@ def test_a_paused_inbox_is_returned_with_a_warning(
 
 
 def test_an_inbox_that_fails_to_initialise_fails_for_good_and_says_what_to_do(
-    connected: EmulatorServer, hands: FakeTime
+    connected: EmulatorServer, fake_clock: FakeClock
 ) -> None:
     connected.store.inboxes.fail_next(NAME)
 
@@ -116,7 +129,7 @@ def test_an_inbox_that_fails_to_initialise_fails_for_good_and_says_what_to_do(
         InitializationFailedError, match=r"'orders' failed to initialise \(subscribe"
     ) as caught:
         ensure(deferrable=True)
-    assert hands.slept == [1], "no more than the first pause"
+    assert fake_clock.slept == [1], "no more than the first pause"
     assert isinstance(caught.value, AirflowFailException), "no retry"
     assert "connection_id; then set recreate_failed=True, or delete the inbox" in str(caught.value)
 

@@ -9,9 +9,9 @@ from airflow.sdk import DAG, task
 
 from airflow_provider_workflow.client.errors import AuthenticationError, ConflictError
 from airflow_provider_workflow.emulator.server import EmulatorServer
-from tests.unit.operators.ensuring import NAME, ensure, hands, only_inbox, operator
+from tests.unit.operators.ensuring import NAME, ensure, only_inbox, operator, same_time
 
-__all__ = ["hands"]
+__all__ = ["same_time"]
 
 
 @pytest.mark.parametrize(

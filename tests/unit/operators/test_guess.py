@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSki
 from airflow_provider_workflow.client.errors import GuessRejectedError, RateLimitError, TransportError
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.operators.guess import WorkflowGuessOperator
-from airflow_provider_workflow.values import problem
+from airflow_provider_workflow.payloads import unstorable
 
 ORDERS = "When an order arrives in the shop, add a row to the spreadsheet"
 PROSE = "The weather is lovely"
@@ -32,6 +33,16 @@ def test_the_guess_is_returned_with_title_steps_and_the_address_of_the_editor(
     assert all(set(raw) == {"title", "app", "api"} for step in found["steps"] for raw in step["alternatives"])
     assert found["prefilled_url"].startswith(f"{connected.base_url}/editor?")
     assert found["messages"] == []
+
+
+def test_the_number_of_steps_is_logged_and_not_the_text(
+    connected: EmulatorServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO):
+        guess()
+
+    assert "Guessed a workflow of 2 steps" in caplog.text
+    assert ORDERS not in caplog.text
 
 
 def test_remarks_of_the_service_are_returned_as_texts(connected: EmulatorServer) -> None:
@@ -55,7 +66,7 @@ def test_what_no_xcom_can_hold_is_left_out(connected: EmulatorServer) -> None:
     )
     found = guess()
 
-    assert problem(found) is None
+    assert unstorable(found) is None
     assert "\\u0000" not in json.dumps(found)
     assert found["title"] == "half an emoji \ufffd and a \ufffd"
     assert found["steps"] == [

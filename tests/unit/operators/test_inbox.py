@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import logging
 from typing import Any
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
+from airflow_provider_workflow.dispatch import TaskKilled
 from airflow_provider_workflow.emulator.clock import ManualClock
 from airflow_provider_workflow.leasing import InboxNotActiveError
 from airflow_provider_workflow.operators.inbox import (
@@ -39,6 +41,7 @@ def test_all_messages_are_dispatched_and_counted(bench: Workbench) -> None:
     bench.put("a", "b")
 
     assert dispatch(bench) == {
+        "inbox_id": bench.inbox_id,
         "started": {"count": 2, "ids": ["a", "b"]},
         "existing": {"count": 0, "ids": []},
         "refused": {"count": 0, "ids": []},
@@ -68,7 +71,7 @@ def test_without_room_it_ends(bench: Workbench) -> None:
 
 def test_a_refused_message_fails_the_task_at_its_end(bench: Workbench) -> None:
     bench.supervisor.refuse("bad", api_error(422))
-    bench.put("bad", "b")
+    bench.put("b", "bad")
 
     with pytest.raises(AirflowFailException, match=r"1 messages were refused .* bad: "):
         dispatch(bench)
@@ -77,7 +80,7 @@ def test_a_refused_message_fails_the_task_at_its_end(bench: Workbench) -> None:
 
 def test_a_refused_message_is_only_logged_where_asked(bench: Workbench) -> None:
     bench.supervisor.refuse("bad", api_error(422))
-    bench.put("bad", "b")
+    bench.put("b", "bad")
     result = dispatch(bench, on_refused="log")
 
     assert (result["refused"]["ids"], result["started"]["ids"]) == (["bad"], ["b"])
@@ -141,6 +144,20 @@ def test_only_the_messages_that_are_named_are_ended(bench: Workbench, operator: 
     assert bench.states.get("b") != "leased"
 
 
+@pytest.mark.parametrize(
+    ("operator", "done"),
+    [(WorkflowAcknowledgeOperator, "acknowledged"), (WorkflowReleaseOperator, "released")],
+)
+def test_the_number_of_messages_is_logged(
+    bench: Workbench, operator: Any, done: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    lease = lent(bench, "a", "b")
+    with caplog.at_level(logging.INFO):
+        operator(task_id="t", lease=lease).execute({})
+
+    assert f"Inbox {bench.inbox_id}: {done} 2 of 2 messages" in caplog.text
+
+
 @pytest.mark.parametrize("operator", [WorkflowAcknowledgeOperator, WorkflowReleaseOperator])
 def test_a_lease_that_ended_already_is_told_and_no_fault(
     bench: Workbench, clock: ManualClock, operator: Any, caplog: pytest.LogCaptureFixture
@@ -173,7 +190,7 @@ def test_a_lease_that_is_none_is_named(connected: Any, operator: Any, lease: Any
     assert connected.requests == []
 
 
-@pytest.mark.parametrize("ids", ["a", 5, [1], [], ["x"] * 101])
+@pytest.mark.parametrize("ids", ["a", 5, [1], [], ["a", ""]])
 def test_wrong_message_ids_are_named_before_anything_is_sent(bench: Workbench, ids: Any) -> None:
     lease = lent(bench, "a")
 
@@ -190,3 +207,14 @@ def test_what_a_template_may_hold_is_templated() -> None:
         "workflow_conn_id",
     }
     assert set(WorkflowAcknowledgeOperator.template_fields) == {"lease", "message_ids", "workflow_conn_id"}
+
+
+def test_a_dispatch_that_is_being_ended_releases_the_lease_that_it_works_on(bench: Workbench) -> None:
+    bench.put(*"abc")
+    operator = WorkflowInboxDispatchOperator(task_id="t", inbox=INBOX, trigger_dag_id="handle")
+    operator.on_kill()
+    bench.supervisor.on_start = lambda: operator.on_kill() if bench.supervisor.started == ["a", "b"] else None
+
+    with pytest.raises(TaskKilled):
+        operator.execute(bench.context)
+    assert bench.states == {"b": "available", "c": "available"}

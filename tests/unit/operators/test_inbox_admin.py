@@ -132,10 +132,14 @@ def test_an_inbox_that_is_not_there_is_raised(connected: EmulatorServer, operato
 
 
 @BY
-def test_an_inbox_is_deleted(connected: EmulatorServer, inbox: str, by: str) -> None:
+def test_an_inbox_is_deleted(
+    connected: EmulatorServer, inbox: str, by: str, caplog: pytest.LogCaptureFixture
+) -> None:
     given = NAME if by == "name" else inbox
+    with caplog.at_level(logging.INFO):
+        assert run(WorkflowDeleteInboxOperator, given) == {"inbox": given, "deleted": True}
 
-    assert run(WorkflowDeleteInboxOperator, given) == {"inbox": given, "deleted": True}
+    assert f"Inbox {given} was deleted" in caplog.text
     assert connected.store.inboxes.page(10, 0)[0] == 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import pytest
@@ -20,6 +21,15 @@ def test_an_enrolment_is_ended_with_a_token_of_the_scope_for_it(connected: Emula
     assert connected.store.promotions.unenrolled == ["e-1"]
     (token,) = (each for each in connected.requests if each.operation == "token")
     assert b"promotions:write" in token.body
+
+
+def test_an_enrolment_that_is_ended_is_logged(
+    connected: EmulatorServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO):
+        unenroll()
+
+    assert "Enrolment e-1 was ended" in caplog.text
 
 
 def test_an_enrolment_that_is_gone_is_a_success_and_said(

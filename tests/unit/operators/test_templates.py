@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from typing import Any
 
 import pytest
@@ -50,6 +51,16 @@ def test_apps_are_a_list_or_a_text_with_commas(connected: EmulatorServer, apps: 
     found = templates(apps=apps)
 
     assert {step["title"] for template in found for step in template["steps"]} == {"Shop", "Mail"}
+
+
+@pytest.mark.parametrize(("apps", "named"), [("shop, mail", "shop, mail"), (None, "all apps")])
+def test_the_number_of_templates_is_logged(
+    connected: EmulatorServer, apps: Any, named: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO):
+        templates(apps=apps, limit=2)
+
+    assert f"Found 2 workflow templates for {named}" in caplog.text
 
 
 @pytest.mark.parametrize("apps", [None, [], ""])

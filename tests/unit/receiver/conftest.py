@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 
 import certifi
@@ -11,6 +11,7 @@ from airflow_provider_workflow.client.over_aiohttp import shared_session
 from airflow_provider_workflow.receiver.airflow_rest import AirflowRest
 from airflow_provider_workflow.receiver.airflow_token import Credentials
 from airflow_provider_workflow.receiver.doorbell import Doorbell
+from tests.unit.fake_clock import FakeClock
 from tests.unit.receiver.airflow import PASSWORD, USERNAME, FakeAirflow
 
 Connect = Callable[..., AirflowRest]
@@ -32,10 +33,11 @@ class Pause:
 class Pauses:
     """The pauses of doorbells, in the order in which they began."""
 
-    def __init__(self) -> None:
+    def __init__(self, fake_clock: FakeClock) -> None:
         self._begun: asyncio.Queue[Pause] = asyncio.Queue()
+        fake_clock.meanwhile = self._pause
 
-    async def __call__(self, seconds: float) -> None:
+    async def _pause(self, seconds: float) -> None:
         pause = Pause(seconds)
         self._begun.put_nowait(pause)
         await pause.over.wait()
@@ -65,8 +67,8 @@ async def connect(airflow: FakeAirflow) -> AsyncIterator[Connect]:
 
 
 @pytest.fixture
-def pauses() -> Pauses:
-    return Pauses()
+def pauses(fake_clock: FakeClock) -> Pauses:
+    return Pauses(fake_clock)
 
 
 @pytest.fixture
@@ -74,13 +76,8 @@ async def hang(connect: Connect, pauses: Pauses) -> AsyncIterator[Hang]:
     """Hang up a doorbell that is answered."""
     tasks: list[asyncio.Task[None]] = []
 
-    def make(
-        inbox: str = "orders",
-        dag_id: str = "dispatch",
-        airflow: AirflowRest | None = None,
-        pause: Callable[[float], Awaitable[None]] = pauses,
-    ) -> Doorbell:
-        bell = Doorbell(inbox, dag_id, airflow or connect(), pause)
+    def make(inbox: str = "orders", dag_id: str = "dispatch", airflow: AirflowRest | None = None) -> Doorbell:
+        bell = Doorbell(inbox, dag_id, airflow or connect())
         tasks.append(asyncio.create_task(bell.run()))
         return bell
 

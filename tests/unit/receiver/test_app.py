@@ -60,7 +60,7 @@ def run(airflow: FakeAirflow, pauses: Pauses) -> Run:
     async def running() -> AsyncIterator[Running]:
         settings = Settings(ROUTES, ADDRESSES, airflow.url, CREDENTIALS)
         listener = listen("127.0.0.1", 0)
-        server = build_server(Receiver(settings, pauses))
+        server = build_server(Receiver(settings))
         serving = asyncio.create_task(server.serve(sockets=[listener]))
         async with aiohttp.ClientSession(trust_env=False) as session:
             yield Running(listener.getsockname()[1], session)

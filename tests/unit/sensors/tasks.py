@@ -25,6 +25,7 @@ class Task:
 
     def __init__(self, bench: Workbench, **arguments: Any) -> None:
         self.bench = bench
+        self.arguments = arguments
         self.sensor = sensor(**arguments)
         self.store = StateStore()
         self.context: Any = {"ti": bench.ti, "task_state_store": self.store}
@@ -35,6 +36,8 @@ class Task:
 
     def resume(self, deferral: TaskDeferred, event: dict[str, Any]) -> Any:
         """Go on as Airflow does, with what crossed its database."""
+        # Another process, which knows nothing of the one before.
+        self.sensor = sensor(**self.arguments)
         brought = json.loads(json.dumps({**(deferral.kwargs or {}), "event": event}))
         return self._run(
             lambda: self.sensor.resume_execution(str(deferral.method_name), brought, self.context)
@@ -43,7 +46,8 @@ class Task:
     def leased(self, seconds: int = 300) -> dict[str, Any]:
         """The event of a trigger that leased."""
         lease = handed_over(self.bench.lease(seconds=seconds))
-        return {"status": "leased", "inbox_id": self.bench.inbox_id, "lease": lease}
+        inbox = {"inbox_id": self.bench.inbox_id, "inbox_name": INBOX}
+        return {"status": "leased", **inbox, "lease": lease}
 
     @staticmethod
     def _run(step: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -45,6 +46,14 @@ Release = Callable[[int, int], None]
             marks=pytest.mark.since(3, 3, "the task state store"),
         ),
         ({"trigger_dag_id": None, "max_unfinished_runs": 5}, "max_unfinished_runs needs trigger_dag_id"),
+        ({"wake_on_events": "False"}, "wake_on_events must be True or False"),
+        ({"start_from_trigger": "yes"}, "start_from_trigger must be True or False"),
+        ({"silent_fail": True}, "silent_fail cannot be used with deferrable=True: .* retries, soft_fail or"),
+        ({"max_wait": 600}, r"max_wait cannot be used with deferrable=True: give max_poll_interval .*60\)"),
+        (
+            {"default_args": {"max_wait": timedelta(minutes=10)}},
+            "max_wait cannot be used with deferrable=True",
+        ),
     ],
 )
 def test_a_wrong_argument_is_named(arguments: dict[str, Any], text: str) -> None:
@@ -94,6 +103,17 @@ def test_a_default_of_the_whole_dag_is_no_poke_interval_given() -> None:
     assert sensor(default_args={"poke_interval": 99}, poll_interval=7).poke_interval == 7
 
 
+def test_the_options_of_poking_are_airflows_own_where_the_sensor_pokes() -> None:
+    options: dict[str, Any] = {"silent_fail": True, "exponential_backoff": True, "max_wait": 600}
+    made = sensor(deferrable=False, **options)
+
+    assert (made.silent_fail, made.exponential_backoff, made.max_wait) == (True, True, timedelta(minutes=10))
+
+
+def test_exponential_backoff_is_taken_as_a_deferred_sensor_waits_so_anyway() -> None:
+    assert sensor(exponential_backoff=True).exponential_backoff is True
+
+
 def test_start_from_trigger_is_off_by_default() -> None:
     assert WorkflowInboxSensor.start_from_trigger is False
     assert sensor().start_from_trigger is False
@@ -111,7 +131,7 @@ def test_start_from_trigger_begins_in_the_trigger_with_a_pilot() -> None:
     assert begun.timeout.total_seconds() == 90
     assert begun.trigger_kwargs is not None
     assert begun.trigger_kwargs["inbox"] == "{{ params.inbox }}"
-    assert begun.trigger_kwargs["lease_seconds"] == 120
+    assert begun.trigger_kwargs["lease_seconds"] == 3600
     # Nothing has checked yet that runs can be started.
     assert begun.trigger_kwargs["lease_limit"] == 1
     assert WorkflowInboxSensor.start_trigger_args is None

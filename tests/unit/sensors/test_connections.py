@@ -9,9 +9,9 @@ from airflow.exceptions import AirflowRescheduleException
 
 from airflow_provider_workflow.client import over_requests
 from airflow_provider_workflow.client.errors import WorkflowError
-from tests.unit.sensors.conftest import Pauses
+from tests.unit.fake_clock import FakeClock, nothing
 from tests.unit.sensors.tasks import LOOK, Task
-from tests.unit.workbench import Workbench
+from tests.unit.workbench import TaskTimeout, Workbench
 
 
 class Wires:
@@ -43,9 +43,9 @@ def wires(monkeypatch: pytest.MonkeyPatch) -> Wires:
 
 
 def test_a_sensor_that_pokes_keeps_one_connection_and_closes_it(
-    bench: Workbench, pauses: Pauses, wires: Wires
+    bench: Workbench, pauses: FakeClock, wires: Wires
 ) -> None:
-    pauses.happen = [lambda: None, lambda: bench.put("a")]
+    pauses.then(nothing, lambda: bench.put("a"))
     Task(bench, deferrable=False).execute()
 
     assert bench.service.count("lease") > 2
@@ -67,3 +67,20 @@ def test_the_connection_is_closed_however_the_sensor_leaves_its_worker(
         Task(bench).execute()
     assert wires.opened == 4
     assert wires.open == 0
+
+
+@pytest.mark.since(3, 3, "the task state store")
+def test_a_task_that_is_ended_while_it_receives_closes_both_of_its_connections(
+    bench: Workbench, wires: Wires
+) -> None:
+    def time_out() -> None:
+        raise TaskTimeout
+
+    bench.put("a")
+    task = Task(bench, trigger_dag_id=None)
+    task.store.after_set = time_out
+
+    with pytest.raises(TaskTimeout):
+        task.execute()
+    assert bench.service.count("release") == 1
+    assert (wires.opened, wires.open) == (2, 0)

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 from airflow.exceptions import AirflowRescheduleException
-from airflow.providers.common.compat.sdk import AirflowSensorTimeout, TaskDeferred
+from airflow.providers.common.compat.sdk import AirflowSensorTimeout, TaskDeferred, timezone
 
 from airflow_provider_workflow.client.errors import TransportError, WorkflowError
 from tests.unit.client.isolation import forget
-from tests.unit.sensors.conftest import Pauses
+from tests.unit.fake_clock import FakeClock, nothing
 from tests.unit.sensors.tasks import LOOK, Task
-from tests.unit.workbench import FakeTime, Workbench
+from tests.unit.workbench import Workbench
 
 PASSING: dict[str, dict[str, Any]] = {
     "no answer": {"kind": "drop", "when": "after"},
@@ -47,7 +47,11 @@ def test_a_fault_that_may_pass_is_waited_out_in_the_triggerer(
 
 @pytest.mark.parametrize("fault", PASSING)
 def test_a_fault_that_may_pass_is_poked_through_and_said_once(
-    bench: Workbench, pauses: Pauses, caplog: pytest.LogCaptureFixture, arguments: dict[str, Any], fault: str
+    bench: Workbench,
+    pauses: FakeClock,
+    caplog: pytest.LogCaptureFixture,
+    arguments: dict[str, Any],
+    fault: str,
 ) -> None:
     caplog.set_level("INFO")
     bench.service.fault(operation="lease", times=None, **PASSING[fault])
@@ -57,11 +61,32 @@ def test_a_fault_that_may_pass_is_poked_through_and_said_once(
         forget()
         bench.put("a")
 
-    pauses.happen = [lambda: None, lambda: None, mend]
+    pauses.then(nothing, nothing, mend)
     assert Task(bench, deferrable=False, **arguments).execute()
     assert len(pauses.slept) == 3
     assert caplog.text.count(OUT_OF_REACH) == 1
     assert "Inbox orders is within reach again" in caplog.text
+
+
+def test_silent_fail_pokes_through_what_fails_a_try_otherwise(bench: Workbench, pauses: FakeClock) -> None:
+    bench.put("a")
+    bench.service.fault("status", operation="lease", status=403, times=1)
+
+    assert Task(bench, deferrable=False, silent_fail=True).execute()["started"]["ids"] == ["a"]
+    assert len(pauses.slept) == 1
+
+
+@pytest.mark.parametrize("options", [{}, {"exponential_backoff": True, "max_wait": 1}])
+def test_no_pause_of_the_mode_reschedule_is_too_short_for_airflow(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
+) -> None:
+    monkeypatch.setenv("AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL", "8.5")
+    task = Task(bench, deferrable=False, mode="reschedule", poll_interval=1, **options)
+    before = timezone.utcnow()
+
+    with pytest.raises(AirflowRescheduleException) as raised:
+        task.execute()
+    assert (raised.value.reschedule_date - before).total_seconds() >= 9.5
 
 
 def test_a_fault_that_may_pass_is_looked_at_again_after_a_reschedule(bench: Workbench) -> None:
@@ -80,11 +105,11 @@ def test_an_inbox_that_cannot_be_looked_up_now_is_waited_for(bench: Workbench) -
     assert isinstance(Task(bench).execute(), TaskDeferred)
 
 
-def test_the_timeout_holds_through_faults(bench: Workbench, hands: FakeTime) -> None:
+def test_the_timeout_holds_through_faults(bench: Workbench, fake_clock: FakeClock) -> None:
     bench.service.fault("status", operation="lease", status=503, times=None)
     task = Task(bench, timeout=100)
     deferral = task.execute()
-    hands.now += 101
+    fake_clock.advance(101)
 
     with pytest.raises(AirflowSensorTimeout):
         task.resume(deferral, LOOK)
@@ -92,7 +117,7 @@ def test_the_timeout_holds_through_faults(bench: Workbench, hands: FakeTime) -> 
 
 @pytest.mark.parametrize("deferrable", [True, False])
 def test_what_only_somebody_can_mend_fails_at_once(
-    bench: Workbench, deferrable: bool, pauses: Pauses
+    bench: Workbench, deferrable: bool, pauses: FakeClock
 ) -> None:
     bench.service.fault("status", operation="lease", status=403, times=None)
 
@@ -104,7 +129,7 @@ def test_what_only_somebody_can_mend_fails_at_once(
 @pytest.mark.since(3, 3, "the task state store")
 @pytest.mark.parametrize("deferrable", [True, False])
 def test_an_acknowledgement_that_fails_is_no_look_and_fails_the_task(
-    bench: Workbench, deferrable: bool, arguments: dict[str, Any], pauses: Pauses
+    bench: Workbench, deferrable: bool, arguments: dict[str, Any], pauses: FakeClock
 ) -> None:
     if arguments:
         arguments = {"trigger_dag_id": None, "acknowledge": "auto"}
@@ -112,8 +137,8 @@ def test_an_acknowledgement_that_fails_is_no_look_and_fails_the_task(
     bench.service.fault("drop", operation="ack", times=None)
 
     with pytest.raises(TransportError):
-        Task(bench, deferrable=deferrable, **arguments).execute()
-    assert pauses.slept == []
+        Task(bench, deferrable=deferrable, poll_interval=3.5, **arguments).execute()
+    assert 3.5 not in pauses.slept, "it is not poked again"
 
 
 class TestBetweenTwoLeases:
@@ -135,7 +160,7 @@ class TestBetweenTwoLeases:
         assert deferral.trigger.hold_seconds == 5, "it leases nothing: the sensor itself looks again"
         assert task.resume(deferral, LOOK)["started"] == {"count": 3, "ids": ["a", "b", "c"]}
 
-    def test_poke_mode_looks_again_and_counts_on(self, bench: Workbench, pauses: Pauses) -> None:
+    def test_poke_mode_looks_again_and_counts_on(self, bench: Workbench, pauses: FakeClock) -> None:
         result = Task(bench, deferrable=False, lease_limit=1).execute()
 
         assert result["started"]["count"] == 3

@@ -14,9 +14,10 @@ from airflow.providers.common.compat.sdk import (
 from airflow_provider_workflow.client.errors import WorkflowError
 from airflow_provider_workflow.leasing import InboxNotActiveError, InboxUnusableError
 from airflow_provider_workflow.run_faults import TargetError
+from tests.unit.fake_clock import FakeClock
 from tests.unit.fakes import api_error
 from tests.unit.sensors.tasks import LOOK, Task
-from tests.unit.workbench import FakeTime, Workbench
+from tests.unit.workbench import Workbench
 
 WEEK = 7 * 86400.0
 
@@ -28,8 +29,7 @@ def test_messages_that_are_there_are_dispatched_without_a_deferral(bench: Workbe
     assert bench.states == {}
 
 
-@pytest.mark.since(3, 3, "a check of the target that is certain")
-def test_an_empty_inbox_is_waited_for_in_the_triggerer(bench: Workbench, hands: FakeTime) -> None:
+def test_an_empty_inbox_is_waited_for_in_the_triggerer(bench: Workbench, fake_clock: FakeClock) -> None:
     task = Task(bench, lease_limit=50, lease_seconds=120, poll_interval=3, wake_on_events=False)
     deferral = task.execute()
 
@@ -38,7 +38,7 @@ def test_an_empty_inbox_is_waited_for_in_the_triggerer(bench: Workbench, hands: 
     assert kwargs == {
         "inbox": "orders",
         "workflow_conn_id": "workflow_default",
-        "lease_limit": 50,
+        "lease_limit": 1,
         "lease_seconds": 120,
         "poll_interval": 3,
         "max_poll_interval": 60,
@@ -48,7 +48,7 @@ def test_an_empty_inbox_is_waited_for_in_the_triggerer(bench: Workbench, hands: 
         "hold_seconds": 0.0,
     }
     assert deferral.method_name == "resume"
-    assert deferral.kwargs["deadline"] == hands.now + WEEK
+    assert deferral.kwargs["deadline"] == fake_clock.now() + WEEK
     assert deferral.timeout.total_seconds() == WEEK
 
 
@@ -60,40 +60,38 @@ def test_a_trigger_stays_quiet_until_airflow_has_noticed_the_deferral(
     assert Task(bench).execute().trigger.settle_seconds == 10
 
 
-@pytest.mark.since(3, 3, "a check of the target that is certain")
-def test_the_timeout_counts_from_the_first_start_of_the_look(bench: Workbench, hands: FakeTime) -> None:
+def test_the_timeout_counts_from_the_first_start_of_the_look(bench: Workbench, fake_clock: FakeClock) -> None:
     task = Task(bench, timeout=100, match="payload.wanted")
-    began = hands.now
+    began = fake_clock.now()
 
-    def slow(dag_id: str) -> bool:
-        hands.now += 30
-        return False
+    def slow(dag_id: str) -> None:
+        fake_clock.advance(30)
 
-    bench.supervisor.faults.append(lambda message: slow(message.dag_id) or None)
+    bench.ti.get_dag = slow  # type: ignore[attr-defined]
     deferral = task.execute()
 
     assert deferral.kwargs["deadline"] == began + 100
     assert deferral.timeout.total_seconds() < 100 - 29
 
 
-def test_the_timeout_goes_on_counting_across_deferrals(bench: Workbench, hands: FakeTime) -> None:
+def test_the_timeout_goes_on_counting_across_deferrals(bench: Workbench, fake_clock: FakeClock) -> None:
     task = Task(bench, timeout=100)
     first = task.execute()
-    hands.now += 70
+    fake_clock.advance(70)
     second = task.resume(first, LOOK)
 
     assert second.kwargs["deadline"] == first.kwargs["deadline"]
     assert second.timeout.total_seconds() == 30
-    hands.now += 30
+    fake_clock.advance(30)
     with pytest.raises(AirflowSensorTimeout, match="within 100 s"):
         task.resume(second, LOOK)
 
 
 def test_a_sensor_that_began_in_the_trigger_counts_from_the_start_of_its_task(
-    bench: Workbench, hands: FakeTime
+    bench: Workbench, fake_clock: FakeClock
 ) -> None:
     task = Task(bench, timeout=100)
-    hands.now = bench.ti.start_date.timestamp() + 40
+    fake_clock.set(bench.ti.start_date.timestamp() + 40)
     deferral = task._run(lambda: task.sensor.resume(task.context, LOOK))
 
     assert deferral.timeout.total_seconds() == 60
@@ -109,7 +107,7 @@ def test_nothing_is_leased_for_a_missing_dag(bench: Workbench) -> None:
 
 def test_a_refused_message_fails_the_task_at_its_end(bench: Workbench) -> None:
     bench.supervisor.refuse("bad", api_error(422))
-    bench.put("bad", "b")
+    bench.put("b", "bad")
 
     with pytest.raises(AirflowFailException, match="bad: "):
         Task(bench).execute()
@@ -118,7 +116,7 @@ def test_a_refused_message_fails_the_task_at_its_end(bench: Workbench) -> None:
 
 def test_a_refused_message_is_only_logged_where_asked(bench: Workbench) -> None:
     bench.supervisor.refuse("bad", api_error(422))
-    bench.put("bad")
+    bench.put("a", "bad")
 
     assert Task(bench, on_refused="log").execute()["refused"]["ids"] == ["bad"]
 

@@ -9,11 +9,15 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException, AirflowSkipException
 
 from airflow_provider_workflow.client.errors import WorkflowError
+from airflow_provider_workflow.dispatch import TaskKilled
 from airflow_provider_workflow.leasing import InboxNotActiveError, InboxUnusableError
+from airflow_provider_workflow.routing import Routes
 from airflow_provider_workflow.run_faults import TargetError
+from tests.unit.client.isolation import forget
+from tests.unit.fake_clock import FakeClock
 from tests.unit.fakes import api_error
 from tests.unit.sensors.tasks import LOOK, Task
-from tests.unit.workbench import FakeTime, Workbench
+from tests.unit.workbench import Workbench
 
 
 def test_a_lease_is_worked_on_and_then_what_else_is_there(bench: Workbench) -> None:
@@ -28,14 +32,14 @@ def test_a_lease_is_worked_on_and_then_what_else_is_there(bench: Workbench) -> N
 
 
 def test_a_lease_that_ran_out_is_leased_again_and_not_worked_on(
-    bench: Workbench, hands: FakeTime, caplog: pytest.LogCaptureFixture
+    bench: Workbench, fake_clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
     task = Task(bench)
     deferral = task.execute()
     bench.put("a")
     event = task.leased()
-    hands.now += 271
+    fake_clock.advance(271)
     result = task.resume(deferral, event)
 
     # By the service's clock the first lease has not ended: it is given back, or nobody would get it.
@@ -47,39 +51,27 @@ def test_a_lease_that_ran_out_is_leased_again_and_not_worked_on(
     assert "not started in time" not in caplog.text
 
 
-def test_the_target_is_checked_again_and_a_lease_without_use_is_given_back(bench: Workbench) -> None:
+def test_the_target_is_checked_again_and_one_message_stays_leased_where_it_is_gone(bench: Workbench) -> None:
     task = Task(bench)
     deferral = task.execute()
-    bench.put("a", "b")
+    bench.put("a", "b", "c", payload="x" * 4_000_000)
     event = task.leased()
-    bench.supervisor.dags.clear()
+    bench.ti.dag_fault = api_error(404)  # type: ignore[attr-defined]
 
     with pytest.raises(TargetError):
         task.resume(deferral, event)
-    assert bench.states == {"a": "available", "b": "available"}
+    assert bench.states == {"a": "leased", "b": "available", "c": "available"}
 
 
-def test_what_stayed_behind_is_given_back_too_when_the_target_is_gone(bench: Workbench) -> None:
-    task = Task(bench)
-    deferral = task.execute()
-    bench.put("a", "b", payload="x" * 6_000_000)
-    event = task.leased()
-    bench.supervisor.dags.clear()
-
-    with pytest.raises(TargetError):
-        task.resume(deferral, event)
-    assert bench.states == {"a": "available", "b": "available"}
-
-
-def test_a_template_that_renders_to_a_wrong_expression_gives_the_lease_back(bench: Workbench) -> None:
+def test_a_wrong_expression_that_a_template_renders_to_keeps_one_message_leased(bench: Workbench) -> None:
     task = Task(bench, match="{{ params.match }}")
-    bench.put("a")
+    bench.put("a", "b")
     event = task.leased()
     task.sensor.match = "&&"
 
     with pytest.raises(ValueError, match=r"^match"):
         task.sensor.resume(task.context, event)
-    assert bench.states == {"a": "available"}
+    assert bench.states == {"a": "leased", "b": "available"}
 
 
 @pytest.mark.parametrize(
@@ -160,10 +152,73 @@ def test_never_fail_skips_what_the_service_fails_with(bench: Workbench) -> None:
         Task(bench, soft_fail=True).resume(deferral, LOOK)
 
 
-def test_a_timeout_after_a_deferral_is_skipped_with_soft_fail(bench: Workbench, hands: FakeTime) -> None:
+def test_a_timeout_after_a_deferral_is_skipped_with_soft_fail(
+    bench: Workbench, fake_clock: FakeClock
+) -> None:
     task = Task(bench, timeout=50, soft_fail=True)
     deferral = task.execute()
-    hands.now += 51
+    fake_clock.advance(51)
 
     with pytest.raises(AirflowSkipException):
         task.resume(deferral, LOOK)
+
+
+def test_a_task_that_is_being_ended_releases_the_lease_that_it_works_on(bench: Workbench) -> None:
+    bench.put(*"abc")
+    task = Task(bench)
+    bench.supervisor.on_start = lambda: (
+        task.sensor.on_kill() if bench.supervisor.started == ["a", "b"] else None
+    )
+
+    with pytest.raises(TaskKilled):
+        task.execute()
+    assert bench.states == {"b": "available", "c": "available"}
+
+
+@pytest.mark.since(3, 3, "the task state store")
+def test_a_task_that_is_being_ended_releases_the_messages_that_it_receives(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.put(*"abc")
+    task = Task(bench, trigger_dag_id=None, match="payload")
+    accepts = Routes.accepts
+
+    def interrupted(*given: Any) -> bool:
+        task.sensor.on_kill()
+        return accepts(*given)
+
+    monkeypatch.setattr(Routes, "accepts", interrupted)
+    with pytest.raises(TaskKilled):
+        task.execute()
+    assert bench.states == dict.fromkeys("abc", "available")
+
+
+@pytest.mark.since(3, 3, "the task state store")
+def test_a_task_that_is_being_ended_keeps_what_it_has_begun_to_store(bench: Workbench) -> None:
+    bench.put("a")
+    task = Task(bench, trigger_dag_id=None)
+    keep = task.store.set
+    task.store.set = lambda *given: (task.sensor.on_kill(), keep(*given))  # type: ignore[method-assign,assignment]
+
+    assert [message["id"] for message in task.execute()] == ["a"]
+    assert bench.states == {}
+
+
+def test_a_task_that_works_on_nothing_is_ended_without_more_ado(bench: Workbench) -> None:
+    task = Task(bench)
+    task.sensor.on_kill()
+    task.execute()
+    task.sensor.on_kill()
+
+
+def test_a_lease_belongs_to_the_inbox_that_it_was_made_at(bench: Workbench) -> None:
+    task = Task(bench)
+    deferral = task.execute()
+    bench.put("a")
+    event = task.leased()
+    forget()
+    bench.service.fault("status", operation="list_inboxes", status=503, times=None)
+    bench.service.fault("status", operation="get_inbox", status=503, times=None)
+
+    assert task.resume(deferral, event)["started"]["ids"] == ["a"]
+    assert bench.service.summary(bench.inbox_id)["counts"]["acked"] == 1

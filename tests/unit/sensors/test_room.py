@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 import pytest
 from airflow.exceptions import AirflowRescheduleException
 
-from tests.unit.fakes import OldTaskInstance
+from airflow_provider_workflow.target_check import STORE_KEY
+from tests.unit.fake_clock import FakeClock, nothing
 from tests.unit.sensors.tasks import LOOK, Task
-from tests.unit.workbench import FakeTime, Workbench
+from tests.unit.workbench import Workbench
 
 Release = Callable[[int, int], None]
 
@@ -17,6 +19,11 @@ Release = Callable[[int, int], None]
 def limit_runs(bench: Workbench) -> None:
     """Every run that was started stays unfinished, until ``finish``."""
     bench.ti.unfinished = lambda dag_id: len(bench.supervisor.runs)
+
+
+def lines_of(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What the sensor has logged about its waiting."""
+    return [each.getMessage() for each in caplog.records if each.name.endswith("sensors.waiting")]
 
 
 def finish(bench: Workbench) -> None:
@@ -49,24 +56,20 @@ def test_a_hold_doubles_up_to_the_longest_interval_and_begins_anew(bench: Workbe
     assert task.resume(deferral, LOOK).trigger.hold_seconds == 5
 
 
-@pytest.mark.since(3, 3, "a check of the target that is certain")
-def test_the_trigger_leases_no_more_than_there_is_room_for(bench: Workbench) -> None:
+def test_the_trigger_leases_a_pilot_and_the_worker_the_rest(bench: Workbench) -> None:
     bench.ti.unfinished = lambda dag_id: 3
 
-    assert Task(bench, max_unfinished_runs=10).execute().trigger.lease_limit == 7
-    assert Task(bench, max_messages=4).execute().trigger.lease_limit == 4
-    assert Task(bench, lease_limit=20).execute().trigger.lease_limit == 20
+    assert Task(bench, max_unfinished_runs=10).execute().trigger.lease_limit == 1
+    assert Task(bench, lease_limit=20).execute().trigger.lease_limit == 1
 
 
-@pytest.mark.parametrize("minor", [1, 2])
-def test_before_airflow_3_3_the_trigger_leases_a_pilot(
-    bench: Workbench, release: Release, minor: int
-) -> None:
-    release(3, minor)
-    if minor == 1:
-        bench.ti = OldTaskInstance()
+@pytest.mark.since(3, 3, "the task state store")
+def test_after_a_broken_target_the_trigger_leases_its_pilot_for_an_hour(bench: Workbench) -> None:
+    task = Task(bench)
+    task.store.rows[STORE_KEY] = "1"
+    bench.ti.try_number = 2
 
-    assert Task(bench).execute().trigger.lease_limit == 1
+    assert task.execute().trigger.lease_seconds == 3600
 
 
 def test_numbers_are_carried_over_a_wait_for_room(bench: Workbench) -> None:
@@ -104,37 +107,49 @@ def test_max_messages_holds_across_deferrals(bench: Workbench) -> None:
     assert bench.states == {"d": "available", "e": "available", "f": "available"}
 
 
-def test_poke_mode_counts_over_its_pokes(
-    bench: Workbench, hands: FakeTime, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def pass_time(seconds: float) -> None:
-        hands.sleep(seconds)
-        finish(bench)
-
-    monkeypatch.setattr("airflow.sdk.bases.sensor.time.sleep", pass_time)
+def test_poke_mode_counts_over_its_pokes(bench: Workbench, pauses: FakeClock) -> None:
+    pauses.meanwhile = lambda _: finish(bench)
     limit_runs(bench)
     bench.put(*"ab")
     task = Task(bench, max_unfinished_runs=2, deferrable=False, poll_interval=7)
 
     assert task.execute()["started"] == {"count": 2, "ids": ["a", "b"]}
-    assert hands.slept == [7]
+    assert pauses.slept == [7]
 
 
-def test_poke_mode_pokes_until_there_are_messages(
-    bench: Workbench, hands: FakeTime, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def arrive(seconds: float) -> None:
-        hands.sleep(seconds)
-        if len(hands.slept) == 3:
-            bench.put("a")
-
-    monkeypatch.setattr("airflow.sdk.bases.sensor.time.sleep", arrive)
+def test_poke_mode_pokes_until_there_are_messages(bench: Workbench, pauses: FakeClock) -> None:
+    pauses.then(nothing, nothing, lambda: bench.put("a"))
     task = Task(bench, deferrable=False, poll_interval=7)
 
     assert task.execute()["started"]["ids"] == ["a"]
-    assert hands.slept == [7, 7, 7]
+    assert pauses.slept == [7, 7, 7]
     bench.put("b")
     assert task.execute()["started"]["ids"] == ["b"]
+
+
+def test_how_a_sensor_polls_is_logged_once_when_it_begins_to_wait(
+    bench: Workbench, pauses: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    pauses.then(nothing, lambda: bench.put("a"))
+    with caplog.at_level(logging.INFO):
+        Task(bench, deferrable=False, poll_interval=7).execute()
+
+    assert lines_of(caplog) == [
+        f"Inbox orders at 127.0.0.1:{bench.service.port}: nothing to do yet; polling every 7 s"
+    ]
+
+
+def test_a_rescheduled_sensor_logs_how_it_polls_in_its_first_process_only(
+    bench: Workbench, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO):
+        for count in range(3):
+            task = Task(bench, deferrable=False, mode="reschedule")
+            task.context["task_reschedule_count"] = count
+            with pytest.raises(AirflowRescheduleException):
+                task.execute()
+
+    assert len(lines_of(caplog)) == 1
 
 
 def test_reschedule_mode_waits_for_a_first_message(bench: Workbench) -> None:

@@ -47,7 +47,8 @@ async def verdicts(emulator: EmulatorServer) -> dict[str, str]:
 
 async def test_a_listener_that_comes_and_goes_leaves_nothing_open(emulator):
     said = await verdicts(emulator)
-    assert {said[what] for what in (TO_SERVICE, OPEN_FILES, "sessions", "asyncio tasks")} == {STEADY}
+    watched = (TO_SERVICE, OPEN_FILES, "sessions", "asyncio tasks")
+    assert {what: said[what] for what in watched} == dict.fromkeys(watched, STEADY)
 
 
 async def test_one_that_leaves_sessions_and_streams_open_is_found_out(emulator, leaks):

@@ -13,10 +13,10 @@ from airflow_provider_workflow.client.errors import (
 )
 from airflow_provider_workflow.leases import HeldLease
 from airflow_provider_workflow.triggers.acknowledging import Acknowledger
-from airflow_provider_workflow.triggers.event_payload import carried
 from airflow_provider_workflow.triggers.tickets import Ticket, Watcher
+from tests.unit.fake_clock import FakeClock
 from tests.unit.test_leases import message
-from tests.unit.triggers.clockwork import Clockwork
+from tests.unit.triggers.watched import carried
 
 LEASE_SECONDS = 600
 PASSING = [ServerError("503", status=503), TransportError("reset", sent=True)]
@@ -32,7 +32,7 @@ class Client:
         them after that.
     """
 
-    def __init__(self, clock: Clockwork, *outcomes: Any) -> None:
+    def __init__(self, clock: FakeClock, *outcomes: Any) -> None:
         self.clock = clock
         self.outcomes = list(outcomes)
         self.sent: list[tuple[float, str, list[str]]] = []
@@ -40,7 +40,7 @@ class Client:
 
     async def send(self, call: Any) -> dict[str, Any]:
         ids = call.json["message_ids"]
-        self.sent.append((self.clock.now - 1_000_000, call.name.split("_")[0], ids))
+        self.sent.append((self.clock.elapsed, call.name.split("_")[0], ids))
         outcome = self.outcomes.pop(0) if self.outcomes else len(ids)
         if self.faults & set(ids):
             outcome = PASSING[0]
@@ -53,9 +53,9 @@ def worker(client: Client) -> Any:
     return Acknowledger("orders", lambda: client)  # type: ignore[arg-type, return-value]
 
 
-def ticket(clock: Clockwork, *ids: str, proven: bool = True) -> tuple[Ticket, Watcher]:
+def ticket(clock: FakeClock, *ids: str, proven: bool = True) -> tuple[Ticket, Watcher]:
     """A ticket of a watcher that wanted these and whose event Airflow took."""
-    lease = HeldLease("lease", clock.now + LEASE_SECONDS, "", [])
+    lease = HeldLease("lease", clock.now() + LEASE_SECONDS, "", [])
     made = Ticket("inbox", lease, [carried(message(each)) for each in ids])
     watcher = Watcher()
     made.judge(watcher, ids, {})

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
+from itertools import groupby
 from typing import Any
 
 import pytest
 
 from airflow_provider_workflow import quarantine
+from tests.unit.fake_clock import FakeClock
 from tests.unit.workbench import Workbench
 
 
@@ -19,24 +21,30 @@ class Over(BaseException):
 
 class Day:
     """
-    Stands for ``asyncio``, ``time`` and the event stream of a watcher, and moves the emulator's clock.
+    What happens to a watcher while its time passes, and its event stream; the service's clock moves along.
 
     :param bench: the inbox ``orders``.
+    :param fake_clock: moves only while the watcher waits.
     """
 
-    def __init__(self, bench: Workbench) -> None:
+    def __init__(self, bench: Workbench, fake_clock: FakeClock) -> None:
         self.bench = bench
-        self.now = 0.0
-        self.ends_at = 0.0
-        self.pages: list[int] = []
-        self.slept: list[float] = []
+        self.clock = fake_clock
         self.listeners = 0
-        self._pages_before = 0
-        self._agenda: list[tuple[float, Callable[[], Any], bool]] = []
         self._rung = False
+        self._told: list[float] = []
+        fake_clock.moved_along.append(bench.service.store.clock)
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(asyncio, name)
+    @property
+    def second(self) -> float:
+        """Seconds since the beginning."""
+        return round(self.clock.elapsed, 6)
+
+    @property
+    def pages(self) -> list[int]:
+        """How many pages of the list were read, each time that any was."""
+        read = [each.at for each in self.bench.service.requests if each.operation == "list_messages"]
+        return [len(list(group)) for _, group in groupby(read)]
 
     def at(self, second: float, act: Callable[[], Any], *, told: bool = False) -> None:
         """
@@ -44,8 +52,27 @@ class Day:
 
         :param told: whether the event stream tells of it.
         """
-        self._agenda.append((second, act, told))
-        self._agenda.sort(key=lambda each: each[0])
+
+        def happen() -> None:
+            try:
+                act()
+            except Exception as error:
+                # Not an exception that a watcher outlasts.
+                raise Over(error) from error
+            self._rung = self._rung or told
+
+        moment = self.clock.start + second
+        self.clock.at(moment, happen)
+        if told:
+            self._told.append(moment)
+
+    def ends(self, second: float) -> None:
+        """Let the day be over."""
+
+        def end() -> None:
+            raise Over
+
+        self.clock.at(self.clock.start + second, end)
 
     def put(self, second: float, *ids: str, told: bool = True) -> None:
         """Let messages arrive."""
@@ -62,22 +89,12 @@ class Day:
 
         self.at(second, take)
 
-    def monotonic(self) -> float:
-        return self.now
-
-    async def sleep(self, seconds: float) -> None:
-        self.slept.append(seconds)
-        self._note_pages()
-        self._pass_until(self.now + seconds)
-        await asyncio.sleep(0)
-
     async def wait(self, seconds: float) -> bool:
         """Wait for the event stream."""
-        self._note_pages()
-        end = self.now + seconds
-        told = next((each for each, _, told in self._agenda if told and each <= end), None)
+        now = self.clock.now()
+        told = min((each for each in self._told if now < each <= now + seconds), default=now + seconds)
         if not self._rung:
-            self._pass_until(end if told is None else told)
+            self.clock.set(told)
         rung, self._rung = self._rung, False
         await asyncio.sleep(0)
         return rung
@@ -90,44 +107,18 @@ class Day:
         finally:
             self.listeners -= 1
 
-    def _note_pages(self) -> None:
-        """Note how many pages were read since the last wait."""
-        read = self.bench.service.count("list_messages")
-        if read > self._pages_before:
-            self.pages.append(read - self._pages_before)
-        self._pages_before = read
-
-    def _pass_until(self, moment: float) -> None:
-        moment = max(moment, self.now)
-        while self._agenda and self._agenda[0][0] <= min(moment, self.ends_at):
-            second, act, told = self._agenda.pop(0)
-            self._move(max(second, self.now))
-            try:
-                act()
-            except Exception as error:
-                # Not an exception that a watcher outlasts.
-                raise Over(error) from error
-            self._rung = self._rung or told
-        self._move(min(moment, self.ends_at))
-        if self.now >= self.ends_at:
-            raise Over
-
-    def _move(self, moment: float) -> None:
-        self.bench.service.store.clock.advance(moment - self.now)
-        self.now = moment
-
     async def rings(self, trigger: Any, until: float) -> list[float]:
         """The seconds at which a trigger rings, up to the end of the day."""
         return [second for second, _ in await self.events(trigger, until)]
 
     async def events(self, trigger: Any, until: float) -> list[tuple[float, Any]]:
         """The events of a trigger, each with the second of it."""
-        self.ends_at = until
+        self.ends(until)
         found: list[tuple[float, Any]] = []
         async with aclosing(trigger.run()) as events:
             try:
                 async for event in events:
-                    found.append((self.now, event.payload))
+                    found.append((self.second, event.payload))
             except Over as over:
                 if over.args:
                     raise
@@ -138,11 +129,7 @@ class Day:
 
 
 @pytest.fixture
-def day(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> Day:
-    fake = Day(bench)
-    for module in ("ringing", "listening"):
-        monkeypatch.setattr(f"airflow_provider_workflow.triggers.{module}.asyncio", fake)
-    for module in ("ringing", "patience", "listening"):
-        monkeypatch.setattr(f"airflow_provider_workflow.triggers.{module}.time", fake)
-    monkeypatch.setattr("airflow_provider_workflow.client.events.listen", fake.listen)
-    return fake
+def day(bench: Workbench, fake_clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> Day:
+    made = Day(bench, fake_clock)
+    monkeypatch.setattr("airflow_provider_workflow.client.events.listen", made.listen)
+    return made

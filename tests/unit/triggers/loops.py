@@ -1,33 +1,12 @@
-"""The trigger's event loop: its sleeps take no time, and its bell rings when a test says so."""
+"""A trigger run by hand, and its bell, which rings when a test says so."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
 from airflow_provider_workflow.triggers.inbox import WorkflowInboxTrigger
-
-
-class FakeAsyncio:
-    """``asyncio`` and ``time``; sleeps are only noted, ``then`` is called after each with their number."""
-
-    def __init__(self) -> None:
-        self.slept: list[float] = []
-        self.then: Callable[[int], None] = lambda count: None
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(asyncio, name)
-
-    def monotonic(self) -> float:
-        """Stands still, on a tick."""
-        return 0.0
-
-    async def sleep(self, seconds: float) -> None:
-        self.slept.append(seconds)
-        await asyncio.sleep(0)
-        self.then(len(self.slept))
 
 
 class FakeBell:

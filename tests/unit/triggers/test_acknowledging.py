@@ -12,6 +12,7 @@ from airflow_provider_workflow.client.errors import (
     TransportError,
 )
 from airflow_provider_workflow.triggers.acknowledging import PAUSES, REST_SECONDS, Acknowledger
+from tests.unit.fake_clock import FakeClock
 from tests.unit.triggers.acknowledgers import (
     FINAL,
     LEASE_SECONDS,
@@ -22,45 +23,44 @@ from tests.unit.triggers.acknowledgers import (
     ticket,
     worker,
 )
-from tests.unit.triggers.clockwork import Clockwork
 
 pytestmark = pytest.mark.since(3, 3, "the acknowledging of asset events")
 
 
-async def test_an_acknowledgement_rests_and_a_release_does_not(clockwork: Clockwork) -> None:
-    client = Client(clockwork)
+async def test_an_acknowledgement_rests_and_a_release_does_not(held_clock: FakeClock) -> None:
+    client = Client(held_clock)
     acknowledger = worker(client)
-    made, _ = ticket(clockwork, "a", "b", "c")
+    made, _ = ticket(held_clock, "a", "b", "c")
     acknowledger.release(made, ["c"])
     acknowledger.acknowledge(made, ["a", "b"])
     acknowledger.acknowledge(made, [])
-    await clockwork.advance(60)
+    await held_clock.elapse(60)
 
     assert client.sent == [(0, "release", ["c"]), (REST_SECONDS, "acknowledge", ["a", "b"])]
     await finish(acknowledger)
     assert len(client.sent) == 2
 
 
-async def test_what_is_acknowledged_later_is_acknowledged_too(clockwork: Clockwork) -> None:
-    client = Client(clockwork)
+async def test_what_is_acknowledged_later_is_acknowledged_too(held_clock: FakeClock) -> None:
+    client = Client(held_clock)
     acknowledger = worker(client)
-    acknowledger.acknowledge(ticket(clockwork, "a")[0], ["a"])
-    await clockwork.advance(60)
-    acknowledger.acknowledge(ticket(clockwork, "b")[0], ["b"])
-    await clockwork.advance(60)
+    acknowledger.acknowledge(ticket(held_clock, "a")[0], ["a"])
+    await held_clock.elapse(60)
+    acknowledger.acknowledge(ticket(held_clock, "b")[0], ["b"])
+    await held_clock.elapse(60)
 
     assert [ids for _, _, ids in client.sent] == [["a"], ["b"]]
     await finish(acknowledger)
 
 
-async def test_where_a_watcher_leaves_meanwhile_its_messages_are_released(clockwork: Clockwork) -> None:
-    client = Client(clockwork)
+async def test_where_a_watcher_leaves_meanwhile_its_messages_are_released(held_clock: FakeClock) -> None:
+    client = Client(held_clock)
     acknowledger = worker(client)
-    made, watcher = ticket(clockwork, "a")
+    made, watcher = ticket(held_clock, "a")
     acknowledger.acknowledge(made, ["a"])
-    await clockwork.advance(1)
+    await held_clock.elapse(1)
     watcher.gone = True
-    await clockwork.advance(60)
+    await held_clock.elapse(60)
 
     assert [name for _, name, _ in client.sent] == ["release"]
     await finish(acknowledger)
@@ -68,13 +68,13 @@ async def test_where_a_watcher_leaves_meanwhile_its_messages_are_released(clockw
 
 @pytest.mark.parametrize("fault", [*PASSING, TO_BE_MENDED, RuntimeError("made up")])
 async def test_an_acknowledgement_that_fails_is_tried_on_and_spoken_of_once(
-    clockwork: Clockwork, fault: Exception, caplog: pytest.LogCaptureFixture
+    held_clock: FakeClock, fault: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
-    client = Client(clockwork, *[fault] * 7)
+    client = Client(held_clock, *[fault] * 7)
     acknowledger = worker(client)
-    acknowledger.acknowledge(ticket(clockwork, "a")[0], ["a"])
+    acknowledger.acknowledge(ticket(held_clock, "a")[0], ["a"])
     with caplog.at_level(logging.INFO):
-        await clockwork.advance(LEASE_SECONDS)
+        await held_clock.elapse(LEASE_SECONDS)
 
     moments = [moment for moment, _, _ in client.sent]
     pauses = [later - earlier for earlier, later in zip(moments, moments[1:], strict=False)]  # noqa: RUF007
@@ -85,34 +85,34 @@ async def test_an_acknowledgement_that_fails_is_tried_on_and_spoken_of_once(
 
 
 async def test_one_that_fails_holds_up_no_other(
-    clockwork: Clockwork, caplog: pytest.LogCaptureFixture
+    held_clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    client = Client(clockwork)
+    client = Client(held_clock)
     client.faults = {"a", "b"}
     done: list[int] = []
     acknowledger = Acknowledger("orders", lambda: client, lambda: done.append(1))  # type: ignore[arg-type, return-value]
     for each in "abc":
-        acknowledger.acknowledge(ticket(clockwork, each)[0], [each])
+        acknowledger.acknowledge(ticket(held_clock, each)[0], [each])
     assert acknowledger.backlog == 3
-    await clockwork.advance(REST_SECONDS)
+    await held_clock.elapse(REST_SECONDS)
 
     assert [ids for _, _, ids in client.sent] == [["a"], ["b"], ["c"]]
     assert (acknowledger.backlog, done) == (2, [1])
     assert caplog.text.count("acknowledgements fail") == 1
     client.faults = set()
-    await clockwork.advance(PAUSES[0])
+    await held_clock.elapse(PAUSES[0])
     assert acknowledger.backlog == 0
     await finish(acknowledger)
 
 
 async def test_it_is_given_up_when_the_lease_ends(
-    clockwork: Clockwork, caplog: pytest.LogCaptureFixture
+    held_clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    client = Client(clockwork, *[PASSING[0]] * 100)
+    client = Client(held_clock, *[PASSING[0]] * 100)
     acknowledger = worker(client)
-    acknowledger.acknowledge(ticket(clockwork, "a", "b")[0], ["a", "b"])
+    acknowledger.acknowledge(ticket(held_clock, "a", "b")[0], ["a", "b"])
     with caplog.at_level(logging.INFO):
-        await clockwork.advance(2 * LEASE_SECONDS)
+        await held_clock.elapse(2 * LEASE_SECONDS)
 
     assert client.sent[-1][0] < LEASE_SECONDS
     assert [each.getMessage() for each in caplog.records][-1] == (
@@ -122,24 +122,24 @@ async def test_it_is_given_up_when_the_lease_ends(
 
 
 @pytest.mark.parametrize("fault", FINAL)
-async def test_what_no_attempt_can_change_is_not_tried_on(clockwork: Clockwork, fault: Exception) -> None:
-    client = Client(clockwork, fault)
+async def test_what_no_attempt_can_change_is_not_tried_on(held_clock: FakeClock, fault: Exception) -> None:
+    client = Client(held_clock, fault)
     acknowledger = worker(client)
-    acknowledger.acknowledge(ticket(clockwork, "a")[0], ["a"])
-    acknowledger.acknowledge(ticket(clockwork, "b")[0], ["b"])
-    await clockwork.advance(60)
+    acknowledger.acknowledge(ticket(held_clock, "a")[0], ["a"])
+    acknowledger.acknowledge(ticket(held_clock, "b")[0], ["b"])
+    await held_clock.elapse(60)
 
     assert [ids for _, _, ids in client.sent] == [["a"], ["b"]]
     await finish(acknowledger)
 
 
 async def test_a_release_that_fails_is_left_to_the_end_of_the_lease(
-    clockwork: Clockwork, caplog: pytest.LogCaptureFixture
+    held_clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    client = Client(clockwork, PASSING[0])
+    client = Client(held_clock, PASSING[0])
     acknowledger = worker(client)
-    acknowledger.release(ticket(clockwork, "a")[0], ["a"])
-    await clockwork.advance(60)
+    acknowledger.release(ticket(held_clock, "a")[0], ["a"])
+    await held_clock.elapse(60)
 
     assert len(client.sent) == 1
     assert "could not be released" in caplog.text
@@ -154,12 +154,12 @@ async def test_a_release_that_fails_is_left_to_the_end_of_the_lease(
     ],
 )
 async def test_an_ended_lease_is_a_line_in_the_log(
-    clockwork: Clockwork, outcome: Any, said: str, caplog: pytest.LogCaptureFixture
+    held_clock: FakeClock, outcome: Any, said: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    acknowledger = worker(Client(clockwork, outcome))
-    acknowledger.acknowledge(ticket(clockwork, "a", "b")[0], ["a", "b"])
+    acknowledger = worker(Client(held_clock, outcome))
+    acknowledger.acknowledge(ticket(held_clock, "a", "b")[0], ["a", "b"])
     with caplog.at_level(logging.INFO):
-        await clockwork.advance(60)
+        await held_clock.elapse(60)
 
     assert [(each.levelname, each.getMessage()) for each in caplog.records] == [
         ("INFO", f"Inbox orders: {said}")
@@ -167,8 +167,8 @@ async def test_an_ended_lease_is_a_line_in_the_log(
     await finish(acknowledger)
 
 
-async def test_without_a_connection_it_waits_for_one(clockwork: Clockwork) -> None:
-    client = Client(clockwork)
+async def test_without_a_connection_it_waits_for_one(held_clock: FakeClock) -> None:
+    client = Client(held_clock)
     connected: list[Client] = []
 
     def of_the_moment() -> Any:
@@ -177,10 +177,10 @@ async def test_without_a_connection_it_waits_for_one(clockwork: Clockwork) -> No
         return connected[0]
 
     acknowledger = Acknowledger("orders", of_the_moment)
-    acknowledger.acknowledge(ticket(clockwork, "a")[0], ["a"])
-    await clockwork.advance(REST_SECONDS)
+    acknowledger.acknowledge(ticket(held_clock, "a")[0], ["a"])
+    await held_clock.elapse(REST_SECONDS)
     connected.append(client)
-    await clockwork.advance(PAUSES[0])
+    await held_clock.elapse(PAUSES[0])
 
     assert len(client.sent) == 1
     await finish(acknowledger)

@@ -10,7 +10,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
 from airflow.sdk.execution_time.comms import ErrorResponse
 
-from airflow_provider_workflow.triggers import emitted
+from airflow_provider_workflow.process_state import reset as forget
 from airflow_provider_workflow.triggers.emitted import MOST_REMEMBERED, Emitted
 from tests.unit.triggers.triggerer import Store
 
@@ -18,13 +18,9 @@ REFUSED = AirflowRuntimeError(ErrorResponse(error=ErrorType.API_SERVER_ERROR, de
 
 
 @pytest.fixture(autouse=True)
-def new_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    forget(monkeypatch)
-
-
-def forget(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a new process knows: nothing."""
-    monkeypatch.setattr(emitted, "_remembered", {})
+def new_process() -> None:
+    """It knows nothing."""
+    forget()
 
 
 class OldStore:
@@ -43,10 +39,10 @@ async def test_what_was_emitted_is_known_to_the_next_trigger_of_this_process() -
     assert Emitted(None, "c/invoices").among(["a"]) == frozenset()
 
 
-async def test_it_is_known_to_the_next_process(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_it_is_known_to_the_next_process() -> None:
     store = Store()
     assert await Emitted(store, "c/orders").remember(["a", "\ud800"]) is True
-    forget(monkeypatch)
+    forget()
     after = Emitted(Store(rows=store.rows), "c/orders")
     assert after.among(["a"]) == frozenset()
     await after.recall()
@@ -60,11 +56,11 @@ async def test_another_asset_has_not_seen_it() -> None:
     assert Emitted(Store("other"), "c/orders").among(["a"]) == frozenset()
 
 
-async def test_inboxes_share_a_store_without_disturbing_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_inboxes_share_a_store_without_disturbing_each_other() -> None:
     store = Store()
     await Emitted(store, "c/orders").remember(["a"])
     await Emitted(store, "c/invoices").remember(["b"])
-    forget(monkeypatch)
+    forget()
     orders = Emitted(store, "c/orders")
     await orders.recall()
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.unit.counted import Counted
-from tests.unit.triggers.clockwork import Clockwork
+from tests.unit.fake_clock import FakeClock
 from tests.unit.triggers.triggerer import Store, Triggerer, event_trigger
 from tests.unit.triggers.watched import EVEN, FAILS, ODD, count_of_leases, put
 from tests.unit.workbench import Workbench
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.since(3, 3, "the acknowledging of asset events")
 
 
 async def test_what_no_watcher_wants_is_released_once_and_then_left_to_its_lease(
-    bench: Workbench, triggerer: Triggerer, clockwork: Clockwork, caplog: pytest.LogCaptureFixture
+    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     put(bench, 1, 2)
     triggerer.start(event_trigger(match=EVEN), Store())
@@ -32,7 +32,7 @@ async def test_what_no_watcher_wants_is_released_once_and_then_left_to_its_lease
 
 
 async def test_what_no_watcher_wants_goes_to_one_that_begins_a_little_later(
-    bench: Workbench, triggerer: Triggerer, clockwork: Clockwork
+    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
 ) -> None:
     put(bench, 1)
     triggerer.start(event_trigger(match=EVEN), Store("even"))
@@ -45,7 +45,7 @@ async def test_what_no_watcher_wants_goes_to_one_that_begins_a_little_later(
 
 
 async def test_what_no_watcher_wants_is_acknowledged_where_that_is_asked_for(
-    bench: Workbench, triggerer: Triggerer, clockwork: Clockwork
+    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
 ) -> None:
     triggerer.start(event_trigger(match=EVEN, unmatched="acknowledge"), Store())
     await triggerer.work(70)
@@ -58,7 +58,7 @@ async def test_what_no_watcher_wants_is_acknowledged_where_that_is_asked_for(
 
 
 async def test_nothing_unwanted_is_acknowledged_while_other_watchers_may_be_about_to_begin(
-    bench: Workbench, triggerer: Triggerer, clockwork: Clockwork
+    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
 ) -> None:
     put(bench, 1)
     triggerer.start(event_trigger(match=EVEN, unmatched="acknowledge"), Store("even"))
@@ -70,7 +70,7 @@ async def test_nothing_unwanted_is_acknowledged_while_other_watchers_may_be_abou
 
 
 async def test_nothing_unwanted_is_acknowledged_where_another_poller_has_the_inbox(
-    bench: Workbench, triggerer: Triggerer, clockwork: Clockwork, caplog: pytest.LogCaptureFixture
+    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     triggerer.start(event_trigger(match=EVEN, unmatched="acknowledge"), Store("even"))
     triggerer.start(event_trigger(match=EVEN, unmatched="acknowledge", lease_limit=9), Store("more"))
@@ -86,7 +86,7 @@ async def test_nothing_unwanted_is_acknowledged_where_another_poller_has_the_inb
 async def test_a_message_that_match_fails_on_holds_up_nothing_and_ends_in_quarantine(
     bench: Workbench,
     triggerer: Triggerer,
-    clockwork: Clockwork,
+    held_clock: FakeClock,
     counted: Counted,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -97,7 +97,7 @@ async def test_a_message_that_match_fails_on_holds_up_nothing_and_ends_in_quaran
         for _ in range(6):
             await triggerer.work(20)
             bench.service.store.leases.expire()
-            await clockwork.advance(60)
+            await held_clock.elapse(60)
 
     assert triggerer.stored_ids() == ["good"]
     assert bench.states == {"m1": "quarantined"}
@@ -109,7 +109,7 @@ async def test_a_message_that_match_fails_on_holds_up_nothing_and_ends_in_quaran
 
 
 async def test_a_message_that_one_rejects_and_another_wants_is_not_acknowledged_and_comes_to_it_once(
-    bench: Workbench, triggerer: Triggerer, clockwork: Clockwork
+    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
 ) -> None:
     put(bench, 1)
     bench.put("good", payload={"n": "x"})
@@ -118,7 +118,7 @@ async def test_a_message_that_one_rejects_and_another_wants_is_not_acknowledged_
     for _ in range(3):
         await triggerer.work(20)
         bench.service.store.leases.expire()
-        await clockwork.advance(60)
+        await held_clock.elapse(60)
 
     assert triggerer.stored_ids(every) == ["m1", "good"]
     assert "good" not in bench.states
@@ -126,7 +126,7 @@ async def test_a_message_that_one_rejects_and_another_wants_is_not_acknowledged_
 
 
 async def test_a_message_is_offered_again_when_the_one_who_rejected_it_has_left(
-    bench: Workbench, triggerer: Triggerer, clockwork: Clockwork
+    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
 ) -> None:
     put(bench, 1)
     triggerer.start(event_trigger(match=EVEN), Store("even"))
@@ -142,7 +142,7 @@ async def test_a_message_is_offered_again_when_the_one_who_rejected_it_has_left(
 
 
 async def test_any_payload_crosses_and_a_message_too_deep_for_it_is_rejected(
-    bench: Workbench, triggerer: Triggerer, clockwork: Clockwork, caplog: pytest.LogCaptureFixture
+    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     hostile = {"\0": "\ud800", "__classname__": 2**70}
     bench.put("hostile", payload=hostile)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_workflow.triggers.event import WorkflowInboxEventTrigger
-from tests.unit.triggers.clockwork import Clockwork
+from tests.unit.fake_clock import FakeClock
 from tests.unit.triggers.triggerer import Store, Triggerer, event_trigger
 from tests.unit.workbench import Workbench
 
@@ -48,31 +48,31 @@ def assembled(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_without_any_fault_a_message_is_acknowledged_after_its_event_is_stored(
-    bench: Workbench, triggerer: Triggerer, clockwork: Clockwork
+    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
 ) -> None:
     bench.put("a", "b")
     triggerer.start(event_trigger(), Store())
-    await clockwork.advance(20)
+    await held_clock.elapse(20)
     assert bench.states == {"a": "leased", "b": "leased"}
     assert len(triggerer.unstored) == 1
 
     triggerer.store()
-    await clockwork.advance(10)
+    await held_clock.elapse(10)
     assert bench.states == {}
     assert triggerer.stored_ids() == ["a", "b"]
 
 
 @pytest.mark.parametrize("sibling", [False, True])
 async def test_a_filter_that_raises_acknowledges_nothing(
-    bench: Workbench, triggerer: Triggerer, clockwork: Clockwork, sibling: bool
+    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock, sibling: bool
 ) -> None:
     bench.put("a")
     if sibling:
         triggerer.start(event_trigger(unmatched="acknowledge"), Store())
     triggerer.start(Raises("orders", unmatched="acknowledge", wake_on_events=False), Store("other"))
-    await clockwork.advance(LEASES)
+    await held_clock.elapse(LEASES)
     triggerer.store()
-    await clockwork.settle()
+    await held_clock.settle()
 
     assert triggerer.stored_ids() == (["a"] if sibling else [])
     assert bench.states == {"a": "available"}
@@ -81,17 +81,17 @@ async def test_a_filter_that_raises_acknowledges_nothing(
 
 @pytest.mark.parametrize("sibling", [False, True])
 async def test_a_trigger_that_is_ended_before_it_yields_acknowledges_nothing(
-    bench: Workbench, triggerer: Triggerer, clockwork: Clockwork, sibling: bool
+    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock, sibling: bool
 ) -> None:
     bench.put("a")
     number = triggerer.start(Hesitates("orders", unmatched="acknowledge", wake_on_events=False), Store())
     if sibling:
         triggerer.start(event_trigger(match="id == 'other'", unmatched="acknowledge"), Store("other"))
-    await clockwork.advance(LEASES)
+    await held_clock.elapse(LEASES)
     assert bench.states == {"a": "leased"}
     await triggerer.end(number)
-    await clockwork.settle()
-    await clockwork.advance(1)
+    await held_clock.settle()
+    await held_clock.elapse(1)
 
     assert triggerer.unstored == []
     assert bench.service.count("ack") == 0
@@ -100,18 +100,18 @@ async def test_a_trigger_that_is_ended_before_it_yields_acknowledges_nothing(
 
 @pytest.mark.parametrize("sibling", [False, True])
 async def test_a_trigger_that_is_ended_between_its_yield_and_airflow_taking_the_event_acknowledges_nothing(
-    bench: Workbench, triggerer: Triggerer, clockwork: Clockwork, sibling: bool
+    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock, sibling: bool
 ) -> None:
     bench.put("a")
     triggerer.log.gate = asyncio.Event()
     number = triggerer.start(event_trigger(), Store())
     if sibling:
         triggerer.start(event_trigger(match="id == 'other'"), Store("other"))
-    await clockwork.advance(LEASES)
+    await held_clock.elapse(LEASES)
     assert bench.states == {"a": "leased"}
     await triggerer.end(number)
-    await clockwork.settle()
-    await clockwork.advance(1)
+    await held_clock.settle()
+    await held_clock.elapse(1)
 
     assert triggerer.unstored == []
     assert bench.service.count("ack") == 0
@@ -120,20 +120,20 @@ async def test_a_trigger_that_is_ended_between_its_yield_and_airflow_taking_the_
 
 @pytest.mark.parametrize("store", [Store(), None])
 async def test_an_event_that_airflow_takes_when_its_streams_are_stopped_acknowledges_nothing(
-    bench: Workbench, triggerer: Triggerer, clockwork: Clockwork, store: Store | None
+    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock, store: Store | None
 ) -> None:
     # Airflow does not bind it to the batch any more, and does not store it: what is left is the mark.
     bench.put("a")
     triggerer.log.gate = asyncio.Event()
     triggerer.start(event_trigger(), store)
-    await clockwork.advance(LEASES)
+    await held_clock.elapse(LEASES)
     assert bench.states == {"a": "leased"}
     groups = list(triggerer.streams._groups.values())
     triggerer.streams._groups.clear()
     if store is not None:
         store.silent = True  # Airflow answers nothing from here on
     triggerer.log.gate.set()
-    await clockwork.settle()
+    await held_clock.settle()
     assert len(triggerer.unstored) == 1
     for group in groups:
         await group.stop()
@@ -144,17 +144,17 @@ async def test_an_event_that_airflow_takes_when_its_streams_are_stopped_acknowle
 
 
 async def test_an_event_that_airflow_dropped_as_its_dag_was_paused_acknowledges_nothing(
-    bench: Workbench, triggerer: Triggerer, clockwork: Clockwork
+    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
 ) -> None:
     # Airflow calls an event stored also where its trigger has no asset any more, and then ends the trigger.
     bench.put("a")
     number = triggerer.start(event_trigger(), Store())
     triggerer.start(event_trigger(match="id == 'other'"), Store("other"))
-    await clockwork.advance(LEASES)
+    await held_clock.elapse(LEASES)
     triggerer.store()
-    await clockwork.settle()
+    await held_clock.settle()
     await triggerer.end(number)
-    await clockwork.advance(10)
+    await held_clock.elapse(10)
 
     assert bench.service.count("ack") == 0
     # Once as its watcher has left, and once more as the other one does not want it.
@@ -163,35 +163,35 @@ async def test_an_event_that_airflow_dropped_as_its_dag_was_paused_acknowledges_
 
 @pytest.mark.parametrize("sibling", [False, True])
 async def test_an_event_that_is_not_stored_in_time_acknowledges_nothing(
-    bench: Workbench, triggerer: Triggerer, clockwork: Clockwork, sibling: bool
+    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock, sibling: bool
 ) -> None:
     bench.put("a")
     triggerer.streams._ack_timeout, triggerer.streams._now = 0.05, lambda: 0.0
     if sibling:
         triggerer.start(event_trigger(), Store())
     late = triggerer.start(event_trigger(), Store("other"))
-    await clockwork.advance(LEASES)
+    await held_clock.elapse(LEASES)
     for entry in list(triggerer.runner.events):
         if entry.trigger_id == late:
             triggerer.runner.events.remove(entry)
     triggerer.store()
-    await clockwork.settle()
+    await held_clock.settle()
     (group,) = triggerer.streams._groups.values()
     group._now = lambda: 1.0
     await asyncio.wait({triggerer.runner.triggers[late]["task"]}, timeout=10)
-    await clockwork.settle()
-    await clockwork.advance(1)
+    await held_clock.settle()
+    await held_clock.elapse(1)
 
     assert bench.service.count("ack") == 0
     assert bench.states == {"a": "available"}
 
 
 async def test_a_triggerer_that_stops_gives_back_what_was_not_stored(
-    bench: Workbench, triggerer: Triggerer, clockwork: Clockwork
+    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
 ) -> None:
     bench.put("a", "b")
     triggerer.start(event_trigger(), Store())
-    await clockwork.advance(LEASES)
+    await held_clock.elapse(LEASES)
     assert bench.states == {"a": "leased", "b": "leased"}
     await triggerer.stop()
 
@@ -199,13 +199,13 @@ async def test_a_triggerer_that_stops_gives_back_what_was_not_stored(
 
 
 async def test_a_triggerer_that_stops_acknowledges_what_was_stored(
-    bench: Workbench, triggerer: Triggerer, clockwork: Clockwork
+    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
 ) -> None:
     bench.put("a", "b")
     triggerer.start(event_trigger(), Store())
-    await clockwork.advance(LEASES)
+    await held_clock.elapse(LEASES)
     triggerer.store()
-    await clockwork.settle()
+    await held_clock.settle()
     assert bench.states == {"a": "leased", "b": "leased"}
     await triggerer.stop()
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from airflow_provider_workflow import leases
-from tests.unit.triggers.loops import FakeAsyncio, fire, trigger
+from airflow_provider_workflow.triggers.handing_over import RELEASE_SECONDS
+from tests.unit.fake_clock import FakeClock, nothing
+from tests.unit.triggers.loops import fire, trigger
 from tests.unit.workbench import Workbench
 
 
@@ -29,25 +32,25 @@ def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
     ],
 )
 async def test_a_fault_that_passes_is_logged_once_and_survived(
-    bench: Workbench, loop: FakeAsyncio, fault: dict[str, Any], caplog: pytest.LogCaptureFixture
+    bench: Workbench, fake_clock: FakeClock, fault: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     bench.put("a")
     # An answer that is cut may have leased: its messages come again.
-    loop.then = lambda count: bench.service.store.leases.expire()
+    fake_clock.meanwhile = lambda _: bench.service.store.leases.expire()
     bench.service.fault(**fault, operation="lease", times=3)
     with caplog.at_level(logging.INFO):
         event = await fire(trigger())
 
     assert event["status"] == "leased"
-    assert loop.slept == [0, 5, 10, 20]
-    assert [each.split(";")[0] for each in lines(caplog)] == [
+    assert fake_clock.slept == [5, 10, 20]
+    assert [each.split(";")[0] for each in lines(caplog)[1:]] == [
         "Inbox orders is out of reach",
         "Inbox orders is within reach again",
     ]
 
 
 async def test_a_fault_that_passes_is_survived_from_the_first_request_on(
-    bench: Workbench, loop: FakeAsyncio, caplog: pytest.LogCaptureFixture
+    bench: Workbench, fake_clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     bench.put("a")
     bench.service.fault("status", operation="list_inboxes", status=503, times=12)
@@ -55,26 +58,23 @@ async def test_a_fault_that_passes_is_survived_from_the_first_request_on(
         event = await fire(trigger())
 
     assert event["status"] == "leased"
-    assert loop.slept == [0, 5, 10]
+    assert fake_clock.slept == [5, 10]
     assert len([each for each in lines(caplog) if "out of reach" in each]) == 1
 
 
 async def test_another_series_of_faults_is_logged_again(
-    bench: Workbench, loop: FakeAsyncio, caplog: pytest.LogCaptureFixture
+    bench: Workbench, fake_clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def script(count: int) -> None:
-        if count in (1, 3):
-            bench.service.fault("status", operation="lease", status=503)
-        if count == 5:
-            bench.put("a")
+    def fail() -> None:
+        bench.service.fault("status", operation="lease", status=503)
 
-    loop.then = script
+    fake_clock.then(fail, nothing, fail, nothing, lambda: bench.put("a"))
     await fire(trigger())
 
     assert len([each for each in lines(caplog) if "out of reach" in each]) == 2
 
 
-async def test_a_rate_limit_is_waited_out(bench: Workbench, loop: FakeAsyncio) -> None:
+async def test_a_rate_limit_is_waited_out(bench: Workbench, fake_clock: FakeClock) -> None:
     bench.put("a")
     bench.service.fault("status", operation="lease", status=429, headers={"Retry-After": "0"}, times=6)
 
@@ -121,17 +121,19 @@ async def test_a_lease_whose_answer_is_lost_when_the_trigger_ends_runs_out(bench
 
 
 async def test_a_trigger_that_ends_does_not_wait_for_ever_for_its_lease(
-    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+    bench: Workbench, fake_clock: FakeClock
 ) -> None:
-    monkeypatch.setattr("airflow_provider_workflow.triggers.handing_over.RELEASE_SECONDS", 0.01)
     bench.put("a")
     bench.service.fault("hold", operation="lease")
     running = asyncio.ensure_future(fire(trigger()))
     await asyncio.to_thread(bench.service.wait_until_held)
     running.cancel()
+    await fake_clock.settle()
+    assert not running.done()
+    fake_clock.advance(RELEASE_SECONDS)
 
-    with pytest.raises(asyncio.CancelledError):
-        await running
+    await asyncio.wait({running}, timeout=10)
+    assert running.cancelled()
     assert bench.service.count("release") == 0
 
 
@@ -144,15 +146,11 @@ async def test_a_release_that_fails_does_not_keep_the_trigger(bench: Workbench) 
 
 
 async def test_a_trigger_that_ends_while_it_waits_releases_nothing(
-    bench: Workbench, loop: FakeAsyncio
+    bench: Workbench, fake_clock: FakeClock
 ) -> None:
     running = asyncio.ensure_future(fire(trigger()))
 
-    def end(count: int) -> None:
-        if count == 2:
-            running.cancel()
-
-    loop.then = end
+    fake_clock.then(running.cancel)
 
     with pytest.raises(asyncio.CancelledError):
         await running
@@ -171,32 +169,34 @@ async def test_a_large_lease_lets_the_loop_go_on_while_it_is_written(bench: Work
             turns += bool(bench.service.count("lease"))
 
     counting = asyncio.ensure_future(count())
-    dumped = leases._dumped
+    written = leases.in_slices
     seen: list[int] = []
 
-    def note(message: Any) -> str | None:
-        seen.append(turns)
-        return dumped(message)
+    def note(message: Any) -> Iterator[str]:
+        for part in written(message):
+            seen.append(turns)
+            yield part
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(leases, "_dumped", note)
+        patched.setattr(leases, "in_slices", note)
         assert (await fire(trigger()))["status"] == "leased"
     counting.cancel()
 
-    assert len(set(seen)) == 4
+    assert len(set(seen)) >= len(seen) - len("abcd"), "a turn before each part but the first of a message"
+    assert len(seen) > 12
 
 
 async def test_a_lease_that_is_being_written_when_the_trigger_ends_is_given_back(
     bench: Workbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench.put("a", "b", payload={"text": "x" * 100_000})
-    dumped, writing = leases._dumped, asyncio.Event()
+    written, writing = leases.in_slices, asyncio.Event()
 
-    def note(message: Any) -> str | None:
+    def note(message: Any) -> Iterator[str]:
         writing.set()
-        return dumped(message)
+        return written(message)
 
-    monkeypatch.setattr(leases, "_dumped", note)
+    monkeypatch.setattr(leases, "in_slices", note)
     running = asyncio.ensure_future(fire(trigger()))
     await writing.wait()
     running.cancel()

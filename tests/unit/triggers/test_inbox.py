@@ -9,14 +9,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from airflow_provider_workflow.client import over_aiohttp
 from airflow_provider_workflow.client.errors import AuthenticationError, TransportError
 from airflow_provider_workflow.leases import HeldLease
-from airflow_provider_workflow.triggers.handing_over import HandOver
 from airflow_provider_workflow.triggers.inbox import WorkflowInboxTrigger
 from airflow_provider_workflow.versions import airflow_release
+from tests.unit.fake_clock import FakeClock, nothing
 from tests.unit.test_leases import ANY_JSON
-from tests.unit.triggers.loops import FakeAsyncio, FakeBell, fire, trigger
-from tests.unit.workbench import Workbench
+from tests.unit.triggers.loops import FakeBell, fire, trigger
+from tests.unit.workbench import INBOX, Workbench
 
 
 class Subclass(WorkflowInboxTrigger):
@@ -54,7 +55,7 @@ def test_a_subclass_serialises_as_itself() -> None:
     assert Subclass("orders").serialize()[0] == f"{__name__}.Subclass"
 
 
-async def test_after_a_run_it_still_serialises_no_secret(bench: Workbench, loop: FakeAsyncio) -> None:
+async def test_after_a_run_it_still_serialises_no_secret(bench: Workbench, fake_clock: FakeClock) -> None:
     bench.put("a")
     waiting = trigger()
     await fire(waiting)
@@ -64,12 +65,12 @@ async def test_after_a_run_it_still_serialises_no_secret(bench: Workbench, loop:
     assert bench.service.base_url not in text
 
 
-async def test_it_leases_and_hands_the_lease_over(bench: Workbench, loop: FakeAsyncio) -> None:
+async def test_it_leases_and_hands_the_lease_over(bench: Workbench, fake_clock: FakeClock) -> None:
     bench.put("a", "b", "c")
     event = await fire(trigger(lease_limit=2, lease_seconds=90))
 
-    assert set(event) == {"status", "inbox_id", "lease"}
-    assert (event["status"], event["inbox_id"]) == ("leased", bench.inbox_id)
+    assert set(event) == {"status", "inbox_id", "inbox_name", "lease"}
+    assert (event["status"], event["inbox_id"], event["inbox_name"]) == ("leased", bench.inbox_id, INBOX)
     assert [each["id"] for each in HeldLease.taken_over(event["lease"]).messages] == ["a", "b"]
     assert bench.sent("lease") == [{"lease_limit": 2, "lease_seconds": 90}]
     assert bench.service.count("ack") == bench.service.count("release") == 0
@@ -90,7 +91,7 @@ async def test_after_a_hand_over_nothing_is_released(bench: Workbench, bell: Fak
 @given(payload=st.dictionaries(st.text() | st.just("__classname__"), ANY_JSON))
 @pytest.mark.parametrize("_", [0])
 def test_any_payload_is_handed_over_as_one_ascii_text(
-    bench: Workbench, loop: FakeAsyncio, payload: Any, _: int
+    bench: Workbench, fake_clock: FakeClock, payload: Any, _: int
 ) -> None:
     import asyncio
 
@@ -103,39 +104,41 @@ def test_any_payload_is_handed_over_as_one_ascii_text(
     assert lease.messages[0]["payload"] == payload
 
 
-async def test_what_is_over_ten_megabytes_stays_behind(bench: Workbench, loop: FakeAsyncio) -> None:
+async def test_what_is_over_ten_megabytes_stays_behind(bench: Workbench, fake_clock: FakeClock) -> None:
     bench.put("a", "b", "c", payload="x" * 4_000_000)
     event = await fire(trigger())
 
     assert HeldLease.taken_over(event["lease"]).left == ["c"]
 
 
-async def test_it_settles_before_it_leases(bench: Workbench, loop: FakeAsyncio) -> None:
+async def test_it_settles_before_it_leases(bench: Workbench, fake_clock: FakeClock) -> None:
     bench.put("a")
     requests: list[int] = []
-    loop.then = lambda count: requests.append(len(bench.service.requests))
+    fake_clock.meanwhile = lambda _: requests.append(len(bench.service.requests))
     await fire(trigger(settle_seconds=6))
 
-    assert loop.slept == [6]
+    assert fake_clock.slept == [6]
     assert requests == [0]
 
 
 @pytest.mark.parametrize(("hold", "slept"), [(30, 30), (5, 6)])
 async def test_holding_it_leases_nothing_and_only_wakes_the_sensor(
-    bench: Workbench, loop: FakeAsyncio, hold: float, slept: float
+    bench: Workbench, fake_clock: FakeClock, hold: float, slept: float
 ) -> None:
     bench.put("a")
 
     assert await fire(trigger(settle_seconds=6, hold_seconds=hold)) == {"status": "look"}
-    assert loop.slept == [slept]
+    assert fake_clock.slept == [slept]
     assert bench.service.requests == []
 
 
-async def test_the_interval_doubles_while_the_inbox_stays_empty(bench: Workbench, loop: FakeAsyncio) -> None:
-    loop.then = lambda count: bench.put("a") if count == 7 else None
+async def test_the_interval_doubles_while_the_inbox_stays_empty(
+    bench: Workbench, fake_clock: FakeClock
+) -> None:
+    fake_clock.then(*[nothing] * 5, lambda: bench.put("a"))
     await fire(trigger(poll_interval=5, max_poll_interval=60))
 
-    assert loop.slept == [0, 5, 10, 20, 40, 60, 60]
+    assert fake_clock.slept == [5, 10, 20, 40, 60, 60]
 
 
 async def test_a_ring_resets_the_interval(bench: Workbench, bell: FakeBell) -> None:
@@ -147,27 +150,29 @@ async def test_a_ring_resets_the_interval(bench: Workbench, bell: FakeBell) -> N
     assert bell.waited == [5, 10, 20, 4, 10, 20]
 
 
-async def test_rings_do_not_hasten_what_fails(bench: Workbench, loop: FakeAsyncio, bell: FakeBell) -> None:
+async def test_rings_do_not_hasten_what_fails(
+    bench: Workbench, fake_clock: FakeClock, bell: FakeBell
+) -> None:
     bell.rings = [True] * 100
     bench.service.fault("status", operation="lease", status=503, times=4)
-    loop.then = lambda count: bench.put("a") if count == 5 else None
+    fake_clock.then(*[nothing] * 3, lambda: bench.put("a"))
     await fire(trigger(wake_on_events=True))
 
-    # 0 is the settling; whatever rings meanwhile, the service is asked every 5 s at most.
-    assert loop.slept == [0, 5, 5, 5, 5]
+    # Whatever rings meanwhile, the service is asked every 5 s at most.
+    assert fake_clock.slept == [5, 5, 5, 5]
 
 
 async def test_a_ring_for_what_others_lease_is_answered_once_a_second(
-    bench: Workbench, loop: FakeAsyncio, bell: FakeBell
+    bench: Workbench, fake_clock: FakeClock, bell: FakeBell
 ) -> None:
     bell.rings = [True] * 100
     bell.then = lambda count: bench.put("a") if count == 5 else None
     await fire(trigger(wake_on_events=True))
 
-    assert loop.slept == [0, 1, 1, 1, 1]
+    assert fake_clock.slept == [1, 1, 1, 1]
 
 
-async def test_refused_credentials_are_raised(bench: Workbench, loop: FakeAsyncio) -> None:
+async def test_refused_credentials_are_raised(bench: Workbench, fake_clock: FakeClock) -> None:
     bench.service.fault("status", operation="lease", status=403, times=None)
 
     with pytest.raises(AuthenticationError):
@@ -175,11 +180,11 @@ async def test_refused_credentials_are_raised(bench: Workbench, loop: FakeAsynci
 
 
 async def test_a_fault_that_time_does_not_cure_is_raised(
-    bench: Workbench, loop: FakeAsyncio, monkeypatch: pytest.MonkeyPatch
+    bench: Workbench, fake_clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def fail(*_: Any) -> None:
         raise TransportError("the certificate does not verify", sent=False, permanent=True)
 
-    monkeypatch.setattr(HandOver, "_lease", fail)
+    monkeypatch.setattr(over_aiohttp, "exchange", fail)
     with pytest.raises(TransportError):
         await fire(trigger())

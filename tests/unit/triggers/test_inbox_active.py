@@ -8,36 +8,14 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_workflow.client import over_aiohttp
 from airflow_provider_workflow.client.errors import AuthenticationError, TransportError
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.triggers.inbox_active import WorkflowInboxActiveTrigger
 from airflow_provider_workflow.triggers.patience import settle_seconds
-from airflow_provider_workflow.triggers.settling import Settling
-from tests.unit.triggers.loops import FakeAsyncio
-from tests.unit.workbench import FakeTime
+from tests.unit.fake_clock import START, FakeClock, nothing
 
-DEADLINE = 600.0
-"""Seconds after the beginning."""
-
-
-class Loop(FakeAsyncio):
-    """The trigger's event loop; its sleeps take time only on a clock of its own."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.clock = FakeTime(now=0.0)
-
-    async def sleep(self, seconds: float) -> None:
-        self.clock.now += seconds
-        await super().sleep(seconds)
-
-
-@pytest.fixture
-def loop(monkeypatch: pytest.MonkeyPatch) -> Loop:
-    fake = Loop()
-    monkeypatch.setattr("airflow_provider_workflow.triggers.settling.asyncio", fake)
-    monkeypatch.setattr("airflow_provider_workflow.triggers.settling.time", fake.clock)
-    return fake
+DEADLINE = START + 600
 
 
 @pytest.fixture
@@ -81,59 +59,57 @@ def test_a_subclass_serialises_as_itself() -> None:
 
 @pytest.mark.parametrize("status", ["active", "paused", "initialization_failure"])
 async def test_an_inbox_in_a_state_that_stays_fires_at_once(
-    connected: EmulatorServer, loop: Loop, inbox_id: str, status: str
+    connected: EmulatorServer, fake_clock: FakeClock, inbox_id: str, status: str
 ) -> None:
     connected.store.inboxes.force(inbox_id, status)
 
     assert await fire(inbox_id) == {"status": "settled"}
-    assert loop.slept == [0]
+    assert fake_clock.slept == []
 
 
-async def test_it_settles_before_it_asks(connected: EmulatorServer, loop: Loop, inbox_id: str) -> None:
+async def test_it_settles_before_it_asks(
+    connected: EmulatorServer, fake_clock: FakeClock, inbox_id: str
+) -> None:
     connected.store.inboxes.force(inbox_id, "active")
     requests: list[int] = []
-    loop.then = lambda count: requests.append(len(connected.requests))
+    fake_clock.meanwhile = lambda _: requests.append(len(connected.requests))
     await fire(inbox_id, settle_seconds=6)
 
-    assert loop.slept == [6]
+    assert fake_clock.slept == [6]
     assert requests == [0]
 
 
 @pytest.mark.parametrize("status", ["initializing", "deleting", "migrating"])
 async def test_the_interval_doubles_while_a_state_lasts_that_may_pass(
-    connected: EmulatorServer, loop: Loop, inbox_id: str, status: str
+    connected: EmulatorServer, fake_clock: FakeClock, inbox_id: str, status: str
 ) -> None:
     connected.store.inboxes._inboxes[inbox_id].status = status
 
-    def settle(count: int) -> None:
-        if count == 6:
-            connected.store.inboxes.force(inbox_id, "active")
-
-    loop.then = settle
+    fake_clock.then(*[nothing] * 4, lambda: connected.store.inboxes.force(inbox_id, "active"))
     assert await fire(inbox_id, poll_interval=5, max_poll_interval=30) == {"status": "settled"}
-    assert loop.slept == [0, 5, 10, 20, 30, 30]
+    assert fake_clock.slept == [5, 10, 20, 30, 30]
 
 
-async def test_an_inbox_that_is_gone_fires(connected: EmulatorServer, loop: Loop, inbox_id: str) -> None:
+async def test_an_inbox_that_is_gone_fires(
+    connected: EmulatorServer, fake_clock: FakeClock, inbox_id: str
+) -> None:
     connected.store.inboxes.delete(inbox_id)
 
     assert await fire(inbox_id) == {"status": "settled"}
 
 
-async def test_it_gives_up_at_its_deadline(connected: EmulatorServer, loop: Loop, inbox_id: str) -> None:
+async def test_it_gives_up_at_its_deadline(
+    connected: EmulatorServer, fake_clock: FakeClock, inbox_id: str
+) -> None:
     assert await fire(inbox_id, poll_interval=200, max_poll_interval=1000) == {"status": "timed_out"}
-    assert loop.slept == [0, 200, 400]
-    assert loop.clock.now == DEADLINE
+    assert fake_clock.slept == [200, 400]
+    assert fake_clock.now() == DEADLINE
 
 
 async def test_it_looks_once_more_at_its_deadline(
-    connected: EmulatorServer, loop: Loop, inbox_id: str
+    connected: EmulatorServer, fake_clock: FakeClock, inbox_id: str
 ) -> None:
-    def settle(count: int) -> None:
-        if loop.clock.now >= DEADLINE:
-            connected.store.inboxes.force(inbox_id, "active")
-
-    loop.then = settle
+    fake_clock.at(DEADLINE, lambda: connected.store.inboxes.force(inbox_id, "active"))
     assert await fire(inbox_id, poll_interval=600) == {"status": "settled"}
 
 
@@ -148,7 +124,7 @@ async def test_it_looks_once_more_at_its_deadline(
 )
 async def test_faults_that_pass_are_logged_once_and_survived(
     connected: EmulatorServer,
-    loop: Loop,
+    fake_clock: FakeClock,
     inbox_id: str,
     fault: dict[str, Any],
     caplog: pytest.LogCaptureFixture,
@@ -158,7 +134,7 @@ async def test_faults_that_pass_are_logged_once_and_survived(
     with caplog.at_level(logging.INFO, "airflow_provider_workflow.triggers.settling"):
         assert await fire(inbox_id) == {"status": "settled"}
 
-    assert loop.slept[:2] == [0, 5]
+    assert fake_clock.slept[0] == 5
     lines = [each.getMessage() for each in caplog.records if each.name.endswith("triggers.settling")]
     assert [line.split(";")[0] for line in lines] == [
         f"Inbox {inbox_id} is out of reach",
@@ -167,15 +143,17 @@ async def test_faults_that_pass_are_logged_once_and_survived(
 
 
 async def test_past_the_deadline_a_service_out_of_reach_is_not_asked_without_pause(
-    connected: EmulatorServer, loop: Loop, inbox_id: str
+    connected: EmulatorServer, fake_clock: FakeClock, inbox_id: str
 ) -> None:
     connected.fault("status", operation="get_inbox", status=503, times=20)
 
-    assert await fire(inbox_id, poll_interval=400, max_poll_interval=400) == {"status": "timed_out"}
-    assert loop.slept == [0, 400, 200, 400, 400]
+    assert await fire(inbox_id, poll_interval=250, max_poll_interval=250) == {"status": "timed_out"}
+    assert fake_clock.slept == [250, 250, 100, 250]
 
 
-async def test_refused_credentials_are_raised(connected: EmulatorServer, loop: Loop, inbox_id: str) -> None:
+async def test_refused_credentials_are_raised(
+    connected: EmulatorServer, fake_clock: FakeClock, inbox_id: str
+) -> None:
     connected.fault("status", operation="get_inbox", status=403, times=None)
 
     with pytest.raises(AuthenticationError):
@@ -183,18 +161,18 @@ async def test_refused_credentials_are_raised(connected: EmulatorServer, loop: L
 
 
 async def test_a_fault_that_time_does_not_cure_is_raised(
-    connected: EmulatorServer, loop: Loop, inbox_id: str, monkeypatch: pytest.MonkeyPatch
+    connected: EmulatorServer, fake_clock: FakeClock, inbox_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def fail(*_: Any) -> None:
         raise TransportError("the certificate does not verify", sent=False, permanent=True)
 
-    monkeypatch.setattr(Settling, "_look", fail)
+    monkeypatch.setattr(over_aiohttp, "exchange", fail)
     with pytest.raises(TransportError):
         await fire(inbox_id)
 
 
 async def test_after_a_run_it_serialises_no_secret(
-    connected: EmulatorServer, loop: Loop, inbox_id: str
+    connected: EmulatorServer, fake_clock: FakeClock, inbox_id: str
 ) -> None:
     connected.store.inboxes.force(inbox_id, "active")
     waiting = WorkflowInboxActiveTrigger(inbox_id, deadline=DEADLINE)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_workflow.triggers import listening
 from airflow_provider_workflow.triggers.listening import TICK_SECONDS, until_tick, wait_for
+from tests.unit.fake_clock import FakeClock
 from tests.unit.triggers.day import Day
-from tests.unit.triggers.loops import FakeAsyncio, FakeBell
+from tests.unit.triggers.loops import FakeBell
 from tests.unit.triggers.ringing import trigger
 from tests.unit.workbench import Workbench
 
@@ -21,20 +21,18 @@ def test_a_wait_ends_at_the_tick_that_follows(now: float, seconds: float) -> Non
     assert (now + waited) / TICK_SECONDS == pytest.approx(round((now + waited) / TICK_SECONDS))
 
 
-async def test_waits_begun_within_a_tick_of_each_other_end_together(
-    loop: FakeAsyncio, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_waits_begun_within_a_tick_of_each_other_end_together(fake_clock: FakeClock) -> None:
     bell = FakeBell()
     for now in (100.1, 100.2):
-        monkeypatch.setattr(listening.time, "monotonic", lambda now=now: now)
-        await wait_for(None, 5.0)
+        fake_clock.set(now)
         await wait_for(bell, 5.0)
+        await wait_for(None, 5.0)
 
-    assert loop.slept == bell.waited == [pytest.approx(5.15), pytest.approx(5.05)]
+    assert fake_clock.slept == bell.waited == [pytest.approx(5.15), pytest.approx(5.05)]
 
 
 async def test_a_watcher_without_a_stream_wakes_once_for_each_look(bench: Workbench, day: Day) -> None:
     watcher = trigger(poll_interval=5.0, max_poll_interval=5.0, wake_on_events=False)
     await day.rings(watcher, until=20)
 
-    assert day.slept == [5.0, 5.0, 5.0, 5.0]
+    assert day.clock.slept == [5.0, 5.0, 5.0, 5.0]

@@ -33,6 +33,17 @@ async def test_its_event_names_the_inbox_and_carries_no_message(bench: Workbench
     ]
 
 
+async def test_how_it_waits_is_logged_when_it_begins(
+    bench: Workbench, day: Day, caplog: pytest.LogCaptureFixture
+) -> None:
+    await day.rings(trigger(), until=600)
+
+    how = "by its event stream and by polling every 5 to 60 s"
+    assert (
+        caplog.text.count(f"Inbox orders at 127.0.0.1:{bench.service.port}: waiting for messages, {how}") == 1
+    )
+
+
 async def test_it_never_leases(bench: Workbench, day: Day) -> None:
     bench.put("a", "b")
     await day.rings(trigger(), until=600)
@@ -152,7 +163,7 @@ async def test_its_rings_are_counted(bench: Workbench, day: Day, counted: Counte
 
 async def test_the_end_of_the_trigger_closes_its_stream_and_its_session(bench: Workbench, day: Day) -> None:
     bench.put("a")
-    day.ends_at = 100
+    day.ends(100)
     async with aclosing(trigger().run()) as events:  # type: ignore[type-var]
         await anext(events)
         assert day.listeners == 1

@@ -40,7 +40,7 @@ async def test_among_five_thousand_it_rings_in_doubt_for_what_it_does_not_see_at
     bench: Workbench, day: Day
 ) -> None:
     # Nothing is known of the order of a list: here the new one stands in the middle.
-    middle = list(bench.service.store.messages.mailbox(bench.inbox_id).live.values())[1000]
+    middle = list(bench.service.store.messages.queue(bench.inbox_id).live.values())[1000]
     day.at(700.5, lambda: setattr(middle, "status", "available"), told=True)
     events = await day.events(trigger(), until=1500)
 

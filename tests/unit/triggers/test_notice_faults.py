@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowNotFoundException
 
 from airflow_provider_workflow import quarantine
-from airflow_provider_workflow.client.errors import TransportError
-from airflow_provider_workflow.triggers import ringing
 from airflow_provider_workflow.triggers.ringing import Ringer
+from airflow_provider_workflow.triggers.watching import LONGEST_ANSWER_SECONDS
 from tests.unit.triggers.day import Day
 from tests.unit.triggers.ringing import lines, said, trigger
 from tests.unit.workbench import INBOX, Workbench
@@ -107,7 +104,7 @@ async def test_a_fault_that_somebody_has_to_mend_does_not_end_it_nor_make_it_spi
     assert all(cause in line for line in said)
     assert len(bench.service.requests) < 200
     assert bench.service.client_secret not in caplog.text
-    assert day.slept[-1] == 300
+    assert day.clock.slept[-1] == 300
 
 
 def _mistake(*_: Any, **__: Any) -> None:
@@ -178,32 +175,17 @@ async def test_a_name_that_cannot_be_encoded_cannot_end_the_triggerer(bench: Wor
 
 
 async def test_a_service_that_keeps_it_waiting_counts_as_out_of_reach(
-    bench: Workbench, day: Day, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    bench: Workbench, day: Day, caplog: pytest.LogCaptureFixture
 ) -> None:
-    longest: list[float] = []
-
-    @asynccontextmanager
-    async def timeout(seconds: float) -> AsyncIterator[None]:
-        longest.append(seconds)
-        yield
-        if len(longest) == 2:
-            raise asyncio.TimeoutError
-
-    monkeypatch.setattr(ringing, "timeout", timeout)
     bench.put("a")
+    bench.service.fault("hold", operation="list_messages")
+    watching = asyncio.ensure_future(day.rings(trigger(), until=330))
+    await asyncio.to_thread(bench.service.wait_until_held)
+    day.clock.advance(LONGEST_ANSWER_SECONDS)
 
-    assert await day.rings(trigger(), until=30) == [5]
-    assert set(longest) == {300}
+    assert await watching == [305]
+    bench.service.release(drop=True)
     assert (
         "WARNING Inbox orders is out of reach; trying on: the service gave no answer within 300 s"
         in (lines(caplog)[1])
     )
-
-
-async def test_a_look_is_given_up_when_its_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ringing, "LONGEST_ANSWER_SECONDS", 0.0)
-    never = asyncio.Event()
-
-    with pytest.raises(TransportError, match="gave no answer within 0 s") as raised:
-        await ringing._in_time(never.wait())
-    assert raised.value.sent

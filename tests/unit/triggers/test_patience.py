@@ -10,26 +10,19 @@ from typing import Any
 import pytest
 from airflow.providers.common.compat.sdk import AirflowException
 
+from airflow_provider_workflow import clock
 from airflow_provider_workflow.client.errors import (
     AuthenticationError,
     NotFoundError,
+    RateLimitError,
     ServerError,
     TransportError,
 )
-from airflow_provider_workflow.triggers import patience
 from airflow_provider_workflow.triggers.patience import Faults, patiently, persistently
-from tests.unit.workbench import FakeTime
+from tests.unit.fake_clock import FakeClock
 
 log = logging.getLogger("tests.patience")
 FAULT = ServerError("made up", status=503)
-
-
-@pytest.fixture
-def time(monkeypatch: pytest.MonkeyPatch) -> FakeTime:
-    """The time of triggers, which passes only where they wait."""
-    fake = FakeTime()
-    monkeypatch.setattr(patience, "time", fake)
-    return fake
 
 
 @pytest.fixture(autouse=True)
@@ -55,9 +48,9 @@ class Asked:
         return answer
 
 
-async def ask(time: FakeTime, *answers: Any, interval: float = 60, faults: Faults | None = None) -> Any:
+async def ask(*answers: Any, interval: float = 60, faults: Faults | None = None) -> Any:
     async def wait(seconds: float) -> bool:
-        time.sleep(seconds)
+        await clock.async_sleep(seconds)
         return False
 
     return await patiently(
@@ -72,9 +65,9 @@ async def ask(time: FakeTime, *answers: Any, interval: float = 60, faults: Fault
 
 
 async def test_a_fault_is_said_at_once_and_no_more_within_five_minutes(
-    time: FakeTime, caplog: pytest.LogCaptureFixture
+    fake_clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    await ask(time, *[FAULT] * 5, "answer")
+    await ask(*[FAULT] * 5, "answer")
 
     assert lines(caplog) == [
         ("WARNING", "Inbox orders is out of reach; trying on: made up"),
@@ -83,9 +76,9 @@ async def test_a_fault_is_said_at_once_and_no_more_within_five_minutes(
 
 
 async def test_after_five_minutes_it_is_said_once_more_with_the_cause_of_then(
-    time: FakeTime, caplog: pytest.LogCaptureFixture
+    fake_clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    await ask(time, *[FAULT] * 5, *[TransportError("gone", sent=False)] * 20, "answer")
+    await ask(*[FAULT] * 5, *[TransportError("gone", sent=False)] * 20, "answer")
 
     assert lines(caplog) == [
         ("WARNING", "Inbox orders is out of reach; trying on: made up"),
@@ -95,23 +88,25 @@ async def test_after_five_minutes_it_is_said_once_more_with_the_cause_of_then(
 
 
 async def test_time_in_which_there_was_an_answer_does_not_count(
-    time: FakeTime, caplog: pytest.LogCaptureFixture
+    fake_clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    await ask(time, *[FAULT, None] * 6, "answer")
+    await ask(*[FAULT, None] * 6, "answer")
 
     assert [level for level, _ in lines(caplog)] == ["WARNING", "INFO"] * 6
 
 
-async def test_the_next_long_series_is_said_again(time: FakeTime, caplog: pytest.LogCaptureFixture) -> None:
-    await ask(time, *[FAULT] * 8, None, *[FAULT] * 8, "answer")
+async def test_the_next_long_series_is_said_again(
+    fake_clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    await ask(*[FAULT] * 8, None, *[FAULT] * 8, "answer")
 
     assert [level for level, _ in lines(caplog)] == ["WARNING", "ERROR", "INFO"] * 2
 
 
 async def test_there_is_no_line_for_a_poll_that_finds_nothing(
-    time: FakeTime, caplog: pytest.LogCaptureFixture
+    fake_clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    await ask(time, *[None] * 50, "answer")
+    await ask(*[None] * 50, "answer")
 
     assert lines(caplog) == []
 
@@ -145,16 +140,16 @@ class Ended(BaseException):
     """Ends a watch that goes on for ever."""
 
 
-async def persist(time: FakeTime, watch: Watch) -> list[str]:
+async def persist(fake_clock: FakeClock, watch: Watch) -> list[str]:
     found: list[str] = []
 
-    async def wait(seconds: float) -> None:
-        time.sleep(seconds)
+    def end(_: float) -> None:
         if not watch.acts:
             raise Ended
 
+    fake_clock.meanwhile = end
     try:
-        async for each in persistently(watch, inbox="orders", log=log, wait=wait):
+        async for each in persistently(watch, inbox="orders", log=log):
             found.append(each)
     except Ended:
         return found
@@ -165,10 +160,10 @@ WRONG = AuthenticationError("wrong secret", status=401)
 
 
 async def test_a_watch_outlasts_what_waiting_does_not_cure_with_growing_pauses(
-    time: FakeTime, caplog: pytest.LogCaptureFixture
+    fake_clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert await persist(time, Watch(*[[WRONG]] * 9, ["answer", "news"])) == ["news"]
-    assert time.slept == [5, 10, 20, 40, 80, 160, 300, 300, 300, 5]
+    assert await persist(fake_clock, Watch(*[[WRONG]] * 9, ["answer", "news"])) == ["news"]
+    assert fake_clock.slept == [5, 10, 20, 40, 80, 160, 300, 300, 300, 5]
     assert lines(caplog) == [
         ("ERROR", "Inbox orders is out of reach until this is mended: wrong secret"),
         ("ERROR", "Inbox orders has been out of reach for 5 minutes; trying on: wrong secret"),
@@ -176,20 +171,20 @@ async def test_a_watch_outlasts_what_waiting_does_not_cure_with_growing_pauses(
     ]
 
 
-async def test_the_pauses_begin_anew_after_an_answer(time: FakeTime) -> None:
-    await persist(time, Watch([WRONG], [WRONG], ["answer", WRONG], [WRONG]))
+async def test_the_pauses_begin_anew_after_an_answer(fake_clock: FakeClock) -> None:
+    await persist(fake_clock, Watch([WRONG], [WRONG], ["answer", WRONG], [WRONG]))
 
-    assert time.slept == [5, 10, 5, 10]
+    assert fake_clock.slept == [5, 10, 5, 10]
 
 
-async def test_a_watch_that_ends_is_begun_again_and_closed_each_time(time: FakeTime) -> None:
+async def test_a_watch_that_ends_is_begun_again_and_closed_each_time(fake_clock: FakeClock) -> None:
     watch = Watch(["one"], ["two", WRONG], ["three"])
 
-    assert await persist(time, watch) == ["one", "two", "three"]
+    assert await persist(fake_clock, watch) == ["one", "two", "three"]
     assert watch.closed == 3
 
 
-async def test_who_leaves_a_watch_closes_it(time: FakeTime) -> None:
+async def test_who_leaves_a_watch_closes_it(fake_clock: FakeClock) -> None:
     watch = Watch(["one", "two"])
     async with aclosing(persistently(watch, inbox="orders", log=log)) as found:
         async for _ in found:
@@ -207,9 +202,9 @@ async def test_who_leaves_a_watch_closes_it(time: FakeTime) -> None:
     ],
 )
 async def test_whatever_it_fails_of_is_named_in_one_line(
-    error: Exception, cause: str, time: FakeTime, caplog: pytest.LogCaptureFixture
+    error: Exception, cause: str, fake_clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    await persist(time, Watch([error]))
+    await persist(fake_clock, Watch([error]))
 
     assert lines(caplog) == [("ERROR", f"Inbox orders is out of reach until this is mended: {cause}")]
     [record] = [each for each in caplog.records if each.name == log.name]
@@ -217,10 +212,10 @@ async def test_whatever_it_fails_of_is_named_in_one_line(
 
 
 async def test_what_is_to_be_mended_is_said_once_for_each_kind_and_series(
-    time: FakeTime, caplog: pytest.LogCaptureFixture
+    fake_clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     missing = NotFoundError("no such inbox", status=404)
-    await persist(time, Watch([FAULT], [WRONG], [missing], [WRONG], ["answer", WRONG]))
+    await persist(fake_clock, Watch([FAULT], [WRONG], [missing], [WRONG], ["answer", WRONG]))
 
     assert [text.rpartition(": ")[2] for _, text in lines(caplog)] == [
         "made up",
@@ -232,10 +227,39 @@ async def test_what_is_to_be_mended_is_said_once_for_each_kind_and_series(
 
 
 async def test_a_series_goes_on_from_the_watch_to_what_it_asks(
-    time: FakeTime, caplog: pytest.LogCaptureFixture
+    fake_clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     faults = Faults("orders", log)
     faults.met(WRONG)
-    await ask(time, FAULT, "answer", faults=faults)
+    await ask(FAULT, "answer", faults=faults)
 
     assert [level for level, _ in lines(caplog)] == ["ERROR", "INFO"]
+
+
+async def test_a_long_wait_is_logged_once_in_a_series_and_lasts_until_calls_are_accepted(
+    fake_clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    closed = RateLimitError("too many", status=429, retry_after=240.0)
+    await ask(FAULT, closed, closed, "answer", interval=3600)
+
+    assert lines(caplog)[:2] == [
+        ("WARNING", "Inbox orders is out of reach; trying on: made up"),
+        ("WARNING", "Inbox orders is out of reach; trying on in 240 s: too many"),
+    ]
+    assert [level for level, _ in lines(caplog)] == ["WARNING", "WARNING", "ERROR", "INFO"]
+    assert fake_clock.slept == [300, 240, 240]
+
+
+async def test_a_wait_of_a_minute_is_a_fault_like_any_other(
+    fake_clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    await ask(RateLimitError("too many", status=429, retry_after=60.0), "answer")
+
+    assert lines(caplog)[0] == ("WARNING", "Inbox orders is out of reach; trying on: too many")
+
+
+async def test_a_watch_pauses_until_calls_are_accepted(fake_clock: FakeClock) -> None:
+    closed = ServerError("maintenance", status=503, retry_after=61.0)
+    await persist(fake_clock, Watch(*[[closed]] * 6))
+
+    assert fake_clock.slept == [5, 10, 20, 40, 61, 61]

@@ -191,7 +191,7 @@ async def test_a_list_that_has_become_short_is_seen_whole_again(
     fill(40, seconds=60)
     for _ in range(10):
         await prober.look()
-    bench.service.store.messages.mailbox(bench.inbox_id).live.clear()
+    bench.service.store.messages.queue(bench.inbox_id).live.clear()
 
     assert await prober.look() == Sight(frozenset(), whole=True)
     assert prober.pages[-1] == 1

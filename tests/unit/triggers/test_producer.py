@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import json
 import logging
 from typing import Any
 
 import pytest
 
 from airflow_provider_workflow.triggers.stream import Stream
-from tests.unit.triggers.clockwork import Clockwork
-from tests.unit.triggers.triggerer import PATIENCE_SECONDS, Store, Triggerer, event_trigger
+from airflow_provider_workflow.triggers.watching import LONGEST_ANSWER_SECONDS
+from tests.unit.fake_clock import FakeClock
+from tests.unit.triggers.triggerer import PATIENCE_SECONDS, Store, Triggerer, beside, event_trigger
 from tests.unit.workbench import Workbench
 
 pytest.importorskip("airflow.triggers.shared_stream", reason="Airflow acknowledges asset events since 3.3")
 
 from airflow_provider_workflow.triggers.producer import (
+    FAREWELL_SECONDS,
     MOST_UNSETTLED,
     InboxProducer,
     _farewells,
@@ -48,7 +52,7 @@ def is_running(triggerer: Triggerer, number: int) -> bool:
 async def test_a_fault_that_passes_is_outlasted_with_pauses_and_two_lines(
     bench: Workbench,
     triggerer: Triggerer,
-    clockwork: Clockwork,
+    held_clock: FakeClock,
     fault: dict[str, Any],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -68,7 +72,7 @@ async def test_a_fault_that_passes_is_outlasted_with_pauses_and_two_lines(
 
 
 async def test_what_somebody_has_to_mend_is_an_error_once_and_the_watcher_goes_on_when_it_is(
-    bench: Workbench, triggerer: Triggerer, clockwork: Clockwork, caplog: pytest.LogCaptureFixture
+    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     number = triggerer.start(event_trigger(inbox="later"), Store())
     with caplog.at_level(logging.INFO):
@@ -85,7 +89,7 @@ async def test_what_somebody_has_to_mend_is_an_error_once_and_the_watcher_goes_o
 
 
 async def test_a_connection_that_is_missing_is_waited_for(
-    bench: Workbench, triggerer: Triggerer, clockwork: Clockwork, monkeypatch: pytest.MonkeyPatch
+    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     number = triggerer.start(event_trigger(workflow_conn_id="later"), Store())
     await triggerer.work(30)
@@ -98,7 +102,7 @@ async def test_a_connection_that_is_missing_is_waited_for(
 
 
 async def test_an_inbox_that_failed_to_initialise_is_an_error_and_its_successor_is_found(
-    bench: Workbench, triggerer: Triggerer, clockwork: Clockwork, caplog: pytest.LogCaptureFixture
+    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     bench.service.store.inboxes.force(bench.inbox_id, "initialization_failure", "subscribe_failed")
     triggerer.start(event_trigger(), Store())
@@ -115,7 +119,7 @@ async def test_an_inbox_that_failed_to_initialise_is_an_error_and_its_successor_
 
 
 async def test_a_paused_inbox_is_said_to_be_so_once_and_waited_for(
-    bench: Workbench, triggerer: Triggerer, clockwork: Clockwork, caplog: pytest.LogCaptureFixture
+    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     bench.put("a")
     bench.service.store.inboxes.force(bench.inbox_id, "paused", "abandoned")
@@ -132,11 +136,11 @@ async def test_a_paused_inbox_is_said_to_be_so_once_and_waited_for(
 
 
 async def test_while_airflow_stores_nothing_only_a_few_leases_are_held(
-    bench: Workbench, triggerer: Triggerer, clockwork: Clockwork
+    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
 ) -> None:
     bench.put(*(f"m{number}" for number in range(20)))
     triggerer.start(event_trigger(lease_limit=1), Store())
-    await clockwork.advance(200)
+    await held_clock.elapse(200)
     assert bench.service.summary("orders")["counters"]["leases"] == MOST_UNSETTLED
 
     await triggerer.work(100)
@@ -145,7 +149,7 @@ async def test_while_airflow_stores_nothing_only_a_few_leases_are_held(
 
 
 async def test_while_no_acknowledgement_comes_through_only_a_few_leases_are_held(
-    bench: Workbench, triggerer: Triggerer, clockwork: Clockwork
+    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
 ) -> None:
     bench.put(*(f"m{number}" for number in range(20)))
     fault = bench.service.fault("status", operation="ack", status=503, times=None)
@@ -160,13 +164,13 @@ async def test_while_no_acknowledgement_comes_through_only_a_few_leases_are_held
 
 
 async def test_a_lease_whose_answer_comes_when_the_producer_closes_is_given_back(
-    bench: Workbench, triggerer: Triggerer, clockwork: Clockwork
+    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
 ) -> None:
     bench.put("a", "b")
     bench.service.fault("hold", operation="lease", when="after")
     triggerer.start(event_trigger(), Store())
-    moving = asyncio.create_task(clockwork.advance(5))
-    await asyncio.to_thread(bench.service.wait_until_held)
+    moving = asyncio.create_task(held_clock.elapse(5))
+    await beside(bench.service.wait_until_held)
     await triggerer.stop_streams()
     bench.service.release()
     await asyncio.wait(set(_farewells), timeout=PATIENCE_SECONDS)
@@ -175,16 +179,51 @@ async def test_a_lease_whose_answer_comes_when_the_producer_closes_is_given_back
     assert bench.states == {"a": "available", "b": "available"}
 
 
-async def test_a_slow_service_does_not_keep_a_triggerer_from_ending(
-    bench: Workbench, triggerer: Triggerer, clockwork: Clockwork, monkeypatch: pytest.MonkeyPatch
+async def test_a_lease_of_more_than_100_messages_is_released_in_slices(
+    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
 ) -> None:
-    monkeypatch.setattr("airflow_provider_workflow.triggers.producer.FAREWELL_SECONDS", 0.01)
+    ids = [f"00000000-0000-4000-8000-{number:012}" for number in range(250)]
+    lease = {"lease_id": ids[0], "results": [{"id": each, "payload": {}} for each in ids]}
+    bench.service.fault("status", operation="lease", status=201, text=json.dumps(lease))
+    bench.service.fault("status", operation="release", status=201, text='{"results": []}', times=None)
+    triggerer.start(event_trigger(), Store())
+    await held_clock.elapse(5)
+    await triggerer.stop_streams()
+    await asyncio.wait(set(_farewells), timeout=PATIENCE_SECONDS)
+
+    released = [each["message_ids"] for each in bench.sent("release")]
+    assert [len(some) for some in released] == [100, 100, 50]
+    assert sorted(itertools.chain(*released)) == ids
+
+
+async def test_how_a_watcher_waits_is_logged_once_though_it_begins_anew(
+    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO):
+        triggerer.start(event_trigger(), Store())
+        await triggerer.work(10)
+        bench.service.store.inboxes.delete(bench.inbox_id)
+        bench.inbox_id = bench.service.open_inbox("orders")
+        bench.put("a")
+        await triggerer.work(700)
+
+    assert triggerer.stored_ids() == ["a"]
+    how = "waiting for messages, by polling every 5 to 60 s"
+    assert caplog.text.count(f"Inbox orders at 127.0.0.1:{bench.service.port}: {how}") == 1
+    assert caplog.text.count("waiting for messages") == 1
+
+
+async def test_a_slow_service_does_not_keep_a_triggerer_from_ending(
+    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
+) -> None:
     bench.put("a")
     triggerer.start(event_trigger(), Store())
-    await clockwork.advance(5)
+    await held_clock.elapse(5)
     bench.service.fault("hold", operation="release", times=None)
     await triggerer.stop_streams()
     farewells = set(_farewells)
+    await beside(bench.service.wait_until_held)
+    held_clock.advance(FAREWELL_SECONDS)
     await asyncio.wait(farewells, timeout=PATIENCE_SECONDS)
 
     assert farewells
@@ -194,18 +233,21 @@ async def test_a_slow_service_does_not_keep_a_triggerer_from_ending(
 async def test_a_lease_that_takes_long_to_answer_is_a_fault_and_its_messages_are_not_lost(
     bench: Workbench,
     triggerer: Triggerer,
-    clockwork: Clockwork,
-    monkeypatch: pytest.MonkeyPatch,
+    held_clock: FakeClock,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr("airflow_provider_workflow.triggers.poller.LONGEST_ANSWER_SECONDS", 0.01)
     bench.put("a")
     bench.service.fault("hold", operation="lease", when="after")
     triggerer.start(event_trigger(), Store())
-    moving = asyncio.create_task(clockwork.advance(3))
-    await asyncio.to_thread(bench.service.wait_until_held)
-    while "no lease was answered" not in caplog.text:  # noqa: ASYNC110 the log cannot be waited for
-        await asyncio.sleep(0.01)
+    moving = asyncio.create_task(held_clock.elapse(3))
+    await beside(bench.service.wait_until_held)
+    held_clock.advance(LONGEST_ANSWER_SECONDS)
+
+    async def until_it_is_said() -> None:
+        while "no lease was answered" not in caplog.text:  # noqa: ASYNC110 the log cannot be waited for
+            await asyncio.sleep(0)
+
+    await asyncio.wait_for(until_it_is_said(), PATIENCE_SECONDS)
     bench.service.release()
     await moving
     await triggerer.work(30)
@@ -216,7 +258,7 @@ async def test_a_lease_that_takes_long_to_answer_is_a_fault_and_its_messages_are
 
 
 async def test_neither_a_report_that_makes_no_sense_nor_closing_too_early_raises(
-    bench: Workbench, clockwork: Clockwork, caplog: pytest.LogCaptureFixture
+    bench: Workbench, held_clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     shared_stream = pytest.importorskip("airflow.triggers.shared_stream")
     producer = InboxProducer(Stream.of(event_trigger().serialize()[1]))
@@ -229,19 +271,19 @@ async def test_neither_a_report_that_makes_no_sense_nor_closing_too_early_raises
 
 
 async def test_a_lease_that_is_not_answered_when_the_producer_closes_leases_nothing_later(
-    bench: Workbench, triggerer: Triggerer, clockwork: Clockwork, monkeypatch: pytest.MonkeyPatch
+    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
 ) -> None:
-    monkeypatch.setattr("airflow_provider_workflow.triggers.producer.FAREWELL_SECONDS", 0.01)
     bench.put("a")
     bench.service.fault("hold", operation="lease")
     # Another trigger, whose client keeps their common session open.
     async with bench.hook.async_client():
         triggerer.start(event_trigger(), Store())
-        moving = asyncio.create_task(clockwork.advance(5))
-        await asyncio.to_thread(bench.service.wait_until_held)
+        moving = asyncio.create_task(held_clock.elapse(5))
+        await beside(bench.service.wait_until_held)
         before = asyncio.all_tasks()
         asking = {each for each in before if "AsyncWorkflowClient.send" in repr(each)}
         await triggerer.stop_streams()
+        held_clock.advance(FAREWELL_SECONDS)
         await asyncio.wait(set(_farewells), timeout=PATIENCE_SECONDS)
         _, still_asking = await asyncio.wait(asking, timeout=0)
         bench.service.release()

@@ -6,31 +6,31 @@ import logging
 
 import pytest
 
-from tests.unit.triggers.loops import FakeAsyncio, fire, trigger
+from tests.unit.fake_clock import FakeClock, nothing
+from tests.unit.triggers.loops import fire, trigger
 from tests.unit.workbench import Workbench
 
 
-async def test_an_inbox_that_initialises_is_waited_for(bench: Workbench, loop: FakeAsyncio) -> None:
+async def test_an_inbox_that_initialises_is_waited_for(bench: Workbench, fake_clock: FakeClock) -> None:
     bench.service.store.inboxes.force(bench.inbox_id, "initializing")
 
-    def begin(count: int) -> None:
-        if count == 2:
-            bench.service.store.inboxes.force(bench.inbox_id, "active")
-            bench.put("a")
+    def begin() -> None:
+        bench.service.store.inboxes.force(bench.inbox_id, "active")
+        bench.put("a")
 
-    loop.then = begin
+    fake_clock.then(begin)
     assert (await fire(trigger()))["status"] == "leased"
 
 
 async def test_a_paused_and_drained_inbox_fires_and_names_the_reason(
-    bench: Workbench, loop: FakeAsyncio
+    bench: Workbench, fake_clock: FakeClock
 ) -> None:
     bench.service.store.inboxes.force(bench.inbox_id, "paused", "abandoned")
 
     assert await fire(trigger()) == {"status": "paused", "inbox_id": bench.inbox_id, "reason": "abandoned"}
 
 
-async def test_a_reason_cannot_end_the_triggerer(bench: Workbench, loop: FakeAsyncio) -> None:
+async def test_a_reason_cannot_end_the_triggerer(bench: Workbench, fake_clock: FakeClock) -> None:
     bench.service.store.inboxes.force(bench.inbox_id, "paused", "\ud800\0")
     reason = (await fire(trigger()))["reason"]
 
@@ -38,32 +38,46 @@ async def test_a_reason_cannot_end_the_triggerer(bench: Workbench, loop: FakeAsy
 
 
 async def test_waiting_for_a_paused_inbox_names_the_reason_once(
-    bench: Workbench, loop: FakeAsyncio, caplog: pytest.LogCaptureFixture
+    bench: Workbench, fake_clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     bench.service.store.inboxes.force(bench.inbox_id, "paused", "abandoned")
 
-    def resume(count: int) -> None:
-        if count == 4:
-            bench.service.store.inboxes.resume(bench.inbox_id)
-            bench.put("a")
+    def resume() -> None:
+        bench.service.store.inboxes.resume(bench.inbox_id)
+        bench.put("a")
 
-    loop.then = resume
+    fake_clock.then(nothing, nothing, resume)
     with caplog.at_level(logging.INFO):
         assert (await fire(trigger(on_paused="wait")))["status"] == "leased"
     said = [each.getMessage() for each in caplog.records if each.name.endswith("triggers.handing_over")]
-    assert said == [
+    assert said[1:] == [
         "Inbox orders is paused (abandoned); waiting until it is resumed",
         "Inbox orders is paused no more",
     ]
 
 
+@pytest.mark.parametrize(
+    ("wakes", "how"),
+    [(True, "by its event stream and by polling every 5 to 60 s"), (False, "by polling every 5 to 60 s")],
+)
+async def test_how_it_waits_is_logged_when_it_begins(
+    bench: Workbench, fake_clock: FakeClock, caplog: pytest.LogCaptureFixture, wakes: bool, how: str
+) -> None:
+    bench.put("a")
+    with caplog.at_level(logging.INFO):
+        await fire(trigger(wake_on_events=wakes))
+
+    said = [each.getMessage() for each in caplog.records if each.name.endswith("triggers.handing_over")]
+    assert said == [f"Inbox orders at 127.0.0.1:{bench.service.port}: waiting for messages, {how}"]
+
+
 @pytest.mark.parametrize("on_paused", ["fail", "wait"])
 async def test_an_inbox_that_failed_to_initialise_fires_at_once(
-    bench: Workbench, loop: FakeAsyncio, on_paused: str
+    bench: Workbench, fake_clock: FakeClock, on_paused: str
 ) -> None:
     bench.service.store.inboxes.force(bench.inbox_id, "initialization_failure", "subscribe_failed")
     event = await fire(trigger(on_paused=on_paused))
 
     assert event["status"] == "initialization_failure"
     assert event["reason"] == "subscribe_failed"
-    assert loop.slept == [0]
+    assert fake_clock.slept == []

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider_workflow.leases import HeldLease
-from airflow_provider_workflow.triggers.event_payload import carried
 from airflow_provider_workflow.triggers.tickets import Refusal, Ticket, Watcher
 from tests.unit.test_leases import message
+from tests.unit.triggers.watched import carried
 
 ONE, TWO = Watcher(), Watcher()
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 from airflow_provider_workflow.triggers.event import WorkflowInboxEventTrigger, messages_of
-from tests.unit.triggers.clockwork import Clockwork
+from tests.unit.fake_clock import FakeClock
 from tests.unit.workbench import Workbench
 
 PATIENCE_SECONDS = 10.0
@@ -63,6 +64,12 @@ class Store:
             raise self.fault
 
 
+async def beside(function: Callable[[], Any]) -> None:
+    """Wait for something in a thread for which the clock does not wait."""
+    with ThreadPoolExecutor(1) as pool:
+        await asyncio.wrap_future(pool.submit(function))
+
+
 class Triggerer:
     """
     A triggerer, and the supervisor that stores its events when a test says so.
@@ -71,7 +78,7 @@ class Triggerer:
     :param clock: moves by hand.
     """
 
-    def __init__(self, bench: Workbench, clock: Clockwork) -> None:
+    def __init__(self, bench: Workbench, clock: FakeClock) -> None:
         from airflow.jobs.triggerer_job_runner import TriggerRunner
 
         self.bench = bench
@@ -104,6 +111,13 @@ class Triggerer:
         task.cancel()
         await asyncio.wait({task})
 
+    async def cancel(self, number: int) -> None:
+        """End a trigger as Airflow does when its task was marked or cleared in the page."""
+        task = self.runner.triggers[number]["task"]
+        self.runner.to_cancel.append(number)
+        await self.runner.cancel_triggers()
+        await asyncio.wait({task})
+
     @property
     def unstored(self) -> list[Any]:
         """The events that are on their way to the supervisor."""
@@ -130,7 +144,7 @@ class Triggerer:
     async def work(self, seconds: float) -> None:
         """Let time pass in which all events are stored."""
         for _ in range(int(seconds)):
-            await self.clock.advance(1)
+            await self.clock.elapse(1)
             self.store()
             await self.clock.settle()
 
@@ -153,8 +167,8 @@ class Triggerer:
 
 
 @pytest.fixture
-async def triggerer(bench: Workbench, clockwork: Clockwork) -> Any:
-    made = Triggerer(bench, clockwork)
+async def triggerer(bench: Workbench, held_clock: FakeClock) -> Any:
+    made = Triggerer(bench, held_clock)
     yield made
     await made.stop()
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from airflow_provider_workflow.triggers import event_payload
+from airflow_provider_workflow.triggers.event_payload import Carried
 from tests.unit.workbench import Workbench
 
 EVEN = "contains(`[0, 2, 4, 6, 8]`, payload.n)"
@@ -19,3 +23,10 @@ def put(bench: Workbench, *numbers: int) -> list[str]:
 def count_of_leases(bench: Workbench, message_id: str) -> int:
     (message,) = (each for each in bench.hook.list_messages("orders") if each["id"] == message_id)
     return int(message["message_attributes"]["lease_count"])
+
+
+def carried(message: Any) -> Carried:
+    """A message on its way into events, written at once."""
+    *_, written = event_payload.carried(message)
+    assert written is not None
+    return written

@@ -1,4 +1,4 @@
-"""The answer of each call as it has to be (specification 2, service facts 2 to 8)."""
+"""The answer of each call as it has to be (docs/service.md 2 to 9 and 13)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """
 One cell of the fault matrix: a call, sent by one of the senders to a service that misbehaves.
 
-What a cell has to show stands here in the words of the specification, and is taken from no table of
+What a cell has to show stands here in the words of docs/service.md, and is taken from no table of
 the client: a wrong table would otherwise prove itself right.
 """
 
@@ -133,9 +133,9 @@ class Service(ScriptedServer):
         :param answers: to the call, one after the other, the last of them for ever.
         :param warm: whether the sender has an access token already.
         :param token: answer of the token endpoint to those who need an access token.
-        :param more: changes of the settings, or ``longest_wait``.
+        :param more: changes of the settings, ``longest_wait``, or the sender's ``clock``.
         """
-        options = {key: more.pop(key) for key in ("longest_wait", "hands") if key in more}
+        options = {key: more.pop(key) for key in ("longest_wait", "clock") if key in more}
         if name in TOKEN_CALLS and "token_url" not in more:
             more["token_url"] = f"{more.get('base_url', self.url)}/oauth"
         settings = self.settings(**more)
@@ -159,4 +159,6 @@ class Service(ScriptedServer):
 
 def give_tokens(sender: Sender, settings: Settings) -> None:
     for scope in (settings.scope, "promotions:write"):
-        sender.tokens.keep(token_key(settings, scope), {"access_token": "warm-token"}, sender.tokens.clock())
+        sender.tokens.keep(
+            token_key(settings, scope), {"access_token": "warm-token"}, sender.clock.monotonic()
+        )

@@ -16,8 +16,10 @@ from airflow_provider_workflow.client.client import AsyncWorkflowClient
 from airflow_provider_workflow.client.events import listen
 from airflow_provider_workflow.client.over_aiohttp import shared_session
 from airflow_provider_workflow.client.token_cache import TokenCache
+from airflow_provider_workflow.clock import use
 from tests.unit.client.calls import SOME_ID
 from tests.unit.client.scripted import Script, ScriptedServer
+from tests.unit.fake_clock import FakeClock
 
 LONG = 10.0
 SHORTLY, FIVE_MINUTES, A_DAY = 0.5, 300.0, 86400.0
@@ -82,7 +84,7 @@ def hear(caplog: pytest.LogCaptureFixture) -> Hear:
         settings = service.settings(**changes)
         left: asyncio.Future[float] = asyncio.get_running_loop().create_future()
 
-        async def nap(seconds: float) -> None:
+        async def meanwhile(seconds: float) -> None:
             nonlocal naps
             naps -= 1
             if naps < 0:
@@ -90,12 +92,13 @@ def hear(caplog: pytest.LogCaptureFixture) -> Hear:
                     left.set_result(seconds)
                 await asyncio.Event().wait()
 
-        tokens = TokenCache()
+        tokens, fake = TokenCache(), FakeClock()
+        fake.meanwhile = meanwhile
         if token is None:
-            tokens.keep(token_key(settings, settings.scope), {"access_token": "warm-token"}, tokens.clock())
-        async with shared_session(settings.ca_file(), 10) as session:
-            client = AsyncWorkflowClient(settings, session, tokens=tokens, sleep=nap)
-            async with AsyncExitStack() as listening:
+            tokens.keep(token_key(settings, settings.scope), {"access_token": "warm-token"}, fake.monotonic())
+        with use(fake):
+            async with shared_session(settings.ca_file(), 10) as session, AsyncExitStack() as listening:
+                client = AsyncWorkflowClient(settings, session, tokens=tokens)
                 names = [SOME_ID, *(f"another-{number}" for number in range(1, inboxes))]
                 for name in names:
                     bell = await listening.enter_async_context(listen(client, name, streams=inboxes))

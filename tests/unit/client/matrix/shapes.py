@@ -1,4 +1,4 @@
-"""Each body that an error is documented to have, and some that it is not (specification 2.6, facts 11)."""
+"""Each body that an error is documented to have, and some that it is not (docs/service.md 11)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.unit.client.matrix.cells import ATTEMPTS, TOKEN_CALLS, WITHOUT_ACCESS
 from tests.unit.client.scripted import answer
 
 STATUSES = (400, 401, 403, 404, 409, 429, 500, 503, 504)
-"""Those of the specification's tables (4 and 7)."""
+"""Those of docs/service.md 11."""
 OTHER_STATUSES = (402, 405, 408, 410, 413, 415, 422, 499, 501, 502, 599)
 DETAIL = "This is why."
 SOURCE = {"pointer": "/lease_limit"}
@@ -129,7 +129,7 @@ def expected(name: str, status: int, shape: Shape) -> Expected:
 
 
 def kind_of(name: str, status: int, shape: Shape) -> type[errors.WorkflowError]:
-    """The class that specification 7 and service facts 11 ask for."""
+    """The class that docs/service.md 11 asks for."""
     if status == 400:
         if shape.code == "lease_expired":
             return errors.LeaseExpiredError
@@ -150,7 +150,7 @@ def kind_of(name: str, status: int, shape: Shape) -> type[errors.WorkflowError]:
 
 
 def refuses_the_token(status: int, shape: Shape) -> bool:
-    """Whether a new token may help (specification 5.4, service facts 11)."""
+    """Whether a new token may help (docs/service.md 11 and 14.4)."""
     if status == 400:
         return shape.code == "unauthenticated"
     return status == 401 and shape.code != "invalid_audience"

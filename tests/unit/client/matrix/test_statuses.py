@@ -25,7 +25,7 @@ def complaints(
     return found
 
 
-@pytest.mark.specification("4.1 401, 403, 409, 504", "4.1 500", "7.2 401, 403, 409, 429, 503, 504", "7.2 500")
+@pytest.mark.specification("11.3 401, 403, 409, 429, 503, 504", "11.3 500")
 @pytest.mark.parametrize("status", STATUSES)
 @pytest.mark.parametrize("name", CALLS)
 @pytest.mark.parametrize("kind", SENDERS)
@@ -35,7 +35,7 @@ def test_a_documented_error_becomes_its_exception(
     check(complaints(service, kind, name, [status], SHAPES))
 
 
-@pytest.mark.specification("7 errors")
+@pytest.mark.specification("11.1 errors")
 @pytest.mark.parametrize("name", ["get_inbox", "lease_messages", "guess"])
 @pytest.mark.parametrize("kind", SENDERS)
 def test_an_error_in_no_documented_form_becomes_an_exception_too(

@@ -19,8 +19,12 @@ def raw(emulator: EmulatorServer, api: Api) -> socket.socket:
     """Ask for the list of inboxes over a bare socket."""
     address = urlsplit(emulator.base_url)
     connection = socket.create_connection((str(address.hostname), int(address.port or 0)), timeout=5)
-    connection.sendall(GET.format(api.session.headers["Authorization"]).encode())
+    ask(connection, api)
     return connection
+
+
+def ask(connection: socket.socket, api: Api) -> None:
+    connection.sendall(GET.format(api.session.headers["Authorization"]).encode())
 
 
 def read_all(connection: socket.socket) -> bytes:

@@ -24,6 +24,14 @@ def test_messages_are_put_by_name_or_id_and_an_inbox_is_made_on_demand(api: Api)
     assert told["messages"][-1]["error_message"] == "e"  # type: ignore[index]
 
 
+def test_messages_are_put_with_a_number_for_an_id_and_without_one(api: Api) -> None:
+    ids = [17, "order 7", None]
+    assert api.control("/messages", inbox="orders", create=True, payloads=[1, 2, 3], ids=ids)["ids"] == ids
+    inbox_id = api("GET", "/inboxes").json()["results"][0]["id"]
+    leased = api("POST", f"/inboxes/{inbox_id}/messages/lease").json()["results"]
+    assert [message.get("id", "none") for message in leased] == [17, "order 7", "none"]
+
+
 def test_a_paused_inbox_drops_what_is_put_and_the_answer_says_so(api: Api) -> None:
     api.control("/inboxes", name="orders")
     api.control("/inboxes/state", inbox="orders", status="paused", paused_reason="authentication")
@@ -66,6 +74,17 @@ def test_limits_and_settings_are_turned(api: Api) -> None:
     assert api("GET", "/_emulator/settings").json()["quarantine_after"] == 2
 
 
+def test_an_app_key_becomes_unknown_on_demand(api: Api) -> None:
+    api.control("/settings", unknown_app_keys=["ShopAPI"])
+    body = {"name": "orders", "subscription": SUBSCRIPTION}
+    for method in ("POST", "PUT"):
+        refused = api(method, "/inboxes", body)
+        assert refused.status_code == 400
+        assert "subscription.app_key" in refused.json()["errors"][0]["detail"]
+    api.control("/settings", unknown_app_keys=[])
+    assert api("POST", "/inboxes", body).status_code == 201
+
+
 def test_requests_are_logged_with_their_headers_but_control_is_not(
     emulator: EmulatorServer, api: Api
 ) -> None:
@@ -89,10 +108,14 @@ def test_requests_are_logged_with_their_headers_but_control_is_not(
     [
         ("/messages", {"inbox": "nobody", "payloads": []}),
         ("/messages", {"inbox": "orders"}),
+        ("/messages", {"inbox": "orders", "payloads": [1, 2], "ids": "ab"}),
+        ("/messages/attributes", {"inbox": "orders", "attributes": {}}),
         ("/inboxes/state", {"inbox": "orders", "status": "asleep"}),
         ("/limits", {"family": "everything", "limit": 1}),
         ("/clock/advance", {}),
         ("/settings", {"colour": "blue"}),
+        ("/settings", {"unknown_app_keys": "shop"}),
+        ("/settings", {"unknown_app_keys": ["shop@x"]}),
         ("/faults", {"kind": "explode"}),
         ("/faults", {"kind": "drop", "colour": "blue"}),
     ],

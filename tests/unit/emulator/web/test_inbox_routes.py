@@ -11,6 +11,7 @@ from airflow_provider_workflow.emulator.clock import ManualClock
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.unit.emulator.conftest import SUBSCRIPTION, Api
 
+LEASE = "0b7e6f3a-6f0e-4f8e-9a51-0d6a6c1b2f10"
 FIELDS = {
     "id", "created_at", "name", "key", "status", "paused_reason", "notification_url", "subscription"
 }  # fmt: skip
@@ -46,7 +47,7 @@ def test_an_inbox_lives_from_creation_to_deletion(api: Api) -> None:
 
 
 def test_ensure_creates_finds_or_refuses(api: Api) -> None:
-    body = {"name": "orders", "subscription": {"app_key": "my-shop", "action_key": "order"}}
+    body = {"name": "orders", "subscription": {"app_key": "my-shop", "action_key": "order", "inputs": {}}}
     first, second = api("PUT", "/inboxes", body), api("PUT", "/inboxes", body)
     assert (first.status_code, second.status_code) == (201, 200)
     assert first.json()["id"] == second.json()["id"]
@@ -98,6 +99,12 @@ def test_messages_are_leased_and_acknowledged(emulator: EmulatorServer, api: Api
     assert [each["id"] for each in api.session.get(listed["next"], timeout=5).json()["results"]] == ids[2:]
 
 
+def test_a_payload_may_be_what_other_encoders_reject(emulator: EmulatorServer, api: Api) -> None:
+    emulator.put("orders", "\ud800", float("inf"))
+    lease = api("POST", f"/inboxes/{emulator.open_inbox('orders')}/messages/lease")
+    assert [each["payload"] for each in lease.json()["results"]] == ["\ud800", float("inf")]
+
+
 def test_leasing_needs_no_body_and_an_empty_inbox_is_200(emulator: EmulatorServer, api: Api) -> None:
     empty = api("POST", f"/inboxes/{emulator.open_inbox('orders')}/messages/lease")
     attributes = {"status": "active", "paused_reason": None}
@@ -139,12 +146,22 @@ def test_a_paused_and_drained_inbox_is_409_without_the_envelope(emulator: Emulat
         ("lease", {"lease_limit": 101}, "lease_limit"),
         ("ack", {}, "lease_id"),
         ("ack", {"lease_id": 5}, "lease_id"),
-        ("ack", {"lease_id": "x", "message_ids": []}, "message_ids"),
-        ("ack", {"lease_id": "x", "message_ids": ["y"] * 101}, "message_ids"),
-        ("release", {"lease_id": "x", "message_ids": [7]}, "message_ids"),
+        ("ack", {"lease_id": LEASE, "message_ids": []}, "message_ids"),
+        ("ack", {"lease_id": LEASE, "message_ids": [LEASE] * 101}, "message_ids"),
+        ("lease", {"lease_seconds": None}, "lease_seconds"),
+        ("lease", {"lease_limit": None}, "lease_limit"),
+        ("ack", {"lease_id": None}, "lease_id"),
+        ("ack", {"lease_id": "x"}, "lease_id"),
+        ("release", {"lease_id": LEASE.replace("-", "")}, "lease_id"),
+        ("ack", {"lease_id": LEASE, "message_ids": None}, "message_ids"),
+        ("release", {"lease_id": LEASE, "message_ids": None}, "message_ids"),
+        ("ack", {"lease_id": LEASE, "message_ids": ["y"]}, "message_ids"),
+        ("release", {"lease_id": LEASE, "message_ids": [7]}, "message_ids"),
+        ("release", {"lease_id": LEASE, "message_ids": [LEASE, None]}, "message_ids"),
+        ("release", {"lease_id": LEASE, "message_ids": [{}]}, "message_ids"),
     ],
 )
-def test_arguments_outside_of_their_range_are_400(
+def test_arguments_of_the_wrong_kind_or_out_of_range_are_400(
     emulator: EmulatorServer, api: Api, verb: str, body: dict[str, Any], field: str
 ) -> None:
     error = error_of(api("POST", f"/inboxes/{emulator.open_inbox('orders')}/messages/{verb}", body))
@@ -152,12 +169,46 @@ def test_arguments_outside_of_their_range_are_400(
     assert field in error["detail"]
 
 
+@pytest.mark.parametrize("verb", ["ack", "release"])
+@pytest.mark.parametrize("chosen", [17, 1.5, "order 7", ""])
+def test_a_message_whose_id_is_no_uuid_can_be_acknowledged_and_released(
+    emulator: EmulatorServer, api: Api, verb: str, chosen: Any
+) -> None:
+    emulator.put("orders", {}, {}, ids=[chosen, "other"])
+    path = f"/inboxes/{emulator.open_inbox('orders')}/messages"
+    body = {"lease_id": api("POST", f"{path}/lease").json()["lease_id"], "message_ids": [chosen]}
+    ended = api("POST", f"{path}/{verb}", body)
+    assert (ended.status_code, [each["id"] for each in ended.json()["results"]]) == (201, [chosen])
+
+
 @pytest.mark.parametrize("data", [b"{", b"[]", b"\xff", b'"x"'])
 def test_a_body_that_is_no_json_object_is_a_parse_error(
     emulator: EmulatorServer, api: Api, data: bytes
 ) -> None:
     path = f"/inboxes/{emulator.open_inbox('orders')}/messages/lease"
-    assert error_of(api("POST", path, data=data))["code"] == "parse_error"
+    headers = {"Content-Type": "application/json; charset=utf-8"}
+    assert error_of(api("POST", path, data=data, headers=headers))["code"] == "parse_error"
+
+
+@pytest.mark.parametrize("content_type", [None, "text/plain", "application/x-www-form-urlencoded"])
+def test_a_json_body_of_another_content_type_is_400(
+    emulator: EmulatorServer, api: Api, lease_path: str, content_type: str | None
+) -> None:
+    headers = {"Content-Type": content_type} if content_type else {}
+    error = error_of(api("POST", lease_path, data=b'{"lease_limit": 1}', headers=headers))
+    assert (error["status"], error["source"]) == (400, {"header": "Content-Type"})
+    assert emulator.summary("orders")["counters"]["leases"] == 0
+
+
+def test_an_inbox_is_created_and_found_by_key_as_well_as_by_name(api: Api) -> None:
+    inbox = api("PUT", "/inboxes", {"key": "orders", "subscription": SUBSCRIPTION}).json()
+    assert (inbox["name"], inbox["key"]) == ("orders", "orders")
+    both = {"key": "orders", "name": "orders", "subscription": SUBSCRIPTION}
+    assert api("PUT", "/inboxes", both).json()["id"] == inbox["id"]
+    for word in ("name", "key"):
+        assert [each["id"] for each in api("GET", "/inboxes", params={word: "orders"}).json()["results"]] == [
+            inbox["id"]
+        ]
 
 
 @pytest.mark.parametrize("query", [{"limit": "0"}, {"limit": "x"}, {"offset": "-1"}, {"status": "asleep"}])
@@ -166,7 +217,7 @@ def test_a_bad_parameter_is_named(api: Api, query: dict[str, str]) -> None:
     assert error_of(api("GET", "/inboxes", params=query))["source"] == {"parameter": name}
 
 
-@pytest.mark.specification("5.4 scope", "5.4 expired", "5.4 prefix")
+@pytest.mark.specification("14.4 scope", "11.4 expired", "14.4 prefix")
 def test_tokens_are_checked_as_the_specification_says(emulator: EmulatorServer, api: Api) -> None:
     def ask(authorization: str) -> tuple[int, str]:
         error = error_of(api("GET", "/inboxes", headers={"Authorization": authorization}))
@@ -180,7 +231,33 @@ def test_tokens_are_checked_as_the_specification_says(emulator: EmulatorServer, 
     assert ask(f"Bearer {good}") == (400, "unauthenticated")
 
 
-@pytest.mark.specification("7.1 429")
+def test_rate_headers_are_on_every_answer(api: Api, lease_path: str) -> None:
+    client = {"client_id": "demo-client"}
+    answers = [
+        api("POST", lease_path),
+        api("POST", lease_path),
+        api("POST", lease_path, {"lease_limit": None}),
+        api("GET", "/inboxes", headers={"Authorization": "none"}),
+        api("GET", "/inboxes/unknown"),
+        api("GET", lease_path),
+        api("GET", "/nowhere"),
+        api("POST", "/v2/guess", {"description": "save files"}, params=client),
+        api("GET", "/v1/workflow-templates", params=client),
+        api("POST", "/oauth/token"),
+        api("DELETE", "/v2/promotions/7"),
+        api("GET", lease_path.replace("messages/lease", "events"), stream=True),
+    ]
+    answers[-1].close()
+    statuses = [201, 200, 400, 401, 404, 405, 404, 200, 200, 401, 403, 200]
+    assert [each.status_code for each in answers] == statuses
+    for answer in answers:
+        limit, left = (int(answer.headers[f"X-RateLimit-{word}"]) for word in ("Limit", "Remaining"))
+        assert limit - 100 < left < limit
+        assert int(answer.headers["X-RateLimit-Reset"]) >= 10**9
+        assert "Retry-After" not in answer.headers
+
+
+@pytest.mark.specification("15 429, 503")
 def test_rate_headers_come_on_success_and_retry_after_on_429(emulator: EmulatorServer, api: Api) -> None:
     emulator.store.limits.set("inbox", 1, window_seconds=60)
     first, second = api("GET", "/inboxes"), api("GET", "/inboxes")

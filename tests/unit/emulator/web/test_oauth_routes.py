@@ -25,7 +25,7 @@ GRANT = {"grant_type": "client_credentials", "scope": "external"}
 BASIC = ("demo-client", "demo-secret")
 
 
-@pytest.mark.specification("4.3 credentials", "4.3 not stored")
+@pytest.mark.specification("9.1 credentials", "9.1 not stored")
 @pytest.mark.parametrize("slash", ["", "/"])
 @pytest.mark.parametrize("multipart", [True, False])
 @pytest.mark.parametrize("basic", [True, False])
@@ -53,6 +53,27 @@ def test_secrets_outside_of_ascii_come_through_multipart(emulator: EmulatorServe
     assert api("POST", "/oauth/token", files=body).status_code == 200
 
 
+def test_a_part_with_a_file_name_and_text_that_is_not_percent_encoded_are_read(
+    emulator: EmulatorServer, api: Api
+) -> None:
+    emulator.store.configure(client_secret="sécret")
+    fields = {**GRANT, "client_id": BASIC[0], "client_secret": "sécret"}
+    del api.session.headers["Authorization"]
+    assert api("POST", "/oauth/token", files=fields).status_code == 200
+    body = "&".join(f"{name}={value}" for name, value in fields.items()).encode()
+    headers = {"Content-Type": "application/x-www-form-urlencoded"}
+    assert api("POST", "/oauth/token", data=body, headers=headers).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"--b\r\nrubbish", b"--b\r\nContent-Disposition: form-data\r\n\r\nx\r\n--b--"]
+)
+def test_a_malformed_form_is_an_empty_one(api: Api, body: bytes) -> None:
+    headers = {"Content-Type": "multipart/form-data; boundary=b"}
+    refused = api("POST", "/oauth/token", auth=BASIC, data=body, headers=headers)
+    assert (refused.status_code, refused.json()["error"]) == (400, "invalid_request")
+
+
 def test_refusals_have_the_form_of_the_rfc(api: Api) -> None:
     wrong = api("POST", "/oauth/token", data=GRANT, auth=("demo-client", "wrong"))
     assert (wrong.status_code, wrong.json()["error"]) == (401, "invalid_client")
@@ -66,7 +87,7 @@ def test_refusals_have_the_form_of_the_rfc(api: Api) -> None:
     assert malformed.status_code == 401
 
 
-@pytest.mark.specification("5.2.1")
+@pytest.mark.specification("14.3 approval")
 def test_a_user_approves_on_the_page_and_the_code_buys_tokens(api: Api) -> None:
     page = api("GET", "/v2/authorize", params=QUERY)
     assert page.status_code == 200

@@ -1,0 +1,184 @@
+"""What ``doctor`` finds in Airflow's metadata database: its triggerers, and the DAGs that use the inboxes."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING
+
+from airflow_provider_workflow import clock
+from airflow_provider_workflow.cli import output
+from airflow_provider_workflow.cli.deployed_dags import (
+    TRIGGERS,
+    DeployedDag,
+    InboxUse,
+    deployed,
+    inbox_uses,
+)
+from airflow_provider_workflow.cli.doctor_findings import FAILED, OK, SKIPPED, WARNING, Finding, Subject
+
+if TYPE_CHECKING:
+    from airflow_provider_workflow.client import types
+
+SEE_IMPORT_ERRORS = "correct its file, as airflow dags list-import-errors says"
+
+
+def database(_: Subject) -> Iterator[Finding]:
+    from airflow.models.dag import DagModel
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    try:
+        with create_session() as session:
+            session.scalar(select(DagModel.dag_id).limit(1))
+    except Exception as error:
+        # By its type alone: the text may quote the database's URL, with its password. Whatever it is,
+        # a machine without the database is in order: Airflow's workers have none.
+        detail = f"Airflow's metadata database cannot be read from here: {type(error).__name__}"
+        cure = "to examine triggerer and DAGs, run doctor where airflow db check succeeds"
+        yield Finding("database", SKIPPED, detail, cure)
+    else:
+        yield Finding("database", OK, "Airflow's metadata database can be read")
+
+
+def triggerer(_: Subject) -> Iterator[Finding]:
+    alive, seconds = _heartbeats()
+    last = "none has run with this database"
+    if seconds is not None:
+        last = f"the last heartbeat is {output.duration(seconds)} old"
+    if alive:
+        yield Finding("triggerer", OK, f"{alive} triggerer{' is' if alive == 1 else 's are'} alive; {last}")
+        return
+    detail, waiting = f"no triggerer is alive: {last}", _triggers()
+    if waiting:
+        detail += f"; {waiting} trigger{'s' if waiting > 1 else ''} of this provider cannot run"
+        yield Finding("triggerer", FAILED, detail, "start one: airflow triggerer")
+    else:
+        cure = "start one (airflow triggerer): deferred sensors and asset watchers run in it"
+        yield Finding("triggerer", WARNING, detail, cure)
+
+
+def _heartbeats() -> tuple[int, float | None]:
+    """How many triggerers are alive, and the age of the last heartbeat of any, in seconds."""
+    from airflow.configuration import conf
+    from airflow.jobs.job import Job
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    now = datetime.fromtimestamp(clock.now(), timezone.utc)
+    threshold = conf.getfloat("triggerer", "triggerer_health_check_threshold", fallback=30.0)
+    with create_session() as session:
+        jobs = session.execute(
+            select(Job.latest_heartbeat, Job.state).where(Job.job_type == "TriggererJob")
+        ).all()
+    beats = [((now - beat).total_seconds(), state) for beat, state in jobs if beat is not None]
+    alive = sum(state == "running" and seconds <= threshold for seconds, state in beats)
+    return alive, min((seconds for seconds, _ in beats), default=None)
+
+
+def _triggers() -> int:
+    """How many triggers of this provider wait for a triggerer."""
+    from airflow.models.trigger import Trigger
+    from airflow.utils.session import create_session
+    from sqlalchemy import func, select
+
+    ours = select(func.count()).select_from(Trigger).where(Trigger.classpath.startswith(TRIGGERS))
+    with create_session() as session:
+        return int(session.scalar(ours) or 0)
+
+
+def dags(subject: Subject) -> Iterator[Finding]:
+    from airflow.utils.session import create_session
+
+    with create_session() as session:
+        uses = [use for use in inbox_uses(session) if _concerns(subject, use)]
+        listeners = [deployed(dag_id, session) for dag_id in _listener_ids(subject, uses)]
+        targets = [deployed(dag_id, session) for dag_id in _target_ids(subject, uses)]
+    for dag in listeners:
+        yield _listener(dag, [use for use in uses if use.dag_id == dag.dag_id])
+    for dag in targets:
+        yield _target(dag, [use.dag_id for use in uses if dag.dag_id in use.targets])
+    yield from _unheard(subject, uses, bool(listeners))
+
+
+def _concerns(subject: Subject, use: InboxUse) -> bool:
+    """Whether it uses this connection and the inbox that is examined, as far as that is known."""
+    if use.conn_id not in (None, subject.conn_id):
+        return False
+    if subject.inbox is None or use.inbox is None:
+        return True
+    return use.inbox == subject.inbox or any(use.inbox in _names(inbox) for inbox in subject.inboxes)
+
+
+def _names(inbox: types.Inbox) -> tuple[str | None, str]:
+    return inbox.get("name"), inbox["id"]
+
+
+def _listener_ids(subject: Subject, uses: list[InboxUse]) -> list[str]:
+    return list(dict.fromkeys([*subject.listener_dag_ids, *(use.dag_id for use in uses)]))
+
+
+def _target_ids(subject: Subject, uses: list[InboxUse]) -> list[str]:
+    found = (target for use in uses for target in use.targets)
+    return list(dict.fromkeys([*subject.target_dag_ids, *found]))
+
+
+def _listener(dag: DeployedDag, uses: list[InboxUse]) -> Finding:
+    check = f"listener {dag.dag_id}"
+    if dag.missing:
+        cure = "deploy it, or correct --listener-dag-id; airflow dags list shows which there are"
+        return Finding(check, FAILED, f"Airflow has no DAG {dag.dag_id!r}", cure)
+    if dag.has_import_errors:
+        return Finding(check, FAILED, "its file has import errors", SEE_IMPORT_ERRORS)
+    if dag.is_paused:
+        cure = f"unpause it: airflow dags unpause {shlex.quote(dag.dag_id)}"
+        return Finding(check, WARNING, f"paused, so that no run of it starts: {_described(uses)}", cure)
+    if not uses:
+        detail = (
+            "unpaused, but without a task or asset watcher of this provider for this connection and inbox"
+        )
+        cure = "give it a WorkflowInboxSensor or a WorkflowInboxDispatchOperator, or name another DAG"
+        return Finding(check, WARNING, detail, cure)
+    return Finding(check, OK, f"unpaused: {_described(uses)}")
+
+
+def _described(uses: list[InboxUse]) -> str:
+    parts = []
+    for use in uses:
+        starts = f", starts {', '.join(use.targets)}" if use.targets else ""
+        parts.append(f"{use.what}, inbox {use.inbox or 'known at run time'}{starts}")
+    return "; ".join(parts) or "it has no task or asset watcher of this provider"
+
+
+def _target(dag: DeployedDag, started_by: list[str]) -> Finding:
+    check = f"target {dag.dag_id}"
+    by = f", which {' and '.join(dict.fromkeys(started_by))} would start" if started_by else ""
+    if dag.missing:
+        where = f"trigger_dag_id of {started_by[0]}" if started_by else "--target-dag-id"
+        cure = f"deploy it, or correct {where}"
+        return Finding(check, FAILED, f"Airflow has no DAG {dag.dag_id!r}{by}", cure)
+    if dag.has_import_errors:
+        detail = "its file has import errors, so that Airflow starts no run of it"
+        return Finding(check, FAILED, detail, SEE_IMPORT_ERRORS)
+    if dag.is_paused:
+        cure = f"unpause it: airflow dags unpause {shlex.quote(dag.dag_id)}"
+        return Finding(check, WARNING, "paused: its runs stay queued", cure)
+    return Finding(check, OK, "unpaused")
+
+
+def _unheard(subject: Subject, uses: list[InboxUse], any_listener: bool) -> Iterator[Finding]:
+    """Inboxes that no DAG of this Airflow listens to."""
+    cure = "deploy a DAG with a WorkflowInboxSensor, unless somebody else takes its messages"
+    if not any_listener:
+        about = "" if subject.inbox is None else f" and inbox {subject.inbox}"
+        detail = f"no DAG of this Airflow uses the connection {subject.conn_id}{about}"
+        yield Finding("listeners", WARNING, detail, cure)
+        return
+    if any(use.inbox is None for use in uses):
+        return  # it may be any of them
+    heard = {use.inbox for use in uses}
+    for inbox in subject.inboxes:
+        if heard.isdisjoint(_names(inbox)):
+            name = inbox.get("name") or inbox["id"]
+            yield Finding(f"listeners of {name}", WARNING, "no DAG of this Airflow listens to it", cure)

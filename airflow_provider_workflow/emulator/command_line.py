@@ -1,0 +1,117 @@
+"""
+The command line of the emulator. Its options are data, which ``airflow-workflow emulator`` offers too.
+
+Importing this module loads neither the rules nor the web server: Airflow reads the options whenever
+somebody types ``airflow``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import signal
+import threading
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+DEFAULT_PORT = 8765
+
+OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("--host", {"default": "127.0.0.1", "help": "address to listen on (default: %(default)s)"}),
+    (
+        "--port",
+        {"type": int, "default": DEFAULT_PORT, "help": "0 picks a free port (default: %(default)s)"},
+    ),
+    ("--state", {"type": Path, "metavar": "FILE", "help": "keep the state in this SQLite file"}),
+    (
+        "--quarantine-after",
+        {
+            "type": int,
+            "default": 5,
+            "metavar": "N",
+            "help": "leases before quarantine (default: %(default)s)",
+        },
+    ),
+    (
+        "--initializing-seconds",
+        {
+            "type": float,
+            "default": 0,
+            "metavar": "S",
+            "help": "until an inbox is active (default: %(default)s)",
+        },
+    ),
+    (
+        "--inbox",
+        {
+            "action": "append",
+            "default": [],
+            "metavar": "NAME",
+            "help": "create this inbox unless it exists",
+        },
+    ),
+)
+"""Flags, and the arguments of ``argparse`` for each."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Read the command line, and serve."""
+    return serve(parse(arguments), partial(print, flush=True))
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m airflow_provider_workflow.emulator",
+        description="A local workflow service: guess, templates, tokens, promotions and trigger inboxes.",
+    )
+    for flag, keywords in OPTIONS:
+        parser.add_argument(flag, **keywords)
+    return parser.parse_args(arguments)
+
+
+def serve(options: argparse.Namespace, show: Callable[[str], None]) -> int:
+    """
+    Serve until SIGINT or SIGTERM.
+
+    :param options: as ``OPTIONS`` declares them.
+    :param show: called with the URL of the service and what to do next, once it answers.
+    """
+    from airflow_provider_workflow.emulator.server import EmulatorServer
+
+    stopped = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stopped.set())
+    server = EmulatorServer(
+        host=options.host,
+        port=options.port,
+        state_path=options.state,
+        quarantine_after=options.quarantine_after,
+        initializing_seconds=options.initializing_seconds,
+    )
+    with server:
+        for name in options.inbox:
+            server.open_inbox(name)
+        show(greeting(server.base_url, server.connection_json(), options.inbox))
+        stopped.wait()
+    return 0
+
+
+def greeting(base_url: str, connection: str, inboxes: Sequence[str]) -> str:
+    """Say where the service is, and what to do next."""
+    name = inboxes[0] if inboxes else "demo"
+    put = f'{{"inbox": "{name}", "create": true, "payloads": [{{"hello": "world"}}]}}'
+    return f"""The workflow service listens on {base_url}
+
+Connect Airflow to it (in the shell that starts Airflow):
+  export AIRFLOW_CONN_WORKFLOW_DEFAULT={shlex.quote(connection)}
+
+Put a message into the inbox {name!r}:
+  curl -s {base_url}/_emulator/messages -d {shlex.quote(put)}
+
+Show the status of the messages:
+  curl -s {base_url}/_emulator/inboxes/{name}
+
+Stop with Ctrl-C."""

@@ -1,0 +1,250 @@
+"""The inboxes of the service: what exists, and in which state it is (docs/service.md 2.1 and 2.2)."""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from airflow_provider_workflow.emulator.rules.core import Core, Notice, atomic
+from airflow_provider_workflow.emulator.rules.errors import ServiceError, conflict, invalid_field, not_found
+from airflow_provider_workflow.emulator.rules.records import Inbox
+from airflow_provider_workflow.emulator.settings import INBOX_STATES
+
+ANY_NAME = "*"
+MADE_UP_SUBSCRIPTION: dict[str, Any] = {
+    "app_key": "DemoAPI@1.0.0",
+    "action_key": "new_item",
+    "inputs": {},
+    "connection_id": None,
+}
+"""What an inbox is subscribed to that a control call creates."""
+
+
+class Inboxes:
+    """
+    Create, find and change inboxes.
+
+    A state that lasts for a while (``initializing``, ``deleting``) ends when the inbox is looked at;
+    there are no timers.
+
+    :param core: clock, settings, journal.
+    """
+
+    def __init__(self, core: Core) -> None:
+        self.core = core
+        self.on_deleted: list[Callable[[Inbox], None]] = []
+        self._inboxes: dict[str, Inbox] = {}
+        self._failures: Counter[str] = Counter()
+        self._last_number = 0
+
+    def restore(self) -> None:
+        """Load what the journal kept."""
+        for _, values in self.core.journal.load("inbox"):
+            inbox = Inbox(*values)
+            self._inboxes[inbox.id] = inbox
+            self._last_number = max(self._last_number, inbox.number)
+
+    def clear(self) -> None:
+        """Forget every inbox."""
+        self._inboxes.clear()
+        self._failures.clear()
+
+    @atomic
+    def create(self, name: str | None, subscription: dict[str, Any], url: str | None = None) -> Inbox:
+        """
+        Create an inbox, which begins ``initializing``.
+
+        :raises ServiceError: 409 when the name is taken.
+        """
+        if name is not None and self._named(name):
+            raise conflict(f"An inbox named {name!r} exists already.")
+        now = self.core.clock.now()
+        self._last_number += 1
+        inbox_id = str(uuid.uuid4())
+        inbox = Inbox(inbox_id, now, name, "initializing", None, None, url, subscription, self._last_number)
+        self._inboxes[inbox.id] = inbox
+        self._begin_initializing(inbox)
+        return inbox
+
+    @atomic
+    def ensure(self, name: str, subscription: dict[str, Any], url: str | None = None) -> tuple[Inbox, bool]:
+        """
+        Find the inbox of that name and subscription, or create it.
+
+        :return: the inbox, and whether it was created. A notification URL that differs is left as it
+            is (assumed).
+        :raises ServiceError: 409 when the name has another subscription.
+        """
+        inbox = self._named(name)
+        if inbox is None:
+            return self.create(name, subscription, url), True
+        if inbox.subscription != subscription or inbox.status == "deleting":
+            raise conflict(f"An inbox named {name!r} exists with a different subscription configuration.")
+        return inbox, False
+
+    @atomic
+    def get(self, inbox_id: str) -> Inbox:
+        """
+        Find an inbox by its id.
+
+        :raises ServiceError: 404 for an unknown or deleted one.
+        """
+        inbox = self._inboxes.get(inbox_id)
+        if inbox is None or not self._update_status(inbox):
+            raise not_found("Inbox")
+        return inbox
+
+    @atomic
+    def find(self, id_or_name: str) -> Inbox:
+        """Find an inbox by its id or its name, for control calls."""
+        inbox = self._named(id_or_name)
+        return inbox or self.get(id_or_name)
+
+    @atomic
+    def page(
+        self, limit: int, offset: int, status: str | None = None, name: str | None = None
+    ) -> tuple[int, list[Inbox]]:
+        """
+        List inboxes.
+
+        :return: how many match in all, and those of this page.
+        """
+        found = [
+            inbox
+            for inbox in list(self._inboxes.values())
+            if self._update_status(inbox) and status in (None, inbox.status) and name in (None, inbox.name)
+        ]
+        found.sort(key=lambda inbox: inbox.number, reverse=self.core.settings.list_order == "newest")
+        return len(found), found[offset : offset + limit]
+
+    @atomic
+    def update(self, inbox_id: str, url: str | None) -> Inbox:
+        """Set the notification URL, the only field that may change."""
+        inbox = self.get(inbox_id)
+        inbox.notification_url = url
+        return self._save(inbox)
+
+    @atomic
+    def delete(self, inbox_id: str) -> Inbox:
+        """
+        Delete an inbox with its messages.
+
+        :raises ServiceError: 409 when it is being deleted.
+        """
+        inbox = self.get(inbox_id)
+        if inbox.status == "deleting":
+            raise conflict("The inbox is being deleted.")
+        self._enter(inbox, "deleting", None)
+        inbox.changes_at, inbox.changes_to = (
+            self.core.clock.now() + self.core.settings.deleting_seconds,
+            "deleted",
+        )
+        self._save(inbox)
+        self._update_status(inbox)
+        self.core.announce(Notice(None))
+        return inbox
+
+    @atomic
+    def pause(self, inbox_id: str) -> Inbox:
+        """Pause an active inbox."""
+        inbox = self.get(inbox_id)
+        if inbox.status != "active":
+            raise conflict(f"An inbox that is {inbox.status} cannot be paused.")
+        return self._enter(inbox, "paused", "user")
+
+    @atomic
+    def resume(self, inbox_id: str) -> Inbox:
+        """Resume a paused inbox; it initializes again, for as long as the settings say."""
+        inbox = self.get(inbox_id)
+        if inbox.status != "paused":
+            raise conflict(f"An inbox that is {inbox.status} cannot be resumed.")
+        self._begin_initializing(inbox)
+        self._update_status(inbox)
+        return inbox
+
+    @atomic
+    def force(self, inbox_id: str, status: str, paused_reason: str | None = None) -> Inbox:
+        """Put an inbox into a state, whatever the rules say (control)."""
+        if status not in INBOX_STATES:
+            raise invalid_field("status", f"must be one of {', '.join(INBOX_STATES)}.")
+        return self._enter(self.get(inbox_id), status, paused_reason)
+
+    @atomic
+    def open(self, name_or_id: str, subscription: dict[str, Any] | None = None) -> Inbox:
+        """
+        Find an inbox, or create it with that name, active at once (control).
+
+        :raises ServiceError: 404 for the id of an inbox that is not there.
+        """
+        try:
+            return self.find(name_or_id)
+        except ServiceError:
+            if _is_id(name_or_id):
+                raise
+            inbox = self.create(name_or_id, subscription or dict(MADE_UP_SUBSCRIPTION))
+            return self._enter(inbox, "active", None)
+
+    @atomic
+    def fail_next(self, name: str | None, times: int = 1) -> None:
+        """
+        Make the next initialisations fail (control).
+
+        :param name: of which inbox; None for any.
+        :param times: how many, 1 or more.
+        """
+        self._failures[name or ANY_NAME] += times
+
+    def count(self, inbox: Inbox, **by: int) -> None:
+        """Add to the counters of an inbox, inside the atomic section of the caller."""
+        for name, number in by.items():
+            inbox.counters[name] += number
+        self._save(inbox)
+
+    def _named(self, name: str) -> Inbox | None:
+        for inbox in list(self._inboxes.values()):
+            if inbox.name == name and self._update_status(inbox):
+                return inbox
+        return None
+
+    def _begin_initializing(self, inbox: Inbox) -> None:
+        fails = next((key for key in (inbox.name, ANY_NAME) if key and self._failures[key] > 0), None)
+        if fails:
+            self._failures[fails] -= 1
+        self._enter(inbox, "initializing", None)
+        inbox.changes_at = self.core.clock.now() + self.core.settings.initializing_seconds
+        inbox.changes_to = "initialization_failure" if fails else "active"
+        self._save(inbox)
+
+    def _enter(self, inbox: Inbox, status: str, paused_reason: str | None) -> Inbox:
+        inbox.status, inbox.paused_reason = status, paused_reason
+        inbox.paused_at = self.core.clock.now() if status == "paused" else None
+        inbox.changes_at = inbox.changes_to = None
+        return self._save(inbox)
+
+    def _update_status(self, inbox: Inbox) -> bool:
+        """End a state that has lasted long enough; return whether the inbox exists after it."""
+        if inbox.changes_at is None or self.core.clock.now() < inbox.changes_at:
+            return True
+        if inbox.changes_to == "deleted":
+            del self._inboxes[inbox.id]
+            self.core.journal.forget("inbox", inbox.id)
+            for listener in self.on_deleted:
+                listener(inbox)
+            return False
+        reason = "subscribe_failed" if inbox.changes_to == "initialization_failure" else None
+        self._enter(inbox, str(inbox.changes_to), reason)
+        return True
+
+    def _save(self, inbox: Inbox) -> Inbox:
+        self.core.journal.save("inbox", inbox.id, inbox)
+        return inbox
+
+
+def _is_id(text: str) -> bool:
+    try:
+        uuid.UUID(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,154 @@
+"""Lease, acknowledge, release: delivery at least once (docs/service.md 3.2 and 4)."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+from airflow_provider_workflow.emulator.rules.core import Core, atomic
+from airflow_provider_workflow.emulator.rules.errors import ServiceError
+from airflow_provider_workflow.emulator.rules.queues import MessageQueue, MessageQueues
+from airflow_provider_workflow.emulator.rules.records import Inbox, Lease, Message, MessageId, id_text, iso
+
+
+class Leases:
+    """
+    What the consumer of an inbox calls. Every method returns the body of its response.
+
+    :param core: clock, settings, journal.
+    :param queues: where the messages are.
+    """
+
+    def __init__(self, core: Core, queues: MessageQueues) -> None:
+        self.core = core
+        self.queues = queues
+
+    @atomic
+    def lease(self, inbox_id: str, lease_seconds: float = 300, lease_limit: int = 10) -> dict[str, Any]:
+        """
+        Lease the oldest available messages.
+
+        :param lease_seconds: how long, 1 to 3600.
+        :param lease_limit: how many at most, 1 to 100.
+        :return: ``lease_id`` is None when there was nothing.
+        :raises ServiceError: 404, and 409 when the inbox is paused and drained.
+        """
+        inbox, queue = self.queues.current(inbox_id)
+        messages = queue.dequeue(lease_limit) if inbox.status in ("active", "paused") else []
+        if not messages:
+            if inbox.status == "paused" and queue.drained:
+                raise paused_and_drained(inbox)
+            nothing: dict[str, Any] = {"lease_id": None, "leased_until": None, "results": []}
+            return {**nothing, "inbox_attributes": inbox.attributes()}
+        lease = self._new_lease(inbox, queue, messages, lease_seconds)
+        return {
+            "lease_id": lease.id,
+            "leased_until": iso(lease.leased_until),
+            "results": [{**each.view(), "payload": queue.payloads[each.number]} for each in messages],
+            "inbox_attributes": inbox.attributes(),
+        }
+
+    @atomic
+    def acknowledge(
+        self, inbox_id: str, lease_id: str, ids: Sequence[MessageId] | None = None
+    ) -> dict[str, Any]:
+        """
+        Remove leased messages for good.
+
+        :param lease_id: of the lease that holds them.
+        :param ids: which; None for all that it still holds.
+        :return: ``acked_id`` is None when nothing matched.
+        :raises ServiceError: 404, and 400 ``lease_expired``.
+        """
+        inbox, queue = self.queues.current(inbox_id)
+        messages = self._remove(queue, lease_id, ids)
+        for message in messages:
+            message.status, message.lease_id, message.acked_at = "acked", None, self.core.clock.now()
+            queue.archive(message)
+            self.core.journal.forget("payload", message.number)
+            self.queues.save(message)
+        if messages:
+            self.queues.inboxes.count(inbox, acks=len(messages))
+        return {"acked_id": _receipt(messages), "results": [each.view() for each in messages]}
+
+    @atomic
+    def release(self, inbox_id: str, lease_id: str, ids: Sequence[MessageId] | None = None) -> dict[str, Any]:
+        """
+        Make leased messages leasable at once; their lease counts stay as they are.
+
+        Arguments and errors are those of :meth:`acknowledge`.
+
+        :return: ``released_id`` is None when nothing matched.
+        """
+        inbox, queue = self.queues.current(inbox_id)
+        messages = self._remove(queue, lease_id, ids)
+        self.queues.requeue(inbox, queue, messages)
+        if messages:
+            self.queues.inboxes.count(inbox, releases=len(messages))
+        return {"released_id": _receipt(messages), "results": [each.view() for each in messages]}
+
+    @atomic
+    def expire(self, inbox_id: str | None = None, lease_id: str | None = None) -> int:
+        """
+        Expire leases now (control).
+
+        :param inbox_id: of which inbox; None for all.
+        :param lease_id: which lease; None for all.
+        :return: how many leases expired.
+        """
+        ended = 0
+        for key in [inbox_id] if inbox_id else self.queues.ids():
+            _, queue = self.queues.current(key)
+            for lease in list(queue.leases.values()):
+                if lease.numbers and lease_id in (None, lease.id):
+                    lease.leased_until = self.core.clock.now()
+                    queue.add_lease(lease)
+                    ended += 1
+            self.queues.current(key)
+        return ended
+
+    def _new_lease(self, inbox: Inbox, queue: MessageQueue, messages: list[Message], seconds: float) -> Lease:
+        now = self.core.clock.now()
+        lease = Lease(str(uuid.uuid4()), inbox.id, now + seconds, [each.number for each in messages])
+        queue.add_lease(lease)
+        self.queues.save_lease(lease)
+        for message in messages:
+            message.status, message.lease_id, message.leased_at = "leased", lease.id, now
+            message.lease_count += 1
+            self.queues.save(message)
+        self.queues.inboxes.count(inbox, leases=1, leased=len(messages))
+        return lease
+
+    def _remove(self, queue: MessageQueue, lease_id: str, ids: Sequence[MessageId] | None) -> list[Message]:
+        """Remove messages from a lease; an unknown lease holds none (assumed)."""
+        lease = queue.leases.get(lease_id)
+        if lease is None:
+            return []
+        if lease.leased_until <= self.core.clock.now():
+            raise ServiceError(
+                400, "lease_expired", "The lease has expired; its messages will be redelivered."
+            )
+        wanted = None if ids is None else {id_text(each) for each in ids}
+        held = [queue.live[number] for number in lease.numbers]
+        removed = [each for each in held if wanted is None or id_text(each.id) in wanted]
+        gone = {each.number for each in removed}
+        lease.numbers = [number for number in lease.numbers if number not in gone]
+        if lease.numbers:
+            self.queues.save_lease(lease)
+        else:
+            del queue.leases[lease_id]
+            self.core.journal.forget("lease", lease_id)
+        return removed
+
+
+def paused_and_drained(inbox: Inbox) -> ServiceError:
+    """Answer a lease of an inbox that is paused and holds nothing more (docs/service.md 4)."""
+    detail = "The inbox is paused and holds no messages."
+    attributes = {**inbox.attributes(), "paused_at": iso(inbox.paused_at)}
+    body = {"detail": detail, "inbox_attributes": attributes}
+    return ServiceError(409, "paused", detail, body=body)
+
+
+def _receipt(messages: list[Message]) -> str | None:
+    return str(uuid.uuid4()) if messages else None

@@ -1,0 +1,165 @@
+"""The authorization page's decision and the three grants (docs/service.md 9.1, 10 and 14.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import unquote_plus, urlencode, urlsplit
+
+from airflow_provider_workflow.emulator.rules.core import Core, atomic
+from airflow_provider_workflow.emulator.rules.errors import ServiceError, oauth_error
+from airflow_provider_workflow.emulator.rules.records import AccessToken, Code, RefreshToken
+from airflow_provider_workflow.emulator.rules.tokens import APP_GRANT, Tokens, new_secret
+from airflow_provider_workflow.emulator.settings import KNOWN_SCOPES
+
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+
+class OAuth:
+    """
+    Codes and refresh tokens; both are used once.
+
+    :param core: clock, settings, journal.
+    :param tokens: issues the access tokens.
+    """
+
+    def __init__(self, core: Core, tokens: Tokens) -> None:
+        self.core = core
+        self.tokens = tokens
+        self._codes: dict[str, Code] = {}
+        self._refresh_tokens: dict[str, RefreshToken] = {}
+
+    def restore(self) -> None:
+        """Load what the journal kept."""
+        for _, values in self.core.journal.load("code"):
+            self._codes[values[0]] = Code(*values)
+        for _, values in self.core.journal.load("refresh_token"):
+            self._refresh_tokens[values[0]] = RefreshToken(*values)
+
+    def clear(self) -> None:
+        """Forget every code and refresh token."""
+        self._codes.clear()
+        self._refresh_tokens.clear()
+
+    def check_page(self, query: Mapping[str, str]) -> None:
+        """
+        Check what may not be answered by a redirect: who asks, and where the answer would go.
+
+        :raises ServiceError: 400; the browser stays here, so that no code goes to a stranger.
+        """
+        settings = self.core.settings
+        if query.get("client_id") != settings.client_id:
+            raise ServiceError(400, "invalid_client", "client_id: unknown application.")
+        uri = query.get("redirect_uri", "")
+        loopback = settings.loopback_redirects and urlsplit(uri).hostname in LOOPBACK
+        if uri not in settings.redirect_uris and not loopback:
+            raise ServiceError(400, "invalid_redirect_uri", "redirect_uri: not one of those configured.")
+
+    def page_fault(self, query: Mapping[str, str]) -> str | None:
+        """Name what is wrong with a page's other parameters, in the words of RFC 6749 4.1.2.1."""
+        if query.get("response_type") != "code":
+            return "unsupported_response_type"
+        if query.get("response_mode", "query") != "query":
+            return "invalid_request"
+        scopes = query.get("scope", "").split()
+        return None if scopes and KNOWN_SCOPES.issuperset(scopes) else "invalid_scope"
+
+    @atomic
+    def approve(self, query: Mapping[str, str]) -> str:
+        """
+        Let the user approve.
+
+        :param query: the parameters of the authorization page, checked.
+        :return: where the browser goes: the redirect URI with ``code`` and ``state``.
+        """
+        expires_at = self.core.clock.now() + self.core.settings.code_seconds
+        code = Code(new_secret("code", 16), query["scope"], query["redirect_uri"], expires_at)
+        self._codes[code.value] = code
+        self.core.journal.save("code", code.value, code)
+        return redirect_to(query, code=code.value)
+
+    @atomic
+    def grant(self, form: Mapping[str, str], credentials: tuple[str, str] | None) -> dict[str, Any]:
+        """
+        Answer the token endpoint.
+
+        :param form: the fields of the body.
+        :param credentials: client id and secret of HTTP Basic, or None when they are in the body.
+        :return: a token response (docs/service.md 9.2).
+        :raises ServiceError: 400 or 401 with a body of RFC 6749.
+        """
+        self._check_client(form, credentials)
+        grants = {
+            "authorization_code": self._by_code,
+            "refresh_token": self._by_refresh_token,
+            APP_GRANT: self._by_client_credentials,
+        }
+        grant_type = form.get("grant_type")
+        if not grant_type:
+            raise oauth_error(400, "invalid_request", "grant_type is missing.")
+        if grant_type not in grants:
+            raise oauth_error(400, "unsupported_grant_type", f"grant_type {grant_type!r} is not known.")
+        return grants[grant_type](form)
+
+    def _check_client(self, form: Mapping[str, str], credentials: tuple[str, str] | None) -> None:
+        basic = credentials is not None
+        given = credentials or (form.get("client_id", ""), form.get("client_secret", ""))
+        settings = self.core.settings
+        # RFC 6749 2.3.1 asks for form encoding inside HTTP Basic; most clients send the plain text.
+        decoded = (unquote_plus(given[0]), unquote_plus(given[1]))
+        if (settings.client_id, settings.client_secret) not in (given, decoded):
+            raise oauth_error(401, "invalid_client", "Unknown client or wrong secret.", basic=basic)
+
+    def _by_code(self, form: Mapping[str, str]) -> dict[str, Any]:
+        value = _required(form, "code")
+        code = self._codes.pop(value, None)
+        self.core.journal.forget("code", value)
+        if code is None or self.core.clock.now() >= code.expires_at:
+            raise oauth_error(400, "invalid_grant", "The code is unknown, was used, or has expired.")
+        if form.get("redirect_uri") != code.redirect_uri:
+            raise oauth_error(400, "invalid_grant", "redirect_uri is not the one that the code was sent to.")
+        return self._with_refresh_token(self.tokens.issue(code.scope, "authorization_code"))
+
+    def _by_refresh_token(self, form: Mapping[str, str]) -> dict[str, Any]:
+        value = _required(form, "refresh_token")
+        token = self._refresh_tokens.pop(value, None)
+        self.core.journal.forget("refresh_token", value)
+        if token is None:
+            raise oauth_error(400, "invalid_grant", "The refresh token is unknown or was used.")
+        return self._with_refresh_token(self.tokens.issue(token.scope, "refresh_token"))
+
+    def _by_client_credentials(self, form: Mapping[str, str]) -> dict[str, Any]:
+        scope = form.get("scope", "").split()
+        if not scope or not KNOWN_SCOPES.issuperset(scope):
+            raise oauth_error(400, "invalid_scope", "scope is missing or not known.")
+        return self._response(self.tokens.issue(" ".join(scope), APP_GRANT))
+
+    def _with_refresh_token(self, token: AccessToken) -> dict[str, Any]:
+        refresh = RefreshToken(new_secret("refresh-token", 24), token.scope)
+        self._refresh_tokens[refresh.value] = refresh
+        self.core.journal.save("refresh_token", refresh.value, refresh)
+        return {**self._response(token), "refresh_token": refresh.value}
+
+    def _response(self, token: AccessToken) -> dict[str, Any]:
+        seconds = token.expires_at - self.core.clock.now()
+        return {
+            "access_token": token.value,
+            "expires_in": round(seconds),
+            "token_type": "Bearer",
+            "scope": token.scope,
+        }
+
+
+def redirect_to(query: Mapping[str, str], **answer: str) -> str:
+    """Build the address that the browser is sent to, with the ``state`` that came."""
+    if "state" in query:
+        answer["state"] = query["state"]
+    uri = query["redirect_uri"]
+    return f"{uri}{'&' if '?' in uri else '?'}{urlencode(answer)}"
+
+
+def _required(form: Mapping[str, str], field: str) -> str:
+    value = form.get(field)
+    if not value:
+        raise oauth_error(400, "invalid_request", f"{field} is missing.")
+    return value

@@ -1,0 +1,103 @@
+"""Rate limits, one window per family of calls (docs/service.md 15)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from airflow_provider_workflow.emulator.rules.core import Core, atomic
+from airflow_provider_workflow.emulator.rules.errors import ServiceError, invalid_field
+from airflow_provider_workflow.emulator.settings import FAMILIES, RATE_WINDOW_SECONDS
+
+UNLIMITED = ("page", "control")
+"""Families that are no calls of the service's API."""
+
+
+@dataclass
+class Window:
+    """
+    A fixed window of time that begins with its first request.
+
+    :param limit: requests allowed in it.
+    :param seconds: its length.
+    """
+
+    limit: int
+    seconds: float
+    resets_at: float = 0.0
+    used: int = 0
+
+
+class Limits:
+    """
+    The limits in force: that of the settings, where a family has none of its own.
+
+    :param core: clock and settings.
+    """
+
+    def __init__(self, core: Core) -> None:
+        self.core = core
+        self._windows: dict[str, Window] = {}
+        self._default_windows: dict[str, Window] = {}
+
+    def clear(self) -> None:
+        """Lift every limit, and forget every request."""
+        self._windows.clear()
+        self._default_windows.clear()
+
+    @atomic
+    def set(self, family: str, limit: int | None, window_seconds: float = RATE_WINDOW_SECONDS) -> None:
+        """
+        Limit a family of calls (control).
+
+        :param family: ``guess``, ``templates``, ``inbox``, ``token`` or ``promotions``.
+        :param limit: requests allowed per window, 0 or more; None restores that of the settings.
+        :param window_seconds: length of the window, above 0.
+        """
+        if family not in FAMILIES:
+            raise invalid_field("family", f"must be one of {', '.join(FAMILIES)}.")
+        if limit is None:
+            self._windows.pop(family, None)
+        else:
+            self._windows[family] = Window(limit, window_seconds)
+
+    @atomic
+    def spend(self, family: str) -> dict[str, str]:
+        """
+        Count a request.
+
+        :param family: of ``FAMILIES``, or another name for a request that the service does not know.
+        :return: the rate headers of the answer; none without a limit.
+        :raises ServiceError: 429 with ``Retry-After`` in seconds.
+        """
+        window = self._window(family)
+        if window is None:
+            return {}
+        now = self.core.clock.now()
+        if now >= window.resets_at:
+            window.resets_at, window.used = now + window.seconds, 0
+        if window.used >= window.limit:
+            headers = {**self._headers(window, now), "Retry-After": str(math.ceil(window.resets_at - now))}
+            raise ServiceError(429, "rate_limited", "Rate limit exceeded.", headers=headers)
+        window.used += 1
+        return self._headers(window, now)
+
+    def _window(self, family: str) -> Window | None:
+        limit = self.core.settings.rate_limit
+        if family in self._windows:
+            return self._windows[family]
+        if limit is None or family in UNLIMITED:
+            return None
+        window = self._default_windows.get(family)
+        if window is None or window.limit != limit:
+            window = self._default_windows[family] = Window(limit, RATE_WINDOW_SECONDS)
+        return window
+
+    def _headers(self, window: Window, now: float) -> dict[str, str]:
+        delta = self.core.settings.reset_header == "delta"
+        reset = math.ceil(window.resets_at - now if delta else window.resets_at)
+        return {
+            "X-RateLimit-Limit": str(window.limit),
+            "X-RateLimit-Remaining": str(window.limit - window.used),
+            "X-RateLimit-Reset": str(reset),
+        }

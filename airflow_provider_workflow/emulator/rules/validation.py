@@ -1,0 +1,182 @@
+"""Checks of what clients send; every refusal names the field and the reason (docs/service.md 11.2)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from airflow_provider_workflow.emulator.rules.errors import ServiceError, invalid_field, invalid_parameter
+from airflow_provider_workflow.emulator.rules.records import MessageId, id_text
+
+_APP_KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*(@(latest|\d+\.\d+\.\d+))?")
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+_SLUG = re.compile(r"[a-z0-9][a-z0-9_-]*")
+ASSUMED_VERSION = "1.0.0"
+
+
+def whole_number(body: dict[str, Any], field: str, default: int, low: int, high: int) -> int:
+    """Read an integer of the body that lies between two bounds, both allowed; null is none."""
+    value = body.get(field, default)
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise invalid_field(field, f"must be an integer from {low} to {high}.")
+    return value
+
+
+def parameter_number(query: Mapping[str, str], name: str, default: int, low: int, high: int | None) -> int:
+    """Read an integer of the query that lies between two bounds, both allowed."""
+    text = query.get(name)
+    if text is None:
+        return default
+    value = int(text) if re.fullmatch(r"\d{1,9}", text) else -1
+    if value < low or (high is not None and value > high):
+        allowed = f"of {low} or more" if high is None else f"from {low} to {high}"
+        raise invalid_parameter(name, f"must be an integer {allowed}.")
+    return value
+
+
+def optional_ids(body: dict[str, Any], field: str, known: Collection[str]) -> list[MessageId] | None:
+    """
+    Read a list of 1 to 100 message ids; left out, it stands for the whole lease.
+
+    :param known: ids of the inbox, as text; one of these need not be a UUID, as a test has chosen it.
+    """
+    if field not in body:
+        return None
+    value = body[field]
+    if not isinstance(value, list) or not 1 <= len(value) <= 100:
+        raise invalid_field(field, "must be a list of 1 to 100 ids.")
+    if not all(is_uuid(each) or _is_known(each, known) for each in value):
+        raise invalid_field(field, "must hold UUIDs only.")
+    return value
+
+
+def required_uuid(body: dict[str, Any], field: str) -> str:
+    """Read a UUID that may not be missing."""
+    value = required_text(body, field)
+    if not is_uuid(value):
+        raise invalid_field(field, "must be a UUID.")
+    return value
+
+
+def is_uuid(value: Any) -> bool:
+    """Say whether a value is a UUID in its usual form, in groups of 8, 4, 4, 4 and 12 digits."""
+    return isinstance(value, str) and _UUID.fullmatch(value) is not None
+
+
+def required_text(body: dict[str, Any], field: str) -> str:
+    """Read a string that may not be missing or blank."""
+    value = body.get(field)
+    if value is None:
+        raise invalid_field(field, "this field is required.")
+    if not isinstance(value, str) or not value.strip():
+        raise invalid_field(field, "must be a string that is not blank.")
+    return value
+
+
+def texts(body: dict[str, Any], field: str) -> tuple[str, ...]:
+    """Read a list of strings."""
+    value = body.get(field)
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        raise invalid_field(field, "must be a list of strings.")
+    return tuple(value)
+
+
+def inbox_name(body: dict[str, Any], *, required: bool) -> str | None:
+    """Read the name of an inbox, which may be sent as ``name``, as ``key`` or as both (docs/service.md 2)."""
+    field = "key" if body.get("name") is None and body.get("key") is not None else "name"
+    value = body.get(field)
+    if value is None and not required:
+        return None
+    if body.get("key") not in (None, value):
+        raise invalid_field("key", "must be the same as name.")
+    if len(required_text(body, field)) > 100:
+        raise invalid_field(field, "must be at most 100 characters long.")
+    return str(value)
+
+
+def notification_url(body: dict[str, Any]) -> str | None:
+    """Read the address that is told of messages."""
+    value = body.get("notification_url")
+    if value is None:
+        return None
+    if not isinstance(value, str) or len(value) > 2048:
+        raise invalid_field("notification_url", "must be a URL of at most 2048 characters.")
+    try:
+        parts = urlsplit(value)
+    except ValueError:
+        parts = urlsplit("")
+    if parts.scheme not in ("http", "https") or not parts.netloc:
+        raise invalid_field("notification_url", "must be a URL that starts with http:// or https://.")
+    return value
+
+
+def subscription(body: dict[str, Any], unknown_app_keys: Collection[str] = ()) -> dict[str, Any]:
+    """
+    Read what an inbox subscribes to, with the app key in its versioned form.
+
+    :param unknown_app_keys: apps that do not exist, as the settings name them.
+    """
+    value = body.get("subscription")
+    if not isinstance(value, dict):
+        raise invalid_field("subscription", "this field is required and must be an object.")
+    try:
+        app_key = resolve_app_key(required_text(value, "app_key"))
+        if any(_is_same_app(app_key, unknown) for unknown in unknown_app_keys):
+            raise invalid_field("app_key", f"there is no app {app_key}.")
+        action_key = required_text(value, "action_key")
+        connection_id = _connection_id(value.get("connection_id"))
+    except ServiceError as problem:
+        raise _inside_subscription(problem) from None
+    inputs = value.get("inputs")
+    if not isinstance(inputs, dict):
+        raise _inside_subscription(
+            invalid_field("inputs", "this field is required and must be an object; send {} for none.")
+        )
+    return {
+        "app_key": app_key,
+        "action_key": action_key,
+        "inputs": inputs,
+        "connection_id": connection_id,
+    }
+
+
+def resolve_app_key(app_key: str) -> str:
+    """
+    Write an app key in the versioned form that answers hold (docs/service.md 2).
+
+    The made-up rule: a slug ``my-shop`` names the app ``MyShopAPI``, and the newest version of
+    everything is 1.0.0.
+    """
+    if not _APP_KEY.fullmatch(app_key):
+        raise invalid_field("app_key", "must be an app's key or slug, with or without @version.")
+    name, _, version = app_key.partition("@")
+    if not version and _SLUG.fullmatch(name):
+        name = "".join(part.capitalize() for part in re.split("[-_]", name)) + "API"
+    return f"{name}@{version if version not in ('', 'latest') else ASSUMED_VERSION}"
+
+
+def _is_same_app(app_key: str, other: str) -> bool:
+    """Say whether a resolved app key is the other one, or a version of it."""
+    resolved = resolve_app_key(other)
+    return app_key == resolved if "@" in other else app_key.partition("@")[0] == resolved.partition("@")[0]
+
+
+def _connection_id(value: Any) -> Any:
+    if value is None or (isinstance(value, int) and not isinstance(value, bool)):
+        return value
+    if not is_uuid(value):
+        raise invalid_field("connection_id", "must be a UUID, an integer or null.")
+    return value
+
+
+def _is_known(message_id: Any, known: Collection[str]) -> bool:
+    return isinstance(message_id, (str, int, float)) and id_text(message_id) in known
+
+
+def _inside_subscription(problem: ServiceError) -> ServiceError:
+    field, _, reason = problem.detail.partition(": ")
+    return ServiceError(
+        400, problem.code, f"subscription.{field}: {reason}", source={"pointer": f"/subscription/{field}"}
+    )

@@ -1,0 +1,154 @@
+"""The ASGI application: Starlette's routes to the operations, and what every request goes through."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from email.utils import formatdate
+from functools import lru_cache, partial
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route, Router
+from starlette.types import Receive, Scope, Send
+
+from airflow_provider_workflow.emulator.rules.errors import ServiceError, error_object
+from airflow_provider_workflow.emulator.web import (
+    control_routes,
+    inbox_routes,
+    oauth_routes,
+    workflow_routes,
+)
+from airflow_provider_workflow.emulator.web.context import Emulator, Operation
+from airflow_provider_workflow.emulator.web.fault_injection import DroppedConnection, FaultInjection
+from airflow_provider_workflow.emulator.web.json_bodies import JsonResponse, error_response
+
+logger = logging.getLogger(__name__)
+
+OPERATIONS: tuple[Operation, ...] = (
+    *inbox_routes.OPERATIONS,
+    *oauth_routes.OPERATIONS,
+    *workflow_routes.OPERATIONS,
+    *control_routes.OPERATIONS,
+)
+"""Every call that the emulator answers."""
+
+
+def build_app(emulator: Emulator) -> Router:
+    """
+    Build the ASGI application.
+
+    Starlette's exception handlers are not used: a fault that truncates or delays a response needs that
+    response, so :func:`perform` makes a response of an error.
+    """
+    emulator.faults.operations = frozenset(each.name for each in OPERATIONS if each.family != "control")
+    by_path: dict[str, dict[str, Operation]] = {}
+    for operation in OPERATIONS:
+        by_path.setdefault(operation.path, {})[operation.method] = operation
+    return Router(
+        routes=[Route(path, Endpoint(emulator, operations)) for path, operations in by_path.items()],
+        default=Endpoint(emulator, {}),
+        redirect_slashes=False,
+        lifespan=lambda _: attached(emulator),
+    )
+
+
+@asynccontextmanager
+async def attached(emulator: Emulator) -> AsyncIterator[None]:
+    """Pass notices of the rules on to streams and webhooks, while the server runs."""
+    emulator.streams.loop = emulator.webhooks.loop = asyncio.get_running_loop()
+    listeners = (emulator.streams.notify, emulator.webhooks.notify)
+    emulator.store.core.listeners.extend(listeners)
+    try:
+        yield
+    finally:
+        for listener in listeners:
+            emulator.store.core.listeners.remove(listener)
+        emulator.streams.loop = emulator.webhooks.loop = None
+        await emulator.webhooks.close()
+
+
+class Endpoint:
+    """
+    One path, as an ASGI application.
+
+    :param operations: the calls that it answers, by method; none makes it the answer to every other path.
+    """
+
+    def __init__(self, emulator: Emulator, operations: Mapping[str, Operation]) -> None:
+        self.emulator = emulator
+        self.operations = operations
+        self.unknown = Operation("unknown", "", "", "unknown", partial(refuse, sorted(operations)))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        try:
+            body = await request.body()
+        except ClientDisconnect:
+            return
+        operation = self.operations.get(request.method, self.unknown)
+        if operation.family == "control":
+            response = await perform(self.emulator, operation, request)
+        else:
+            response = await self._respond(operation, request, body)
+        # The date of the service's clock: clients compare other dates with it.
+        response.headers.setdefault("date", http_date(int(self.emulator.store.clock.now())))
+        await response(scope, receive, send)
+
+    async def _respond(self, operation: Operation, request: Request, body: bytes) -> Response:
+        """Log a request of the service, and perform it with the fault that is due, if any."""
+        emulator = self.emulator
+        entry = emulator.log.begin(operation.name, request, body, emulator.store.clock.now())
+        fault = None
+        if emulator.faults.rules:
+            fault = emulator.faults.take(operation.name, request.method, request.scope["path"])
+        if fault is None:
+            response = await perform(emulator, operation, request)
+        else:
+            without_fault = partial(perform, emulator, operation, request)
+            response = await FaultInjection(emulator, operation.name, request, fault, without_fault).run()
+        if not isinstance(response, DroppedConnection):
+            entry.status = response.status_code
+        return response
+
+
+async def perform(emulator: Emulator, operation: Operation, request: Request) -> Response:
+    """Have the effect of a request, and return its response with the rate headers."""
+    rate_headers: dict[str, str] = {}
+    try:
+        rate_headers = emulator.store.limits.spend(operation.family)
+        response = await operation.handler(emulator, request)
+    except ServiceError as error:
+        response = error_response(error)
+    except Exception as error:
+        logger.exception("The emulator failed at %s %s", request.method, request.scope["path"])
+        full_details = {"message": str(error), "code": type(error).__name__}
+        meta = {"source": "emulator", "full_details": full_details}
+        response = JsonResponse(
+            {"errors": [error_object(500, "error", "A server error occurred.", meta=meta)]}, 500
+        )
+    # No response has these headers yet; headers.update() would look for each of them first.
+    raw = [(name.lower().encode(), value.encode()) for name, value in rate_headers.items()]
+    response.raw_headers.extend(raw)
+    return response
+
+
+async def refuse(methods: list[str], _emulator: Emulator, _request: Request) -> Response:
+    """
+    Refuse a path that does not exist, or a method that it does not accept.
+
+    :param methods: those that it accepts.
+    :raises ServiceError: 404 or 405.
+    """
+    if not methods:
+        raise ServiceError(404, "not_found", "There is no such path.")
+    detail = "This path does not accept this method."
+    raise ServiceError(405, "method_not_allowed", detail, headers={"Allow": ", ".join(methods)})
+
+
+@lru_cache(maxsize=16)
+def http_date(seconds: int) -> str:
+    """Write a moment (seconds since 1970) as HTTP headers do; many responses share one second."""
+    return formatdate(seconds, usegmt=True)

@@ -1,0 +1,111 @@
+"""The event stream of an inbox (docs/service.md 5): availability only, without replay."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import suppress
+
+from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from airflow_provider_workflow.emulator.rules.core import Notice
+from airflow_provider_workflow.emulator.rules.errors import ServiceError
+from airflow_provider_workflow.emulator.rules.records import AccessToken
+from airflow_provider_workflow.emulator.rules.store import Store
+
+KEEP_ALIVE = b": keep-alive\n\n"
+HEADERS = {"Content-Type": "text/event-stream", "Cache-Control": "no-cache"}
+
+
+class EventStream(StreamingResponse):
+    """
+    One open stream. It ends when its token expires, its inbox is deleted, or it is closed.
+
+    :param streams: where it is listed while it is open.
+    :param inbox_id: whose messages it announces.
+    :param token: the token it was opened with.
+    """
+
+    def __init__(self, streams: Streams, store: Store, inbox_id: str, token: AccessToken) -> None:
+        super().__init__(self._frames(), headers=HEADERS)
+        self.streams = streams
+        self.store = store
+        self.inbox_id = inbox_id
+        self.token = token
+        self.pending = 0
+        self.closed = False
+        self.wake_up = asyncio.Event()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.streams.open.add(self)
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self.streams.open.discard(self)  # also where the client has disconnected
+
+    def close(self) -> None:
+        """End it soon. To be called in the loop's thread."""
+        self.closed = True
+        self.wake_up.set()
+
+    async def _frames(self) -> AsyncIterator[bytes]:
+        """Yield what is sent; what arrives after the headers were sent is announced."""
+        quiet_since = self.store.clock.now()
+        while self._may_go_on():
+            if self.pending:
+                count, self.pending = self.pending, 0
+                yield b"data: %s\n\n" % json.dumps({"inbox_id": self.inbox_id, "count": count}).encode()
+            elif self.store.clock.now() >= quiet_since + self.store.settings.keep_alive_seconds:
+                yield KEEP_ALIVE
+            else:
+                await self._sleep_until(quiet_since + self.store.settings.keep_alive_seconds)
+                continue
+            quiet_since = self.store.clock.now()
+        self.streams.open.discard(self)  # before the client sees the end
+
+    async def _sleep_until(self, keep_alive_at: float) -> None:
+        seconds = min(keep_alive_at, self.token.expires_at) - self.store.clock.now()
+        with suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self.wake_up.wait(), max(seconds, 0.01))
+        self.wake_up.clear()
+
+    def _may_go_on(self) -> bool:
+        if self.closed or not self.store.tokens.alive(self.token):
+            return False
+        try:
+            self.store.inboxes.get(self.inbox_id)
+        except ServiceError:
+            return False
+        return True
+
+
+class Streams:
+    """The open streams of all inboxes."""
+
+    def __init__(self) -> None:
+        self.open: set[EventStream] = set()
+        self.loop: asyncio.AbstractEventLoop | None = None
+
+    def notify(self, notice: Notice) -> None:
+        """Pass a notice on to the streams that it concerns. Thread-safe."""
+        if self.loop and self.open:
+            self.loop.call_soon_threadsafe(self._notify, notice)
+
+    def close(self, inbox_id: str | None = None) -> None:
+        """End the streams of an inbox, or all. Thread-safe."""
+        if self.loop and self.open:
+            self.loop.call_soon_threadsafe(self._close, inbox_id)
+
+    def _notify(self, notice: Notice) -> None:
+        for stream in self.open:
+            if notice.inbox_id in (None, stream.inbox_id):
+                # A frame counts notifications, however many messages each is about (docs/service.md 5).
+                stream.pending += 1 if notice.count else 0
+                stream.wake_up.set()
+
+    def _close(self, inbox_id: str | None) -> None:
+        for stream in list(self.open):
+            if inbox_id in (None, stream.inbox_id):
+                stream.close()

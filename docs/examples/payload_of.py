@@ -1,0 +1,18 @@
+"""A handler that reads the payload of its message, whatever JSON value that is."""
+
+import logging
+from datetime import datetime
+
+from airflow.sdk import DAG, task
+
+from airflow_provider_workflow.payloads import payload_of
+
+log = logging.getLogger(__name__)
+
+with DAG("handle_measurement", schedule=None, start_date=datetime(2025, 1, 1)) as dag:
+
+    @task
+    def handle(dag_run=None):
+        log.info("Measured: %s", payload_of(dag_run.conf["message"])["value"])
+
+    handle()

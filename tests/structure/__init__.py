@@ -1,0 +1,1 @@
+"""Which files and functions one message passes through: ``python -m tests.structure.trace dispatch``."""

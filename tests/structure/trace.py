@@ -1,0 +1,218 @@
+"""
+``python -m tests.structure.trace dispatch|sensor``: what functions of the package a message passes through.
+
+The service is the emulator and Airflow's supervisor is a fake one; everything between is real. ``dispatch``
+is ``WorkflowInboxDispatchOperator.execute``. ``sensor`` is a deferrable ``WorkflowInboxSensor``: it executes
+and defers, its trigger waits, the message arrives, the trigger fires, and the sensor resumes. Every cache is
+empty at the beginning of each process that Airflow would start. The last line of the output is a JSON
+object: the functions of each file, both in the order of their first calls.
+
+Counted are functions, methods and lambdas; not comprehensions, nor class bodies, nor what runs because a
+module is imported, nor the constructor of an operator (a DAG file calls it), nor the emulator.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import os
+import sys
+import threading
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+
+from airflow.providers.common.compat.sdk import TaskDeferred
+from airflow.sdk.execution_time import task_runner
+
+import airflow_provider_workflow
+from airflow_provider_workflow import process_state
+from airflow_provider_workflow.emulator.server import EmulatorServer
+from airflow_provider_workflow.operators.inbox import WorkflowInboxDispatchOperator
+from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
+from tests.unit.fakes import StateStore, Supervisor, TaskInstance
+
+PACKAGE = Path(airflow_provider_workflow.__file__).parent
+INBOX = "orders"
+TARGET = "handle"
+WAIT_SECONDS = 30.0
+"""How long the trigger may take until it waits for messages, and then until it has leased one."""
+POLL_SECONDS = 60.0
+"""So long that an announcement which the trigger missed ends the trace with an error."""
+STREAM_SECONDS = 0.2
+"""How long after its headers an event stream may begin to announce messages."""
+
+Functions = dict[str, list[str]]
+"""The functions of each file."""
+
+
+class Tracer:
+    """Records what this thread calls, and every thread that begins meanwhile, but no older thread."""
+
+    def __init__(self) -> None:
+        self._codes: dict[CodeType, None] = {}
+
+    def __enter__(self) -> Tracer:
+        threading.setprofile(self._called)
+        sys.setprofile(self._called)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.setprofile(None)
+        threading.setprofile(None)
+
+    def _called(self, frame: FrameType, event: str, _argument: object) -> None:
+        code = frame.f_code
+        if event == "call" and code not in self._codes and _is_counted(code) and not _is_import(frame):
+            self._codes[code] = None
+
+    @property
+    def functions(self) -> Functions:
+        """The functions of each file that were called."""
+        found: Functions = {}
+        for code in self._codes:
+            names = found.setdefault(Path(code.co_filename).relative_to(PACKAGE).as_posix(), [])
+            names.append(getattr(code, "co_qualname", code.co_name))  # Python 3.10 has the name alone
+        return found
+
+
+def _is_counted(code: CodeType) -> bool:
+    if not code.co_filename.startswith(f"{PACKAGE}{os.sep}"):
+        return False
+    if Path(code.co_filename).relative_to(PACKAGE).parts[0] == "emulator":
+        return False
+    is_function = bool(code.co_flags & inspect.CO_OPTIMIZED)
+    return is_function and (code.co_name == "<lambda>" or not code.co_name.startswith("<"))
+
+
+def _is_import(frame: FrameType | None) -> bool:
+    """Whether a frame runs because a module is imported for the first time."""
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
+
+
+class Scene:
+    """
+    One inbox of the service, and what Airflow gives a running task.
+
+    :param service: the emulator.
+    """
+
+    def __init__(self, service: EmulatorServer) -> None:
+        self.service = service
+        service.open_inbox(INBOX)
+        self.supervisor = Supervisor(dags={TARGET})
+        setattr(task_runner, "SUPERVISOR_COMMS", self.supervisor)  # noqa: B010 a task's process has it
+        self.context: Any = {"ti": TaskInstance(supervisor=self.supervisor), "task_state_store": StateStore()}
+
+    def put(self) -> None:
+        """Let the message arrive."""
+        self.service.put(INBOX, {"n": 1})
+
+    def check(self) -> None:
+        """
+        :raises AssertionError: the message did not start exactly one run, or is not acknowledged.
+        """
+        statuses = [message["status"] for message in self.service.summary(INBOX)["messages"]]
+        if len(self.supervisor.runs) != 1 or statuses != ["acked"]:
+            raise AssertionError(f"{len(self.supervisor.runs)} runs started; messages are {statuses}")
+
+
+def dispatch(scene: Scene, tracer: Tracer) -> None:
+    """The dispatch operator finds the message and starts its run."""
+    scene.put()
+    operator = WorkflowInboxDispatchOperator(task_id="dispatch", inbox=INBOX, trigger_dag_id=TARGET)
+    with tracer:
+        operator.execute(scene.context)
+
+
+def sensor(scene: Scene, tracer: Tracer) -> None:
+    """The sensor defers, its trigger leases the message, and the sensor resumes and starts the run."""
+    deferral = _defer(scene, tracer)
+    process_state.reset()
+    event = asyncio.run(_fire(scene, tracer, deferral))
+    process_state.reset()
+    brought = json.loads(json.dumps({**(deferral.kwargs or {}), "event": event}))
+    resumed = _sensor()
+    with tracer:
+        resumed.resume_execution(str(deferral.method_name), brought, scene.context)
+
+
+def _sensor() -> WorkflowInboxSensor:
+    return WorkflowInboxSensor(
+        task_id="wait",
+        inbox=INBOX,
+        trigger_dag_id=TARGET,
+        deferrable=True,
+        poll_interval=POLL_SECONDS,
+        retries=1,
+    )
+
+
+def _defer(scene: Scene, tracer: Tracer) -> TaskDeferred:
+    first = _sensor()
+    with tracer:
+        try:
+            first.execute(scene.context)
+        except TaskDeferred as deferral:
+            return deferral
+    raise AssertionError("the sensor did not defer although its inbox is empty")
+
+
+async def _fire(scene: Scene, tracer: Tracer, deferral: TaskDeferred) -> Any:
+    """Run the trigger as Airflow does, from what it serialised; the payload of its event."""
+    leases = scene.service.count("lease")
+    with tracer:
+        path, kwargs = deferral.trigger.serialize()
+        module, _, name = path.rpartition(".")
+        trigger = getattr(import_module(module), name)(**json.loads(json.dumps(kwargs)))
+        running = asyncio.create_task(_payloads(trigger))
+        await asyncio.wait_for(_until_it_waits(scene, leases), WAIT_SECONDS)
+        scene.put()
+        payloads = await asyncio.wait_for(running, WAIT_SECONDS)
+        await trigger.cleanup()
+    (payload,) = payloads
+    return payload
+
+
+async def _payloads(trigger: Any) -> list[Any]:
+    return [event.payload async for event in trigger.run()]
+
+
+async def _until_it_waits(scene: Scene, leases: int) -> None:
+    """Until the trigger has found the inbox empty, and the service announces messages to it."""
+    while not _is_waiting(scene, leases):  # noqa: ASYNC110 what it watches is in another thread
+        await asyncio.sleep(0.01)
+    await asyncio.sleep(STREAM_SECONDS)
+
+
+def _is_waiting(scene: Scene, leases: int) -> bool:
+    requests = scene.service.requests
+    listens = any(request.operation == "events" and request.status == 200 for request in requests)
+    return listens and scene.service.count("lease") > leases
+
+
+PATHS: dict[str, Callable[[Scene, Tracer], None]] = {"dispatch": dispatch, "sensor": sensor}
+
+
+def main(path: str) -> None:
+    """Trace one of :data:`PATHS` and print what was called."""
+    # Otherwise a trigger waits six seconds before its first lease.
+    os.environ["AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL"] = "0"
+    tracer = Tracer()
+    with EmulatorServer() as service:
+        os.environ["AIRFLOW_CONN_WORKFLOW_DEFAULT"] = service.connection_json()
+        scene = Scene(service)
+        PATHS[path](scene, tracer)
+        scene.check()
+    print(json.dumps(tracer.functions))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

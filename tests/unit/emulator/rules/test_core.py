@@ -1,0 +1,56 @@
+"""The atomic section."""
+
+from __future__ import annotations
+
+import threading
+
+from airflow_provider_workflow.emulator.clock import ManualClock, SystemClock
+from airflow_provider_workflow.emulator.rules.core import Core, Notice
+from airflow_provider_workflow.emulator.rules.journal import Journal
+from airflow_provider_workflow.emulator.rules.store import Store
+from airflow_provider_workflow.emulator.settings import Settings
+
+
+class Recorder(Journal):
+    def __init__(self) -> None:
+        self.events: list[str] = []
+
+    def commit(self) -> None:
+        self.events.append("commit")
+
+
+def test_nothing_is_announced_before_it_is_durable() -> None:
+    journal = Recorder()
+    core = Core(ManualClock(), Settings(), journal)
+    core.listeners.append(lambda notice: journal.events.append(f"told {notice.count}"))
+    with core:
+        with core:
+            core.announce(Notice("inbox", 1))
+        assert journal.events == []
+    assert journal.events == ["commit", "told 1"]
+
+
+def test_messages_put_from_many_threads_are_all_there(store: Store, inbox_id: str) -> None:
+    def put() -> None:
+        for _ in range(50):
+            store.messages.put(inbox_id, [{}])
+
+    threads = [threading.Thread(target=put) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert store.inboxes.get(inbox_id).counters["put"] == 400
+    leased = [store.leases.lease(inbox_id, lease_limit=100)["results"] for _ in range(5)]
+    assert [len(each) for each in leased] == [100, 100, 100, 100, 0]
+
+
+def test_a_moved_clock_tells_and_can_be_moved_back() -> None:
+    for clock in (ManualClock(), SystemClock()):
+        heard: list[float] = []
+        clock.listeners.append(lambda clock=clock, heard=heard: heard.append(clock.offset))  # type: ignore[misc]
+        before = clock.now()
+        clock.advance(100)
+        assert 100 <= clock.now() - before < 101
+        clock.set_offset(0)
+        assert heard == [100, 0]

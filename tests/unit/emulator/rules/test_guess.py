@@ -1,0 +1,69 @@
+"""Suggested workflows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from airflow_provider_workflow.emulator.rules.errors import ServiceError
+from airflow_provider_workflow.emulator.rules.guess import guess
+
+
+def apps(text: str) -> list[str]:
+    return [step["step"]["app"] for step in guess(text, "http://host")["steps"]]
+
+
+def test_the_steps_are_the_apps_that_the_text_names_in_its_order() -> None:
+    assert apps("When a form is submitted, add a row and send an email") == ["Form", "Spreadsheet", "Mail"]
+
+
+@pytest.mark.specification("13.1 200")
+def test_the_answer_has_every_field_of_the_specification() -> None:
+    answer = guess("when an order comes in, tell the chat channel.", "http://host")
+    assert answer["title"] == "When an order comes in, tell the chat channel"
+    assert answer["steps"][0] == {
+        "step": {"title": "New Order", "app": "Shop", "api": "ShopAPI@1.0.0"},
+        "alternatives": [
+            {"title": "New Payment", "app": "Payments", "api": "PaymentsAPI@1.0.0"},
+            {"title": "New Invoice", "app": "Invoices", "api": "InvoicesAPI@1.0.0"},
+        ],
+    }
+    assert answer["steps"][1]["step"]["title"] == "Send Message"
+    assert answer["prefilled_url"] == "http://host/editor?step=ShopAPI%401.0.0&step=ChatAPI%401.0.0"
+    assert "messages" not in answer
+
+
+def test_the_app_no_title_has_steps_whose_title_is_null() -> None:
+    first, second = guess("when no-title happens, send an email", "http://host")["steps"]
+    assert first["step"] == {"title": None, "app": "No Title", "api": "NoTitleAPI@1.0.0"}
+    assert first["alternatives"]
+    assert second["step"]["title"] == "Send Email"
+
+
+def test_the_app_no_alternatives_has_steps_without_any() -> None:
+    first, second = guess("when an email comes, save it to no-alternatives", "http://host")["steps"]
+    assert first["alternatives"]
+    assert (second["step"]["api"], second["alternatives"]) == ("NoAlternativesAPI@1.0.0", [])
+
+
+def test_the_same_text_gives_the_same_answer() -> None:
+    assert guess("Copy files to the archive", "http://host") == guess(
+        "Copy files to the archive", "http://host"
+    )
+
+
+@pytest.mark.parametrize("text", ["Save new files", "Sync my things", "Post in chat"])
+def test_a_text_with_too_few_apps_is_filled_up_and_says_so(text: str) -> None:
+    answer = guess(text, "http://host")
+    assert len(answer["steps"]) == 2
+    assert answer["messages"][0]["detail"]
+
+
+@pytest.mark.parametrize("text", ["", "  ", None, 7, "hello there", "¡olé!", "12345"])
+def test_a_text_that_describes_no_workflow_is_refused_with_messages(text: Any) -> None:
+    with pytest.raises(ServiceError) as refusal:
+        guess(text, "http://host")
+    assert refusal.value.status == 400
+    assert set(refusal.value.body) == {"messages"}
+    assert refusal.value.body["messages"][0]["detail"]

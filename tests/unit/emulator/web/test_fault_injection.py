@@ -1,0 +1,185 @@
+"""Every kind of fault over a real socket."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+import requests
+
+from airflow_provider_workflow.emulator.server import EmulatorServer
+from tests.unit.emulator.conftest import Api
+from tests.unit.emulator.web.helpers import ask, leases, raw, read_all
+
+
+def test_a_status_comes_with_the_envelope_and_without_effect(
+    emulator: EmulatorServer, api: Api, lease_path: str
+) -> None:
+    emulator.fault("status", operation="lease", status=503, headers={"Retry-After": "7"}, code="down")
+    response = api("POST", lease_path)
+    assert (response.status_code, response.headers["Retry-After"]) == (503, "7")
+    assert response.json()["errors"][0]["code"] == "down"
+    assert leases(emulator) == 0
+    assert [each.status for each in emulator.requests] == [503]
+    assert api("POST", lease_path).status_code == 201
+
+
+def test_a_status_can_come_after_the_effect(emulator: EmulatorServer, api: Api, lease_path: str) -> None:
+    emulator.fault("status", operation="lease", status=500, when="after")
+    response = api("POST", lease_path)
+    error = response.json()["errors"][0]
+    assert (response.status_code, error["code"]) == (500, "error")
+    assert set(error["meta"]) == {"source", "full_details"}
+    assert leases(emulator) == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "content_type", "body"),
+    [
+        ({"json": {"detail": "only"}}, "application/json", b'{"detail":"only"}'),
+        ({"json": []}, "application/json", b"[]"),
+        ({"text": "<h1>Bad gateway</h1>"}, "text/html", b"<h1>Bad gateway</h1>"),
+        ({"text": ""}, "text/html", b""),
+        ({"text": "slow down", "content_type": "text/plain"}, "text/plain", b"slow down"),
+    ],
+)
+def test_the_body_of_a_status_is_any_other(
+    emulator: EmulatorServer, api: Api, given: dict[str, Any], content_type: str, body: bytes
+) -> None:
+    date = "Wed, 21 Oct 2026 07:28:00 GMT"
+    emulator.fault("status", status=429, headers={"Retry-After": date}, **given)
+    response = api("GET", "/inboxes")
+    assert (response.status_code, response.content) == (429, body)
+    assert (response.headers["Content-Type"], response.headers["Retry-After"]) == (content_type, date)
+
+
+@pytest.mark.parametrize("status", [204, 304])
+def test_a_status_that_has_no_body_leaves_the_connection_usable(
+    emulator: EmulatorServer, api: Api, status: int
+) -> None:
+    emulator.fault("status", status=status, headers={"X-Further": "1"})
+    with raw(emulator, api) as connection:
+        first = connection.recv(65536)
+        ask(connection, api)
+        second = connection.recv(65536)
+    assert first.startswith(b"HTTP/1.1 %d" % status)
+    assert first.endswith(b"\r\n\r\n")
+    assert b"x-further: 1" in first
+    assert second.startswith(b"HTTP/1.1 200")
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 409, 429, 500, 503, 504])
+def test_guess_gives_every_error_on_demand(emulator: EmulatorServer, api: Api, status: int) -> None:
+    api.control("/faults", kind="status", operation="guess", status=status)
+    response = api("POST", "/v2/guess?client_id=demo-client", {"description": "send an email"})
+    assert (response.status_code, response.json()["errors"][0]["status"]) == (status, status)
+
+
+@pytest.mark.parametrize(("when", "had_effect"), [("before", 0), ("after", 1)])
+def test_a_connection_is_dropped_before_or_after_the_effect(
+    emulator: EmulatorServer, api: Api, lease_path: str, when: str, had_effect: int
+) -> None:
+    emulator.fault("drop", operation="lease", when=when)
+    with pytest.raises(requests.ConnectionError):
+        api("POST", lease_path)
+    assert leases(emulator) == had_effect
+    assert [each.status for each in emulator.requests] == [None]
+    assert api("GET", "/inboxes").status_code == 200
+
+
+def test_a_dropped_connection_ends_without_a_byte(emulator: EmulatorServer, api: Api) -> None:
+    emulator.fault("drop")
+    assert read_all(raw(emulator, api)) == b""
+
+
+def test_a_slow_answer_comes_late(emulator: EmulatorServer, api: Api, lease_path: str) -> None:
+    emulator.fault("slow", operation="lease", seconds=0.2, times=2)
+    with pytest.raises(requests.Timeout):
+        api("POST", lease_path, timeout=0.05)
+    before = time.monotonic()
+    assert api("POST", lease_path).ok
+    assert time.monotonic() - before >= 0.2
+
+
+def test_a_trickle_never_ends(emulator: EmulatorServer, api: Api) -> None:
+    emulator.fault("trickle", seconds=0.01)
+    with raw(emulator, api) as connection:
+        data = b""
+        while data.count(b"\r\n") < 20:
+            data += connection.recv(100)
+    assert data.startswith(b"HTTP/1.1 200")
+    assert not data.endswith(b"0\r\n\r\n")
+    assert api("GET", "/inboxes").status_code == 200
+
+
+def test_a_truncated_body_is_shorter_than_promised(
+    emulator: EmulatorServer, api: Api, lease_path: str
+) -> None:
+    emulator.fault("truncate", operation="lease")
+    with pytest.raises((requests.exceptions.ChunkedEncodingError, requests.ConnectionError)):
+        api("POST", lease_path)
+    assert leases(emulator) == 1
+    emulator.fault("truncate", operation="list_inboxes")
+    head, _, body = read_all(raw(emulator, api)).partition(b"\r\n\r\n")
+    promised = int(head.lower().partition(b"content-length: ")[2].split(b"\r\n")[0])
+    assert 0 < len(body) < promised
+
+
+def test_a_body_is_not_json_whatever_its_type_says(emulator: EmulatorServer, api: Api) -> None:
+    emulator.fault("not_json")
+    response = api("GET", "/inboxes")
+    assert (response.status_code, response.headers["Content-Type"]) == (200, "application/json")
+    with pytest.raises(requests.JSONDecodeError):
+        response.json()
+
+
+def test_a_good_body_has_the_wrong_type(emulator: EmulatorServer, api: Api) -> None:
+    emulator.fault("wrong_type")
+    response = api("GET", "/inboxes")
+    assert response.headers["Content-Type"] == "text/plain"
+    assert response.json()["count"] == 0
+
+
+def test_a_body_is_big(emulator: EmulatorServer, api: Api) -> None:
+    emulator.fault("big", size=1_000_000, times=2)
+    assert len(api("GET", "/inboxes").json()["padding"]) == 1_000_000
+    assert len(api("GET", "/v1/workflow-templates?client_id=demo-client").json()[-1]) == 1_000_000
+
+
+def test_a_redirect_leads_to_another_host(emulator: EmulatorServer, api: Api) -> None:
+    emulator.fault("redirect")
+    response = api("GET", "/inboxes")
+    assert response.status_code == 307
+    assert response.headers["Location"] == f"http://localhost:{emulator.port}/trigger-inbox/v1/inboxes"
+    emulator.fault("redirect", status=302, location="http://other.test/")
+    assert api("GET", "/inboxes").headers["Location"] == "http://other.test/"
+
+
+def test_duplicates_come_in_two_leases_that_both_hold(
+    emulator: EmulatorServer, api: Api, lease_path: str
+) -> None:
+    emulator.fault("duplicate", operation="lease")
+    both = [api("POST", lease_path).json() for _ in range(2)]
+    first, second = ([each["id"] for each in lease["results"]] for lease in both)
+    assert first == second
+    for lease in both:
+        ack = api("POST", lease_path.replace("/lease", "/ack"), {"lease_id": lease["lease_id"]})
+        assert ack.status_code == 201
+
+
+def test_duplicates_wait_for_a_lease_that_is_not_empty(emulator: EmulatorServer, api: Api) -> None:
+    path = f"/inboxes/{emulator.open_inbox('orders')}/messages/lease"
+    emulator.fault("duplicate", operation="lease")
+    assert api("POST", path).status_code == 200
+    emulator.put("orders", {})
+    assert [api("POST", path).status_code for _ in range(3)] == [201, 201, 200]
+
+
+def test_faults_are_chosen_by_path_and_counted(emulator: EmulatorServer, api: Api, lease_path: str) -> None:
+    made = api.control("/faults", kind="status", method="POST", path="/lease$", status=502, times=2, after=1)
+    statuses = [api("POST", lease_path).status_code for _ in range(4)]
+    assert statuses == [201, 502, 502, 200]
+    assert api("GET", "/_emulator/faults").json()["faults"][0]["met"] == 4
+    api.control("/faults/clear", id=made["id"])
+    assert api("GET", "/_emulator/faults").json() == {"faults": []}

@@ -1,0 +1,90 @@
+"""What a message starts, whatever its id and its payload are: one run, with a note, found again after an
+upgrade."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from airflow_provider_workflow.payloads import payload_of
+from airflow_provider_workflow.runs import former_run_id_of
+from tests.unit.workbench import INBOX, Workbench
+
+
+def test_a_message_without_an_id_is_counted_and_the_others_start(
+    bench: Workbench, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.service.put(INBOX, {"n": 1}, {"n": 2}, {"n": 3}, ids=["a", None, "c"])
+    dispatcher = bench.ready_dispatcher(lease_limit=100)
+    dispatcher.drain()
+
+    assert bench.supervisor.started == ["a", "c"]
+    assert dispatcher.tally.refused == 1
+    [record] = [each for each in caplog.records if each.levelno >= logging.WARNING]
+    assert "Inbox orders: the message at position 2 of lease" in record.getMessage()
+
+
+def test_a_number_is_an_id_like_any_other(bench: Workbench) -> None:
+    bench.service.put(INBOX, {"n": 1}, ids=[12345])
+    bench.dispatcher().drain()
+
+    assert list(bench.supervisor.runs) == [("handle", bench.run_id("12345"))]
+    assert bench.states == {}
+
+
+@pytest.mark.parametrize(
+    ("payload", "path"),
+    [
+        ({"total": 1e20}, "payload.total"),
+        ({"total": 2**64}, "payload.total"),
+        ({"total": -(2**63) - 1}, "payload.total"),
+        ({"text": "a\0b"}, "payload.text"),
+        ({"text": "\ud800"}, "payload.text"),
+    ],
+)
+def test_a_payload_that_airflow_cannot_store_starts_its_run(
+    bench: Workbench, caplog: pytest.LogCaptureFixture, payload: Any, path: str
+) -> None:
+    bench.put("a", payload=payload)
+    bench.dispatcher().drain()
+
+    [conf] = bench.supervisor.runs.values()
+    assert conf["message"]["payload"] is None
+    assert payload_of(conf["message"]) == payload
+    assert bench.states == {}
+    [record] = [each for each in caplog.records if each.levelno >= logging.WARNING]
+    assert f"Inbox orders: message a has a value that Airflow cannot store: {path} " in record.getMessage()
+
+
+def test_a_message_that_was_started_before_the_upgrade_finds_its_run(bench: Workbench) -> None:
+    bench.put("a")
+    bench.lease()
+    bench.ti.existing = {("handle", former_run_id_of("a"))}
+    bench.service.store.clock.advance(301)
+    dispatcher = bench.dispatcher()
+    dispatcher.drain()
+
+    assert bench.supervisor.runs == {}
+    assert dispatcher.tally.result["existing"]["ids"] == ["a"]
+    assert bench.states == {}
+
+
+@pytest.mark.since(3, 2, "notes of runs that a task starts")
+def test_a_run_has_a_note_with_its_inbox_and_message_and_the_run_that_started_it(bench: Workbench) -> None:
+    bench.put("a")
+    dispatcher = bench.dispatcher()
+    dispatcher.origin = "the run r of listener"
+    dispatcher.drain()
+
+    [asked] = bench.supervisor.asked
+    assert asked.note == "Message a of the inbox orders, started by the run r of listener"
+
+
+@pytest.mark.since(3, 2, "notes")
+def test_a_note_is_no_longer_than_airflow_can_store(bench: Workbench) -> None:
+    bench.put("\ue000" * 300)
+    bench.dispatcher().drain()
+
+    assert len(bench.supervisor.asked[0].note or "") == 1000

@@ -1,0 +1,88 @@
+"""Nobody asks for the time, or waits for some, but at the one clock of the package."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import airflow_provider_workflow
+
+PACKAGE = Path(airflow_provider_workflow.__file__).parent
+REAL_TIME = {
+    "clock.py": "is where the time comes from",
+    "client/deadline.py": "sets time limits on sockets, which the kernel keeps",
+    "client/pacing.py": "shares the interpreter with other threads, in slices of real time",
+}
+"""Modules that ask for the machine's own time, and why. The emulator has a clock of its own."""
+PAST_THE_CLOCK = {
+    *("time", "async_timeout"),
+    *("datetime.now", "datetime.utcnow", "datetime.today", "date.today"),
+    *(f"asyncio.{name}" for name in ("sleep", "wait_for", "timeout", "timeout_at")),
+}
+
+
+def goes_past_the_clock(tree: ast.AST) -> Iterator[int]:
+    """Lines that name what they should not, or let ``asyncio.wait`` end after some time."""
+    turns = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call) and gives_a_turn(node)}
+    for node in ast.walk(tree):
+        if id(node) in turns:
+            continue
+        if names_in(node) & PAST_THE_CLOCK or (isinstance(node, ast.Call) and waits_for_some_time(node)):
+            yield node.lineno  # type: ignore[attr-defined]
+
+
+def names_in(node: ast.AST) -> set[str]:
+    if isinstance(node, ast.Import):
+        return {alias.name for alias in node.names}
+    if isinstance(node, ast.ImportFrom):
+        return {node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return {ast.unparse(node)} if isinstance(node, ast.Attribute) else set()
+
+
+def gives_a_turn(call: ast.Call) -> bool:
+    """``asyncio.sleep(0)`` takes no time."""
+    return ast.unparse(call) == "asyncio.sleep(0)"
+
+
+def waits_for_some_time(call: ast.Call) -> bool:
+    return ast.unparse(call.func) == "asyncio.wait" and any(each.arg == "timeout" for each in call.keywords)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import time",
+        "from time import sleep",
+        "import async_timeout",
+        "from asyncio import timeout",
+        "now = datetime.now(timezone.utc)",
+        "await asyncio.sleep(seconds)",
+        "persistently(watch, wait=asyncio.sleep)",
+        "await asyncio.wait_for(answer, 10)",
+        "await asyncio.wait({task}, timeout=5)",
+    ],
+)
+def test_what_goes_past_the_clock_is_found(line: str) -> None:
+    tree = ast.parse(f"async def function():\n    {line}")
+
+    assert list(goes_past_the_clock(tree)) == [2]
+
+
+@pytest.mark.parametrize(
+    "line", ["await asyncio.sleep(0)", "await asyncio.wait({task})", "now = clock.now()", "import datetime"]
+)
+def test_what_takes_no_time_needs_no_clock(line: str) -> None:
+    assert list(goes_past_the_clock(ast.parse(f"async def function():\n    {line}"))) == []
+
+
+def test_every_module_asks_the_one_clock() -> None:
+    found = set()
+    for path in PACKAGE.rglob("*.py"):
+        name = path.relative_to(PACKAGE).as_posix()
+        if not name.startswith("emulator/") and list(goes_past_the_clock(ast.parse(path.read_text()))):
+            found.add(name)
+
+    assert found == {*REAL_TIME}, "ask airflow_provider_workflow.clock, or say in REAL_TIME why not"

@@ -1,0 +1,115 @@
+"""A message in a form that Airflow can store, whatever its payload is; and its payload out of that form
+again."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_provider_workflow.payloads import payload_of, storable, unstorable
+from airflow_provider_workflow.values import plain
+
+SCALARS = st.none() | st.booleans() | st.floats() | st.integers() | st.text(st.characters(codec=None))
+ANY_JSON = st.recursive(
+    SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(st.characters()), inner), max_leaves=10
+)
+
+
+def nested(levels: int) -> Any:
+    value: Any = "bottom"
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+def message(payload: Any, **fields: Any) -> dict[str, Any]:
+    return {"id": "a", "created_at": "2026-01-01", "payload": payload, "message_attributes": {}, **fields}
+
+
+@pytest.mark.parametrize(
+    "value", [None, True, "", "é", 0.5, 2**64 - 1, -(2**63), {"__classname__": "x"}, [{"a": [1]}]]
+)
+def test_a_message_that_airflow_can_store_is_left_as_it_is(value: Any) -> None:
+    assert storable(message(value)) == (message(value), [])
+    assert payload_of(message(value)) == value
+
+
+@pytest.mark.parametrize(
+    ("value", "path", "reason"),
+    [
+        (2**64, "payload", "64 bits"),
+        (-(2**63) - 1, "payload", "64 bits"),
+        (float("inf"), "payload", "not a finite"),
+        (float("nan"), "payload", "not a finite"),
+        (1e20, "payload", "2**64"),
+        ({"far": -(2.0**64)}, "payload.far", "2**64"),
+        ("a\ud800b", "payload", "surrogate"),
+        ({"a\udfff": 1}, "payload.a\\udfff", "surrogate"),
+        ({"items": [{"x": 1}, {"total": [2**70]}]}, "payload.items[1].total[0]", "64 bits"),
+        ("a\0b", "payload", "NUL"),
+        ({"a\0": 1}, "payload.a\\x00", "NUL"),
+    ],
+)
+def test_a_payload_that_airflow_cannot_store_is_json_text_and_its_path_is_named(
+    value: Any, path: str, reason: str
+) -> None:
+    stored, [found] = storable(message(value))
+
+    assert stored["payload"] is None
+    assert stored["payload_json"].isascii()
+    assert repr(payload_of(stored)) == repr(value)
+    assert found.path == path
+    assert reason in found.reason
+    assert unstorable(stored) is None
+
+
+def test_a_path_names_keys_on_one_line_and_is_cut() -> None:
+    [found] = storable(message({"line\n" * 30: {"k" * 300: {"x" * 300: 2**70}}}))[1]
+
+    assert found.path.isprintable()
+    assert len(found.path) <= 200
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "stored"),
+    [
+        ("id", "a\0b", "a\\x00b"),
+        ("created_at", "\ud800", None),
+        ("message_attributes", {"error_message": "\0"}, None),
+    ],
+)
+def test_other_fields_that_cannot_be_stored_do_not_cost_the_message(
+    field: str, value: Any, stored: Any
+) -> None:
+    result, [found] = storable(message({"n": 1}, **{field: value}))
+
+    assert result[field] == stored
+    assert result["payload"] == {"n": 1}
+    assert found.path.startswith(field)
+
+
+def test_depth_counts_from_the_payload_and_ends_at_147() -> None:
+    assert unstorable(nested(146)) is None
+    assert "147 levels" in str(unstorable(nested(147)))
+
+
+def test_a_depth_that_would_exhaust_the_stack_is_found_without_recursion() -> None:
+    assert "levels" in str(unstorable(nested(100_000)))
+
+
+@given(ANY_JSON)
+def test_whatever_can_be_stored_can_be_sent_to_the_supervisor(value: Any) -> None:
+    stored, _ = storable(message(value))
+    msgspec.msgpack.encode(stored)
+    assert json.dumps(payload_of(stored)) == json.dumps(value)
+
+
+@pytest.mark.parametrize("text", ["two\nlines", "\x1b[31mred", "\ud800", "x" * 1000])
+def test_a_string_of_the_service_is_one_short_printable_line_in_a_log(text: str) -> None:
+    assert plain(text).isprintable()
+    assert len(plain(text)) <= 300

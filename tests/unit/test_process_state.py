@@ -1,0 +1,124 @@
+"""What the package keeps in its modules is forgotten between tests, and none of it is overlooked."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+
+import airflow_provider_workflow
+from airflow_provider_workflow import process_state
+from airflow_provider_workflow.client.call import Family
+from airflow_provider_workflow.client.retry import GATES
+from airflow_provider_workflow.emulator.server import EmulatorServer
+from airflow_provider_workflow.hooks.workflow import WorkflowHook
+
+PACKAGE = Path(airflow_provider_workflow.__file__).parent
+ENDS_WITH_ITS_LOOP = "belongs to a running event loop, and ends with it"
+PURE = "a cache of answers that never change"
+KEPT = {
+    "cli.output._results": "is put back by the command that set it",
+    "client.arguments._quoted": PURE,
+    "client.auth._digest": PURE,
+    "client.events._streams": ENDS_WITH_ITS_LOOP,
+    "client.over_aiohttp._line": "belongs to the context of one request",
+    "client.over_aiohttp._sessions": ENDS_WITH_ITS_LOOP,
+    "client.over_aiohttp._timeout": PURE,
+    "clock._current": "is put back by whoever replaced it",
+    "emulator.web.app.http_date": PURE,
+    "hooks.masking._masked": "goes with what Airflow masks, which it masks for as long as the process lives",
+    "quarantine._alarms": ENDS_WITH_ITS_LOOP,
+    "runs._refusals": PURE,
+    "stats._stats": PURE,
+    "stats._thread": "sends what is left to send",
+    "stats._waiting": "is what the thread has left to send",
+    "triggers.producer._farewells": ENDS_WITH_ITS_LOOP,
+    "rendering.RendersStrings.STRINGS": "says what a class templates; nothing adds to it",
+    "triggers.stream._polled": ENDS_WITH_ITS_LOOP,
+    "triggers.stream._watched": ENDS_WITH_ITS_LOOP,
+}
+"""Module state that no test inherits, and why."""
+COLLECTIONS = {
+    *("dict", "list", "set", "bytearray", "deque", "defaultdict", "Counter", "OrderedDict", "Queue"),
+    *("WeakKeyDictionary", "WeakValueDictionary", "WeakSet", "ContextVar", "local", "cache", "lru_cache"),
+}
+LOCKS = {"Lock", "RLock", "Condition", "Event"}
+
+
+def name_of(node: ast.AST) -> str:
+    """The last part of the name of what is called, or of a decorator."""
+    node = node.func if isinstance(node, ast.Call) else node
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def changes(value: ast.expr | None) -> bool:
+    """Whether a value can hardly be anything but state: an empty collection, or an object made of nothing."""
+    if isinstance(value, (ast.Dict, ast.List)):
+        return not (value.keys if isinstance(value, ast.Dict) else value.elts)
+    if not isinstance(value, ast.Call):
+        return False
+    name = name_of(value)
+    made_of_nothing = name[:1].isupper() and not value.args and not value.keywords
+    return name in COLLECTIONS or (made_of_nothing and name not in LOCKS)
+
+
+def state_in(body: list[ast.stmt]) -> Iterator[str]:
+    """Names of state in a module or a class."""
+    for statement in body:
+        if isinstance(statement, ast.Assign) and changes(statement.value):
+            yield from (target.id for target in statement.targets if isinstance(target, ast.Name))
+        elif isinstance(statement, ast.AnnAssign) and changes(statement.value):
+            yield name_of(statement.target)
+        elif isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            if {name_of(each) for each in statement.decorator_list} & {"cache", "lru_cache"}:
+                yield statement.name
+        elif isinstance(statement, ast.ClassDef):
+            yield from (f"{statement.name}.{each}" for each in state_in(statement.body))
+
+
+def state_of(path: Path) -> set[str]:
+    """Everything in a file that may be state of its module, as ``module.name``."""
+    tree = ast.parse(path.read_text())
+    module = ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
+    rebound = {name for node in ast.walk(tree) if isinstance(node, ast.Global) for name in node.names}
+    return {f"{module}.{name}" for name in (*state_in(tree.body), *rebound)}
+
+
+def test_no_state_of_a_module_is_overlooked() -> None:
+    found = set().union(*(state_of(path) for path in PACKAGE.rglob("*.py")))
+
+    assert found == {*process_state.STATE, *KEPT}, "register it in process_state.STATE, or say why not here"
+
+
+def test_every_state_that_is_registered_can_be_emptied() -> None:
+    for path in process_state.STATE:
+        import_module(f"airflow_provider_workflow.{path.rpartition('.')[0]}")
+
+    process_state.reset()
+
+
+def test_names_tokens_and_rate_limits_are_forgotten(connected: EmulatorServer) -> None:
+    connected.put("orders", 1)
+    hook = WorkflowHook()
+    hook.lease_messages("orders")
+    gate = GATES.of(hook.settings, Family.INBOX)
+    gate.close(60)
+
+    process_state.reset()
+
+    assert GATES.of(hook.settings, Family.INBOX).delay(urgent=False) == 0
+    assert hook.lease_messages("orders")["results"] == []
+    assert (connected.count("token"), connected.count("list_inboxes")) == (2, 2)
+
+
+def test_neither_the_plugin_nor_the_reset_loads_airflow() -> None:
+    code = (
+        "import sys, airflow_provider_workflow.pytest_plugin\n"
+        "from airflow_provider_workflow import process_state\n"
+        "process_state.reset()\n"
+        "assert 'airflow' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,351 @@
+"""Every call against a service that answers with the required fields alone, and with words that are new."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import aclosing
+from typing import Any
+
+import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException
+
+from airflow_provider_workflow.cli.main import main
+from airflow_provider_workflow.client.errors import NotFoundError
+from airflow_provider_workflow.hooks.workflow import WorkflowHook
+from airflow_provider_workflow.leases import HeldLease
+from airflow_provider_workflow.operators.ensure_inbox import WorkflowEnsureInboxOperator
+from airflow_provider_workflow.operators.guess import WorkflowGuessOperator
+from airflow_provider_workflow.operators.inbox import (
+    WorkflowAcknowledgeOperator,
+    WorkflowInboxDispatchOperator,
+    WorkflowReleaseOperator,
+)
+from airflow_provider_workflow.operators.inbox_admin import (
+    WorkflowDeleteInboxOperator,
+    WorkflowPauseInboxOperator,
+    WorkflowResumeInboxOperator,
+)
+from airflow_provider_workflow.operators.templates import WorkflowTemplatesOperator
+from airflow_provider_workflow.triggers.inbox_active import WorkflowInboxActiveTrigger
+from airflow_provider_workflow.triggers.notice import WorkflowInboxNoticeTrigger
+from airflow_provider_workflow.triggers.poller import Poller
+from airflow_provider_workflow.triggers.stream import Stream
+from tests.unit.client.isolation import isolated  # noqa: F401
+from tests.unit.client.scripted import TOKEN, ScriptedServer, answer
+from tests.unit.fake_clock import FakeClock
+from tests.unit.fakes import Supervisor, TaskInstance
+from tests.unit.triggers.loops import fire, trigger
+
+INBOX = "0f0e0d0c-0b0a-4908-8706-050403020100"
+MESSAGE = "11111111-2222-4333-8444-555555555555"
+LEASE = "99999999-2222-4333-8444-555555555555"
+SUBSCRIPTION: Any = {"app_key": "shop", "action_key": "new_order"}
+STATUSES = ("initializing", "active", "paused", "deleting", "initialization_failure", "archived")
+
+
+class MinimalServer(ScriptedServer):
+    """
+    Answers every call of the service with the fields that are required of the answer and no others.
+
+    :param more: of each inbox, beside its id and status.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.status = "active"
+        self.more: dict[str, Any] = {}
+        self.message: dict[str, Any] = {"id": MESSAGE}
+        self.attributes: dict[str, Any] | None = None
+        self.template: dict[str, Any] = {}
+        self.ensured: tuple[int, dict[str, Any]] | None = None
+        self.calls: list[tuple[str, str]] = []
+        self.bodies: list[Any] = []
+
+    def _reply(self, request: bytes) -> bytes:
+        head, _, body = request.partition(b"\r\n\r\n")
+        method, target, _ = head.split(b"\r\n")[0].decode().split(" ", 2)
+        path = target.partition("?")[0].removeprefix("/trigger-inbox/v1")
+        if path == "/token":
+            return answer(200, {"access_token": TOKEN["access_token"]})
+        self.calls.append((method, path))
+        self.bodies.append(json.loads(body) if body and b"json" in head else None)
+        return answer(*self._answer(method, re.sub(r"^/inboxes/[^/]+", "/inboxes/ID", path)))
+
+    def _answer(self, method: str, path: str) -> tuple[int, Any]:
+        inbox = {"id": INBOX, "status": self.status, **self.more}
+        if (method, path) == ("PUT", "/inboxes") and self.ensured is not None:
+            return self.ensured
+        found: dict[tuple[str, str], tuple[int, Any]] = {
+            ("GET", "/inboxes"): (200, {"results": [inbox]}),
+            ("POST", "/inboxes"): (201, inbox),
+            ("PUT", "/inboxes"): (201, inbox),
+            ("DELETE", "/inboxes/ID"): (202, inbox),
+            ("GET", "/inboxes/ID/messages"): (200, {"results": [self.message]}),
+            ("POST", "/inboxes/ID/messages/lease"): (201, self._lease()),
+            ("POST", "/inboxes/ID/messages/ack"): (201, {}),
+            ("POST", "/inboxes/ID/messages/release"): (201, {}),
+            ("GET", "/v1/workflow-templates"): (200, [self.template]),
+            ("POST", "/v2/guess"): (
+                200,
+                {"title": "", "steps": [{"step": {"app": "a", "api": "b"}}], "prefilled_url": "https://a"},
+            ),
+            ("DELETE", "/v2/promotions/1"): (204, b""),
+        }
+        return found.get((method, path), (200, inbox))
+
+    def _lease(self) -> dict[str, Any]:
+        first = ("POST", f"/inboxes/{INBOX}/messages/lease") not in self.calls[:-1]
+        held = {"lease_id": LEASE, "results": [self.message]} if first else {"results": []}
+        return held if self.attributes is None else {**held, "inbox_attributes": self.attributes}
+
+
+@pytest.fixture
+def service(
+    isolated: None,  # noqa: F811 each test with a token and a gate of its own
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[MinimalServer]:
+    with MinimalServer() as server:
+        settings = server.settings()
+        connection = {
+            "conn_type": "workflow",
+            "host": settings.base_url,
+            "login": settings.client_id,
+            "password": settings.client_secret,
+            "extra": {"oauth_url": settings.token_url, "verify": False},
+        }
+        monkeypatch.setenv("AIRFLOW_CONN_WORKFLOW_DEFAULT", json.dumps(connection))
+        yield server
+
+
+def ensure(**more: Any) -> Any:
+    given = {"name": "orders", **SUBSCRIPTION, "deferrable": False, "timeout": 60, **more}
+    return WorkflowEnsureInboxOperator(task_id="t", **given).execute({})
+
+
+HOOK_CALLS = {
+    "list_inboxes": lambda hook: hook.list_inboxes(),
+    "create_inbox": lambda hook: hook.create_inbox(SUBSCRIPTION),
+    "ensure_inbox": lambda hook: hook.ensure_inbox("orders", SUBSCRIPTION),
+    "get_inbox": lambda hook: hook.get_inbox(INBOX),
+    "update_inbox": lambda hook: hook.update_inbox(INBOX, None),
+    "delete_inbox": lambda hook: hook.delete_inbox(INBOX),
+    "pause_inbox": lambda hook: hook.pause_inbox(INBOX),
+    "resume_inbox": lambda hook: hook.resume_inbox(INBOX),
+    "list_messages": lambda hook: hook.list_messages(INBOX),
+    "lease_messages": lambda hook: hook.lease_messages(INBOX),
+    "acknowledge_messages": lambda hook: hook.acknowledge_messages(INBOX, LEASE),
+    "release_messages": lambda hook: hook.release_messages(INBOX, LEASE),
+    "guess": lambda hook: hook.guess("an order"),
+    "list_templates": lambda hook: hook.list_templates(limit=1),
+    "unenroll_promotion": lambda hook: hook.unenroll_promotion("1"),
+    "app_token": lambda hook: hook.app_token(),
+}
+
+
+@pytest.mark.parametrize("call", HOOK_CALLS)
+def test_every_call_of_the_hook_reads_the_required_fields_alone(call: str, service: MinimalServer) -> None:
+    HOOK_CALLS[call](WorkflowHook())
+
+
+LEASED = {
+    "lease_id": LEASE,
+    "inbox_id": INBOX,
+    "messages": [{"id": MESSAGE}],
+}
+OPERATORS = {
+    "pause": (WorkflowPauseInboxOperator, {"inbox": INBOX}),
+    "resume": (WorkflowResumeInboxOperator, {"inbox": INBOX}),
+    "delete": (WorkflowDeleteInboxOperator, {"inbox": INBOX}),
+    "acknowledge": (WorkflowAcknowledgeOperator, {"lease": LEASED}),
+    "release": (WorkflowReleaseOperator, {"lease": LEASED}),
+    "guess": (WorkflowGuessOperator, {"description": "an order"}),
+    "templates": (WorkflowTemplatesOperator, {"limit": 1}),
+}
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+@pytest.mark.parametrize("status", STATUSES)
+def test_every_operator_reads_the_required_fields_alone(
+    name: str, status: str, service: MinimalServer
+) -> None:
+    service.status = status
+    operator, arguments = OPERATORS[name]
+
+    operator(task_id="t", **arguments).execute({})
+
+
+def test_a_message_without_attributes_starts_its_run(
+    service: MinimalServer, supervisor: Supervisor, fake_clock: FakeClock
+) -> None:
+    ti = TaskInstance(supervisor=supervisor)
+    WorkflowInboxDispatchOperator(task_id="t", inbox=INBOX, trigger_dag_id="handle").execute({"ti": ti})
+
+    assert len(supervisor.runs) == 1
+    assert ("POST", f"/inboxes/{INBOX}/messages/ack") in service.calls
+
+
+@pytest.mark.parametrize("status", [None, "active", "paused", "archived"])
+def test_unknown_states_beside_a_lease_do_not_keep_its_message_from_its_run(
+    status: str | None, service: MinimalServer, supervisor: Supervisor, fake_clock: FakeClock
+) -> None:
+    service.attributes = {} if status is None else {"status": status, "paused_reason": "meteor"}
+    service.message = {"id": MESSAGE, "status": "frozen", "message_attributes": {}}
+    ti = TaskInstance(supervisor=supervisor)
+    WorkflowInboxDispatchOperator(task_id="t", inbox=INBOX, trigger_dag_id="handle").execute({"ti": ti})
+
+    assert len(supervisor.runs) == 1
+
+
+@pytest.mark.parametrize("more", [{}, {"paused_reason": None}, {"paused_reason": "meteor"}])
+@pytest.mark.parametrize("status", ["active", "paused"])
+def test_an_inbox_that_is_ensured_needs_no_more_than_an_id_and_a_status(
+    status: str, more: dict[str, Any], service: MinimalServer, fake_clock: FakeClock
+) -> None:
+    service.status, service.more = status, more
+
+    assert ensure() == {
+        "id": INBOX,
+        "name": None,
+        "status": status,
+        "paused_reason": more.get("paused_reason"),
+    }
+
+
+@pytest.mark.parametrize("more", [{}, {"paused_reason": None}, {"paused_reason": "meteor"}])
+def test_a_final_failure_without_a_reason_stays_final(
+    more: dict[str, Any], service: MinimalServer, fake_clock: FakeClock
+) -> None:
+    service.status, service.more = "initialization_failure", more
+    reason = more.get("paused_reason") or "no reason given"
+
+    with pytest.raises(AirflowFailException, match=rf"'orders' failed to initialise \({reason}\)"):
+        ensure()
+
+
+def test_a_failed_inbox_is_created_again_once_and_not_by_each_retry(
+    service: MinimalServer, fake_clock: FakeClock
+) -> None:
+    service.status = "initialization_failure"
+
+    with pytest.raises(AirflowFailException, match="'orders' failed to initialise again"):
+        ensure(recreate_failed=True)
+    assert [method for method, _ in service.calls] == ["PUT", "DELETE", "PUT"]
+
+
+def test_a_name_that_is_taken_is_final_though_the_subscription_is_not_shown(
+    service: MinimalServer, fake_clock: FakeClock
+) -> None:
+    service.ensured, service.more = (409, {"detail": "taken"}), {"name": "orders"}
+
+    with pytest.raises(AirflowFailException, match="it has: one that the service does not show"):
+        ensure()
+
+
+def test_an_inbox_is_found_by_its_name_where_the_answer_has_it_as_key_alone(
+    service: MinimalServer, fake_clock: FakeClock
+) -> None:
+    service.more = {"key": "orders"}
+
+    assert WorkflowHook().get_inbox("orders")["name"] == "orders"
+    assert ensure()["name"] == "orders"
+
+
+def test_an_inbox_is_not_taken_for_the_one_of_a_name_that_the_answer_does_not_show(
+    service: MinimalServer,
+) -> None:
+    with pytest.raises(NotFoundError, match="give the inbox's id instead"):
+        WorkflowHook().get_inbox("orders")
+
+
+COMMANDS = {
+    "inbox list": (),
+    "inbox show": (INBOX,),
+    "inbox ensure": ("orders", "--app-key", "shop", "--action-key", "new_order"),
+    "inbox pause": (INBOX,),
+    "inbox resume": (INBOX,),
+    "inbox delete": (INBOX, "--yes"),
+    "inbox messages": (INBOX,),
+    "inbox lease": (INBOX,),
+    "inbox ack": (INBOX, LEASE),
+    "inbox release": (INBOX, LEASE),
+    "guess": ("an order",),
+    "templates": ("--limit", "1"),
+    "doctor": ("--inbox", INBOX),
+}
+
+
+@pytest.mark.parametrize("how", ["table", "json"])
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("status", ["active", "paused", "initialization_failure", "archived"])
+def test_every_command_reads_the_required_fields_alone(
+    command: str, status: str, how: str, service: MinimalServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    service.status = status
+    main([*command.split(), *COMMANDS[command], "--output", how])
+
+    out, err = capsys.readouterr()
+    assert out or err.startswith("Nothing was "), err
+    for said in (out, err):
+        assert "KeyError" not in said
+        assert "unexpected" not in said
+
+
+@pytest.mark.parametrize("command", ["inbox messages", "templates", "doctor"])
+def test_words_that_are_new_are_shown_as_they_are(
+    command: str, service: MinimalServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    service.status, service.more = "paused", {"paused_reason": "meteor"}
+    service.message, service.template = {"id": MESSAGE, "status": "frozen"}, {"id": 1, "status": "retired"}
+    main([*command.split(), *COMMANDS[command]])
+
+    word = {"inbox messages": "frozen", "templates": "retired", "doctor": "meteor"}[command]
+    assert word in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("attributes", [None, {}, {"status": "archived", "paused_reason": "meteor"}])
+async def test_the_inbox_trigger_hands_over_a_message_of_the_required_fields_alone(
+    attributes: dict[str, Any] | None, service: MinimalServer
+) -> None:
+    service.attributes = attributes
+    event = await fire(trigger(inbox=INBOX))
+
+    assert event["status"] == "leased"
+    [message] = HeldLease.taken_over(event["lease"]).messages
+    assert message["id"] == MESSAGE
+
+
+@pytest.mark.parametrize("status", ["active", "paused", "initialization_failure"])
+async def test_the_active_trigger_fires_for_an_inbox_of_the_required_fields_alone(
+    status: str, service: MinimalServer
+) -> None:
+    service.status = status
+    waiting = WorkflowInboxActiveTrigger(INBOX, deadline=2e9)
+
+    assert [event.payload async for event in waiting.run()] == [{"status": "settled"}]
+
+
+@pytest.mark.parametrize("status", ["active", "paused", "archived"])
+async def test_the_notice_trigger_announces_messages_of_the_required_fields_alone(
+    status: str, service: MinimalServer
+) -> None:
+    service.status = status
+    service.message = {"id": MESSAGE, "status": "available"}
+    watching = WorkflowInboxNoticeTrigger(INBOX, wake_on_events=False)
+    async with aclosing(watching.run()) as events:
+        payload = (await anext(events)).payload
+
+    assert payload["inbox_id"] == INBOX
+
+
+async def test_the_event_trigger_leases_messages_of_the_required_fields_alone(
+    service: MinimalServer,
+) -> None:
+    service.attributes = {"status": "archived"}
+    poller = Poller(Stream(INBOX, "workflow_default", "fail", 10, 400, 3.0, 5.0, 60.0, wake_on_events=False))
+    async with aclosing(poller.leases()) as found:
+        leased = await anext(found)
+    await poller.close()
+
+    assert [message["id"] for message in leased.lease.messages] == [MESSAGE]

@@ -1,0 +1,155 @@
+"""What a watcher wants is found out in a thread, before its batch is offered to it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any, ClassVar
+
+import pytest
+
+from airflow_provider_workflow.leases import HeldLease
+from airflow_provider_workflow.triggers import stream as streams
+from airflow_provider_workflow.triggers.event import WorkflowInboxEventTrigger, messages_of
+from airflow_provider_workflow.triggers.stream import Stream
+from airflow_provider_workflow.triggers.tickets import Ticket
+from tests.unit.fake_clock import FakeClock
+from tests.unit.paces import Counting
+from tests.unit.test_leases import message
+from tests.unit.triggers.triggerer import Store, Triggerer, beside, event_trigger
+from tests.unit.triggers.watched import carried
+from tests.unit.workbench import Workbench
+
+pytest.importorskip("airflow.triggers.shared_stream", reason="Airflow acknowledges asset events since 3.3")
+
+from airflow_provider_workflow.triggers import producer
+from airflow_provider_workflow.triggers.sifting import Sieve
+
+ARGUMENTS: dict[str, Any] = {"inbox": "orders", "wake_on_events": False}
+
+
+class Noting(WorkflowInboxEventTrigger):
+    """Notes in which thread it chooses; waits there, where it is told to."""
+
+    threads: ClassVar[list[int]] = []
+    gate: ClassVar[threading.Event | None] = None
+    choosing: ClassVar[threading.Event] = threading.Event()
+
+    def _sift(self, messages: Any, pace: Any) -> Any:
+        self.threads.append(threading.get_ident())
+        self.choosing.set()
+        if self.gate is not None:
+            assert self.gate.wait(10)
+        return super()._sift(messages, pace)
+
+
+class Failing(WorkflowInboxEventTrigger):
+    """Cannot choose."""
+
+    def _sift(self, messages: Any, pace: Any) -> Any:
+        raise RuntimeError("made up")
+
+
+@pytest.fixture(autouse=True)
+def anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Noting, "threads", [])
+    monkeypatch.setattr(Noting, "gate", None)
+    monkeypatch.setattr(Noting, "choosing", threading.Event())
+
+
+async def test_twenty_watchers_choose_from_a_megabyte_in_a_thread_and_each_gets_what_it_wants(
+    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pace = Counting()
+    monkeypatch.setattr(producer, "Pace", lambda: pace)
+    for number in range(20):
+        bench.put(f"m{number:02}", payload={"n": number, "items": [{"price": p} for p in range(3_000)]})
+    watchers = [
+        triggerer.start(
+            Noting(**ARGUMENTS, match=f"payload.n == `{number}` && sort_by(payload.items, &price)"),
+            Store(str(number)),
+        )
+        for number in range(20)
+    ]
+    await triggerer.work(20)
+
+    assert [triggerer.stored_ids(each) for each in watchers] == [[f"m{number:02}"] for number in range(20)]
+    assert bench.states == {}
+    assert bench.service.summary("orders")["counters"]["leases"] == 1
+    assert len(Noting.threads) >= 20
+    assert threading.get_ident() not in {*Noting.threads, *pace.threads}
+    assert pace.calls > 20 * 3_000, "one for each price that is compared"
+
+
+async def test_a_watcher_that_begins_while_others_choose_chooses_before_the_batch_is_offered(
+    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.put("a")
+    gate = threading.Event()
+    monkeypatch.setattr(Noting, "gate", gate)
+    first = triggerer.start(Noting(**ARGUMENTS), Store("first"))
+    moving = asyncio.create_task(held_clock.elapse(5))
+    await beside(lambda: Noting.choosing.wait(10))
+    second = triggerer.start(Noting(**ARGUMENTS), Store("second"))
+    await asyncio.sleep(0)
+    gate.set()
+    await moving
+    await triggerer.work(10)
+
+    assert triggerer.stored_ids(first) == triggerer.stored_ids(second) == ["a"]
+    assert bench.service.summary("orders")["counters"]["leases"] == 1
+    assert bench.states == {}
+
+
+async def test_a_watcher_that_cannot_choose_refuses_and_costs_the_others_nothing(
+    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.put("a")
+    triggerer.start(Failing(**ARGUMENTS), Store("failing"))
+    other = triggerer.start(event_trigger(), Store("other"))
+    await triggerer.work(20)
+
+    assert triggerer.stored_ids(other) == ["a"]
+    assert bench.states == {"a": "leased"}, "nobody acknowledges what a watcher refuses"
+    assert "Inbox orders: message a is rejected" in caplog.text
+    assert "its watcher failed: RuntimeError" in caplog.text
+
+
+async def test_what_was_emitted_after_it_was_chosen_is_marked_all_the_same() -> None:
+    async def batches() -> Any:
+        yield ticket
+
+    written = carried(message("a"))
+    ticket = Ticket("inbox-1", HeldLease("l", 2e9, "", []), [written])
+    trigger = event_trigger(inbox="marked")
+    sieve = Sieve(trigger, trigger._sift)
+    ticket.choices[sieve.watcher] = sieve.choose(ticket, Counting())
+    await sieve._emitted.remember(["a"])
+
+    (event,) = [event async for event in sieve.events(batches())]
+    assert [each["redelivered"] for each in messages_of(event.payload)] == [True]
+
+
+async def test_a_batch_that_nobody_chose_from_is_left_for_another_lease() -> None:
+    async def batches() -> Any:
+        yield ticket
+
+    ticket = Ticket("inbox-1", HeldLease("l", 2e9, "", []), [])
+    trigger = event_trigger()
+    sieve = Sieve(trigger, trigger._sift)
+
+    assert [event async for event in sieve.events(batches())] == []
+    assert ticket.settle(acked=1, failed=0, rejected=0).stored == []
+
+
+async def test_only_watchers_that_have_not_ended_choose() -> None:
+    trigger = event_trigger()
+    stream = Stream.of(vars(trigger))
+    sieves = [Sieve(trigger, trigger._sift) for _ in range(2)]
+    assert streams.watchers(stream) == sieves
+
+    for _ in range(2):
+        sieves[0].leave()
+        assert streams.watchers(stream) == sieves[1:]
+    sieves[1].leave()
+    assert streams.watchers(stream) == []
