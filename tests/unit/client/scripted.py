@@ -101,7 +101,7 @@ class ScriptedServer:
 
     def finish(self) -> None:
         """
-        Wait until every connection is closed, and all that came on it is read; its clients have closed theirs.
+        Wait until every connection is closed, and all that came on it is read; the clients closed theirs before.
 
         :raises TimeoutError: one is still open after 10 s.
         """
