@@ -101,7 +101,7 @@ class ScriptedServer:
 
     def finish(self) -> None:
         """
-        Wait until every connection is closed, and all that came on it is read; the clients closed theirs before.
+        Wait until every connection is read to its end and closed; the clients have closed theirs.
 
         :raises TimeoutError: one is still open after 10 s.
         """
