@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow_provider_workflow.configuration import OPTIONS, SECTION
-from airflow_provider_workflow.hooks.fields import (
+from airflow_provider_workflow.config import OPTIONS, SECTION
+from airflow_provider_workflow.hooks.connection import (
     CONN_FIELDS,
     CONN_TYPE,
     HIDDEN,

@@ -9,7 +9,7 @@ from urllib.parse import quote, urlencode
 
 from airflow.sdk import BaseOperatorLink
 
-from airflow_provider_workflow.versions import airflow_release
+from airflow_provider_workflow.version_compat import airflow_release
 
 CLOCK_SKEW = timedelta(seconds=5)
 """How far the clocks of worker and API server may be apart."""
@@ -49,7 +49,7 @@ class StartedRunsLink(BaseOperatorLink):
         ids or time, it is the list of all runs that messages started.
         """
         from airflow_provider_workflow import clock
-        from airflow_provider_workflow.runs import RUN_ID_PREFIX, run_id_of
+        from airflow_provider_workflow.dispatch.runs import RUN_ID_PREFIX, run_id_of
 
         target = operator.trigger_dag_id
         if not target:

@@ -4,49 +4,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from airflow.providers.common.compat.sdk import conf
 
 from airflow_provider_workflow.client.arguments import LEASE_LIMIT, filled, intervals, within
-from airflow_provider_workflow.versions import airflow_release, needs
+from airflow_provider_workflow.dispatch.capacity import LEASE_SECONDS, Limits
+from airflow_provider_workflow.version_compat import airflow_release, needs
 
 log = logging.getLogger(__name__)
 
-LEASE_SECONDS = (60, 3600)
-"""No run is started in the last 30 s of a lease, so a shorter one would leave no time to work."""
-PILOT_SECONDS = 3600
-"""Length of the first lease, of one message, where an earlier try found the target DAG broken."""
 ANY_NUMBER = (1, 10**9)
-MOST_MESSAGES = 10_000
-
-
-@dataclass(frozen=True)
-class Limits:
-    """
-    How much is leased at a time.
-
-    :param lease_limit: messages per lease, 1 to 100.
-    :param lease_seconds: length of a lease, 60 to 3600 s.
-    :param max_messages: messages in all; None for no limit of its own.
-    :param max_unfinished_runs: runs that each target may have queued and running; None for any number.
-    """
-
-    lease_limit: int = 100
-    lease_seconds: int = 300
-    max_messages: int | None = None
-    max_unfinished_runs: int | None = None
-
-    @property
-    def most_messages(self) -> int:
-        """Messages that one task takes in all."""
-        return min(MOST_MESSAGES, self.max_messages or MOST_MESSAGES)
-
-    @property
-    def first_lease(self) -> int:
-        """Messages of a lease while nothing was taken yet."""
-        return min(self.lease_limit, self.most_messages)
 
 
 def check_limits(
@@ -120,7 +88,7 @@ def check_routes(targets: str | Mapping[str, str] | None, match: str | None) -> 
     expression = None if known_later(match) else match
     if plain or expression:
         # Loads jmespath, which no other DAG file needs.
-        from airflow_provider_workflow.routing import Routes
+        from airflow_provider_workflow.dispatch.routing import Routes
 
         Routes(plain or None, expression)
 

@@ -24,6 +24,6 @@ python_use_unqualified_type_names = True
 nitpick_ignore_regex = [
     (r"py:.*", r"(?!airflow_provider_workflow).*"),
     # A type variable, and the emulator's inside.
-    (r"py:class", r"airflow_provider_workflow\.hooks\.connected\.T"),
+    (r"py:class", r"airflow_provider_workflow\.hooks\.workflow\.T"),
     (r"py:class", r"airflow_provider_workflow\.emulator\.rules\..*"),
 ]

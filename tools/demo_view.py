@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from airflow_provider_workflow.dispatch.runs import run_id_of
 from airflow_provider_workflow.emulator.server import EmulatorServer
-from airflow_provider_workflow.runs import run_id_of
 from tools.airflow_api import AirflowAPI
 
 SHOWN = 16

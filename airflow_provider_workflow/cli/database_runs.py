@@ -14,8 +14,13 @@ from inspect import signature
 from typing import Any
 
 from airflow_provider_workflow.cli.running import Exit
-from airflow_provider_workflow.run_faults import RunRefused, ServerFault, TargetError, reason_without_values
-from airflow_provider_workflow.runs import Start, check_conf
+from airflow_provider_workflow.dispatch.rejections import (
+    RunRefused,
+    ServerFault,
+    TargetError,
+    reason_without_values,
+)
+from airflow_provider_workflow.dispatch.runs import Start, check_conf
 
 
 class MissingDagError(TargetError):

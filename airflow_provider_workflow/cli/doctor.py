@@ -5,13 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from dataclasses import asdict
 
-from airflow_provider_workflow.cli import (
-    doctor_airflow,
-    doctor_connection,
-    doctor_deployment,
-    doctor_tokens,
-    output,
-)
+from airflow_provider_workflow.cli import doctor_connection, doctor_deployment, output
 from airflow_provider_workflow.cli.doctor_findings import FAILED, Check, Finding, Subject, examine
 from airflow_provider_workflow.cli.doctor_inboxes import examine_inboxes
 from airflow_provider_workflow.cli.running import Exit
@@ -22,21 +16,21 @@ CHECKS = (
     Check("tls", doctor_connection.tls, ("connection",)),
     Check("token_url", doctor_connection.token_url, ("tls",)),
     Check("host", doctor_connection.host, ("tls",)),
-    Check("client", doctor_tokens.client, ("token_url",)),
-    Check("scope", doctor_tokens.scope, ("client",)),
-    Check("clock", doctor_tokens.clock, ("client",)),
-    Check("user_tokens", doctor_tokens.user_tokens, ("connection",)),
-    Check("inbox_api", doctor_tokens.inbox_api, ("host", "client", "user_tokens")),
+    Check("client", doctor_connection.client, ("token_url",)),
+    Check("scope", doctor_connection.scope, ("client",)),
+    Check("clock", doctor_connection.clock, ("client",)),
+    Check("user_tokens", doctor_connection.user_tokens, ("connection",)),
+    Check("inbox_api", doctor_connection.inbox_api, ("host", "client", "user_tokens")),
     Check("inboxes", examine_inboxes, ("inbox_api",)),
     Check("database", doctor_deployment.database),
     Check("triggerer", doctor_deployment.triggerer, ("database",)),
     Check("dags", doctor_deployment.dags, ("database",)),
-    Check("fernet_key", doctor_airflow.fernet_key),
-    Check("airflow", doctor_airflow.version),
-    Check("fastapi", doctor_airflow.fastapi),
-    Check("common.messaging", doctor_airflow.providers),
-    Check("heartbeat", doctor_airflow.heartbeat),
-    Check("ack_timeout", doctor_airflow.ack_timeout),
+    Check("fernet_key", doctor_deployment.fernet_key),
+    Check("airflow", doctor_deployment.version),
+    Check("fastapi", doctor_deployment.fastapi),
+    Check("common.messaging", doctor_deployment.providers),
+    Check("heartbeat", doctor_deployment.heartbeat),
+    Check("ack_timeout", doctor_deployment.ack_timeout),
 )
 LONGEST = 1000
 """Characters of a line."""

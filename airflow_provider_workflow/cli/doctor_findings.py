@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from airflow_provider_workflow.client.client import WorkflowClient
     from airflow_provider_workflow.client.errors import WorkflowError
     from airflow_provider_workflow.client.settings import Settings
-    from airflow_provider_workflow.hooks.trial import Issued, Trial
+    from airflow_provider_workflow.hooks.connection_test import Issued, Trial
 
 OK = "ok"
 WARNING = "warning"

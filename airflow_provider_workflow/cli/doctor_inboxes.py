@@ -9,7 +9,7 @@ from itertools import islice
 from airflow_provider_workflow.cli.doctor_findings import FAILED, OK, SKIPPED, WARNING, Finding, Subject
 from airflow_provider_workflow.client import api, inboxes, types
 from airflow_provider_workflow.client.errors import NotFoundError, WorkflowError
-from airflow_provider_workflow.leases import ASSUMED_LAST_LEASE, PRECIOUS_LEASE
+from airflow_provider_workflow.dispatch.lease import ASSUMED_LAST_LEASE, PRECIOUS_LEASE
 
 Verdict = tuple[str, str | None]
 """The status of a finding, and its cure."""

@@ -6,13 +6,12 @@ from argparse import Namespace
 from typing import TYPE_CHECKING
 
 from airflow_provider_workflow.cli import output
-from airflow_provider_workflow.cli.connecting import hook_of
-from airflow_provider_workflow.cli.progress import outcomes, progress
-from airflow_provider_workflow.cli.running import Exit
+from airflow_provider_workflow.cli.counting import outcomes, progress
+from airflow_provider_workflow.cli.running import Exit, hook_of
 from airflow_provider_workflow.client.errors import InboxPausedError
 
 if TYPE_CHECKING:
-    from airflow_provider_workflow.tally import Counted, Tally
+    from airflow_provider_workflow.dispatch.results import Counted, Tally
 
 SHOWN_IDS = 3
 
@@ -26,11 +25,11 @@ def drain(args: Namespace) -> int:
     :raises InboxNotActiveError: the inbox is paused, and there was nothing in it.
     """
     from airflow_provider_workflow.cli.database_runs import DatabaseRuns
-    from airflow_provider_workflow.dispatch import Dispatcher
-    from airflow_provider_workflow.leasing import InboxNotActiveError
+    from airflow_provider_workflow.dispatch.dispatcher import Dispatcher
+    from airflow_provider_workflow.dispatch.routing import Routes
+    from airflow_provider_workflow.dispatch.session import InboxNotActiveError
+    from airflow_provider_workflow.dispatch.target_check import TargetCheck
     from airflow_provider_workflow.options import check_limits
-    from airflow_provider_workflow.routing import Routes
-    from airflow_provider_workflow.target_check import TargetCheck
 
     limits = check_limits(100, 300, args.max_messages, args.max_unfinished_runs)
     routes = Routes(args.trigger_dag_id)

@@ -7,8 +7,7 @@ from argparse import Namespace
 from typing import Any
 
 from airflow_provider_workflow.cli import output
-from airflow_provider_workflow.cli.connecting import hook_of
-from airflow_provider_workflow.cli.running import Exit
+from airflow_provider_workflow.cli.running import Exit, hook_of
 from airflow_provider_workflow.client.errors import NotFoundError, TransportError, WorkflowError
 
 TIMEOUT_SECONDS = 30.0

@@ -11,12 +11,11 @@ from urllib.parse import urlsplit
 
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.cli import counting, output
-from airflow_provider_workflow.cli.connecting import hook_of
-from airflow_provider_workflow.cli.running import Exit
+from airflow_provider_workflow.cli.running import Exit, hook_of
 from airflow_provider_workflow.client import types
 from airflow_provider_workflow.client.arguments import NAME_LENGTH, filled
 from airflow_provider_workflow.client.errors import ConflictError
-from airflow_provider_workflow.client.inbox_states import ACTIVE, DELETING, FAILED, INITIALIZING, PAUSED
+from airflow_provider_workflow.client.inboxes import ACTIVE, DELETING, FAILED, INITIALIZING, PAUSED
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.hooks.workflow import WorkflowHook
@@ -64,7 +63,7 @@ def ensure(args: Namespace) -> int:
 
     :raises InboxNameTakenError: the name belongs to an inbox with another subscription.
     """
-    from airflow_provider_workflow.named_inbox import NamedInbox, subscription_of
+    from airflow_provider_workflow.operators.named_inbox import NamedInbox, subscription_of
 
     filled("name", args.name, NAME_LENGTH)
     if not args.timeout > 0:

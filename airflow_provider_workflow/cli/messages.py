@@ -8,8 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from airflow_provider_workflow.cli import output
-from airflow_provider_workflow.cli.connecting import hook_of
-from airflow_provider_workflow.cli.running import Exit
+from airflow_provider_workflow.cli.running import Exit, hook_of
 from airflow_provider_workflow.client import types
 from airflow_provider_workflow.client.errors import LeaseExpiredError
 

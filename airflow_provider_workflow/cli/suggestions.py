@@ -5,8 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 
 from airflow_provider_workflow.cli import output
-from airflow_provider_workflow.cli.connecting import hook_of
-from airflow_provider_workflow.cli.running import Exit
+from airflow_provider_workflow.cli.running import Exit, hook_of
 
 
 def guess(args: Namespace) -> int:

@@ -7,9 +7,8 @@ from datetime import datetime, timezone
 
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.cli import output
-from airflow_provider_workflow.cli.connecting import hook_of
-from airflow_provider_workflow.cli.running import Exit
-from airflow_provider_workflow.client.token_answers import access_token_of, times_of
+from airflow_provider_workflow.cli.running import Exit, hook_of
+from airflow_provider_workflow.client.tokens import access_token_of, times_of
 
 SHOWN_CHARACTERS = 4
 """Of a token's end: enough to tell two apart, and useless for anything else."""

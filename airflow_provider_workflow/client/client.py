@@ -19,15 +19,14 @@ from tenacity import AsyncRetrying, Retrying
 
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.client import retry
+from airflow_provider_workflow.client.attempt import Observer, Parties, attempt, ignore, with_store
 from airflow_provider_workflow.client.call import Call
-from airflow_provider_workflow.client.conversation import Observer, Parties, attempt, ignore
 from airflow_provider_workflow.client.errors import TransportError, WorkflowError
-from airflow_provider_workflow.client.pacing import Pace
-from airflow_provider_workflow.client.performing import with_store
+from airflow_provider_workflow.client.json_steps import Pace
 from airflow_provider_workflow.client.retry import GATES, Gates
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.steps import CarryThrough, Pause, Read, ReadTokens, WriteTokens
-from airflow_provider_workflow.client.token_cache import TOKENS, Renewal, TokenCache
+from airflow_provider_workflow.client.tokens import TOKENS, Renewal, TokenCache
 from airflow_provider_workflow.client.user_tokens import TokenStore
 from airflow_provider_workflow.client.waiting import carry_through
 from airflow_provider_workflow.client.wire import Answer, Request

@@ -1,25 +1,94 @@
-"""One connection to the event stream of an inbox (docs/service.md 5), from its token to its end."""
+"""
+Who listens to the event stream of an inbox (docs/service.md 5): rings when there may be something to lease.
+
+A stream carries no messages and replays nothing, so every (re)connection rings as well, and those
+who wait poll beneath it. All who wait for the same inbox in an event loop share one stream.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Generator
-from contextlib import aclosing
+import json
+import logging
+import random
+from collections.abc import AsyncGenerator, AsyncIterator, Generator
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.client import api
-from airflow_provider_workflow.client.auth import token_key
+from airflow_provider_workflow.client.attempt import (
+    Bearer,
+    Parties,
+    bearer_token,
+    build,
+    hide,
+    scope_of,
+    token_refused,
+)
 from airflow_provider_workflow.client.client import AsyncWorkflowClient
-from airflow_provider_workflow.client.conversation import Parties, bearer_token, scope_of, token_refused
-from airflow_provider_workflow.client.errors import AuthenticationError, WorkflowAPIError
-from airflow_provider_workflow.client.event_parser import EventParser
+from airflow_provider_workflow.client.errors import (
+    AuthenticationError,
+    RateLimitError,
+    ServerError,
+    WorkflowAPIError,
+    WorkflowError,
+)
 from airflow_provider_workflow.client.failures import failure
-from airflow_provider_workflow.client.requesting import Bearer, build, hide
+from airflow_provider_workflow.client.oauth import token_key
+from airflow_provider_workflow.client.settings import Settings
+from airflow_provider_workflow.client.waiting import end
 from airflow_provider_workflow.client.wire import Answer, Request
 
 if TYPE_CHECKING:
     import aiohttp
+
+
+LONGEST_LINE = 65536
+"""Bytes of a line, and of an event, that are kept; a notice is some hundred."""
+
+
+class EventParser:
+    """Takes an event stream apart, whatever way its bytes are cut."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._data: list[bytes] = []
+        self._after_return = False
+
+    def feed(self, chunk: bytes) -> list[Any]:
+        """
+        :param chunk: the next bytes of the stream.
+        :return: the decoded data of each event that is now whole; undecodable data counts as {}.
+        """
+        if not chunk:
+            return []
+        if self._after_return:
+            chunk = chunk.removeprefix(b"\n")  # the second half of a line end that was cut in two
+        self._after_return = chunk.endswith(b"\r")
+        lines = (self._rest + chunk).replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+        self._rest = lines.pop()[:LONGEST_LINE]
+        return [event for line in lines if (event := self._take(line[:LONGEST_LINE])) is not None]
+
+    def _take(self, line: bytes) -> Any:
+        """The event that a line ends, or None."""
+        if line.startswith(b"data:") and sum(map(len, self._data)) < LONGEST_LINE:
+            self._data.append(line[5:].strip())
+        if line or not self._data:
+            return None
+        data, self._data = b"\n".join(self._data), []
+        return _decoded(data)
+
+
+def _decoded(data: bytes) -> Any:
+    # A notice that cannot be read is still a notice: whoever waits will lease and see.
+    try:
+        return json.loads(data) or {}
+    except (ValueError, RecursionError):
+        return {}
+
 
 SILENCE_SECONDS = 60.0
 """Without a byte for four keep-alives the connection is dead."""
@@ -103,3 +172,110 @@ async def _refusal(
     )
     client.parties.observe(call, refused)
     return refused
+
+
+log = logging.getLogger(__name__)
+
+RECONNECT_SECONDS = (0.5, 1.0, 2.0, 5.0)
+REFUSED_SECONDS = 300.0
+"""How long a stream that the service refuses (4xx other than 429) is left alone (docs/service.md 5)."""
+
+
+class Bell:
+    """One listener's side of a stream: remembers a ring until it is heard."""
+
+    def __init__(self) -> None:
+        self._rung = asyncio.Event()
+
+    def ring(self) -> None:
+        self._rung.set()
+
+    async def wait(self, seconds: float) -> bool:
+        """
+        Wait for a ring.
+
+        :param seconds: at most this long, 0 or more.
+        :return: whether it rang.
+        """
+        try:
+            if not self._rung.is_set():
+                async with clock.timeout(seconds):
+                    await self._rung.wait()
+        except asyncio.TimeoutError:
+            return False
+        self._rung.clear()
+        return True
+
+
+@dataclass
+class _Stream:
+    bells: set[Bell] = field(default_factory=set)
+    task: asyncio.Task[None] | None = None
+
+    def ring(self) -> None:
+        for bell in self.bells:
+            bell.ring()
+
+
+# By session too, so that a stream never outlives the session that it was opened on.
+_Key = tuple["aiohttp.ClientSession", Settings, str]
+_streams: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[_Key, _Stream]] = WeakKeyDictionary()
+
+
+@asynccontextmanager
+async def listen(client: AsyncWorkflowClient, inbox_id: str, streams: int) -> AsyncIterator[Bell]:
+    """
+    Wait for what an inbox announces, on a stream that is shared with others of this event loop.
+
+    :param streams: streams that may be open at once, 0 or more; a bell beyond that never rings.
+    """
+    of_loop = _streams.setdefault(asyncio.get_running_loop(), {})
+    key = (client.session, client.settings, inbox_id)
+    bell = Bell()
+    if key not in of_loop and len(of_loop) >= streams:
+        yield bell
+        return
+    stream = of_loop.setdefault(key, _Stream())
+    stream.bells.add(bell)
+    if stream.task is None:
+        stream.task = asyncio.create_task(_keep_open(client, inbox_id, stream))
+    try:
+        yield bell
+    finally:
+        stream.bells.discard(bell)
+        if not stream.bells:
+            of_loop.pop(key, None)
+            await end(stream.task)
+
+
+async def _keep_open(client: AsyncWorkflowClient, inbox_id: str, stream: _Stream) -> None:
+    failures = 0
+    while stream.bells:
+        error: Exception | None = None
+        try:
+            async with aclosing(notices_of(client, inbox_id)) as notices:
+                async for notice in notices:
+                    stream.ring()
+                    failures = failures if notice is None else 0
+        except WorkflowError as fault:
+            error = fault
+            log.debug("Event stream of inbox %s: %s", inbox_id, fault)
+        except Exception as fault:
+            # Whoever listens polls beneath the stream; without it they only hear of messages later.
+            if failures == 0:
+                log.warning("Event stream of inbox %s broke: %s", inbox_id, type(fault).__name__)
+        pause = _pause(error, RECONNECT_SECONDS[min(failures, len(RECONNECT_SECONDS) - 1)])
+        failures += 1
+        await clock.async_sleep(pause * random.uniform(1.0, 1.25))  # noqa: S311 spreads reconnections
+
+
+def _pause(error: Exception | None, pause: float) -> float:
+    """
+    Seconds to leave the stream alone.
+
+    :param error: what ended it; None where the service did.
+    :param pause: what the number of failures asks for.
+    """
+    if isinstance(error, (RateLimitError, ServerError)):
+        return max(pause, error.retry_after or 0.0)
+    return REFUSED_SECONDS if isinstance(error, WorkflowAPIError) else pause

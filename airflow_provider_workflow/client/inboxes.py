@@ -11,8 +11,16 @@ from airflow_provider_workflow.client import api, types
 from airflow_provider_workflow.client.arguments import PAGE_SIZE, at_least_one, filled
 from airflow_provider_workflow.client.call import Call
 from airflow_provider_workflow.client.errors import NotFoundError
-from airflow_provider_workflow.client.inbox_states import DELETING
 from airflow_provider_workflow.client.settings import Settings
+
+INITIALIZING = "initializing"
+ACTIVE = "active"
+PAUSED = "paused"
+DELETING = "deleting"
+"""Its name may stand for another inbox already."""
+FAILED = "initialization_failure"
+"""Only deleting and creating it again helps (docs/service.md 2.2)."""
+
 
 T = TypeVar("T")
 

@@ -2,14 +2,175 @@
 
 from __future__ import annotations
 
+import io
+import socket
 import ssl
+import threading
+import time
+from http.client import HTTPResponse, RemoteDisconnected
 from http.cookiejar import DefaultCookiePolicy
+from typing import Any
 
 import requests
+from requests.adapters import HTTPAdapter
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
+from urllib3.poolmanager import PoolManager
 
-from airflow_provider_workflow.client import deadline
 from airflow_provider_workflow.client.errors import TransportError
 from airflow_provider_workflow.client.wire import Answer, Request, causes, host_of
+
+
+class _Attempt(threading.local):
+    deadline = 0.0
+    sent = False
+
+
+_current = _Attempt()
+
+
+def sent() -> bool:
+    """Whether this thread's latest attempt came so far that the service may have taken its request."""
+    return _current.sent
+
+
+def remaining() -> float:
+    """
+    Seconds left of this thread's attempt.
+
+    :raises TimeoutError: none are left.
+    """
+    seconds = _current.deadline - time.monotonic()
+    if seconds <= 0:
+        raise TimeoutError("the attempt took longer than its timeout")
+    return seconds
+
+
+class _LimitedReader(io.RawIOBase):
+    """Reads a socket, each time with what is left of the attempt as its time limit."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self._raw: Any = sock.makefile("rb", buffering=0)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        self._sock.settimeout(remaining())
+        count: int | None = self._raw.readinto(buffer)
+        return count
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+class _Socket:
+    """What ``HTTPResponse`` wants of a socket: a file to read from."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+
+    def makefile(self, *_: Any, **__: Any) -> io.BufferedReader:
+        return io.BufferedReader(_LimitedReader(self._sock))
+
+
+class _Head:
+    """
+    Where an answer's status line and headers are read from.
+
+    To ``http.client`` headers that break off are all there are, so that half an answer would pass for
+    a whole one without a body.
+    """
+
+    def __init__(self, reader: Any) -> None:
+        self._reader = reader
+
+    def readline(self, limit: int) -> bytes:
+        line: bytes = self._reader.readline(limit)
+        if len(line) < limit and not line.endswith(b"\n"):
+            raise RemoteDisconnected("the connection ended before the headers did")
+        return line
+
+    def close(self) -> None:
+        self._reader.close()
+
+
+class _Response(HTTPResponse):
+    def __init__(self, sock: socket.socket, *args: Any, **kwargs: Any) -> None:
+        super().__init__(_Socket(sock), *args, **kwargs)  # type: ignore[arg-type]
+
+    def begin(self) -> None:
+        reader = self.fp
+        self.fp = _Head(reader)  # type: ignore[assignment]
+        try:
+            super().begin()
+        finally:
+            if self.fp is not None:
+                self.fp = reader
+
+
+class _Limited:
+    """What both kinds of connection do within the time limit of the attempt."""
+
+    sock: Any
+    timeout: float | None
+
+    def connect(self) -> None:
+        self.timeout = remaining()
+        super().connect()  # type: ignore[misc]
+
+    def request(self, *args: Any, **kwargs: Any) -> None:
+        if self.sock is None:
+            self.connect()
+        self.timeout = remaining()
+        _current.sent = True
+        super().request(*args, **kwargs)  # type: ignore[misc]
+
+
+class _Connection(_Limited, HTTPConnection):
+    response_class = _Response
+
+
+class _SecureConnection(_Limited, HTTPSConnection):
+    response_class = _Response
+
+
+class _Pool(HTTPConnectionPool):
+    ConnectionCls = _Connection
+
+
+class _SecurePool(HTTPSConnectionPool):
+    ConnectionCls = _SecureConnection
+
+    def _validate_conn(self, conn: Any) -> None:
+        # As the base class does, but for its warning with each request that no certificate is verified:
+        # that is said once, where the connection is read (``Settings.ca_file``).
+        if conn.sock is None:
+            conn.connect()
+
+
+class DeadlineAdapter(HTTPAdapter):
+    """Sends with a ``timeout`` that is a total, from connecting to the last byte."""
+
+    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
+        super().init_poolmanager(*args, **kwargs)
+        self._limit(self.poolmanager)
+
+    def proxy_manager_for(self, *args: Any, **kwargs: Any) -> Any:
+        manager = super().proxy_manager_for(*args, **kwargs)
+        self._limit(manager)
+        return manager
+
+    def send(self, *args: Any, **kwargs: Any) -> Any:
+        _current.deadline = time.monotonic() + kwargs["timeout"]
+        _current.sent = False
+        return super().send(*args, **kwargs)
+
+    @staticmethod
+    def _limit(manager: PoolManager) -> None:
+        manager.pool_classes_by_scheme = {"http": _Pool, "https": _SecurePool}
 
 
 class _Session(requests.Session):
@@ -33,7 +194,7 @@ class RequestsWire:
         self._session.trust_env = False
         self._session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
         for scheme in ("http://", "https://"):
-            self._session.mount(scheme, deadline.DeadlineAdapter())
+            self._session.mount(scheme, DeadlineAdapter())
 
     def close(self) -> None:
         self._session.close()
@@ -69,7 +230,7 @@ def _fault(error: Exception, request: Request) -> TransportError:
     if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in chain):
         return TransportError(f"the certificate of {host} does not verify", sent=False, permanent=True)
     timed_out = isinstance(error, requests.Timeout) or any(isinstance(each, TimeoutError) for each in chain)
-    if deadline.sent():
+    if sent():
         if timed_out:
             text = f"{host} gave no whole answer within {request.timeout:g} s"
         else:

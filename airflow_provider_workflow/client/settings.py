@@ -2,15 +2,144 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from ipaddress import IPv6Address
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
-from airflow_provider_workflow.client.addresses import base_url, check_addresses, check_scheme
 from airflow_provider_workflow.client.errors import ConfigurationError
-from airflow_provider_workflow.client.unverified import warn_once
+
+SCHEMES = ("http", "https")
+
+
+def base_url(host: str, scheme: str | None, port: int | None) -> str:
+    """
+    The base URL that a connection's host stands for; "" for none.
+
+    :param host: with or without scheme and port. An IPv6 address needs no brackets: Airflow removes those
+        of a connection that is given as a URI.
+    :param scheme: where the host names none; https by default.
+    :param port: where the host names none.
+    """
+    if not host:
+        return ""
+    host = _bracketed(host)
+    if "://" not in host:
+        host = f"{scheme.lower() if scheme and is_scheme(scheme) else 'https'}://{host}"
+    parts = _split(host)
+    if port and parts is not None and parts.netloc.rpartition("]")[2].count(":") == 0:
+        host = parts._replace(netloc=f"{parts.netloc}:{port}").geturl()
+    return host.rstrip("/")
+
+
+def _bracketed(host: str) -> str:
+    scheme, separator, name = host.rstrip("/").rpartition("://")
+    try:
+        IPv6Address(name)
+    except ValueError:
+        return host
+    return f"{scheme}{separator}[{name}]"
+
+
+def is_scheme(scheme: str | None) -> bool:
+    """Whether a connection's ``schema`` is a scheme of the API."""
+    return (scheme or "").lower() in SCHEMES
+
+
+def check_scheme(scheme: str | None, problems: list[str]) -> None:
+    """
+    Check the connection's ``schema``; in a connection URI it is all that follows the host.
+
+    :param problems: is told what is wrong.
+    """
+    if scheme and not is_scheme(scheme):
+        problems.append(
+            "schema must be http or https, and in a connection URI the part between the host and the question"
+            " mark is the schema (for a base URL with a path write the connection as JSON, with the whole"
+            " base URL as host)"
+        )
+
+
+def _split(address: str) -> SplitResult | None:
+    """The parts of a web address, or None where it is none."""
+    try:
+        parts = urlsplit(address)
+        usable = parts.scheme in SCHEMES and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return None
+    return parts if usable and not any(sign.isspace() for sign in address) else None
+
+
+def host_of(url: str) -> str:
+    """The host of a checked web address, with its port where it names one; for log lines."""
+    return urlsplit(url).netloc
+
+
+def check_addresses(values: Mapping[str, Any], problems: list[str]) -> None:
+    """
+    Check the addresses and paths among a connection's fields.
+
+    :param problems: is told what is wrong with each.
+    """
+    for name in ("host", "oauth_url", "token_url", "auth_url", "redirect_uri"):
+        address = values.get(name)
+        if not address:
+            continue
+        parts = _split(address)
+        if parts is None:
+            problems.append(f"{name} is no web address (write it as https://name/path)")
+        elif parts.username or parts.password:
+            problems.append(f"{name} holds credentials (move them to Login and Password)")
+        elif name in ("host", "auth_url") and (parts.query or parts.fragment):
+            problems.append(f"{name} has a query (paths are appended to it)")
+    for name in ("inbox_path", "templates_path"):
+        if name in values and not values[name].startswith("/"):
+            problems.append(f"{name} must start with a slash (such as /trigger-inbox/v1)")
+
+
+def proxy_for(url: str) -> str | None:
+    """
+    The proxy that ``HTTP_PROXY``, ``HTTPS_PROXY``, ``ALL_PROXY`` and ``NO_PROXY`` name for an address.
+
+    Neither sender is left to read the environment itself: ``requests`` would also read ``.netrc``
+    and replace our token by what it finds there.
+
+    :raises ConfigurationError: it is no HTTP proxy; to go without it would go where nobody meant to.
+    """
+    from requests.utils import get_environ_proxies, select_proxy
+
+    proxy = select_proxy(url, get_environ_proxies(url))
+    if not proxy:
+        return None
+    if "://" not in proxy:
+        proxy = f"http://{proxy}"
+    if urlsplit(proxy).scheme not in ("http", "https"):
+        kind = urlsplit(proxy).scheme
+        raise ConfigurationError([f"the environment names a {kind} proxy (only HTTP proxies are supported)"])
+    return proxy
+
+
+log = logging.getLogger(__name__)
+
+_named: set[tuple[str, str]] = set()
+# The log of a task is not that of the process that it was forked from.
+os.register_at_fork(after_in_child=_named.clear)
+
+
+def warn_once(connection_id: str, base_url: str) -> None:
+    """Log a WARNING, unless this process has done so for this connection."""
+    if (connection_id, base_url) in _named:
+        return
+    _named.add((connection_id, base_url))
+    log.warning(
+        "The connection %r verifies no certificate: anybody between here and the service may read its"
+        " secrets. Set verify to true, or to a file with the certificate of the service's authority",
+        connection_id or base_url,
+    )
+
 
 DEFAULT_TIMEOUT = 30.0
 APP_GRANT = "client_credentials"

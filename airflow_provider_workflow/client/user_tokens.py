@@ -33,10 +33,10 @@ from airflow_provider_workflow.client.errors import (
     WorkflowError,
 )
 from airflow_provider_workflow.client.steps import Pause, ReadTokens, WriteTokens
-from airflow_provider_workflow.client.token_answers import access_token_of, times_of
+from airflow_provider_workflow.client.tokens import access_token_of, times_of
 
 if TYPE_CHECKING:
-    from airflow_provider_workflow.client.token_cache import Key, TokenCache
+    from airflow_provider_workflow.client.tokens import Key, TokenCache
 
 READ_AGAIN_SECONDS = (0.25, 0.25, 0.5, 1.0, 1.0, 1.0, 2.0, 2.0, 2.0)
 """Pauses of one that waits for another's tokens: 10 s in all."""

@@ -11,11 +11,11 @@ from collections.abc import Callable
 from urllib.parse import SplitResult, parse_qs, urlsplit
 
 from airflow_provider_workflow.client import types
-from airflow_provider_workflow.client.auth import token_key
 from airflow_provider_workflow.client.errors import ConfigurationError, TokenStoreError, WorkflowError
 from airflow_provider_workflow.client.failures import one_line
+from airflow_provider_workflow.client.oauth import token_key
 from airflow_provider_workflow.client.settings import USER_GRANT, Settings
-from airflow_provider_workflow.client.token_cache import TOKENS
+from airflow_provider_workflow.client.tokens import TOKENS
 from airflow_provider_workflow.client.user_tokens import UserTokens
 from airflow_provider_workflow.hooks.user_tokens import VariableStore
 

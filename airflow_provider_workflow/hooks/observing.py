@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_workflow import clock, metrics, stats
+from airflow_provider_workflow import clock, metrics
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.client.call import Call
@@ -23,7 +26,7 @@ def observer(conn_id: str) -> Callable[[Call[Any], Any], None]:
         try:
             _observe(conn_id, call, outcome)
         except Exception as error:
-            stats.complain(error)
+            metrics.complain(error)
 
     return observe
 
@@ -32,7 +35,7 @@ def _observe(conn_id: str, call: Call[Any], outcome: Any) -> None:
     from airflow_provider_workflow.client.errors import RateLimitError
 
     if isinstance(outcome, RateLimitError) and outcome.status == 429:
-        stats.incr(metrics.RATE_LIMITED.name, 1, {"conn_id": conn_id, "family": call.family.value})
+        metrics.incr(metrics.RATE_LIMITED.name, 1, {"conn_id": conn_id, "family": call.family.value})
     look = _OF_CALLS.get(call.name)
     if look is not None:
         look(conn_id, call, outcome)
@@ -101,3 +104,50 @@ def _age(message: Mapping[str, Any], now: float) -> float:
     if created.tzinfo is None:
         created = created.replace(tzinfo=timezone.utc)
     return max(0.0, now - created.timestamp())
+
+
+MOST_SECRETS = 6
+"""
+Of a connection, secrets that stay masked in a triggerer: access token, refresh token and the Variable that
+holds both, of this renewal and of the one before. What came before those is used up.
+"""
+
+_masked: dict[str, list[str]] = {}
+_lock = threading.Lock()
+
+
+def mask(secret: str) -> None:
+    """Let nobody print this secret."""
+    from airflow.sdk.log import mask_secret
+
+    mask_secret(secret)
+
+
+def mask_here(secret: str, connection_id: str) -> None:
+    """
+    Let nobody in this process print this secret, which takes the place of an older one of its connection.
+
+    A triggerer lives for months: Airflow would keep every token that ever was, in ever longer regular
+    expressions that are compiled with each new one.
+
+    To tell the supervisor from a triggerer is a blocking call, and made from a thread it breaks the
+    triggerer's own talk with the supervisor before Airflow 3.3.
+    """
+    from airflow.sdk._shared.secrets_masker import mask_secret
+
+    with _lock:
+        kept = [*(each for each in _masked.get(connection_id, ()) if each != secret), secret]
+        _masked[connection_id] = kept[-MOST_SECRETS:]
+        for old in kept[:-MOST_SECRETS]:
+            _forget(old)
+    mask_secret(secret)
+
+
+def _forget(secret: str) -> None:
+    """Airflow has no public way to it; where its masker is another than we know, the secret stays masked."""
+    with suppress(ImportError, AttributeError):
+        from airflow.sdk._shared.secrets_masker import _secrets_masker
+
+        masker = _secrets_masker()
+        for each in masker._adaptations(secret):
+            masker.patterns.discard(re.escape(each))

@@ -23,10 +23,10 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_workflow import clock
-from airflow_provider_workflow.client.auth import access_token, is_users, token_key
 from airflow_provider_workflow.client.errors import LoginRequiredError, TokenStoreError
+from airflow_provider_workflow.client.oauth import access_token, is_users, token_key
 from airflow_provider_workflow.client.settings import Settings
-from airflow_provider_workflow.client.token_cache import TOKENS
+from airflow_provider_workflow.client.tokens import TOKENS
 from airflow_provider_workflow.client.types import Token
 from airflow_provider_workflow.client.user_tokens import UserTokens
 

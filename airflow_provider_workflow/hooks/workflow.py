@@ -2,16 +2,251 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
-from typing import Any
+import json
+from collections.abc import AsyncIterator, Callable, Generator, Sequence
+from contextlib import asynccontextmanager
+from copy import copy
+from dataclasses import replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from airflow.sdk import BaseHook
+
+from airflow_provider_workflow import clock
 from airflow_provider_workflow.client import api, inboxes, types
-from airflow_provider_workflow.hooks import fields
-from airflow_provider_workflow.hooks.connected import DEFAULT_CONN_ID
-from airflow_provider_workflow.hooks.masking import mask
-from airflow_provider_workflow.hooks.tokens import TokenHook
-from airflow_provider_workflow.hooks.trial import trial
+from airflow_provider_workflow.client.call import Call
+from airflow_provider_workflow.client.settings import Settings
+from airflow_provider_workflow.config import max_event_streams
+from airflow_provider_workflow.hooks import connection, login, user_tokens
+from airflow_provider_workflow.hooks.connection_test import trial
+from airflow_provider_workflow.hooks.observing import mask, mask_here, observer
+from airflow_provider_workflow.hooks.user_tokens import VariableStore
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from airflow_provider_workflow.client.client import AsyncWorkflowClient, WorkflowClient
+
+
+T = TypeVar("T")
+
+DEFAULT_CONN_ID = "workflow_default"
+HURRIED_SECONDS = 5.0
+
+
+class ConnectedHook(BaseHook):
+    """
+    Has the client of a connection.
+
+    :param workflow_conn_id: id of the Airflow connection.
+    """
+
+    def __init__(self, workflow_conn_id: str = DEFAULT_CONN_ID) -> None:
+        super().__init__()
+        self.workflow_conn_id = workflow_conn_id
+
+    @cached_property
+    def settings(self) -> Settings:
+        """
+        The checked connection.
+
+        :raises ConfigurationError: names every field that is missing or wrong.
+        """
+        connection = self.get_connection(self.workflow_conn_id)
+        return _settings(connection, connection.extra_dejson, self.workflow_conn_id)
+
+    @cached_property
+    def client(self) -> WorkflowClient:
+        """The client of this hook; its connections stay open for as long as the hook lives."""
+        from airflow_provider_workflow.client.client import WorkflowClient
+
+        store = VariableStore(self.settings, mask)
+        observe = observer(self.workflow_conn_id)
+        return WorkflowClient(self.settings, on_token=mask, store=store, observe=observe)
+
+    def close(self) -> None:
+        """Close the connections of this hook's client; its next call opens new ones."""
+        if "client" in vars(self):
+            self.client.close()
+
+    def hurried(self) -> Self:
+        """
+        This hook with another client: it sends each call once, for at most 5 s, and waits at no rate gate.
+
+        For a task that is being ended. To be closed.
+        """
+        from airflow_provider_workflow.client.client import WorkflowClient
+
+        other = copy(self)
+        settings = replace(self.settings, timeout=min(self.settings.timeout, HURRIED_SECONDS))
+        store = VariableStore(self.settings, mask)
+        other.client = WorkflowClient(
+            settings,
+            on_token=mask,
+            store=store,
+            observe=observer(self.workflow_conn_id),
+            attempts=1,
+            longest_wait=0.0,
+        )
+        return other
+
+    def run_once(self, exchange: Generator[Any, Any, T]) -> T:
+        """
+        Make calls that are not worth any patience: none is sent twice, nor waits at a rate gate.
+
+        :param exchange: the calls, such as ``inboxes.all_messages``.
+        :raises WorkflowError: the first of them that failed.
+        """
+        return self.client.hurried().run(exchange)
+
+    @asynccontextmanager
+    async def async_client(self) -> AsyncIterator[AsyncWorkflowClient]:
+        """A client for triggers: nothing in it blocks the event loop, and it shares the loop's session."""
+        from airflow.providers.common.compat.connection import get_async_connection
+        from asgiref.sync import sync_to_async
+
+        from airflow_provider_workflow.client.client import AsyncWorkflowClient
+        from airflow_provider_workflow.client.over_aiohttp import shared_session
+
+        connection = await get_async_connection(self.workflow_conn_id)
+        # Not ``extra_dejson``: it tells the supervisor what to mask, a blocking call that can end a
+        # triggerer. There is no secret among our extra fields.
+        settings = _settings(connection, _decoded(connection.extra), self.workflow_conn_id)
+        hide = partial(mask_here, connection_id=self.workflow_conn_id)
+        async with shared_session(settings.ca_file(), max_event_streams()) as session:
+            yield AsyncWorkflowClient(
+                settings,
+                session,
+                on_token=hide,
+                store=VariableStore(settings, hide),
+                # Not any thread: what a Variable asks of the supervisor goes through the triggerer's loop
+                # only from asgiref's. Others break the triggerer's own talk before Airflow 3.3.
+                in_thread=lambda function, *given: sync_to_async(function)(*given),
+                observe=observer(self.workflow_conn_id),
+            )
+
+    def _at(self, inbox: str, make: Callable[[str], Call[T]]) -> T:
+        return self.client.run(inboxes.at_inbox(self.settings, inbox, make))
+
+
+def _decoded(extra: str | None) -> Any:
+    try:
+        return json.loads(extra or "{}")
+    except ValueError:
+        return {}
+
+
+def _settings(connection: Any, extra: Any, conn_id: str) -> Settings:
+    # An extra that is no object holds no fields, and the error that names those missing says so.
+    return Settings.build(
+        host=connection.host,
+        login=connection.login,
+        password=connection.password,
+        extra=extra if isinstance(extra, dict) else {},
+        scheme=connection.schema,
+        port=connection.port,
+        connection_id=conn_id,
+    )
+
+
+class TokenHook(ConnectedHook):
+    """
+    Asks for tokens, each of which is masked in logs.
+
+    :param workflow_conn_id: id of the Airflow connection.
+    """
+
+    def authorization_url(
+        self, *, scope: str, state: str, redirect_uri: str | None = None, **prefilled: str
+    ) -> str:
+        """
+        Address of the authorization page, to be opened in a browser.
+
+        :param scope: space-separated scopes that the user is asked for.
+        :param state: random text; compare it with the one that the redirect brings back.
+        :param redirect_uri: where the browser goes afterwards; the connection's by default.
+        :param prefilled: optional parameters such as ``sign_up_email`` or ``utm_source``.
+        :raises ValueError: the connection has no ``auth_url``, or there is no ``redirect_uri``.
+        """
+        return api.authorization_url(
+            self.settings, scope=scope, state=state, redirect_uri=redirect_uri, **prefilled
+        )
+
+    def exchange_code(self, code: str, redirect_uri: str | None = None) -> types.Token:
+        """
+        A user's tokens for an authorization code; sent once, never repeated.
+
+        :param code: valid for 2 minutes.
+        :param redirect_uri: the one that the page was opened with; the connection's by default.
+        """
+        return self._masked(
+            self.client.send(api.exchange_code(code, redirect_uri or self.settings.redirect_uri))
+        )
+
+    def refresh_user_token(self, refresh_token: str) -> types.Token:
+        """
+        A user's next tokens; sent once, never repeated.
+
+        :param refresh_token: used up by the call. Store the answer's own before anything else.
+        """
+        return self._masked(self.client.send(api.refresh_user_token(refresh_token)))
+
+    def log_in(self, *, code: str, state: str, expected_state: str, redirect_uri: str | None = None) -> None:
+        """
+        Exchange what the authorization page sent back, and store the user's tokens (docs/service.md 14.3).
+
+        :param code: valid for 2 minutes, once.
+        :param state: as the redirect brought it back.
+        :param expected_state: as ``authorization_url`` was given it.
+        :param redirect_uri: the one that the page was opened with; the connection's by default.
+        :raises ValueError: the redirect answers another request than ours; nothing was sent.
+        :raises ConfigurationError: the connection's grant is not ``refresh_token``.
+        """
+        login.check_grant(self.settings)
+        login.check_state(state, expected_state)
+        asked_at = clock.now()
+        self.store_user_tokens(self.exchange_code(code, redirect_uri), asked_at)
+
+    def store_user_tokens(self, token: types.Token, asked_at: float | None = None) -> None:
+        """
+        Store a user's tokens for all tasks and triggers of this connection, in the place of those before.
+
+        Processes that hold an access token from before use it until it is due.
+
+        :param token: an answer of the token endpoint that holds a refresh token.
+        :param asked_at: when it was asked for, in seconds since 1970; now by default.
+        :raises ConfigurationError: the connection's grant is not ``refresh_token``.
+        :raises TokenStoreError: Airflow does not take them.
+        """
+        login.keep(self.settings, token, clock.now() if asked_at is None else asked_at, mask)
+
+    def app_token(self, scope: str | None = None) -> types.Token:
+        """
+        A new access token for the application itself; the token cache is left alone.
+
+        :param scope: space-separated scopes; the connection's by default.
+        """
+        return self._masked(self.client.send(api.app_token(scope or self.settings.scope)))
+
+    def access_token(self, scope: str | None = None) -> types.Token:
+        """
+        What calls of this scope are sent with: a user's token, or a new one of the application.
+
+        A user's is renewed first where it is due. It comes without its refresh token.
+
+        :param scope: space-separated scopes; the connection's by default.
+        :raises LoginRequiredError: the user's tokens are of no use any more.
+        """
+        wanted = scope or self.settings.scope
+        of_user = user_tokens.in_use(self.settings, wanted, self.client)
+        return self.app_token(wanted) if of_user is None else of_user
+
+    @staticmethod
+    def _masked(token: types.Token) -> types.Token:
+        for name in ("access_token", "refresh_token"):
+            if isinstance(value := token.get(name), str):
+                mask(value)
+        return token
 
 
 class WorkflowHook(TokenHook):
@@ -27,8 +262,8 @@ class WorkflowHook(TokenHook):
 
     conn_name_attr = "workflow_conn_id"
     default_conn_name = DEFAULT_CONN_ID
-    conn_type = fields.CONN_TYPE
-    hook_name = fields.HOOK_NAME
+    conn_type = connection.CONN_TYPE
+    hook_name = connection.HOOK_NAME
 
     # Airflow asks a class for these two only where they stand in the class itself.
 
@@ -45,16 +280,16 @@ class WorkflowHook(TokenHook):
                 description=field["description"],
                 default=field["schema"].get("default"),
             )
-            for name, field in fields.CONN_FIELDS.items()
+            for name, field in connection.CONN_FIELDS.items()
         }
 
     @classmethod
     def get_ui_field_behaviour(cls) -> dict[str, Any]:
         """The form's standard fields, for Airflow 3.1; later versions read them from the provider info."""
         return {
-            "hidden_fields": fields.HIDDEN,
-            "relabeling": fields.RELABELED,
-            "placeholders": fields.PLACEHOLDERS,
+            "hidden_fields": connection.HIDDEN,
+            "relabeling": connection.RELABELED,
+            "placeholders": connection.PLACEHOLDERS,
         }
 
     # Guess, templates, promotions (docs/service.md 7, 8 and 13)

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_workflow.client.errors import InboxPausedError
-from airflow_provider_workflow.dispatch import Dispatcher
-from airflow_provider_workflow.leasing import InboxNotActiveError
-from airflow_provider_workflow.routing import Routes
-from airflow_provider_workflow.runs import TaskRuns, origin_of
-from airflow_provider_workflow.tally import DispatchResult
-from airflow_provider_workflow.target_check import TargetCheck, TargetHistory
+from airflow_provider_workflow.dispatch.dispatcher import Dispatcher
+from airflow_provider_workflow.dispatch.results import DispatchResult
+from airflow_provider_workflow.dispatch.routing import Routes
+from airflow_provider_workflow.dispatch.runs import TaskRuns, origin_of
+from airflow_provider_workflow.dispatch.session import InboxNotActiveError
+from airflow_provider_workflow.dispatch.target_check import TargetCheck, TargetHistory
 from airflow_provider_workflow.values import plain
 
 if TYPE_CHECKING:

@@ -14,10 +14,10 @@ from airflow_provider_workflow.rendering import ABSENT, ROUTED
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_provider_workflow.dispatch import Dispatcher
+    from airflow_provider_workflow.dispatch.dispatcher import Dispatcher
+    from airflow_provider_workflow.dispatch.receiving import LeasedMessages
+    from airflow_provider_workflow.dispatch.results import DispatchResult
     from airflow_provider_workflow.hooks.workflow import WorkflowHook
-    from airflow_provider_workflow.receive import LeasedMessages
-    from airflow_provider_workflow.tally import DispatchResult
 
 log = logging.getLogger(__name__)
 
@@ -105,7 +105,7 @@ class WorkflowInboxDispatchOperator(WorkflowOperator):
         :raises TaskKilled: there is one.
         """
         if self._dispatcher is not None and self._dispatcher.working:
-            from airflow_provider_workflow.dispatch import TaskKilled
+            from airflow_provider_workflow.dispatch.dispatcher import TaskKilled
 
             raise TaskKilled(f"The task was ended while it worked on a lease of the inbox {self.inbox}")
 
@@ -168,7 +168,7 @@ class WorkflowAcknowledgeOperator(LeaseOperator):
     past_tense = "acknowledged"
 
     def end(self, hook: WorkflowHook, lease: LeasedMessages, ids: list[str]) -> int:
-        from airflow_provider_workflow.leasing import acknowledge
+        from airflow_provider_workflow.dispatch.session import acknowledge
 
         return acknowledge(hook, lease["inbox_id"], lease["lease_id"], ids)
 
@@ -185,7 +185,7 @@ class WorkflowReleaseOperator(LeaseOperator):
     past_tense = "released"
 
     def end(self, hook: WorkflowHook, lease: LeasedMessages, ids: list[str]) -> int:
-        from airflow_provider_workflow.leasing import release
+        from airflow_provider_workflow.dispatch.session import release
 
         return release(hook, lease["inbox_id"], lease["lease_id"], ids)
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, TypedDict
 
 from airflow_provider_workflow.client import types
 from airflow_provider_workflow.client.errors import ConflictError
-from airflow_provider_workflow.client.inbox_states import ACTIVE, DELETING, FAILED, INITIALIZING, PAUSED
-from airflow_provider_workflow.leasing import InboxUnusableError
+from airflow_provider_workflow.client.inboxes import ACTIVE, DELETING, FAILED, INITIALIZING, PAUSED
+from airflow_provider_workflow.dispatch.session import InboxUnusableError
 from airflow_provider_workflow.operators.base import ended, storable
 from airflow_provider_workflow.values import plain
 

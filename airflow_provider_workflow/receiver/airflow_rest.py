@@ -11,9 +11,9 @@ from urllib.parse import quote
 
 import aiohttp
 
-from airflow_provider_workflow.client.environment import proxy_for
 from airflow_provider_workflow.client.errors import TransportError
 from airflow_provider_workflow.client.over_aiohttp import exchange
+from airflow_provider_workflow.client.settings import proxy_for
 from airflow_provider_workflow.client.wire import Answer, Request
 from airflow_provider_workflow.receiver.airflow_token import (
     JSON,

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 import aiohttp
 
-from airflow_provider_workflow.client.environment import proxy_for
 from airflow_provider_workflow.client.errors import TransportError
 from airflow_provider_workflow.client.over_aiohttp import exchange
+from airflow_provider_workflow.client.settings import proxy_for
 from airflow_provider_workflow.client.wire import Answer, Request
 
 TIMEOUT_SECONDS = 30.0

@@ -15,9 +15,9 @@ from airflow.providers.common.compat.sdk import (
 )
 
 from airflow_provider_workflow import metrics
-from airflow_provider_workflow.client.inbox_states import FAILED, PAUSED
-from airflow_provider_workflow.leases import HeldLease
-from airflow_provider_workflow.leasing import InboxNotActiveError, InboxUnusableError
+from airflow_provider_workflow.client.inboxes import FAILED, PAUSED
+from airflow_provider_workflow.dispatch.lease import HeldLease
+from airflow_provider_workflow.dispatch.session import InboxNotActiveError, InboxUnusableError
 
 
 @contextmanager

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseSensorOperator, PokeReturnValue
 
 from airflow_provider_workflow.client.arguments import flag
+from airflow_provider_workflow.dispatch.capacity import PILOT_SECONDS
 from airflow_provider_workflow.links import StartedRunsLink
 from airflow_provider_workflow.options import (
-    PILOT_SECONDS,
     can_start_from_trigger,
     check_acknowledge,
     check_choice,
@@ -25,7 +25,7 @@ from airflow_provider_workflow.options import (
     refuse_mapped_start_from_trigger,
 )
 from airflow_provider_workflow.rendering import ROUTED, RendersStrings
-from airflow_provider_workflow.versions import airflow_release
+from airflow_provider_workflow.version_compat import airflow_release
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

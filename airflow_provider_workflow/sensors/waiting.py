@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.common.compat.sdk import AirflowSensorTimeout
 
 from airflow_provider_workflow import clock
-from airflow_provider_workflow.client.addresses import host_of
-from airflow_provider_workflow.dispatch import TaskKilled
+from airflow_provider_workflow.client.settings import host_of
+from airflow_provider_workflow.dispatch.dispatcher import TaskKilled
+from airflow_provider_workflow.dispatch.lease import HeldLease
+from airflow_provider_workflow.dispatch.results import Tally
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
-from airflow_provider_workflow.leases import HeldLease
 from airflow_provider_workflow.sensors.deferring import lease_of, skipping_instead
 from airflow_provider_workflow.sensors.work import Checks, Orders, Work
-from airflow_provider_workflow.tally import Tally
 from airflow_provider_workflow.triggers.inbox import WorkflowInboxTrigger
-from airflow_provider_workflow.triggers.patience import Faults, settle_seconds
+from airflow_provider_workflow.triggers.retrying import Faults, settle_seconds
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -11,22 +11,22 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_workflow.client.errors import InboxPausedError, WorkflowError
-from airflow_provider_workflow.dispatch import Dispatcher, Drained
-from airflow_provider_workflow.leases import HeldLease
-from airflow_provider_workflow.leasing import (
+from airflow_provider_workflow.dispatch.capacity import Limits
+from airflow_provider_workflow.dispatch.dispatcher import Dispatcher, Drained
+from airflow_provider_workflow.dispatch.lease import HeldLease
+from airflow_provider_workflow.dispatch.receiving import Receiver
+from airflow_provider_workflow.dispatch.results import DispatchResult, Tally
+from airflow_provider_workflow.dispatch.routing import Routes
+from airflow_provider_workflow.dispatch.runs import TaskRuns, origin_of
+from airflow_provider_workflow.dispatch.session import (
     InboxNotActiveError,
     lease_once,
     note_paused,
     try_to_release,
     while_missing,
 )
-from airflow_provider_workflow.options import Limits
-from airflow_provider_workflow.receive import Receiver
-from airflow_provider_workflow.routing import Routes
-from airflow_provider_workflow.runs import TaskRuns, origin_of
-from airflow_provider_workflow.tally import DispatchResult, Tally
-from airflow_provider_workflow.target_check import TargetCheck, TargetHistory
-from airflow_provider_workflow.triggers.patience import Faults, may_pass
+from airflow_provider_workflow.dispatch.target_check import TargetCheck, TargetHistory
+from airflow_provider_workflow.triggers.retrying import Faults, may_pass
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -16,8 +16,8 @@ from airflow_provider_workflow.client.errors import (
     LeaseExpiredError,
     NotFoundError,
 )
-from airflow_provider_workflow.leases import slices
-from airflow_provider_workflow.triggers.patience import explained
+from airflow_provider_workflow.dispatch.lease import slices
+from airflow_provider_workflow.triggers.retrying import explained
 from airflow_provider_workflow.triggers.tickets import Ticket
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple, TypeVar
 
 from airflow_provider_workflow import clock, metrics
-from airflow_provider_workflow.leases import SLICE, HeldLease
+from airflow_provider_workflow.dispatch.lease import SLICE, HeldLease
 from airflow_provider_workflow.triggers import stream as streams
 from airflow_provider_workflow.triggers.event_payload import Carried, carried
 from airflow_provider_workflow.triggers.poller import Leased

@@ -13,18 +13,18 @@ from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 from airflow_provider_workflow.assets import messages_of
 from airflow_provider_workflow.client import arguments
 from airflow_provider_workflow.options import check_choice
-from airflow_provider_workflow.triggers.arguments import (
+from airflow_provider_workflow.triggers.base import (
     SerializesArguments,
     is_in_a_triggerer,
     sparing_the_triggerer,
 )
-from airflow_provider_workflow.versions import airflow_release, needs
+from airflow_provider_workflow.version_compat import airflow_release, needs
 
 if TYPE_CHECKING:
     from airflow.triggers.shared_stream import SharedStreamProducer
 
-    from airflow_provider_workflow.client.pacing import Pace
-    from airflow_provider_workflow.routing import Matcher
+    from airflow_provider_workflow.client.json_steps import Pace
+    from airflow_provider_workflow.dispatch.routing import Matcher
     from airflow_provider_workflow.triggers.event_payload import Carried
     from airflow_provider_workflow.triggers.sifting import Sieve
     from airflow_provider_workflow.triggers.tickets import Ticket
@@ -170,7 +170,7 @@ class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
         """
         if self._matches is None:
             return messages, {}
-        from airflow_provider_workflow.routing import UnroutableError
+        from airflow_provider_workflow.dispatch.routing import UnroutableError
 
         wanted: list[Carried] = []
         refused: dict[str, str] = {}
@@ -194,7 +194,7 @@ class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
 
 def _compiled(match: str) -> Matcher:
     """Loads jmespath, which a DAG file without ``match`` does not need."""
-    from airflow_provider_workflow.routing import matcher
+    from airflow_provider_workflow.dispatch.routing import matcher
 
     return matcher("match", match)
 

@@ -13,8 +13,8 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from airflow_provider_workflow.client import types
-from airflow_provider_workflow.json_slices import in_slices
-from airflow_provider_workflow.leases import for_people
+from airflow_provider_workflow.client.json_steps import in_slices
+from airflow_provider_workflow.dispatch.lease import for_people
 from airflow_provider_workflow.values import plain
 
 

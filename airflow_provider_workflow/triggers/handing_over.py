@@ -11,21 +11,22 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow.triggers.base import TriggerEvent
 
-from airflow_provider_workflow import clock, metrics, quarantine
+from airflow_provider_workflow import clock, metrics
 from airflow_provider_workflow.client import api, types
 from airflow_provider_workflow.client.errors import InboxPausedError, NotFoundError, WorkflowError
-from airflow_provider_workflow.client.inbox_states import FAILED, PAUSED
+from airflow_provider_workflow.client.inboxes import FAILED, PAUSED
 from airflow_provider_workflow.client.waiting import carry_through
+from airflow_provider_workflow.dispatch import quarantine
+from airflow_provider_workflow.dispatch.lease import HeldLease
+from airflow_provider_workflow.dispatch.session import MissingInbox
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
-from airflow_provider_workflow.leases import HeldLease
-from airflow_provider_workflow.leasing import MissingInbox
-from airflow_provider_workflow.triggers.listening import bell_of, find_inbox, log_wait, wait_for
-from airflow_provider_workflow.triggers.patience import patiently
+from airflow_provider_workflow.triggers.retrying import patiently
+from airflow_provider_workflow.triggers.wakeup import bell_of, find_inbox, log_wait, wait_for
 from airflow_provider_workflow.values import plain
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.client.client import AsyncWorkflowClient
-    from airflow_provider_workflow.client.events import Bell
+    from airflow_provider_workflow.client.event_stream import Bell
     from airflow_provider_workflow.triggers.inbox import WorkflowInboxTrigger
 
 log = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from airflow_provider_workflow.triggers.arguments import SerializesArguments
+from airflow_provider_workflow.triggers.base import SerializesArguments
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.triggers.handing_over import HandOver

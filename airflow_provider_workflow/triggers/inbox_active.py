@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from airflow_provider_workflow.triggers.arguments import SerializesArguments
+from airflow_provider_workflow.triggers.base import SerializesArguments
 
 
 class WorkflowInboxActiveTrigger(SerializesArguments, BaseTrigger):

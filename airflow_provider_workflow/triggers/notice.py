@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
 from airflow_provider_workflow.client.arguments import filled, flag, intervals, seconds
-from airflow_provider_workflow.triggers.arguments import SerializesArguments, sparing_the_triggerer
+from airflow_provider_workflow.triggers.base import SerializesArguments, sparing_the_triggerer
 
 REST_SECONDS = 5.0
 """

@@ -9,16 +9,17 @@ from contextlib import AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from airflow_provider_workflow import clock, quarantine
+from airflow_provider_workflow import clock
 from airflow_provider_workflow.client import api, types
 from airflow_provider_workflow.client.errors import InboxPausedError, TransportError
-from airflow_provider_workflow.client.inbox_states import PAUSED
-from airflow_provider_workflow.leases import HeldLease
-from airflow_provider_workflow.leasing import note_nameless
+from airflow_provider_workflow.client.inboxes import PAUSED
+from airflow_provider_workflow.dispatch import quarantine
+from airflow_provider_workflow.dispatch.lease import HeldLease
+from airflow_provider_workflow.dispatch.session import note_nameless
 from airflow_provider_workflow.triggers import stream as streams
-from airflow_provider_workflow.triggers.listening import bell_of, find_inbox, log_wait, wait_for
-from airflow_provider_workflow.triggers.patience import Faults, patiently, persistently
+from airflow_provider_workflow.triggers.retrying import Faults, patiently, persistently
 from airflow_provider_workflow.triggers.stream import Stream
+from airflow_provider_workflow.triggers.wakeup import bell_of, find_inbox, log_wait, wait_for
 from airflow_provider_workflow.triggers.watching import LONGEST_ANSWER_SECONDS, InboxState
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from airflow.triggers.shared_stream import AdvanceItem, SharedStreamProducer
 
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.client import api
-from airflow_provider_workflow.client.pacing import Pace
-from airflow_provider_workflow.leases import slices
+from airflow_provider_workflow.client.json_steps import Pace
+from airflow_provider_workflow.dispatch.lease import slices
 from airflow_provider_workflow.triggers import stream as streams
 from airflow_provider_workflow.triggers.acknowledging import Acknowledger
 from airflow_provider_workflow.triggers.custody import Custody, lasts

@@ -9,21 +9,28 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow.triggers.base import TriggerEvent
 
-from airflow_provider_workflow import clock, metrics, quarantine
+from airflow_provider_workflow import clock, metrics
 from airflow_provider_workflow.client import types
 from airflow_provider_workflow.client.errors import TransportError
+from airflow_provider_workflow.dispatch import quarantine
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
-from airflow_provider_workflow.triggers.doorbell import BREATH_SECONDS, Doorbell
-from airflow_provider_workflow.triggers.listening import bell_of, log_wait, look_up, wait_for
 from airflow_provider_workflow.triggers.notice import REST_SECONDS, WorkflowInboxNoticeTrigger
-from airflow_provider_workflow.triggers.patience import Faults, persistently
 from airflow_provider_workflow.triggers.probing import Prober
+from airflow_provider_workflow.triggers.retrying import Faults, persistently
+from airflow_provider_workflow.triggers.wakeup import (
+    BREATH_SECONDS,
+    Doorbell,
+    bell_of,
+    log_wait,
+    look_up,
+    wait_for,
+)
 from airflow_provider_workflow.triggers.watching import LONGEST_ANSWER_SECONDS, InboxState
 from airflow_provider_workflow.values import plain
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.client.client import AsyncWorkflowClient
-    from airflow_provider_workflow.client.events import Bell
+    from airflow_provider_workflow.client.event_stream import Bell
 
 log = logging.getLogger(__name__)
 

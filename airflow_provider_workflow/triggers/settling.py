@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.client import api
 from airflow_provider_workflow.client.errors import NotFoundError
-from airflow_provider_workflow.client.inbox_states import ACTIVE, FAILED, PAUSED
+from airflow_provider_workflow.client.inboxes import ACTIVE, FAILED, PAUSED
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
-from airflow_provider_workflow.triggers.patience import patiently
+from airflow_provider_workflow.triggers.retrying import patiently
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.client.client import AsyncWorkflowClient

@@ -10,7 +10,7 @@ from airflow.triggers.base import TriggerEvent
 from airflow.triggers.shared_stream import reject_shared_stream_event
 
 from airflow_provider_workflow import metrics
-from airflow_provider_workflow.client.pacing import Pace
+from airflow_provider_workflow.client.json_steps import Pace
 from airflow_provider_workflow.triggers import stream as streams
 from airflow_provider_workflow.triggers.emitted import Emitted
 from airflow_provider_workflow.triggers.event_payload import Carried, event_payload

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from airflow_provider_workflow.leases import HeldLease
+from airflow_provider_workflow.dispatch.lease import HeldLease
 from airflow_provider_workflow.triggers.event_payload import Carried
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 
-from airflow_provider_workflow.client.inbox_states import FAILED, PAUSED
-from airflow_provider_workflow.leasing import InboxUnusableError
+from airflow_provider_workflow.client.inboxes import FAILED, PAUSED
+from airflow_provider_workflow.dispatch.session import InboxUnusableError
 from airflow_provider_workflow.values import plain
 
 LONGEST_ANSWER_SECONDS = 300.0

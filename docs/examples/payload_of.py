@@ -5,7 +5,7 @@ from datetime import datetime
 
 from airflow.sdk import DAG, task
 
-from airflow_provider_workflow.payloads import payload_of
+from airflow_provider_workflow.dispatch.payloads import payload_of
 
 log = logging.getLogger(__name__)
 

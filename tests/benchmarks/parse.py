@@ -23,7 +23,7 @@ DAG_FILE = "from airflow.sdk import DAG, Asset, AssetWatcher, BaseOperator, Base
 DISCOVERY = "from airflow.providers_manager import ProvidersManager"
 DISCOVER = f"{DISCOVERY}; ProvidersManager().initialize_providers_list()"
 OURS = "airflow_provider_workflow"
-INFO = {OURS, *(f"{OURS}.{name}" for name in ("get_provider_info", "configuration", "hooks", "hooks.fields"))}
+INFO = {OURS, *(f"{OURS}.{name}" for name in ("get_provider_info", "config", "hooks", "hooks.connection"))}
 """All that Airflow has to load of a provider in order to know of it."""
 HEAVY = {"aiohttp", "requests", "tenacity", "jmespath"}
 

@@ -11,7 +11,7 @@ from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
 from airflow_provider_workflow.client import api
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
-from airflow_provider_workflow.triggers.listening import find_inbox
+from airflow_provider_workflow.triggers.wakeup import find_inbox
 from tests.benchmarks.polling import POLL_SECONDS
 
 

@@ -13,11 +13,11 @@ from typing import Any
 from airflow.sdk import BaseOperator
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from airflow_provider_workflow import runs
 from airflow_provider_workflow.client import api
 from airflow_provider_workflow.client.errors import WorkflowError
+from airflow_provider_workflow.dispatch import runs
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
-from airflow_provider_workflow.triggers.listening import find_inbox
+from airflow_provider_workflow.triggers.wakeup import find_inbox
 
 # Airflow fails a task whose trigger fires sooner; that would be a loss of another kind.
 SETTLE_SECONDS = 6.0

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from airflow_provider_workflow.dispatch.runs import run_id_of
 from airflow_provider_workflow.emulator.server import EmulatorServer
-from airflow_provider_workflow.runs import run_id_of
 from tools.airflow_api import AirflowAPIError, Json
 from tools.local_airflow import LocalAirflow
 

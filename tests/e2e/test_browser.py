@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from airflow_provider_workflow.hooks import fields
+from airflow_provider_workflow.hooks import connection
 from tests.e2e.stage import Inbox, Run, Stage
 from tools.airflow_api import AirflowAPIError
 from tools.browser import Visit, installed, launched, opened
@@ -114,15 +114,15 @@ def test_a_guess_that_failed_and_a_dispatch_of_nothing_offer_no_link(stage, visi
 def test_the_form_shows_our_fields_with_their_labels(visit):
     form = visit.add_connection(CONN_ID)
 
-    for name, label in fields.RELABELED.items():
+    for name, label in connection.RELABELED.items():
         found = form.input(label)
         assert found.get_attribute("name") == name
-        assert found.get_attribute("placeholder") == fields.PLACEHOLDERS[name]
+        assert found.get_attribute("placeholder") == connection.PLACEHOLDERS[name]
         assert found.get_attribute("type") == ("password" if name == "password" else "text")
-    for name in fields.HIDDEN:
+    for name in connection.HIDDEN:
         assert form.dialog.locator(f"[name={name}]").count() == 0
     form.open("Extra Fields")
-    for name, field in fields.CONN_FIELDS.items():
+    for name, field in connection.CONN_FIELDS.items():
         row = form.field(field["label"])
         row.get_by_text(field["description"]).wait_for()
         assert row.locator(f"[name=element_{name}]").input_value() == str(field["schema"].get("default", ""))

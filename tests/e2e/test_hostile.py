@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_workflow.dispatch.payloads import payload_of
 from airflow_provider_workflow.emulator.server import EmulatorServer
-from airflow_provider_workflow.payloads import payload_of
 from tests.crash.topology import POSTGRES_VARIABLE, database
 from tests.e2e.stage import Stage
 from tools.local_airflow import LocalAirflow

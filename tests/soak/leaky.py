@@ -11,11 +11,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from airflow_provider_workflow.client import events, over_aiohttp
+from airflow_provider_workflow.client import event_stream, over_aiohttp
 
 _right_session = over_aiohttp.shared_session
 _sessions: list[Any] = []
-_streams: list[events._Stream] = []
+_streams: list[event_stream._Stream] = []
 
 
 @asynccontextmanager
@@ -28,11 +28,11 @@ async def shared_session(ca_file: str | None, streams: int) -> AsyncIterator[Any
 
 
 @asynccontextmanager
-async def listen(client: Any, inbox_id: str, streams: int) -> AsyncIterator[events.Bell]:
+async def listen(client: Any, inbox_id: str, streams: int) -> AsyncIterator[event_stream.Bell]:
     """A stream of one's own, which nobody closes."""
-    bell = events.Bell()
-    stream = events._Stream({bell})
-    stream.task = asyncio.create_task(events._keep_open(client, inbox_id, stream))
+    bell = event_stream.Bell()
+    stream = event_stream._Stream({bell})
+    stream.task = asyncio.create_task(event_stream._keep_open(client, inbox_id, stream))
     _streams.append(stream)
     yield bell
 
@@ -40,7 +40,7 @@ async def listen(client: Any, inbox_id: str, streams: int) -> AsyncIterator[even
 def install() -> None:
     """Put the faults into this process."""
     over_aiohttp.shared_session = shared_session
-    events.listen = listen
+    event_stream.listen = listen
 
 
 async def close() -> None:

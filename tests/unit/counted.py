@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_workflow import metrics, stats
+from airflow_provider_workflow import metrics
 
 
 class Counted:
@@ -38,7 +38,7 @@ class Counted:
     @property
     def totals(self) -> dict[str, float]:
         """The sum of each counter, without the beginning that they share."""
-        stats.flush()
+        metrics.flush()
         totals: Counter[str] = Counter()
         for name, value, _ in self.told:
             if name != metrics.OLDEST_AGE.name:
@@ -48,13 +48,13 @@ class Counted:
     @property
     def tags(self) -> list[dict[str, str]]:
         """The tags of all that was told, each once."""
-        stats.flush()
+        metrics.flush()
         return [dict(each) for each in dict.fromkeys(tuple(tags.items()) for _, _, tags in self.told)]
 
     @property
     def ages(self) -> list[float]:
         """The ages of the oldest messages, in their order."""
-        stats.flush()
+        metrics.flush()
         return [value for name, value, _ in self.told if name == metrics.OLDEST_AGE.name]
 
 
@@ -62,8 +62,8 @@ class Counted:
 def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counted]:
     """What is told to Airflow's Stats in a test."""
     fake = Counted()
-    monkeypatch.setattr(stats, "_stats", lambda: fake)
-    monkeypatch.setattr(stats, "_complained", set())
+    monkeypatch.setattr(metrics, "_stats", lambda: fake)
+    monkeypatch.setattr(metrics, "_complained", set())
     metrics._names.clear()
     yield fake
-    stats.flush()
+    metrics.flush()

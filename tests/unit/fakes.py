@@ -15,7 +15,7 @@ from airflow.sdk.api.client import ServerResponseError
 from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
 from airflow.sdk.execution_time.comms import ErrorResponse, OKResponse, TriggerDagRun
 
-from airflow_provider_workflow.runs import RUN_ID_PREFIX
+from airflow_provider_workflow.dispatch.runs import RUN_ID_PREFIX
 
 Fault = Exception | ErrorResponse
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_workflow.receive import Receiver
-from airflow_provider_workflow.routing import Routes
+from airflow_provider_workflow.dispatch.receiving import Receiver
+from airflow_provider_workflow.dispatch.routing import Routes
 from tests.unit.fakes import StateStore
 from tests.unit.workbench import INBOX, Workbench
 

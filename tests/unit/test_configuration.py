@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_workflow import configuration
-from airflow_provider_workflow.configuration import max_event_streams, quarantine_check_seconds
+from airflow_provider_workflow import config
+from airflow_provider_workflow.config import max_event_streams, quarantine_check_seconds
 
 
 @pytest.mark.parametrize(
@@ -23,4 +23,4 @@ def test_an_option_has_a_default_and_is_a_setting(
 
 
 def test_every_option_is_read_by_a_function_of_its_name() -> None:
-    assert all(callable(getattr(configuration, option)) for option in configuration.OPTIONS)
+    assert all(callable(getattr(config, option)) for option in config.OPTIONS)

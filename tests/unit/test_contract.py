@@ -9,8 +9,8 @@ import pytest
 from starlette.routing import compile_path
 
 from airflow_provider_workflow.client import api
+from airflow_provider_workflow.client.attempt import Bearer, build
 from airflow_provider_workflow.client.call import Call
-from airflow_provider_workflow.client.requesting import Bearer, build
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.emulator.web.app import OPERATIONS
 from tests.unit.client.calls import OPERATIONS as CALLS

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_workflow import conveyor as module
-from airflow_provider_workflow.conveyor import Conveyor
+from airflow_provider_workflow.dispatch import look_ahead as module
+from airflow_provider_workflow.dispatch.look_ahead import Conveyor
 from tests.unit.workbench import INBOX, Workbench
 
 PATIENCE_SECONDS = 10.0

@@ -11,14 +11,14 @@ import pytest
 
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.client import api
-from airflow_provider_workflow.client.auth import token_key
 from airflow_provider_workflow.client.client import WorkflowClient
 from airflow_provider_workflow.client.errors import TransportError, WorkflowError
-from airflow_provider_workflow.client.token_cache import TokenCache
-from airflow_provider_workflow.dispatch import Drained
+from airflow_provider_workflow.client.oauth import token_key
+from airflow_provider_workflow.client.tokens import TokenCache
+from airflow_provider_workflow.dispatch.dispatcher import Drained
+from airflow_provider_workflow.dispatch.lease import HeldLease
+from airflow_provider_workflow.dispatch.rejections import TargetError
 from airflow_provider_workflow.emulator.clock import ManualClock
-from airflow_provider_workflow.leases import HeldLease
-from airflow_provider_workflow.run_faults import TargetError
 from tests.unit.fake_clock import FakeClock, nothing
 from tests.unit.fakes import api_error
 from tests.unit.workbench import TaskTimeout, Workbench

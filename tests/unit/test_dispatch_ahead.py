@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from airflow_provider_workflow.client.errors import InboxPausedError, WorkflowError
-from airflow_provider_workflow.dispatch import Drained
-from airflow_provider_workflow.run_faults import TargetError
+from airflow_provider_workflow.dispatch.dispatcher import Drained
+from airflow_provider_workflow.dispatch.rejections import TargetError
 from tests.unit.fake_clock import FakeClock
 from tests.unit.fakes import api_error
 from tests.unit.workbench import TaskTimeout, Workbench

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_workflow.client.errors import WorkflowError
-from airflow_provider_workflow.run_faults import TargetError
+from airflow_provider_workflow.dispatch.rejections import TargetError
 from tests.unit.fake_clock import FakeClock
 from tests.unit.fakes import lost
 from tests.unit.workbench import TaskTimeout, Workbench

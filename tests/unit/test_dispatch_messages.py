@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_workflow.payloads import payload_of
-from airflow_provider_workflow.runs import former_run_id_of
+from airflow_provider_workflow.dispatch.payloads import payload_of
+from airflow_provider_workflow.dispatch.runs import former_run_id_of
 from tests.unit.workbench import INBOX, Workbench
 
 

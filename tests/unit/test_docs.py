@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 
 from airflow_provider_workflow.client.settings import EXTRA_FIELDS
-from airflow_provider_workflow.configuration import OPTIONS
+from airflow_provider_workflow.config import OPTIONS
 from tests.unit.documents import DOCS, PAGES, ROOT, blocks, languages, prose
 
 PYTHON = {

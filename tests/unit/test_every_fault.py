@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from airflow_provider_workflow.client.errors import WorkflowError
-from airflow_provider_workflow.dispatch import Dispatcher
+from airflow_provider_workflow.dispatch.dispatcher import Dispatcher
+from airflow_provider_workflow.dispatch.receiving import STORE_KEY
+from airflow_provider_workflow.dispatch.rejections import TargetError
+from airflow_provider_workflow.dispatch.session import lease_once
 from airflow_provider_workflow.emulator.rules.tokens import MARK
-from airflow_provider_workflow.leasing import lease_once
-from airflow_provider_workflow.receive import STORE_KEY
-from airflow_provider_workflow.run_faults import TargetError
 from tests.traces import told
 from tests.unit.fakes import api_error
 from tests.unit.receipts import Receipt

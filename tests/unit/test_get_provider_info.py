@@ -18,7 +18,7 @@ import pytest
 from airflow.providers_manager import ProvidersManager
 
 from airflow_provider_workflow.get_provider_info import get_provider_info
-from airflow_provider_workflow.hooks.fields import CONN_FIELDS
+from airflow_provider_workflow.hooks.connection import CONN_FIELDS
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 
 INFO = get_provider_info()

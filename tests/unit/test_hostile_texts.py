@@ -10,18 +10,18 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowException, AirflowSkipException
 
 from airflow_provider_workflow.client.errors import GuessRejectedError
+from airflow_provider_workflow.dispatch.lease import HeldLease
+from airflow_provider_workflow.dispatch.quarantine import report
+from airflow_provider_workflow.dispatch.results import Tally
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
-from airflow_provider_workflow.leases import HeldLease
-from airflow_provider_workflow.named_inbox import InboxNameTakenError, NamedInbox
 from airflow_provider_workflow.operators.ensure_inbox import WorkflowEnsureInboxOperator
 from airflow_provider_workflow.operators.guess import WorkflowGuessOperator
 from airflow_provider_workflow.operators.inbox_admin import (
     WorkflowPauseInboxOperator,
     WorkflowResumeInboxOperator,
 )
-from airflow_provider_workflow.quarantine import report
+from airflow_provider_workflow.operators.named_inbox import InboxNameTakenError, NamedInbox
 from airflow_provider_workflow.sensors.deferring import lease_of
-from airflow_provider_workflow.tally import Tally
 from airflow_provider_workflow.triggers.watching import InboxState
 from tests.unit.fake_clock import FakeClock, nothing
 from tests.unit.sensors.tasks import Task

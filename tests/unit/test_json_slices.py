@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_workflow import json_slices
-from airflow_provider_workflow.json_slices import CHARACTERS, DEEPEST, UNITS, in_slices
+from airflow_provider_workflow.client import json_steps
+from airflow_provider_workflow.client.json_steps import CHARACTERS, DEEPEST, UNITS, in_slices
 from tests.unit.test_leases import ANY_JSON
 
 LARGE: dict[str, Any] = {
@@ -29,8 +29,8 @@ LARGE: dict[str, Any] = {
 @given(value=ANY_JSON, units=st.integers(1, 12))
 def test_slices_of_any_size_make_the_text_that_json_dumps_makes(value: Any, units: int) -> None:
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(json_slices, "UNITS", units)
-        patched.setattr(json_slices, "CHARACTERS", units)
+        patched.setattr(json_steps, "UNITS", units)
+        patched.setattr(json_steps, "CHARACTERS", units)
         assert "".join(in_slices(value)) == json.dumps(value)
 
 
@@ -43,10 +43,10 @@ def test_no_slice_of_a_large_value_writes_much_more_than_another(
     class Noted:
         @staticmethod
         def dumps(part: Any) -> str:
-            written.append(json_slices._units(part))
+            written.append(json_steps._units(part))
             return json.dumps(part)
 
-    monkeypatch.setattr(json_slices, "json", Noted)
+    monkeypatch.setattr(json_steps, "json", Noted)
     parts = list(in_slices(value))
 
     assert "".join(parts) == json.dumps(value)

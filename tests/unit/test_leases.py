@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_workflow import leases
-from airflow_provider_workflow.leases import HeldLease, for_people, lease_count
+from airflow_provider_workflow.dispatch.lease import SLICE, HeldLease, for_people, lease_count
 from tests.unit.fake_clock import FakeClock
 from tests.unit.workbench import handed_over
 
@@ -144,7 +143,7 @@ def test_a_large_lease_is_written_in_slices_of_the_same_text() -> None:
     *slices, text = lease.handing_over()
 
     assert set(slices) == {""}
-    assert len(slices) >= len(text) // leases.SLICE
+    assert len(slices) >= len(text) // SLICE
     assert HeldLease.taken_over(text) == lease
 
 

@@ -14,8 +14,8 @@ from airflow.sdk.execution_time import task_runner
 from airflow.sdk.execution_time.comms import GetXCom, XComResult
 from airflow.sdk.execution_time.xcom import XCom
 
+from airflow_provider_workflow.dispatch.runs import run_id_of
 from airflow_provider_workflow.links import StartedRunsLink, WorkflowEditorLink
-from airflow_provider_workflow.runs import run_id_of
 
 INBOX = "an-inbox"
 START = datetime(2026, 1, 1, 12, 0, 10, tzinfo=timezone.utc)

@@ -10,7 +10,7 @@ from uuid import UUID
 
 import pytest
 
-from airflow_provider_workflow import metrics, process_state, stats
+from airflow_provider_workflow import metrics, process_state
 from airflow_provider_workflow.client import api
 from airflow_provider_workflow.client.errors import InboxPausedError, LeaseExpiredError, RateLimitError
 from airflow_provider_workflow.emulator.clock import ManualClock
@@ -204,6 +204,6 @@ def test_names_do_not_pile_up(counted: Counted, monkeypatch: pytest.MonkeyPatch)
 def test_nothing_is_told_where_nothing_happened(counted: Counted, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG):
         metrics.count(metrics.LEASED, 0, inbox=INBOX, conn_id="c")
-    stats.flush()
+    metrics.flush()
 
     assert counted.told == []

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from airflow_provider_workflow.client.errors import NotFoundError, ServerError, WorkflowError
-from airflow_provider_workflow.dispatch import Drained
-from airflow_provider_workflow.leasing import MISSING_PAUSES, while_missing
+from airflow_provider_workflow.dispatch.dispatcher import Drained
+from airflow_provider_workflow.dispatch.runs import run_id_of
+from airflow_provider_workflow.dispatch.session import MISSING_PAUSES, while_missing
 from airflow_provider_workflow.operators.inbox import WorkflowInboxDispatchOperator
-from airflow_provider_workflow.runs import run_id_of
 from tests.unit.created_again import LOOKING, created_again, put_in_a_new_inbox
 from tests.unit.fake_clock import FakeClock
 from tests.unit.workbench import INBOX, TaskTimeout, Workbench

@@ -13,8 +13,8 @@ import airflow_provider_workflow
 PACKAGE = Path(airflow_provider_workflow.__file__).parent
 REAL_TIME = {
     "clock.py": "is where the time comes from",
-    "client/deadline.py": "sets time limits on sockets, which the kernel keeps",
-    "client/pacing.py": "shares the interpreter with other threads, in slices of real time",
+    "client/over_requests.py": "sets time limits on sockets, which the kernel keeps",
+    "client/json_steps.py": "shares the interpreter with other threads, in slices of real time",
 }
 """Modules that ask for the machine's own time, and why. The emulator has a clock of its own."""
 PAST_THE_CLOCK = {

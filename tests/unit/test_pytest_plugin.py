@@ -8,8 +8,8 @@ from importlib.metadata import entry_points
 
 import pytest
 
-from airflow_provider_workflow import quarantine
 from airflow_provider_workflow.client.errors import ServerError
+from airflow_provider_workflow.dispatch import quarantine
 from airflow_provider_workflow.hooks import user_tokens
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from airflow_provider_workflow.pytest_plugin import WorkflowEmulator, workflow_emulator

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from airflow_provider_workflow import quarantine
-from airflow_provider_workflow.dispatch import Drained
+from airflow_provider_workflow.dispatch import quarantine
+from airflow_provider_workflow.dispatch.dispatcher import Drained
 from airflow_provider_workflow.emulator.clock import ManualClock
 from tests.unit.alarms import WHERE, Variables, alarms, another_process, crash, variables
 from tests.unit.counted import Counted, counted

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_workflow import quarantine
 from airflow_provider_workflow.client.errors import InboxPausedError
-from airflow_provider_workflow.dispatch import Drained
+from airflow_provider_workflow.dispatch import quarantine
+from airflow_provider_workflow.dispatch.dispatcher import Drained
 from airflow_provider_workflow.emulator.clock import ManualClock
 from tests.unit.alarms import Variables, alarms, another_process, crash, variables
 from tests.unit.counted import Counted, counted

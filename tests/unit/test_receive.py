@@ -10,8 +10,8 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowException
 
 from airflow_provider_workflow.client.errors import WorkflowError
+from airflow_provider_workflow.dispatch.receiving import STORE_KEY
 from airflow_provider_workflow.emulator.clock import ManualClock
-from airflow_provider_workflow.receive import STORE_KEY
 from tests.unit.created_again import created_again, put_in_a_new_inbox
 from tests.unit.fake_clock import FakeClock
 from tests.unit.fakes import api_error, lost

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_workflow.payloads import payload_of
+from airflow_provider_workflow.dispatch.payloads import payload_of
 from tests.unit.receipts import Receipt, ids, receipt
 from tests.unit.workbench import Workbench
 

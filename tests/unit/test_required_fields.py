@@ -13,8 +13,8 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_workflow.cli.main import main
 from airflow_provider_workflow.client.errors import NotFoundError
+from airflow_provider_workflow.dispatch.lease import HeldLease
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
-from airflow_provider_workflow.leases import HeldLease
 from airflow_provider_workflow.operators.ensure_inbox import WorkflowEnsureInboxOperator
 from airflow_provider_workflow.operators.guess import WorkflowGuessOperator
 from airflow_provider_workflow.operators.inbox import (

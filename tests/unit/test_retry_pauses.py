@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from airflow.sdk import DAG
 
-from airflow_provider_workflow.run_faults import TargetError
+from airflow_provider_workflow.dispatch.rejections import TargetError
 from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
 from tests.unit.fakes import StateStore
 from tests.unit.sensors.tasks import sensor

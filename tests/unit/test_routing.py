@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_workflow.routing import Routes, UnroutableError, matcher
+from airflow_provider_workflow.dispatch.routing import Routes, UnroutableError, matcher
 from tests.unit.paces import Counting
 
 

@@ -6,7 +6,7 @@ import hashlib
 
 import pytest
 
-from airflow_provider_workflow import runs
+from airflow_provider_workflow.dispatch import runs
 
 UUID = "0b6c2c8e-7f3a-4a52-9d0b-1f1e3c8a9b10"
 

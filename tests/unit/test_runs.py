@@ -9,8 +9,13 @@ from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
 from airflow.sdk.execution_time.comms import ErrorResponse, OKResponse
 from pydantic import ValidationError
 
-from airflow_provider_workflow.run_faults import RunRefused, ServerFault, TargetError, reason_without_values
-from airflow_provider_workflow.runs import Start, TaskRuns
+from airflow_provider_workflow.dispatch.rejections import (
+    RunRefused,
+    ServerFault,
+    TargetError,
+    reason_without_values,
+)
+from airflow_provider_workflow.dispatch.runs import Start, TaskRuns
 from tests.unit.fakes import OldTaskInstance, Supervisor, TaskInstance, api_error, lost, unwrapped
 
 RUNS = TaskRuns(TaskInstance())
@@ -167,7 +172,7 @@ def test_a_fastapi_that_answers_before_it_commits_is_a_warning(
     lines: int,
 ) -> None:
     release(3, minor)
-    monkeypatch.setattr("airflow_provider_workflow.runs.version", {"fastapi": fastapi}.__getitem__)
+    monkeypatch.setattr("airflow_provider_workflow.dispatch.runs.version", {"fastapi": fastapi}.__getitem__)
     TaskRuns(OldTaskInstance()).check_target("handle")
 
     assert [each.getMessage().startswith(f"FastAPI {fastapi} lets") for each in caplog.records] == [

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_workflow import metrics, stats
+from airflow_provider_workflow import metrics
 from tests.unit.counted import Counted, counted
 
 __all__ = ["counted"]
@@ -65,7 +65,7 @@ def test_a_hostile_name_does_not_break_a_metric(
 ) -> None:
     wire = Wire()
     monkeypatch.setenv("AIRFLOW__METRICS__STATSD_INFLUXDB_ENABLED", "True")
-    monkeypatch.setattr(stats, "_stats", lambda: statsd_logger(wire))
+    monkeypatch.setattr(metrics, "_stats", lambda: statsd_logger(wire))
     tell = metrics.gauge if metric.kind == metrics.GAUGE else metrics.count
     tell(metric, 1, inbox=hostile, conn_id=hostile)
 
@@ -78,15 +78,15 @@ def test_a_hostile_name_does_not_break_a_metric(
 
 @given(st.text(), st.text())
 def test_a_tag_is_plain_and_tells_two_texts_apart(one: str, other: str) -> None:
-    tags = [stats.safe(text, 40) for text in (one, other)]
+    tags = [metrics.safe(text, 40) for text in (one, other)]
     for tag in tags:
         assert 0 < len(tag) <= 40
-        assert not stats._UNSAFE.search(tag)
+        assert not metrics._UNSAFE.search(tag)
     assert (tags[0] == tags[1]) == (one == other)
 
 
 def test_what_is_plain_already_is_not_changed() -> None:
-    assert stats.safe("orders-2.eu_west", 40) == "orders-2.eu_west"
+    assert metrics.safe("orders-2.eu_west", 40) == "orders-2.eu_west"
 
 
 def test_the_stats_of_this_airflow_take_a_counter_and_a_gauge(caplog: pytest.LogCaptureFixture) -> None:
@@ -128,8 +128,8 @@ async def test_more_than_can_wait_is_lost_and_said_once(
 ) -> None:
     full: queue.Queue[Any] = queue.Queue(1)
     full.put_nowait(lambda: None)
-    monkeypatch.setattr(stats, "_waiting", full)
-    monkeypatch.setattr(stats, "_start_thread", lambda: None)
+    monkeypatch.setattr(metrics, "_waiting", full)
+    monkeypatch.setattr(metrics, "_start_thread", lambda: None)
     for _ in range(2):
         metrics.count(metrics.LEASED, 1, inbox="orders", conn_id="c")
     monkeypatch.undo()
@@ -156,8 +156,8 @@ async def test_where_no_thread_can_be_started_a_metric_is_lost_and_nothing_else(
     def start(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(stats, "_thread", None)
-    monkeypatch.setattr(stats, "_complained", set())
+    monkeypatch.setattr(metrics, "_thread", None)
+    monkeypatch.setattr(metrics, "_complained", set())
     monkeypatch.setattr(threading.Thread, "start", start)
     metrics.count(metrics.EMITTED, 1, inbox="orders", conn_id="workflow_default")
     metrics.count(metrics.EMITTED, 1, inbox="orders", conn_id="workflow_default")

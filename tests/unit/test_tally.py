@@ -6,7 +6,7 @@ import json
 
 import msgspec
 
-from airflow_provider_workflow.tally import Tally
+from airflow_provider_workflow.dispatch.results import Tally
 
 
 def test_every_outcome_is_counted_with_its_ids() -> None:

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_workflow.dispatch.rejections import TargetError
+from airflow_provider_workflow.dispatch.target_check import STORE_KEY
 from airflow_provider_workflow.emulator.clock import ManualClock
-from airflow_provider_workflow.run_faults import TargetError
-from airflow_provider_workflow.target_check import STORE_KEY
 from tests.unit.fakes import OldTaskInstance, api_error, lost
 from tests.unit.workbench import Workbench
 

@@ -6,15 +6,15 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from airflow_provider_workflow.dispatch import Dispatcher
+from airflow_provider_workflow.dispatch.capacity import Limits
+from airflow_provider_workflow.dispatch.dispatcher import Dispatcher
+from airflow_provider_workflow.dispatch.lease import HeldLease
+from airflow_provider_workflow.dispatch.routing import Routes
+from airflow_provider_workflow.dispatch.runs import Start, TaskRuns, run_id_of
+from airflow_provider_workflow.dispatch.session import lease_once
+from airflow_provider_workflow.dispatch.target_check import TargetCheck, TargetHistory
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
-from airflow_provider_workflow.leases import HeldLease
-from airflow_provider_workflow.leasing import lease_once
-from airflow_provider_workflow.options import Limits
-from airflow_provider_workflow.routing import Routes
-from airflow_provider_workflow.runs import Start, TaskRuns, run_id_of
-from airflow_provider_workflow.target_check import TargetCheck, TargetHistory
 from tests.unit.fakes import OldTaskInstance, StateStore, Supervisor, TaskInstance
 
 INBOX = "orders"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from airflow_provider_workflow.client import reading, types
+from airflow_provider_workflow.client import types, wire
 from airflow_provider_workflow.client.arguments import (
     NAME_LENGTH,
     PAGE_SIZE,
@@ -35,7 +35,7 @@ def list_inboxes(
         status=status,
         name=name,
     )
-    return Call("list_inboxes", "GET", Family.INBOX, "/inboxes", reading.page_of_inboxes, query=query)
+    return Call("list_inboxes", "GET", Family.INBOX, "/inboxes", wire.page_of_inboxes, query=query)
 
 
 def _new_inbox(
@@ -70,7 +70,7 @@ def create_inbox(
     :param notification_url: told by POST when messages arrive; up to 2048 characters.
     """
     body = _new_inbox(subscription, name, notification_url)
-    return Call("create_inbox", "POST", Family.INBOX, "/inboxes", reading.inbox, json=body, repeatable=False)
+    return Call("create_inbox", "POST", Family.INBOX, "/inboxes", wire.inbox, json=body, repeatable=False)
 
 
 def ensure_inbox(
@@ -78,7 +78,7 @@ def ensure_inbox(
 ) -> Call[types.Inbox]:
     """Create the inbox of this name, or return the one that has the same subscription."""
     body = _new_inbox(subscription, filled("name", name, NAME_LENGTH), notification_url)
-    return Call("ensure_inbox", "PUT", Family.INBOX, "/inboxes", reading.inbox, json=body)
+    return Call("ensure_inbox", "PUT", Family.INBOX, "/inboxes", wire.inbox, json=body)
 
 
 def path_to(inbox_id: str, rest: str = "") -> str:
@@ -88,7 +88,7 @@ def path_to(inbox_id: str, rest: str = "") -> str:
 
 def get_inbox(inbox_id: str) -> Call[types.Inbox]:
     """An inbox by its id (docs/service.md 4)."""
-    return Call("get_inbox", "GET", Family.INBOX, path_to(inbox_id), reading.inbox)
+    return Call("get_inbox", "GET", Family.INBOX, path_to(inbox_id), wire.inbox)
 
 
 def update_inbox(inbox_id: str, notification_url: str | None) -> Call[types.Inbox]:
@@ -96,21 +96,21 @@ def update_inbox(inbox_id: str, notification_url: str | None) -> Call[types.Inbo
     if notification_url is not None:
         filled("notification_url", notification_url, URL_LENGTH)
     body = {"notification_url": notification_url}
-    return Call("update_inbox", "PATCH", Family.INBOX, path_to(inbox_id), reading.inbox, json=body)
+    return Call("update_inbox", "PATCH", Family.INBOX, path_to(inbox_id), wire.inbox, json=body)
 
 
 def delete_inbox(inbox_id: str) -> Call[types.Inbox]:
     """Delete an inbox with all that is in it."""
-    return Call("delete_inbox", "DELETE", Family.INBOX, path_to(inbox_id), reading.inbox)
+    return Call("delete_inbox", "DELETE", Family.INBOX, path_to(inbox_id), wire.inbox)
 
 
 def pause_inbox(inbox_id: str) -> Call[types.Inbox]:
     """Pause an inbox. While it is paused the service drops new events. 409 where it is paused already."""
     path = path_to(inbox_id, "/pause")
-    return Call("pause_inbox", "POST", Family.INBOX, path, reading.inbox, repeatable=False)
+    return Call("pause_inbox", "POST", Family.INBOX, path, wire.inbox, repeatable=False)
 
 
 def resume_inbox(inbox_id: str) -> Call[types.Inbox]:
     """Resume a paused inbox. 409 where it is not paused."""
     path = path_to(inbox_id, "/resume")
-    return Call("resume_inbox", "POST", Family.INBOX, path, reading.inbox, repeatable=False)
+    return Call("resume_inbox", "POST", Family.INBOX, path, wire.inbox, repeatable=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from urllib.parse import parse_qs
 
-from airflow_provider_workflow.client import reading, types
+from airflow_provider_workflow.client import types, wire
 from airflow_provider_workflow.client.api.inboxes import path_to
 from airflow_provider_workflow.client.arguments import (
     LEASE_LIMIT,
@@ -31,9 +31,7 @@ def list_messages(
     if limit is not None:
         within("limit", limit, (1, PAGE_SIZE))
     query = given(cursor=cursor, limit=limit)
-    return Call(
-        "list_messages", "GET", Family.INBOX, path_to(inbox_id, "/messages"), reading.page, query=query
-    )
+    return Call("list_messages", "GET", Family.INBOX, path_to(inbox_id, "/messages"), wire.page, query=query)
 
 
 def next_cursor(page: types.MessagePage) -> str | None:
@@ -59,7 +57,7 @@ def lease_messages(inbox_id: str, lease_limit: int = 10, lease_seconds: int = 30
         "lease_limit": within("lease_limit", lease_limit, LEASE_LIMIT),
     }
     path = path_to(inbox_id, "/messages/lease")
-    return Call("lease_messages", "POST", Family.INBOX, path, reading.lease, json=body, repeatable=False)
+    return Call("lease_messages", "POST", Family.INBOX, path, wire.lease, json=body, repeatable=False)
 
 
 def acknowledge_messages(
@@ -72,7 +70,7 @@ def acknowledge_messages(
     """
     body = {"lease_id": opaque("lease_id", lease_id), **id_list(message_ids)}
     path = path_to(inbox_id, "/messages/ack")
-    return Call("acknowledge_messages", "POST", Family.INBOX, path, reading.receipt, json=body, urgent=True)
+    return Call("acknowledge_messages", "POST", Family.INBOX, path, wire.receipt, json=body, urgent=True)
 
 
 def release_messages(
@@ -85,9 +83,9 @@ def release_messages(
     """
     body = {"lease_id": opaque("lease_id", lease_id), **id_list(message_ids)}
     path = path_to(inbox_id, "/messages/release")
-    return Call("release_messages", "POST", Family.INBOX, path, reading.receipt, json=body, urgent=True)
+    return Call("release_messages", "POST", Family.INBOX, path, wire.receipt, json=body, urgent=True)
 
 
 def events(inbox_id: str) -> Call[None]:
     """The event stream of an inbox (docs/service.md 5); ``event_stream.py`` opens it."""
-    return Call("events", "GET", Family.INBOX, path_to(inbox_id, "/events"), reading.nothing)
+    return Call("events", "GET", Family.INBOX, path_to(inbox_id, "/events"), wire.nothing)

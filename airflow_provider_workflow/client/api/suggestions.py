@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from airflow_provider_workflow.client import reading, types
+from airflow_provider_workflow.client import types, wire
 from airflow_provider_workflow.client.arguments import PAGE_SIZE, filled, given, within
 from airflow_provider_workflow.client.call import Call, Family, Identity
 
@@ -20,7 +20,7 @@ def guess(description: str) -> Call[types.Guess]:
         method="POST",
         family=Family.GUESS,
         path="/v2/guess",
-        read=reading.guess,
+        read=wire.guess,
         identity=Identity.CLIENT_ID,
         json={"description": filled("description", description)},
         repeatable=False,
@@ -45,5 +45,5 @@ def list_templates(
         offset=within("offset", offset, (0, 10**9)),
     )
     return Call(
-        "list_templates", "GET", Family.TEMPLATES, "", reading.templates, Identity.CLIENT_ID, query=query
+        "list_templates", "GET", Family.TEMPLATES, "", wire.templates, Identity.CLIENT_ID, query=query
     )

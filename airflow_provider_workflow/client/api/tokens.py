@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from urllib.parse import urlencode
 
-from airflow_provider_workflow.client import reading, types
+from airflow_provider_workflow.client import types, wire
 from airflow_provider_workflow.client.arguments import filled
 from airflow_provider_workflow.client.call import Call, Family, Identity
 from airflow_provider_workflow.client.settings import Settings
@@ -17,7 +17,7 @@ def _token(name: str, form: Mapping[str, str], *, repeatable: bool) -> Call[type
         "POST",
         Family.TOKEN,
         "",
-        reading.thing,
+        wire.thing,
         Identity.BASIC,
         form=form,
         repeatable=repeatable,

@@ -12,7 +12,7 @@ from airflow_provider_workflow.operators.inbox import (
 )
 from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
 from airflow_provider_workflow.triggers.notice import WorkflowInboxNoticeTrigger
-from airflow_provider_workflow.versions import airflow_release
+from airflow_provider_workflow.version_compat import airflow_release
 from tests.crash.ack_first import AckFirstListener
 
 PATIENT = {"retries": 100, "retry_delay": timedelta(seconds=2), "max_retry_delay": timedelta(seconds=10)}

@@ -7,7 +7,7 @@ from pathlib import Path
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG, Param, task
 
-from airflow_provider_workflow.payloads import payload_of
+from airflow_provider_workflow.dispatch.payloads import payload_of
 
 with DAG("target", schedule=None, max_active_runs=100):
     # No worker is needed for it: what most tests count is runs, not tasks.

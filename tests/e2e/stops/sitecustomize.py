@@ -23,12 +23,12 @@ from types import ModuleType
 from typing import Any
 
 FUNCTIONS = {
-    "hand over": ("airflow_provider_workflow.leases", "HeldLease.handing_over"),
+    "hand over": ("airflow_provider_workflow.dispatch.lease", "HeldLease.handing_over"),
     "store event": ("airflow.models.trigger", "Trigger.submit_event"),
-    "lease": ("airflow_provider_workflow.leasing", "lease_once"),
+    "lease": ("airflow_provider_workflow.dispatch.session", "lease_once"),
     "resume": ("airflow_provider_workflow.sensors.inbox", "WorkflowInboxSensor.resume"),
-    "start run": ("airflow_provider_workflow.runs", "TaskRuns.start"),
-    "acknowledge": ("airflow_provider_workflow.leasing", "acknowledge"),
+    "start run": ("airflow_provider_workflow.dispatch.runs", "TaskRuns.start"),
+    "acknowledge": ("airflow_provider_workflow.dispatch.session", "acknowledge"),
 }
 """The functions whose calls can be stopped before and after, by the step that each is."""
 FOLDER = os.environ.get("WORKFLOW_TEST_STOPS")

@@ -162,7 +162,7 @@ def test_a_parser_with_all_commands_imports_nothing_heavy() -> None:
     )
     assert loaded(code) & {"aiohttp", "jmespath", "uvicorn", "starlette"} == set()
     assert not {name for name in loaded(code) if name.startswith("airflow_provider_workflow.hooks.")} - {
-        "airflow_provider_workflow.hooks.fields"
+        "airflow_provider_workflow.hooks.connection"
     }
 
 

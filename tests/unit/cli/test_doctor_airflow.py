@@ -7,7 +7,7 @@ from importlib import metadata
 
 import pytest
 
-from airflow_provider_workflow.cli import doctor_airflow
+from airflow_provider_workflow.cli import doctor_deployment
 from airflow_provider_workflow.triggers.event import WorkflowInboxEventTrigger
 from tests.unit.cli.diagnosing import Doctor, connect, doctor
 from tests.unit.client.isolation import isolated
@@ -38,12 +38,12 @@ def test_what_this_airflow_does_not_allow_is_named(
     version: str, lacks: list[str], doctor: Doctor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pretend_fastapi(monkeypatch, "0.117.1")
-    monkeypatch.setattr("airflow_provider_workflow.versions.__version__", version)
+    monkeypatch.setattr("airflow_provider_workflow.version_compat.__version__", version)
     found = doctor.examine()
     assert found.exit_code == 0
     assert found["airflow"]["status"] == ("warning" if lacks else "ok")
     assert version in found["airflow"]["detail"]
-    features = [feature for feature, _ in doctor_airflow.FEATURES]
+    features = [feature for feature, _ in doctor_deployment.FEATURES]
     said = [feature for feature in features if feature in found["airflow"]["detail"]]
     assert len(said) == len(lacks)
     assert all(name in found["airflow"]["detail"] for name in lacks)
@@ -63,7 +63,7 @@ def test_what_this_airflow_does_not_allow_is_named(
 def test_an_api_server_that_confirms_runs_before_they_are_committed_is_named_with_the_pin(
     airflow: str, fastapi: str, loses: bool, doctor: Doctor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("airflow_provider_workflow.versions.__version__", airflow)
+    monkeypatch.setattr("airflow_provider_workflow.version_compat.__version__", airflow)
     pretend_fastapi(monkeypatch, fastapi)
     found = doctor.examine()
     assert found.of("failed") == (["fastapi"] if loses else [])
@@ -104,7 +104,7 @@ def test_an_optional_provider_is_named_with_the_way_to_install_it(
     installed: bool, doctor: Doctor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module = "airflow_provider_workflow" if installed else "airflow.no_such_provider.at_all"
-    monkeypatch.setattr(doctor_airflow, "MESSAGING", module)
+    monkeypatch.setattr(doctor_deployment, "MESSAGING", module)
     found = doctor.examine()["common.messaging"]
     assert found["status"] == ("ok" if installed else "warning")
     assert ("pip install" in (found["cure"] or "")) is not installed
@@ -126,7 +126,7 @@ def test_a_lease_has_to_outlive_the_time_for_an_acknowledgement(
     seconds: int, status: str, doctor: Doctor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AIRFLOW__TRIGGERER__SHARED_STREAM_ACK_TIMEOUT", str(seconds))
-    monkeypatch.setattr("airflow_provider_workflow.versions.__version__", "3.3.2")
+    monkeypatch.setattr("airflow_provider_workflow.version_compat.__version__", "3.3.2")
     found = doctor.examine()["ack_timeout"]
     assert found["status"] == status
     assert ("shared_stream_ack_timeout" in (found["cure"] or "")) is (status == "warning")
@@ -134,11 +134,11 @@ def test_a_lease_has_to_outlive_the_time_for_an_acknowledgement(
 
 def test_the_lease_that_is_compared_is_the_trigger_s_own() -> None:
     given = inspect.signature(WorkflowInboxEventTrigger).parameters["lease_seconds"].default
-    assert given == doctor_airflow.EVENT_LEASE_SECONDS
+    assert given == doctor_deployment.EVENT_LEASE_SECONDS
 
 
 def test_what_an_older_airflow_does_not_have_is_not_examined(
     doctor: Doctor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("airflow_provider_workflow.versions.__version__", "3.2.2")
+    monkeypatch.setattr("airflow_provider_workflow.version_compat.__version__", "3.2.2")
     assert "ack_timeout" not in [each["check"] for each in doctor.examine().findings]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_workflow.cli.doctor_reach import Unreachable, reach
+from airflow_provider_workflow.cli.doctor_connection import Unreachable, reach
 from airflow_provider_workflow.client.settings import Settings
 from tests.unit.cli.diagnosing import Doctor, connect, doctor
 from tests.unit.client import certificates

@@ -59,7 +59,7 @@ def test_a_database_that_is_away(doctor: Doctor, monkeypatch: pytest.MonkeyPatch
     def away() -> None:
         raise TokenStoreError("Airflow's database cannot be used from here")
 
-    monkeypatch.setattr("airflow_provider_workflow.cli.doctor_tokens.check_store", away)
+    monkeypatch.setattr("airflow_provider_workflow.cli.doctor_connection.check_store", away)
     found = doctor.examine(USER)
     assert found.of("failed") == ["user_tokens"]
     assert "Airflow's database" in found["user_tokens"]["detail"]

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_workflow.dispatch.runs import run_id_of
 from airflow_provider_workflow.emulator.server import EmulatorServer
-from airflow_provider_workflow.runs import run_id_of
 from tests.unit.cli.conftest import Cli
 from tests.unit.cli.database import Database
 from tests.unit.cli.draining import DRAIN, at_start, counts, handle, orders, put, states

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_workflow.dispatch.payloads import payload_of
 from airflow_provider_workflow.emulator.clock import ManualClock
 from airflow_provider_workflow.emulator.server import EmulatorServer
-from airflow_provider_workflow.payloads import payload_of
 from tests.unit.cli.conftest import Cli
 from tests.unit.cli.database import Database
 from tests.unit.cli.draining import DRAIN, at_start, counts, handle, orders, put, states

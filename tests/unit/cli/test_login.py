@@ -10,8 +10,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 import requests
 
-from airflow_provider_workflow.cli import loopback
-from airflow_provider_workflow.cli.place import Place
+from airflow_provider_workflow.cli import login
+from airflow_provider_workflow.cli.parts import Place
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from tests.unit.cli.terminal import Terminal, terminal
@@ -137,7 +137,7 @@ def test_a_code_that_was_given_for_another_redirect_uri(terminal: Terminal) -> N
 
 
 def test_nobody_comes_back(terminal: Terminal) -> None:
-    class Impatient(loopback.Listener):
+    class Impatient(login.Listener):
         def wait(self, seconds: float) -> str:
             assert seconds == 10
             return super().wait(0.01)
@@ -154,14 +154,14 @@ def test_ctrl_c_is_quiet(terminal: Terminal) -> None:
     def interrupt(*_: Any) -> str:
         raise KeyboardInterrupt
 
-    terminal.monkeypatch.setattr(loopback.Listener, "wait", interrupt)
+    terminal.monkeypatch.setattr(login.Listener, "wait", interrupt)
     assert terminal.login("--no-browser") == 130
     assert "Traceback" not in terminal.err
     assert "Error" not in terminal.err
 
 
 def test_a_port_that_is_taken(terminal: Terminal) -> None:
-    with loopback.Listener(Place("127.0.0.1", terminal.port, "/"), "any"):
+    with login.Listener(Place("127.0.0.1", terminal.port, "/"), "any"):
         assert terminal.login() == 1
     assert "unexpected" not in terminal.err
     assert f"port {terminal.port} of 127.0.0.1" in terminal.err

@@ -10,7 +10,7 @@ import warnings
 
 import pytest
 
-from airflow_provider_workflow.cli.quiet import LOG_LEVEL, hush_warnings, quietly
+from airflow_provider_workflow.cli.output import LOG_LEVEL, hush_warnings, quietly
 
 
 def test_warnings_that_airflow_turns_on_as_it_is_loaded_are_hushed_again() -> None:
@@ -45,7 +45,7 @@ def test_somebody_who_debugs_sees_everything(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_an_airflow_that_is_loaded_later_logs_warnings_and_above() -> None:
     code = (
-        "from airflow_provider_workflow.cli.quiet import quietly\n"
+        "from airflow_provider_workflow.cli.output import quietly\n"
         "with quietly():\n"
         "    import airflow.settings, structlog\n"
         "    log = structlog.get_logger('airflow.models')\n"

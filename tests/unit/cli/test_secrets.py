@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_workflow.cli.quiet import LOG_LEVEL
+from airflow_provider_workflow.cli.output import LOG_LEVEL
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.marks import Marks
 from tests.unit.cli.conftest import Cli

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_workflow.client.auth import access_token, token_key
 from airflow_provider_workflow.client.errors import (
     RateLimitError,
     ServerError,
     TransportError,
 )
+from airflow_provider_workflow.client.oauth import access_token, token_key
 from airflow_provider_workflow.client.settings import Settings
-from airflow_provider_workflow.client.token_cache import TokenCache
+from airflow_provider_workflow.client.tokens import TokenCache
 from tests.unit.fake_clock import FakeClock
 
 SETTINGS = Settings("https://api.example.com", "an-id", "a-secret", "https://api.example.com/token")

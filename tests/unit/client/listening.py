@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_workflow.client import events
+from airflow_provider_workflow.client import event_stream
 from airflow_provider_workflow.client.client import AsyncWorkflowClient
-from airflow_provider_workflow.client.events import Bell
+from airflow_provider_workflow.client.event_stream import Bell
 from airflow_provider_workflow.client.over_aiohttp import _sessions, shared_session
 from airflow_provider_workflow.client.settings import Settings
-from airflow_provider_workflow.client.token_cache import TokenCache
+from airflow_provider_workflow.client.tokens import TokenCache
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.unit.fake_clock import FakeClock
 
@@ -76,7 +76,7 @@ def inbox(emulator: EmulatorServer) -> str:
 async def nothing_leaks() -> AsyncIterator[None]:
     yield
     loop = asyncio.get_running_loop()
-    assert not events._streams.get(loop)
+    assert not event_stream._streams.get(loop)
     assert not _sessions.get(loop)
     assert asyncio.all_tasks() == {asyncio.current_task()}
 

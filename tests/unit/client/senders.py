@@ -12,7 +12,7 @@ from airflow_provider_workflow.client.client import AsyncWorkflowClient, Workflo
 from airflow_provider_workflow.client.over_aiohttp import shared_session
 from airflow_provider_workflow.client.retry import Gates
 from airflow_provider_workflow.client.settings import Settings
-from airflow_provider_workflow.client.token_cache import TokenCache
+from airflow_provider_workflow.client.tokens import TokenCache
 from airflow_provider_workflow.clock import use
 from tests.unit.fake_clock import FakeClock
 

@@ -8,7 +8,7 @@ from airflow_provider_workflow.client.call import Call
 from airflow_provider_workflow.client.errors import (
     AuthenticationError,
 )
-from airflow_provider_workflow.client.token_cache import TokenCache
+from airflow_provider_workflow.client.tokens import TokenCache
 from tests.unit.client.exchanges import asks, at_once, cache, issue
 
 __all__ = ["cache"]

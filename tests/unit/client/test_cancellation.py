@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_workflow.client import event_stream, events
+from airflow_provider_workflow.client import event_stream
+from airflow_provider_workflow.client.attempt import Bearer
 from airflow_provider_workflow.client.client import AsyncWorkflowClient
-from airflow_provider_workflow.client.events import Bell, listen
-from airflow_provider_workflow.client.requesting import Bearer
+from airflow_provider_workflow.client.event_stream import Bell, listen
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.waiting import carry_through
 from tests.unit.client.listening import (
@@ -88,7 +88,7 @@ async def test_a_stream_that_renews_its_token_ends_before_its_listener_does(
         finally:
             did.append("left")
 
-    monkeypatch.setattr(events, "notices_of", notices_of)
+    monkeypatch.setattr(event_stream, "notices_of", notices_of)
     task = asyncio.ensure_future(listens())
     await asked.wait()
     await cancelled_again_and_again(task)
@@ -114,7 +114,7 @@ async def test_a_stream_that_misses_a_cancellation_ends_at_the_next(
         async with listen(client, inbox, STREAMS) as bell:
             await rings(bell)
 
-    monkeypatch.setattr(events, "notices_of", notices_of)
+    monkeypatch.setattr(event_stream, "notices_of", notices_of)
     task = asyncio.ensure_future(listens())
     await began.wait()
     await cancelled_again_and_again(task)

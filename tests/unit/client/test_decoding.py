@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_workflow.client import decoding
-from airflow_provider_workflow.client.decoding import decoded
+from airflow_provider_workflow.client import json_steps
+from airflow_provider_workflow.client.json_steps import decoded
 from tests.unit.paces import Counting
 from tests.unit.test_leases import ANY_JSON
 
@@ -36,8 +36,8 @@ LARGE: dict[str, tuple[Any, int]] = {
 def test_steps_make_the_value_that_json_loads_makes(value: Any, flat: bool, ascii_only: bool) -> None:
     body = json.dumps(value, ensure_ascii=ascii_only).encode(errors="surrogatepass")
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(decoding, "_is_flat", lambda _: flat)
-        patched.setattr(decoding, "MEMBERS", 2)
+        patched.setattr(json_steps, "_is_flat", lambda _: flat)
+        patched.setattr(json_steps, "MEMBERS", 2)
         found = decoded(body, Counting())
 
     assert json.dumps(found) == json.dumps(json.loads(body)), "in the same order, too"
@@ -64,7 +64,7 @@ def test_a_large_value_is_decoded_in_as_many_steps_as_it_has_parts(value: Any, s
     ids=["one string", "numbers", "objects", "members", "members behind a long string", "small"],
 )
 def test_only_what_the_decoder_in_c_cannot_interrupt_is_decoded_in_python(value: Any, expected: bool) -> None:
-    assert decoding._is_flat(json.dumps(value).encode()) is expected
+    assert json_steps._is_flat(json.dumps(value).encode()) is expected
 
 
 @pytest.mark.parametrize("flat", [True, False])
@@ -84,7 +84,7 @@ def test_what_is_too_deep_for_the_decoder_in_python_is_decoded_in_c() -> None:
     strings = json.dumps([f"value {n}" for n in range(30_000)]).encode()
     body = b"[" * 600 + strings + b"]" * 600
 
-    assert decoding._is_flat(body)
+    assert json_steps._is_flat(body)
     assert json.dumps(decoded(body, Counting())).encode() == body
 
 
@@ -97,7 +97,7 @@ def test_in_a_task_nothing_calls_back(monkeypatch: pytest.MonkeyPatch) -> None:
             given_to_json.append(given)
             return json.loads(body, **given)
 
-    monkeypatch.setattr(decoding, "json", Noted)
+    monkeypatch.setattr(json_steps, "json", Noted)
 
     assert decoded(b'{"n": [1]}') == {"n": [1]}
     assert given_to_json == [{}]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_workflow.client import api, errors
-from airflow_provider_workflow.client.environment import proxy_for
+from airflow_provider_workflow.client.settings import proxy_for
 from tests.traces import texts, told
 from tests.unit.client import certificates
 from tests.unit.client.calls import SOME_ID

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from airflow_provider_workflow.client.event_parser import LONGEST_LINE, EventParser
+from airflow_provider_workflow.client.event_stream import LONGEST_LINE, EventParser
 
 NOTICES = [{"inbox_id": "i", "count": 1}, {"inbox_id": "é", "count": 2}]
 ENDS = st.sampled_from([b"\n", b"\r\n", b"\r"])

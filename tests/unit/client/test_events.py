@@ -9,10 +9,10 @@ import certifi
 import pytest
 
 from airflow_provider_workflow.client.client import AsyncWorkflowClient
-from airflow_provider_workflow.client.events import Bell, listen
+from airflow_provider_workflow.client.event_stream import Bell, listen
 from airflow_provider_workflow.client.over_aiohttp import shared_session
 from airflow_provider_workflow.client.settings import Settings
-from airflow_provider_workflow.client.token_cache import TokenCache
+from airflow_provider_workflow.client.tokens import TokenCache
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.unit.client.conftest import settings_of
 from tests.unit.client.listening import (

@@ -9,7 +9,7 @@ import pytest
 
 from airflow_provider_workflow.client import event_stream
 from airflow_provider_workflow.client.client import AsyncWorkflowClient
-from airflow_provider_workflow.client.events import listen
+from airflow_provider_workflow.client.event_stream import listen
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.unit.client.listening import (

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from airflow_provider_workflow.client import api, errors
+from airflow_provider_workflow.client.attempt import Parties, attempt
 from airflow_provider_workflow.client.call import Family
 from airflow_provider_workflow.client.client import WorkflowClient
-from airflow_provider_workflow.client.conversation import Parties, attempt
 from airflow_provider_workflow.client.retry import GATES, Gates
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.steps import Pause

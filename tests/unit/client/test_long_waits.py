@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from airflow_provider_workflow.client import api
+from airflow_provider_workflow.client.attempt import Parties, attempt
 from airflow_provider_workflow.client.call import Family
-from airflow_provider_workflow.client.conversation import Parties, attempt
 from airflow_provider_workflow.client.errors import RateLimitError
 from airflow_provider_workflow.client.retry import LONGEST_WAIT_SECONDS, Gates
 from airflow_provider_workflow.client.settings import Settings

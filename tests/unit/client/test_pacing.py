@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_workflow.client import pacing
-from airflow_provider_workflow.client.pacing import REST_SECONDS, Pace
+from airflow_provider_workflow.client import json_steps
+from airflow_provider_workflow.client.json_steps import REST_SECONDS, Pace
 
 
 class FakeTime:
@@ -25,8 +25,8 @@ class FakeTime:
 
 def test_it_rests_once_a_turn_however_often_it_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
     time = FakeTime()
-    monkeypatch.setattr(pacing, "time", time)
-    monkeypatch.setattr(pacing, "TURN_SECONDS", 8)
+    monkeypatch.setattr(json_steps, "time", time)
+    monkeypatch.setattr(json_steps, "TURN_SECONDS", 8)
     pace = Pace()
     for _ in range(100):
         time.now += 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider_workflow.client import errors
-from airflow_provider_workflow.payloads import unstorable
+from airflow_provider_workflow.dispatch.payloads import unstorable
 from tests.unit.client.calls import make
 from tests.unit.client.conftest import MakeSender
 from tests.unit.client.scripted import ScriptedServer, answer

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_workflow.client import api, errors
-from airflow_provider_workflow.client.requesting import Bearer, build
+from airflow_provider_workflow.client.attempt import Bearer, build
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.traces import told

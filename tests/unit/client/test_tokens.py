@@ -13,7 +13,7 @@ from airflow_provider_workflow.client import api, errors
 from airflow_provider_workflow.client.client import AsyncWorkflowClient, WorkflowClient
 from airflow_provider_workflow.client.over_aiohttp import shared_session
 from airflow_provider_workflow.client.settings import Settings
-from airflow_provider_workflow.client.token_cache import TokenCache
+from airflow_provider_workflow.client.tokens import TokenCache
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.unit.client.calls import make, operation
 from tests.unit.client.conftest import MakeSender, settings_of

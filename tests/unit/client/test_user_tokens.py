@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_workflow.client.auth import access_token, token_key
 from airflow_provider_workflow.client.call import Call
 from airflow_provider_workflow.client.errors import (
     AuthenticationError,
@@ -12,8 +11,9 @@ from airflow_provider_workflow.client.errors import (
     TokenStoreError,
     WorkflowError,
 )
+from airflow_provider_workflow.client.oauth import access_token, token_key
 from airflow_provider_workflow.client.steps import CarryThrough, ReadTokens, WriteTokens
-from airflow_provider_workflow.client.token_cache import TokenCache
+from airflow_provider_workflow.client.tokens import TokenCache
 from airflow_provider_workflow.client.user_tokens import UserTokens
 from tests.unit.client.exchanges import SETTINGS, at_once
 from tests.unit.client.user_exchanges import (

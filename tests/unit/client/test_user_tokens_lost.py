@@ -10,7 +10,7 @@ import pytest
 from airflow_provider_workflow.client.call import Call
 from airflow_provider_workflow.client.errors import LoginRequiredError, TokenStoreError, WorkflowError
 from airflow_provider_workflow.client.steps import Pause, ReadTokens, WriteTokens
-from airflow_provider_workflow.client.token_cache import TokenCache
+from airflow_provider_workflow.client.tokens import TokenCache
 from tests.unit.client.user_exchanges import (
     ANSWER,
     DUE,

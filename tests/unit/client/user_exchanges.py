@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_workflow.client.auth import access_token, token_key
 from airflow_provider_workflow.client.errors import (
     AuthenticationError,
     LoginRequiredError,
@@ -15,9 +14,10 @@ from airflow_provider_workflow.client.errors import (
     ServerError,
     TransportError,
 )
+from airflow_provider_workflow.client.oauth import access_token, token_key
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.steps import CarryThrough, Pause, ReadTokens
-from airflow_provider_workflow.client.token_cache import TokenCache
+from airflow_provider_workflow.client.tokens import TokenCache
 from airflow_provider_workflow.client.user_tokens import UserTokens, user_token
 from tests.unit.client.exchanges import SETTINGS
 from tests.unit.fake_clock import START as NOW

@@ -10,9 +10,9 @@ from airflow.models.dagrun import DagRun
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from airflow_provider_workflow import runs
-from airflow_provider_workflow.payloads import unstorable
-from airflow_provider_workflow.tally import Tally
+from airflow_provider_workflow.dispatch import runs
+from airflow_provider_workflow.dispatch.payloads import unstorable
+from airflow_provider_workflow.dispatch.results import Tally
 from tests.unit.fuzz import journeys
 from tests.unit.fuzz.budget import tries
 from tests.unit.fuzz.payloads import ANY_TEXT

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_workflow.client.token_cache import TOKENS
+from airflow_provider_workflow.client.tokens import TOKENS
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from tests.unit.client.conftest import closed_port

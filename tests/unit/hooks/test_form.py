@@ -15,7 +15,7 @@ import pytest
 from airflow.sdk._shared.secrets_masker import should_hide_value_for_key
 
 from airflow_provider_workflow.client.settings import EXTRA_FIELDS, FORMER_OAUTH_URL, Settings
-from airflow_provider_workflow.hooks import fields
+from airflow_provider_workflow.hooks import connection
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 
 
@@ -46,12 +46,12 @@ def form_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_form_has_every_extra_field_that_the_settings_read() -> None:
-    assert set(fields.CONN_FIELDS) == set(EXTRA_FIELDS)
+    assert set(connection.CONN_FIELDS) == set(EXTRA_FIELDS)
 
 
 def test_the_defaults_of_the_form_are_those_of_the_settings() -> None:
     settings = Settings("https://a", "i", "s", "https://a/t")
-    for name, field in fields.CONN_FIELDS.items():
+    for name, field in connection.CONN_FIELDS.items():
         if "default" in field["schema"]:
             built = Settings.build(
                 host="a",
@@ -64,11 +64,11 @@ def test_the_defaults_of_the_form_are_those_of_the_settings() -> None:
 
 def test_the_methods_for_airflow_3_1_show_the_same_fields(form_libraries: None) -> None:
     widgets = WorkflowHook.get_connection_form_widgets()
-    assert list(widgets) == list(fields.CONN_FIELDS)
+    assert list(widgets) == list(connection.CONN_FIELDS)
     assert widgets["verify"] == StringField(
-        fields.CONN_FIELDS["verify"]["label"],
+        connection.CONN_FIELDS["verify"]["label"],
         widgets["verify"].widget,
-        fields.CONN_FIELDS["verify"]["description"],
+        connection.CONN_FIELDS["verify"]["description"],
         "true",
     )
     assert widgets["timeout"].default == 30
@@ -83,19 +83,19 @@ def test_the_standard_fields_are_valid_for_airflow() -> None:
 
 
 def test_airflow_masks_no_field_of_the_form() -> None:
-    masked = [name for name in fields.CONN_FIELDS if should_hide_value_for_key(name)]
+    masked = [name for name in connection.CONN_FIELDS if should_hide_value_for_key(name)]
     assert masked == []
     assert should_hide_value_for_key(FORMER_OAUTH_URL)
 
 
 def test_the_field_that_is_required_stands_first_and_alone_refuses_null() -> None:
     refuse_null = [
-        name for name, field in fields.CONN_FIELDS.items() if "null" not in field["schema"]["type"]
+        name for name, field in connection.CONN_FIELDS.items() if "null" not in field["schema"]["type"]
     ]
-    assert refuse_null == [next(iter(fields.CONN_FIELDS))] == ["oauth_url"]
-    assert fields.CONN_FIELDS["oauth_url"]["schema"]["examples"]
+    assert refuse_null == [next(iter(connection.CONN_FIELDS))] == ["oauth_url"]
+    assert connection.CONN_FIELDS["oauth_url"]["schema"]["examples"]
 
 
 def test_no_secret_is_a_field_of_the_extra() -> None:
     # The extra is shown in clear to whoever may edit connections; the password is not.
-    assert not any("secret" in name or "password" in name for name in fields.CONN_FIELDS)
+    assert not any("secret" in name or "password" in name for name in connection.CONN_FIELDS)

@@ -16,7 +16,7 @@ from airflow_provider_workflow.client.errors import (
     LoginRequiredError,
 )
 from airflow_provider_workflow.emulator.server import EmulatorServer
-from airflow_provider_workflow.hooks import connected, user_tokens
+from airflow_provider_workflow.hooks import user_tokens, workflow
 from airflow_provider_workflow.hooks.user_tokens import VariableStore
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from tests.unit.client.stores import authorize, logged_in
@@ -153,7 +153,7 @@ async def test_a_trigger_renews_through_the_same_variable(
     monkeypatch.setattr(user_tokens, "read_variable", kept.get)
     monkeypatch.setattr(user_tokens, "write_variable", kept.__setitem__)
     masked: list[str] = []
-    monkeypatch.setattr(connected, "mask_here", lambda secret, connection_id: masked.append(secret))
+    monkeypatch.setattr(workflow, "mask_here", lambda secret, connection_id: masked.append(secret))
     hook = connect({"grant": "refresh_token", "verify": False})
     store = VariableStore(hook.settings, lambda _: None)
     store.write(before := logged_in(emulator, 200))

@@ -13,7 +13,7 @@ from airflow.sdk import Connection as TaskConnection
 from airflow_provider_workflow.client import errors
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.emulator.server import EmulatorServer
-from airflow_provider_workflow.hooks import connected, masking, tokens
+from airflow_provider_workflow.hooks import observing, workflow
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from tests.unit.client.calls import SUBSCRIPTION
 from tests.unit.hooks.conftest import Connect
@@ -55,7 +55,7 @@ def _from_uri(connection: Any, rest: str) -> Settings:
         found = StoredConnection(conn_id="c", uri=uri)
     else:
         found = TaskConnection.from_uri(uri, conn_id="c")
-    return connected._settings(found, found.extra_dejson, "c")
+    return workflow._settings(found, found.extra_dejson, "c")
 
 
 @BY_URI
@@ -97,7 +97,7 @@ def test_the_flow_of_a_user_s_tokens(
     hook: WorkflowHook, emulator: EmulatorServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     masked: list[str] = []
-    monkeypatch.setattr(tokens, "mask", masked.append)
+    monkeypatch.setattr(workflow, "mask", masked.append)
     url = hook.authorization_url(scope="workflow", state="random")
     query = {name: values[0] for name, values in parse_qs(urlsplit(url).query).items()}
     back = emulator.store.oauth.approve(query)
@@ -169,7 +169,7 @@ def test_access_tokens_are_masked(
     hook: WorkflowHook, emulator: EmulatorServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     masked: list[str] = []
-    monkeypatch.setattr(connected, "mask", masked.append)
+    monkeypatch.setattr(workflow, "mask", masked.append)
     hook.list_inboxes()
     assert [f"Bearer {each}" for each in masked] == [emulator.requests[-1].headers["authorization"]]
 
@@ -177,8 +177,8 @@ def test_access_tokens_are_masked(
 def test_masking_reaches_airflow(monkeypatch: pytest.MonkeyPatch) -> None:
     from airflow.sdk._shared.secrets_masker import redact
 
-    masking.mask("a-token-to-be-masked")
-    masking.mask_here("another-token-to-be-masked", "workflow_default")
+    observing.mask("a-token-to-be-masked")
+    observing.mask_here("another-token-to-be-masked", "workflow_default")
     text = redact("a-token-to-be-masked another-token-to-be-masked")
     assert "token-to-be-masked" not in str(text)
 

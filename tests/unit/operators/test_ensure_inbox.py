@@ -9,8 +9,8 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_workflow.client.errors import ConflictError
 from airflow_provider_workflow.emulator.server import EmulatorServer
-from airflow_provider_workflow.named_inbox import InboxNameTakenError
 from airflow_provider_workflow.operators.ensuring import InitializationFailedError
+from airflow_provider_workflow.operators.named_inbox import InboxNameTakenError
 from tests.unit.fake_clock import FakeClock
 from tests.unit.operators.ensuring import NAME, ensure, only_inbox, same_time
 

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
-from airflow_provider_workflow.dispatch import TaskKilled
+from airflow_provider_workflow.dispatch.dispatcher import TaskKilled
+from airflow_provider_workflow.dispatch.rejections import TargetError
+from airflow_provider_workflow.dispatch.session import InboxNotActiveError
 from airflow_provider_workflow.emulator.clock import ManualClock
-from airflow_provider_workflow.leasing import InboxNotActiveError
 from airflow_provider_workflow.operators.inbox import (
     WorkflowAcknowledgeOperator,
     WorkflowInboxDispatchOperator,
     WorkflowReleaseOperator,
 )
-from airflow_provider_workflow.run_faults import TargetError
 from tests.unit.fakes import api_error
 from tests.unit.workbench import INBOX, Workbench
 

@@ -10,7 +10,7 @@ from airflow.exceptions import AirflowRescheduleException
 from airflow.providers.common.compat.sdk import TaskDeferred
 
 from airflow_provider_workflow.client.errors import NotFoundError
-from airflow_provider_workflow.leasing import MISSING_PAUSES
+from airflow_provider_workflow.dispatch.session import MISSING_PAUSES
 from tests.unit.created_again import LOOKING, created_again, put_in_a_new_inbox
 from tests.unit.fake_clock import FakeClock
 from tests.unit.sensors.tasks import LOOK, Task

@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator
 import psutil
 import pytest
 
-from airflow_provider_workflow.client import events, over_aiohttp
+from airflow_provider_workflow.client import event_stream, over_aiohttp
 from airflow_provider_workflow.client.client import AsyncWorkflowClient
-from airflow_provider_workflow.client.token_cache import TokenCache
+from airflow_provider_workflow.client.tokens import TokenCache
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.soak import leaky, probe
 from tests.soak.growth import GROWS, STEADY, TOO_MANY
@@ -26,7 +26,7 @@ STREAMS = 10
 @pytest.fixture
 async def leaks(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
     monkeypatch.setattr(over_aiohttp, "shared_session", leaky.shared_session)
-    monkeypatch.setattr(events, "listen", leaky.listen)
+    monkeypatch.setattr(event_stream, "listen", leaky.listen)
     yield
     await leaky.close()
 
@@ -38,7 +38,7 @@ async def verdicts(emulator: EmulatorServer) -> dict[str, str]:
     for cycle in range(CYCLES):
         async with over_aiohttp.shared_session(settings.ca_file(), STREAMS) as session:
             client = AsyncWorkflowClient(settings, session, tokens=tokens)
-            async with events.listen(client, inbox_id, STREAMS) as bell:
+            async with event_stream.listen(client, inbox_id, STREAMS) as bell:
                 assert await bell.wait(LONG)
                 sampler.take(float(cycle), {"this": [process]})
                 sampler.note(float(cycle), "this", probe.counted())

@@ -11,7 +11,7 @@ from airflow_provider_workflow.client.errors import (
     ServerError,
     TransportError,
 )
-from airflow_provider_workflow.leases import HeldLease
+from airflow_provider_workflow.dispatch.lease import HeldLease
 from airflow_provider_workflow.triggers.acknowledging import Acknowledger
 from airflow_provider_workflow.triggers.tickets import Ticket, Watcher
 from tests.unit.fake_clock import FakeClock

@@ -19,7 +19,7 @@ from tests.unit.workbench import Workbench
 @pytest.fixture
 def bell(fake_clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> FakeBell:
     fake = FakeBell()
-    monkeypatch.setattr("airflow_provider_workflow.client.events.listen", fake.listen)
+    monkeypatch.setattr("airflow_provider_workflow.client.event_stream.listen", fake.listen)
     return fake
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_workflow import quarantine
+from airflow_provider_workflow.dispatch import quarantine
 from tests.unit.fake_clock import FakeClock
 from tests.unit.workbench import Workbench
 
@@ -131,5 +131,5 @@ class Day:
 @pytest.fixture
 def day(bench: Workbench, fake_clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> Day:
     made = Day(bench, fake_clock)
-    monkeypatch.setattr("airflow_provider_workflow.client.events.listen", made.listen)
+    monkeypatch.setattr("airflow_provider_workflow.client.event_stream.listen", made.listen)
     return made

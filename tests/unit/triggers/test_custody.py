@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_workflow.json_slices import CHARACTERS
-from airflow_provider_workflow.leases import HeldLease
+from airflow_provider_workflow.client.json_steps import CHARACTERS
+from airflow_provider_workflow.dispatch.lease import HeldLease
 from airflow_provider_workflow.triggers import custody
 from airflow_provider_workflow.triggers.custody import LARGEST_EVENT, Custody
 from airflow_provider_workflow.triggers.event_payload import Carried, carried

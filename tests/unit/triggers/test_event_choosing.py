@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from airflow_provider_workflow.leases import HeldLease
+from airflow_provider_workflow.dispatch.lease import HeldLease
 from airflow_provider_workflow.triggers import stream as streams
 from airflow_provider_workflow.triggers.event import WorkflowInboxEventTrigger, messages_of
 from airflow_provider_workflow.triggers.stream import Stream

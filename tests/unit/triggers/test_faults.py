@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_workflow import leases
+from airflow_provider_workflow.dispatch import lease
 from airflow_provider_workflow.triggers.handing_over import RELEASE_SECONDS
 from tests.unit.fake_clock import FakeClock, nothing
 from tests.unit.triggers.loops import fire, trigger
@@ -169,7 +169,7 @@ async def test_a_large_lease_lets_the_loop_go_on_while_it_is_written(bench: Work
             turns += bool(bench.service.count("lease"))
 
     counting = asyncio.ensure_future(count())
-    written = leases.in_slices
+    written = lease.in_slices
     seen: list[int] = []
 
     def note(message: Any) -> Iterator[str]:
@@ -178,7 +178,7 @@ async def test_a_large_lease_lets_the_loop_go_on_while_it_is_written(bench: Work
             yield part
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(leases, "in_slices", note)
+        patched.setattr(lease, "in_slices", note)
         assert (await fire(trigger()))["status"] == "leased"
     counting.cancel()
 
@@ -190,13 +190,13 @@ async def test_a_lease_that_is_being_written_when_the_trigger_ends_is_given_back
     bench: Workbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench.put("a", "b", payload={"text": "x" * 100_000})
-    written, writing = leases.in_slices, asyncio.Event()
+    written, writing = lease.in_slices, asyncio.Event()
 
     def note(message: Any) -> Iterator[str]:
         writing.set()
         return written(message)
 
-    monkeypatch.setattr(leases, "in_slices", note)
+    monkeypatch.setattr(lease, "in_slices", note)
     running = asyncio.ensure_future(fire(trigger()))
     await writing.wait()
     running.cancel()

@@ -12,7 +12,7 @@ from airflow_provider_workflow.client import over_aiohttp
 from airflow_provider_workflow.client.errors import AuthenticationError, TransportError
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.triggers.inbox_active import WorkflowInboxActiveTrigger
-from airflow_provider_workflow.triggers.patience import settle_seconds
+from airflow_provider_workflow.triggers.retrying import settle_seconds
 from tests.unit.fake_clock import START, FakeClock, nothing
 
 DEADLINE = START + 600

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider_workflow.client.errors import NotFoundError
-from airflow_provider_workflow.leases import HeldLease
-from airflow_provider_workflow.leasing import MISSING_PAUSES
+from airflow_provider_workflow.dispatch.lease import HeldLease
+from airflow_provider_workflow.dispatch.session import MISSING_PAUSES
 from tests.unit.fake_clock import FakeClock, nothing
 from tests.unit.triggers.loops import fire, trigger
 from tests.unit.workbench import Workbench

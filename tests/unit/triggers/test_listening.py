@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_workflow.triggers.listening import TICK_SECONDS, until_tick, wait_for
+from airflow_provider_workflow.triggers.wakeup import TICK_SECONDS, until_tick, wait_for
 from tests.unit.fake_clock import FakeClock
 from tests.unit.triggers.day import Day
 from tests.unit.triggers.loops import FakeBell

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from airflow_provider_workflow.client.events import _streams
+from airflow_provider_workflow.client.event_stream import _streams
 from tests.unit.counted import Counted
 from tests.unit.triggers.day import Day
 from tests.unit.triggers.ringing import said, trigger

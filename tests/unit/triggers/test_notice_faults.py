@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from airflow.providers.common.compat.sdk import AirflowNotFoundException
 
-from airflow_provider_workflow import quarantine
+from airflow_provider_workflow.dispatch import quarantine
 from airflow_provider_workflow.triggers.ringing import Ringer
 from airflow_provider_workflow.triggers.watching import LONGEST_ANSWER_SECONDS
 from tests.unit.triggers.day import Day

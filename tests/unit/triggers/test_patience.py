@@ -18,7 +18,7 @@ from airflow_provider_workflow.client.errors import (
     ServerError,
     TransportError,
 )
-from airflow_provider_workflow.triggers.patience import Faults, patiently, persistently
+from airflow_provider_workflow.triggers.retrying import Faults, patiently, persistently
 from tests.unit.fake_clock import FakeClock
 
 log = logging.getLogger("tests.patience")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_workflow.leases import HeldLease
+from airflow_provider_workflow.dispatch.lease import HeldLease
 from airflow_provider_workflow.triggers.tickets import Refusal, Ticket, Watcher
 from tests.unit.test_leases import message
 from tests.unit.triggers.watched import carried

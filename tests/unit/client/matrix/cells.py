@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_workflow.client import errors
-from airflow_provider_workflow.client.auth import token_key
+from airflow_provider_workflow.client.oauth import token_key
 from airflow_provider_workflow.client.settings import Settings
 from tests.traces import told
 from tests.unit.client.calls import OPERATIONS, make

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_workflow.client.auth import token_key
 from airflow_provider_workflow.client.client import AsyncWorkflowClient
-from airflow_provider_workflow.client.events import listen
+from airflow_provider_workflow.client.event_stream import listen
+from airflow_provider_workflow.client.oauth import token_key
 from airflow_provider_workflow.client.over_aiohttp import shared_session
-from airflow_provider_workflow.client.token_cache import TokenCache
+from airflow_provider_workflow.client.tokens import TokenCache
 from airflow_provider_workflow.clock import use
 from tests.unit.client.calls import SOME_ID
 from tests.unit.client.scripted import Script, ScriptedServer
@@ -79,7 +79,7 @@ def hear(caplog: pytest.LogCaptureFixture) -> Hear:
         **changes: Any,
     ) -> Heard:
         caplog.clear()
-        caplog.set_level(logging.DEBUG, "airflow_provider_workflow.client.events")
+        caplog.set_level(logging.DEBUG, "airflow_provider_workflow.client.event_stream")
         service.script(script, token=token)
         settings = service.settings(**changes)
         left: asyncio.Future[float] = asyncio.get_running_loop().create_future()

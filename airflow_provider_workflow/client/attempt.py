@@ -1,0 +1,278 @@
+"""
+What one attempt of a call consists of, as a generator over steps that a sender performs.
+
+Whatever waits, sends or is shared between callers is a step; everything else is decided here, once
+for both senders.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Any, TypeVar
+
+from urllib3.filepost import encode_multipart_formdata
+
+from airflow_provider_workflow import __version__
+from airflow_provider_workflow.client import retry
+from airflow_provider_workflow.client.call import CONNECTION_SCOPE, Call, Family, Identity
+from airflow_provider_workflow.client.errors import (
+    AuthenticationError,
+    ConfigurationError,
+    TransportError,
+    WorkflowAPIError,
+    WorkflowError,
+)
+from airflow_provider_workflow.client.failures import failure, name_connection
+from airflow_provider_workflow.client.oauth import access_token, token_key
+from airflow_provider_workflow.client.settings import Settings, proxy_for
+from airflow_provider_workflow.client.steps import CarryThrough, Pause, Read, ReadTokens, WriteTokens
+from airflow_provider_workflow.client.tokens import Renewal, TokenCache
+from airflow_provider_workflow.client.user_tokens import TokenStore, UserTokens
+from airflow_provider_workflow.client.wire import BELIEVED_WAIT_SECONDS, LARGE_BODY, Answer, Request
+
+
+def with_store(store: TokenStore | None, step: ReadTokens | WriteTokens) -> UserTokens | None:
+    """
+    Read or write a connection's user tokens.
+
+    :raises ConfigurationError: there is no store.
+    """
+    if store is None:
+        raise ConfigurationError(["the grant refresh_token needs a store of user tokens"])
+    if isinstance(step, ReadTokens):
+        return store.read()
+    store.write(step.tokens)
+    return None
+
+
+SHORTEST_SECRET = 5
+"""Characters; shorter ones (of tests) would tear every text apart."""
+_HEADERS = {"Accept": "application/json", "User-Agent": f"airflow-provider-workflow/{__version__}"}
+_ENCODER = json.JSONEncoder(separators=(",", ":"))
+
+
+@dataclass(frozen=True)
+class Bearer:
+    """
+    An access token that a call is sent with. Not as text: some reporters of errors print the variables of
+    every frame.
+
+    :param token: the access token.
+    :param fresh: whether it was issued just now.
+    """
+
+    token: str = field(repr=False)
+    fresh: bool
+
+
+def build(
+    settings: Settings,
+    call: Call[Any],
+    bearer: Bearer | None = None,
+    proxy_of: Callable[[str], str | None] = proxy_for,
+) -> Request:
+    """
+    A call as a request to the connection's own addresses: no other address is ever sent a token.
+
+    :param bearer: for a call that needs an access token.
+    :param proxy_of: tells the proxy for an address.
+    :raises ConfigurationError: there is one that cannot be used.
+    """
+    base, path = _address(settings, call)
+    headers = dict(_HEADERS)
+    query = dict(call.query)
+    body = None
+    if call.identity is Identity.CLIENT_ID:
+        query["client_id"] = settings.client_id
+    elif call.identity is Identity.BASIC:
+        headers["Authorization"] = f"Basic {_pair(settings)}"
+    elif bearer is not None:
+        headers["Authorization"] = f"Bearer {bearer.token}"
+    if call.json is not None:
+        body = _ENCODER.encode(call.json).encode()
+        headers["Content-Type"] = "application/json"
+    elif call.form is not None:
+        body, headers["Content-Type"] = encode_multipart_formdata(dict(call.form))
+    return Request(call.method, base + path, query, headers, body, settings.timeout, proxy_of(base))
+
+
+def _pair(settings: Settings) -> str:
+    return base64.b64encode(f"{settings.client_id}:{settings.client_secret}".encode()).decode()
+
+
+def _address(settings: Settings, call: Call[Any]) -> tuple[str, str]:
+    """One of the connection's two addresses, and what is appended to it."""
+    if call.family is Family.INBOX:
+        return settings.base_url, settings.inbox_path + call.path
+    if call.family is Family.TEMPLATES:
+        return settings.base_url, settings.templates_path + call.path
+    if call.family is Family.TOKEN:
+        return settings.token_url, ""
+    return settings.base_url, call.path
+
+
+def hide(answer: Answer, settings: Settings, call: Call[Any], bearer: Bearer | None = None) -> Answer:
+    """An error's answer without the secrets that were sent: services quote them, and texts end in logs."""
+    if answer.status < 300:
+        return answer
+    form = call.form or {}
+    body = _plainly(answer.body)
+    for secret in (
+        settings.client_secret,
+        _pair(settings),
+        bearer and bearer.token,
+        form.get("code"),
+        form.get("refresh_token"),
+    ):
+        if secret and len(secret) >= SHORTEST_SECRET:
+            for spelled in (secret, json.dumps(secret, ensure_ascii=False)[1:-1]):
+                body = body.replace(spelled.encode(), b"***")
+    return replace(answer, body=body)
+
+
+def _plainly(body: bytes) -> bytes:
+    """A JSON text in which every sign that can stands for itself: services escape "/", "é" or any other."""
+    try:
+        return json.dumps(json.loads(body), ensure_ascii=False).encode(errors="surrogatepass")
+    except (ValueError, RecursionError):
+        return body
+
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+Observer = Callable[[Call[Any], Any], None]
+"""Is told what came of each attempt of a call: its value, or its ``WorkflowError``. It must not raise."""
+
+
+Step = Request | Pause | Renewal | Call[Any] | CarryThrough | Read
+"""Answered with: an ``Answer``; nothing; nothing, or its error; the call's value; the exchange's
+value; the answer's value."""
+
+
+def ignore(*_: object) -> None:
+    """Nobody wants to know."""
+
+
+@dataclass(frozen=True)
+class Parties:
+    """
+    Who talks.
+
+    :param settings: the connection.
+    :param tokens: where access tokens are kept.
+    :param gates: the rate gates.
+    :param longest_wait: seconds to wait at a rate gate before ``RateLimitError``; None for any time.
+    :param on_token: told every new access token, so that logs can mask it.
+    :param observe: told what came of each attempt.
+    :param proxy_for: tells the proxy for an address: what the environment said when first asked.
+    """
+
+    settings: Settings
+    tokens: TokenCache
+    gates: retry.Gates
+    longest_wait: float | None
+    on_token: Callable[[str], None]
+    observe: Observer = ignore
+    proxy_for: Callable[[str], str | None] = field(default_factory=lambda: cache(proxy_for))
+
+
+def attempt(call: Call[T], parties: Parties) -> Generator[Step, Any, T]:
+    """
+    One attempt: through the rate gate, with a token where one is needed, to the answer's value.
+
+    :raises WorkflowError: the attempt failed; the retry policy decides what follows.
+    """
+    try:
+        value = yield from _attempt(call, parties)
+    except WorkflowError as error:
+        if isinstance(error, AuthenticationError):
+            name_connection(error, call, parties.settings)
+        parties.observe(call, error)
+        raise
+    parties.observe(call, value)
+    return value
+
+
+def _attempt(call: Call[T], parties: Parties) -> Generator[Step, Any, T]:
+    gate = parties.gates.of(parties.settings, call.family)
+    if gate.delay(urgent=call.urgent):
+        yield from _wait(gate, call, parties.longest_wait)
+    bearer = (yield from bearer_token(call, parties)) if call.identity is Identity.BEARER else None
+    answer = yield from _ask(call, parties, bearer)
+    if bearer is not None and not bearer.fresh and token_refused(failure(call, answer)):
+        # Once more with a new one (docs/service.md 11).
+        parties.tokens.drop(token_key(parties.settings, scope_of(call, parties.settings)), bearer.token)
+        bearer = yield from bearer_token(call, parties)
+        answer = yield from _ask(call, parties, bearer)
+    if (error := failure(call, answer)) is not None:
+        raise error
+    try:
+        if len(answer.body) < LARGE_BODY:
+            return call.read(answer)
+        value: T = yield Read(call.read, answer)
+        return value
+    except TransportError as unreadable:
+        text = str(unreadable)
+    # Out here it has no context: who reads an answer holds it in his hands.
+    raise TransportError(f"{call.name}: {text}", sent=True)
+
+
+def _wait(gate: retry.Gate, call: Call[Any], longest: float | None) -> Generator[Step, Any, None]:
+    with gate.waiting(urgent=call.urgent):
+        while (seconds := gate.delay(urgent=call.urgent)) > 0:
+            retry.refuse_long_wait(call, seconds, longest)
+            yield Pause(seconds)
+
+
+def _ask(call: Call[Any], parties: Parties, bearer: Bearer | None) -> Generator[Step, Any, Answer]:
+    answer: Answer = yield build(parties.settings, call, bearer, parties.proxy_for)
+    if (seconds := answer.retry_after()) is not None:
+        gate = parties.gates.of(parties.settings, call.family)
+        _log_what_is_not_believed(gate, call, answer)
+        gate.close(seconds)
+    return hide(answer, parties.settings, call, bearer)
+
+
+def _log_what_is_not_believed(gate: retry.Gate, call: Call[Any], answer: Answer) -> None:
+    asked = answer.requested_wait() or 0.0
+    # Once for all calls that were under way together.
+    if asked > BELIEVED_WAIT_SECONDS and gate.delay(urgent=True) == 0:
+        log.warning(
+            "The service asks for no %s calls for %.0f s; they are sent again after %.0f s, the longest wait"
+            " that is believed",
+            call.family.value,
+            asked,
+            BELIEVED_WAIT_SECONDS,
+        )
+
+
+def bearer_token(call: Call[Any], parties: Parties) -> Generator[Any, Any, Bearer]:
+    """The token that a call is sent with."""
+    key = token_key(parties.settings, scope_of(call, parties.settings))
+    before = parties.tokens.usable(key)
+    token = yield from access_token(parties.tokens, key)
+    if before is not None and before.value == token:
+        return Bearer(token, fresh=False)
+    parties.on_token(token)
+    after = parties.tokens.usable(key)
+    # A user's token that lay in the store may be long refused by the service.
+    return Bearer(token, fresh=after is None or after.issued)
+
+
+def scope_of(call: Call[Any], settings: Settings) -> str:
+    return settings.scope if call.scope == CONNECTION_SCOPE else call.scope
+
+
+def token_refused(error: WorkflowAPIError | None) -> bool:
+    """Whether a new token may help (docs/service.md 11)."""
+    if error is None or error.status not in (400, 401):
+        return False
+    # A token of another scope: the next one would have the same (docs/service.md 14.4).
+    return error.code == "unauthenticated" if error.status == 400 else error.code != "invalid_audience"

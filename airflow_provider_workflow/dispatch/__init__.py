@@ -1,0 +1,1 @@
+"""What becomes of leased messages: started as DAG runs, then acknowledged."""

@@ -1,0 +1,294 @@
+"""
+Message, DAG run, acknowledgement, in this order: what sensor and operator share.
+
+A message is acknowledged once its run exists, and its run has an id that follows from the message's.
+So whatever is killed in between, the message comes again and finds its run.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from airflow_provider_workflow import clock
+from airflow_provider_workflow.client import types
+from airflow_provider_workflow.client.errors import WorkflowError
+from airflow_provider_workflow.dispatch.capacity import Limits, Room
+from airflow_provider_workflow.dispatch.lease import MARGIN_SECONDS, PRECIOUS_LEASE, HeldLease, lease_count
+from airflow_provider_workflow.dispatch.look_ahead import Conveyor
+from airflow_provider_workflow.dispatch.rejections import TargetError
+from airflow_provider_workflow.dispatch.results import Tally
+from airflow_provider_workflow.dispatch.routing import Routes
+from airflow_provider_workflow.dispatch.runs import Runs
+from airflow_provider_workflow.dispatch.session import note_nameless, while_missing
+from airflow_provider_workflow.dispatch.starter import Starter
+from airflow_provider_workflow.dispatch.target_check import TargetCheck
+from airflow_provider_workflow.values import plain
+
+if TYPE_CHECKING:
+    from airflow_provider_workflow.hooks.workflow import WorkflowHook
+
+log = logging.getLogger(__name__)
+
+LONGEST_DRAIN_SECONDS = 600.0
+AHEAD_SECONDS = 0.5
+"""How long before the end of its work on a lease a dispatcher asks for the next. That one ages meanwhile, so
+it is a small part of the shortest lease, and as much as most services take to answer."""
+
+
+MOST_UNACKNOWLEDGED = 2
+"""Leases whose acknowledgement failed, before nothing more is leased."""
+FIRST_PAUSE_SECONDS = 5.0
+LONGEST_PAUSE_SECONDS = 60.0
+"""Between two attempts to acknowledge what failed."""
+
+
+class TaskKilled(BaseException):
+    """The task was told to end while it held a lease; raised where it was interrupted, so that it is
+    released."""
+
+
+class Drained(Enum):
+    """Why leasing came to an end."""
+
+    EMPTY = "the inbox has no more messages"
+    NO_ROOM = "the target DAG has as many unfinished runs as it may"
+    LIMIT = "as many messages as one task takes"
+    OUT_OF_REACH = "the service is out of reach for now"
+
+
+@dataclass
+class Dispatcher:
+    """
+    Turns the messages of one inbox into DAG runs.
+
+    :param hook: talks to the service.
+    :param inbox: id or name.
+    :param routes: which DAG a message is for.
+    :param targets: checks the target DAGs before anything is leased for them.
+    :param limits: how much is leased at a time.
+    :param tally: what was done so far; goes on counting.
+    :param outlasts: is told of each error of leasing; whether it only means that there is nothing now.
+    :param origin: the run that starts the others, for their notes; empty outside a task.
+    :param working: whether leased messages are being worked on at this moment.
+    """
+
+    hook: WorkflowHook
+    inbox: str
+    routes: Routes
+    targets: TargetCheck
+    limits: Limits
+    tally: Tally = field(default_factory=Tally)
+    outlasts: Callable[[WorkflowError], bool] = lambda _: False
+    origin: str = ""
+    working: bool = False
+    _redelivered_at: float = math.inf
+    _ends_at: float = math.inf
+    _pause: float = FIRST_PAUSE_SECONDS
+
+    @cached_property
+    def inbox_id(self) -> str:
+        """Its id at first; where it is deleted and created again, a drain goes on with the new one."""
+        return while_missing(self.inbox, lambda: self.hook.get_inbox(self.inbox))["id"]
+
+    @property
+    def runs(self) -> Runs:
+        return self.targets.runs
+
+    @cached_property
+    def _room(self) -> Room:
+        return Room(self.limits, self.runs, self.routes.dag_ids)
+
+    @cached_property
+    def _starter(self) -> Starter:
+        return Starter(
+            self.hook,
+            self.inbox,
+            self.routes,
+            self.runs,
+            self.tally,
+            self.targets,
+            self.origin,
+        )
+
+    def check_targets(self) -> None:
+        """
+        Make sure that runs can be started, before anything is leased for them.
+
+        :raises TargetError: they cannot.
+        """
+        self.targets.check()
+
+    def next_lease(self, held: int = 0) -> tuple[int, int]:
+        """
+        How many messages the next lease may have, 0 where there is no room, and how many seconds it is to
+        last.
+
+        :param held: messages that are leased and not worked on yet.
+        """
+        room = self._room.for_messages(self.tally.handled + held)
+        return self.targets.next_lease(min(room, self.limits.lease_limit), self.limits.lease_seconds)
+
+    def drain(self, lease: HeldLease | None = None) -> Drained:
+        """
+        Lease and dispatch until the inbox is empty, a limit is reached, or there is no room.
+
+        :param lease: one that is held already, to begin with.
+        :raises InboxPausedError: the inbox is paused and has no more messages.
+        :raises TargetError: no run can be started now; what was held is released, but for the message that
+            showed it.
+        :raises WorkflowError: an error of leasing that is not outlasted, or of an acknowledgement to the end.
+        """
+        self._ends_at, before = clock.monotonic() + LONGEST_DRAIN_SECONDS, self.tally.handled
+        try:
+            with Conveyor(self.hook, self.inbox, self.runs.alongside) as conveyor:
+                if lease is not None:
+                    # Not looked up by its name: that may fail, or be another inbox's by now.
+                    conveyor.inbox_id = lease.inbox_id or self.inbox_id
+                    self._work_on(replace(lease, inbox_id=conveyor.inbox_id), conveyor)
+                return self._lease_on(conveyor)
+        finally:
+            if self.tally.handled > before:
+                self._say_what_was_done()
+
+    def _lease_on(self, conveyor: Conveyor) -> Drained:
+        while not conveyor.is_rejected and (conveyor.has_next or self._leases_on()):
+            if conveyor.unacknowledged >= MOST_UNACKNOWLEDGED and not conveyor.has_next:
+                self._acknowledge_again(conveyor)
+                continue
+            count, seconds = (0, 0) if conveyor.has_next else self.next_lease()
+            if count == 0 and not conveyor.has_next:
+                return Drained.NO_ROOM
+            try:
+                lease = conveyor.lease(count, seconds)
+            except WorkflowError as error:
+                if not self.outlasts(error):
+                    raise
+                return Drained.OUT_OF_REACH
+            if lease is not None:
+                self._work_on(lease, conveyor)
+            elif conveyor.unacknowledged:
+                self._acknowledge_again(conveyor)
+            else:
+                return Drained.EMPTY
+        return Drained.LIMIT
+
+    def _leases_on(self) -> bool:
+        """Whether a task that has done this much leases more."""
+        # What was left to its lease would only lose another delivery to the same task.
+        in_time = clock.monotonic() < self._ends_at and clock.now() < self._redelivered_at
+        return in_time and self.tally.handled < self.limits.most_messages
+
+    def _acknowledge_again(self, conveyor: Conveyor) -> None:
+        """Wait, longer and longer up to a minute, and acknowledge what is still leased."""
+        if self._pause == FIRST_PAUSE_SECONDS:
+            log.warning(
+                "Inbox %s: an acknowledgement failed. The runs of its messages exist, runs of other messages"
+                " are started as before, and it is sent again until the lease ends",
+                self.inbox,
+            )
+        clock.sleep(self._pause)
+        self._pause = min(self._pause * 2, LONGEST_PAUSE_SECONDS)
+        conveyor.acknowledge_again()
+        if not conveyor.unacknowledged:
+            self._pause = FIRST_PAUSE_SECONDS
+
+    def _work_on(self, lease: HeldLease, conveyor: Conveyor) -> None:
+        """Start the runs of one lease, and acknowledge what has its run."""
+        self._starter.inbox_id = lease.inbox_id
+        note_nameless(self.inbox, lease, self.hook.workflow_conn_id, self.tally)
+        due = deque(lease.most_precious_first())
+        started: list[str] = []
+        began_at = clock.monotonic()
+        try:
+            self.working = True
+            while due and self._room.comes_within(lease):
+                if self._start(due[0]):
+                    started.append(due[0]["id"])
+                else:
+                    self._redelivered_at = min(self._redelivered_at, lease.ends_at)
+                if lease_count(due.popleft()) >= PRECIOUS_LEASE:
+                    _acknowledge(conveyor, lease, started)
+                self._lease_ahead(lease, len(due), clock.monotonic() - began_at, conveyor)
+            self.working = False
+        except BaseException as error:
+            # Not only errors: an execution_timeout and an interruption end a task as well.
+            self.working = False
+            self._give_up(lease, due, conveyor, error)
+            raise
+        finally:
+            _acknowledge(conveyor, lease, started)
+        if due:
+            self._note_not_started(len(due), len(lease.messages))
+
+    def _start(self, message: types.LeasedMessage) -> bool:
+        if not self._starter.start(message):
+            return False
+        self._room.used()
+        return True
+
+    def _give_up(
+        self, lease: HeldLease, due: deque[types.LeasedMessage], conveyor: Conveyor, error: BaseException
+    ) -> None:
+        """Release what is left of a lease."""
+        if not isinstance(error, Exception):
+            conveyor.hurry()
+        if isinstance(error, TargetError):
+            if due and (not self.targets.is_proven or due[0]["id"] in self.tally.seen):
+                # The message that showed it: released, it would be leased again by the next try.
+                due.popleft()
+            self.targets.broke()
+        conveyor.release(lease, [message["id"] for message in due])
+
+    def _lease_ahead(self, lease: HeldLease, left: int, elapsed: float, conveyor: Conveyor) -> None:
+        """
+        Ask for the next lease, where it will be worked on soon.
+
+        :param left: messages of this lease that are not worked on yet.
+        :param elapsed: seconds that the others of it took.
+        """
+        whole = len(lease.messages)
+        more_may_be_there = whole >= self.limits.lease_limit and self.limits.max_unfinished_runs is None
+        goes_on = left and self.targets.is_proven and self._leases_on() and not conveyor.unacknowledged
+        if conveyor.has_next or not (goes_on and more_may_be_there):
+            return
+        nearly_done = left * elapsed / (whole - left) <= AHEAD_SECONDS
+        if not nearly_done:
+            return
+        count, seconds = self.next_lease(held=left)
+        if count > 0:
+            conveyor.lease_ahead(count, seconds)
+
+    def _note_not_started(self, count: int, whole: int) -> None:
+        log.warning(
+            "Inbox %s: %d of %d leased messages were not started before the %g s safety margin at the end of"
+            " their"
+            " lease; they are redelivered",
+            self.inbox,
+            count,
+            whole,
+            MARGIN_SECONDS,
+        )
+
+    def _say_what_was_done(self) -> None:
+        # Known by now: nothing is handled without it.
+        self.tally.result["inbox_id"] = self._starter.inbox_id
+        log.info(
+            "Inbox %s: dispatched to %s: %s",
+            plain(self.inbox),
+            ", ".join(self.routes.dag_ids),
+            self.tally.summary(),
+        )
+
+
+def _acknowledge(conveyor: Conveyor, lease: HeldLease, ids: list[str]) -> None:
+    """Acknowledge these messages, once."""
+    chosen = ids.copy()
+    ids.clear()
+    conveyor.acknowledge(lease, chosen)

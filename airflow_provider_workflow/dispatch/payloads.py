@@ -1,0 +1,128 @@
+"""
+What a DAG receives of a message, in a form that every supported Airflow and database can store.
+
+A payload may be any JSON value, and Airflow cannot store every JSON value: an integer over 64 bits, ``1e20``,
+a NUL character or a lone surrogate fails in its encoders or in its database. Such a payload travels as ASCII
+JSON text in ``payload_json`` instead, and :func:`payload_of` returns it either way::
+
+    from airflow_provider_workflow.dispatch.payloads import payload_of
+
+    order = payload_of(dag_run.conf["message"])
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from airflow_provider_workflow.values import plain
+
+DEEPEST = 147
+"""Levels of a payload. Some Airflow versions accept a run whose conf has more than 150 levels, of which three
+lie above the payload, and then cannot start any of its tasks."""
+INTEGERS = (-(2**63), 2**64 - 1)
+LARGEST_FLOAT = 2.0**64
+"""PostgreSQL returns a larger one as an integer, which no task of the run can read."""
+DEEPEST_CONF = DEEPEST + 3
+LONGEST_PATH = 200
+"""Characters of a path in a log line."""
+
+_Trail = tuple[Any, "str | int"]
+"""The steps from the root to a value, innermost first: ``(trail of the parent, key or index)``."""
+
+
+class Unstorable(NamedTuple):
+    """
+    A part of a JSON value that Airflow cannot store.
+
+    :param path: where it stands, such as ``payload.items[3].total``; never the value itself.
+    :param reason: what is wrong with it, as the end of a sentence that begins with the path.
+    """
+
+    path: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.path} {self.reason}"
+
+
+def payload_of(message: Mapping[str, Any]) -> Any:
+    """
+    The payload of a message, exactly as the service sent it.
+
+    :param message: ``dag_run.conf["message"]``, or a message that a sensor returned.
+    """
+    text = message.get("payload_json")
+    return message.get("payload") if text is None else json.loads(text)
+
+
+def storable(message: Mapping[str, Any]) -> tuple[dict[str, Any], list[Unstorable]]:
+    """
+    A message in a form that Airflow can store.
+
+    :param message: ``id``, ``created_at``, ``payload``, ``message_attributes``.
+    :return: the message, and what had to be replaced in it. An unstorable payload is None, with its JSON text
+        beside it in ``payload_json``; an unstorable id is escaped; other fields are None.
+    """
+    result, found = dict(message), []
+    for name, value in message.items():
+        if (part := unstorable(value, name)) is not None:
+            found.append(part)
+            result[name] = plain(value) if name == "id" and isinstance(value, str) else None
+            if name == "payload":
+                result["payload_json"] = json.dumps(value)
+    return result, found
+
+
+def unstorable(value: Any, name: str = "value", deepest: int = DEEPEST) -> Unstorable | None:
+    """
+    The first part of a JSON value that Airflow cannot store; None where it can store all of it.
+
+    Walks without recursion, as the depth itself may be the problem.
+
+    :param name: how the value is named at the beginning of the path.
+    :param deepest: levels that it may have.
+    """
+    waiting: list[tuple[Any, int, _Trail | None]] = [(value, 1, None)]
+    while waiting:
+        item, depth, trail = waiting.pop()
+        if depth > deepest:
+            return Unstorable(name, f"is nested deeper than {deepest} levels")
+        if isinstance(item, dict):
+            for key, part in item.items():
+                if (reason := _of_scalar(key)) is not None:
+                    return Unstorable(_path(name, (trail, key)), f"has a key that {reason}")
+                waiting.append((part, depth + 1, (trail, key)))
+        elif isinstance(item, list):
+            waiting += ((part, depth + 1, (trail, index)) for index, part in enumerate(item))
+        elif (reason := _of_scalar(item)) is not None:
+            return Unstorable(_path(name, trail), reason)
+    return None
+
+
+def _of_scalar(item: Any) -> str | None:
+    if isinstance(item, str):
+        if "\0" in item:
+            return "has a NUL character"
+        try:
+            item.encode()
+        except UnicodeEncodeError:
+            return "has a lone surrogate"
+    elif isinstance(item, float):
+        if not math.isfinite(item):
+            return "is not a finite number"
+        if abs(item) >= LARGEST_FLOAT:
+            return "is a number of 2**64 or more"
+    elif isinstance(item, int) and not INTEGERS[0] <= item <= INTEGERS[1]:
+        return "is an integer of more than 64 bits"
+    return None
+
+
+def _path(name: str, trail: _Trail | None) -> str:
+    steps: list[str] = []
+    while trail is not None:
+        trail, step = trail
+        steps.append(f"[{step}]" if isinstance(step, int) else f".{plain(step, 50)}")
+    return plain(name + "".join(reversed(steps)), LONGEST_PATH)

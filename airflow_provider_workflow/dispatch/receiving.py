@@ -1,0 +1,240 @@
+"""
+Message, task state store, acknowledgement: how a sensor returns messages without losing any.
+
+An XCom is gone when its task is killed, so acknowledged messages have to be somewhere that survives it.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections import namedtuple
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from airflow.providers.common.compat.sdk import AirflowException
+
+from airflow_provider_workflow.client.errors import (
+    ConflictError,
+    InvalidRequestError,
+    NotFoundError,
+    WorkflowError,
+)
+from airflow_provider_workflow.dispatch.lease import HeldLease, for_people
+from airflow_provider_workflow.dispatch.payloads import Unstorable, storable, unstorable
+from airflow_provider_workflow.dispatch.results import Tally
+from airflow_provider_workflow.dispatch.routing import Routes, UnroutableError
+from airflow_provider_workflow.dispatch.session import (
+    acknowledge,
+    note_nameless,
+    note_refusal,
+    try_to_release,
+    while_missing,
+)
+from airflow_provider_workflow.values import plain
+
+if TYPE_CHECKING:
+    from airflow_provider_workflow.hooks.workflow import WorkflowHook
+
+log = logging.getLogger(__name__)
+
+STORE_KEY = "workflow_received"
+_XComRow = namedtuple("_XComRow", "value")
+
+
+class LeasedMessages(TypedDict):
+    """What a sensor with ``acknowledge="manual"`` returns, for ``WorkflowAcknowledgeOperator``."""
+
+    inbox_id: str
+    lease_id: str
+    leased_until: str
+    messages: list[dict[str, Any]]
+
+
+@dataclass
+class Receiver:
+    """
+    Hands the messages of a lease to the DAG.
+
+    :param hook: talks to the service.
+    :param inbox: id or name.
+    :param routes: which messages are wanted.
+    :param context: of the running task.
+    :param tally: counts what is refused.
+    :param working: whether a lease is being worked on, which is released where that is interrupted.
+    """
+
+    hook: WorkflowHook
+    inbox: str
+    routes: Routes
+    context: Any
+    tally: Tally = field(default_factory=Tally)
+    working: bool = False
+
+    @cached_property
+    def inbox_id(self) -> str:
+        return while_missing(self.inbox, lambda: self.hook.get_inbox(self.inbox))["id"]
+
+    def stored(self) -> list[dict[str, Any]] | None:
+        """
+        What an earlier try of this task received, acknowledged by now; None where there is nothing.
+
+        Where the earlier try was killed before its acknowledgement, that is made up for.
+        """
+        text = self._store().get(STORE_KEY)
+        if text is None:
+            return None
+        kept = json.loads(text)
+        if not kept["acknowledged"]:
+            self._make_up_for_acknowledgement(kept)
+        log.info("Returning the %d messages that an earlier try of this task received", len(kept["messages"]))
+        messages: list[dict[str, Any]] = kept["messages"]
+        return messages
+
+    def _make_up_for_acknowledgement(self, kept: dict[str, Any]) -> None:
+        try:
+            self._acknowledge(kept)
+        except (NotFoundError, InvalidRequestError, ConflictError) as error:
+            self._do_without_acknowledgement(kept, error)
+
+    def _do_without_acknowledgement(self, kept: dict[str, Any], error: WorkflowError) -> None:
+        # The inbox or the lease is gone for good. The messages are stored, and must not be lost for that.
+        log.warning("Inbox %s: the stored messages cannot be acknowledged any more: %s", self.inbox, error)
+        self._keep({**kept, "acknowledged": True})
+
+    def take(self, lease: HeldLease) -> list[dict[str, Any]]:
+        """
+        Store, read back, then acknowledge the messages of a lease.
+
+        :return: the messages; none where none of them is wanted.
+        :raises AirflowException: they could not be stored; nothing was acknowledged.
+        """
+        with self._released_on_fault(lease):
+            messages = self._fitting(lease)
+            if not messages:
+                return []
+            kept = {
+                "inbox_id": lease.inbox_id or self.inbox_id,
+                "lease_id": lease.lease_id,
+                "messages": messages,
+                "acknowledged": False,
+            }
+            # The store may have them from here on: interrupted and released, they would come twice.
+            self.working = False
+            self._keep(kept)
+        try:
+            self._acknowledge(kept)
+        except NotFoundError as error:
+            self._do_without_acknowledgement(kept, error)
+        log.info("Inbox %s: received %d messages, stored and acknowledged", plain(self.inbox), len(messages))
+        return messages
+
+    def lend(self, lease: HeldLease) -> LeasedMessages | None:
+        """The messages of a lease with what acknowledges them; None where none of them is wanted."""
+        with self._released_on_fault(lease):
+            messages = self._fitting(lease)
+            if not messages:
+                return None
+            log.info(
+                "Inbox %s: received %d messages, leased until %s",
+                plain(self.inbox),
+                len(messages),
+                plain(lease.leased_until),
+            )
+            return {
+                "inbox_id": lease.inbox_id or self.inbox_id,
+                "lease_id": lease.lease_id,
+                "leased_until": lease.leased_until,
+                "messages": messages,
+            }
+
+    @contextmanager
+    def _released_on_fault(self, lease: HeldLease) -> Iterator[None]:
+        """Give a lease back at once where nothing came of it: a retry must not find an empty inbox."""
+        try:
+            self.working = True
+            yield
+        except Exception:
+            self._release(lease, self.hook)
+            raise
+        except BaseException:
+            # An interruption, and no second one during the release.
+            self.working = False
+            with closing(self.hook.hurried()) as once:
+                self._release(lease, once)
+            raise
+        finally:
+            self.working = False
+
+    def _release(self, lease: HeldLease, hook: WorkflowHook) -> None:
+        ids = [message["id"] for message in lease.messages]
+        try_to_release(hook, lease.inbox_id or self.inbox, lease.lease_id, ids, self.inbox)
+
+    def _acknowledge(self, kept: dict[str, Any]) -> None:
+        ids = [message["id"] for message in kept["messages"]]
+        acknowledge(self.hook, kept["inbox_id"], kept["lease_id"], ids)
+        self._keep({**kept, "acknowledged": True})
+
+    def _keep(self, kept: dict[str, Any]) -> None:
+        # ASCII text: the store itself refuses some JSON values that a text carries unharmed.
+        text = json.dumps(kept)
+        store = self._store()
+        store.set(STORE_KEY, text)
+        if store.get(STORE_KEY) != text:
+            raise AirflowException("The task state store did not keep the messages; none was acknowledged.")
+
+    def _store(self) -> Any:
+        return self.context["task_state_store"]
+
+    def _fitting(self, lease: HeldLease) -> list[dict[str, Any]]:
+        """The messages that match, as an XCom can store them; the leases of the others expire."""
+        note_nameless(self.inbox, lease, self.hook.workflow_conn_id, self.tally)
+        fitting = []
+        for leased in lease.messages:
+            message = for_people(leased)
+            try:
+                if not self.routes.accepts(message):
+                    continue
+                problem: object = unstorable(leased["id"], "its id")
+            except UnroutableError as error:
+                problem = error
+            if problem is None:
+                fitting.append(self._as_stored(message))
+            else:
+                self.tally.refuse(leased["id"], str(problem))
+                note_refusal(self.hook, self.inbox, leased, problem)
+        return fitting
+
+    def _as_stored(self, message: dict[str, Any]) -> dict[str, Any]:
+        """A message as an XCom returns it unchanged; ``payloads.payload_of`` reads its payload either way."""
+        result, replaced = storable(message)
+        if not replaced and not _survives_xcom(result):
+            replaced = [Unstorable("payload", "has keys that Airflow's serialisation uses itself")]
+            result.update(payload=None, payload_json=json.dumps(message["payload"]))
+            if not _survives_xcom(result):
+                result["message_attributes"] = None
+        for part in replaced:
+            log.warning(
+                "Inbox %s: message %s has a value that an XCom cannot store: %s. Where it is the payload,"
+                " payload_of()"
+                " of airflow_provider_workflow.dispatch.payloads returns it unchanged",
+                self.inbox,
+                plain(message["id"]),
+                part,
+            )
+        return result
+
+
+def _survives_xcom(message: dict[str, Any]) -> bool:
+    """Whether a message comes out of Airflow's serialisation as it went in."""
+    from airflow.sdk.bases.xcom import BaseXCom
+
+    try:
+        written = json.loads(json.dumps(BaseXCom.serialize_value(message)))
+        return bool(BaseXCom.deserialize_value(_XComRow(written)) == message)
+    except Exception:
+        # Keys of Airflow's own make it build objects, which fails in as many ways as there are classes.
+        return False

@@ -1,0 +1,262 @@
+"""
+Starting DAG runs: their ids, what may come of it, and how a task does it.
+
+``TaskRuns`` is the only place that talks to the task's supervisor. The Task SDK has no public call that
+starts several runs, so it uses the message that ``TriggerDagRunOperator`` sends, whose form has been the
+same since Airflow 3.0.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import re
+from dataclasses import dataclass
+from enum import Enum
+from functools import cache
+from importlib.metadata import version
+from typing import Any, Protocol
+
+from airflow.providers.common.compat.sdk import conf
+
+from airflow_provider_workflow.dispatch import payloads
+from airflow_provider_workflow.dispatch.rejections import RunRefused, TargetError, Unholdable, fault_of
+from airflow_provider_workflow.version_compat import airflow_release, answers_before_commit
+
+log = logging.getLogger(__name__)
+
+RUN_ID_PREFIX = "workflow__"
+LONGEST_RUN_ID = 250
+# A run id travels unquoted in an address: anything else could end up as the id of another run.
+_SAFE_ID = re.compile(r"[A-Za-z0-9_.~:+-]+")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_MARKED = re.compile(r".*__[0-9a-f]{8}", re.DOTALL)
+_UNFINISHED = ["queued", "running"]
+_CHECK_RUN_ID = "workflow check .. of the target DAG, which starts nothing " + "x" * LONGEST_RUN_ID
+"""Rejected for its two dots, its blanks and its length: after Airflow has checked the DAG, and before its
+params."""
+
+
+class Start(Enum):
+    """What came of starting a run."""
+
+    STARTED = "started"
+    EXISTING = "existing"
+
+
+def run_id_of(message_id: str, inbox_id: str) -> str:
+    """
+    The run id of a message: always the same, so that a redelivered message finds its run.
+
+    It names the inbox as well, as message ids may be unique within an inbox only. A message id with
+    characters that a run id may not have, or one that is too long, is hashed together with the inbox id.
+    """
+    inbox = hashlib.sha256(_bytes(inbox_id))
+    run_id = f"{RUN_ID_PREFIX}{message_id}__{inbox.hexdigest()[:8]}"
+    if _SAFE_ID.fullmatch(message_id) and ".." not in message_id and len(run_id) <= LONGEST_RUN_ID:
+        return run_id
+    inbox.update(b"\0" + _bytes(message_id))
+    return RUN_ID_PREFIX + inbox.hexdigest()
+
+
+def former_run_id_of(message_id: str) -> str | None:
+    """The run id that version 0.1 gave a message; one that was leased before an upgrade may have a run by
+    it. None where that could be today's run id of another message."""
+    if _MARKED.fullmatch(message_id):
+        return None
+    run_id = RUN_ID_PREFIX + message_id
+    fits = _SAFE_ID.fullmatch(message_id) and ".." not in message_id and len(run_id) <= LONGEST_RUN_ID
+    if fits and not _DIGEST.fullmatch(message_id):
+        return run_id
+    return RUN_ID_PREFIX + hashlib.sha256(_bytes(message_id)).hexdigest()
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode(errors="surrogatepass")
+
+
+class Runs(Protocol):
+    """Where runs are started and counted: by a task, or by the command line."""
+
+    @property
+    def alongside(self) -> bool:
+        """Whether another thread may call the service, which may ask Airflow for a secret, meanwhile."""
+
+    def check_target(self, dag_id: str, *, thorough: bool = False) -> None:
+        """
+        Find out, without starting anything, whether runs of a DAG can be started, as far as that can be
+        known.
+
+        :param thorough: check all that can be checked, although Airflow logs an error line for it.
+        :raises TargetError: they cannot.
+        """
+
+    def start(self, dag_id: str, run_id: str, conf: dict[str, Any], note: str | None = None) -> Start:
+        """
+        Start a run, or find that it exists. Once this returns the run is stored.
+
+        :param note: shown on the page of the run (Airflow 3.2 and later).
+        :raises RunRefused: Airflow rejects this run; nothing was started.
+        :raises TargetError: the DAG is missing, broken or denied, or Airflow does not answer.
+        """
+
+    def exists(self, dag_id: str, run_id: str) -> bool:
+        """
+        Whether a DAG has this run.
+
+        :raises TargetError: Airflow does not answer.
+        """
+
+    def unfinished(self, dag_id: str) -> int:
+        """
+        Runs of a DAG that are queued or running; 0 for an unknown DAG.
+
+        :raises TargetError: Airflow does not answer.
+        """
+
+
+def check_conf(conf: dict[str, Any]) -> None:
+    """
+    Make sure that Airflow can encode a conf.
+
+    :raises Unholdable: it cannot; the error names the path of the value, never the value.
+    """
+    if (part := payloads.unstorable(conf, "conf", payloads.DEEPEST_CONF)) is not None:
+        raise Unholdable(f"Airflow cannot store it: {part}")
+
+
+@cache
+def _refusals() -> tuple[type[Exception], ...]:
+    """What is raised where the API server refuses; in ``dag.test()`` that is its answer as it came."""
+    from airflow.sdk.exceptions import AirflowRuntimeError
+    from httpx import HTTPStatusError
+
+    return AirflowRuntimeError, HTTPStatusError
+
+
+@dataclass(frozen=True)
+class TaskRuns:
+    """
+    Runs as a task reaches them: through its supervisor (see ``Runs``).
+
+    :param ti: the running task instance.
+    """
+
+    ti: Any
+
+    @property
+    def alongside(self) -> bool:
+        """
+        See ``Runs.alongside``: two threads must not mix up the supervisor's answers.
+
+        They would before Airflow 3.2, and in ``dag.test()``.
+        """
+        from airflow.sdk.execution_time import task_runner
+
+        return hasattr(task_runner.SUPERVISOR_COMMS, "_thread_lock")
+
+    def check_target(self, dag_id: str, *, thorough: bool = False) -> None:
+        """
+        See ``Runs.check_target``.
+
+        Airflow 3.1 has no call for it. Airflow 3.2 and later know whether the DAG exists; a thorough check on
+        3.3 and later also finds import errors, a DAG that is stale or denies runs, and a timetable that is
+        not registered. No check finds params that reject every conf: the first run does.
+        """
+        if airflow_release() < (3, 2) and answers_before_commit(fastapi := version("fastapi")):
+            log.warning(
+                "FastAPI %s lets Airflow 3.1 confirm a DAG run before it is committed, so that a killed API"
+                " server"
+                " can lose a run whose message is acknowledged. Install 'fastapi<0.118' for the API server",
+                fastapi,
+            )
+        if hasattr(self.ti, "get_dag"):
+            try:
+                self.ti.get_dag(dag_id)
+            except (*_refusals(), OSError, EOFError) as error:  # type: ignore[misc]
+                raise _target_error(dag_id, error) from None
+        if thorough and airflow_release() >= (3, 3) and _is_rejected_anywhere(_CHECK_RUN_ID):
+            self._try_impossible_run(dag_id)
+
+    def _try_impossible_run(self, dag_id: str) -> None:
+        try:
+            self.start(dag_id, _CHECK_RUN_ID, {})
+        except RunRefused as error:
+            # Only an answer about the run id says that the DAG itself passed all checks before it.
+            if _CHECK_RUN_ID[:20] not in error.airflow_says:
+                raise TargetError(
+                    f"Airflow does not start runs of {dag_id!r}: {error}. Correct the DAG; no message is"
+                    f" lost."
+                ) from None
+
+    def start(self, dag_id: str, run_id: str, conf: dict[str, Any], note: str | None = None) -> Start:
+        """See ``Runs.start``."""
+        check_conf(conf)
+        from airflow.sdk.exceptions import ErrorType
+        from airflow.sdk.execution_time import task_runner
+        from airflow.sdk.execution_time.comms import ErrorResponse, TriggerDagRun
+        from pydantic import ValidationError
+
+        shown: dict[str, Any] = {"note": note} if note and "note" in TriggerDagRun.model_fields else {}
+        order = TriggerDagRun(dag_id=dag_id, run_id=run_id, conf=conf, **shown)
+        try:
+            answer = task_runner.SUPERVISOR_COMMS.send(order)
+        except _refusals() as error:
+            raise fault_of(dag_id, error) from None
+        except ValidationError as error:
+            # Of the answer, which is decoded here: the run may have been started.
+            raise TargetError(
+                f"Airflow's answer about a run of {dag_id!r} cannot be read: {type(error).__name__}."
+                " No message is lost."
+            ) from None
+        except (ValueError, OverflowError, RecursionError) as error:
+            # The value checks above state the known cases in words; nothing was sent in these either.
+            raise Unholdable(f"Airflow cannot encode its payload: {type(error).__name__}") from None
+        except (OSError, EOFError) as error:
+            raise _target_error(dag_id, error) from None
+        if isinstance(answer, ErrorResponse):
+            if answer.error is ErrorType.DAGRUN_ALREADY_EXISTS:
+                return Start.EXISTING
+            raise TargetError(f"Airflow did not start a run of {dag_id!r}: {answer.error.value}")
+        return Start.STARTED
+
+    def exists(self, dag_id: str, run_id: str) -> bool:
+        """See ``Runs.exists``."""
+        return self._count(dag_id, run_ids=[run_id]) > 0
+
+    def unfinished(self, dag_id: str) -> int:
+        """See ``Runs.unfinished``."""
+        return self._count(dag_id, states=_UNFINISHED)
+
+    def _count(self, dag_id: str, **which: Any) -> int:
+        try:
+            return int(self.ti.get_dr_count(dag_id=dag_id, **which))
+        except (*_refusals(), OSError, EOFError) as error:  # type: ignore[misc]
+            raise TargetError(
+                f"Airflow does not count the runs of {dag_id!r}: {type(error).__name__}. No message is lost."
+            ) from None
+
+
+def origin_of(context: Any) -> str:
+    """The DAG and run of a task, for the notes of the runs that it starts."""
+    ti = context["ti"]
+    return f"the run {ti.run_id} of {ti.dag_id}" if hasattr(ti, "run_id") else ""
+
+
+def _target_error(dag_id: str, error: Exception) -> TargetError:
+    """The fault of a call that no message had a part in."""
+    if isinstance(error, (OSError, EOFError)):
+        return TargetError(
+            f"The task's supervisor does not answer: {type(error).__name__}. No message is lost."
+        )
+    fault = fault_of(dag_id, error)
+    if isinstance(fault, TargetError):
+        return fault
+    return TargetError(f"Airflow cannot check the DAG {dag_id!r}: {fault}. No message is lost.")
+
+
+def _is_rejected_anywhere(run_id: str) -> bool:
+    """Whether Airflow rejects this run id by its configuration, as it rejects it by default."""
+    pattern = str(conf.get("scheduler", "allowed_run_id_pattern", fallback="")).strip()
+    dots = conf.getboolean("core", "allow_double_dot_in_ids", fallback=False)
+    return not dots or not (pattern and re.match(pattern, run_id))

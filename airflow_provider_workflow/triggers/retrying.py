@@ -1,0 +1,230 @@
+"""How a trigger asks again and again until there is an answer, and how soon it may hand that over."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+from typing import TypeVar
+
+from airflow.providers.common.compat.sdk import AirflowException, conf
+
+from airflow_provider_workflow import clock
+from airflow_provider_workflow.client.errors import (
+    RateLimitError,
+    ServerError,
+    TransportError,
+    WorkflowError,
+)
+from airflow_provider_workflow.client.retry import LONGEST_WAIT_SECONDS
+from airflow_provider_workflow.triggers.wakeup import BREATH_SECONDS
+from airflow_provider_workflow.values import plain
+
+T = TypeVar("T")
+
+LONG_FAULT_SECONDS = 300.0
+"""A series of faults that lasts longer is said once more, as an error."""
+EXPLAINED = (WorkflowError, AirflowException)
+"""Exceptions whose texts are sentences; others mean little without their type."""
+FIRST_PAUSE_SECONDS = 5.0
+LONGEST_PAUSE_SECONDS = 300.0
+
+
+class Faults:
+    """
+    Faults that follow one another, and the few lines that they are worth in a log.
+
+    A series is said to have begun (WARNING), to last for five minutes (ERROR, once), and to be over
+    (INFO); no line for each fault. A service that accepts no calls for more than a minute is a WARNING
+    once in a series, with the seconds. A fault that somebody has to mend is an ERROR at once, each kind
+    of it once in a series.
+
+    :param inbox: how the inbox is named in the log.
+    :param log: of the trigger.
+    """
+
+    def __init__(self, inbox: str, log: logging.Logger) -> None:
+        self.inbox = inbox
+        self.log = log
+        self.count = 0
+        self._since = 0.0
+        self._long = False
+        self._accepts_in: float | None = None
+        self._wait_logged = False
+        self._to_mend: set[type[Exception]] = set()
+
+    def met(self, error: Exception) -> None:
+        """There is one more."""
+        self.count += 1
+        if self.count == 1:
+            self._since, self._long = clock.monotonic(), False
+            self._wait_logged = False
+            self._to_mend.clear()
+        self._accepts_in = long_wait(error)
+        if self._accepts_in is not None:
+            self._log_wait(self._accepts_in, error)
+        elif not may_pass(error):
+            self._say_what_to_mend(error)
+        elif self.count == 1:
+            self.log.warning("Inbox %s is out of reach; trying on: %s", self.inbox, explained(error))
+        seconds = clock.monotonic() - self._since
+        if seconds >= LONG_FAULT_SECONDS and not self._long:
+            self._long = True
+            self.log.error(
+                "Inbox %s has been out of reach for %.0f minutes; trying on: %s",
+                self.inbox,
+                seconds / 60,
+                explained(error),
+            )
+
+    def _log_wait(self, seconds: float, error: Exception) -> None:
+        if not self._wait_logged:
+            self._wait_logged = True
+            self.log.warning(
+                "Inbox %s is out of reach; trying on in %.0f s: %s",
+                self.inbox,
+                seconds,
+                explained(error),
+            )
+
+    def _say_what_to_mend(self, error: Exception) -> None:
+        if type(error) not in self._to_mend:
+            self._to_mend.add(type(error))
+            # Of this provider's and Airflow's own exceptions the text says all there is to say.
+            where = None if isinstance(error, EXPLAINED) else error
+            self.log.error(
+                "Inbox %s is out of reach until this is mended: %s",
+                self.inbox,
+                explained(error),
+                exc_info=where,
+            )
+
+    def over(self) -> None:
+        """The service answered as it should."""
+        if self.count:
+            self.log.info("Inbox %s is within reach again", self.inbox)
+        self.count = 0
+        self._accepts_in = None
+
+    def pause(self) -> float:
+        """Seconds to wait before another try: 5, doubling with each fault of the series to 300."""
+        return self.at_most(FIRST_PAUSE_SECONDS * 2 ** min(max(self.count - 1, 0), 10))
+
+    def at_most(self, seconds: float) -> float:
+        """
+        A wait, shortened while the service is out of reach.
+
+        :param seconds: the wait without faults.
+        :return: at most 300 s, and no longer than until the service accepts calls again.
+        """
+        if not self.count:
+            return seconds
+        limits = [LONGEST_PAUSE_SECONDS, *([] if self._accepts_in is None else [self._accepts_in])]
+        return float(min(seconds, *limits))
+
+
+def may_pass(error: Exception) -> bool:
+    """Whether a fault may pass without anybody mending something."""
+    if isinstance(error, TransportError):
+        return not error.permanent
+    return isinstance(error, (ServerError, RateLimitError, asyncio.TimeoutError))
+
+
+def long_wait(error: Exception) -> float | None:
+    """Seconds for which the service accepts no calls, where that is longer than a call waits by itself."""
+    if isinstance(error, (RateLimitError, ServerError)) and error.retry_after is not None:
+        return error.retry_after if error.retry_after > LONGEST_WAIT_SECONDS else None
+    return None
+
+
+def explained(error: Exception) -> str:
+    """The cause of a fault, as one line of a log."""
+    text = plain(str(error))
+    return text if isinstance(error, EXPLAINED) else f"{type(error).__name__}: {text}"
+
+
+async def patiently(
+    ask: Callable[[], Awaitable[T | None]],
+    wait: Callable[[float], Awaitable[bool]],
+    *,
+    rest: Callable[[float], Awaitable[object]] | None = None,
+    inbox: str,
+    poll_interval: float,
+    max_poll_interval: float,
+    log: logging.Logger,
+    faults: Faults | None = None,
+) -> T:
+    """
+    Ask until there is an answer, through faults that may pass; each series of them is logged once.
+
+    :param ask: asks once; None for no answer yet.
+    :param wait: waits so many seconds, or less; whether there is news, so that the interval begins anew.
+    :param rest: waits so many seconds, whatever is new: after a fault, and where news were none. To be given
+        where ``wait`` may wait for less.
+    :param inbox: how the inbox is named in the log.
+    :param poll_interval: seconds between the first two questions, above 0; doubles from then on.
+    :param max_poll_interval: seconds that it doubles up to.
+    :param faults: the series that faults are part of; by default one of its own.
+    :raises WorkflowError: a fault that waiting does not cure.
+    """
+    interval, news = poll_interval, False
+    faults = faults or Faults(inbox, log)
+    while True:
+        answer = None
+        try:
+            answer = await ask()
+        except (WorkflowError, asyncio.TimeoutError) as error:
+            if not may_pass(error):
+                raise
+            faults.met(error)
+        else:
+            faults.over()
+        if answer is not None:
+            return answer
+        # However many messages are announced, neither a service in trouble nor one whose messages others take
+        # is to be asked without a pause.
+        pause = 0.0
+        if rest is not None and (faults.count or news):
+            pause = FIRST_PAUSE_SECONDS if faults.count else BREATH_SECONDS
+            await rest(pause)
+        length = faults.at_most(interval)
+        news = length > pause and await wait(length - pause)
+        interval = poll_interval if news and not faults.count else min(interval * 2, max_poll_interval)
+
+
+async def persistently(
+    watch: Callable[[Faults], AsyncGenerator[T, None]],
+    *,
+    inbox: str,
+    log: logging.Logger,
+) -> AsyncGenerator[T, None]:
+    """
+    Watch for ever: whatever ends the watch, begin it anew, later and later while it goes on failing.
+
+    For the trigger of an asset, which Airflow makes anew every 2 s without a pause where it ends or
+    raises. A wrong secret or a missing inbox is waited out as well: somebody may mend it, and is told.
+
+    :param watch: opens its connection and yields; calls ``over`` of what it is given whenever the service
+        answered as it should (``patiently`` does, given it), so that the pauses begin anew.
+    :param inbox: how the inbox is named in the log.
+    """
+    faults = Faults(inbox, log)
+    while True:
+        try:
+            async with aclosing(watch(faults)) as found:
+                async for each in found:
+                    yield each
+        except Exception as error:
+            faults.met(error)
+        await clock.async_sleep(faults.pause())
+
+
+def settle_seconds() -> float:
+    """
+    How long a task that gave up its worker has to stay away from one.
+
+    Airflow may notice the end of the process as late as ``min_heartbeat_interval``; where the task is
+    queued again by then, Airflow fails it.
+    """
+    return float(conf.getfloat("workers", "min_heartbeat_interval", fallback=5.0)) + 1

@@ -1,0 +1,185 @@
+"""How a trigger finds its inbox and hears of its messages: event stream, and polling beneath."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Protocol
+
+from airflow_provider_workflow import clock
+from airflow_provider_workflow.client import api, types
+from airflow_provider_workflow.client.settings import host_of
+
+if TYPE_CHECKING:
+    from airflow_provider_workflow.client.client import AsyncWorkflowClient
+    from airflow_provider_workflow.client.event_stream import Bell
+    from airflow_provider_workflow.triggers.probing import Sight
+
+
+BREATH_SECONDS = 1.0
+"""How far two looks are apart at least, however often the event stream speaks."""
+
+
+class Doorbell:
+    """
+    Level-triggered: it rings again and again while there is something to lease, not once for each arrival.
+
+    It rings at once when messages are seen of which none was there at the last ring: those were taken then,
+    and whoever took them may have left before these came. Otherwise it rings every ``renotify_seconds``.
+
+    Where a look was cut short without finding anything, and something may have arrived, it rings in doubt:
+    once for each time that something may have arrived, and not more often than every ``renotify_seconds``.
+
+    :param renotify_seconds: between two rings for the same messages, and between two rings in doubt.
+    :param poll_interval: seconds from one look to the next; doubles while there is no news.
+    :param max_poll_interval: seconds that it doubles up to.
+    """
+
+    def __init__(self, renotify_seconds: float, poll_interval: float, max_poll_interval: float) -> None:
+        self._renotify_seconds = renotify_seconds
+        self._poll_interval = poll_interval
+        self._max_poll_interval = max_poll_interval
+        self._interval = poll_interval
+        self._rung_for: frozenset[str] = frozenset()
+        self._again_at = -math.inf
+        self._in_doubt = True
+        self._doubt_again_at = -math.inf
+
+    def heard(self) -> None:
+        """Something may have arrived: the event stream spoke, or nobody could listen for a while."""
+        self._in_doubt = True
+        self._interval = self._poll_interval
+
+    def rings(self, sight: Sight, now: float) -> bool:
+        """
+        Whether to ring for what was just seen.
+
+        :param now: seconds of a clock that only goes forward.
+        """
+        if sight.available:
+            self._in_doubt = False
+            return self._rings_for(sight.available, now)
+        if sight.whole:
+            self._in_doubt = False
+            self._rung_for = frozenset()
+        elif self._in_doubt and now >= self._doubt_again_at:
+            self._in_doubt = False
+            self._doubt_again_at = now + self._renotify_seconds
+            return True
+        return False
+
+    def _rings_for(self, available: frozenset[str], now: float) -> bool:
+        news = self._rung_for.isdisjoint(available)
+        if not news and now < self._again_at:
+            return False
+        if news:
+            self._interval = self._poll_interval
+        self._rung_for = available
+        self._again_at = now + self._renotify_seconds
+        return True
+
+    def next_look(self, now: float) -> float:
+        """
+        Seconds until it is time to look again, whatever the event stream says in between.
+
+        :param now: seconds of the same clock.
+        """
+        wait, self._interval = self._interval, min(self._interval * 2, self._max_poll_interval)
+        due = [self._again_at] if self._rung_for else []
+        due += [self._doubt_again_at] if self._in_doubt else []
+        return min([wait, *(moment - now for moment in due if moment > now)])
+
+
+TICK_SECONDS = 0.25
+"""Waits end at multiples of it: what polls together shares its wake-ups, and takes half the CPU or less."""
+
+
+class Waits(Protocol):
+    """The arguments of whatever waits for the messages of an inbox."""
+
+    @property
+    def inbox(self) -> str: ...
+    @property
+    def wake_on_events(self) -> bool: ...
+    @property
+    def poll_interval(self) -> float: ...
+    @property
+    def max_poll_interval(self) -> float: ...
+
+
+def log_wait(log: logging.Logger, client: AsyncWorkflowClient, waits: Waits) -> None:
+    """Say that waiting begins: for which inbox, where, and how."""
+    log.info(
+        "Inbox %s at %s: waiting for messages, %severy %g to %g s",
+        waits.inbox,
+        host_of(client.settings.base_url),
+        "by its event stream and by polling " if waits.wake_on_events else "by polling ",
+        waits.poll_interval,
+        waits.max_poll_interval,
+    )
+
+
+async def look_up(client: AsyncWorkflowClient, inbox: str) -> types.Inbox:
+    """
+    An inbox as it is now; one that was deleted and created again under its name is found again.
+
+    :param inbox: id or name.
+    :raises NotFoundError: there is no such inbox.
+    """
+    from airflow_provider_workflow.client import inboxes
+
+    return await client.run(inboxes.at_inbox(client.settings, inbox, api.get_inbox))
+
+
+async def find_inbox(client: AsyncWorkflowClient, inbox: str) -> str:
+    """
+    The id of an inbox.
+
+    :param inbox: id or name.
+    :raises NotFoundError: there is no such inbox.
+    """
+    return (await look_up(client, inbox))["id"]
+
+
+@asynccontextmanager
+async def bell_of(
+    client: AsyncWorkflowClient, inbox_id: str, wake_on_events: bool = True
+) -> AsyncIterator[Bell | None]:
+    """
+    The bell of an inbox's event stream, or None where nobody wants one.
+
+    The stream is shared by all that listen to the inbox; beyond ``[workflow] max_event_streams`` the bell
+    never rings, and polling does.
+    """
+    from airflow_provider_workflow.client.event_stream import listen
+    from airflow_provider_workflow.config import max_event_streams
+
+    if not wake_on_events:
+        yield None
+        return
+    async with listen(client, inbox_id, max_event_streams()) as bell:
+        yield bell
+
+
+async def wait_for(bell: Bell | None, seconds: float) -> bool:
+    """
+    Wait for a ring; whether it rang.
+
+    :param seconds: at most, 0 or more; up to :data:`TICK_SECONDS` longer, so that others end then too.
+    """
+    seconds = until_tick(clock.monotonic(), seconds)
+    if bell is not None:
+        return await bell.wait(seconds)
+    await clock.async_sleep(seconds)
+    return False
+
+
+def until_tick(now: float, seconds: float) -> float:
+    """
+    As many seconds, and those to the next tick.
+
+    :param now: seconds of a clock that all share.
+    """
+    return seconds + -(now + seconds) % TICK_SECONDS
