@@ -74,7 +74,7 @@ coverage: setup ## Run the unit tests, and show which lines of the package no te
 		$(BIN)/python -m pytest $(UNIT) --numprocesses $(WORKERS) --dist loadfile --cov --cov-report=term-missing
 
 e2e: setup ## Run the end-to-end tests, with a real Airflow
-	$(BIN)/python -m pytest $(E2E)
+	$(BIN)/python -m pytest $(E2E) --durations=50
 
 test-matrix: ## Test on each supported Airflow and Python (MATRIX="3.1:3.10 3.3:3.13" chooses)
 	$(PYTHON) -m tools.matrix $(MATRIX)
