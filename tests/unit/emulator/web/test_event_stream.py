@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Callable, Iterator
 
@@ -65,9 +66,13 @@ def test_notices_are_folded_into_one_frame(
     emulator: EmulatorServer, listen: Callable[..., requests.Response]
 ) -> None:
     lines = listen().iter_lines(chunk_size=1)
-    with emulator.store.core:  # nothing is told before the section is left
-        for _ in range(3):
-            emulator.put("orders", {}, {})
+    streams, all_are_put = emulator.emulator.streams, threading.Event()
+    assert streams.loop is not None
+    # Each notice is passed on to the server's event loop, which stands still meanwhile.
+    streams.loop.call_soon_threadsafe(all_are_put.wait, 10)
+    for _ in range(3):
+        emulator.put("orders", {}, {})
+    all_are_put.set()
     assert frame(lines)["count"] == 3
 
 
