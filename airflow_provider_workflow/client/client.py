@@ -132,7 +132,7 @@ class WorkflowClient:
 
     def _perform(self, step: Any) -> Any:
         if isinstance(step, Request):
-            return self._exchange(step)
+            return self.exchange(step)
         if isinstance(step, Call):
             return self.send(step)
         if isinstance(step, Pause):
@@ -153,7 +153,12 @@ class WorkflowClient:
         except FutureTimeoutError:
             raise TransportError("the access token is still being renewed", sent=False) from None
 
-    def _exchange(self, request: Request) -> Answer:
+    def exchange(self, request: Request) -> Answer:
+        """
+        Send one request; the only step of a call that needs a network.
+
+        :raises TransportError: there was no whole answer.
+        """
         return self._open().exchange(request)
 
     def _open(self) -> RequestsWire:

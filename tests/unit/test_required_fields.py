@@ -63,7 +63,7 @@ class MinimalServer(ScriptedServer):
         self.calls: list[tuple[str, str]] = []
         self.bodies: list[Any] = []
 
-    def _reply(self, request: bytes) -> bytes:
+    def reply(self, request: bytes) -> bytes:
         head, _, body = request.partition(b"\r\n\r\n")
         method, target, _ = head.split(b"\r\n")[0].decode().split(" ", 2)
         path = target.partition("?")[0].removeprefix("/trigger-inbox/v1")

@@ -139,7 +139,7 @@ class ScriptedServer:
                     connection = self._tls.wrap_socket(connection, server_side=True)
                 connection.sendall(self.greeting)
                 while request := _read(connection):
-                    reply = self._reply(request)
+                    reply = self.reply(request)
                     if callable(reply):
                         reply(connection)
                         return
@@ -150,7 +150,8 @@ class ScriptedServer:
                 self._open.discard(accepted)
                 connection.close()
 
-    def _reply(self, request: bytes) -> Script:
+    def reply(self, request: bytes) -> Script:
+        """Take down a request, and say how it is answered."""
         if urlsplit(request.split(b" ", 2)[1]).path == b"/token":
             self.token_requests.append(request)
             return self.token

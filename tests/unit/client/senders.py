@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any, TypeVar
+from urllib.parse import urlencode, urlsplit
 
 from airflow_provider_workflow.client.call import Call
 from airflow_provider_workflow.client.client import AsyncWorkflowClient, WorkflowClient
@@ -13,6 +14,7 @@ from airflow_provider_workflow.client.over_aiohttp import shared_session
 from airflow_provider_workflow.client.retry import Gates
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.tokens import TokenCache
+from airflow_provider_workflow.client.wire import Answer, Request
 from airflow_provider_workflow.clock import use
 from tests.unit.fake_clock import FakeClock
 
@@ -89,6 +91,44 @@ class AsyncSender(Sender):
     def close(self) -> None:
         self.loop.run_until_complete(self._stack.aclose())
         self.loop.close()
+
+
+class _WithoutNetwork(WorkflowClient):
+    """Whose requests are answered by a function."""
+
+    reply: Callable[[bytes], Any]
+
+    def exchange(self, request: Request) -> Answer:
+        query = f"?{urlencode(request.query)}" if request.query else ""
+        lines = [f"{request.method} {urlsplit(request.url).path}{query} HTTP/1.1"]
+        lines += [f"{name}: {value}" for name, value in request.headers.items()]
+        reply = self.reply("\r\n".join([*lines, "", ""]).encode() + (request.body or b""))
+        head, _, body = reply.partition(b"\r\n\r\n")
+        first, *headers = head.decode("latin-1").split("\r\n")
+        named = (line.partition(": ") for line in headers)
+        return Answer(int(first.split()[1]), {name.lower(): value for name, _, value in named}, body)
+
+
+class StepsSender(SyncSender):
+    """
+    Performs the steps of a call without a network, for what is decided by the answer alone.
+
+    :param reply: gives the bytes of a whole answer to the bytes of a request.
+    """
+
+    name = "steps"
+
+    def __init__(
+        self,
+        settings: Settings,
+        reply: Callable[[bytes], Any],
+        clock: FakeClock | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(settings, clock)
+        shared = {"tokens": self.tokens, "gates": self.gates}
+        self.client = _WithoutNetwork(settings, **{**shared, **options})
+        self.client.reply = reply
 
 
 SENDERS = {kind.name: kind for kind in (SyncSender, AsyncSender)}

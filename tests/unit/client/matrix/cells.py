@@ -20,9 +20,16 @@ from airflow_provider_workflow.client.settings import Settings
 from tests.traces import told
 from tests.unit.client.calls import OPERATIONS, make
 from tests.unit.client.scripted import Script, ScriptedServer
-from tests.unit.client.senders import SENDERS, Sender
+from tests.unit.client.senders import SENDERS, Sender, StepsSender
 
 ATTEMPTS = 5
+STEPS = StepsSender.name
+"""
+The sender without a network. What an answer means to a call is decided above the transports, so the whole
+table of answers is played to this one, and a few rows of it to each transport.
+"""
+SOME_CALLS = ("get_inbox", "lease_messages", "acknowledge_messages", "delete_inbox", "guess", "app_token")
+"""Calls for the transports: each HTTP method and family of calls, repeated and not."""
 CALLS = [name for name in OPERATIONS if name != "events"]  # the stream is another kind of thing
 TOKEN_CALLS = frozenset({"app_token", "exchange_code", "refresh_user_token"})
 WITHOUT_ACCESS_TOKEN = TOKEN_CALLS | {"guess", "list_templates"}
@@ -129,7 +136,7 @@ class Service(ScriptedServer):
         """
         Send a call.
 
-        :param kind: which of the senders sends it.
+        :param kind: which of the senders sends it; :data:`STEPS` sends nothing and asks for the answers.
         :param answers: to the call, one after the other, the last of them for ever.
         :param warm: whether the sender has an access token already.
         :param token: answer of the token endpoint to those who need an access token.
@@ -140,7 +147,11 @@ class Service(ScriptedServer):
             more["token_url"] = f"{more.get('base_url', self.url)}/oauth"
         settings = self.settings(**more)
         self.script(*answers, token=token)
-        sender = SENDERS[kind](settings, **options)
+        sender = (
+            StepsSender(settings, self.reply, **options)
+            if kind == STEPS
+            else SENDERS[kind](settings, **options)
+        )
         try:
             if warm:
                 give_tokens(sender, settings)

@@ -10,7 +10,16 @@ import pytest
 
 from airflow_provider_workflow.client import errors
 from tests.unit.client.matrix.bodies import GOOD, INBOX, MESSAGE, PAGE, STEP
-from tests.unit.client.matrix.cells import CALLS, Expected, Outcome, Service, check, repeated
+from tests.unit.client.matrix.cells import (
+    CALLS,
+    SOME_CALLS,
+    STEPS,
+    Expected,
+    Outcome,
+    Service,
+    check,
+    repeated,
+)
 from tests.unit.client.scripted import answer
 from tests.unit.client.senders import SENDERS
 
@@ -40,21 +49,19 @@ UNREADABLE: dict[str, tuple[bytes, str]] = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-@pytest.mark.parametrize("kind", SENDERS)
-def test_a_body_that_is_no_json_is_no_answer(kind: str, name: str, service: Service) -> None:
+def test_a_body_that_is_no_json_is_no_answer(name: str, service: Service) -> None:
     found = {}
     for title, (body, content_type) in UNREADABLE.items():
-        outcome = service.play(kind, name, answer(200, body, {"Content-Type": content_type}))
+        outcome = service.play(STEPS, name, answer(200, body, {"Content-Type": content_type}))
         found[title] = complaint(name, outcome, "status 200", f"not JSON ({content_type}, {len(body)} bytes)")
     check(found)
 
 
 @pytest.mark.parametrize("name", READING)
-@pytest.mark.parametrize("kind", SENDERS)
-def test_an_empty_answer_of_200_is_none(kind: str, name: str, service: Service) -> None:
+def test_an_empty_answer_of_200_is_none(name: str, service: Service) -> None:
     empty = {"empty": answer(200, b""), "no content": answer(204, b""), "blank": answer(200, b" \r\n")}
     check(
-        {title: complaint(name, service.play(kind, name, each), "not JSON") for title, each in empty.items()}
+        {title: complaint(name, service.play(STEPS, name, each), "not JSON") for title, each in empty.items()}
     )
 
 
@@ -63,12 +70,11 @@ OBJECT, LIST = b'{"something": "else"}', b'[{"id": 1}]'
 
 
 @pytest.mark.parametrize("name", READING)
-@pytest.mark.parametrize("kind", SENDERS)
-def test_json_of_another_kind_is_no_answer(kind: str, name: str, service: Service) -> None:
+def test_json_of_another_kind_is_no_answer(name: str, service: Service) -> None:
     other = OBJECT if isinstance(GOOD[name], list) else LIST
     found = {}
     for body in (*JSON_OF_ANOTHER_KIND, other):
-        outcome = service.play(kind, name, answer(200, body))
+        outcome = service.play(STEPS, name, answer(200, body))
         found[body.decode()] = complaint(name, outcome, "status 200 came with a body that is not ")
     check(found)
 
@@ -114,11 +120,10 @@ WRONG_FIELDS: dict[str, list[Any]] = {
 
 
 @pytest.mark.parametrize("name", WRONG_FIELDS)
-@pytest.mark.parametrize("kind", SENDERS)
-def test_an_answer_without_what_callers_rely_on_is_none(kind: str, name: str, service: Service) -> None:
+def test_an_answer_without_what_callers_rely_on_is_none(name: str, service: Service) -> None:
     found = {}
     for body in WRONG_FIELDS[name]:
-        outcome = service.play(kind, name, answer(200, body))
+        outcome = service.play(STEPS, name, answer(200, body))
         found[json.dumps(body)] = complaint(name, outcome, "status 200 came with a body that is not ")
     check(found)
 
@@ -161,7 +166,19 @@ def forms(name: str) -> dict[str, tuple[Any, bytes]]:
 PADDING = "x" * 10_000_000
 
 
-@pytest.mark.parametrize("name", READING)
+@pytest.mark.parametrize("name", SOME_CALLS)
+@pytest.mark.parametrize("kind", SENDERS)
+def test_each_sender_tells_what_is_no_answer(kind: str, name: str, service: Service) -> None:
+    page, empty = answer(200, b"<html>", {"Content-Type": "text/html"}), answer(200, b"")
+    found = {
+        "a page": complaint(name, service.play(kind, name, page), "not JSON (text/html, 6 bytes)"),
+        "empty": complaint(name, service.play(kind, name, empty), "not JSON"),
+        "a text": complaint(name, service.play(kind, name, answer(200, b'"text"')), "a body that is not "),
+    }
+    check(found)
+
+
+@pytest.mark.parametrize("name", ["get_inbox", "lease_messages", "list_templates", "app_token"])
 @pytest.mark.parametrize("kind", SENDERS)
 def test_an_odd_answer_is_passed_on_as_it_is(kind: str, name: str, service: Service) -> None:
     found = {}

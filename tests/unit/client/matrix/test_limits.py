@@ -8,7 +8,16 @@ from email.utils import formatdate
 import pytest
 
 from airflow_provider_workflow.client import errors
-from tests.unit.client.matrix.cells import ATTEMPTS, CALLS, TOKEN_CALLS, Outcome, Service, check, repeated
+from tests.unit.client.matrix.cells import (
+    ATTEMPTS,
+    CALLS,
+    STEPS,
+    TOKEN_CALLS,
+    Outcome,
+    Service,
+    check,
+    repeated,
+)
 from tests.unit.client.scripted import answer
 from tests.unit.client.senders import SENDERS
 from tests.unit.fake_clock import FakeClock
@@ -95,42 +104,40 @@ def complaint(name: str, status: int, form: Form, outcome: Outcome) -> str:
     return "; ".join(found)
 
 
-@pytest.mark.parametrize("status", [429, 503])
-@pytest.mark.parametrize("name", CALLS)
-@pytest.mark.parametrize("kind", SENDERS)
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [*((STEPS, name) for name in CALLS), *((k, n) for k in SENDERS for n in ("get_inbox", "lease_messages"))],
+)
 def test_a_service_that_is_busy_is_given_the_time_that_it_asks_for(
-    kind: str, name: str, status: int, service: Service
+    kind: str, name: str, service: Service
 ) -> None:
     found = {}
-    for title, form in FORMS.items():
-        reply = answer(status, b"", {"Date": http_date(0), **form.headers})
-        outcome = service.play(kind, name, reply)
-        found[title] = complaint(name, status, form, outcome)
+    for status in (429, 503):
+        for title, form in FORMS.items():
+            reply = answer(status, b"", {"Date": http_date(0), **form.headers})
+            outcome = service.play(kind, name, reply)
+            found[f"{status}, {title}"] = complaint(name, status, form, outcome)
     check(found)
 
 
 @pytest.mark.parametrize("ahead", [-3600, 0, 3600], ids=["an hour slow", "right", "an hour fast"])
 @pytest.mark.parametrize("name", ["guess", "lease_messages", "acknowledge_messages"])
-@pytest.mark.parametrize("kind", SENDERS)
 def test_a_clock_that_is_wrong_by_an_hour_waits_no_other_time(
-    kind: str, name: str, ahead: int, service: Service
+    name: str, ahead: int, service: Service
 ) -> None:
     found = {}
     for title, form in FORMS.items():
         reply = answer(429, b"", {"Date": http_date(0), **form.headers})
-        outcome = service.play(kind, name, reply, clock=FakeClock(EPOCH + ahead))
+        outcome = service.play(STEPS, name, reply, clock=FakeClock(EPOCH + ahead))
         found[title] = complaint(name, 429, form, outcome)
     check(found)
 
 
 @pytest.mark.parametrize("ahead", [-3600, 3600], ids=["an hour slow", "an hour fast"])
-@pytest.mark.parametrize("kind", SENDERS)
-def test_without_a_date_of_the_service_a_wrong_clock_is_all_there_is(
-    kind: str, ahead: int, service: Service
-) -> None:
+def test_without_a_date_of_the_service_a_wrong_clock_is_all_there_is(ahead: int, service: Service) -> None:
     for headers in ({"Retry-After": http_date(30)}, window(EPOCH + 30)):
         reply = answer(429, b"", headers)
-        outcome = service.play(kind, "get_inbox", reply, longest_wait=60, clock=FakeClock(EPOCH + ahead))
+        outcome = service.play(STEPS, "get_inbox", reply, longest_wait=60, clock=FakeClock(EPOCH + ahead))
         assert isinstance(outcome.error, errors.RateLimitError)
         # Never less than nothing; and where it is too long a task says so instead of holding its slot.
         assert outcome.error.retry_after == (900 if ahead < 0 else 0)
@@ -148,12 +155,11 @@ def test_the_rate_headers_come_with_the_error(kind: str, service: Service) -> No
 
 
 @pytest.mark.parametrize("name", sorted(set(CALLS) - TOKEN_CALLS - {"guess", "list_templates"}))
-@pytest.mark.parametrize("kind", SENDERS)
 def test_a_token_endpoint_that_is_busy_is_waited_for_by_whoever_needs_a_token(
-    kind: str, name: str, service: Service
+    name: str, service: Service
 ) -> None:
     busy = answer(429, b"", {"Retry-After": "30"})
-    outcome = service.play(kind, name, b"", token=busy, warm=False)
+    outcome = service.play(STEPS, name, b"", token=busy, warm=False)
     assert isinstance(outcome.error, errors.RateLimitError)
     assert "app_token was answered with 429" in str(outcome.error)
     assert (outcome.sent, len(outcome.token_requests)) == (0, ATTEMPTS)
