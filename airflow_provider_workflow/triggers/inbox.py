@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
+from airflow_provider_workflow import clock
 from airflow_provider_workflow.triggers.base import SerializesArguments
 
 if TYPE_CHECKING:
-    from airflow_provider_workflow.triggers.handing_over import HandOver
+    from airflow_provider_workflow.client import types
+    from airflow_provider_workflow.client.client import AsyncWorkflowClient
+    from airflow_provider_workflow.client.event_stream import Bell
+    from airflow_provider_workflow.dispatch.session import MissingInbox
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+RELEASE_SECONDS = 10.0
+"""How long a trigger that is being ended tries to release its lease."""
 
 
 class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
@@ -74,20 +89,155 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
         self.on_paused = on_paused
         self.settle_seconds = settle_seconds
         self.hold_seconds = hold_seconds
-        self._hand_over: HandOver | None = None
+        self._paused_reason: str | None = None
+        self._unsent: tuple[AsyncWorkflowClient, str, str] | None = None
 
-    def run(self) -> AsyncIterator[TriggerEvent]:
+    async def run(self) -> AsyncIterator[TriggerEvent]:
         """
         Wait, lease, fire once.
 
-        :raises WorkflowError: a fault that waiting does not cure: wrong credentials, no such inbox.
+        :raises WorkflowError: a permanent error: wrong credentials, no such inbox.
         """
-        from airflow_provider_workflow.triggers.handing_over import HandOver
+        from airflow_provider_workflow.client.errors import NotFoundError
+        from airflow_provider_workflow.dispatch.session import MissingInbox
+        from airflow_provider_workflow.hooks.workflow import WorkflowHook
+        from airflow_provider_workflow.triggers.wakeup import bell_of, find_inbox, log_wait
 
-        self._hand_over = HandOver(self)
-        return self._hand_over.events()
+        await clock.async_sleep(max(self.settle_seconds, self.hold_seconds))
+        if self.hold_seconds > 0:
+            yield TriggerEvent({"status": "look"})
+            return
+        missing = MissingInbox(self.inbox)
+        async with WorkflowHook(self.workflow_conn_id).async_client() as client:
+            while True:
+                try:
+                    inbox_id = await self._poll(partial(find_inbox, client, self.inbox), None)
+                    async with bell_of(client, inbox_id, self.wake_on_events) as bell:
+                        log_wait(log, client, self)
+                        event = await self._poll(partial(self._lease, client, inbox_id, missing), bell)
+                        # Fired from inside: leaving takes time, in which a cancellation would lose the lease.
+                        yield TriggerEvent(event)
+                        self._unsent = None  # Airflow has it
+                        return
+                except NotFoundError as error:
+                    await clock.async_sleep(missing.pause(error))
 
     async def cleanup(self) -> None:
-        """Give back what was leased and not handed over; Airflow calls this however a trigger has ended."""
-        if self._hand_over is not None:
-            await self._hand_over.give_back()
+        """
+        Release a lease whose event Airflow has not taken; Airflow calls this however a trigger has ended.
+
+        It logs an event before it takes it, and a trigger may be ended between the two.
+        """
+        if self._unsent is not None:
+            from airflow_provider_workflow.client.waiting import carry_through
+
+            unsent, self._unsent = self._unsent, None
+            await carry_through(_release(*unsent))
+
+    async def _poll(self, attempt: Callable[[], Awaitable[T | None]], bell: Bell | None) -> T:
+        """Attempt something until it has a result."""
+        from airflow_provider_workflow.triggers.retrying import patiently
+        from airflow_provider_workflow.triggers.wakeup import wait_for
+
+        return await patiently(
+            attempt,
+            partial(wait_for, bell),
+            rest=partial(wait_for, None) if bell is not None else None,
+            inbox=self.inbox,
+            poll_interval=self.poll_interval,
+            max_poll_interval=self.max_poll_interval,
+            log=log,
+        )
+
+    async def _lease(
+        self, client: AsyncWorkflowClient, inbox_id: str, missing: MissingInbox
+    ) -> dict[str, Any] | None:
+        """Lease once; the event to fire, or None to wait on."""
+        from airflow_provider_workflow import metrics
+        from airflow_provider_workflow.client.errors import InboxPausedError
+        from airflow_provider_workflow.client.inboxes import FAILED, PAUSED
+        from airflow_provider_workflow.client.waiting import carry_through
+        from airflow_provider_workflow.dispatch import quarantine
+
+        leasing = asyncio.ensure_future(_leased_text(client, inbox_id, self.lease_limit, self.lease_seconds))
+        try:
+            answer, text = await asyncio.shield(leasing)
+        except asyncio.CancelledError:
+            await carry_through(_release_when_leased(client, inbox_id, leasing))
+            raise
+        except InboxPausedError as paused:
+            return self._event_of_paused(inbox_id, paused.paused_reason)
+        missing.found()
+        attributes = answer.get("inbox_attributes") or {}
+        status = attributes.get("status")
+        if status == FAILED:
+            return stopped(FAILED, inbox_id, str(attributes.get("paused_reason") or "no reason given"))
+        if self._paused_reason is not None and status != PAUSED:
+            log.info("Inbox %s is paused no more", self.inbox)
+            self._paused_reason = None
+        if text:
+            self._unsent = client, inbox_id, str(answer["lease_id"])
+            name = metrics.name_of(inbox_id)
+            return {"status": "leased", "inbox_id": inbox_id, "inbox_name": name, "lease": text}
+        await quarantine.look_in_loop(client, self.inbox)
+        return None
+
+    def _event_of_paused(self, inbox_id: str, reason: str) -> dict[str, Any] | None:
+        from airflow_provider_workflow.client.inboxes import PAUSED
+        from airflow_provider_workflow.values import plain
+
+        if self.on_paused != "wait":
+            return stopped(PAUSED, inbox_id, reason)
+        if reason != self._paused_reason:
+            log.warning("Inbox %s is paused (%s); waiting until it is resumed", self.inbox, plain(reason))
+        self._paused_reason = reason
+        return None
+
+
+def stopped(status: str, inbox_id: str, reason: str) -> dict[str, Any]:
+    """The event for an inbox that brings no messages, and why."""
+    from airflow_provider_workflow.values import plain
+
+    return {"status": status, "inbox_id": inbox_id, "reason": plain(reason)}
+
+
+async def _leased_text(
+    client: AsyncWorkflowClient, inbox_id: str, limit: int, seconds: int
+) -> tuple[types.Lease, str]:
+    """The service's answer to a lease, and the lease as text for the task; an empty text for an empty one."""
+    from airflow_provider_workflow.client import api
+    from airflow_provider_workflow.dispatch.lease import HeldLease
+
+    asked_at = clock.now()
+    answer = await client.send(api.lease_messages(inbox_id, limit, seconds))
+    lease = HeldLease.of(answer, asked_at, seconds, client.settings.timeout)
+    text = ""
+    for text in lease.handing_over() if lease else ():
+        if not text:
+            await asyncio.sleep(0)
+    return answer, text
+
+
+async def _release_when_leased(
+    client: AsyncWorkflowClient, inbox_id: str, leasing: asyncio.Future[tuple[types.Lease, str]]
+) -> None:
+    """Release the messages of a lease that is under way, as nobody is left to work on them."""
+    from airflow_provider_workflow.client.errors import WorkflowError
+
+    try:
+        async with clock.timeout(RELEASE_SECONDS):
+            answer, _ = await leasing
+    except (WorkflowError, asyncio.TimeoutError):
+        return
+    if answer.get("lease_id"):
+        await _release(client, inbox_id, str(answer["lease_id"]))
+
+
+async def _release(client: AsyncWorkflowClient, inbox_id: str, lease_id: str) -> None:
+    """Release a lease; where that fails it expires instead."""
+    from airflow_provider_workflow.client import api
+    from airflow_provider_workflow.client.errors import WorkflowError
+
+    with contextlib.suppress(WorkflowError, asyncio.TimeoutError):
+        async with clock.timeout(RELEASE_SECONDS):
+            await client.send(api.release_messages(inbox_id, lease_id))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_workflow.dispatch import lease
-from airflow_provider_workflow.triggers.handing_over import RELEASE_SECONDS
+from airflow_provider_workflow.triggers.inbox import RELEASE_SECONDS
 from tests.unit.fake_clock import FakeClock, nothing
 from tests.unit.triggers.loops import fire, trigger
 from tests.unit.workbench import Workbench
@@ -18,7 +18,7 @@ from tests.unit.workbench import Workbench
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
     """What the trigger itself logged."""
-    return [each.getMessage() for each in caplog.records if each.name.endswith("triggers.handing_over")]
+    return [each.getMessage() for each in caplog.records if each.name.endswith("triggers.inbox")]
 
 
 @pytest.mark.parametrize(

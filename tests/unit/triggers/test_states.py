@@ -49,7 +49,7 @@ async def test_waiting_for_a_paused_inbox_names_the_reason_once(
     fake_clock.then(nothing, nothing, resume)
     with caplog.at_level(logging.INFO):
         assert (await fire(trigger(on_paused="wait")))["status"] == "leased"
-    said = [each.getMessage() for each in caplog.records if each.name.endswith("triggers.handing_over")]
+    said = [each.getMessage() for each in caplog.records if each.name.endswith("triggers.inbox")]
     assert said[1:] == [
         "Inbox orders is paused (abandoned); waiting until it is resumed",
         "Inbox orders is paused no more",
@@ -67,7 +67,7 @@ async def test_how_it_waits_is_logged_when_it_begins(
     with caplog.at_level(logging.INFO):
         await fire(trigger(wake_on_events=wakes))
 
-    said = [each.getMessage() for each in caplog.records if each.name.endswith("triggers.handing_over")]
+    said = [each.getMessage() for each in caplog.records if each.name.endswith("triggers.inbox")]
     assert said == [f"Inbox orders at 127.0.0.1:{bench.service.port}: waiting for messages, {how}"]
 
 
