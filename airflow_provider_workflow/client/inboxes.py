@@ -20,7 +20,8 @@ DELETING = "deleting"
 """Its name may stand for another inbox already."""
 FAILED = "initialization_failure"
 """Only deleting and creating it again helps (docs/service.md 2.2)."""
-
+SETTLED_STATES = frozenset({ACTIVE, PAUSED, FAILED})
+"""States that waiting does not change; ``initializing``, ``deleting`` and unknown ones may pass."""
 
 T = TypeVar("T")
 

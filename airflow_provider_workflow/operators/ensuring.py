@@ -12,12 +12,15 @@ from airflow.providers.common.compat.sdk import AirflowException, AirflowFailExc
 
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.client import types
-from airflow_provider_workflow.client.inboxes import DELETING, FAILED, PAUSED
+from airflow_provider_workflow.client.inboxes import DELETING, FAILED, PAUSED, SETTLED_STATES
 from airflow_provider_workflow.operators.inbox_changes import InboxSummary, inbox_summary
 from airflow_provider_workflow.operators.named_inbox import NamedInbox, subscription_of
-from airflow_provider_workflow.triggers.inbox_active import WorkflowInboxActiveTrigger
+from airflow_provider_workflow.triggers.inbox_active import (
+    SETTLED,
+    TIMED_OUT,
+    WorkflowInboxActiveTrigger,
+)
 from airflow_provider_workflow.triggers.retrying import settle_seconds
-from airflow_provider_workflow.triggers.settling import SETTLED, SETTLED_STATES, TIMED_OUT
 from airflow_provider_workflow.values import plain
 
 if TYPE_CHECKING:

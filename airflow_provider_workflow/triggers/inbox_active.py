@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator
+from functools import partial
+from typing import TYPE_CHECKING
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
+from airflow_provider_workflow import clock
 from airflow_provider_workflow.triggers.base import SerializesArguments
+
+if TYPE_CHECKING:
+    from airflow_provider_workflow.client.client import AsyncWorkflowClient
+
+log = logging.getLogger(__name__)
+
+SETTLED = "settled"
+TIMED_OUT = "timed_out"
 
 
 class WorkflowInboxActiveTrigger(SerializesArguments, BaseTrigger):
@@ -15,7 +27,7 @@ class WorkflowInboxActiveTrigger(SerializesArguments, BaseTrigger):
 
     Its event is ``{"status": "settled"}`` once the inbox is in another state or gone, and
     ``{"status": "timed_out"}`` after the deadline. It does not say which state: the task that it resumes
-    asks for itself, as that may have changed again.
+    looks for itself, as that may have changed again.
 
     It holds arguments only; the connection is looked up when it runs, and no secret is serialised.
 
@@ -58,8 +70,39 @@ class WorkflowInboxActiveTrigger(SerializesArguments, BaseTrigger):
         """
         Wait, fire once.
 
-        :raises WorkflowError: a fault that waiting does not cure, such as wrong credentials.
+        :raises WorkflowError: a permanent error, such as wrong credentials.
         """
-        from airflow_provider_workflow.triggers.settling import Settling
+        from airflow_provider_workflow.hooks.workflow import WorkflowHook
+        from airflow_provider_workflow.triggers.retrying import patiently
 
-        yield TriggerEvent({"status": await Settling(self).status()})
+        await clock.async_sleep(self.settle_seconds)
+        async with WorkflowHook(self.workflow_conn_id).async_client() as client:
+            status = await patiently(
+                partial(self._poll, client),
+                self._wait,
+                inbox=self.inbox_id,
+                poll_interval=self.poll_interval,
+                max_poll_interval=self.max_poll_interval,
+                log=log,
+            )
+        yield TriggerEvent({"status": status})
+
+    async def _poll(self, client: AsyncWorkflowClient) -> str | None:
+        """Poll once; the status to fire, or None to wait on."""
+        from airflow_provider_workflow.client import api
+        from airflow_provider_workflow.client.errors import NotFoundError
+        from airflow_provider_workflow.client.inboxes import SETTLED_STATES
+
+        try:
+            inbox = await client.send(api.get_inbox(self.inbox_id))
+        except NotFoundError:
+            return SETTLED
+        if inbox["status"] in SETTLED_STATES:
+            return SETTLED
+        return TIMED_OUT if clock.now() >= self.deadline else None
+
+    async def _wait(self, seconds: float) -> bool:
+        left = self.deadline - clock.now()
+        # Past the deadline only while the service is out of reach.
+        await clock.async_sleep(min(seconds, left) if left > 0 else seconds)
+        return False

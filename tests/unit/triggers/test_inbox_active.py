@@ -131,11 +131,11 @@ async def test_faults_that_pass_are_logged_once_and_survived(
 ) -> None:
     connected.store.inboxes.force(inbox_id, "active")
     connected.fault(**fault, operation="get_inbox", times=12)
-    with caplog.at_level(logging.INFO, "airflow_provider_workflow.triggers.settling"):
+    with caplog.at_level(logging.INFO, "airflow_provider_workflow.triggers.inbox_active"):
         assert await fire(inbox_id) == {"status": "settled"}
 
     assert fake_clock.slept[0] == 5
-    lines = [each.getMessage() for each in caplog.records if each.name.endswith("triggers.settling")]
+    lines = [each.getMessage() for each in caplog.records if each.name.endswith("triggers.inbox_active")]
     assert [line.split(";")[0] for line in lines] == [
         f"Inbox {inbox_id} is out of reach",
         f"Inbox {inbox_id} is within reach again",
