@@ -17,10 +17,15 @@ from airflow_provider_workflow.dispatch import quarantine
 from airflow_provider_workflow.dispatch.lease import HeldLease
 from airflow_provider_workflow.dispatch.session import note_nameless
 from airflow_provider_workflow.triggers import stream as streams
-from airflow_provider_workflow.triggers.retrying import Faults, patiently, persistently
+from airflow_provider_workflow.triggers.retrying import (
+    LONGEST_ANSWER_SECONDS,
+    Faults,
+    InboxState,
+    patiently,
+    persistently,
+)
 from airflow_provider_workflow.triggers.stream import Stream
 from airflow_provider_workflow.triggers.wakeup import bell_of, find_inbox, log_wait, wait_for
-from airflow_provider_workflow.triggers.watching import LONGEST_ANSWER_SECONDS, InboxState
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.client.client import AsyncWorkflowClient

@@ -17,7 +17,9 @@ from airflow_provider_workflow.client.errors import (
     TransportError,
     WorkflowError,
 )
+from airflow_provider_workflow.client.inboxes import FAILED, PAUSED
 from airflow_provider_workflow.client.retry import LONGEST_WAIT_SECONDS
+from airflow_provider_workflow.dispatch.session import InboxUnusableError
 from airflow_provider_workflow.triggers.wakeup import BREATH_SECONDS
 from airflow_provider_workflow.values import plain
 
@@ -27,6 +29,8 @@ LONG_FAULT_SECONDS = 300.0
 """A series of faults that lasts longer is said once more, as an error."""
 EXPLAINED = (WorkflowError, AirflowException)
 """Exceptions whose texts are sentences; others mean little without their type."""
+LONGEST_ANSWER_SECONDS = 300.0
+"""After so long without an answer a call of an asset watcher counts as an error, so that the log says so."""
 FIRST_PAUSE_SECONDS = 5.0
 LONGEST_PAUSE_SECONDS = 300.0
 
@@ -122,6 +126,47 @@ class Faults:
             return seconds
         limits = [LONGEST_PAUSE_SECONDS, *([] if self._accepts_in is None else [self._accepts_in])]
         return float(min(seconds, *limits))
+
+
+class InboxState:
+    """
+    Logs the states of an inbox that is watched on through all of them, each when it is new.
+
+    :param inbox: id or name.
+    :param done_while_paused: what is still done with the messages of a paused inbox.
+    :param log: of the watcher.
+    """
+
+    def __init__(self, inbox: str, done_while_paused: str, log: logging.Logger) -> None:
+        self._inbox = inbox
+        self._done_while_paused = done_while_paused
+        self._log = log
+        self._said: str | None = None
+
+    @property
+    def is_known(self) -> bool:
+        """Whether any state of the inbox was seen."""
+        return self._said is not None
+
+    def seen(self, status: str, reason: str | None) -> None:
+        """
+        Take note of a state.
+
+        :param reason: the ``paused_reason``, or None.
+        :raises InboxUnusableError: the inbox failed to initialise.
+        """
+        if status == FAILED:
+            raise InboxUnusableError(self._inbox, reason)
+        text = status
+        if status == PAUSED:
+            text = (
+                f"paused ({reason or 'no reason given'}): what it holds is still {self._done_while_paused},"
+                " new events are dropped until it is resumed"
+            )
+        state = plain(text)
+        if state != self._said:
+            self._log.info("Inbox %s is %s", self._inbox, state)
+        self._said = state
 
 
 def may_pass(error: Exception) -> bool:
@@ -228,3 +273,19 @@ def settle_seconds() -> float:
     queued again by then, Airflow fails it.
     """
     return float(conf.getfloat("workers", "min_heartbeat_interval", fallback=5.0)) + 1
+
+
+async def answered_in_time(answer: Awaitable[T]) -> T:
+    """
+    An answer of the service, if it comes within :data:`LONGEST_ANSWER_SECONDS`.
+
+    :raises TransportError: it does not.
+    """
+    try:
+        async with clock.timeout(LONGEST_ANSWER_SECONDS):
+            return await answer
+    except asyncio.TimeoutError:
+        raise TransportError(
+            f"the service gave no answer within {LONGEST_ANSWER_SECONDS:.0f} s; it may want fewer calls",
+            sent=True,
+        ) from None

@@ -17,7 +17,7 @@ def trigger(**arguments: Any) -> WorkflowInboxNoticeTrigger:
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
     """What the trigger itself logged, but for how it waits, which it says once when it begins."""
-    names = ("triggers.ringing", "quarantine")
+    names = ("triggers.notice", "quarantine")
     told = [each for each in caplog.records if each.name.endswith(names)]
     texts = [f"{each.levelname} {each.getMessage()}" for each in told]
     return [text for text in texts if "waiting for messages" not in text]

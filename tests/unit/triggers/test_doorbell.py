@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_workflow.triggers.probing import Sight
-from airflow_provider_workflow.triggers.wakeup import Doorbell
+from airflow_provider_workflow.triggers.wakeup import Doorbell, Sight
 
 EMPTY = Sight(whole=True)
 CUT_SHORT = Sight()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_workflow.triggers.probing import MOST_PAGES
+from airflow_provider_workflow.triggers.wakeup import MOST_PAGES
 from tests.unit.counted import Counted
 from tests.unit.triggers.day import Day
 from tests.unit.triggers.ringing import lines, said, trigger

@@ -10,8 +10,7 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowNotFoundException
 
 from airflow_provider_workflow.dispatch import quarantine
-from airflow_provider_workflow.triggers.ringing import Ringer
-from airflow_provider_workflow.triggers.watching import LONGEST_ANSWER_SECONDS
+from airflow_provider_workflow.triggers.retrying import LONGEST_ANSWER_SECONDS
 from tests.unit.triggers.day import Day
 from tests.unit.triggers.ringing import lines, said, trigger
 from tests.unit.workbench import INBOX, Workbench
@@ -168,8 +167,7 @@ async def test_what_the_service_says_cannot_end_the_triggerer(
 
 
 async def test_a_name_that_cannot_be_encoded_cannot_end_the_triggerer(bench: Workbench, day: Day) -> None:
-    ringer = Ringer(trigger(inbox="orders\ud800\0"))
-    payload = ringer._event(bench.inbox_id, certain=True).payload
+    payload = trigger(inbox="orders\ud800\0")._event(bench.inbox_id, certain=True).payload
 
     assert payload["inbox"] == r"orders\ud800\x00"
 

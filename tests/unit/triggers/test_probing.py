@@ -10,7 +10,7 @@ import pytest
 from airflow_provider_workflow.client import types
 from airflow_provider_workflow.client.errors import NotFoundError
 from airflow_provider_workflow.emulator.clock import ManualClock
-from airflow_provider_workflow.triggers.probing import MOST_PAGES, Prober, Sight
+from airflow_provider_workflow.triggers.wakeup import MOST_PAGES, Prober, Sight
 from tests.unit.workbench import Workbench
 
 PAGE = 10

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_workflow.triggers.retrying import LONGEST_ANSWER_SECONDS
 from airflow_provider_workflow.triggers.stream import Stream
-from airflow_provider_workflow.triggers.watching import LONGEST_ANSWER_SECONDS
 from tests.unit.fake_clock import FakeClock
 from tests.unit.triggers.triggerer import PATIENCE_SECONDS, Store, Triggerer, beside, event_trigger
 from tests.unit.workbench import Workbench
