@@ -20,7 +20,7 @@ STATE = (
     "dispatch.quarantine._looked",
     "dispatch.quarantine._reported",
     "metrics._complained",
-    "triggers.emitted._remembered",
+    "triggers.event_watcher._remembered",
 )
 """
 Module and attribute of everything that one test would inherit from the test before it: a collection, or

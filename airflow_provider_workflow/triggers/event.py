@@ -25,9 +25,8 @@ if TYPE_CHECKING:
 
     from airflow_provider_workflow.client.json_steps import Pace
     from airflow_provider_workflow.dispatch.routing import Matcher
-    from airflow_provider_workflow.triggers.event_payload import Carried
-    from airflow_provider_workflow.triggers.sifting import Sieve
-    from airflow_provider_workflow.triggers.tickets import Ticket
+    from airflow_provider_workflow.triggers.event_batch import Batch, Carried
+    from airflow_provider_workflow.triggers.event_watcher import EventWatcher
 
 __all__ = ["WorkflowInboxEventTrigger", "messages_of"]
 
@@ -44,7 +43,7 @@ class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
 
     A message is acknowledged only after Airflow has stored an asset event with it, for each watcher that
     wants it (docs/service.md 3.2 and 4). ``kill -9`` at any moment loses none: what was not
-    acknowledged comes again. An event carries what one lease brought, as one text that ``messages_of``
+    acknowledged is redelivered. An event carries what one lease brought, as one text that ``messages_of``
     opens, so that no payload harms Airflow.
 
     **What Airflow itself can still strand.** A stored event has not started a run yet, and this trigger
@@ -71,9 +70,10 @@ class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
     **What cannot be put into an event** (``match`` fails on it, or it is nested too deep) is rejected: an
     ERROR line names it, once; nobody acknowledges it, and the service quarantines it after some leases.
 
-    It goes on for ever: through faults that pass, and through those that somebody has to mend (a wrong
-    secret, no such inbox), with growing pauses. It holds arguments only; no secret is serialised. Payloads
-    lie in clear in the asset's events, and Airflow writes every event to the triggerer's log (at INFO).
+    It goes on for ever: through transient errors, and through permanent ones that somebody has to fix (a
+    wrong secret, no such inbox), with growing pauses. It holds arguments only; no secret is serialised.
+    Payloads lie in clear in the asset's events, and Airflow writes every event to the triggerer's log (at
+    INFO).
 
     :param inbox: id or name.
     :param match: JMESPath expression over a message (``id``, ``created_at``, ``payload``,
@@ -118,7 +118,7 @@ class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
         wake_on_events: bool = True,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._sieve: Sieve | None = None
+        self._watcher: EventWatcher | None = None
         with sparing_the_triggerer():
             if airflow_release() < (3, 3):
                 raise needs(
@@ -138,29 +138,30 @@ class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
 
     def shared_stream_key(self) -> Hashable:
         """Everything that shapes the polling: watchers that agree in it share one poller."""
-        from airflow_provider_workflow.triggers.stream import Stream
+        from airflow_provider_workflow.triggers.event_poller import Stream
 
         return ("workflow-inbox", *astuple(Stream.of(vars(self))))
 
     @classmethod
     def create_shared_stream_producer(cls, kwargs: dict[str, Any]) -> SharedStreamProducer:
         """The poller of a group of watchers, in ack mode."""
-        from airflow_provider_workflow.triggers.producer import InboxProducer
-        from airflow_provider_workflow.triggers.stream import Stream
+        from airflow_provider_workflow.triggers.event_poller import Stream
+        from airflow_provider_workflow.triggers.event_producer import InboxProducer
 
         return InboxProducer(Stream.of(kwargs))
 
-    def filter_shared_stream(self, shared_stream: AsyncIterator[Ticket]) -> AsyncIterator[TriggerEvent]:
+    def filter_shared_stream(self, shared_stream: AsyncIterator[Batch]) -> AsyncIterator[TriggerEvent]:
         """Make an event of what this watcher wants of each batch."""
-        from airflow_provider_workflow.triggers.sifting import Sieve
+        from airflow_provider_workflow.triggers.event_poller import Stream
+        from airflow_provider_workflow.triggers.event_watcher import EventWatcher
 
-        self._sieve = Sieve(self, self._sift)
-        return self._sieve.events(shared_stream)
+        self._watcher = EventWatcher(Stream.of(vars(self)), self.asset_state_store, self._sift)
+        return self._watcher.events(shared_stream)
 
     async def cleanup(self) -> None:
         """Airflow has ended this watcher."""
-        if self._sieve is not None:
-            self._sieve.leave()
+        if self._watcher is not None:
+            self._watcher.leave()
 
     def _sift(self, messages: list[Carried], pace: Pace) -> tuple[list[Carried], dict[str, str]]:
         """
@@ -173,14 +174,14 @@ class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
         from airflow_provider_workflow.dispatch.routing import UnroutableError
 
         wanted: list[Carried] = []
-        refused: dict[str, str] = {}
+        rejected: dict[str, str] = {}
         for each in messages:
             try:
                 if self._matches(each.message, pace):
                     wanted.append(each)
             except UnroutableError as cause:
-                refused[each.id] = str(cause)
-        return wanted, refused
+                rejected[each.id] = str(cause)
+        return wanted, rejected
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """

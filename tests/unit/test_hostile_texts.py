@@ -168,12 +168,11 @@ def test_the_ids_of_refused_messages(said: list[str]) -> None:
 
 @pytest.mark.since(3, 3, "the acknowledging of asset events")
 def test_the_ids_of_messages_that_no_watcher_takes(said: list[str]) -> None:
-    from airflow_provider_workflow.triggers.custody import Custody
-    from airflow_provider_workflow.triggers.stream import Stream
-    from airflow_provider_workflow.triggers.tickets import Refusal
+    from airflow_provider_workflow.triggers.event_batch import HeldLeases, Rejection
+    from airflow_provider_workflow.triggers.event_poller import Stream
     from tests.unit.triggers.triggerer import event_trigger
 
-    custody = Custody(Stream.of(event_trigger().serialize()[1]))
+    held = HeldLeases(Stream.of(event_trigger().serialize()[1]))
     lease = HeldLease("l", 2e9, "", [])
-    custody._refuse("inbox-1", lease, HOSTILE, Refusal(HOSTILE))
-    assert custody._is_unwanted_for_the_first_time(HOSTILE)
+    held.reject("inbox-1", lease, HOSTILE, Rejection(HOSTILE))
+    assert held.is_unmatched_for_the_first_time(HOSTILE)

@@ -35,10 +35,10 @@ KEPT = {
     "metrics._stats": PURE,
     "metrics._thread": "sends what is left to send",
     "metrics._waiting": "is what the thread has left to send",
-    "triggers.producer._farewells": ENDS_WITH_ITS_LOOP,
+    "triggers.event_producer._closing": ENDS_WITH_ITS_LOOP,
     "rendering.RendersStrings.STRINGS": "says what a class templates; nothing adds to it",
-    "triggers.stream._polled": ENDS_WITH_ITS_LOOP,
-    "triggers.stream._watched": ENDS_WITH_ITS_LOOP,
+    "triggers.event_poller._polled": ENDS_WITH_ITS_LOOP,
+    "triggers.event_watcher._watched": ENDS_WITH_ITS_LOOP,
 }
 """Module state that no test inherits, and why."""
 COLLECTIONS = {

@@ -28,10 +28,9 @@ from airflow_provider_workflow.operators.inbox_admin import (
     WorkflowResumeInboxOperator,
 )
 from airflow_provider_workflow.operators.templates import WorkflowTemplatesOperator
+from airflow_provider_workflow.triggers.event_poller import Poller, Stream
 from airflow_provider_workflow.triggers.inbox_active import WorkflowInboxActiveTrigger
 from airflow_provider_workflow.triggers.notice import WorkflowInboxNoticeTrigger
-from airflow_provider_workflow.triggers.poller import Poller
-from airflow_provider_workflow.triggers.stream import Stream
 from tests.unit.client.isolation import isolated  # noqa: F401
 from tests.unit.client.scripted import TOKEN, ScriptedServer, answer
 from tests.unit.fake_clock import FakeClock

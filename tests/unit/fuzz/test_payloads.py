@@ -19,7 +19,7 @@ from airflow_provider_workflow.dispatch.payloads import payload_of
 from airflow_provider_workflow.dispatch.runs import RUN_ID_PREFIX
 from airflow_provider_workflow.dispatch.session import lease_once
 from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
-from airflow_provider_workflow.triggers.event_payload import event_payload
+from airflow_provider_workflow.triggers.event_batch import event_payload
 from tests.unit.client.isolation import forget
 from tests.unit.fakes import Supervisor
 from tests.unit.fuzz import journeys

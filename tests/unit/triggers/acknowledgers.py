@@ -1,4 +1,4 @@
-"""Acknowledgers, whose client answers as it is told, and tickets for them."""
+"""Acknowledgers, whose client answers as it is told, and batches for them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from airflow_provider_workflow.client.errors import (
     TransportError,
 )
 from airflow_provider_workflow.dispatch.lease import HeldLease
-from airflow_provider_workflow.triggers.acknowledging import Acknowledger
-from airflow_provider_workflow.triggers.tickets import Ticket, Watcher
+from airflow_provider_workflow.triggers.event_batch import Batch, Watcher
+from airflow_provider_workflow.triggers.event_producer import Acknowledger
 from tests.unit.fake_clock import FakeClock
 from tests.unit.test_leases import message
 from tests.unit.triggers.watched import carried
@@ -53,10 +53,10 @@ def worker(client: Client) -> Any:
     return Acknowledger("orders", lambda: client)  # type: ignore[arg-type, return-value]
 
 
-def ticket(clock: FakeClock, *ids: str, proven: bool = True) -> tuple[Ticket, Watcher]:
-    """A ticket of a watcher that wanted these and whose event Airflow took."""
+def batch(clock: FakeClock, *ids: str, proven: bool = True) -> tuple[Batch, Watcher]:
+    """A batch of a watcher that wanted these and whose event Airflow took."""
     lease = HeldLease("lease", clock.now() + LEASE_SECONDS, "", [])
-    made = Ticket("inbox", lease, [carried(message(each)) for each in ids])
+    made = Batch("inbox", lease, [carried(message(each)) for each in ids])
     watcher = Watcher()
     made.judge(watcher, ids, {})
     made.mark(watcher, proven)

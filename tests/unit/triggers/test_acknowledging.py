@@ -11,26 +11,27 @@ from airflow_provider_workflow.client.errors import (
     LeaseExpiredError,
     TransportError,
 )
-from airflow_provider_workflow.triggers.acknowledging import PAUSES, REST_SECONDS, Acknowledger
 from tests.unit.fake_clock import FakeClock
+
+pytest.importorskip("airflow.triggers.shared_stream", reason="Airflow acknowledges asset events since 3.3")
+
+from airflow_provider_workflow.triggers.event_producer import PAUSES, REST_SECONDS, Acknowledger
 from tests.unit.triggers.acknowledgers import (
     FINAL,
     LEASE_SECONDS,
     PASSING,
     TO_BE_MENDED,
     Client,
+    batch,
     finish,
-    ticket,
     worker,
 )
-
-pytestmark = pytest.mark.since(3, 3, "the acknowledging of asset events")
 
 
 async def test_an_acknowledgement_rests_and_a_release_does_not(held_clock: FakeClock) -> None:
     client = Client(held_clock)
     acknowledger = worker(client)
-    made, _ = ticket(held_clock, "a", "b", "c")
+    made, _ = batch(held_clock, "a", "b", "c")
     acknowledger.release(made, ["c"])
     acknowledger.acknowledge(made, ["a", "b"])
     acknowledger.acknowledge(made, [])
@@ -44,9 +45,9 @@ async def test_an_acknowledgement_rests_and_a_release_does_not(held_clock: FakeC
 async def test_what_is_acknowledged_later_is_acknowledged_too(held_clock: FakeClock) -> None:
     client = Client(held_clock)
     acknowledger = worker(client)
-    acknowledger.acknowledge(ticket(held_clock, "a")[0], ["a"])
+    acknowledger.acknowledge(batch(held_clock, "a")[0], ["a"])
     await held_clock.elapse(60)
-    acknowledger.acknowledge(ticket(held_clock, "b")[0], ["b"])
+    acknowledger.acknowledge(batch(held_clock, "b")[0], ["b"])
     await held_clock.elapse(60)
 
     assert [ids for _, _, ids in client.sent] == [["a"], ["b"]]
@@ -56,7 +57,7 @@ async def test_what_is_acknowledged_later_is_acknowledged_too(held_clock: FakeCl
 async def test_where_a_watcher_leaves_meanwhile_its_messages_are_released(held_clock: FakeClock) -> None:
     client = Client(held_clock)
     acknowledger = worker(client)
-    made, watcher = ticket(held_clock, "a")
+    made, watcher = batch(held_clock, "a")
     acknowledger.acknowledge(made, ["a"])
     await held_clock.elapse(1)
     watcher.gone = True
@@ -72,7 +73,7 @@ async def test_an_acknowledgement_that_fails_is_tried_on_and_spoken_of_once(
 ) -> None:
     client = Client(held_clock, *[fault] * 7)
     acknowledger = worker(client)
-    acknowledger.acknowledge(ticket(held_clock, "a")[0], ["a"])
+    acknowledger.acknowledge(batch(held_clock, "a")[0], ["a"])
     with caplog.at_level(logging.INFO):
         await held_clock.elapse(LEASE_SECONDS)
 
@@ -92,7 +93,7 @@ async def test_one_that_fails_holds_up_no_other(
     done: list[int] = []
     acknowledger = Acknowledger("orders", lambda: client, lambda: done.append(1))  # type: ignore[arg-type, return-value]
     for each in "abc":
-        acknowledger.acknowledge(ticket(held_clock, each)[0], [each])
+        acknowledger.acknowledge(batch(held_clock, each)[0], [each])
     assert acknowledger.backlog == 3
     await held_clock.elapse(REST_SECONDS)
 
@@ -110,7 +111,7 @@ async def test_it_is_given_up_when_the_lease_ends(
 ) -> None:
     client = Client(held_clock, *[PASSING[0]] * 100)
     acknowledger = worker(client)
-    acknowledger.acknowledge(ticket(held_clock, "a", "b")[0], ["a", "b"])
+    acknowledger.acknowledge(batch(held_clock, "a", "b")[0], ["a", "b"])
     with caplog.at_level(logging.INFO):
         await held_clock.elapse(2 * LEASE_SECONDS)
 
@@ -125,8 +126,8 @@ async def test_it_is_given_up_when_the_lease_ends(
 async def test_what_no_attempt_can_change_is_not_tried_on(held_clock: FakeClock, fault: Exception) -> None:
     client = Client(held_clock, fault)
     acknowledger = worker(client)
-    acknowledger.acknowledge(ticket(held_clock, "a")[0], ["a"])
-    acknowledger.acknowledge(ticket(held_clock, "b")[0], ["b"])
+    acknowledger.acknowledge(batch(held_clock, "a")[0], ["a"])
+    acknowledger.acknowledge(batch(held_clock, "b")[0], ["b"])
     await held_clock.elapse(60)
 
     assert [ids for _, _, ids in client.sent] == [["a"], ["b"]]
@@ -138,7 +139,7 @@ async def test_a_release_that_fails_is_left_to_the_end_of_the_lease(
 ) -> None:
     client = Client(held_clock, PASSING[0])
     acknowledger = worker(client)
-    acknowledger.release(ticket(held_clock, "a")[0], ["a"])
+    acknowledger.release(batch(held_clock, "a")[0], ["a"])
     await held_clock.elapse(60)
 
     assert len(client.sent) == 1
@@ -157,7 +158,7 @@ async def test_an_ended_lease_is_a_line_in_the_log(
     held_clock: FakeClock, outcome: Any, said: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     acknowledger = worker(Client(held_clock, outcome))
-    acknowledger.acknowledge(ticket(held_clock, "a", "b")[0], ["a", "b"])
+    acknowledger.acknowledge(batch(held_clock, "a", "b")[0], ["a", "b"])
     with caplog.at_level(logging.INFO):
         await held_clock.elapse(60)
 
@@ -177,7 +178,7 @@ async def test_without_a_connection_it_waits_for_one(held_clock: FakeClock) -> N
         return connected[0]
 
     acknowledger = Acknowledger("orders", of_the_moment)
-    acknowledger.acknowledge(ticket(held_clock, "a")[0], ["a"])
+    acknowledger.acknowledge(batch(held_clock, "a")[0], ["a"])
     await held_clock.elapse(REST_SECONDS)
     connected.append(client)
     await held_clock.elapse(PAUSES[0])

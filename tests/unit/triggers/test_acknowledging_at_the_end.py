@@ -4,26 +4,27 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_workflow.triggers.acknowledging import REST_SECONDS
 from tests.unit.fake_clock import FakeClock
+
+pytest.importorskip("airflow.triggers.shared_stream", reason="Airflow acknowledges asset events since 3.3")
+
+from airflow_provider_workflow.triggers.event_producer import REST_SECONDS
 from tests.unit.triggers.acknowledgers import (
     PASSING,
     Client,
+    batch,
     finish,
-    ticket,
     worker,
 )
-
-pytestmark = pytest.mark.since(3, 3, "the acknowledging of asset events")
 
 
 async def test_closing_flushes_what_still_rests_or_waits_for_another_attempt(held_clock: FakeClock) -> None:
     client = Client(held_clock, PASSING[0])
     acknowledger = worker(client)
-    acknowledger.acknowledge(ticket(held_clock, "a")[0], ["a"])
+    acknowledger.acknowledge(batch(held_clock, "a")[0], ["a"])
     await held_clock.elapse(REST_SECONDS + 1)
-    acknowledger.acknowledge(ticket(held_clock, "b")[0], ["b"])
-    acknowledger.release(ticket(held_clock, "c")[0], ["c"])
+    acknowledger.acknowledge(batch(held_clock, "b")[0], ["b"])
+    acknowledger.release(batch(held_clock, "c")[0], ["c"])
     await held_clock.settle()
     await finish(acknowledger)
 
@@ -39,7 +40,7 @@ async def test_closing_releases_what_rests_without_a_proof_that_airflow_was_at_w
 ) -> None:
     client = Client(held_clock)
     acknowledger = worker(client)
-    acknowledger.acknowledge(ticket(held_clock, "a", proven=False)[0], ["a"])
+    acknowledger.acknowledge(batch(held_clock, "a", proven=False)[0], ["a"])
     await held_clock.settle()
     await finish(acknowledger)
 
@@ -49,7 +50,7 @@ async def test_closing_releases_what_rests_without_a_proof_that_airflow_was_at_w
 async def test_closing_releases_what_was_for_a_watcher_that_had_left(held_clock: FakeClock) -> None:
     client = Client(held_clock)
     acknowledger = worker(client)
-    made, watcher = ticket(held_clock, "a")
+    made, watcher = batch(held_clock, "a")
     acknowledger.acknowledge(made, ["a"])
     watcher.gone = True
     await finish(acknowledger)
@@ -60,7 +61,7 @@ async def test_closing_releases_what_was_for_a_watcher_that_had_left(held_clock:
 async def test_a_watcher_that_leaves_while_the_triggerer_ends_changes_nothing(held_clock: FakeClock) -> None:
     client = Client(held_clock)
     acknowledger = worker(client)
-    made, watcher = ticket(held_clock, "a")
+    made, watcher = batch(held_clock, "a")
     acknowledger.acknowledge(made, ["a"])
     acknowledger.close()
     watcher.gone = True
@@ -72,7 +73,7 @@ async def test_a_watcher_that_leaves_while_the_triggerer_ends_changes_nothing(he
 async def test_closing_tries_once(held_clock: FakeClock) -> None:
     client = Client(held_clock, *[PASSING[0]] * 10)
     acknowledger = worker(client)
-    acknowledger.acknowledge(ticket(held_clock, "a")[0], ["a"])
+    acknowledger.acknowledge(batch(held_clock, "a")[0], ["a"])
     await finish(acknowledger)
 
     assert len(client.sent) == 1
@@ -81,7 +82,7 @@ async def test_closing_tries_once(held_clock: FakeClock) -> None:
 async def test_a_finish_that_was_cut_short_is_taken_up_again(held_clock: FakeClock) -> None:
     client = Client(held_clock)
     acknowledger = worker(client)
-    acknowledger.acknowledge(ticket(held_clock, "a")[0], ["a"])
+    acknowledger.acknowledge(batch(held_clock, "a")[0], ["a"])
     acknowledger.close()
     await acknowledger.finish()
     await acknowledger.finish()

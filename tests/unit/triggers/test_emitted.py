@@ -11,8 +11,11 @@ from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
 from airflow.sdk.execution_time.comms import ErrorResponse
 
 from airflow_provider_workflow.process_state import reset as forget
-from airflow_provider_workflow.triggers.emitted import MOST_REMEMBERED, Emitted
 from tests.unit.triggers.triggerer import Store
+
+pytest.importorskip("airflow.triggers.shared_stream", reason="Airflow acknowledges asset events since 3.3")
+
+from airflow_provider_workflow.triggers.event_watcher import MOST_REMEMBERED, Emitted
 
 REFUSED = AirflowRuntimeError(ErrorResponse(error=ErrorType.API_SERVER_ERROR, detail={"status_code": 404}))
 

@@ -141,7 +141,7 @@ def test_a_dag_file_that_imports_it_loads_nothing_that_only_a_triggerer_needs() 
     assert (
         more & {*HEAVY, "airflow.triggers.shared_stream", "airflow_provider_workflow.hooks.workflow"} == set()
     )
-    assert "airflow_provider_workflow.triggers.producer" not in more
+    assert "airflow_provider_workflow.triggers.event_producer" not in more
 
 
 def test_watchers_that_differ_only_in_match_share_a_poller() -> None:

@@ -9,10 +9,9 @@ from typing import Any, ClassVar
 import pytest
 
 from airflow_provider_workflow.dispatch.lease import HeldLease
-from airflow_provider_workflow.triggers import stream as streams
 from airflow_provider_workflow.triggers.event import WorkflowInboxEventTrigger, messages_of
-from airflow_provider_workflow.triggers.stream import Stream
-from airflow_provider_workflow.triggers.tickets import Ticket
+from airflow_provider_workflow.triggers.event_batch import Batch
+from airflow_provider_workflow.triggers.event_poller import Stream
 from tests.unit.fake_clock import FakeClock
 from tests.unit.paces import Counting
 from tests.unit.test_leases import message
@@ -22,8 +21,8 @@ from tests.unit.workbench import Workbench
 
 pytest.importorskip("airflow.triggers.shared_stream", reason="Airflow acknowledges asset events since 3.3")
 
-from airflow_provider_workflow.triggers import producer
-from airflow_provider_workflow.triggers.sifting import Sieve
+from airflow_provider_workflow.triggers import event_producer
+from airflow_provider_workflow.triggers.event_watcher import EventWatcher, watchers_of
 
 ARGUMENTS: dict[str, Any] = {"inbox": "orders", "wake_on_events": False}
 
@@ -50,6 +49,10 @@ class Failing(WorkflowInboxEventTrigger):
         raise RuntimeError("made up")
 
 
+def watcher_of(trigger: WorkflowInboxEventTrigger) -> EventWatcher:
+    return EventWatcher(Stream.of(vars(trigger)), None, trigger._sift)
+
+
 @pytest.fixture(autouse=True)
 def anew(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Noting, "threads", [])
@@ -61,7 +64,7 @@ async def test_twenty_watchers_choose_from_a_megabyte_in_a_thread_and_each_gets_
     bench: Workbench, triggerer: Triggerer, held_clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pace = Counting()
-    monkeypatch.setattr(producer, "Pace", lambda: pace)
+    monkeypatch.setattr(event_producer, "Pace", lambda: pace)
     for number in range(20):
         bench.put(f"m{number:02}", payload={"n": number, "items": [{"price": p} for p in range(3_000)]})
     watchers = [
@@ -117,39 +120,39 @@ async def test_a_watcher_that_cannot_choose_refuses_and_costs_the_others_nothing
 
 async def test_what_was_emitted_after_it_was_chosen_is_marked_all_the_same() -> None:
     async def batches() -> Any:
-        yield ticket
+        yield batch
 
     written = carried(message("a"))
-    ticket = Ticket("inbox-1", HeldLease("l", 2e9, "", []), [written])
+    batch = Batch("inbox-1", HeldLease("l", 2e9, "", []), [written])
     trigger = event_trigger(inbox="marked")
-    sieve = Sieve(trigger, trigger._sift)
-    ticket.choices[sieve.watcher] = sieve.choose(ticket, Counting())
-    await sieve._emitted.remember(["a"])
+    watcher = watcher_of(trigger)
+    batch.choices[watcher] = watcher.choose(batch, Counting())
+    await watcher._emitted.remember(["a"])
 
-    (event,) = [event async for event in sieve.events(batches())]
+    (event,) = [event async for event in watcher.events(batches())]
     assert [each["redelivered"] for each in messages_of(event.payload)] == [True]
 
 
 async def test_a_batch_that_nobody_chose_from_is_left_for_another_lease() -> None:
     async def batches() -> Any:
-        yield ticket
+        yield batch
 
-    ticket = Ticket("inbox-1", HeldLease("l", 2e9, "", []), [])
+    batch = Batch("inbox-1", HeldLease("l", 2e9, "", []), [])
     trigger = event_trigger()
-    sieve = Sieve(trigger, trigger._sift)
+    watcher = watcher_of(trigger)
 
-    assert [event async for event in sieve.events(batches())] == []
-    assert ticket.settle(acked=1, failed=0, rejected=0).stored == []
+    assert [event async for event in watcher.events(batches())] == []
+    assert batch.report(acked=1, failed=0, rejected=0).stored == []
 
 
 async def test_only_watchers_that_have_not_ended_choose() -> None:
     trigger = event_trigger()
     stream = Stream.of(vars(trigger))
-    sieves = [Sieve(trigger, trigger._sift) for _ in range(2)]
-    assert streams.watchers(stream) == sieves
+    watchers = [watcher_of(trigger) for _ in range(2)]
+    assert watchers_of(stream) == watchers
 
     for _ in range(2):
-        sieves[0].leave()
-        assert streams.watchers(stream) == sieves[1:]
-    sieves[1].leave()
-    assert streams.watchers(stream) == []
+        watchers[0].leave()
+        assert watchers_of(stream) == watchers[1:]
+    watchers[1].leave()
+    assert watchers_of(stream) == []

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_workflow.assets import messages_of
-from airflow_provider_workflow.triggers.event_payload import event_payload
+from airflow_provider_workflow.triggers.event_batch import event_payload
 from tests.unit.test_leases import ANY_JSON, ANY_TEXT, message
 from tests.unit.triggers.watched import carried
 

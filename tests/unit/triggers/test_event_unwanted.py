@@ -147,20 +147,20 @@ async def test_any_payload_crosses_and_a_message_too_deep_for_it_is_rejected(
     hostile = {"\0": "\ud800", "__classname__": 2**70}
     bench.put("hostile", payload=hostile)
     bench.put("deep", payload={"n": 1})
-    from airflow_provider_workflow.triggers import custody
+    from airflow_provider_workflow.triggers import event_batch
 
     def carried(message: Any) -> Any:
         if message["id"] == "deep":
             raise ValueError("it is nested too deep")
         return genuine(message)
 
-    genuine, custody.carried = custody.carried, carried  # type: ignore[attr-defined]
+    genuine, event_batch.carried = event_batch.carried, carried  # type: ignore[attr-defined]
     try:
         triggerer.start(event_trigger(), Store())
         with caplog.at_level(logging.ERROR):
             await triggerer.work(15)
     finally:
-        custody.carried = genuine  # type: ignore[attr-defined]
+        event_batch.carried = genuine  # type: ignore[attr-defined]
 
     assert [each["payload"] for each in triggerer.stored_messages()] == [hostile]
     assert bench.states == {"deep": "leased"}

@@ -33,9 +33,9 @@ class Hesitates(WorkflowInboxEventTrigger):
 
     async def filter_shared_stream(self, shared_stream: AsyncIterator[Any]) -> AsyncIterator[Any]:
         async def slowly() -> AsyncIterator[Any]:
-            async for ticket in shared_stream:
+            async for batch in shared_stream:
                 await asyncio.Event().wait()
-                yield ticket
+                yield batch
 
         async for event in super().filter_shared_stream(slowly()):
             yield event
@@ -44,7 +44,7 @@ class Hesitates(WorkflowInboxEventTrigger):
 @pytest.fixture(autouse=True)
 def assembled(monkeypatch: pytest.MonkeyPatch) -> None:
     """What nobody wants may be acknowledged from the beginning on."""
-    monkeypatch.setattr("airflow_provider_workflow.triggers.custody.ASSEMBLED_SECONDS", 0.0)
+    monkeypatch.setattr("airflow_provider_workflow.triggers.event_batch.ASSEMBLED_SECONDS", 0.0)
 
 
 async def test_without_any_fault_a_message_is_acknowledged_after_its_event_is_stored(

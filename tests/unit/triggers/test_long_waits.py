@@ -13,11 +13,10 @@ import pytest
 from airflow_provider_workflow.client.call import Family
 from airflow_provider_workflow.client.retry import GATES
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
+from airflow_provider_workflow.triggers.event_poller import Poller, Stream
 from airflow_provider_workflow.triggers.inbox import WorkflowInboxTrigger
 from airflow_provider_workflow.triggers.inbox_active import WorkflowInboxActiveTrigger
 from airflow_provider_workflow.triggers.notice import WorkflowInboxNoticeTrigger
-from airflow_provider_workflow.triggers.poller import Poller
-from airflow_provider_workflow.triggers.stream import Stream
 from tests.unit.fake_clock import FakeClock
 from tests.unit.workbench import Workbench
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow_provider_workflow.triggers import event_payload
-from airflow_provider_workflow.triggers.event_payload import Carried
+from airflow_provider_workflow.triggers import event_batch
+from airflow_provider_workflow.triggers.event_batch import Carried
 from tests.unit.workbench import Workbench
 
 EVEN = "contains(`[0, 2, 4, 6, 8]`, payload.n)"
@@ -27,6 +27,6 @@ def count_of_leases(bench: Workbench, message_id: str) -> int:
 
 def carried(message: Any) -> Carried:
     """A message on its way into events, written at once."""
-    *_, written = event_payload.carried(message)
+    *_, written = event_batch.carried(message)
     assert written is not None
     return written

@@ -10,19 +10,19 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_workflow.triggers.event_poller import Stream
 from airflow_provider_workflow.triggers.retrying import LONGEST_ANSWER_SECONDS
-from airflow_provider_workflow.triggers.stream import Stream
 from tests.unit.fake_clock import FakeClock
 from tests.unit.triggers.triggerer import PATIENCE_SECONDS, Store, Triggerer, beside, event_trigger
 from tests.unit.workbench import Workbench
 
 pytest.importorskip("airflow.triggers.shared_stream", reason="Airflow acknowledges asset events since 3.3")
 
-from airflow_provider_workflow.triggers.producer import (
-    FAREWELL_SECONDS,
-    MOST_UNSETTLED,
+from airflow_provider_workflow.triggers.event_producer import (
+    CLOSING_SECONDS,
+    MOST_UNDECIDED,
     InboxProducer,
-    _farewells,
+    _closing,
 )
 
 
@@ -141,7 +141,7 @@ async def test_while_airflow_stores_nothing_only_a_few_leases_are_held(
     bench.put(*(f"m{number}" for number in range(20)))
     triggerer.start(event_trigger(lease_limit=1), Store())
     await held_clock.elapse(200)
-    assert bench.service.summary("orders")["counters"]["leases"] == MOST_UNSETTLED
+    assert bench.service.summary("orders")["counters"]["leases"] == MOST_UNDECIDED
 
     await triggerer.work(100)
     assert len(triggerer.stored_ids()) == 20
@@ -155,7 +155,7 @@ async def test_while_no_acknowledgement_comes_through_only_a_few_leases_are_held
     fault = bench.service.fault("status", operation="ack", status=503, times=None)
     triggerer.start(event_trigger(lease_limit=1), Store())
     await triggerer.work(200)
-    assert bench.service.summary("orders")["counters"]["leases"] == MOST_UNSETTLED
+    assert bench.service.summary("orders")["counters"]["leases"] == MOST_UNDECIDED
 
     bench.service.emulator.faults.clear(fault.id)
     await triggerer.work(200)
@@ -173,7 +173,7 @@ async def test_a_lease_whose_answer_comes_when_the_producer_closes_is_given_back
     await beside(bench.service.wait_until_held)
     await triggerer.stop_streams()
     bench.service.release()
-    await asyncio.wait(set(_farewells), timeout=PATIENCE_SECONDS)
+    await asyncio.wait(set(_closing), timeout=PATIENCE_SECONDS)
     await moving
 
     assert bench.states == {"a": "available", "b": "available"}
@@ -189,7 +189,7 @@ async def test_a_lease_of_more_than_100_messages_is_released_in_slices(
     triggerer.start(event_trigger(), Store())
     await held_clock.elapse(5)
     await triggerer.stop_streams()
-    await asyncio.wait(set(_farewells), timeout=PATIENCE_SECONDS)
+    await asyncio.wait(set(_closing), timeout=PATIENCE_SECONDS)
 
     released = [each["message_ids"] for each in bench.sent("release")]
     assert [len(some) for some in released] == [100, 100, 50]
@@ -221,13 +221,13 @@ async def test_a_slow_service_does_not_keep_a_triggerer_from_ending(
     await held_clock.elapse(5)
     bench.service.fault("hold", operation="release", times=None)
     await triggerer.stop_streams()
-    farewells = set(_farewells)
+    closing = set(_closing)
     await beside(bench.service.wait_until_held)
-    held_clock.advance(FAREWELL_SECONDS)
-    await asyncio.wait(farewells, timeout=PATIENCE_SECONDS)
+    held_clock.advance(CLOSING_SECONDS)
+    await asyncio.wait(closing, timeout=PATIENCE_SECONDS)
 
-    assert farewells
-    assert all(each.done() for each in farewells)
+    assert closing
+    assert all(each.done() for each in closing)
 
 
 async def test_a_lease_that_takes_long_to_answer_is_a_fault_and_its_messages_are_not_lost(
@@ -265,7 +265,7 @@ async def test_neither_a_report_that_makes_no_sense_nor_closing_too_early_raises
     outcome = shared_stream.AdvanceOutcome(acked=1, failed=0)
     await producer.advance([shared_stream.AdvanceItem(None, outcome)])
     await producer.aclose()
-    await asyncio.wait(set(_farewells), timeout=PATIENCE_SECONDS)
+    await asyncio.wait(set(_closing), timeout=PATIENCE_SECONDS)
 
     assert "messages are left to their lease by a fault" in caplog.text
 
@@ -283,8 +283,8 @@ async def test_a_lease_that_is_not_answered_when_the_producer_closes_leases_noth
         before = asyncio.all_tasks()
         asking = {each for each in before if "AsyncWorkflowClient.send" in repr(each)}
         await triggerer.stop_streams()
-        held_clock.advance(FAREWELL_SECONDS)
-        await asyncio.wait(set(_farewells), timeout=PATIENCE_SECONDS)
+        held_clock.advance(CLOSING_SECONDS)
+        await asyncio.wait(set(_closing), timeout=PATIENCE_SECONDS)
         _, still_asking = await asyncio.wait(asking, timeout=0)
         bench.service.release()
         await moving

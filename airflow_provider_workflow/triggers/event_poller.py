@@ -1,13 +1,15 @@
-"""Leases the messages of one inbox, again and again, for all of its watchers in one triggerer."""
+"""Leases the messages of one inbox, again and again, for all of its asset watchers in one triggerer."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack
+from dataclasses import dataclass, fields
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.client import api, types
@@ -16,7 +18,6 @@ from airflow_provider_workflow.client.inboxes import PAUSED
 from airflow_provider_workflow.dispatch import quarantine
 from airflow_provider_workflow.dispatch.lease import HeldLease
 from airflow_provider_workflow.dispatch.session import note_nameless
-from airflow_provider_workflow.triggers import stream as streams
 from airflow_provider_workflow.triggers.retrying import (
     LONGEST_ANSWER_SECONDS,
     Faults,
@@ -24,13 +25,74 @@ from airflow_provider_workflow.triggers.retrying import (
     patiently,
     persistently,
 )
-from airflow_provider_workflow.triggers.stream import Stream
 from airflow_provider_workflow.triggers.wakeup import bell_of, find_inbox, log_wait, wait_for
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.client.client import AsyncWorkflowClient
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Stream:
+    """
+    What shapes the polling of an inbox; watchers that agree in all of it share one poller.
+
+    The fields are arguments of ``WorkflowInboxEventTrigger``.
+    """
+
+    inbox: str
+    workflow_conn_id: str
+    unmatched: str
+    lease_limit: int
+    lease_seconds: int
+    min_interval: float
+    poll_interval: float
+    max_poll_interval: float
+    wake_on_events: bool
+
+    @classmethod
+    def of(cls, arguments: Mapping[str, Any]) -> Stream:
+        """The stream among the arguments of a trigger."""
+        return cls(**{field.name: arguments[field.name] for field in fields(cls)})
+
+    def differences(self, other: Stream) -> list[str]:
+        """The arguments in which two streams differ."""
+        return [name for name, value in vars(self).items() if value != vars(other)[name]]
+
+
+_polled: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[tuple[str, str], list[Stream]]] = (
+    WeakKeyDictionary()
+)
+
+
+def _pollers_of(stream: Stream, inbox_id: str) -> list[Stream]:
+    here = _polled.setdefault(asyncio.get_running_loop(), {})
+    return here.setdefault((stream.workflow_conn_id, inbox_id), [])
+
+
+def begin(stream: Stream, inbox_id: str) -> None:
+    """A poller begins; where another one of this event loop has the same inbox, the log says so."""
+    pollers = _pollers_of(stream, inbox_id)
+    for other in pollers:
+        if different := stream.differences(other):
+            log.warning(
+                "Inbox %s has watchers in this triggerer that differ in %s: they take messages from each"
+                " other. Give them the same arguments, except for match",
+                stream.inbox,
+                ", ".join(different),
+            )
+    pollers.append(stream)
+
+
+def end(stream: Stream, inbox_id: str) -> None:
+    """A poller that had begun ends."""
+    _pollers_of(stream, inbox_id).remove(stream)
+
+
+def is_alone(stream: Stream, inbox_id: str) -> bool:
+    """Whether no other poller of this event loop has the same inbox."""
+    return len(_pollers_of(stream, inbox_id)) <= 1
 
 
 class Leased(NamedTuple):
@@ -42,7 +104,7 @@ class Leased(NamedTuple):
 
 class Poller:
     """
-    Waits for messages and leases them, through all faults.
+    Waits for messages and leases them, through all errors.
 
     Its client stays open when the polling has ended, for acknowledgements; whoever made it closes it.
 
@@ -52,7 +114,7 @@ class Poller:
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
         self.inbox_id = ""
-        self.asking: asyncio.Future[types.Lease] | None = None
+        self.pending: asyncio.Future[types.Lease] | None = None
         self._asked_at = 0.0
         self._client: AsyncWorkflowClient | None = None
         self._exits = AsyncExitStack()
@@ -72,25 +134,25 @@ class Poller:
 
     def leases(self) -> AsyncGenerator[Leased, None]:
         """
-        Lease for ever, whenever the next one is asked for. Nothing is raised: Airflow would begin anew
+        Lease for ever, whenever the next lease is requested. Nothing is raised: Airflow would begin anew
         every 2 s, without any back-off.
         """
         return persistently(self._watch, inbox=self.stream.inbox, log=log)
 
     async def close(self) -> None:
-        """Close the connection, and ask no more: what came of a lease now would be nobody's."""
+        """Close the connection, and lease no more: nobody is left to work on messages."""
         self._client = None
-        if self.asking is not None:
-            self.asking.cancel()
+        if self.pending is not None:
+            self.pending.cancel()
             # Waited for, so that whatever came of it is seen.
-            await asyncio.gather(self.asking, return_exceptions=True)
+            await asyncio.gather(self.pending, return_exceptions=True)
         await self._exits.aclose()
 
     async def _watch(self, faults: Faults) -> AsyncGenerator[Leased, None]:
         stream = self.stream
         client = await self._connect()
         self.inbox_id = inbox_id = await find_inbox(client, stream.inbox)
-        streams.begin(stream, inbox_id)
+        begin(stream, inbox_id)
         try:
             async with bell_of(client, inbox_id, stream.wake_on_events) as bell:
                 if not self._has_begun:
@@ -109,10 +171,10 @@ class Poller:
                     )
                     yield Leased(inbox_id, lease)
         finally:
-            streams.end(stream, inbox_id)
+            end(stream, inbox_id)
 
     async def _connect(self) -> AsyncWorkflowClient:
-        """A client by the connection as it is now: it may have been mended. The one before is closed."""
+        """A client by the connection as it is now: it may have been fixed. The one before is closed."""
         from airflow_provider_workflow.hooks.workflow import WorkflowHook
 
         exits = AsyncExitStack()
@@ -124,17 +186,17 @@ class Poller:
 
     async def _lease(self, client: AsyncWorkflowClient, inbox_id: str) -> HeldLease | None:
         """Lease once; None where there is nothing."""
-        if self.asking is None:
+        if self.pending is None:
             call = api.lease_messages(inbox_id, self.stream.lease_limit, self.stream.lease_seconds)
             self._asked_at = clock.now()
-            self.asking = asyncio.ensure_future(client.send(call))
-        # Not awaited itself: where the poller is ended its answer is still needed, to give it back.
-        await clock.wait({self.asking}, LONGEST_ANSWER_SECONDS)
-        if not self.asking.done():
+            self.pending = asyncio.ensure_future(client.send(call))
+        # Not awaited itself: where the poller is ended its answer is still needed, to release it.
+        await clock.wait({self.pending}, LONGEST_ANSWER_SECONDS)
+        if not self.pending.done():
             raise TransportError(f"no lease was answered within {LONGEST_ANSWER_SECONDS:.0f} s", sent=True)
-        asking, self.asking = self.asking, None
+        answered, self.pending = self.pending, None
         try:
-            answer = asking.result()
+            answer = answered.result()
         except InboxPausedError as paused:
             self._state.seen(PAUSED, paused.paused_reason)
             return None
