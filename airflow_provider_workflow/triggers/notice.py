@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from airflow_provider_workflow.client.client import AsyncWorkflowClient
     from airflow_provider_workflow.client.event_stream import Bell
     from airflow_provider_workflow.triggers.retrying import Faults, InboxState
-    from airflow_provider_workflow.triggers.wakeup import Doorbell
+    from airflow_provider_workflow.triggers.wakeup import NoticeSchedule
 
 log = logging.getLogger(__name__)
 
@@ -92,22 +92,22 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
     def run(self) -> AsyncIterator[TriggerEvent]:
         """Watch for ever. It raises nothing: Airflow would begin anew every 2 s, without any back-off."""
         from airflow_provider_workflow.triggers.retrying import InboxState, persistently
-        from airflow_provider_workflow.triggers.wakeup import Doorbell
+        from airflow_provider_workflow.triggers.wakeup import NoticeSchedule
 
-        due = Doorbell(self.renotify_seconds, self.poll_interval, self.max_poll_interval)
+        schedule = NoticeSchedule(self.renotify_seconds, self.poll_interval, self.max_poll_interval)
         state = InboxState(self.inbox, "announced", log)
-        return persistently(partial(self._watch, due, state), inbox=self.inbox, log=log)
+        return persistently(partial(self._watch, schedule, state), inbox=self.inbox, log=log)
 
     async def _watch(
-        self, due: Doorbell, state: InboxState, faults: Faults
+        self, schedule: NoticeSchedule, state: InboxState, faults: Faults
     ) -> AsyncGenerator[TriggerEvent, None]:
         """Watch the inbox until something goes wrong."""
         from airflow_provider_workflow.hooks.workflow import WorkflowHook
         from airflow_provider_workflow.triggers.retrying import answered_in_time
-        from airflow_provider_workflow.triggers.wakeup import BREATH_SECONDS, Prober, bell_of, log_wait
+        from airflow_provider_workflow.triggers.wakeup import LEAST_PAUSE_SECONDS, Prober, bell_of, log_wait
 
         # Nobody has listened until now.
-        due.heard()
+        schedule.may_have_arrived()
         # The connection is looked up anew each time: it may have been fixed.
         async with WorkflowHook(self.workflow_conn_id).async_client() as client:
             first = not state.is_known
@@ -120,10 +120,10 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
                 while True:
                     sight = await answered_in_time(prober.look())
                     faults.over()
-                    rings = due.rings(sight, clock.monotonic())
-                    if rings:
+                    is_due = schedule.is_due(sight, clock.monotonic())
+                    if is_due:
                         yield self._event(inbox_id, certain=bool(sight.available))
-                    await _wait(bell, due, REST_SECONDS if rings else BREATH_SECONDS)
+                    await _wait(bell, schedule, REST_SECONDS if is_due else LEAST_PAUSE_SECONDS)
                     if clock.monotonic() >= state_due:
                         state_due = clock.monotonic() + STATE_SECONDS
                         await self._poll_state(client, state)
@@ -153,13 +153,13 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
         return TriggerEvent({**payload, "certain": certain})
 
 
-async def _wait(bell: Bell | None, due: Doorbell, at_least: float) -> None:
+async def _wait(bell: Bell | None, schedule: NoticeSchedule, at_least: float) -> None:
     """Wait until the next poll is due, and ``at_least`` seconds in any case."""
     from airflow_provider_workflow.triggers.wakeup import wait_for
 
-    seconds = max(at_least, due.next_look(clock.monotonic()))
+    seconds = max(at_least, schedule.next_poll(clock.monotonic()))
     if bell is not None:
         await clock.async_sleep(at_least)
         seconds -= at_least
     if await wait_for(bell, seconds):
-        due.heard()
+        schedule.may_have_arrived()

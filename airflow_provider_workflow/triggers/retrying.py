@@ -20,7 +20,7 @@ from airflow_provider_workflow.client.errors import (
 from airflow_provider_workflow.client.inboxes import FAILED, PAUSED
 from airflow_provider_workflow.client.retry import LONGEST_WAIT_SECONDS
 from airflow_provider_workflow.dispatch.session import InboxUnusableError
-from airflow_provider_workflow.triggers.wakeup import BREATH_SECONDS
+from airflow_provider_workflow.triggers.wakeup import LEAST_PAUSE_SECONDS
 from airflow_provider_workflow.values import plain
 
 T = TypeVar("T")
@@ -231,7 +231,7 @@ async def patiently(
         # is to be asked without a pause.
         pause = 0.0
         if rest is not None and (faults.count or news):
-            pause = FIRST_PAUSE_SECONDS if faults.count else BREATH_SECONDS
+            pause = FIRST_PAUSE_SECONDS if faults.count else LEAST_PAUSE_SECONDS
             await rest(pause)
         length = faults.at_most(interval)
         news = length > pause and await wait(length - pause)

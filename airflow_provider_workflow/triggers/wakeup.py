@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from airflow_provider_workflow.client.client import AsyncWorkflowClient
     from airflow_provider_workflow.client.event_stream import Bell
 
-BREATH_SECONDS = 1.0
-"""How far two looks are apart at least, however often the event stream speaks."""
+LEAST_PAUSE_SECONDS = 1.0
+"""How far two polls are apart at least, however often the event stream wakes them up."""
 
 
 MOST_PAGES = 10
@@ -40,18 +40,19 @@ class Sight(NamedTuple):
     whole: bool = False
 
 
-class Doorbell:
+class NoticeSchedule:
     """
-    Level-triggered: it rings again and again while there is something to lease, not once for each arrival.
+    When a notice is due: again and again while there is something to lease, not once for each arrival.
 
-    It rings at once when messages are seen of which none was there at the last ring: those were taken then,
-    and whoever took them may have left before these came. Otherwise it rings every ``renotify_seconds``.
+    It is due at once when messages are listed of which none was there at the last notice: those were leased
+    then, and whoever leased them may have left before these came. Otherwise it is due every
+    ``renotify_seconds``.
 
-    Where a look was cut short without finding anything, and something may have arrived, it rings in doubt:
-    once for each time that something may have arrived, and not more often than every ``renotify_seconds``.
+    Where a listing was cut short without finding anything, and something may have arrived, it is due in
+    doubt: once for each time that something may have arrived, at most every ``renotify_seconds``.
 
-    :param renotify_seconds: between two rings for the same messages, and between two rings in doubt.
-    :param poll_interval: seconds from one look to the next; doubles while there is no news.
+    :param renotify_seconds: between two notices for the same messages, and between two in doubt.
+    :param poll_interval: seconds from one poll to the next; doubles while nothing is new.
     :param max_poll_interval: seconds that it doubles up to.
     """
 
@@ -60,52 +61,52 @@ class Doorbell:
         self._poll_interval = poll_interval
         self._max_poll_interval = max_poll_interval
         self._interval = poll_interval
-        self._rung_for: frozenset[str] = frozenset()
+        self._noticed: frozenset[str] = frozenset()
         self._again_at = -math.inf
         self._in_doubt = True
         self._doubt_again_at = -math.inf
 
-    def heard(self) -> None:
-        """Something may have arrived: the event stream spoke, or nobody could listen for a while."""
+    def may_have_arrived(self) -> None:
+        """Something may have arrived: the event stream said so, or nobody listened for a while."""
         self._in_doubt = True
         self._interval = self._poll_interval
 
-    def rings(self, sight: Sight, now: float) -> bool:
+    def is_due(self, sight: Sight, now: float) -> bool:
         """
-        Whether to ring for what was just seen.
+        Whether a notice is due for what was just listed.
 
         :param now: seconds of a clock that only goes forward.
         """
         if sight.available:
             self._in_doubt = False
-            return self._rings_for(sight.available, now)
+            return self._is_due_for(sight.available, now)
         if sight.whole:
             self._in_doubt = False
-            self._rung_for = frozenset()
+            self._noticed = frozenset()
         elif self._in_doubt and now >= self._doubt_again_at:
             self._in_doubt = False
             self._doubt_again_at = now + self._renotify_seconds
             return True
         return False
 
-    def _rings_for(self, available: frozenset[str], now: float) -> bool:
-        news = self._rung_for.isdisjoint(available)
-        if not news and now < self._again_at:
+    def _is_due_for(self, available: frozenset[str], now: float) -> bool:
+        new = self._noticed.isdisjoint(available)
+        if not new and now < self._again_at:
             return False
-        if news:
+        if new:
             self._interval = self._poll_interval
-        self._rung_for = available
+        self._noticed = available
         self._again_at = now + self._renotify_seconds
         return True
 
-    def next_look(self, now: float) -> float:
+    def next_poll(self, now: float) -> float:
         """
-        Seconds until it is time to look again, whatever the event stream says in between.
+        Seconds until the next poll, whatever the event stream says in between.
 
         :param now: seconds of the same clock.
         """
         wait, self._interval = self._interval, min(self._interval * 2, self._max_poll_interval)
-        due = [self._again_at] if self._rung_for else []
+        due = [self._again_at] if self._noticed else []
         due += [self._doubt_again_at] if self._in_doubt else []
         return min([wait, *(moment - now for moment in due if moment > now)])
 

@@ -8,7 +8,7 @@ from airflow_provider_workflow.triggers.wakeup import TICK_SECONDS, until_tick, 
 from tests.unit.fake_clock import FakeClock
 from tests.unit.triggers.day import Day
 from tests.unit.triggers.loops import FakeBell
-from tests.unit.triggers.ringing import trigger
+from tests.unit.triggers.notices import trigger
 from tests.unit.workbench import Workbench
 
 

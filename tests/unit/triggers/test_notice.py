@@ -11,7 +11,7 @@ import pytest
 from airflow_provider_workflow.client.event_stream import _streams
 from tests.unit.counted import Counted
 from tests.unit.triggers.day import Day
-from tests.unit.triggers.ringing import said, trigger
+from tests.unit.triggers.notices import said, trigger
 from tests.unit.workbench import Workbench
 
 __all__ = ["said"]

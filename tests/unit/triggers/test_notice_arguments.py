@@ -10,7 +10,7 @@ from airflow.sdk import Asset, AssetWatcher
 from airflow.triggers.base import BaseEventTrigger
 
 from airflow_provider_workflow.triggers.notice import WorkflowInboxNoticeTrigger
-from tests.unit.triggers.ringing import said, trigger
+from tests.unit.triggers.notices import said, trigger
 
 __all__ = ["said"]
 

@@ -7,7 +7,7 @@ import pytest
 from airflow_provider_workflow.triggers.wakeup import MOST_PAGES
 from tests.unit.counted import Counted
 from tests.unit.triggers.day import Day
-from tests.unit.triggers.ringing import lines, said, trigger
+from tests.unit.triggers.notices import lines, said, trigger
 from tests.unit.workbench import INBOX, Workbench
 
 __all__ = ["said"]

@@ -1,4 +1,4 @@
-"""A doorbell to be tested, and what it says."""
+"""A notice trigger to be tested, and what it logs."""
 
 from __future__ import annotations
 
