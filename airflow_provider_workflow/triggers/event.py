@@ -206,7 +206,7 @@ def _check_lease_seconds(lease_seconds: int) -> int:
     if lease_seconds <= timeout:
         text = (
             f"lease_seconds ({lease_seconds} s) must be more than [triggerer] shared_stream_ack_timeout"
-            f" ({timeout:g} s): otherwise messages come again while Airflow may still store their event"
+            f" ({timeout:g} s): otherwise messages are redelivered while Airflow may still store their event"
         )
         if not is_in_a_triggerer():
             raise ValueError(text)

@@ -182,9 +182,9 @@ class Batch:
     _wanted: dict[Watcher, frozenset[str]] = field(default_factory=dict)
     _marked: dict[Watcher, bool] = field(default_factory=dict)
 
-    def judge(self, watcher: Watcher, wanted: Collection[str], rejected: Mapping[str, str]) -> None:
+    def record_choice(self, watcher: Watcher, wanted: Collection[str], rejected: Mapping[str, str]) -> None:
         """
-        A watcher has looked at all messages.
+        A watcher was offered the batch, and has chosen.
 
         :param wanted: ids of those that it puts into an event.
         :param rejected: ids of those that it cannot put into one, and why.
@@ -193,7 +193,7 @@ class Batch:
         for message_id, cause in rejected.items():
             self.rejected.setdefault(message_id, Rejection(cause, watcher))
 
-    def mark(self, watcher: Watcher, proven: bool) -> None:
+    def record_event(self, watcher: Watcher, proven: bool) -> None:
         """
         Airflow took the event of a watcher: its ``yield`` returned.
 
@@ -219,7 +219,7 @@ class Batch:
         undelivered = [each for each in rest if each not in stored and each not in unmatched]
         return Report(stored, unmatched, self.rejected, undelivered)
 
-    def stands(self) -> bool:
+    def watchers_remain(self) -> bool:
         """
         Whether all watchers that wanted something are still there.
 

@@ -22,10 +22,10 @@ from airflow_provider_workflow.triggers.retrying import (
     LONGEST_ANSWER_SECONDS,
     Faults,
     InboxState,
-    patiently,
     persistently,
+    poll,
 )
-from airflow_provider_workflow.triggers.wakeup import bell_of, find_inbox, log_wait, wait_for
+from airflow_provider_workflow.triggers.wakeup import bell_of, find_inbox, log_wait
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.client.client import AsyncWorkflowClient
@@ -115,7 +115,7 @@ class Poller:
         self.stream = stream
         self.inbox_id = ""
         self.pending: asyncio.Future[types.Lease] | None = None
-        self._asked_at = 0.0
+        self._begun_at = 0.0
         self._client: AsyncWorkflowClient | None = None
         self._exits = AsyncExitStack()
         self._state = InboxState(stream.inbox, "leased", log)
@@ -159,16 +159,8 @@ class Poller:
                     log_wait(log, client, stream)
                     self._has_begun = True
                 while True:
-                    lease = await patiently(
-                        partial(self._lease, client, inbox_id),
-                        partial(wait_for, bell),
-                        rest=partial(wait_for, None) if bell is not None else None,
-                        inbox=stream.inbox,
-                        poll_interval=stream.poll_interval,
-                        max_poll_interval=stream.max_poll_interval,
-                        log=log,
-                        faults=faults,
-                    )
+                    attempt = partial(self._lease, client, inbox_id)
+                    lease = await poll(attempt, bell, stream, log, faults)
                     yield Leased(inbox_id, lease)
         finally:
             end(stream, inbox_id)
@@ -188,7 +180,7 @@ class Poller:
         """Lease once; None where there is nothing."""
         if self.pending is None:
             call = api.lease_messages(inbox_id, self.stream.lease_limit, self.stream.lease_seconds)
-            self._asked_at = clock.now()
+            self._begun_at = clock.now()
             self.pending = asyncio.ensure_future(client.send(call))
         # Not awaited itself: where the poller is ended its answer is still needed, to release it.
         await clock.wait({self.pending}, LONGEST_ANSWER_SECONDS)
@@ -203,7 +195,7 @@ class Poller:
         attributes = answer.get("inbox_attributes") or {}
         if attributes.get("status"):
             self._state.seen(str(attributes["status"]), attributes.get("paused_reason"))
-        lease = HeldLease.of(answer, self._asked_at, self.stream.lease_seconds, client.settings.timeout)
+        lease = HeldLease.of(answer, self._begun_at, self.stream.lease_seconds, client.settings.timeout)
         if lease is None:
             await quarantine.look_in_loop(client, self.stream.inbox)
         else:

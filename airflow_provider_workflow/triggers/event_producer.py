@@ -167,7 +167,7 @@ class InboxProducer(SharedStreamProducer):
 
     def _log_failure(self, task: asyncio.Future[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
-            text = "Inbox %s: some messages are redelivered only when their lease ends: %s"
+            text = "Inbox %s: some messages are redelivered only when their lease expires: %s"
             log.info(text, self.stream.inbox, plain(str(error)))
 
     async def _release_pending(self) -> None:
@@ -242,7 +242,7 @@ class Acknowledger:
     async def _work(self, job: Job) -> None:
         if job.acknowledges:
             await clock.async_sleep(max(0.0, job.due - clock.monotonic()))
-        acknowledges = job.acknowledges and job.batch.stands()
+        acknowledges = job.acknowledges and job.batch.watchers_remain()
         await self._carry_out(job, acknowledges, persists=acknowledges)
         # Not before: what is being carried out when the producer closes is carried out again.
         del self._jobs[job]
@@ -279,7 +279,8 @@ class Acknowledger:
             persists = persists and not isinstance(error, FINAL)
             if not persists or clock.now() + pause >= job.batch.lease.ends_at:
                 log.warning(
-                    "Inbox %s: %d messages come again when their lease ends, as they could not be %s: %s",
+                    "Inbox %s: %d messages are redelivered when their lease expires, as they could not be"
+                    " %s: %s",
                     self._inbox,
                     len(job.ids),
                     "acknowledged" if acknowledges else "released",
@@ -299,14 +300,16 @@ class Acknowledger:
         try:
             answer = await self._client().send(make(job.batch.inbox_id, job.batch.lease.lease_id, job.ids))
         except LeaseExpiredError:
-            log.info("Inbox %s: a lease had ended; %d messages of it come again", self._inbox, len(job.ids))
+            log.info(
+                "Inbox %s: a lease had expired; %d messages of it are redelivered", self._inbox, len(job.ids)
+            )
         except Exception as error:
             return error
         else:
             done = len(answer.get("results") or [])
             if acknowledges and done < len(job.ids):
                 log.info(
-                    "Inbox %s: %d of %d messages were acknowledged; the others come again",
+                    "Inbox %s: %d of %d messages were acknowledged; the others are redelivered",
                     self._inbox,
                     done,
                     len(job.ids),
@@ -315,4 +318,4 @@ class Acknowledger:
 
 
 def _may_be_acknowledged(job: Job, now: float) -> bool:
-    return job.batch.stands() and (job.due <= now or job.batch.is_proven())
+    return job.batch.watchers_remain() and (job.due <= now or job.batch.is_proven())

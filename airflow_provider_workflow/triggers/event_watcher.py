@@ -83,13 +83,13 @@ class EventWatcher(Watcher):
                 if choice is None:
                     continue
                 ids = choice.ids
-                batch.judge(self, ids, choice.rejected)
+                batch.record_choice(self, ids, choice.rejected)
                 if ids:
                     yield TriggerEvent(self._payload(batch, choice))
                     metrics.count(
                         metrics.EMITTED, len(ids), inbox=batch.inbox_id, conn_id=self._stream.workflow_conn_id
                     )
-                    batch.mark(self, proven=await self._emitted.remember(ids))
+                    batch.record_event(self, proven=await self._emitted.remember(ids))
                 elif choice.rejected:
                     reject_shared_stream_event()
         finally:
@@ -196,8 +196,8 @@ class Emitted:
     def _complain(self, error: Exception) -> None:
         if not self._complained:
             log.warning(
-                "The asset's state store cannot be used (%s: %s); messages that come again after a restart"
-                " of the triggerer are not marked",
+                "The asset's state store cannot be used (%s: %s); messages that are redelivered after a"
+                " restart of the triggerer are not marked",
                 type(error).__name__,
                 plain(str(error)),
             )

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
@@ -17,12 +17,9 @@ from airflow_provider_workflow.triggers.base import SerializesArguments
 if TYPE_CHECKING:
     from airflow_provider_workflow.client import types
     from airflow_provider_workflow.client.client import AsyncWorkflowClient
-    from airflow_provider_workflow.client.event_stream import Bell
     from airflow_provider_workflow.dispatch.session import MissingInbox
 
 log = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 RELEASE_SECONDS = 10.0
 """How long a trigger that is being ended tries to release its lease."""
@@ -101,6 +98,7 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
         from airflow_provider_workflow.client.errors import NotFoundError
         from airflow_provider_workflow.dispatch.session import MissingInbox
         from airflow_provider_workflow.hooks.workflow import WorkflowHook
+        from airflow_provider_workflow.triggers.retrying import poll
         from airflow_provider_workflow.triggers.wakeup import bell_of, find_inbox, log_wait
 
         await clock.async_sleep(max(self.settle_seconds, self.hold_seconds))
@@ -111,10 +109,10 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
         async with WorkflowHook(self.workflow_conn_id).async_client() as client:
             while True:
                 try:
-                    inbox_id = await self._poll(partial(find_inbox, client, self.inbox), None)
+                    inbox_id = await poll(partial(find_inbox, client, self.inbox), None, self, log)
                     async with bell_of(client, inbox_id, self.wake_on_events) as bell:
                         log_wait(log, client, self)
-                        event = await self._poll(partial(self._lease, client, inbox_id, missing), bell)
+                        event = await poll(partial(self._lease, client, inbox_id, missing), bell, self, log)
                         # Fired from inside: leaving takes time, in which a cancellation would lose the lease.
                         yield TriggerEvent(event)
                         self._unsent = None  # Airflow has it
@@ -133,21 +131,6 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
 
             unsent, self._unsent = self._unsent, None
             await carry_through(_release(*unsent))
-
-    async def _poll(self, attempt: Callable[[], Awaitable[T | None]], bell: Bell | None) -> T:
-        """Attempt something until it has a result."""
-        from airflow_provider_workflow.triggers.retrying import patiently
-        from airflow_provider_workflow.triggers.wakeup import wait_for
-
-        return await patiently(
-            attempt,
-            partial(wait_for, bell),
-            rest=partial(wait_for, None) if bell is not None else None,
-            inbox=self.inbox,
-            poll_interval=self.poll_interval,
-            max_poll_interval=self.max_poll_interval,
-            log=log,
-        )
 
     async def _lease(
         self, client: AsyncWorkflowClient, inbox_id: str, missing: MissingInbox
@@ -208,9 +191,9 @@ async def _leased_text(
     from airflow_provider_workflow.client import api
     from airflow_provider_workflow.dispatch.lease import HeldLease
 
-    asked_at = clock.now()
+    begun_at = clock.now()
     answer = await client.send(api.lease_messages(inbox_id, limit, seconds))
-    lease = HeldLease.of(answer, asked_at, seconds, client.settings.timeout)
+    lease = HeldLease.of(answer, begun_at, seconds, client.settings.timeout)
     text = ""
     for text in lease.handing_over() if lease else ():
         if not text:

@@ -118,11 +118,11 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
                 state_due = clock.monotonic() + STATE_SECONDS
                 prober = Prober(client, inbox_id, self._report)
                 while True:
-                    sight = await answered_in_time(prober.look())
+                    listed = await answered_in_time(prober.poll())
                     faults.over()
-                    is_due = schedule.is_due(sight, clock.monotonic())
+                    is_due = schedule.is_due(listed, clock.monotonic())
                     if is_due:
-                        yield self._event(inbox_id, certain=bool(sight.available))
+                        yield self._event(inbox_id, certain=bool(listed.available))
                     await _wait(bell, schedule, REST_SECONDS if is_due else LEAST_PAUSE_SECONDS)
                     if clock.monotonic() >= state_due:
                         state_due = clock.monotonic() + STATE_SECONDS

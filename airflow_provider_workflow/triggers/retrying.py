@@ -1,4 +1,4 @@
-"""How a trigger asks again and again until there is an answer, and how soon it may hand that over."""
+"""How a trigger polls until there is a result, what it logs of errors, and how soon it may resume a task."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
-from typing import TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 from airflow.providers.common.compat.sdk import AirflowException, conf
 
@@ -20,8 +21,11 @@ from airflow_provider_workflow.client.errors import (
 from airflow_provider_workflow.client.inboxes import FAILED, PAUSED
 from airflow_provider_workflow.client.retry import LONGEST_WAIT_SECONDS
 from airflow_provider_workflow.dispatch.session import InboxUnusableError
-from airflow_provider_workflow.triggers.wakeup import LEAST_PAUSE_SECONDS
+from airflow_provider_workflow.triggers.wakeup import LEAST_PAUSE_SECONDS, Waits, wait_for
 from airflow_provider_workflow.values import plain
+
+if TYPE_CHECKING:
+    from airflow_provider_workflow.client.event_stream import Bell
 
 T = TypeVar("T")
 
@@ -41,8 +45,8 @@ class Faults:
 
     A series is said to have begun (WARNING), to last for five minutes (ERROR, once), and to be over
     (INFO); no line for each fault. A service that accepts no calls for more than a minute is a WARNING
-    once in a series, with the seconds. A fault that somebody has to mend is an ERROR at once, each kind
-    of it once in a series.
+    once in a series, with the seconds. A permanent error, which somebody has to fix, is an ERROR at once,
+    each kind of it once in a series.
 
     :param inbox: how the inbox is named in the log.
     :param log: of the trigger.
@@ -56,7 +60,7 @@ class Faults:
         self._long = False
         self._accepts_in: float | None = None
         self._wait_logged = False
-        self._to_mend: set[type[Exception]] = set()
+        self._permanent_logged: set[type[Exception]] = set()
 
     def met(self, error: Exception) -> None:
         """There is one more."""
@@ -64,12 +68,12 @@ class Faults:
         if self.count == 1:
             self._since, self._long = clock.monotonic(), False
             self._wait_logged = False
-            self._to_mend.clear()
+            self._permanent_logged.clear()
         self._accepts_in = long_wait(error)
         if self._accepts_in is not None:
             self._log_wait(self._accepts_in, error)
         elif not may_pass(error):
-            self._say_what_to_mend(error)
+            self._log_permanent(error)
         elif self.count == 1:
             self.log.warning("Inbox %s is out of reach; trying on: %s", self.inbox, explained(error))
         seconds = clock.monotonic() - self._since
@@ -92,13 +96,13 @@ class Faults:
                 explained(error),
             )
 
-    def _say_what_to_mend(self, error: Exception) -> None:
-        if type(error) not in self._to_mend:
-            self._to_mend.add(type(error))
+    def _log_permanent(self, error: Exception) -> None:
+        if type(error) not in self._permanent_logged:
+            self._permanent_logged.add(type(error))
             # Of this provider's and Airflow's own exceptions the text says all there is to say.
             where = None if isinstance(error, EXPLAINED) else error
             self.log.error(
-                "Inbox %s is out of reach until this is mended: %s",
+                "Inbox %s is out of reach until this is fixed: %s",
                 self.inbox,
                 explained(error),
                 exc_info=where,
@@ -170,7 +174,7 @@ class InboxState:
 
 
 def may_pass(error: Exception) -> bool:
-    """Whether a fault may pass without anybody mending something."""
+    """Whether an error is transient: it may pass without anybody fixing something."""
     if isinstance(error, TransportError):
         return not error.permanent
     return isinstance(error, (ServerError, RateLimitError, asyncio.TimeoutError))
@@ -190,7 +194,7 @@ def explained(error: Exception) -> str:
 
 
 async def patiently(
-    ask: Callable[[], Awaitable[T | None]],
+    attempt: Callable[[], Awaitable[T | None]],
     wait: Callable[[float], Awaitable[bool]],
     *,
     rest: Callable[[float], Awaitable[object]] | None = None,
@@ -201,41 +205,66 @@ async def patiently(
     faults: Faults | None = None,
 ) -> T:
     """
-    Ask until there is an answer, through faults that may pass; each series of them is logged once.
+    Attempt something until it has a result, through transient errors; each series of them is logged once.
 
-    :param ask: asks once; None for no answer yet.
-    :param wait: waits so many seconds, or less; whether there is news, so that the interval begins anew.
-    :param rest: waits so many seconds, whatever is new: after a fault, and where news were none. To be given
-        where ``wait`` may wait for less.
+    :param attempt: attempts it once; None for no result yet.
+    :param wait: waits so many seconds, or less; whether it was woken up, so that the interval begins anew.
+    :param rest: waits so many seconds, whatever happens: after an error, and where a wake-up brought nothing.
+        To be given where ``wait`` may wait for less.
     :param inbox: how the inbox is named in the log.
-    :param poll_interval: seconds between the first two questions, above 0; doubles from then on.
+    :param poll_interval: seconds between the first two attempts, above 0; doubles from then on.
     :param max_poll_interval: seconds that it doubles up to.
-    :param faults: the series that faults are part of; by default one of its own.
-    :raises WorkflowError: a fault that waiting does not cure.
+    :param faults: the series that errors are part of; by default one of its own.
+    :raises WorkflowError: a permanent error.
     """
-    interval, news = poll_interval, False
+    interval, woken = poll_interval, False
     faults = faults or Faults(inbox, log)
     while True:
-        answer = None
+        result = None
         try:
-            answer = await ask()
+            result = await attempt()
         except (WorkflowError, asyncio.TimeoutError) as error:
             if not may_pass(error):
                 raise
             faults.met(error)
         else:
             faults.over()
-        if answer is not None:
-            return answer
-        # However many messages are announced, neither a service in trouble nor one whose messages others take
-        # is to be asked without a pause.
+        if result is not None:
+            return result
+        # However many wake-ups there are, neither a service in trouble nor one whose messages others lease
+        # is to be called without a pause.
         pause = 0.0
-        if rest is not None and (faults.count or news):
+        if rest is not None and (faults.count or woken):
             pause = FIRST_PAUSE_SECONDS if faults.count else LEAST_PAUSE_SECONDS
             await rest(pause)
         length = faults.at_most(interval)
-        news = length > pause and await wait(length - pause)
-        interval = poll_interval if news and not faults.count else min(interval * 2, max_poll_interval)
+        woken = length > pause and await wait(length - pause)
+        interval = poll_interval if woken and not faults.count else min(interval * 2, max_poll_interval)
+
+
+async def poll(
+    attempt: Callable[[], Awaitable[T | None]],
+    bell: Bell | None,
+    waits: Waits,
+    log: logging.Logger,
+    faults: Faults | None = None,
+) -> T:
+    """
+    Do so for the messages of an inbox, woken up by its event stream.
+
+    :param bell: of the event stream; None polls only.
+    :raises WorkflowError: a permanent error.
+    """
+    return await patiently(
+        attempt,
+        partial(wait_for, bell),
+        rest=partial(wait_for, None) if bell is not None else None,
+        inbox=waits.inbox,
+        poll_interval=waits.poll_interval,
+        max_poll_interval=waits.max_poll_interval,
+        log=log,
+        faults=faults,
+    )
 
 
 async def persistently(
@@ -248,7 +277,7 @@ async def persistently(
     Watch for ever: whatever ends the watch, begin it anew, later and later while it goes on failing.
 
     For the trigger of an asset, which Airflow makes anew every 2 s without a pause where it ends or
-    raises. A wrong secret or a missing inbox is waited out as well: somebody may mend it, and is told.
+    raises. A wrong secret or a missing inbox is waited out as well: somebody may fix it, and the log says so.
 
     :param watch: opens its connection and yields; calls ``over`` of what it is given whenever the service
         answered as it should (``patiently`` does, given it), so that the pauses begin anew.

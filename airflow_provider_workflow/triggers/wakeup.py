@@ -22,15 +22,15 @@ LEAST_PAUSE_SECONDS = 1.0
 
 
 MOST_PAGES = 10
-"""Pages that one look reads."""
+"""Pages that one poll of the listing reads."""
 PAGES_FROM_HOME = 4
 """How many of them are read from the remembered page on, so that some are left for the round."""
 AVAILABLE = "available"
 
 
-class Sight(NamedTuple):
+class Listed(NamedTuple):
     """
-    What one look found.
+    What one poll of the listing found.
 
     :param available: ids of the leasable messages on the first page that had any; nothing after it was read.
     :param whole: whether every page was read, so that nothing available means that there is nothing.
@@ -71,16 +71,16 @@ class NoticeSchedule:
         self._in_doubt = True
         self._interval = self._poll_interval
 
-    def is_due(self, sight: Sight, now: float) -> bool:
+    def is_due(self, listed: Listed, now: float) -> bool:
         """
         Whether a notice is due for what was just listed.
 
         :param now: seconds of a clock that only goes forward.
         """
-        if sight.available:
+        if listed.available:
             self._in_doubt = False
-            return self._is_due_for(sight.available, now)
-        if sight.whole:
+            return self._is_due_for(listed.available, now)
+        if listed.whole:
             self._in_doubt = False
             self._noticed = frozenset()
         elif self._in_doubt and now >= self._doubt_again_at:
@@ -210,18 +210,18 @@ class _StaleCursorError(Exception):
 
 class Prober:
     """
-    Looks into one inbox again and again, within :data:`MOST_PAGES` requests each time.
+    Polls the listing of one inbox, within :data:`MOST_PAGES` requests each time.
 
-    Nothing is published about the order of the list (docs/service.md 4), so each look reads where a leasable
+    Nothing is published about the order of the list (docs/service.md 4), so each poll reads where a leasable
     message is likely to stand, and then goes on with a round through all the others:
 
     1. the front page, where new messages stand in a list that begins with the newest;
     2. *home*: the page on which a leasable message was found last, or else the last page of the list, where
        new messages stand in a list that begins with the oldest, and the pages that follow it;
-    3. the round: from where the last look left off to the end of the list, then again from the second page.
+    3. the round: from where the last poll left off to the end of the list, then again from the second page.
 
     So a list of up to ten pages is read whole each time, and of a longer one every page is read in its turn,
-    five or more a look: a message whose lease ran out is found wherever it stands.
+    five or more a poll: a message whose lease expired is found wherever it stands.
 
     :param client: talks to the service.
     :param inbox_id: id of the inbox.
@@ -237,35 +237,35 @@ class Prober:
         self._home: str | None = None
         self._round_at: str | None = None
 
-    async def look(self) -> Sight:
+    async def poll(self) -> Listed:
         """
-        Look once.
+        Poll once.
 
-        :raises WorkflowError: the service cannot be asked.
+        :raises WorkflowError: the call fails.
         """
         found, second = await self._read(None)
         if second is None:
             self._home = self._round_at = None
-            return Sight(found, whole=True)
+            return Listed(found, whole=True)
         if found:
-            return Sight(found)
+            return Listed(found)
         try:
-            return await self._look_behind_the_front(second)
+            return await self._poll_behind_the_front(second)
         except _StaleCursorError:
             self._home = self._round_at = None
-            return Sight()
+            return Listed()
 
-    async def _look_behind_the_front(self, second: str) -> Sight:
+    async def _poll_behind_the_front(self, second: str) -> Listed:
         home, pages = self._home, MOST_PAGES - 1
         found, rest, read = await self._follow(home, None, PAGES_FROM_HOME)
         if found:
-            return Sight(found)
+            return Listed(found)
         # Where the pages from home on are known to the end, the round need not read them again.
         end = home if rest is None else None
         begins = self._round_at is None
         found, rest, _ = await self._follow(self._round_at or second, end, pages - read)
         self._round_at = None if rest == end else rest
-        return Sight(found, whole=begins and rest == end)
+        return Listed(found, whole=begins and rest == end)
 
     async def _follow(
         self, cursor: str | None, end: str | None, pages: int

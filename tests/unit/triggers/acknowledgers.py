@@ -58,8 +58,8 @@ def batch(clock: FakeClock, *ids: str, proven: bool = True) -> tuple[Batch, Watc
     lease = HeldLease("lease", clock.now() + LEASE_SECONDS, "", [])
     made = Batch("inbox", lease, [carried(message(each)) for each in ids])
     watcher = Watcher()
-    made.judge(watcher, ids, {})
-    made.mark(watcher, proven)
+    made.record_choice(watcher, ids, {})
+    made.record_event(watcher, proven)
     return made, watcher
 
 

@@ -117,7 +117,8 @@ async def test_it_is_given_up_when_the_lease_ends(
 
     assert client.sent[-1][0] < LEASE_SECONDS
     assert [each.getMessage() for each in caplog.records][-1] == (
-        "Inbox orders: 2 messages come again when their lease ends, as they could not be acknowledged: 503"
+        "Inbox orders: 2 messages are redelivered when their lease expires,"
+        " as they could not be acknowledged: 503"
     )
     await finish(acknowledger)
 
@@ -150,8 +151,8 @@ async def test_a_release_that_fails_is_left_to_the_end_of_the_lease(
 @pytest.mark.parametrize(
     ("outcome", "said"),
     [
-        (1, "1 of 2 messages were acknowledged; the others come again"),
-        (LeaseExpiredError("expired", status=400), "a lease had ended; 2 messages of it come again"),
+        (1, "1 of 2 messages were acknowledged; the others are redelivered"),
+        (LeaseExpiredError("expired", status=400), "a lease had expired; 2 messages of it are redelivered"),
     ],
 )
 async def test_an_ended_lease_is_a_line_in_the_log(

@@ -16,23 +16,23 @@ def batch() -> Batch:
     return Batch("i", HeldLease("l", 0.0, "", []), [carried(message(each)) for each in "abc"])
 
 
-def both_judged(one: str, two: str, *, marks: tuple[Watcher, ...] = (ONE, TWO)) -> Batch:
+def both_chose(one: str, two: str, *, marks: tuple[Watcher, ...] = (ONE, TWO)) -> Batch:
     made = batch()
-    made.judge(ONE, one, {})
-    made.judge(TWO, two, {})
+    made.record_choice(ONE, one, {})
+    made.record_choice(TWO, two, {})
     for watcher in marks:
-        made.mark(watcher, proven=True)
+        made.record_event(watcher, proven=True)
     return made
 
 
 def test_what_every_wanting_watcher_has_marked_is_stored() -> None:
-    report = both_judged("ab", "b").report(2, 0, 0)
+    report = both_chose("ab", "b").report(2, 0, 0)
 
     assert report == (["a", "b"], ["c"], {}, [])
 
 
 def test_what_one_of_them_has_not_marked_comes_again() -> None:
-    report = both_judged("ab", "bc", marks=(ONE,)).report(2, 0, 0)
+    report = both_chose("ab", "bc", marks=(ONE,)).report(2, 0, 0)
 
     assert report == (["a"], [], {}, ["b", "c"])
 
@@ -40,19 +40,19 @@ def test_what_one_of_them_has_not_marked_comes_again() -> None:
 @pytest.mark.parametrize(
     ("acked", "failed", "rejected"), [(1, 1, 0), (0, 2, 0), (0, 1, 1), (3, 0, 0), (2, 0, 1)]
 )
-def test_a_failure_or_a_watcher_without_a_judgement_makes_all_come_again(
+def test_a_failure_or_a_watcher_without_a_choice_makes_all_come_again(
     acked: int, failed: int, rejected: int
 ) -> None:
-    report = both_judged("abc", "abc").report(acked, failed, rejected)
+    report = both_chose("abc", "abc").report(acked, failed, rejected)
 
     assert report == ([], [], {}, ["a", "b", "c"])
 
 
 def test_what_one_rejects_is_rejected_even_where_the_other_wants_it() -> None:
     made = batch()
-    made.judge(ONE, "abc", {})
-    made.mark(ONE, proven=True)
-    made.judge(TWO, "", {"b": "it fails"})
+    made.record_choice(ONE, "abc", {})
+    made.record_event(ONE, proven=True)
+    made.record_choice(TWO, "", {"b": "it fails"})
     report = made.report(1, 0, 1)
 
     assert report.stored == ["a", "c"]
@@ -62,7 +62,7 @@ def test_what_one_rejects_is_rejected_even_where_the_other_wants_it() -> None:
 
 def test_what_is_rejected_stays_rejected_where_another_watcher_failed() -> None:
     made = batch()
-    made.judge(ONE, "", {"b": "it fails"})
+    made.record_choice(ONE, "", {"b": "it fails"})
     report = made.report(0, 1, 1)
 
     assert report.undelivered == ["a", "c"]
@@ -72,19 +72,19 @@ def test_what_is_rejected_stays_rejected_where_another_watcher_failed() -> None:
 def test_it_stands_while_all_who_wanted_something_are_there() -> None:
     here, gone = Watcher(), Watcher(gone=True)
     made = batch()
-    made.judge(here, "a", {})
-    made.judge(gone, "", {})
-    assert made.stands()
+    made.record_choice(here, "a", {})
+    made.record_choice(gone, "", {})
+    assert made.watchers_remain()
 
-    made.judge(gone, "b", {})
-    assert not made.stands()
+    made.record_choice(gone, "b", {})
+    assert not made.watchers_remain()
 
 
 def test_it_is_proven_where_each_mark_is() -> None:
-    made = both_judged("a", "b")
+    made = both_chose("a", "b")
     assert made.is_proven()
 
-    made.mark(TWO, proven=False)
+    made.record_event(TWO, proven=False)
     assert not made.is_proven()
 
 

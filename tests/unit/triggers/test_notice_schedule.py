@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_workflow.triggers.wakeup import NoticeSchedule, Sight
+from airflow_provider_workflow.triggers.wakeup import Listed, NoticeSchedule
 
-EMPTY = Sight(whole=True)
-CUT_SHORT = Sight()
+EMPTY = Listed(whole=True)
+CUT_SHORT = Listed()
 
 
-def sees(*ids: str) -> Sight:
-    return Sight(frozenset(ids))
+def sees(*ids: str) -> Listed:
+    return Listed(frozenset(ids))
 
 
 @pytest.fixture

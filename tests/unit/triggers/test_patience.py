@@ -165,7 +165,7 @@ async def test_a_watch_outlasts_what_waiting_does_not_cure_with_growing_pauses(
     assert await persist(fake_clock, Watch(*[[WRONG]] * 9, ["answer", "news"])) == ["news"]
     assert fake_clock.slept == [5, 10, 20, 40, 80, 160, 300, 300, 300, 5]
     assert lines(caplog) == [
-        ("ERROR", "Inbox orders is out of reach until this is mended: wrong secret"),
+        ("ERROR", "Inbox orders is out of reach until this is fixed: wrong secret"),
         ("ERROR", "Inbox orders has been out of reach for 5 minutes; trying on: wrong secret"),
         ("INFO", "Inbox orders is within reach again"),
     ]
@@ -206,7 +206,7 @@ async def test_whatever_it_fails_of_is_named_in_one_line(
 ) -> None:
     await persist(fake_clock, Watch([error]))
 
-    assert lines(caplog) == [("ERROR", f"Inbox orders is out of reach until this is mended: {cause}")]
+    assert lines(caplog) == [("ERROR", f"Inbox orders is out of reach until this is fixed: {cause}")]
     [record] = [each for each in caplog.records if each.name == log.name]
     assert bool(record.exc_info) is not isinstance(error, AirflowException)
 

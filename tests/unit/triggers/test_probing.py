@@ -10,7 +10,7 @@ import pytest
 from airflow_provider_workflow.client import types
 from airflow_provider_workflow.client.errors import NotFoundError
 from airflow_provider_workflow.emulator.clock import ManualClock
-from airflow_provider_workflow.triggers.wakeup import MOST_PAGES, Prober, Sight
+from airflow_provider_workflow.triggers.wakeup import MOST_PAGES, Listed, Prober
 from tests.unit.workbench import Workbench
 
 PAGE = 10
@@ -26,17 +26,17 @@ class Looker(Prober):
         self.bench = bench
         self.pages: list[int] = []
 
-    async def look(self) -> Sight:
+    async def poll(self) -> Listed:
         before = self.bench.service.count("list_messages")
         try:
-            return await super().look()
+            return await super().poll()
         finally:
             self.pages.append(self.bench.service.count("list_messages") - before)
 
     async def looks(self, most: int) -> int:
         """How many looks it takes to find something, at most so many."""
         for count in range(1, most + 1):
-            if (await self.look()).available:
+            if (await self.poll()).available:
                 return count
         raise AssertionError(f"nothing was found in {most} looks")
 
@@ -69,7 +69,7 @@ def fill(bench: Workbench) -> Callable[..., None]:
 
 
 async def test_an_empty_inbox_is_seen_whole_with_one_page(prober: Looker) -> None:
-    assert await prober.look() == Sight(frozenset(), whole=True)
+    assert await prober.poll() == Listed(frozenset(), whole=True)
     assert prober.pages == [1]
 
 
@@ -77,7 +77,7 @@ async def test_what_is_available_is_found_and_named(prober: Looker, bench: Workb
     bench.put("a", "b", "c")
     bench.service.store.leases.lease(bench.inbox_id, 60, 1)
 
-    assert (await prober.look()).available == {"b", "c"}
+    assert (await prober.poll()).available == {"b", "c"}
     assert prober.pages == [1]
     assert [each["id"] for each in prober.shown] in (["a", "b", "c"], ["c", "b", "a"])
 
@@ -87,7 +87,7 @@ async def test_leased_and_quarantined_messages_are_not_available(
 ) -> None:
     fill(2)
 
-    assert await prober.look() == Sight(frozenset(), whole=True)
+    assert await prober.poll() == Listed(frozenset(), whole=True)
 
 
 @pytest.mark.parametrize("pages", [2, 3, 9, 10])
@@ -96,7 +96,7 @@ async def test_a_list_of_up_to_ten_pages_is_seen_whole_each_time(
 ) -> None:
     fill(pages)
     for _ in range(3):
-        assert await prober.look() == Sight(frozenset(), whole=True)
+        assert await prober.poll() == Listed(frozenset(), whole=True)
 
     assert prober.pages == [pages] * 3
 
@@ -106,16 +106,16 @@ async def test_a_new_message_is_found_at_once_in_a_list_of_up_to_ten_pages(
     prober: Looker, bench: Workbench, fill: Callable[..., None], pages: int
 ) -> None:
     fill(pages)
-    await prober.look()
+    await prober.poll()
     bench.put("new")
 
-    assert (await prober.look()).available == {"new"}
+    assert (await prober.poll()).available == {"new"}
 
 
 async def test_no_look_reads_more_than_ten_pages(prober: Looker, fill: Callable[..., None]) -> None:
     fill(50)
     for _ in range(20):
-        assert await prober.look() == Sight()
+        assert await prober.poll() == Listed()
 
     assert max(prober.pages) == MOST_PAGES
 
@@ -125,7 +125,7 @@ async def test_of_a_long_list_every_page_is_read_in_its_turn(
 ) -> None:
     fill(50)
     for _ in range(10):
-        await prober.look()
+        await prober.poll()
 
     assert len({each["id"] for each in prober.shown}) == 50 * PAGE
 
@@ -136,7 +136,7 @@ async def test_what_comes_to_either_end_of_a_long_list_is_found(
 ) -> None:
     fill(50)
     for _ in range(10 if known else 0):
-        await prober.look()
+        await prober.poll()
     bench.put("new")
 
     assert await prober.looks(1 if known else 10)
@@ -149,7 +149,7 @@ async def test_a_lease_that_ran_out_in_the_middle_of_a_long_list_is_found(
     fill(1, seconds=60)
     fill(25)
     for _ in range(10):
-        await prober.look()
+        await prober.poll()
     clock.advance(60)
 
     assert await prober.looks(10)
@@ -164,7 +164,7 @@ async def test_the_page_of_the_last_find_is_looked_at_again_first(
     clock.advance(60)
     await prober.looks(3)
     prober.pages.clear()
-    assert (await prober.look()).available
+    assert (await prober.poll()).available
 
     assert prober.pages == [2]
 
@@ -174,12 +174,12 @@ async def test_a_list_that_grows_by_many_pages_is_still_read_whole(
 ) -> None:
     fill(12)
     for _ in range(5):
-        await prober.look()
+        await prober.poll()
     fill(15)
     fill(1, seconds=60)
     fill(15)
     for _ in range(15):
-        assert not (await prober.look()).available
+        assert not (await prober.poll()).available
     clock.advance(60)
 
     assert await prober.looks(15)
@@ -190,14 +190,14 @@ async def test_a_list_that_has_become_short_is_seen_whole_again(
 ) -> None:
     fill(40, seconds=60)
     for _ in range(10):
-        await prober.look()
+        await prober.poll()
     bench.service.store.messages.queue(bench.inbox_id).live.clear()
 
-    assert await prober.look() == Sight(frozenset(), whole=True)
+    assert await prober.poll() == Listed(frozenset(), whole=True)
     assert prober.pages[-1] == 1
     fill(3)
 
-    assert await prober.look() == Sight(frozenset(), whole=True)
+    assert await prober.poll() == Listed(frozenset(), whole=True)
 
 
 @pytest.mark.parametrize("status", [400, 404, 410])
@@ -205,9 +205,9 @@ async def test_a_page_that_the_service_does_not_know_any_more_is_forgotten(
     prober: Looker, bench: Workbench, fill: Callable[..., None], status: int
 ) -> None:
     fill(12)
-    await prober.look()
+    await prober.poll()
     bench.service.fault("status", operation="list_messages", status=status, after=1, times=1)
-    assert await prober.look() == Sight()
+    assert await prober.poll() == Listed()
     bench.put("new")
 
     assert await prober.looks(3)
@@ -218,7 +218,7 @@ async def test_a_page_that_is_forgotten_is_not_asked_for_again(
 ) -> None:
     fill(12)
     prober._home = "no cursor of the service"
-    assert await prober.look() == Sight()
+    assert await prober.poll() == Listed()
     bench.put("new")
 
     assert await prober.looks(2)
@@ -229,7 +229,7 @@ async def test_a_service_that_shows_one_page_for_ever_is_not_listened_to_for_eve
 ) -> None:
     page = {"results": [], "previous": None, "next": "https://service/messages?cursor=same"}
     bench.service.fault("status", operation="list_messages", status=200, json=page, times=None)
-    await prober.look()
+    await prober.poll()
 
     assert prober.pages == [2]
 
@@ -238,7 +238,7 @@ async def test_an_inbox_that_is_gone_is_raised(prober: Looker, bench: Workbench)
     bench.service.store.inboxes.delete(bench.inbox_id)
 
     with pytest.raises(NotFoundError):
-        await prober.look()
+        await prober.poll()
 
 
 async def test_it_never_leases(prober: Looker, bench: Workbench, fill: Callable[..., None]) -> None:
