@@ -20,7 +20,7 @@ from tests.unit.triggers.watched import carried
 
 LEASE_SECONDS = 600
 PASSING = [ServerError("503", status=503), TransportError("reset", sent=True)]
-TO_BE_MENDED = AuthenticationError("401", status=401)
+TO_BE_FIXED = AuthenticationError("401", status=401)
 FINAL = [InvalidRequestError("400", status=400), NotFoundError("404", status=404)]
 
 

@@ -107,8 +107,8 @@ class Day:
         finally:
             self.listeners -= 1
 
-    async def rings(self, trigger: Any, until: float) -> list[float]:
-        """The seconds at which a trigger rings, up to the end of the day."""
+    async def notices(self, trigger: Any, until: float) -> list[float]:
+        """The seconds at which a trigger makes a notice, up to the end of the day."""
         return [second for second, _ in await self.events(trigger, until)]
 
     async def events(self, trigger: Any, until: float) -> list[tuple[float, Any]]:

@@ -71,7 +71,7 @@ async def test_a_fault_that_passes_is_outlasted_with_pauses_and_two_lines(
     assert len(lines) <= 4
 
 
-async def test_what_somebody_has_to_mend_is_an_error_once_and_the_watcher_goes_on_when_it_is(
+async def test_what_somebody_has_to_fix_is_an_error_once_and_the_watcher_goes_on_when_it_is(
     bench: Workbench, triggerer: Triggerer, held_clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     number = triggerer.start(event_trigger(inbox="later"), Store())

@@ -33,6 +33,6 @@ async def test_waits_begun_within_a_tick_of_each_other_end_together(fake_clock: 
 
 async def test_a_watcher_without_a_stream_wakes_once_for_each_look(bench: Workbench, day: Day) -> None:
     watcher = trigger(poll_interval=5.0, max_poll_interval=5.0, wake_on_events=False)
-    await day.rings(watcher, until=20)
+    await day.notices(watcher, until=20)
 
     assert day.clock.slept == [5.0, 5.0, 5.0, 5.0]

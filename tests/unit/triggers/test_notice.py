@@ -1,4 +1,4 @@
-"""The doorbell of an inbox: it rings while there is something to lease, and never leases to find out."""
+"""There are notices while an inbox has something to lease; nothing is leased to find out."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def test_its_event_names_the_inbox_and_carries_no_message(bench: Workbench
 async def test_how_it_waits_is_logged_when_it_begins(
     bench: Workbench, day: Day, caplog: pytest.LogCaptureFixture
 ) -> None:
-    await day.rings(trigger(), until=600)
+    await day.notices(trigger(), until=600)
 
     how = "by its event stream and by polling every 5 to 60 s"
     assert (
@@ -46,7 +46,7 @@ async def test_how_it_waits_is_logged_when_it_begins(
 
 async def test_it_never_leases(bench: Workbench, day: Day) -> None:
     bench.put("a", "b")
-    await day.rings(trigger(), until=600)
+    await day.notices(trigger(), until=600)
 
     assert bench.states == {"a": "available", "b": "available"}
     operations = {each.operation for each in bench.service.requests}
@@ -54,90 +54,92 @@ async def test_it_never_leases(bench: Workbench, day: Day) -> None:
 
 
 async def test_it_keeps_silent_while_there_is_nothing(bench: Workbench, day: Day) -> None:
-    assert await day.rings(trigger(), until=3600) == []
+    assert await day.notices(trigger(), until=3600) == []
 
 
-async def test_it_rings_when_a_message_is_announced(bench: Workbench, day: Day) -> None:
+async def test_there_is_a_notice_when_a_message_is_announced(bench: Workbench, day: Day) -> None:
     day.put(100.5, "a")
 
-    assert await day.rings(trigger(), until=150) == [100.5]
+    assert await day.notices(trigger(), until=150) == [100.5]
 
 
-async def test_it_rings_for_a_message_that_nobody_announced_at_the_next_look(
+async def test_there_is_a_notice_for_a_message_that_nobody_announced_at_the_next_look(
     bench: Workbench, day: Day
 ) -> None:
     day.put(16, "a", told=False)
 
-    assert await day.rings(trigger(), until=60) == [35]
+    assert await day.notices(trigger(), until=60) == [35]
 
 
-async def test_it_rings_for_what_was_there_before_it_began(bench: Workbench, day: Day) -> None:
+async def test_there_is_a_notice_for_what_was_there_before_it_began(bench: Workbench, day: Day) -> None:
     bench.put("a")
 
-    assert await day.rings(trigger(), until=30) == [0]
+    assert await day.notices(trigger(), until=30) == [0]
 
 
-async def test_it_rings_once_for_a_burst(bench: Workbench, day: Day) -> None:
+async def test_there_is_one_notice_for_a_burst(bench: Workbench, day: Day) -> None:
     for n in range(200):
         day.put(100 + n / 50, str(n))
     day.take(107)
 
-    assert await day.rings(trigger(), until=1000) == [100]
+    assert await day.notices(trigger(), until=1000) == [100]
 
 
-async def test_it_rings_again_while_messages_remain_and_stops_when_they_are_gone(
+async def test_there_are_notices_while_messages_remain_and_none_when_they_are_gone(
     bench: Workbench, day: Day
 ) -> None:
     day.put(100, "a", "b")
     day.take(250)
 
-    assert await day.rings(trigger(renotify_seconds=60), until=1000) == [100, 160, 220]
+    assert await day.notices(trigger(renotify_seconds=60), until=1000) == [100, 160, 220]
 
 
-async def test_it_rings_at_once_for_what_comes_after_the_inbox_was_drained(
+async def test_there_is_a_notice_at_once_for_what_comes_after_the_inbox_was_drained(
     bench: Workbench, day: Day
 ) -> None:
     day.put(100, "a", "b")
     day.take(103)
     day.put(108, "c")
 
-    assert await day.rings(trigger(), until=150) == [100, 108]
+    assert await day.notices(trigger(), until=150) == [100, 108]
 
 
-async def test_rings_are_five_seconds_apart_however_fast_messages_come_and_go(
+async def test_notices_are_five_seconds_apart_however_fast_messages_come_and_go(
     bench: Workbench, day: Day
 ) -> None:
     for second in range(100, 200):
         day.put(second, f"{second}")
         day.take(second + 0.5)
         day.put(second + 0.6, f"{second} again")
-    rings = await day.rings(trigger(), until=300)
+    notices = await day.notices(trigger(), until=300)
 
-    assert len(rings) >= 15
-    assert min(later - earlier for earlier, later in pairwise(rings)) >= 5
+    assert len(notices) >= 15
+    assert min(later - earlier for earlier, later in pairwise(notices)) >= 5
 
 
-async def test_a_lease_that_ran_out_rings_though_nobody_tells(bench: Workbench, day: Day) -> None:
+async def test_a_lease_that_expired_leads_to_a_notice_though_nothing_tells(
+    bench: Workbench, day: Day
+) -> None:
     day.put(100, "a", "b")
     day.take(103, seconds=300, acknowledge=False)
-    rings = await day.rings(trigger(max_poll_interval=60), until=500)
+    notices = await day.notices(trigger(max_poll_interval=60), until=500)
 
-    assert rings[0] == 100
-    assert 403 <= rings[1] <= 463
+    assert notices[0] == 100
+    assert 403 <= notices[1] <= 463
     assert bench.states == {"a": "available", "b": "available"}
 
 
 async def test_it_works_without_the_event_stream(bench: Workbench, day: Day) -> None:
     day.put(100, "a")
 
-    assert await day.rings(trigger(wake_on_events=False), until=140) == [135]
+    assert await day.notices(trigger(wake_on_events=False), until=140) == [135]
     assert day.listeners == 0
 
 
 async def test_its_looks_are_further_and_further_apart_while_nothing_happens(
     bench: Workbench, day: Day
 ) -> None:
-    await day.rings(trigger(), until=275)
+    await day.notices(trigger(), until=275)
 
     # At 0, 5, 15, 35, 75, 135, 195 and 255 s.
     assert len(day.pages) == 8
@@ -148,14 +150,14 @@ async def test_a_stream_that_never_stops_speaking_makes_it_look_once_a_second_at
 ) -> None:
     for n in range(1000):
         day.at(n / 100, lambda: None, told=True)
-    await day.rings(trigger(), until=11)
+    await day.notices(trigger(), until=11)
 
     assert sum(day.pages) <= 11
 
 
-async def test_its_rings_are_counted(bench: Workbench, day: Day, counted: Counted) -> None:
+async def test_its_notices_are_counted(bench: Workbench, day: Day, counted: Counted) -> None:
     bench.put("a")
-    await day.rings(trigger(), until=70)
+    await day.notices(trigger(), until=70)
 
     assert counted.totals == {"rung": 2}
     assert counted.tags == [{"inbox": "orders", "conn_id": "workflow_default"}]
@@ -173,7 +175,7 @@ async def test_the_end_of_the_trigger_closes_its_stream_and_its_session(bench: W
 
 async def test_a_trigger_that_is_cancelled_while_it_looks_ends(bench: Workbench, day: Day) -> None:
     bench.service.fault("hold", operation="list_messages")
-    running = asyncio.ensure_future(day.rings(trigger(), until=100))
+    running = asyncio.ensure_future(day.notices(trigger(), until=100))
     await asyncio.to_thread(bench.service.wait_until_held)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):

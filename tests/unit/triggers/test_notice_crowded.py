@@ -26,7 +26,7 @@ def crowd(bench: Workbench) -> None:
 
 @pytest.mark.usefixtures("crowd")
 async def test_among_five_thousand_it_looks_at_ten_pages_at_most(bench: Workbench, day: Day) -> None:
-    # It rings in doubt as it begins, as it cannot know; and for the new one when it is announced.
+    # There is one in doubt as it begins, as it cannot know; and for the new one when it is announced.
     day.put(700.5, "new")
     events = await day.events(trigger(), until=720)
 
@@ -36,7 +36,7 @@ async def test_among_five_thousand_it_looks_at_ten_pages_at_most(bench: Workbenc
 
 
 @pytest.mark.usefixtures("crowd")
-async def test_among_five_thousand_it_rings_in_doubt_for_what_it_does_not_see_at_once(
+async def test_among_five_thousand_there_is_a_notice_in_doubt_for_what_it_does_not_see_at_once(
     bench: Workbench, day: Day
 ) -> None:
     # Nothing is known of the order of a list: here the new one stands in the middle.
@@ -49,15 +49,15 @@ async def test_among_five_thousand_it_rings_in_doubt_for_what_it_does_not_see_at
 
 
 @pytest.mark.usefixtures("crowd")
-async def test_among_five_thousand_there_is_no_storm_of_rings_in_doubt(bench: Workbench, day: Day) -> None:
+async def test_among_five_thousand_there_is_no_storm_of_notices_in_doubt(bench: Workbench, day: Day) -> None:
     for second in range(1, 100):
         day.at(second, lambda: None, told=True)
 
-    assert await day.rings(trigger(renotify_seconds=20), until=101) == [0, 20, 40, 60, 80, 100]
+    assert await day.notices(trigger(renotify_seconds=20), until=101) == [0, 20, 40, 60, 80, 100]
 
 
 @pytest.mark.usefixtures("crowd")
-async def test_among_five_thousand_it_rings_in_doubt_for_what_came_while_it_was_out_of_reach(
+async def test_among_five_thousand_there_is_a_notice_in_doubt_for_what_came_while_it_was_out_of_reach(
     bench: Workbench, day: Day
 ) -> None:
     day.at(700, lambda: bench.service.fault("status", status=503, times=None))
@@ -73,7 +73,7 @@ async def test_each_quarantined_message_is_reported_once(
 ) -> None:
     bench.put("a", "b", lease_count=4)
     bench.hook.release_messages(INBOX, bench.lease().lease_id)
-    await day.rings(trigger(), until=600)
+    await day.notices(trigger(), until=600)
 
     text = "is in quarantine; it is handed out no more and starts no run"
     assert [line for line in lines(caplog) if "quarantine" in line] == [

@@ -1,4 +1,4 @@
-"""The doorbell of an inbox goes on through all faults, and through all states of the inbox."""
+"""Watching an inbox for notices goes on through all faults, and through all states of the inbox."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ async def test_a_fault_that_passes_is_survived_and_what_came_meanwhile_is_rung_f
     day.at(50, begin)
     day.put(60, "a", told=False)
     day.at(90, bench.service.emulator.faults.clear)
-    rings = await day.rings(trigger(), until=200)
+    notices = await day.notices(trigger(), until=200)
 
-    assert rings
-    assert rings[0] < 180
+    assert notices
+    assert notices[0] < 180
 
 
 async def test_each_change_of_its_fortunes_is_one_line_and_no_poll_is(
@@ -42,7 +42,7 @@ async def test_each_change_of_its_fortunes_is_one_line_and_no_poll_is(
 ) -> None:
     day.at(600, lambda: bench.service.fault("status", status=503, times=None))
     day.at(700, bench.service.emulator.faults.clear)
-    await day.rings(trigger(), until=3600)
+    await day.notices(trigger(), until=3600)
 
     assert [line.split(";")[0] for line in lines(caplog)] == [
         "INFO Inbox orders is active",
@@ -55,7 +55,7 @@ async def test_five_minutes_of_faults_are_said_once_with_the_cause(
     bench: Workbench, day: Day, caplog: pytest.LogCaptureFixture
 ) -> None:
     day.at(600, lambda: bench.service.fault("status", status=503, times=None, detail="made up"))
-    await day.rings(trigger(), until=7200)
+    await day.notices(trigger(), until=7200)
 
     errors = [line for line in lines(caplog) if line.startswith("ERROR")]
     assert len(errors) == 1
@@ -73,7 +73,7 @@ async def test_five_minutes_of_faults_are_said_once_with_the_cause(
         ("mistake of our own", "KeyError: 'made up'"),
     ],
 )
-async def test_a_fault_that_somebody_has_to_mend_does_not_end_it_nor_make_it_spin(
+async def test_a_fault_that_somebody_has_to_fix_does_not_end_it_nor_make_it_spin(
     bench: Workbench,
     day: Day,
     caplog: pytest.LogCaptureFixture,
@@ -96,7 +96,7 @@ async def test_a_fault_that_somebody_has_to_mend_does_not_end_it_nor_make_it_spi
         bench.service.store.inboxes.force(bench.inbox_id, "initialization_failure", "subscribe_failed")
     else:
         monkeypatch.setattr(quarantine, "report", _mistake)
-    assert await day.rings(trigger(), until=3600) == []
+    assert await day.notices(trigger(), until=3600) == []
 
     said = [line for line in lines(caplog) if not line.startswith("INFO")]
     assert [line.split()[0] for line in said] == ["ERROR", "ERROR"], "at once, and after five minutes"
@@ -114,17 +114,17 @@ async def _no_connection(conn_id: str) -> Any:
     raise AirflowNotFoundException(f"The conn_id `{conn_id}` isn't defined")
 
 
-async def test_a_connection_that_is_mended_is_used(
+async def test_a_connection_that_is_fixed_is_used(
     bench: Workbench, day: Day, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name, right = "AIRFLOW_CONN_WORKFLOW_DEFAULT", bench.service.connection_json()
     monkeypatch.setenv(name, right.replace(bench.service.client_secret, "another-secret"))
     bench.put("a")
     day.at(1000, lambda: monkeypatch.setenv(name, right))
-    rings = await day.rings(trigger(), until=1400)
+    notices = await day.notices(trigger(), until=1400)
 
-    assert rings
-    assert 1000 < rings[0] <= 1300
+    assert notices
+    assert 1000 < notices[0] <= 1300
 
 
 async def test_an_inbox_that_was_deleted_and_created_again_is_found_by_its_name(
@@ -145,7 +145,7 @@ async def test_a_paused_inbox_is_said_once_and_watched_on(
     inboxes = bench.service.store.inboxes
     day.at(500, lambda: inboxes.force(bench.inbox_id, "paused", "abandoned"))
     day.at(2000, lambda: inboxes.resume(bench.inbox_id))
-    rings = await day.rings(trigger(), until=3000)
+    notices = await day.notices(trigger(), until=3000)
 
     assert lines(caplog) == [
         "INFO Inbox orders is active",
@@ -153,14 +153,14 @@ async def test_a_paused_inbox_is_said_once_and_watched_on(
         " until it is resumed",
         "INFO Inbox orders is active",
     ]
-    assert [second for second in rings if 900 < second < 1900]
+    assert [second for second in notices if 900 < second < 1900]
 
 
 async def test_what_the_service_says_cannot_end_the_triggerer(
     bench: Workbench, day: Day, caplog: pytest.LogCaptureFixture
 ) -> None:
     bench.service.store.inboxes.force(bench.inbox_id, "paused", "\ud800\0\nERROR made up")
-    await day.rings(trigger(), until=10)
+    await day.notices(trigger(), until=10)
 
     assert len(lines(caplog)) == 1
     assert r"paused (\ud800\x00\nERROR made up)" in lines(caplog)[0]
@@ -177,7 +177,7 @@ async def test_a_service_that_keeps_it_waiting_counts_as_out_of_reach(
 ) -> None:
     bench.put("a")
     bench.service.fault("hold", operation="list_messages")
-    watching = asyncio.ensure_future(day.rings(trigger(), until=330))
+    watching = asyncio.ensure_future(day.notices(trigger(), until=330))
     await asyncio.to_thread(bench.service.wait_until_held)
     day.clock.advance(LONGEST_ANSWER_SECONDS)
 

@@ -211,7 +211,7 @@ async def test_whatever_it_fails_of_is_named_in_one_line(
     assert bool(record.exc_info) is not isinstance(error, AirflowException)
 
 
-async def test_what_is_to_be_mended_is_said_once_for_each_kind_and_series(
+async def test_what_is_to_be_fixed_is_said_once_for_each_kind_and_series(
     fake_clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     missing = NotFoundError("no such inbox", status=404)

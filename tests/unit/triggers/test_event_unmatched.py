@@ -57,7 +57,7 @@ async def test_what_no_watcher_wants_is_acknowledged_where_that_is_asked_for(
     assert bench.service.count("release") == 0
 
 
-async def test_nothing_unwanted_is_acknowledged_while_other_watchers_may_be_about_to_begin(
+async def test_nothing_unmatched_is_acknowledged_while_other_watchers_may_be_about_to_begin(
     bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
 ) -> None:
     put(bench, 1)
@@ -69,7 +69,7 @@ async def test_nothing_unwanted_is_acknowledged_while_other_watchers_may_be_abou
     assert triggerer.stored_ids(late) == ["m1"]
 
 
-async def test_nothing_unwanted_is_acknowledged_where_another_poller_has_the_inbox(
+async def test_nothing_unmatched_is_acknowledged_where_another_poller_has_the_inbox(
     bench: Workbench, triggerer: Triggerer, held_clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     triggerer.start(event_trigger(match=EVEN, unmatched="acknowledge"), Store("even"))
@@ -133,11 +133,11 @@ async def test_a_message_is_offered_again_when_the_one_who_rejected_it_has_left(
     wrong = triggerer.start(event_trigger(match=FAILS), Store("fails"))
     await triggerer.work(5)
     await triggerer.end(wrong)
-    mended = triggerer.start(event_trigger(match=ODD), Store("fails"))
+    fixed = triggerer.start(event_trigger(match=ODD), Store("fails"))
     bench.service.store.leases.expire()
     await triggerer.work(70)
 
-    assert triggerer.stored_ids(mended) == ["m1"]
+    assert triggerer.stored_ids(fixed) == ["m1"]
     assert bench.states == {}
 
 

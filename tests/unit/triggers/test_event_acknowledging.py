@@ -20,7 +20,7 @@ from tests.unit.triggers.acknowledgers import (
     FINAL,
     LEASE_SECONDS,
     PASSING,
-    TO_BE_MENDED,
+    TO_BE_FIXED,
     Client,
     batch,
     finish,
@@ -67,7 +67,7 @@ async def test_where_a_watcher_leaves_meanwhile_its_messages_are_released(held_c
     await finish(acknowledger)
 
 
-@pytest.mark.parametrize("fault", [*PASSING, TO_BE_MENDED, RuntimeError("made up")])
+@pytest.mark.parametrize("fault", [*PASSING, TO_BE_FIXED, RuntimeError("made up")])
 async def test_an_acknowledgement_that_fails_is_tried_on_and_spoken_of_once(
     held_clock: FakeClock, fault: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
