@@ -28,8 +28,7 @@ from airflow_provider_workflow.client.errors import (
 from airflow_provider_workflow.client.oauth import token_key
 from airflow_provider_workflow.client.retry import Gates
 from airflow_provider_workflow.client.settings import USER_GRANT, Settings, proxy_for
-from airflow_provider_workflow.client.tokens import TokenCache
-from airflow_provider_workflow.client.user_tokens import UserTokens
+from airflow_provider_workflow.client.tokens import TokenCache, UserTokens
 from airflow_provider_workflow.client.wire import host_of
 from airflow_provider_workflow.clock import now
 from airflow_provider_workflow.hooks.connection_test import Trial, plain_reason

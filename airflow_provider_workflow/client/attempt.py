@@ -31,8 +31,7 @@ from airflow_provider_workflow.client.failures import failure, name_connection
 from airflow_provider_workflow.client.oauth import access_token, token_key
 from airflow_provider_workflow.client.settings import Settings, proxy_for
 from airflow_provider_workflow.client.steps import CarryThrough, Pause, Read, ReadTokens, WriteTokens
-from airflow_provider_workflow.client.tokens import Renewal, TokenCache
-from airflow_provider_workflow.client.user_tokens import TokenStore, UserTokens
+from airflow_provider_workflow.client.tokens import Renewal, TokenCache, TokenStore, UserTokens
 from airflow_provider_workflow.client.wire import BELIEVED_WAIT_SECONDS, LARGE_BODY, Answer, Request
 
 

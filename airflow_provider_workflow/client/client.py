@@ -26,8 +26,7 @@ from airflow_provider_workflow.client.json_steps import Pace
 from airflow_provider_workflow.client.retry import GATES, Gates
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.steps import CarryThrough, Pause, Read, ReadTokens, WriteTokens
-from airflow_provider_workflow.client.tokens import TOKENS, Renewal, TokenCache
-from airflow_provider_workflow.client.user_tokens import TokenStore
+from airflow_provider_workflow.client.tokens import TOKENS, Renewal, TokenCache, TokenStore
 from airflow_provider_workflow.client.waiting import carry_through
 from airflow_provider_workflow.client.wire import Answer, Request
 

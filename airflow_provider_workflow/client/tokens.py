@@ -1,4 +1,4 @@
-"""Access tokens of this process: kept for as long as they last, renewed by one caller at a time."""
+"""Tokens, and the cache of this process: each is kept while it lasts, and renewed by one caller at a time."""
 
 from __future__ import annotations
 
@@ -6,14 +6,11 @@ import os
 import threading
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.client import types
 from airflow_provider_workflow.client.errors import AuthenticationError
-
-if TYPE_CHECKING:
-    from airflow_provider_workflow.client.user_tokens import UserTokens
 
 RENEW_EARLY_SECONDS = 300.0
 LONGEST_LIFETIME_SECONDS = 30 * 86400.0
@@ -54,6 +51,56 @@ def _lifetime(answer: types.Token) -> float:
     if isinstance(given, bool) or not isinstance(given, (int, float)) or not given > 0:
         return ASSUMED_LIFETIME_SECONDS
     return float(min(given, LONGEST_LIFETIME_SECONDS))
+
+
+@dataclass(frozen=True)
+class UserTokens:
+    """
+    A user's tokens, with times in seconds since 1970 as several machines read them.
+
+    :param access_token: sent with each request.
+    :param refresh_token: used up by the next refresh.
+    :param renew_at: from here on they are renewed before they are used.
+    :param expires_at: from here on the service refuses the access token.
+    """
+
+    access_token: str = field(repr=False)
+    refresh_token: str = field(repr=False)
+    renew_at: float
+    expires_at: float
+
+    @classmethod
+    def of(cls, answer: types.Token, asked_at: float, refresh_token: str = "") -> UserTokens:
+        """
+        The tokens of an answer of the token endpoint.
+
+        :param asked_at: when they were asked for, in seconds since 1970.
+        :param refresh_token: goes on where the answer holds none (RFC 6749, section 6).
+        :raises AuthenticationError: the answer lacks a token.
+        """
+        access_token = access_token_of(answer)
+        given = answer.get("refresh_token") or refresh_token
+        if not (isinstance(given, str) and given):
+            raise AuthenticationError("the token endpoint answered without a refresh_token", status=200)
+        return cls(access_token, given, *times_of(answer, asked_at))
+
+
+class TokenStore(Protocol):
+    """
+    Where a connection's user tokens are kept, for all processes; its methods may block.
+
+    Both raise ``TokenStoreError`` where the store is out of reach.
+    """
+
+    def read(self) -> UserTokens | None:
+        """
+        The tokens that were written last; None where there are none.
+
+        :raises LoginRequiredError: there is something that cannot be read.
+        """
+
+    def write(self, tokens: UserTokens) -> None:
+        """Replace the tokens; they are kept once this returns."""
 
 
 RENEW_AGAIN_SECONDS = 30.0

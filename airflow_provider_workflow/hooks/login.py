@@ -15,8 +15,7 @@ from airflow_provider_workflow.client.errors import ConfigurationError, TokenSto
 from airflow_provider_workflow.client.failures import one_line
 from airflow_provider_workflow.client.oauth import token_key
 from airflow_provider_workflow.client.settings import USER_GRANT, Settings
-from airflow_provider_workflow.client.tokens import TOKENS
-from airflow_provider_workflow.client.user_tokens import UserTokens
+from airflow_provider_workflow.client.tokens import TOKENS, UserTokens
 from airflow_provider_workflow.hooks.user_tokens import VariableStore
 
 PREFILLED = (

@@ -7,7 +7,7 @@ may read every Variable, so its value is encrypted once more, with a key that on
 read the connection. A connection whose client secret is changed can read its tokens no more.
 
 What is lost where a process dies between the service's answer and the Variable is told in
-``client/user_tokens.py``.
+``client/oauth.py``.
 """
 
 from __future__ import annotations
@@ -26,9 +26,8 @@ from airflow_provider_workflow import clock
 from airflow_provider_workflow.client.errors import LoginRequiredError, TokenStoreError
 from airflow_provider_workflow.client.oauth import access_token, is_users, token_key
 from airflow_provider_workflow.client.settings import Settings
-from airflow_provider_workflow.client.tokens import TOKENS
+from airflow_provider_workflow.client.tokens import TOKENS, UserTokens
 from airflow_provider_workflow.client.types import Token
-from airflow_provider_workflow.client.user_tokens import UserTokens
 
 if TYPE_CHECKING:
     from cryptography.fernet import Fernet

@@ -13,8 +13,7 @@ from airflow_provider_workflow.client.errors import (
 )
 from airflow_provider_workflow.client.oauth import access_token, token_key
 from airflow_provider_workflow.client.steps import CarryThrough, ReadTokens, WriteTokens
-from airflow_provider_workflow.client.tokens import TokenCache
-from airflow_provider_workflow.client.user_tokens import UserTokens
+from airflow_provider_workflow.client.tokens import TokenCache, UserTokens
 from tests.unit.client.exchanges import SETTINGS, at_once
 from tests.unit.client.user_exchanges import (
     ANSWER,

@@ -14,11 +14,10 @@ from airflow_provider_workflow.client.errors import (
     ServerError,
     TransportError,
 )
-from airflow_provider_workflow.client.oauth import access_token, token_key
+from airflow_provider_workflow.client.oauth import access_token, token_key, user_token
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.steps import CarryThrough, Pause, ReadTokens
-from airflow_provider_workflow.client.tokens import TokenCache
-from airflow_provider_workflow.client.user_tokens import UserTokens, user_token
+from airflow_provider_workflow.client.tokens import TokenCache, UserTokens
 from tests.unit.client.exchanges import SETTINGS
 from tests.unit.fake_clock import START as NOW
 from tests.unit.fake_clock import FakeClock
@@ -59,7 +58,7 @@ def begins(cache: TokenCache) -> Exchange:
 
 def asks(cache: TokenCache, stored: UserTokens | None) -> tuple[Exchange, Any]:
     """An exchange that found these tokens in the store, and its next step."""
-    exchange = user_token(cache, "mine", KEY)
+    exchange = user_token(cache, KEY)
     assert isinstance(next(exchange), ReadTokens)
     return exchange, exchange.send(stored)
 
