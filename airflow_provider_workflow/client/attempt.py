@@ -1,8 +1,46 @@
 """
-What one attempt of a call consists of, as a generator over steps that a sender performs.
+One attempt of a call, as a generator of steps that a client performs.
 
-Whatever waits, sends or is shared between callers is a step; everything else is decided here, once
-for both senders.
+Every call is sent over ``requests`` in tasks and over ``aiohttp`` in triggers, and both decide alike:
+which token, how long to wait, which error. So the decisions are made once, here and in ``oauth.py``,
+by generators that send nothing and wait for nothing themselves. Whatever does is a *step*: the
+generator yields it, a client performs it, and sends its result (or throws its error) back in.
+
+A generator that waits, sends a request, and sends it once more with a new token::
+
+    def attempt(call, parties):
+        yield Pause(1.5)  # answered with nothing, once the time is over
+        token = yield from access_token(...)  # another generator, whose steps pass through
+        answer = yield Request("POST", ...)  # answered with an ``Answer``
+        if answer.status == 401:
+            answer = yield Request("POST", ...)
+        return call.read(answer)
+
+What performs it, here without errors (``client.py`` has both in full)::
+
+    def run(exchange):  # WorkflowClient: in a task
+        step = next(exchange)
+        while True:  # until StopIteration, which holds what the generator returned
+            step = exchange.send(self._perform(step))  # clock.sleep, requests
+
+    async def run(exchange):  # AsyncWorkflowClient: in a trigger
+        step = next(exchange)
+        while True:
+            step = exchange.send(await self._perform(step))  # clock.async_sleep, aiohttp
+
+A test needs no client: it calls ``next`` and ``send`` itself and looks at the steps.
+
+===================== =========================================== =================================
+step                  asks a client to                            is answered with
+===================== =========================================== =================================
+``Request``           send this request, once                     the ``Answer``
+``Call``              send this call, with its retries            its value
+``Pause``             wait                                        nothing
+``Renewal``           wait for a token that another caller renews nothing, or its error
+``UseStore``          read or write the user's tokens             ``UserTokens`` or None
+``Read``              make the value of a large answer            the value
+``CarryThrough``      perform another generator, uncancelled      what it returns
+===================== =========================================== =================================
 """
 
 from __future__ import annotations
@@ -19,10 +57,17 @@ from urllib3.filepost import encode_multipart_formdata
 
 from airflow_provider_workflow import __version__
 from airflow_provider_workflow.client import retry
-from airflow_provider_workflow.client.call import CONNECTION_SCOPE, Call, Family, Identity
+from airflow_provider_workflow.client.call import (
+    CONNECTION_SCOPE,
+    Call,
+    CarryThrough,
+    Family,
+    Identity,
+    Pause,
+    Read,
+)
 from airflow_provider_workflow.client.errors import (
     AuthenticationError,
-    ConfigurationError,
     TransportError,
     WorkflowAPIError,
     WorkflowError,
@@ -30,24 +75,8 @@ from airflow_provider_workflow.client.errors import (
 from airflow_provider_workflow.client.failures import failure, name_connection
 from airflow_provider_workflow.client.oauth import access_token, token_key
 from airflow_provider_workflow.client.settings import Settings, proxy_for
-from airflow_provider_workflow.client.steps import CarryThrough, Pause, Read, ReadTokens, WriteTokens
-from airflow_provider_workflow.client.tokens import Renewal, TokenCache, TokenStore, UserTokens
+from airflow_provider_workflow.client.tokens import Renewal, TokenCache
 from airflow_provider_workflow.client.wire import BELIEVED_WAIT_SECONDS, LARGE_BODY, Answer, Request
-
-
-def with_store(store: TokenStore | None, step: ReadTokens | WriteTokens) -> UserTokens | None:
-    """
-    Read or write a connection's user tokens.
-
-    :raises ConfigurationError: there is no store.
-    """
-    if store is None:
-        raise ConfigurationError(["the grant refresh_token needs a store of user tokens"])
-    if isinstance(step, ReadTokens):
-        return store.read()
-    store.write(step.tokens)
-    return None
-
 
 SHORTEST_SECRET = 5
 """Characters; shorter ones (of tests) would tear every text apart."""
@@ -151,8 +180,6 @@ Observer = Callable[[Call[Any], Any], None]
 
 
 Step = Request | Pause | Renewal | Call[Any] | CarryThrough | Read
-"""Answered with: an ``Answer``; nothing; nothing, or its error; the call's value; the exchange's
-value; the answer's value."""
 
 
 def ignore(*_: object) -> None:

@@ -1,8 +1,8 @@
-"""A call to the service as a value: what to send, how it is identified, how its answer is read."""
+"""A call to the service as a value, and the other steps that an attempt yields (see ``attempt.py``)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Generic, TypeVar
@@ -66,3 +66,53 @@ class Call(Generic[T]):
     form: Mapping[str, str] | None = field(default=None, repr=False)
     repeatable: bool = True
     urgent: bool = False
+
+
+# The steps that an exchange (a generator) yields beside requests, calls and the renewals of others: a
+# client performs each in its own way, see ``attempt.py``.
+
+
+@dataclass(frozen=True)
+class Pause:
+    """
+    A step: wait.
+
+    :param seconds: how long, above 0.
+    """
+
+    seconds: float
+
+
+@dataclass(frozen=True)
+class UseStore:
+    """
+    A step: use the store of the connection's user tokens.
+
+    :param write: ``UserTokens`` to replace those in it; None reads them, and is answered with them, or None.
+    """
+
+    write: Any = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class Read:
+    """
+    A step: make the value of an answer that takes long to read; answered with it.
+
+    :param read: makes it; only computes.
+    :param answer: what it is made of.
+    """
+
+    read: Callable[[Answer], Any] = field(repr=False)
+    answer: Answer = field(repr=False)
+
+
+@dataclass(frozen=True)
+class CarryThrough:
+    """
+    A step: perform this exchange to its end, even where the caller is cancelled in the middle of it.
+
+    :param exchange: must not be left half done; answered with what it returns.
+    """
+
+    exchange: Generator[Any, Any, Any] = field(repr=False)

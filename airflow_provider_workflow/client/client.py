@@ -1,7 +1,7 @@
 """
 The two senders: the same calls over ``requests`` (in tasks) and ``aiohttp`` (in triggers).
 
-A sender only performs steps; what the steps are stands in ``conversation.py``. The first attempt is made
+A sender only performs steps; what the steps are stands in ``attempt.py``. The first attempt is made
 without the machinery of repeating, which costs as much as the rest of a call that goes well.
 """
 
@@ -19,14 +19,13 @@ from tenacity import AsyncRetrying, Retrying
 
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.client import retry
-from airflow_provider_workflow.client.attempt import Observer, Parties, attempt, ignore, with_store
-from airflow_provider_workflow.client.call import Call
-from airflow_provider_workflow.client.errors import TransportError, WorkflowError
+from airflow_provider_workflow.client.attempt import Observer, Parties, attempt, ignore
+from airflow_provider_workflow.client.call import Call, CarryThrough, Pause, Read, UseStore
+from airflow_provider_workflow.client.errors import ConfigurationError, TransportError, WorkflowError
 from airflow_provider_workflow.client.json_steps import Pace
 from airflow_provider_workflow.client.retry import GATES, Gates
 from airflow_provider_workflow.client.settings import Settings
-from airflow_provider_workflow.client.steps import CarryThrough, Pause, Read, ReadTokens, WriteTokens
-from airflow_provider_workflow.client.tokens import TOKENS, Renewal, TokenCache, TokenStore
+from airflow_provider_workflow.client.tokens import TOKENS, Renewal, TokenCache, TokenStore, UserTokens
 from airflow_provider_workflow.client.waiting import carry_through
 from airflow_provider_workflow.client.wire import Answer, Request
 
@@ -140,8 +139,8 @@ class WorkflowClient:
             return self.run(step.exchange)
         if isinstance(step, Read):
             return step.read(step.answer)
-        if isinstance(step, (ReadTokens, WriteTokens)):
-            return with_store(self._store, step)
+        if isinstance(step, UseStore):
+            return _use(self._store, step)
         return self._await_renewal(step)
 
     def _await_renewal(self, renewal: Renewal) -> None:
@@ -251,9 +250,19 @@ class AsyncWorkflowClient:
         if isinstance(step, Read):
             # Beside the loop, which it would block. Any thread will do: it computes, and talks to nobody.
             return asyncio.to_thread(_read_in_steps, step)
-        if isinstance(step, (ReadTokens, WriteTokens)):
-            return self._in_thread(with_store, self._store, step)
+        if isinstance(step, UseStore):
+            return self._in_thread(_use, self._store, step)
         return asyncio.wrap_future(step)
+
+
+def _use(store: TokenStore | None, step: UseStore) -> UserTokens | None:
+    """:raises ConfigurationError: there is no store."""
+    if store is None:
+        raise ConfigurationError(["the grant refresh_token needs a store of user tokens"])
+    if step.write is None:
+        return store.read()
+    store.write(step.write)
+    return None
 
 
 def _read_in_steps(step: Read) -> Any:

@@ -30,7 +30,7 @@ from typing import Any
 
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.client import api, types
-from airflow_provider_workflow.client.call import Call
+from airflow_provider_workflow.client.call import Call, CarryThrough, Pause, UseStore
 from airflow_provider_workflow.client.errors import (
     AuthenticationError,
     LoginRequiredError,
@@ -41,7 +41,6 @@ from airflow_provider_workflow.client.errors import (
     WorkflowError,
 )
 from airflow_provider_workflow.client.settings import APP_GRANT, USER_GRANT, Settings
-from airflow_provider_workflow.client.steps import CarryThrough, Pause, ReadTokens, WriteTokens
 from airflow_provider_workflow.client.tokens import Key, Renewal, TokenCache, UserTokens
 
 READ_AGAIN_SECONDS = (0.25, 0.25, 0.5, 1.0, 1.0, 1.0, 2.0, 2.0, 2.0)
@@ -125,7 +124,7 @@ def user_token(cache: TokenCache, key: Key) -> Generator[Any, Any, str]:
     :param key: of the token in the cache.
     :raises LoginRequiredError: there is no way on without the user.
     """
-    stored: UserTokens | None = yield ReadTokens()
+    stored: UserTokens | None = yield UseStore()
     if stored is None:
         # Airflow answers in the same way while its API is away, so a token that still holds is used on.
         if (value := cache.postpone(key)) is not None:
@@ -178,7 +177,7 @@ def _newer(stored: UserTokens) -> Generator[Any, Any, UserTokens | None]:
     for seconds in READ_AGAIN_SECONDS:
         yield Pause(seconds)
         try:
-            found: UserTokens | None = yield ReadTokens()
+            found: UserTokens | None = yield UseStore()
         except TokenStoreError:
             continue
         if found is not None and found.access_token != stored.access_token:
@@ -196,10 +195,10 @@ def _keep_safe(fresh: UserTokens, stored: UserTokens, connection_id: str) -> Exc
         if seconds:
             yield Pause(seconds)
         try:
-            found: UserTokens | None = yield ReadTokens()
+            found: UserTokens | None = yield UseStore()
             if found is not None and found.access_token != stored.access_token:
                 return found, found == fresh
-            yield WriteTokens(fresh)
+            yield UseStore(write=fresh)
             return fresh, True
         except TokenStoreError as error:
             fault = error

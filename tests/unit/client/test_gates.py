@@ -11,11 +11,10 @@ import pytest
 
 from airflow_provider_workflow.client import api, errors
 from airflow_provider_workflow.client.attempt import Parties, attempt
-from airflow_provider_workflow.client.call import Family
+from airflow_provider_workflow.client.call import Family, Pause
 from airflow_provider_workflow.client.client import WorkflowClient
 from airflow_provider_workflow.client.retry import GATES, Gates
 from airflow_provider_workflow.client.settings import Settings
-from airflow_provider_workflow.client.steps import Pause
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.unit.client.calls import make, operation
 from tests.unit.client.conftest import MakeSender

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_workflow.client.call import Call
+from airflow_provider_workflow.client.call import Call, CarryThrough, UseStore
 from airflow_provider_workflow.client.errors import (
     AuthenticationError,
     LoginRequiredError,
@@ -12,7 +12,6 @@ from airflow_provider_workflow.client.errors import (
     WorkflowError,
 )
 from airflow_provider_workflow.client.oauth import access_token, token_key
-from airflow_provider_workflow.client.steps import CarryThrough, ReadTokens, WriteTokens
 from airflow_provider_workflow.client.tokens import TokenCache, UserTokens
 from tests.unit.client.exchanges import SETTINGS, at_once
 from tests.unit.client.user_exchanges import (
@@ -48,12 +47,12 @@ def test_tokens_are_stored_before_they_are_used(cache: TokenCache, stored: UserT
     assert isinstance(step, Call)
     assert step.form == {"grant_type": "refresh_token", "refresh_token": "refresh-1"}
     assert not step.repeatable
-    assert isinstance(exchange.send(ANSWER), ReadTokens)
+    assert exchange.send(ANSWER) == UseStore()
     before = cache.usable(KEY)
     assert before is None or before.value == "access-1"
     write = exchange.send(stored)
-    assert isinstance(write, WriteTokens)
-    assert write.tokens == OURS
+    assert isinstance(write, UseStore)
+    assert write.write == OURS
     assert ends(exchange, None) == "access-2"
 
 
@@ -65,7 +64,7 @@ def test_a_process_that_finds_due_tokens_stored_keeps_to_the_stored_times(
     fake_clock.advance(899)
     assert at_once(access_token(cache, KEY)) == "access-1"
     fake_clock.advance(1)
-    assert isinstance(next(begins(cache)), ReadTokens)
+    assert next(begins(cache)) == UseStore()
 
 
 def test_a_token_that_was_refused_before_its_time_is_renewed_though_the_store_holds_it(
@@ -130,7 +129,7 @@ def test_a_service_that_keeps_the_refresh_token_is_followed(cache: TokenCache) -
     exchange, _ = asks(cache, OVER)
     exchange.send({"access_token": "access-2", "expires_in": 36000})
     write = exchange.send(OVER)
-    assert write.tokens.refresh_token == "refresh-1"
+    assert write.write.refresh_token == "refresh-1"
     assert ends(exchange, None) == "access-2"
     assert cache.why_spent(KEY, "refresh-1") is None
 
@@ -153,6 +152,6 @@ def test_one_renewal_at_a_time_in_a_process(cache: TokenCache) -> None:
 
 
 def test_steps_and_tokens_show_no_token() -> None:
-    shown = repr(FRESH) + repr(WriteTokens(FRESH)) + repr(ReadTokens())
+    shown = repr(FRESH) + repr(UseStore(write=FRESH))
     assert "access-1" not in shown
     assert "refresh-1" not in shown

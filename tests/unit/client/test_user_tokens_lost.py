@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_workflow.client.call import Call
+from airflow_provider_workflow.client.call import Call, Pause, UseStore
 from airflow_provider_workflow.client.errors import LoginRequiredError, TokenStoreError, WorkflowError
-from airflow_provider_workflow.client.steps import Pause, ReadTokens, WriteTokens
 from airflow_provider_workflow.client.tokens import TokenCache
 from tests.unit.client.user_exchanges import (
     ANSWER,
@@ -34,9 +33,9 @@ def test_the_loser_reads_again_and_goes_on_with_the_winner_s_tokens(
     exchange, _ = asks(cache, OVER)
     assert isinstance(exchange.throw(fault), Pause)
     for found in (OVER, None):
-        assert isinstance(exchange.send(None), ReadTokens)
+        assert exchange.send(None) == UseStore()
         assert isinstance(exchange.send(found), Pause)
-    assert isinstance(exchange.send(None), ReadTokens)
+    assert exchange.send(None) == UseStore()
     assert isinstance(exchange.throw(TokenStoreError("away")), Pause)
     exchange.send(None)
     assert ends(exchange, THEIRS) == "access-2"
@@ -88,8 +87,8 @@ def test_a_write_that_fails_is_tried_again(cache: TokenCache) -> None:
     exchange.send(ANSWER)
     exchange.send(OVER)
     assert isinstance(exchange.throw(TokenStoreError("away")), Pause)
-    assert isinstance(exchange.send(None), ReadTokens)
-    assert isinstance(exchange.send(OVER), WriteTokens)
+    assert exchange.send(None) == UseStore()
+    assert exchange.send(OVER).write is not None
     assert ends(exchange, None) == "access-2"
 
 

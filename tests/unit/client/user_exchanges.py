@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_workflow.client.call import CarryThrough, Pause, UseStore
 from airflow_provider_workflow.client.errors import (
     AuthenticationError,
     LoginRequiredError,
@@ -16,7 +17,6 @@ from airflow_provider_workflow.client.errors import (
 )
 from airflow_provider_workflow.client.oauth import access_token, token_key, user_token
 from airflow_provider_workflow.client.settings import Settings
-from airflow_provider_workflow.client.steps import CarryThrough, Pause, ReadTokens
 from airflow_provider_workflow.client.tokens import TokenCache, UserTokens
 from tests.unit.client.exchanges import SETTINGS
 from tests.unit.fake_clock import START as NOW
@@ -59,7 +59,7 @@ def begins(cache: TokenCache) -> Exchange:
 def asks(cache: TokenCache, stored: UserTokens | None) -> tuple[Exchange, Any]:
     """An exchange that found these tokens in the store, and its next step."""
     exchange = user_token(cache, KEY)
-    assert isinstance(next(exchange), ReadTokens)
+    assert next(exchange) == UseStore()
     return exchange, exchange.send(stored)
 
 
@@ -75,7 +75,7 @@ def waits_in_vain(exchange: Exchange, step: Any) -> tuple[LoginRequiredError, fl
     while True:
         assert isinstance(step, Pause)
         waited += step.seconds
-        assert isinstance(exchange.send(None), ReadTokens)
+        assert exchange.send(None) == UseStore()
         try:
             step = exchange.send(DUE)
         except LoginRequiredError as error:
