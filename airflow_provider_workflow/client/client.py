@@ -3,6 +3,9 @@ The two senders: the same calls over ``requests`` (in tasks) and ``aiohttp`` (in
 
 A sender only performs steps; what the steps are stands in ``attempt.py``. The first attempt is made
 without the machinery of repeating, which costs as much as the rest of a call that goes well.
+
+At the end stands what the asynchronous one waits with: it misses no cancellation, and finishes what
+nobody could repeat.
 """
 
 from __future__ import annotations
@@ -26,7 +29,6 @@ from airflow_provider_workflow.client.json_steps import Pace
 from airflow_provider_workflow.client.retry import GATES, Gates
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.tokens import TOKENS, Renewal, TokenCache, TokenStore, UserTokens
-from airflow_provider_workflow.client.waiting import carry_through
 from airflow_provider_workflow.client.wire import Answer, Request
 
 if TYPE_CHECKING:
@@ -267,3 +269,49 @@ def _use(store: TokenStore | None, step: UseStore) -> UserTokens | None:
 
 def _read_in_steps(step: Read) -> Any:
     return step.read(replace(step.answer, pace=Pace()))
+
+
+async def carry_through(work: Coroutine[Any, Any, T]) -> T:
+    """
+    Await something to its end. Where the caller is cancelled, however often, it ends first.
+
+    Airflow cancels a trigger about once a second until it has ended, so one delay is not enough.
+    """
+    task = asyncio.ensure_future(work)
+    try:
+        await _ended(task)
+    except asyncio.CancelledError:
+        if not task.cancelled():
+            task.exception()  # seen: the caller has left
+        raise
+    return task.result()
+
+
+async def end(task: asyncio.Task[None]) -> None:
+    """
+    Cancel a task, and wait until it has ended, though the caller is cancelled meanwhile.
+
+    :raises asyncio.CancelledError: the caller was.
+    """
+    task.cancel()
+    await _ended(task, insisting=True)
+
+
+async def _ended(task: asyncio.Task[Any], *, insisting: bool = False) -> None:
+    """
+    Wait for a task.
+
+    :param insisting: cancel it each time that the caller is.
+    :raises asyncio.CancelledError: the caller was; raised once the task has ended.
+    """
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            # Not awaited itself: its end must not be taken for a cancellation of the caller.
+            await asyncio.wait({task})
+        except asyncio.CancelledError as again:
+            cancelled = again
+            if insisting:
+                task.cancel()
+    if cancelled is not None:
+        raise cancelled

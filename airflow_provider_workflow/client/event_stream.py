@@ -28,7 +28,7 @@ from airflow_provider_workflow.client.attempt import (
     scope_of,
     token_refused,
 )
-from airflow_provider_workflow.client.client import AsyncWorkflowClient
+from airflow_provider_workflow.client.client import AsyncWorkflowClient, end
 from airflow_provider_workflow.client.errors import (
     AuthenticationError,
     RateLimitError,
@@ -39,7 +39,6 @@ from airflow_provider_workflow.client.errors import (
 from airflow_provider_workflow.client.failures import failure
 from airflow_provider_workflow.client.oauth import token_key
 from airflow_provider_workflow.client.settings import Settings
-from airflow_provider_workflow.client.waiting import end
 from airflow_provider_workflow.client.wire import Answer, Request
 
 if TYPE_CHECKING:

@@ -127,7 +127,7 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
         It logs an event before it takes it, and a trigger may be ended between the two.
         """
         if self._unsent is not None:
-            from airflow_provider_workflow.client.waiting import carry_through
+            from airflow_provider_workflow.client.client import carry_through
 
             unsent, self._unsent = self._unsent, None
             await carry_through(_release(*unsent))
@@ -139,7 +139,7 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
         from airflow_provider_workflow import metrics
         from airflow_provider_workflow.client.errors import InboxPausedError
         from airflow_provider_workflow.client.inboxes import FAILED, PAUSED
-        from airflow_provider_workflow.client.waiting import carry_through
+        from airflow_provider_workflow.client.client import carry_through
         from airflow_provider_workflow.dispatch import quarantine
 
         leasing = asyncio.ensure_future(_leased_text(client, inbox_id, self.lease_limit, self.lease_seconds))

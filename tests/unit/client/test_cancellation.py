@@ -11,10 +11,9 @@ import pytest
 
 from airflow_provider_workflow.client import event_stream
 from airflow_provider_workflow.client.attempt import Bearer
-from airflow_provider_workflow.client.client import AsyncWorkflowClient
+from airflow_provider_workflow.client.client import AsyncWorkflowClient, carry_through
 from airflow_provider_workflow.client.event_stream import Bell, listen
 from airflow_provider_workflow.client.settings import Settings
-from airflow_provider_workflow.client.waiting import carry_through
 from tests.unit.client.listening import (
     LONG,
     STREAMS,
