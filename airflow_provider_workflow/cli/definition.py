@@ -69,8 +69,7 @@ DOCTOR = Command(
 )
 
 
-_INBOXES = "airflow_provider_workflow.cli.inboxes"
-_MESSAGES = "airflow_provider_workflow.cli.messages"
+_INBOXES = f"{_HERE}.inboxes"
 
 _LEASE_ID = option("lease_id", metavar="LEASE_ID", help="the lease that the messages are held by")
 _MESSAGE_IDS = option(
@@ -171,7 +170,7 @@ INBOX_GROUP = Group(
         Command(
             "messages",
             "List the messages of an inbox, without their payloads",
-            f"{_MESSAGES}.list_messages",
+            f"{_INBOXES}.list_messages",
             (
                 INBOX,
                 option(
@@ -185,7 +184,7 @@ INBOX_GROUP = Group(
         Command(
             "lease",
             "Lease messages, and print them with their payloads",
-            f"{_MESSAGES}.lease",
+            f"{_INBOXES}.lease",
             (
                 INBOX,
                 option(
@@ -210,13 +209,13 @@ INBOX_GROUP = Group(
         Command(
             "ack",
             "Acknowledge leased messages: remove them for good",
-            f"{_MESSAGES}.acknowledge",
+            f"{_INBOXES}.acknowledge",
             (INBOX, _LEASE_ID, _MESSAGE_IDS, *COMMON),
         ),
         Command(
             "release",
             "Give leased messages back, to be leased again at once",
-            f"{_MESSAGES}.release",
+            f"{_INBOXES}.release",
             (INBOX, _LEASE_ID, _MESSAGE_IDS, *COMMON),
         ),
         _DRAIN,
