@@ -228,13 +228,13 @@ DESCRIPTION = "Commands of the workflow provider: inboxes, their messages, token
 GUESS = Command(
     "guess",
     "Guess a workflow from a text",
-    f"{_HERE}.suggestions.guess",
+    f"{_HERE}.calls.guess",
     (option("text", metavar="TEXT", help="what the workflow is to do"), *COMMON),
 )
 TEMPLATES = Command(
     "templates",
     "List workflow templates",
-    f"{_HERE}.suggestions.templates",
+    f"{_HERE}.calls.templates",
     (
         option("--apps", metavar="A,B", help="only templates that use these apps, separated by commas"),
         option("--limit", type=int, metavar="N", help="templates at most, 1 or more (default: all)"),
@@ -244,7 +244,7 @@ TEMPLATES = Command(
 TOKEN = Command(
     "token",
     "Get an access token, and show it masked, with its end and its scope",
-    f"{_HERE}.tokens.token",
+    f"{_HERE}.calls.token",
     (
         option("--scope", help="scopes, separated by spaces (default: the connection's)"),
         option(

@@ -1,11 +1,17 @@
-"""``guess`` and ``templates``: workflows that the service suggests."""
+"""Commands that are one call to the service each: ``guess``, ``templates`` and ``token``."""
 
 from __future__ import annotations
 
 from argparse import Namespace
+from datetime import datetime, timezone
 
+from airflow_provider_workflow import clock
 from airflow_provider_workflow.cli import output
 from airflow_provider_workflow.cli.running import Exit, hook_of
+from airflow_provider_workflow.client.tokens import access_token_of, times_of
+
+SHOWN_CHARACTERS = 4
+"""Of a token's end: enough to tell two apart, and useless for anything else."""
 
 
 def guess(args: Namespace) -> int:
@@ -38,4 +44,29 @@ def templates(args: Namespace) -> int:
         for template in found
     ]
     output.show(args.output, found, rows)
+    return Exit.OK
+
+
+def token(args: Namespace) -> int:
+    """
+    Get an access token, and show it masked unless it is asked for alone.
+
+    :raises AuthenticationError: the service gives none.
+    """
+    found = hook_of(args).access_token(args.scope)
+    value = access_token_of(found)
+    if args.show:
+        output.write(value)
+        return Exit.OK
+    seconds = int(times_of(found, 0)[1])
+    ends = datetime.fromtimestamp(clock.now() + seconds, timezone.utc)
+    told = {
+        # Tokens are long; of a short one nothing is shown.
+        "access_token": output.MASK
+        + (value[-SHOWN_CHARACTERS:] if len(value) >= 8 * SHOWN_CHARACTERS else ""),
+        "expires_in": seconds,
+        "expires_at": ends.isoformat(timespec="seconds"),
+        "scope": found.get("scope") or args.scope,
+    }
+    output.show(args.output, told, output.fields(told))
     return Exit.OK
