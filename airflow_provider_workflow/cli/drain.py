@@ -24,7 +24,7 @@ def drain(args: Namespace) -> int:
         message that showed it.
     :raises InboxNotActiveError: the inbox is paused, and there was nothing in it.
     """
-    from airflow_provider_workflow.cli.database_runs import DatabaseRuns
+    from airflow_provider_workflow.cli.database import DatabaseRuns
     from airflow_provider_workflow.dispatch.dispatcher import Dispatcher
     from airflow_provider_workflow.dispatch.routing import Routes
     from airflow_provider_workflow.dispatch.session import InboxNotActiveError

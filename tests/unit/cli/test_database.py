@@ -12,7 +12,7 @@ from airflow.utils.session import create_session
 from sqlalchemy import text
 from sqlalchemy.exc import DataError, IntegrityError, OperationalError, StatementError
 
-from airflow_provider_workflow.cli.database_runs import DatabaseRuns, MissingDagError
+from airflow_provider_workflow.cli.database import DatabaseRuns, MissingDagError
 from airflow_provider_workflow.dispatch.rejections import RunRefused, ServerFault, TargetError
 from airflow_provider_workflow.dispatch.runs import Start
 from tests.unit.cli.database import Database

@@ -1,0 +1,283 @@
+"""
+What the command line has of Airflow's metadata database: DAGs as they are deployed, and DAG runs.
+
+Outside a task there is no supervisor to ask. Only the database knows every deployed DAG, so the serialized
+DAGs are read; and runs are started by the function that ``airflow dags trigger`` calls, with the checks
+before it that Airflow's API makes for a task. Both are internal to Airflow, and the same in Airflow 3.1 to
+3.3: keep them here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from inspect import signature
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_workflow.cli.running import Exit
+from airflow_provider_workflow.dispatch.rejections import (
+    RunRefused,
+    ServerFault,
+    TargetError,
+    reason_without_values,
+)
+from airflow_provider_workflow.dispatch.runs import Start, check_conf
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+TRIGGERS = "airflow_provider_workflow.triggers."
+"""What the import path of each of our triggers begins with."""
+DISPATCHING = {"inbox", "trigger_dag_id", "workflow_conn_id"}
+"""Template fields that only our sensor and our dispatch operator have, and their subclasses."""
+DEFAULT_CONN_ID = "workflow_default"
+
+
+@dataclass(frozen=True)
+class DeployedDag:
+    """
+    The row of a DAG.
+
+    :param missing: there is no such row, or the DAG is in no DAG file any more.
+    """
+
+    dag_id: str
+    missing: bool = False
+    is_paused: bool = False
+    has_import_errors: bool = False
+
+
+@dataclass(frozen=True)
+class InboxUse:
+    """
+    A task or an asset watcher that waits for, or dispatches, the messages of an inbox.
+
+    :param dag_id: its DAG.
+    :param what: how people find it there.
+    :param conn_id: its connection; None where that is known only at run time.
+    :param inbox: id or name; None where that is known only at run time.
+    :param targets: DAGs that it starts, as far as they are known before run time.
+    """
+
+    dag_id: str
+    what: str
+    conn_id: str | None
+    inbox: str | None
+    targets: tuple[str, ...] = ()
+
+
+def deployed(dag_id: str, session: Session) -> DeployedDag:
+    """The state of a DAG, whether it exists or not."""
+    from airflow.models.dag import DagModel
+
+    dag = session.get(DagModel, dag_id)
+    if dag is None or dag.is_stale:
+        return DeployedDag(dag_id, missing=True)
+    return DeployedDag(dag_id, False, bool(dag.is_paused), bool(dag.has_import_errors))
+
+
+def inbox_uses(session: Session) -> Iterator[InboxUse]:
+    """Every use of an inbox in the newest version of every DAG."""
+    from airflow.models.dag import DagModel
+    from airflow.models.serialized_dag import SerializedDagModel
+    from sqlalchemy import Text, cast, or_, select
+
+    stored = SerializedDagModel.__table__.c
+    # The database sifts: an Airflow may have thousands of DAGs, each with many versions.
+    mentions_us = or_(cast(stored.data, Text).like("%workflow_conn_id%"), stored.data_compressed.is_not(None))
+    dag_ids = session.scalars(
+        select(stored.dag_id)
+        .join(DagModel, DagModel.dag_id == stored.dag_id)
+        .where(~DagModel.is_stale, mentions_us)
+        .distinct()
+        .order_by(stored.dag_id)
+    ).all()
+    for dag_id in dag_ids:
+        newest = session.scalar(SerializedDagModel.latest_item_select_object(dag_id))
+        if newest is not None and newest.data:
+            yield from _uses_of(dag_id, newest.data["dag"])
+
+
+def _uses_of(dag_id: str, dag: Mapping[str, Any]) -> Iterator[InboxUse]:
+    for task in dag.get("tasks", ()):
+        fields = _plain(task)
+        if set(fields.get("template_fields", ())) >= DISPATCHING:
+            yield _task(dag_id, fields)
+    for watcher in _watchers(dag.get("timetable")):
+        trigger = watcher["trigger"]
+        arguments = _plain(trigger.get("kwargs") or {})
+        kind = str(trigger["classpath"]).rpartition(".")[2]
+        conn_id = _known(arguments.get("workflow_conn_id", DEFAULT_CONN_ID))
+        what = f"asset watcher {watcher.get('name')} ({kind})"
+        yield InboxUse(dag_id, what, conn_id, _known(arguments.get("inbox")))
+
+
+def _task(dag_id: str, fields: Mapping[str, Any]) -> InboxUse:
+    """
+    Of a mapped task the arguments that it is not expanded over are known.
+
+    The connection is left out of these where it is the default one.
+    """
+    own: Mapping[str, Any] = fields
+    conn_id = fields.get("workflow_conn_id")
+    if fields.get("_is_mapped"):
+        own = _plain(fields.get("partial_kwargs") or {})
+        expanded = "workflow_conn_id" in json.dumps(fields.get("expand_input"))
+        conn_id = None if expanded else own.get("workflow_conn_id", DEFAULT_CONN_ID)
+    routes = _plain(own.get("trigger_dag_id"))
+    targets = [routes] if isinstance(routes, str) else list(routes or ())
+    return InboxUse(
+        dag_id,
+        f"task {fields.get('task_id')} ({fields.get('task_type')})",
+        _known(conn_id),
+        _known(own.get("inbox")),
+        tuple(target for target in targets if _known(target)),
+    )
+
+
+def _watchers(value: Any) -> Iterator[Mapping[str, Any]]:
+    """The watchers with triggers of ours among the assets that a timetable waits for."""
+    if isinstance(value, list):
+        for each in value:
+            yield from _watchers(each)
+    elif isinstance(value, Mapping):
+        trigger = value.get("trigger")
+        if isinstance(trigger, Mapping) and str(trigger.get("classpath", "")).startswith(TRIGGERS):
+            yield value
+        for each in value.values():
+            yield from _watchers(each)
+
+
+def _plain(value: Any) -> Any:
+    """What Airflow has wrapped with the name of its type."""
+    return value["__var"] if isinstance(value, Mapping) and "__var" in value else value
+
+
+def _known(value: Any) -> str | None:
+    """An argument that is a string and no template; None otherwise."""
+    return value if isinstance(value, str) and "{{" not in value and "{%" not in value else None
+
+
+class MissingDagError(TargetError):
+    """There is no such DAG."""
+
+    exit_code = Exit.NOT_FOUND
+
+    def __init__(self, dag_id: str) -> None:
+        super().__init__(
+            f"The DAG {dag_id!r} was not found. Deploy it, or correct --trigger-dag-id; no message is lost."
+        )
+
+
+class DatabaseRuns:
+    """Runs in the metadata database (see ``runs.Runs``)."""
+
+    alongside = False
+    """Ctrl-C ends whatever a command does, and would not reach another thread."""
+
+    def check_target(self, dag_id: str, *, thorough: bool = False) -> None:  # noqa: ARG002 always thorough
+        """See ``Runs.check_target``; the database tells it all, except what the params reject."""
+        from airflow.models.dag import DagModel
+        from airflow.models.dagbag import DBDagBag
+        from airflow.utils.session import create_session
+        from sqlalchemy import select
+
+        with _asking_the_database(), create_session() as session:
+            dag = session.scalar(select(DagModel).where(DagModel.dag_id == dag_id, ~DagModel.is_stale))
+            if dag is None or DBDagBag().get_latest_version_of_dag(dag_id, session=session) is None:
+                raise MissingDagError(dag_id)
+            if dag.has_import_errors:
+                raise TargetError(f"The DAG {dag_id!r} has import errors. Correct them; no message is lost.")
+            allowed = getattr(dag, "allowed_run_types", None)  # since Airflow 3.3
+            if allowed is not None and "manual" not in allowed:
+                raise TargetError(f"The DAG {dag_id!r} does not allow manual runs. No message is lost.")
+
+    def start(self, dag_id: str, run_id: str, conf: dict[str, Any], note: str | None = None) -> Start:
+        """See ``Runs.start``."""
+        check_conf(conf)
+        from airflow.api.common.trigger_dag import trigger_dag
+        from airflow.exceptions import DagNotFound, DagRunAlreadyExists, ParamValidationError
+        from airflow.utils.retries import run_with_db_retries
+        from airflow.utils.types import DagRunTriggeredByType
+        from sqlalchemy.exc import SQLAlchemyError
+
+        try:
+            # A second try finds the run that the first one, or somebody else at the same time, has started.
+            for attempt in run_with_db_retries():
+                with attempt:
+                    trigger_dag(
+                        dag_id,
+                        triggered_by=DagRunTriggeredByType.CLI,
+                        run_id=run_id,
+                        conf=conf,
+                        **_note(note),
+                    )
+        except DagRunAlreadyExists:
+            return Start.EXISTING
+        except DagNotFound:
+            raise MissingDagError(dag_id) from None
+        except SQLAlchemyError as error:
+            raise _fault(error) from None
+        except (ValueError, TypeError, OverflowError, RecursionError, ParamValidationError) as error:
+            raise RunRefused(f"{type(error).__name__}: {reason_without_values(str(error))}") from None
+        return Start.STARTED
+
+    def exists(self, dag_id: str, run_id: str) -> bool:
+        """See ``Runs.exists``."""
+        from airflow.models.dagrun import DagRun
+
+        return self._count(DagRun.dag_id == dag_id, DagRun.run_id == run_id) > 0
+
+    def unfinished(self, dag_id: str) -> int:
+        """See ``Runs.unfinished``."""
+        from airflow.models.dagrun import DagRun
+
+        return self._count(DagRun.dag_id == dag_id, DagRun.state.in_(["queued", "running"]))
+
+    @staticmethod
+    def _count(*conditions: Any) -> int:
+        from airflow.models.dagrun import DagRun
+        from airflow.utils.session import create_session
+        from sqlalchemy import func, select
+
+        with _asking_the_database(), create_session() as session:
+            return int(session.scalar(select(func.count()).select_from(DagRun).where(*conditions)) or 0)
+
+
+@contextmanager
+def _asking_the_database() -> Iterator[None]:
+    from sqlalchemy.exc import SQLAlchemyError
+
+    try:
+        yield
+    except SQLAlchemyError as error:
+        raise _away(error) from None
+
+
+def _note(note: str | None) -> dict[str, Any]:
+    from airflow.api.common.trigger_dag import trigger_dag
+
+    # Since Airflow 3.2.
+    return {"note": note} if note and "note" in signature(trigger_dag).parameters else {}
+
+
+def _fault(error: Exception) -> RunRefused | TargetError:
+    """Of one message, or of everything? The database's texts stay out: they quote what it was given."""
+    from sqlalchemy.exc import DataError, DBAPIError, StatementError
+
+    if isinstance(error, DBAPIError) and error.connection_invalidated:
+        return _away(error)
+    if isinstance(error, DataError) or (
+        isinstance(error, StatementError) and not isinstance(error, DBAPIError)
+    ):
+        return RunRefused(f"the database cannot hold its payload: {type(error.orig).__name__}")
+    return ServerFault(f"the database failed at this run: {type(error).__name__}")
+
+
+def _away(error: Exception) -> TargetError:
+    return TargetError(
+        "Airflow's metadata database is out of reach, or not migrated:"
+        f" {type(error).__name__}. No message is lost."
+    )
