@@ -11,7 +11,7 @@ from datetime import datetime, timezone
 from urllib.parse import urlsplit
 
 from airflow_provider_workflow.cli.doctor_findings import FAILED, OK, SKIPPED, WARNING, Finding, Subject
-from airflow_provider_workflow.cli.parts import is_loopback
+from airflow_provider_workflow.cli.login import is_loopback
 from airflow_provider_workflow.cli.running import hook_of
 from airflow_provider_workflow.client import api
 from airflow_provider_workflow.client.client import WorkflowClient

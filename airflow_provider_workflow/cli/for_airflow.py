@@ -7,8 +7,7 @@ from argparse import Namespace
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from airflow_provider_workflow.cli.definition import COMMANDS, DESCRIPTION
-from airflow_provider_workflow.cli.parts import EXIT_CODES, Command, Group
+from airflow_provider_workflow.cli.definition import COMMANDS, DESCRIPTION, EXIT_CODES, Command, Group
 
 if TYPE_CHECKING:
     from airflow.cli.cli_config import ActionCommand, CLICommand, GroupCommand

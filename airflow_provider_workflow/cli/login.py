@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import ipaddress
 import queue
 import secrets
 import socket
@@ -11,15 +12,16 @@ import threading
 import webbrowser
 from argparse import Namespace
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import TCPServer
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.cli import output
 from airflow_provider_workflow.cli.doctor_deployment import fernet_finding
 from airflow_provider_workflow.cli.doctor_findings import FAILED, WARNING
-from airflow_provider_workflow.cli.parts import Place
 from airflow_provider_workflow.cli.running import Exit, hook_of
 from airflow_provider_workflow.client.arguments import within
 from airflow_provider_workflow.client.errors import WorkflowError
@@ -149,6 +151,45 @@ def _told(settings: Settings, granted: str | None) -> str:
     if missing:
         text += f" Warning: the connection's scope needs {' '.join(sorted(missing))}, which was not granted."
     return text
+
+
+@dataclass(frozen=True)
+class Place:
+    """
+    Where a redirect URI points to on this machine.
+
+    :param host: name or address, without brackets.
+    :param path: as a browser sends it.
+    """
+
+    host: str
+    port: int
+    path: str
+
+    @classmethod
+    def of(cls, redirect_uri: str) -> Place | None:
+        """The place of a redirect URI; None where it is another machine's, or one of https."""
+        parts = urlsplit(redirect_uri)
+        host = parts.hostname or ""
+        if parts.scheme != "http" or not is_loopback(host):
+            return None
+        return cls(host, parts.port or 80, parts.path or "/")
+
+    def addresses(self) -> list[str]:
+        """The addresses to listen on: a browser may take either for ``localhost``."""
+        return ["127.0.0.1", "::1"] if self.host == "localhost" else [self.host]
+
+    def is_named_by(self, header: str) -> bool:
+        """Whether a Host header is the one that a browser sends for this redirect URI."""
+        name = f"[{self.host}]" if ":" in self.host else self.host
+        return header.lower() in {f"{name}:{self.port}", *([name] if self.port == 80 else [])}
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 REQUEST_SECONDS = 10.0

@@ -10,8 +10,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_workflow import __version__
-from airflow_provider_workflow.cli.definition import COMMANDS, DESCRIPTION
-from airflow_provider_workflow.cli.parts import EXIT_CODES, Command, Group
+from airflow_provider_workflow.cli.definition import COMMANDS, DESCRIPTION, EXIT_CODES, Command, Group
 from airflow_provider_workflow.cli.running import run
 
 COMPLETING = "_ARGCOMPLETE"

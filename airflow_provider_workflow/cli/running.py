@@ -28,7 +28,7 @@ PROCESS_CONTEXT = "_AIRFLOW_PROCESS_CONTEXT"
 
 
 class Exit(IntEnum):
-    """Exit codes; ``parts.EXIT_CODES`` tells people of them."""
+    """Exit codes; ``definition.EXIT_CODES`` tells people of them."""
 
     OK = 0
     FAULT = 1

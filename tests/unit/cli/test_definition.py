@@ -15,9 +15,8 @@ from typing import Any
 import pytest
 
 from airflow_provider_workflow.cli import for_airflow
-from airflow_provider_workflow.cli.definition import COMMANDS
+from airflow_provider_workflow.cli.definition import COMMANDS, EXIT_CODES, Command, Group
 from airflow_provider_workflow.cli.main import main, parser
-from airflow_provider_workflow.cli.parts import EXIT_CODES, Command, Group
 from airflow_provider_workflow.cli.running import Exit
 from tests.unit.test_parse_weight import HEAVY, loaded
 

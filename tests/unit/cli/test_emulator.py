@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 import requests
 
-from airflow_provider_workflow.cli.parts import Command
+from airflow_provider_workflow.cli.definition import Command
 from airflow_provider_workflow.emulator.command_line import parse
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.unit.cli.conftest import Cli

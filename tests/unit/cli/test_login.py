@@ -11,7 +11,7 @@ import pytest
 import requests
 
 from airflow_provider_workflow.cli import login
-from airflow_provider_workflow.cli.parts import Place
+from airflow_provider_workflow.cli.login import Place
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from tests.unit.cli.terminal import Terminal, terminal

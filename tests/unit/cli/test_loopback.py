@@ -9,8 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from airflow_provider_workflow.cli.login import CannotListenError, Listener, NoAnswerError
-from airflow_provider_workflow.cli.parts import Place
+from airflow_provider_workflow.cli.login import CannotListenError, Listener, NoAnswerError, Place
 from airflow_provider_workflow.hooks.login import AuthorizationDeniedError
 from tests.unit.client.conftest import free_port
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_workflow.cli.parts import Place
+from airflow_provider_workflow.cli.login import Place
 
 
 @pytest.mark.parametrize(
