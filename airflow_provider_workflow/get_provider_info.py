@@ -64,7 +64,7 @@ def get_provider_info() -> dict[str, Any]:
         ],
         "extra-links": [f"{_PACKAGE}.links.WorkflowEditorLink", f"{_PACKAGE}.links.StartedRunsLink"],
         "config": _CONFIG,
-        "cli": [f"{_PACKAGE}.cli.for_airflow.workflow_commands"],
+        "cli": [f"{_PACKAGE}.cli.main.workflow_commands"],
     }
 
 

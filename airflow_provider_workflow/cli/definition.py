@@ -1,5 +1,5 @@
 """
-Every command as data, from which ``main.py`` and ``for_airflow.py`` build a parser each.
+Every command as data, from which ``main.py`` builds a parser for each of the two command lines.
 
 Airflow imports this module whenever somebody types ``airflow``, so it imports next to nothing.
 

@@ -1,22 +1,28 @@
-"""``airflow-workflow``: the commands as a console script, for every supported version of Airflow."""
+"""
+The commands as a console script (``airflow-workflow``, with every supported version of Airflow), and for
+Airflow's own command line (``airflow workflow``, from Airflow 3.2 on).
+
+Airflow imports this module whenever somebody types ``airflow``, so it imports next to nothing.
+"""
 
 from __future__ import annotations
 
 import argparse
 import os
 import sys
-from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
+from argparse import Namespace
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_workflow import __version__
 from airflow_provider_workflow.cli.definition import COMMANDS, DESCRIPTION, EXIT_CODES, Command, Group
-from airflow_provider_workflow.cli.running import run
 
 COMPLETING = "_ARGCOMPLETE"
 """Set by the shell function that ``register-python-argcomplete`` makes."""
 
 if TYPE_CHECKING:
+    from airflow.cli.cli_config import ActionCommand, CLICommand, GroupCommand
+
     Subparsers = argparse._SubParsersAction[Any]
 
 
@@ -25,6 +31,8 @@ class Parser(argparse.ArgumentParser):
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if isinstance(action, argparse._SubParsersAction) and value not in action.choices:
+            from difflib import get_close_matches
+
             near = get_close_matches(str(value), action.choices, n=2)
             meant = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
             there = ", ".join(action.choices)
@@ -64,7 +72,49 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         argcomplete.autocomplete(top)
     args = top.parse_args(arguments)
-    return run(args.function, args)
+    return _run(args.function, args)
+
+
+def _run(function: str, args: Namespace) -> int:
+    from airflow_provider_workflow.cli.running import run
+
+    return run(function, args)
+
+
+def workflow_commands() -> list[CLICommand]:
+    """Build what the ``cli`` entry of the provider info stands for."""
+    from airflow.cli.cli_config import GroupCommand
+
+    commands = [_group(each) if isinstance(each, Group) else _action(each) for each in COMMANDS]
+    return [GroupCommand("workflow", DESCRIPTION, commands, epilog=EXIT_CODES)]
+
+
+def _group(group: Group) -> GroupCommand:
+    from airflow.cli.cli_config import GroupCommand
+
+    return GroupCommand(group.name, group.help, [_action(each) for each in group.commands], epilog=EXIT_CODES)
+
+
+def _action(command: Command) -> ActionCommand:
+    from airflow.cli.cli_config import ActionCommand, Arg
+
+    return ActionCommand(
+        command.name,
+        command.help,
+        _running(command.function),
+        [Arg(each.flags, **each.given) for each in command.options],
+        description=command.description,
+        epilog=EXIT_CODES,
+    )
+
+
+def _running(function: str) -> Callable[[Namespace], None]:
+    def command(args: Namespace) -> None:
+        # Airflow takes no notice of what a command returns.
+        sys.exit(_run(function, args))
+
+    command.__name__ = function.rpartition(".")[2]
+    return command
 
 
 if __name__ == "__main__":

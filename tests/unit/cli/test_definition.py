@@ -14,9 +14,8 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_workflow.cli import for_airflow
 from airflow_provider_workflow.cli.definition import COMMANDS, EXIT_CODES, Command, Group
-from airflow_provider_workflow.cli.main import main, parser
+from airflow_provider_workflow.cli.main import main, parser, workflow_commands
 from airflow_provider_workflow.cli.running import Exit
 from tests.unit.test_parse_weight import HEAVY, loaded
 
@@ -40,7 +39,7 @@ def airflow_parser() -> argparse.ArgumentParser:
     """Airflow's parser, with nothing but our commands in it."""
     top = argparse.ArgumentParser(prog="airflow")
     subparsers = top.add_subparsers(dest="subcommand")
-    for command in for_airflow.workflow_commands():
+    for command in workflow_commands():
         cli_parser._add_command(subparsers, command)
     return children(top)["workflow"]
 
@@ -144,7 +143,7 @@ def test_the_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_what_airflow_imports_at_every_command_is_light() -> None:
-    more = loaded("import airflow_provider_workflow.cli.for_airflow")
+    more = loaded("import airflow_provider_workflow.cli.main")
 
     assert more & NEVER == set()
     assert "airflow_provider_workflow.cli.definition" in more
@@ -156,7 +155,7 @@ def test_what_airflow_imports_at_every_command_is_light() -> None:
 def test_a_parser_with_all_commands_imports_nothing_heavy() -> None:
     loaded_by_airflow = "import airflow.cli.cli_parser"
     code = (
-        f"{loaded_by_airflow}\nfrom airflow_provider_workflow.cli.for_airflow import workflow_commands\n"
+        f"{loaded_by_airflow}\nfrom airflow_provider_workflow.cli.main import workflow_commands\n"
         "airflow.cli.cli_parser.get_parser(), workflow_commands()"
     )
     assert loaded(code) & {"aiohttp", "jmespath", "uvicorn", "starlette"} == set()
