@@ -78,8 +78,17 @@ from airflow_provider_workflow.client.settings import Settings, proxy_for
 from airflow_provider_workflow.client.tokens import Renewal, TokenCache
 from airflow_provider_workflow.client.wire import BELIEVED_WAIT_SECONDS, LARGE_BODY, Answer, Request
 
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+Observer = Callable[[Call[Any], Any], None]
+"""Is told what came of each attempt of a call: its value, or its ``WorkflowError``. It must not raise."""
+
+Step = Request | Pause | Renewal | Call[Any] | CarryThrough | Read
+
 SHORTEST_SECRET = 5
-"""Characters; shorter ones (of tests) would tear every text apart."""
+"""Characters; shorter ones (of tests) would be replaced within words."""
 _HEADERS = {"Accept": "application/json", "User-Agent": f"airflow-provider-workflow/{__version__}"}
 _ENCODER = json.JSONEncoder(separators=(",", ":"))
 
@@ -87,8 +96,8 @@ _ENCODER = json.JSONEncoder(separators=(",", ":"))
 @dataclass(frozen=True)
 class Bearer:
     """
-    An access token that a call is sent with. Not as text: some reporters of errors print the variables of
-    every frame.
+    An access token that a call is sent with. No plain string: some reporters of errors print the variables
+    of every frame.
 
     :param token: the access token.
     :param fresh: whether it was issued just now.
@@ -145,7 +154,7 @@ def _address(settings: Settings, call: Call[Any]) -> tuple[str, str]:
 
 
 def hide(answer: Answer, settings: Settings, call: Call[Any], bearer: Bearer | None = None) -> Answer:
-    """An error's answer without the secrets that were sent: services quote them, and texts end in logs."""
+    """An error's answer without the secrets that were sent: services quote them, and errors are logged."""
     if answer.status < 300:
         return answer
     form = call.form or {}
@@ -164,32 +173,21 @@ def hide(answer: Answer, settings: Settings, call: Call[Any], bearer: Bearer | N
 
 
 def _plainly(body: bytes) -> bytes:
-    """A JSON text in which every sign that can stands for itself: services escape "/", "é" or any other."""
+    """A JSON body without needless escapes: services escape "/", "é" or any other."""
     try:
         return json.dumps(json.loads(body), ensure_ascii=False).encode(errors="surrogatepass")
     except (ValueError, RecursionError):
         return body
 
 
-log = logging.getLogger(__name__)
-
-T = TypeVar("T")
-
-Observer = Callable[[Call[Any], Any], None]
-"""Is told what came of each attempt of a call: its value, or its ``WorkflowError``. It must not raise."""
-
-
-Step = Request | Pause | Renewal | Call[Any] | CarryThrough | Read
-
-
 def ignore(*_: object) -> None:
-    """Nobody wants to know."""
+    """Do nothing: the default of a callback."""
 
 
 @dataclass(frozen=True)
 class Parties:
     """
-    Who talks.
+    What all attempts of a client have in common.
 
     :param settings: the connection.
     :param tokens: where access tokens are kept.
@@ -197,7 +195,7 @@ class Parties:
     :param longest_wait: seconds to wait at a rate gate before ``RateLimitError``; None for any time.
     :param on_token: told every new access token, so that logs can mask it.
     :param observe: told what came of each attempt.
-    :param proxy_for: tells the proxy for an address: what the environment said when first asked.
+    :param proxy_for: tells the proxy for a URL, as the environment named it at the first call.
     """
 
     settings: Settings
@@ -231,12 +229,12 @@ def _attempt(call: Call[T], parties: Parties) -> Generator[Step, Any, T]:
     if gate.delay(urgent=call.urgent):
         yield from _wait(gate, call, parties.longest_wait)
     bearer = (yield from bearer_token(call, parties)) if call.identity is Identity.BEARER else None
-    answer = yield from _ask(call, parties, bearer)
+    answer = yield from _send(call, parties, bearer)
     if bearer is not None and not bearer.fresh and token_refused(failure(call, answer)):
         # Once more with a new one (docs/service.md 11).
         parties.tokens.drop(token_key(parties.settings, scope_of(call, parties.settings)), bearer.token)
         bearer = yield from bearer_token(call, parties)
-        answer = yield from _ask(call, parties, bearer)
+        answer = yield from _send(call, parties, bearer)
     if (error := failure(call, answer)) is not None:
         raise error
     try:
@@ -246,7 +244,7 @@ def _attempt(call: Call[T], parties: Parties) -> Generator[Step, Any, T]:
         return value
     except TransportError as unreadable:
         text = str(unreadable)
-    # Out here it has no context: who reads an answer holds it in his hands.
+    # Raised out here it has no context: the frames of the reading function hold the answer.
     raise TransportError(f"{call.name}: {text}", sent=True)
 
 
@@ -257,7 +255,7 @@ def _wait(gate: retry.Gate, call: Call[Any], longest: float | None) -> Generator
             yield Pause(seconds)
 
 
-def _ask(call: Call[Any], parties: Parties, bearer: Bearer | None) -> Generator[Step, Any, Answer]:
+def _send(call: Call[Any], parties: Parties, bearer: Bearer | None) -> Generator[Step, Any, Answer]:
     answer: Answer = yield build(parties.settings, call, bearer, parties.proxy_for)
     if (seconds := answer.retry_after()) is not None:
         gate = parties.gates.of(parties.settings, call.family)
@@ -267,14 +265,14 @@ def _ask(call: Call[Any], parties: Parties, bearer: Bearer | None) -> Generator[
 
 
 def _log_what_is_not_believed(gate: retry.Gate, call: Call[Any], answer: Answer) -> None:
-    asked = answer.requested_wait() or 0.0
+    requested = answer.requested_wait() or 0.0
     # Once for all calls that were under way together.
-    if asked > BELIEVED_WAIT_SECONDS and gate.delay(urgent=True) == 0:
+    if requested > BELIEVED_WAIT_SECONDS and gate.delay(urgent=True) == 0:
         log.warning(
             "The service asks for no %s calls for %.0f s; they are sent again after %.0f s, the longest wait"
             " that is believed",
             call.family.value,
-            asked,
+            requested,
             BELIEVED_WAIT_SECONDS,
         )
 
