@@ -114,7 +114,7 @@ LOGIN = Command(
 )
 DOCTOR = Command(
     "doctor",
-    "Examine a connection, and say what is wrong and what cures it",
+    "Examine a connection, and say what is wrong and how to fix it",
     f"{_HERE}.doctor.doctor",
     (
         option("--inbox", metavar="INBOX", help="examine this inbox alone (default: all)"),
@@ -283,7 +283,7 @@ INBOX_GROUP = Group(
         ),
         Command(
             "release",
-            "Give leased messages back, to be leased again at once",
+            "Release leased messages, to be leased again at once",
             f"{_INBOXES}.release",
             (INBOX, _LEASE_ID, _MESSAGE_IDS, *COMMON),
         ),
@@ -296,7 +296,7 @@ DESCRIPTION = "Commands of the workflow provider: inboxes, their messages, token
 
 GUESS = Command(
     "guess",
-    "Guess a workflow from a text",
+    "Guess a workflow from a description",
     f"{_HERE}.calls.guess",
     (option("text", metavar="TEXT", help="what the workflow is to do"), *COMMON),
 )

@@ -1,4 +1,4 @@
-"""``doctor``: examines a connection, and says of each thing what was seen and what cures it."""
+"""``doctor``: examines a connection, and says of each thing what was seen and how to fix it."""
 
 from __future__ import annotations
 

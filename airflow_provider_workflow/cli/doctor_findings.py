@@ -96,7 +96,7 @@ def examine(checks: Iterable[Check], subject: Subject) -> Iterator[Finding]:
             cause = next((stopped[name] for name in check.needs if name in stopped), None)
             if cause is not None:
                 stopped[check.name] = cause
-                yield Finding(check.name, SKIPPED, f"cannot be examined before {cause} is cured")
+                yield Finding(check.name, SKIPPED, f"cannot be examined before {cause} is fixed")
                 continue
             for finding in _findings(check, subject):
                 if finding.status in (FAILED, SKIPPED):

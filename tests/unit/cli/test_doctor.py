@@ -50,7 +50,7 @@ def test_a_wrong_secret(doctor: Doctor) -> None:
     assert "401 (invalid_client)" in found["client"]["detail"]
     assert "copy Client ID and Client secret once more" in found["client"]["cure"]
     assert found.of("skipped") == ["scope", "clock", "inbox_api", "inboxes"]
-    assert found["inboxes"]["detail"] == "cannot be examined before client is cured"
+    assert found["inboxes"]["detail"] == "cannot be examined before client is fixed"
 
 
 def test_a_wrong_host(doctor: Doctor) -> None:
