@@ -64,7 +64,7 @@ def ensure(args: Namespace) -> int:
 
     :raises InboxNameTakenError: the name belongs to an inbox with another subscription.
     """
-    from airflow_provider_workflow.operators.named_inbox import NamedInbox, subscription_of
+    from airflow_provider_workflow.operators.ensure_inbox import NamedInbox, subscription_of
 
     filled("name", args.name, NAME_LENGTH)
     if not args.timeout > 0:

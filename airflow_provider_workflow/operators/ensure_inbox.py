@@ -2,18 +2,103 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+import json
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
+from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
+
+from airflow_provider_workflow import clock
 from airflow_provider_workflow.client.arguments import NAME_LENGTH, URL_LENGTH, flag, intervals, seconds
+from airflow_provider_workflow.client.errors import ConflictError, NotFoundError
 from airflow_provider_workflow.operators.base import WorkflowOperator
-from airflow_provider_workflow.options import check_inputs, check_text, deferrable_or_default, known_later
+from airflow_provider_workflow.options import (
+    check_inputs,
+    check_text,
+    deferrable_or_default,
+    known_later,
+    whole_number,
+)
 from airflow_provider_workflow.rendering import ABSENT
+from airflow_provider_workflow.values import plain
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+    from airflow_provider_workflow.client import types
+    from airflow_provider_workflow.client.wire import Answer
+    from airflow_provider_workflow.hooks.workflow import WorkflowHook
     from airflow_provider_workflow.operators.inbox_changes import InboxSummary
+
+log = logging.getLogger(__name__)
+
+FIRST_WAIT_SECONDS = 1.0
+"""A new inbox is ``initializing`` in the answer that creates it, and often active soon after: sooner than
+a deferred task comes back."""
+GRACE_SECONDS = 60
+"""How much later Airflow ends a deferral than the trigger does, which says more about it."""
+
+
+class InboxNameTakenError(AirflowFailException):
+    """
+    The name belongs to an inbox with another subscription (docs/service.md 11.2); no retry changes that.
+
+    :param wanted: the subscription asked for.
+    :param existing: the inbox that has the name.
+    """
+
+    def __init__(self, name: str, wanted: types.Subscription, existing: types.Inbox) -> None:
+        subscription = existing.get("subscription")
+        has = (
+            json.dumps(subscription, sort_keys=True) if subscription else "one that the service does not show"
+        )
+        super().__init__(
+            f"The name {name!r} belongs to inbox {plain(existing['id'])}, which has another subscription."
+            f" Asked for: {json.dumps(wanted, sort_keys=True)}; it has: {has}."
+            " Choose another name, or delete that inbox first."
+        )
+
+
+class InitializationFailedError(AirflowFailException):
+    """
+    The service could not subscribe the inbox; it cannot be resumed (docs/service.md 2.2).
+
+    :param name: of the inbox.
+    :param reason: its ``paused_reason``, or None.
+    :param again: whether this operator has deleted and created it already.
+    """
+
+    def __init__(self, name: str, reason: str | None, again: bool) -> None:
+        failed = "failed to initialise again after it was created anew" if again else "failed to initialise"
+        text = (
+            f"Inbox {name!r} {failed} ({plain(reason or 'no reason given')})."
+            " Check app_key, action_key, inputs and connection_id"
+        )
+        if not again:
+            text += (
+                "; then set recreate_failed=True, or delete the inbox (WorkflowDeleteInboxOperator),"
+                " so that it is created again"
+            )
+        super().__init__(f"{text}.")
+
+
+class InboxNotSettledError(AirflowException):
+    """
+    The inbox is not active within the time allowed; a retry goes on waiting.
+
+    :param seconds: how long it was waited for.
+    """
+
+    def __init__(self, name: str, seconds: float) -> None:
+        super().__init__(
+            f"Inbox {name!r} was not active within {seconds:g} s."
+            " Look at it in the service, or give more time (timeout)."
+        )
 
 
 class WorkflowEnsureInboxOperator(WorkflowOperator):
@@ -37,7 +122,7 @@ class WorkflowEnsureInboxOperator(WorkflowOperator):
     :param recreate_failed: delete an inbox that failed to initialise, with any messages in it, and create
         it again, once per try.
     :param deferrable: wait in the triggerer; None takes ``[operators] default_deferrable``.
-    :param poll_interval: seconds between the first two looks while waiting, above 0; it doubles.
+    :param poll_interval: seconds between the first two requests while waiting, above 0; it doubles.
     :param max_poll_interval: seconds that it doubles up to.
     :param timeout: seconds to wait at most, above 0, in each try.
     :param workflow_conn_id: id of the Airflow connection (templated).
@@ -103,9 +188,7 @@ class WorkflowEnsureInboxOperator(WorkflowOperator):
         :raises ValueError: an argument was rendered to something else than it may be.
         :raises WorkflowError: the service cannot be used.
         """
-        from airflow_provider_workflow.operators.ensuring import Ensuring
-
-        return Ensuring(self).begin()
+        return self._wait_until_active(clock.now() + self.timeout, FIRST_WAIT_SECONDS)
 
     def resume(
         self,
@@ -121,6 +204,186 @@ class WorkflowEnsureInboxOperator(WorkflowOperator):
         :param recreated: whether it was deleted and created again in this try.
         :raises AirflowException: the event is not one of the trigger's.
         """
-        from airflow_provider_workflow.operators.ensuring import Ensuring
+        from airflow_provider_workflow.triggers.inbox_active import SETTLED, TIMED_OUT
 
-        return Ensuring(self).go_on(event or {}, deadline, recreated)
+        status = (event or {}).get("status")
+        if status == TIMED_OUT:
+            raise InboxNotSettledError(self.name, self.timeout)
+        if status != SETTLED:
+            raise AirflowException(f"The trigger sent an event that is not known: {status!r}")
+        return self._wait_until_active(deadline, recreated=recreated)
+
+    def _wait_until_active(
+        self, deadline: float, first_wait: float = 0, recreated: bool = False
+    ) -> InboxSummary:
+        """
+        Ensure the inbox until it is as wanted, or defer.
+
+        :param first_wait: seconds to wait on this worker before the task is deferred.
+        """
+        from airflow_provider_workflow.client.inboxes import FAILED
+        from airflow_provider_workflow.operators.inbox_changes import inbox_summary
+
+        subscription = subscription_of(self.app_key, self.action_key, self.inputs, self.connection_id)
+        named = NamedInbox(self.hook, self.name, subscription, self.notification_url)
+        pauses = self._pauses(first_wait)
+        while True:
+            inbox = named.ensured()
+            if inbox["status"] == FAILED:
+                if recreated or not self.recreate_failed:
+                    raise InitializationFailedError(self.name, inbox.get("paused_reason"), again=recreated)
+                named.delete(inbox)
+                recreated = True
+                continue
+            if self._is_done(inbox):
+                self._log_state(named, inbox, "")
+                return inbox_summary(inbox)
+            left = deadline - clock.now()
+            if left <= 0:
+                raise InboxNotSettledError(self.name, self.timeout)
+            pause = next(pauses)
+            if pause is None:
+                self._log_state(named, inbox, "; waiting in the triggerer until it is active")
+                self._defer_until_active(inbox["id"], deadline, left, recreated)
+            else:
+                clock.sleep(min(pause, left))
+
+    def _pauses(self, first: float) -> Iterator[float | None]:
+        """Seconds to sleep before each further request; None to defer instead."""
+        if first:
+            yield min(first, self.poll_interval)
+        interval = self.poll_interval
+        while True:
+            yield None if self.deferrable else interval
+            interval = min(interval * 2, self.max_poll_interval)
+
+    def _is_done(self, inbox: types.Inbox) -> bool:
+        from airflow_provider_workflow.client.inboxes import DELETING, PAUSED, SETTLED_STATES
+
+        status = inbox["status"]
+        if status == PAUSED:
+            log.warning(
+                "Inbox %s is paused (%s): new events are dropped until it is resumed"
+                " (WorkflowResumeInboxOperator)",
+                self.name,
+                plain(inbox.get("paused_reason") or "no reason given"),
+            )
+        # One that is being deleted still holds the name.
+        return status in SETTLED_STATES or (not self.wait_until_active and status != DELETING)
+
+    def _log_state(self, named: NamedInbox, inbox: types.Inbox, what_next: str) -> None:
+        log.info(
+            "Inbox %s %s: id %s, status %s%s",
+            self.name,
+            "was created" if named.created else "exists",
+            plain(inbox["id"]),
+            plain(inbox["status"]),
+            what_next,
+        )
+
+    def _defer_until_active(self, inbox_id: str, deadline: float, left: float, recreated: bool) -> None:
+        from airflow_provider_workflow.triggers.inbox_active import WorkflowInboxActiveTrigger
+        from airflow_provider_workflow.triggers.retrying import settle_seconds
+
+        self.defer(
+            trigger=WorkflowInboxActiveTrigger(
+                inbox_id=inbox_id,
+                deadline=deadline,
+                workflow_conn_id=self.workflow_conn_id,
+                poll_interval=self.poll_interval,
+                max_poll_interval=self.max_poll_interval,
+                settle_seconds=settle_seconds(),
+            ),
+            method_name="resume",
+            kwargs={"deadline": deadline, "recreated": recreated},
+            timeout=timedelta(seconds=left + GRACE_SECONDS),
+        )
+
+
+@dataclass
+class NamedInbox:
+    """
+    An inbox as it is to be; no call here does harm when it is repeated.
+
+    :param name: up to 100 characters.
+    :param subscription: what it is to be subscribed to.
+    :param notification_url: told when messages arrive; None leaves that of an existing inbox as it is.
+    :param created: whether ``ensured`` has created it; of a creation whose answer was lost it is not known.
+    """
+
+    hook: WorkflowHook
+    name: str
+    subscription: types.Subscription
+    notification_url: str | None
+    created: bool = field(default=False, init=False)
+
+    def ensured(self) -> types.Inbox:
+        """
+        The inbox of this name, in whatever state; the one being deleted, where that has the name yet.
+
+        :raises InboxNameTakenError: it has another subscription.
+        :raises ConflictError: the name is taken by an inbox that the service does not show.
+        """
+        from airflow_provider_workflow.client.inboxes import DELETING, FAILED
+
+        url = self.notification_url
+        try:
+            inbox = self._ensure()
+        except ConflictError:
+            existing = self._existing()
+            if existing is None:
+                raise
+            if existing["status"] == DELETING:
+                return existing
+            raise InboxNameTakenError(self.name, self.subscription, existing) from None
+        if url is None or inbox.get("notification_url") == url or inbox["status"] in (FAILED, DELETING):
+            return inbox
+        # Not where: the address may be a secret.
+        log.info("Inbox %s announces its messages at another notification_url from now on", self.name)
+        return self.hook.update_inbox(inbox["id"], url)
+
+    def _ensure(self) -> types.Inbox:
+        from airflow_provider_workflow.client import api
+
+        call = api.ensure_inbox(self.name, self.subscription, self.notification_url)
+
+        def read(answer: Answer) -> types.Inbox:
+            # An inbox that was there already is answered with 200 (docs/service.md 4).
+            self.created = self.created or answer.status == HTTPStatus.CREATED
+            return call.read(answer)
+
+        return self.hook.client.send(replace(call, read=read))
+
+    def _existing(self) -> types.Inbox | None:
+        from airflow_provider_workflow.client.inboxes import DELETING
+
+        named = [each for each in self.hook.list_inboxes(name=self.name) if each.get("name") == self.name]
+        # One that is being deleted may be listed beside the one that has taken its name since.
+        return min(named, key=lambda inbox: inbox["status"] == DELETING, default=None)
+
+    def delete(self, inbox: types.Inbox) -> None:
+        """Delete the inbox because it failed, so that it can be created again."""
+        log.warning(
+            "Inbox %s failed to initialise (%s); deleting it and creating it again",
+            self.name,
+            plain(inbox.get("paused_reason") or "no reason given"),
+        )
+        # Gone or going already: what is wanted.
+        with contextlib.suppress(NotFoundError, ConflictError):
+            self.hook.delete_inbox(inbox["id"])
+
+
+def subscription_of(app_key: str, action_key: str, inputs: Any, connection_id: Any) -> types.Subscription:
+    """
+    A subscription of arguments that came as texts, from a template or a command line.
+
+    :raises ValueError: the inputs are no mapping.
+    """
+    wanted: types.Subscription = {
+        "app_key": app_key,
+        "action_key": action_key,
+        "inputs": dict(check_inputs(inputs) or {}),
+    }
+    if connection_id is not None:
+        wanted["connection_id"] = whole_number(connection_id)
+    return wanted

@@ -14,13 +14,16 @@ from airflow_provider_workflow.dispatch.lease import HeldLease
 from airflow_provider_workflow.dispatch.quarantine import report
 from airflow_provider_workflow.dispatch.results import Tally
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
-from airflow_provider_workflow.operators.ensure_inbox import WorkflowEnsureInboxOperator
+from airflow_provider_workflow.operators.ensure_inbox import (
+    InboxNameTakenError,
+    NamedInbox,
+    WorkflowEnsureInboxOperator,
+)
 from airflow_provider_workflow.operators.guess import WorkflowGuessOperator
 from airflow_provider_workflow.operators.inbox_admin import (
     WorkflowPauseInboxOperator,
     WorkflowResumeInboxOperator,
 )
-from airflow_provider_workflow.operators.named_inbox import InboxNameTakenError, NamedInbox
 from airflow_provider_workflow.sensors.deferring import lease_of
 from airflow_provider_workflow.triggers.retrying import InboxState
 from tests.unit.fake_clock import FakeClock, nothing

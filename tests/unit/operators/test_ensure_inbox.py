@@ -9,8 +9,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_workflow.client.errors import ConflictError
 from airflow_provider_workflow.emulator.server import EmulatorServer
-from airflow_provider_workflow.operators.ensuring import InitializationFailedError
-from airflow_provider_workflow.operators.named_inbox import InboxNameTakenError
+from airflow_provider_workflow.operators.ensure_inbox import InboxNameTakenError, InitializationFailedError
 from tests.unit.fake_clock import FakeClock
 from tests.unit.operators.ensuring import NAME, ensure, only_inbox, same_time
 
@@ -47,7 +46,7 @@ def test_whether_the_inbox_was_created_is_logged(
     with caplog.at_level(logging.INFO):
         found = [ensure(), ensure()][0]
 
-    lines = [each.getMessage() for each in caplog.records if each.name.endswith("operators.ensuring")]
+    lines = [each.getMessage() for each in caplog.records if each.name.endswith("operators.ensure_inbox")]
     assert lines == [
         f"Inbox {NAME} was created: id {found['id']}, status active",
         f"Inbox {NAME} exists: id {found['id']}, status active",

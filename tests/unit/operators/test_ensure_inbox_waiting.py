@@ -10,7 +10,7 @@ from airflow.providers.common.compat.sdk import AirflowException, AirflowFailExc
 
 from airflow_provider_workflow.emulator.clock import ManualClock
 from airflow_provider_workflow.emulator.server import EmulatorServer
-from airflow_provider_workflow.operators.ensuring import InboxNotSettledError, InitializationFailedError
+from airflow_provider_workflow.operators.ensure_inbox import InboxNotSettledError, InitializationFailedError
 from airflow_provider_workflow.triggers.inbox_active import WorkflowInboxActiveTrigger
 from tests.unit.fake_clock import FakeClock
 from tests.unit.operators.ensuring import (
@@ -106,7 +106,7 @@ def test_what_it_waits_for_and_what_came_of_it_are_logged(
         fake_clock.advance(30)
         inbox_id = resume(ensuring, deferral)["id"]
 
-    lines = [each.getMessage() for each in caplog.records if each.name.endswith("operators.ensuring")]
+    lines = [each.getMessage() for each in caplog.records if each.name.endswith("operators.ensure_inbox")]
     assert lines == [
         f"Inbox {NAME} was created: id {inbox_id}, status initializing;"
         " waiting in the triggerer until it is active",
