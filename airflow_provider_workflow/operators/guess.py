@@ -2,17 +2,44 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
+from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException
+
+from airflow_provider_workflow.client.errors import GuessRejectedError
 from airflow_provider_workflow.links import WorkflowEditorLink
-from airflow_provider_workflow.operators.base import WorkflowOperator
+from airflow_provider_workflow.operators.base import WorkflowOperator, storable
 from airflow_provider_workflow.options import check_choice, check_text
+from airflow_provider_workflow.values import plain
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_provider_workflow.operators.guessing import SuggestedWorkflow
+    from airflow_provider_workflow.client import types
+
+log = logging.getLogger(__name__)
+
+
+class SuggestedStep(TypedDict):
+    """The best step, and what else may have been meant (docs/service.md 13.1)."""
+
+    step: types.RawStep
+    alternatives: list[types.RawStep]
+
+
+class SuggestedWorkflow(TypedDict):
+    """A guess (docs/service.md 13.1); ``messages`` are the service's remarks on the text, often none."""
+
+    title: str
+    steps: list[SuggestedStep]
+    prefilled_url: str
+    messages: list[str]
+
+
+class FinalGuessRejectedError(GuessRejectedError, AirflowFailException):
+    """The text describes no workflow. Sent again it would be refused again, so there is no retry."""
 
 
 class WorkflowGuessOperator(WorkflowOperator):
@@ -47,6 +74,39 @@ class WorkflowGuessOperator(WorkflowOperator):
         :raises RateLimitError: the hour's guesses are used up.
         :raises WorkflowError: the service cannot be used.
         """
-        from airflow_provider_workflow.operators.guessing import guess
+        try:
+            found = self.hook.guess(self.description)
+        except GuessRejectedError as error:
+            if self.on_rejected == "skip":
+                # Airflow's own line about a skipped task does not say why.
+                log.warning("The text describes no workflow, so the task is skipped: %s", plain(error.detail))
+                raise AirflowSkipException(f"The text describes no workflow: {plain(error.detail)}") from None
+            raise FinalGuessRejectedError(
+                str(error), status=error.status, code=error.code, detail=error.detail, meta=error.meta
+            ) from None
+        log.info("Guessed a workflow of %d steps", len(found["steps"]))
+        return {
+            "title": storable(found["title"]),
+            "steps": [_step(each) for each in found["steps"]],
+            "prefilled_url": storable(found["prefilled_url"]),
+            "messages": [storable(text) for text in _remarks(found)],
+        }
 
-        return guess(self.hook, self.description, self.on_rejected)
+
+def _remarks(guess: types.Guess) -> list[str]:
+    # Free-form objects (docs/service.md 13.1): an XCom could not hold every key they might have.
+    remarks: Any = guess.get("messages")
+    found = remarks if isinstance(remarks, list) else []
+    details = [each.get("detail") for each in found if isinstance(each, dict)]
+    return [detail for detail in details if isinstance(detail, str)]
+
+
+def _step(step: types.GuessStep) -> SuggestedStep:
+    return {
+        "step": _raw(step["step"]),
+        "alternatives": [_raw(each) for each in step.get("alternatives") or []],
+    }
+
+
+def _raw(step: types.RawStep) -> types.RawStep:
+    return {"title": storable(step.get("title")), "app": storable(step["app"]), "api": storable(step["api"])}
