@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from airflow_provider_workflow.cli import output
 from airflow_provider_workflow.cli.counting import outcomes, progress
 from airflow_provider_workflow.cli.running import Exit, hook_of
-from airflow_provider_workflow.client.errors import InboxPausedError
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.dispatch.results import Counted, Tally
@@ -27,8 +26,8 @@ def drain(args: Namespace) -> int:
     from airflow_provider_workflow.cli.database import DatabaseRuns
     from airflow_provider_workflow.dispatch.dispatcher import Dispatcher
     from airflow_provider_workflow.dispatch.routing import Routes
-    from airflow_provider_workflow.dispatch.session import InboxNotActiveError
     from airflow_provider_workflow.dispatch.target_check import TargetCheck
+    from airflow_provider_workflow.operators.inbox import drain_inbox
     from airflow_provider_workflow.options import check_limits
 
     limits = check_limits(100, 300, args.max_messages, args.max_unfinished_runs)
@@ -39,12 +38,8 @@ def drain(args: Namespace) -> int:
     tally = dispatcher.tally
     try:
         with progress(dispatcher):
-            drained = dispatcher.drain()
-        output.note(f"Inbox {args.inbox}: {drained.value}.")
-    except InboxPausedError as paused:
-        if tally.handled == 0:
-            raise InboxNotActiveError(args.inbox, paused.paused_reason) from None
-        output.note(f"Inbox {args.inbox} is paused ({paused.paused_reason}).")
+            _, ended = drain_inbox(dispatcher)
+        output.note(f"{ended}.")
     finally:
         # What was done is done, whatever came then.
         output.show(args.output, tally.result, _rows(tally))

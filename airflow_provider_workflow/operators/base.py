@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk import BaseOperator
 
-from airflow_provider_workflow.client.errors import NotFoundError
 from airflow_provider_workflow.options import check_text
 from airflow_provider_workflow.rendering import Kinds, RendersStrings
 
@@ -53,6 +52,8 @@ def ended(what: str, done: str, end: Callable[[], object], missing_ok: bool) -> 
     :return: whether this call ended it.
     :raises NotFoundError: it is not there, and that is no success.
     """
+    from airflow_provider_workflow.client.errors import NotFoundError
+
     try:
         end()
     except NotFoundError as error:

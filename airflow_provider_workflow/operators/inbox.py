@@ -6,6 +6,8 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 
+from airflow.providers.common.compat.sdk import AirflowFailException
+
 from airflow_provider_workflow.links import StartedRunsLink
 from airflow_provider_workflow.operators.base import WorkflowOperator
 from airflow_provider_workflow.options import check_choice, check_limits, check_routes
@@ -91,12 +93,26 @@ class WorkflowInboxDispatchOperator(WorkflowOperator):
 
         :raises TargetError: no runs of the target DAG can be started; what was leased is released, but for
             the message that showed it.
+        :raises InboxNotActiveError: the inbox is paused, there was nothing in it, and ``on_paused`` is
+            ``fail``.
+        :raises AirflowFailException: messages were refused, and ``on_refused`` is ``fail``.
         :raises WorkflowError: the service cannot be used.
         """
-        from airflow_provider_workflow.operators.draining import dispatcher_of, drain
+        from airflow_provider_workflow.dispatch.dispatcher import Dispatcher
+        from airflow_provider_workflow.dispatch.routing import Routes
+        from airflow_provider_workflow.dispatch.runs import TaskRuns, origin_of
+        from airflow_provider_workflow.dispatch.target_check import TargetCheck, TargetHistory
 
-        self._dispatcher = dispatcher_of(self, context)
-        return drain(self._dispatcher, on_paused=self.on_paused, on_refused=self.on_refused)
+        routes = Routes(self.trigger_dag_id, self.match)
+        targets = TargetCheck(TaskRuns(context["ti"]), routes.dag_ids, TargetHistory(context))
+        self._dispatcher = dispatcher = Dispatcher(
+            self.hook, self.inbox, routes, targets, self.limits, origin=origin_of(context)
+        )
+        dispatcher.check_targets()
+        log.log(*drain_inbox(dispatcher, on_paused=self.on_paused))
+        if dispatcher.tally.causes and self.on_refused == "fail":
+            raise AirflowFailException(dispatcher.tally.refused_text())
+        return dispatcher.tally.result
 
     def on_kill(self) -> None:
         """
@@ -108,6 +124,28 @@ class WorkflowInboxDispatchOperator(WorkflowOperator):
             from airflow_provider_workflow.dispatch.dispatcher import TaskKilled
 
             raise TaskKilled(f"The task was ended while it worked on a lease of the inbox {self.inbox}")
+
+
+def drain_inbox(dispatcher: Dispatcher, *, on_paused: str = "fail") -> tuple[int, str]:
+    """
+    Start a run of each message that an inbox holds, and acknowledge.
+
+    :param on_paused: ``fail`` or ``log``, for an inbox that is paused and had no message.
+    :return: why leasing ended, as the level and the text of a log line.
+    :raises TargetError: no runs of the target DAG can be started; what was leased is released, but for
+        the message that showed it.
+    :raises InboxNotActiveError: the inbox is paused, there was nothing in it, and that is to fail.
+    """
+    from airflow_provider_workflow.client.errors import InboxPausedError
+    from airflow_provider_workflow.dispatch.session import InboxNotActiveError
+    from airflow_provider_workflow.values import plain
+
+    try:
+        return logging.INFO, f"Inbox {dispatcher.inbox}: {dispatcher.drain().value}"
+    except InboxPausedError as paused:
+        if on_paused == "fail" and dispatcher.tally.handled == 0:
+            raise InboxNotActiveError(dispatcher.inbox, paused.paused_reason) from None
+        return logging.WARNING, f"Inbox {dispatcher.inbox} is paused: {plain(paused.paused_reason)}"
 
 
 class LeaseOperator(WorkflowOperator):
