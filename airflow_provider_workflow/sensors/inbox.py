@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from airflow.providers.common.compat.sdk import AirflowSensorTimeout
 from airflow.sdk import BaseSensorOperator, PokeReturnValue
 
+from airflow_provider_workflow import clock
 from airflow_provider_workflow.client.arguments import flag
 from airflow_provider_workflow.dispatch.capacity import PILOT_SECONDS
 from airflow_provider_workflow.links import StartedRunsLink
@@ -31,7 +35,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
     from airflow.sdk.definitions.mappedoperator import OperatorPartial
 
-    from airflow_provider_workflow.sensors.waiting import Waiting
+    from airflow_provider_workflow.sensors.work import Work
 
 
 class WorkflowInboxSensor(RendersStrings, BaseSensorOperator):
@@ -144,7 +148,7 @@ class WorkflowInboxSensor(RendersStrings, BaseSensorOperator):
         """Replace Airflow's back-off, which counts killed tries as well; a policy of the user's own stays."""
         if self.retry_policy is not None:
             return
-        from airflow_provider_workflow.retry_pauses import ErrorBackoff
+        from airflow_provider_workflow.sensors.retry_pauses import ErrorBackoff
 
         # True stands for 2, and for Airflow 1 is no back-off at all.
         factor = 2.0 if self.retry_exponential_backoff is True else float(self.retry_exponential_backoff)
@@ -194,11 +198,23 @@ class WorkflowInboxSensor(RendersStrings, BaseSensorOperator):
         }
 
     @cached_property
-    def _waiting(self) -> Waiting:
-        """What it runs with; a DAG file that is parsed loads none of it."""
-        from airflow_provider_workflow.sensors.waiting import Waiting
+    def _work(self) -> Work:
+        """What polls, with the rendered arguments; a DAG file that is parsed loads none of it."""
+        from airflow_provider_workflow.hooks.workflow import WorkflowHook
+        from airflow_provider_workflow.sensors.work import Options, Work
 
-        return Waiting(self)
+        options = Options(
+            inbox=self.inbox,
+            trigger_dag_id=self.trigger_dag_id,
+            match=self.match,
+            acknowledge=self.acknowledge,
+            on_refused=self.on_refused,
+            on_paused=self.on_paused,
+            limits=self.limits,
+            # What it counted would be lost with its process.
+            continues=self.deferrable or not self.reschedule,
+        )
+        return Work(WorkflowHook(self.workflow_conn_id), options)
 
     def execute(self, context: Context) -> Any:
         """
@@ -209,18 +225,32 @@ class WorkflowInboxSensor(RendersStrings, BaseSensorOperator):
         :raises WorkflowError: the service cannot be used.
         """
         if self.deferrable:
-            return self._waiting.begin(context)
-        with self._waiting.poking():
+            return self._poll_or_defer(context, clock.now() + self.timeout)
+        from airflow_provider_workflow.dispatch.results import Tally
+
+        self._work.tally = Tally()
+        if self.reschedule:
+            self._stay_away_long_enough()
+        with closing(self._work.hook):
             return super().execute(context)
 
     def on_kill(self) -> None:
-        """Release the lease that is being worked on, if any, as the task is being ended."""
-        if "_waiting" in vars(self):
-            self._waiting.interrupt()
+        """
+        Release the lease that is being worked on, if any, as the task is being ended.
+
+        :raises TaskKilled: there is one.
+        """
+        if "_work" in vars(self) and self._work.is_working:
+            from airflow_provider_workflow.dispatch.dispatcher import TaskKilled
+
+            raise TaskKilled(f"The task was ended while it worked on a lease of the inbox {self.inbox}")
 
     def poke(self, context: Context) -> PokeReturnValue:
-        """One look at the inbox, for the modes poke and reschedule."""
-        value = self._waiting.poke(context)
+        """One poll of the inbox, for the modes poke and reschedule."""
+        value = self._work.poll(context)
+        # In the mode reschedule each poll has a process of its own.
+        if value is None and not context.get("task_reschedule_count"):
+            self._work.note_waiting(self.poke_interval)
         return PokeReturnValue(is_done=value is not None, xcom_value=value)
 
     def resume(
@@ -236,6 +266,67 @@ class WorkflowInboxSensor(RendersStrings, BaseSensorOperator):
 
         :param deadline: epoch seconds at which the sensor times out; None where it began in the trigger.
         :param so_far: what was done before it waited.
-        :param hold_seconds: how long it waited for room, in seconds.
+        :param hold_seconds: how long it waited for capacity, in seconds.
         """
-        return self._waiting.go_on(context, event or {}, deadline, so_far, hold_seconds)
+        if deadline is None:
+            deadline = context["ti"].start_date.timestamp() + self.timeout
+        return self._poll_or_defer(context, deadline, event or {}, so_far, hold_seconds)
+
+    def _stay_away_long_enough(self) -> None:
+        """Let no pause of the mode reschedule be shorter than Airflow takes to notice the process's end."""
+        from airflow_provider_workflow.triggers.retrying import settle_seconds
+
+        least = settle_seconds()
+        if self.exponential_backoff:
+            # Airflow's first pause is half of the interval, in whole seconds.
+            least = 2 * math.ceil(least)
+        self.poke_interval = max(self.poke_interval, least)
+        if self.max_wait is not None:
+            self.max_wait = max(self.max_wait, timedelta(seconds=least))
+
+    def _poll_or_defer(
+        self,
+        context: Context,
+        deadline: float,
+        event: dict[str, Any] | None = None,
+        so_far: dict[str, Any] | None = None,
+        held: float = 0,
+    ) -> Any:
+        """
+        Poll once, and defer where there is nothing to return yet.
+
+        :param event: of the trigger; None before the first deferral.
+        :param held: how long the sensor waited for capacity, in seconds.
+        """
+        from airflow_provider_workflow.dispatch.results import Tally
+        from airflow_provider_workflow.sensors.work import lease_of, skipping_instead
+
+        work = self._work
+        work.tally = Tally.carried(so_far)
+        with closing(work.hook), skipping_instead(soft_fail=self.soft_fail, never_fail=self.never_fail):
+            lease = None if event is None else lease_of(self.inbox, event)
+            value = work.poll(context, lease)
+            if value is None:
+                self._defer_until_messages(deadline, held)
+            return value
+
+    def _defer_until_messages(self, deadline: float, held: float) -> None:
+        from airflow_provider_workflow.triggers.inbox import WorkflowInboxTrigger
+        from airflow_provider_workflow.triggers.retrying import settle_seconds
+
+        tally, (limit, seconds) = self._work.tally, self._work.next_lease()
+        left = deadline - clock.now()
+        if left <= 0:
+            done = f" {tally.handled} messages were worked on." if tally.handled else ""
+            raise AirflowSensorTimeout(
+                f"Inbox {self.inbox!r}: nothing more to do within {self.timeout:g} s.{done}"
+            )
+        # Without capacity the trigger leases nothing: it only wakes the sensor to check again.
+        hold = 0.0 if limit else min(max(held * 2, self.poll_interval), self.max_poll_interval)
+        kwargs = {**self.trigger_kwargs(max(1, limit)), "lease_seconds": seconds}
+        self.defer(
+            trigger=WorkflowInboxTrigger(**kwargs, settle_seconds=settle_seconds(), hold_seconds=hold),
+            method_name="resume",
+            kwargs={"deadline": deadline, "so_far": tally.carry(), "hold_seconds": hold},
+            timeout=timedelta(seconds=left),
+        )

@@ -24,7 +24,7 @@ from airflow_provider_workflow.operators.inbox_admin import (
     WorkflowPauseInboxOperator,
     WorkflowResumeInboxOperator,
 )
-from airflow_provider_workflow.sensors.deferring import lease_of
+from airflow_provider_workflow.sensors.work import lease_of
 from airflow_provider_workflow.triggers.retrying import InboxState
 from tests.unit.fake_clock import FakeClock, nothing
 from tests.unit.sensors.tasks import Task

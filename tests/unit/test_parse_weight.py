@@ -24,7 +24,7 @@ AIRFLOW = (
 )
 SHELVES = {"operators", "sensors", "triggers", "queues", "client"}
 """Packages that hold modules, and nothing themselves."""
-RARE = {"dispatch.routing", "retry_pauses"}
+RARE = {"dispatch.routing", "sensors.retry_pauses"}
 ARGUMENTS = {
     "operators.base",
     "clock",

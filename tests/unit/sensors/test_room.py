@@ -23,7 +23,7 @@ def limit_runs(bench: Workbench) -> None:
 
 def lines_of(caplog: pytest.LogCaptureFixture) -> list[str]:
     """What the sensor has logged about its waiting."""
-    return [each.getMessage() for each in caplog.records if each.name.endswith("sensors.waiting")]
+    return [each.getMessage() for each in caplog.records if each.name.endswith("sensors.work")]
 
 
 def finish(bench: Workbench) -> None:
