@@ -160,7 +160,7 @@ def can_start_from_trigger(deferrable: bool, trigger_dag_id: Any, max_unfinished
     if not deferrable or trigger_dag_id is None:
         raise ValueError("start_from_trigger needs deferrable=True and trigger_dag_id")
     if max_unfinished_runs is not None:
-        raise ValueError("start_from_trigger leases before room can be asked for: drop max_unfinished_runs")
+        raise ValueError("start_from_trigger leases before the capacity is known: drop max_unfinished_runs")
     return True
 
 

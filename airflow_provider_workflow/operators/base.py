@@ -43,7 +43,7 @@ class WorkflowOperator(RendersStrings, BaseOperator):
 
 def ended(what: str, done: str, end: Callable[[], object], missing_ok: bool) -> bool:
     """
-    End a thing; where it is gone already, an earlier try may have ended it without hearing so.
+    End a thing; where it is gone already, an earlier try may have ended it without receiving the answer.
 
     :param what: how the thing is named in the log.
     :param done: what has happened to it then, as a past participle: "deleted".

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 class WorkflowInboxSensor(RendersStrings, BaseSensorOperator):
     """
-    Waits until an inbox has messages, then does with all of them what was asked for.
+    Waits until an inbox has messages, then starts DAG runs of them or returns them.
 
     With ``trigger_dag_id`` every message starts exactly one DAG run (``dag_run.conf`` holds
     ``inbox_id`` and ``message``), is acknowledged after that, and the sensor returns the numbers of
@@ -50,11 +50,11 @@ class WorkflowInboxSensor(RendersStrings, BaseSensorOperator):
     stored, then acknowledged, and a retry or a cleared task returns them again (kept for 30 days).
     With ``"manual"`` it returns the lease, for ``WorkflowAcknowledgeOperator`` after the work.
 
-    While the service is out of reach, or wants to be left alone, there is nothing yet (a WARNING says so);
-    a fault that somebody has to mend fails the task, as does an acknowledgement that fails for good.
+    While the service is out of reach, or limits the rate, there is nothing yet (a WARNING says so);
+    a permanent error fails the task, as does an acknowledgement that fails for good.
 
     Delivery is at-least-once and unordered (docs/service.md 3.2). A message that Airflow refuses is
-    neither acknowledged nor released: it comes again when its lease ends, until the service
+    neither acknowledged nor released: it is redelivered when its lease expires, until the service
     quarantines it.
 
     :param inbox: id or name of the inbox (templated).
@@ -63,10 +63,10 @@ class WorkflowInboxSensor(RendersStrings, BaseSensorOperator):
     :param acknowledge: ``auto`` (the default; Airflow 3.3+) or ``manual``; only without ``trigger_dag_id``.
     :param max_messages: messages at most, 1 or more; None for all that are there.
     :param max_unfinished_runs: runs of the target DAG that may be queued and running at once, 1 or more;
-        while there is no room nothing is leased.
+        while there is no capacity nothing is leased.
     :param on_refused: ``fail`` fails the task at its end where a message was refused, ``log`` only logs it.
         Without ``trigger_dag_id`` it fails where nothing else was received: the good messages of a lease
-        are returned, and the refused one comes again.
+        are returned, and the refused one is redelivered.
     :param on_paused: ``fail`` or ``wait``, for an inbox that is paused and has no more messages.
     :param match: JMESPath expression over a message (templated); what it is false for is left to its lease,
         and so ends in quarantine where nobody else takes it.
@@ -230,7 +230,7 @@ class WorkflowInboxSensor(RendersStrings, BaseSensorOperator):
 
         self._work.tally = Tally()
         if self.reschedule:
-            self._stay_away_long_enough()
+            self._raise_short_intervals()
         with closing(self._work.hook):
             return super().execute(context)
 
@@ -272,7 +272,7 @@ class WorkflowInboxSensor(RendersStrings, BaseSensorOperator):
             deadline = context["ti"].start_date.timestamp() + self.timeout
         return self._poll_or_defer(context, deadline, event or {}, so_far, hold_seconds)
 
-    def _stay_away_long_enough(self) -> None:
+    def _raise_short_intervals(self) -> None:
         """Let no pause of the mode reschedule be shorter than Airflow takes to notice the process's end."""
         from airflow_provider_workflow.triggers.retrying import settle_seconds
 

@@ -20,8 +20,8 @@ class ErrorBackoff(RetryPolicy):
     Airflow's exponential back-off, for the tries that an exception ended.
 
     Airflow counts tries, and so doubles the pause after a worker that was killed as well, though nothing
-    is wrong with the service or the target. A policy is asked for exceptions alone; after a kill the task's
-    plain ``retry_delay`` applies.
+    is wrong with the service or the target. Airflow evaluates a policy after exceptions alone; after a kill
+    the task's plain ``retry_delay`` applies.
 
     :param delay: the pause after the first error.
     :param factor: by which it grows with each further one, above 1.

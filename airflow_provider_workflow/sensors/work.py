@@ -177,7 +177,7 @@ class Work:
 
     @cached_property
     def _faults(self) -> Faults:
-        """Those that leasing meets in a row, so that a series of them is said once."""
+        """Those that leasing meets in a row, so that a series of them is logged once."""
         return Faults(self.options.inbox, log)
 
     def _paused(self, reason: str, receives: bool) -> DispatchResult | None:
@@ -237,7 +237,7 @@ class Work:
     def _release_left(self, lease: HeldLease) -> None:
         if lease.left:
             log.warning(
-                "Inbox %s: %d messages of a lease were too much to hand over; releasing them",
+                "Inbox %s: %d messages of a lease did not fit into the hand-off; releasing them",
                 self.options.inbox,
                 len(lease.left),
             )
@@ -264,7 +264,7 @@ def skipping_instead(*, soft_fail: bool, never_fail: bool) -> Iterator[None]:
 
 def lease_of(inbox: str, event: dict[str, Any]) -> HeldLease | None:
     """
-    The lease that a ``WorkflowInboxTrigger`` hands over; None where it only says that it is time to look.
+    The lease in an event of a ``WorkflowInboxTrigger``; None where that only says that it is time to poll.
 
     :param inbox: how the inbox is named in an error.
     :raises InboxNotActiveError: the inbox is paused and has no more messages.

@@ -143,7 +143,7 @@ def test_start_from_trigger_begins_in_the_trigger_with_a_pilot() -> None:
     [
         ({"deferrable": False}, "needs deferrable=True and trigger_dag_id"),
         ({"trigger_dag_id": None}, "needs deferrable=True and trigger_dag_id"),
-        ({"max_unfinished_runs": 5}, "leases before room can be asked for"),
+        ({"max_unfinished_runs": 5}, "leases before the capacity is known"),
     ],
 )
 def test_start_from_trigger_refuses_what_it_cannot_do(arguments: dict[str, Any], text: str) -> None:

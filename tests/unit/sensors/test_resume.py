@@ -86,7 +86,7 @@ def test_what_was_too_much_to_hand_over_is_released_with_a_warning_and_worked_on
     bench.put("a", "b", payload="x" * 6_000_000)
     value = task.resume(deferral, task.leased())
 
-    assert "1 messages of a lease were too much to hand over" in caplog.text
+    assert "1 messages of a lease did not fit into the hand-off" in caplog.text
     assert bench.sent("release")[0]["message_ids"] == ["b"]
     if arguments:
         assert [message["id"] for message in value] == ["a"]
