@@ -5,8 +5,8 @@ from datetime import datetime
 
 from airflow.sdk import DAG, task
 
-from airflow_provider_workflow.operators.ensure_inbox import WorkflowEnsureInboxOperator
-from airflow_provider_workflow.operators.inbox_admin import (
+from airflow_provider_workflow.operators.inbox import (
+    WorkflowEnsureInboxOperator,
     WorkflowPauseInboxOperator,
     WorkflowResumeInboxOperator,
 )

@@ -6,8 +6,7 @@ import json
 import shlex
 import sys
 from argparse import Namespace
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 from airflow_provider_workflow import clock
@@ -15,11 +14,8 @@ from airflow_provider_workflow.cli import counting, output
 from airflow_provider_workflow.cli.running import Exit, hook_of
 from airflow_provider_workflow.client import types
 from airflow_provider_workflow.client.arguments import NAME_LENGTH, filled
-from airflow_provider_workflow.client.errors import ConflictError, LeaseExpiredError
+from airflow_provider_workflow.client.errors import LeaseExpiredError
 from airflow_provider_workflow.client.inboxes import ACTIVE, DELETING, FAILED, INITIALIZING, PAUSED
-
-if TYPE_CHECKING:
-    from airflow_provider_workflow.hooks.workflow import WorkflowHook
 
 WAIT_SECONDS = (1.0, 10.0)
 """Pause after the first look at an inbox that is waited for, and what it grows to."""
@@ -90,26 +86,18 @@ def ensure(args: Namespace) -> int:
 
 def pause(args: Namespace) -> int:
     """Pause an inbox; one that is paused already is as wanted."""
+    from airflow_provider_workflow.operators.inbox_admin import change_inbox
+
     hook = hook_of(args)
-    return _changed(args, hook, hook.pause_inbox, (PAUSED,))
+    return _shown(args, change_inbox(hook, args.inbox, hook.pause_inbox, (PAUSED,)))
 
 
 def resume(args: Namespace) -> int:
     """Resume an inbox; one that is not paused is as wanted."""
+    from airflow_provider_workflow.operators.inbox_admin import change_inbox
+
     hook = hook_of(args)
-    return _changed(args, hook, hook.resume_inbox, (ACTIVE, INITIALIZING))
-
-
-def _changed(
-    args: Namespace, hook: WorkflowHook, change: Callable[[str], types.Inbox], wanted: tuple[str, ...]
-) -> int:
-    try:
-        inbox = change(args.inbox)
-    except ConflictError:
-        inbox = hook.get_inbox(args.inbox)
-        if inbox["status"] not in wanted:
-            raise
-    return _shown(args, inbox)
+    return _shown(args, change_inbox(hook, args.inbox, hook.resume_inbox, (ACTIVE, INITIALIZING)))
 
 
 def delete(args: Namespace) -> int:

@@ -17,6 +17,7 @@ from airflow_provider_workflow import clock
 from airflow_provider_workflow.client.arguments import NAME_LENGTH, URL_LENGTH, flag, intervals, seconds
 from airflow_provider_workflow.client.errors import ConflictError, NotFoundError
 from airflow_provider_workflow.operators.base import WorkflowOperator
+from airflow_provider_workflow.operators.inbox_admin import InboxSummary, inbox_summary
 from airflow_provider_workflow.options import (
     check_inputs,
     check_text,
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from airflow_provider_workflow.client import types
     from airflow_provider_workflow.client.wire import Answer
     from airflow_provider_workflow.hooks.workflow import WorkflowHook
-    from airflow_provider_workflow.operators.inbox_changes import InboxSummary
 
 log = logging.getLogger(__name__)
 
@@ -222,7 +222,6 @@ class WorkflowEnsureInboxOperator(WorkflowOperator):
         :param first_wait: seconds to wait on this worker before the task is deferred.
         """
         from airflow_provider_workflow.client.inboxes import FAILED
-        from airflow_provider_workflow.operators.inbox_changes import inbox_summary
 
         subscription = subscription_of(self.app_key, self.action_key, self.inputs, self.connection_id)
         named = NamedInbox(self.hook, self.name, subscription, self.notification_url)

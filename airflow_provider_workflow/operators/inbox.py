@@ -1,9 +1,14 @@
-"""Operators for the messages of a trigger inbox: dispatch what is there, acknowledge, release."""
+"""
+The operators of a trigger inbox: dispatch its messages, acknowledge and release leases.
+
+Those that ensure, pause, resume and delete an inbox can be imported from here as well.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 
 from airflow.providers.common.compat.sdk import AirflowFailException
@@ -20,8 +25,40 @@ if TYPE_CHECKING:
     from airflow_provider_workflow.dispatch.receiving import LeasedMessages
     from airflow_provider_workflow.dispatch.results import DispatchResult
     from airflow_provider_workflow.hooks.workflow import WorkflowHook
+    from airflow_provider_workflow.operators.ensure_inbox import WorkflowEnsureInboxOperator
+    from airflow_provider_workflow.operators.inbox_admin import (
+        WorkflowDeleteInboxOperator,
+        WorkflowPauseInboxOperator,
+        WorkflowResumeInboxOperator,
+    )
+
+__all__ = [
+    "LeaseEnd",
+    "WorkflowAcknowledgeOperator",
+    "WorkflowDeleteInboxOperator",
+    "WorkflowEnsureInboxOperator",
+    "WorkflowInboxDispatchOperator",
+    "WorkflowPauseInboxOperator",
+    "WorkflowReleaseOperator",
+    "WorkflowResumeInboxOperator",
+    "drain_inbox",
+]
 
 log = logging.getLogger(__name__)
+
+_MODULES = {
+    "WorkflowEnsureInboxOperator": "ensure_inbox",
+    "WorkflowPauseInboxOperator": "inbox_admin",
+    "WorkflowResumeInboxOperator": "inbox_admin",
+    "WorkflowDeleteInboxOperator": "inbox_admin",
+}
+"""Where the operators are that this module loads only for a DAG file that names them."""
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return getattr(import_module(f"airflow_provider_workflow.operators.{_MODULES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 class LeaseEnd(TypedDict):
@@ -43,7 +80,7 @@ class WorkflowInboxDispatchOperator(WorkflowOperator):
         each is chosen by, tried in order (templated).
     :param max_messages: messages at most, 1 or more; None for all that are there.
     :param max_unfinished_runs: runs of the target DAG that may be queued and running at once, 1 or more;
-        where there is no room the operator ends, and what it did not lease stays in the inbox.
+        where there is no capacity the operator ends, and what it did not lease stays in the inbox.
     :param on_refused: ``fail`` fails the task at its end where a message was refused, ``log`` only logs it.
     :param on_paused: ``fail`` or ``log``, for an inbox that is paused and has no more messages.
     :param match: JMESPath expression over a message (templated); what it is false for is left to its lease,
@@ -150,7 +187,7 @@ def drain_inbox(dispatcher: Dispatcher, *, on_paused: str = "fail") -> tuple[int
 
 class LeaseOperator(WorkflowOperator):
     """
-    Ends a lease that a sensor handed to the DAG.
+    Ends a lease that a sensor returned.
 
     :param lease: what a ``WorkflowInboxSensor`` with ``acknowledge="manual"`` returned (templated).
     :param message_ids: ids of the lease, 1 or more (templated); None for all of it.
@@ -183,7 +220,7 @@ class LeaseOperator(WorkflowOperator):
         done = self.end(self.hook, lease, ids)
         log.info("Inbox %s: %s %d of %d messages", lease["inbox_id"], self.past_tense, done, len(ids))
         if done < len(ids):
-            log.warning("The lease of %d messages had ended already; they come again", len(ids) - done)
+            log.warning("The lease of %d messages had ended already; they are redelivered", len(ids) - done)
         return {"done": done, "lease_ended": len(ids) - done}
 
     def end(self, hook: WorkflowHook, lease: LeasedMessages, ids: list[str]) -> int:
@@ -195,8 +232,8 @@ class WorkflowAcknowledgeOperator(LeaseOperator):
     """
     Acknowledges messages after the work on them succeeded (docs/service.md 3.2).
 
-    Where the lease ran out in the meantime its messages come again. The operator says so in its log
-    and in what it returns, and succeeds: the work is done, and has to be idempotent anyway.
+    Where the lease has expired meanwhile its messages are redelivered. The operator says so in its log
+    and in its result, and succeeds: the work is done, and has to be idempotent anyway.
 
     :param lease: what a ``WorkflowInboxSensor`` with ``acknowledge="manual"`` returned (templated).
     :param message_ids: ids of the lease, 1 or more (templated); None for all of it.
@@ -213,7 +250,7 @@ class WorkflowAcknowledgeOperator(LeaseOperator):
 
 class WorkflowReleaseOperator(LeaseOperator):
     """
-    Gives leased messages back, to be leased again at once; the attempt is not given back.
+    Releases messages, which can be leased again at once; the delivery still counts.
 
     :param lease: what a ``WorkflowInboxSensor`` with ``acknowledge="manual"`` returned (templated).
     :param message_ids: ids of the lease, 1 or more (templated); None for all of it.

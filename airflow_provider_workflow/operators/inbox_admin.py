@@ -2,17 +2,81 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+import logging
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from airflow_provider_workflow.client.arguments import flag
-from airflow_provider_workflow.operators.base import WorkflowOperator
+from airflow_provider_workflow.client.errors import ConflictError
+from airflow_provider_workflow.operators.base import WorkflowOperator, ended, storable
 from airflow_provider_workflow.options import check_text
+from airflow_provider_workflow.values import plain
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_provider_workflow.operators.inbox_changes import InboxDeletion, InboxSummary
+    from airflow_provider_workflow.client import types
+    from airflow_provider_workflow.hooks.workflow import WorkflowHook
+
+log = logging.getLogger(__name__)
+
+
+class InboxSummary(TypedDict):
+    """
+    What is returned of an inbox: not its subscription, which may be large, and not its
+    ``notification_url``, which is a secret where it leads to the receiver.
+    """
+
+    id: str
+    name: str | None
+    status: str  #: initializing, active, paused, deleting, initialization_failure
+    paused_reason: str | None
+
+
+class InboxDeletion(TypedDict):
+    """The inbox as it was given, and whether this call deleted it (else it was gone already)."""
+
+    inbox: str
+    deleted: bool
+
+
+def inbox_summary(inbox: types.Inbox) -> InboxSummary:
+    """The fields that fit an XCom, whatever the inbox is subscribed to."""
+    return {
+        "id": inbox["id"],
+        "name": storable(inbox.get("name")),
+        "status": inbox["status"],
+        "paused_reason": storable(inbox.get("paused_reason")),
+    }
+
+
+def change_inbox(
+    hook: WorkflowHook, inbox: str, change: Callable[[str], types.Inbox], already: tuple[str, ...]
+) -> types.Inbox:
+    """
+    Change the state of an inbox; where it is as wanted already, an earlier try may have changed it.
+
+    :param inbox: id or name.
+    :param change: the call that changes it.
+    :param already: states in which the service answers with 409, and that are as wanted.
+    :raises InboxUnusableError: it failed to initialise.
+    :raises ConflictError: it is in a state that this call cannot change.
+    """
+    from airflow_provider_workflow.client.inboxes import FAILED
+    from airflow_provider_workflow.dispatch.session import InboxUnusableError
+
+    try:
+        found = change(inbox)
+    except ConflictError:
+        found = hook.get_inbox(inbox)
+        if found["status"] == FAILED:
+            raise InboxUnusableError(inbox, found.get("paused_reason")) from None
+        if found["status"] not in already:
+            raise
+        log.info("Inbox %s is %s already; nothing to do", inbox, plain(found["status"]))
+    else:
+        log.info("Inbox %s is %s now", inbox, plain(found["status"]))
+    return found
 
 
 class InboxOperator(WorkflowOperator):
@@ -51,9 +115,9 @@ class WorkflowPauseInboxOperator(InboxOperator):
         :raises ConflictError: it is in a state that cannot be paused.
         :raises WorkflowError: the service cannot be used.
         """
-        from airflow_provider_workflow.operators.inbox_changes import pause
+        from airflow_provider_workflow.client.inboxes import PAUSED
 
-        return pause(self.hook, self.inbox)
+        return inbox_summary(change_inbox(self.hook, self.inbox, self.hook.pause_inbox, (PAUSED,)))
 
 
 class WorkflowResumeInboxOperator(InboxOperator):
@@ -76,9 +140,10 @@ class WorkflowResumeInboxOperator(InboxOperator):
         :raises ConflictError: it is in a state that cannot be resumed.
         :raises WorkflowError: the service cannot be used.
         """
-        from airflow_provider_workflow.operators.inbox_changes import resume
+        from airflow_provider_workflow.client.inboxes import ACTIVE, INITIALIZING
 
-        return resume(self.hook, self.inbox)
+        already = (ACTIVE, INITIALIZING)
+        return inbox_summary(change_inbox(self.hook, self.inbox, self.hook.resume_inbox, already))
 
 
 class WorkflowDeleteInboxOperator(InboxOperator):
@@ -103,6 +168,15 @@ class WorkflowDeleteInboxOperator(InboxOperator):
         :raises ConflictError: the service does not delete it in its present state.
         :raises WorkflowError: the service cannot be used.
         """
-        from airflow_provider_workflow.operators.inbox_changes import delete
+        deleted = ended(f"Inbox {self.inbox}", "deleted", self._delete, self.missing_ok)
+        return {"inbox": self.inbox, "deleted": deleted}
 
-        return delete(self.hook, self.inbox, self.missing_ok)
+    def _delete(self) -> None:
+        from airflow_provider_workflow.client.inboxes import DELETING
+
+        try:
+            self.hook.delete_inbox(self.inbox)
+        except ConflictError:
+            if self.hook.get_inbox(self.inbox)["status"] != DELETING:
+                raise
+            log.info("Inbox %s is being deleted already", self.inbox)

@@ -137,9 +137,9 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
     ) -> dict[str, Any] | None:
         """Lease once; the event to fire, or None to wait on."""
         from airflow_provider_workflow import metrics
+        from airflow_provider_workflow.client.client import carry_through
         from airflow_provider_workflow.client.errors import InboxPausedError
         from airflow_provider_workflow.client.inboxes import FAILED, PAUSED
-        from airflow_provider_workflow.client.client import carry_through
         from airflow_provider_workflow.dispatch import quarantine
 
         leasing = asyncio.ensure_future(_leased_text(client, inbox_id, self.lease_limit, self.lease_seconds))

@@ -78,5 +78,5 @@ def test_an_acknowledgement_after_the_lease_ran_out_succeeds_and_says_so(stage, 
     run.succeeds()
     api = stage.airflow.api
     assert api.xcom(run.dag_id, run.run_id, "acknowledge") == {"done": 0, "lease_ended": 1}
-    assert "they come again" in api.task_log(run.dag_id, run.run_id, "acknowledge")
+    assert "they are redelivered" in api.task_log(run.dag_id, run.run_id, "acknowledge")
     assert inbox.messages[ids[0]]["status"] == "available"

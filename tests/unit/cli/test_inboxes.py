@@ -87,7 +87,7 @@ def test_an_inbox_that_failed_to_initialise_is_neither_paused_nor_resumed(
     shown = cli("inbox", command, "orders")
 
     assert (shown.code, shown.out) == (1, "")
-    assert "409" in shown.err
+    assert "failed to initialise (subscribe_failed). Delete it" in shown.err
 
 
 class Terminal(io.StringIO):
