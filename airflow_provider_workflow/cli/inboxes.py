@@ -6,6 +6,7 @@ import json
 import shlex
 import sys
 from argparse import Namespace
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
