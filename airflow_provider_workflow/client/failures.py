@@ -1,8 +1,9 @@
-"""Turns an answer into an exception: the only place that decides what a status means."""
+"""Turns an answer, or that none came, into an exception: the only place that decides what a status means."""
 
 from __future__ import annotations
 
 import shlex
+from enum import Enum
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlsplit
@@ -22,7 +23,7 @@ from airflow_provider_workflow.client.errors import (
     WorkflowAPIError,
 )
 from airflow_provider_workflow.client.settings import USER_GRANT, Settings
-from airflow_provider_workflow.client.wire import Answer, host_of
+from airflow_provider_workflow.client.wire import Answer, Request, host_of
 
 
 def name_connection(error: AuthenticationError, call: Call[Any], settings: Settings) -> None:
@@ -189,3 +190,30 @@ def _first_error(body: dict[str, Any]) -> dict[str, Any]:
 
 def _string(value: Any) -> str | None:
     return value if isinstance(value, str) and value else None
+
+
+class Stage(str, Enum):
+    """What failed before a request was sent, as the error says it."""
+
+    CONNECTION = "{host} cannot be reached"
+    PROXY = "{host} cannot be reached through the proxy of the environment"
+    TLS = "no secure connection to {host}"
+    CERTIFICATE = "the certificate of {host} does not verify"
+
+
+def no_answer(request: Request, stage: Stage, reason: str, *, sent: bool, timed_out: bool) -> TransportError:
+    """
+    The exception for a request without a whole answer; it names the host and no part of the request.
+
+    :param stage: what failed where nothing was sent.
+    :param reason: as the library or the system has it, without the URL.
+    :param sent: whether the service may have received the request.
+    """
+    host = host_of(request.url)
+    if stage is Stage.CERTIFICATE:
+        return TransportError(stage.value.format(host=host), sent=False, permanent=True)
+    if timed_out:
+        what = "whole answer" if sent else "connection"
+        return TransportError(f"{host} gave no {what} within {request.timeout:g} s", sent=sent)
+    what = f"the connection to {host} broke off" if sent else stage.value.format(host=host)
+    return TransportError(f"{what}: {reason}", sent=sent)

@@ -15,7 +15,8 @@ from weakref import WeakKeyDictionary
 import aiohttp
 
 from airflow_provider_workflow.client.errors import TransportError
-from airflow_provider_workflow.client.wire import Answer, Request, host_of
+from airflow_provider_workflow.client.failures import Stage, no_answer
+from airflow_provider_workflow.client.wire import Answer, Request
 
 CONNECTIONS = 100
 """Connections for calls, beside those that event streams hold."""
@@ -120,26 +121,17 @@ async def exchange(session: aiohttp.ClientSession, request: Request) -> Answer:
 
 
 def fault(error: BaseException, request: Request, line: Line) -> TransportError:
-    """What went wrong, as an exception whose text names the host and no part of the request."""
-    host = host_of(request.url)
-    timed_out = isinstance(error, asyncio.TimeoutError)
+    """See ``no_answer``."""
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
-        return TransportError(f"the certificate of {host} does not verify", sent=False, permanent=True)
-    if line.stood is not False:
-        if timed_out:
-            text = f"{host} gave no whole answer within {request.timeout:g} s"
-        else:
-            text = f"the connection to {host} broke off: {_reason(error)}"
-        return TransportError(text, sent=True)
-    if timed_out:
-        text = f"{host} gave no connection within {request.timeout:g} s"
+        stage = Stage.CERTIFICATE
     elif isinstance(error, (aiohttp.ClientHttpProxyError, aiohttp.ClientProxyConnectionError)):
-        text = f"{host} cannot be reached through the proxy of the environment: {_reason(error)}"
+        stage = Stage.PROXY
     elif isinstance(error, (aiohttp.ClientConnectorSSLError, ssl.SSLError)):
-        text = f"no secure connection to {host}: {_reason(error)}"
+        stage = Stage.TLS
     else:
-        text = f"{host} cannot be reached: {_reason(error)}"
-    return TransportError(text, sent=False)
+        stage = Stage.CONNECTION
+    timed_out = isinstance(error, asyncio.TimeoutError)
+    return no_answer(request, stage, _reason(error), sent=line.stood is not False, timed_out=timed_out)
 
 
 def _reason(error: BaseException) -> str:

@@ -18,7 +18,8 @@ from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.poolmanager import PoolManager
 
 from airflow_provider_workflow.client.errors import TransportError
-from airflow_provider_workflow.client.wire import Answer, Request, causes, host_of
+from airflow_provider_workflow.client.failures import Stage, no_answer
+from airflow_provider_workflow.client.wire import Answer, Request, causes
 
 
 class _Attempt(threading.local):
@@ -226,25 +227,16 @@ class RequestsWire:
 
 def _fault(error: Exception, request: Request) -> TransportError:
     chain = causes(error)
-    host = host_of(request.url)
     if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in chain):
-        return TransportError(f"the certificate of {host} does not verify", sent=False, permanent=True)
-    timed_out = isinstance(error, requests.Timeout) or any(isinstance(each, TimeoutError) for each in chain)
-    if sent():
-        if timed_out:
-            text = f"{host} gave no whole answer within {request.timeout:g} s"
-        else:
-            text = f"the connection to {host} broke off: {_reason(chain)}"
-        return TransportError(text, sent=True)
-    if timed_out:
-        text = f"{host} gave no connection within {request.timeout:g} s"
+        stage = Stage.CERTIFICATE
     elif isinstance(error, requests.exceptions.ProxyError):
-        text = f"{host} cannot be reached through the proxy of the environment: {_reason(chain)}"
+        stage = Stage.PROXY
     elif isinstance(error, requests.exceptions.SSLError):
-        text = f"no secure connection to {host}: {_reason(chain)}"
+        stage = Stage.TLS
     else:
-        text = f"{host} cannot be reached: {_reason(chain)}"
-    return TransportError(text, sent=False)
+        stage = Stage.CONNECTION
+    timed_out = isinstance(error, requests.Timeout) or any(isinstance(each, TimeoutError) for each in chain)
+    return no_answer(request, stage, _reason(chain), sent=sent(), timed_out=timed_out)
 
 
 def _reason(chain: list[BaseException]) -> str:
