@@ -1,10 +1,11 @@
 """
-One attempt of a call, as a generator of steps that a client performs.
+One attempt of a call, as a generator of steps that a sender performs.
 
 Every call is sent over ``requests`` in tasks and over ``aiohttp`` in triggers, and both decide alike:
 which token, how long to wait, which error. So the decisions are made once, here and in ``oauth.py``,
 by generators that send nothing and wait for nothing themselves. Whatever does is a *step*: the
-generator yields it, a client performs it, and sends its result (or throws its error) back in.
+generator yields it; a sender (one of the two classes of ``client.py``) performs it, and sends its result
+back in, or throws its error.
 
 A generator that waits, sends a request, and sends it once more with a new token::
 
@@ -28,10 +29,10 @@ What performs it, here without errors (``client.py`` has both in full)::
         while True:
             step = exchange.send(await self._perform(step))  # clock.async_sleep, aiohttp
 
-A test needs no client: it calls ``next`` and ``send`` itself and looks at the steps.
+A test needs no sender: it calls ``next`` and ``send`` itself and looks at the steps.
 
 ===================== =========================================== =================================
-step                  asks a client to                            is answered with
+step                  asks the sender to                          is answered with
 ===================== =========================================== =================================
 ``Request``           send this request, once                     the ``Answer``
 ``Call``              send this call, with its retries            its value

@@ -69,7 +69,7 @@ class Call(Generic[T]):
 
 
 # The steps that an exchange (a generator) yields beside requests, calls and the renewals of others: a
-# client performs each in its own way, see ``attempt.py``.
+# sender performs each in its own way, see ``attempt.py``.
 
 
 @dataclass(frozen=True)
