@@ -190,7 +190,7 @@ def check_trigger_arguments(trigger_kwargs: Mapping[str, Any]) -> None:
 
 
 def check_sensor_options(
-    deferrable: bool, *, silent_fail: bool, max_wait: Any, max_poll_interval: float
+    deferrable: bool, silent_fail: bool, max_wait: Any, max_poll_interval: float
 ) -> None:
     """
     Check Airflow's own arguments of a sensor that mean nothing while it waits in the triggerer.

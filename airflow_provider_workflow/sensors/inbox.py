@@ -122,32 +122,19 @@ class WorkflowInboxSensor(RendersStrings, BaseSensorOperator):
         self.match = match
         self.on_refused = check_choice("on_refused", on_refused, ("fail", "log"))
         self.on_paused = check_choice("on_paused", on_paused, ("fail", "wait"))
-        self.poll_interval = poll_interval
-        self.max_poll_interval = max_poll_interval
+        self.poll_interval, self.max_poll_interval = poll_interval, max_poll_interval
         self.wake_on_events = flag("wake_on_events", wake_on_events)
         self.workflow_conn_id = workflow_conn_id
         self.deferrable = deferrable_or_default(deferrable)
-        check_sensor_options(
-            self.deferrable,
-            silent_fail=self.silent_fail,
-            max_wait=self.max_wait,
-            max_poll_interval=max_poll_interval,
-        )
+        check_sensor_options(self.deferrable, self.silent_fail, self.max_wait, max_poll_interval)
         self.acknowledge = check_acknowledge(acknowledge, trigger_dag_id, max_unfinished_runs, self.retries)
-        if self.retry_exponential_backoff and airflow_release() >= (3, 3):
-            self._let_errors_alone_double_the_pause()
-        if not flag("start_from_trigger", start_from_trigger):
-            return
-        # Airflow's own mark of a mapped operator: its name is private, and there is no public one.
-        if getattr(self, "_BaseOperator__from_mapped", False):
-            refuse_mapped_start_from_trigger()
-        if can_start_from_trigger(self.deferrable, trigger_dag_id, max_unfinished_runs):
+        if self.retry_exponential_backoff and airflow_release() >= (3, 3) and self.retry_policy is None:
+            self._back_off_after_errors_only()
+        if flag("start_from_trigger", start_from_trigger):
             self._begin_in_the_triggerer()
 
-    def _let_errors_alone_double_the_pause(self) -> None:
-        """Replace Airflow's back-off, which counts killed tries as well; a policy of the user's own stays."""
-        if self.retry_policy is not None:
-            return
+    def _back_off_after_errors_only(self) -> None:
+        """Replace Airflow's back-off, which counts killed tries as well."""
         from airflow_provider_workflow.sensors.retry_pauses import ErrorBackoff
 
         # True stands for 2, and for Airflow 1 is no back-off at all.
@@ -167,6 +154,11 @@ class WorkflowInboxSensor(RendersStrings, BaseSensorOperator):
         return super().partial(**kwargs)
 
     def _begin_in_the_triggerer(self) -> None:
+        # Airflow's own mark of a mapped operator: its name is private, and there is no public one.
+        if getattr(self, "_BaseOperator__from_mapped", False):
+            refuse_mapped_start_from_trigger()
+        if not can_start_from_trigger(self.deferrable, self.trigger_dag_id, self.limits.max_unfinished_runs):
+            return
         from airflow.triggers.base import StartTriggerArgs
 
         # The pilot: nothing has checked yet that its run can be started, and no try knows of the one before.
