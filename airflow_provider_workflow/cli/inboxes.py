@@ -19,7 +19,7 @@ from airflow_provider_workflow.client.errors import LeaseExpiredError
 from airflow_provider_workflow.client.inboxes import ACTIVE, DELETING, FAILED, INITIALIZING, PAUSED
 
 WAIT_SECONDS = (1.0, 10.0)
-"""Pause after the first look at an inbox that is waited for, and what it grows to."""
+"""The first pause while waiting for an inbox, and what it grows to."""
 
 
 def list_inboxes(args: Namespace) -> int:
@@ -61,21 +61,21 @@ def ensure(args: Namespace) -> int:
 
     :raises InboxNameTakenError: the name belongs to an inbox with another subscription.
     """
-    from airflow_provider_workflow.operators.ensure_inbox import NamedInbox, subscription_of
+    from airflow_provider_workflow.operators.ensure_inbox import NamedInbox, doubling, subscription_of
 
     filled("name", args.name, NAME_LENGTH)
     if not args.timeout > 0:
         raise ValueError(f"--timeout must be above 0, not {args.timeout:g}")
     wanted = subscription_of(args.app_key, args.action_key, _json_object(args.inputs), args.connection_id)
     named = NamedInbox(hook_of(args), args.name, wanted, args.notification_url)
-    inbox, deadline, pause = named.ensured(), clock.monotonic() + args.timeout, WAIT_SECONDS[0]
-    while args.wait and inbox["status"] in (INITIALIZING, DELETING):
-        left = deadline - clock.monotonic()
-        if left <= 0:
-            output.note(f"Inbox {args.name!r} was not active within {args.timeout:g} s.")
-            return _shown(args, inbox, Exit.FAULT)
-        clock.sleep(min(pause, left))
-        inbox, pause = named.ensured(), min(2 * pause, WAIT_SECONDS[1])
+
+    def is_done(inbox: types.Inbox) -> bool:
+        return not args.wait or inbox["status"] not in (INITIALIZING, DELETING)
+
+    inbox = named.wait_until(is_done, doubling(*WAIT_SECONDS), clock.now() + args.timeout)
+    if not is_done(inbox):
+        output.note(f"Inbox {args.name!r} was not active within {args.timeout:g} s.")
+        return _shown(args, inbox, Exit.FAULT)
     if inbox["status"] == FAILED:
         reason = inbox.get("paused_reason") or "no reason given"
         output.note(f"Inbox {args.name!r} failed to initialise ({reason}). Delete it and create it again.")

@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
 
@@ -38,8 +39,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 FIRST_WAIT_SECONDS = 1.0
-"""A new inbox is ``initializing`` in the answer that creates it, and often active soon after: sooner than
-a deferred task comes back."""
+"""A new inbox is ``initializing`` at first, and often active sooner than a deferred task resumes."""
 GRACE_SECONDS = 60
 """How much later Airflow ends a deferral than the trigger does, which says more about it."""
 
@@ -48,7 +48,7 @@ class InboxNameTakenError(AirflowFailException):
     """
     The name belongs to an inbox with another subscription (docs/service.md 11.2); no retry changes that.
 
-    :param wanted: the subscription asked for.
+    :param wanted: the subscription that was given.
     :param existing: the inbox that has the name.
     """
 
@@ -188,7 +188,9 @@ class WorkflowEnsureInboxOperator(WorkflowOperator):
         :raises ValueError: an argument was rendered to something else than it may be.
         :raises WorkflowError: the service cannot be used.
         """
-        return self._wait_until_active(clock.now() + self.timeout, FIRST_WAIT_SECONDS)
+        return self._wait_until_active(
+            clock.now() + self.timeout, [min(FIRST_WAIT_SECONDS, self.poll_interval)]
+        )
 
     def resume(
         self,
@@ -214,60 +216,45 @@ class WorkflowEnsureInboxOperator(WorkflowOperator):
         return self._wait_until_active(deadline, recreated=recreated)
 
     def _wait_until_active(
-        self, deadline: float, first_wait: float = 0, recreated: bool = False
+        self, deadline: float, first_pauses: Sequence[float] = (), recreated: bool = False
     ) -> InboxSummary:
         """
         Ensure the inbox until it is as wanted, or defer.
 
-        :param first_wait: seconds to wait on this worker before the task is deferred.
+        :param first_pauses: seconds to wait on this worker before the task is deferred.
         """
-        from airflow_provider_workflow.client.inboxes import FAILED
+        from airflow_provider_workflow.client.inboxes import FAILED, PAUSED
 
         subscription = subscription_of(self.app_key, self.action_key, self.inputs, self.connection_id)
         named = NamedInbox(self.hook, self.name, subscription, self.notification_url)
-        pauses = self._pauses(first_wait)
-        while True:
-            inbox = named.ensured()
-            if inbox["status"] == FAILED:
-                if recreated or not self.recreate_failed:
-                    raise InitializationFailedError(self.name, inbox.get("paused_reason"), again=recreated)
-                named.delete(inbox)
-                recreated = True
-                continue
-            if self._is_done(inbox):
-                self._log_state(named, inbox, "")
-                return inbox_summary(inbox)
-            left = deadline - clock.now()
-            if left <= 0:
-                raise InboxNotSettledError(self.name, self.timeout)
-            pause = next(pauses)
-            if pause is None:
-                self._log_state(named, inbox, "; waiting in the triggerer until it is active")
-                self._defer_until_active(inbox["id"], deadline, left, recreated)
-            else:
-                clock.sleep(min(pause, left))
-
-    def _pauses(self, first: float) -> Iterator[float | None]:
-        """Seconds to sleep before each further request; None to defer instead."""
-        if first:
-            yield min(first, self.poll_interval)
-        interval = self.poll_interval
-        while True:
-            yield None if self.deferrable else interval
-            interval = min(interval * 2, self.max_poll_interval)
+        further = () if self.deferrable else doubling(self.poll_interval, self.max_poll_interval)
+        pauses = chain(first_pauses, further)
+        while (inbox := named.wait_until(self._is_done, pauses, deadline))["status"] == FAILED:
+            if recreated or not self.recreate_failed:
+                raise InitializationFailedError(self.name, inbox.get("paused_reason"), again=recreated)
+            named.delete(inbox)
+            recreated = True
+        left = deadline - clock.now()
+        if self._is_done(inbox):
+            if inbox["status"] == PAUSED:
+                log.warning(
+                    "Inbox %s is paused (%s): new events are dropped until it is resumed"
+                    " (WorkflowResumeInboxOperator)",
+                    self.name,
+                    plain(inbox.get("paused_reason") or "no reason given"),
+                )
+            self._log_state(named, inbox, "")
+            return inbox_summary(inbox)
+        if left <= 0 or not self.deferrable:
+            raise InboxNotSettledError(self.name, self.timeout)
+        self._log_state(named, inbox, "; waiting in the triggerer until it is active")
+        self._defer_until_active(inbox["id"], deadline, left, recreated)
 
     def _is_done(self, inbox: types.Inbox) -> bool:
-        from airflow_provider_workflow.client.inboxes import DELETING, PAUSED, SETTLED_STATES
+        from airflow_provider_workflow.client.inboxes import DELETING, SETTLED_STATES
 
-        status = inbox["status"]
-        if status == PAUSED:
-            log.warning(
-                "Inbox %s is paused (%s): new events are dropped until it is resumed"
-                " (WorkflowResumeInboxOperator)",
-                self.name,
-                plain(inbox.get("paused_reason") or "no reason given"),
-            )
         # One that is being deleted still holds the name.
+        status = inbox["status"]
         return status in SETTLED_STATES or (not self.wait_until_active and status != DELETING)
 
     def _log_state(self, named: NamedInbox, inbox: types.Inbox, what_next: str) -> None:
@@ -280,7 +267,7 @@ class WorkflowEnsureInboxOperator(WorkflowOperator):
             what_next,
         )
 
-    def _defer_until_active(self, inbox_id: str, deadline: float, left: float, recreated: bool) -> None:
+    def _defer_until_active(self, inbox_id: str, deadline: float, left: float, recreated: bool) -> NoReturn:
         from airflow_provider_workflow.triggers.inbox_active import WorkflowInboxActiveTrigger
         from airflow_provider_workflow.triggers.retrying import settle_seconds
 
@@ -341,6 +328,26 @@ class NamedInbox:
         log.info("Inbox %s announces its messages at another notification_url from now on", self.name)
         return self.hook.update_inbox(inbox["id"], url)
 
+    def wait_until(
+        self, is_done: Callable[[types.Inbox], bool], pauses: Iterator[float], deadline: float
+    ) -> types.Inbox:
+        """
+        Ensure the inbox until it is as wanted.
+
+        :param pauses: seconds between the requests; the waiting ends where there are no more.
+        :param deadline: epoch seconds at which the waiting ends.
+        :return: the inbox, in whatever state it is at the end.
+        """
+        inbox = self.ensured()
+        while (
+            not is_done(inbox)
+            and (left := deadline - clock.now()) > 0
+            and (pause := next(pauses, None)) is not None
+        ):
+            clock.sleep(min(pause, left))
+            inbox = self.ensured()
+        return inbox
+
     def _ensure(self) -> types.Inbox:
         from airflow_provider_workflow.client import api
 
@@ -372,17 +379,21 @@ class NamedInbox:
             self.hook.delete_inbox(inbox["id"])
 
 
+def doubling(first: float, most: float) -> Iterator[float]:
+    """Pauses in seconds, each twice as long as the one before, up to a limit."""
+    while True:
+        yield first
+        first = min(first * 2, most)
+
+
 def subscription_of(app_key: str, action_key: str, inputs: Any, connection_id: Any) -> types.Subscription:
     """
-    A subscription of arguments that came as texts, from a template or a command line.
+    A subscription of arguments that may be strings, from a template or a command line.
 
     :raises ValueError: the inputs are no mapping.
     """
-    wanted: types.Subscription = {
-        "app_key": app_key,
-        "action_key": action_key,
-        "inputs": dict(check_inputs(inputs) or {}),
-    }
+    given = dict(check_inputs(inputs) or {})
+    wanted: types.Subscription = {"app_key": app_key, "action_key": action_key, "inputs": given}
     if connection_id is not None:
         wanted["connection_id"] = whole_number(connection_id)
     return wanted

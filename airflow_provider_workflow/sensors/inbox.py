@@ -294,8 +294,8 @@ class WorkflowInboxSensor(RendersStrings, BaseSensorOperator):
         from airflow_provider_workflow.sensors.work import lease_of, skipping_instead
 
         work = self._work
-        work.tally = Tally.carried(so_far)
         with closing(work.hook), skipping_instead(soft_fail=self.soft_fail, never_fail=self.never_fail):
+            work.tally = Tally.carried(so_far)
             lease = None if event is None else lease_of(self.inbox, event)
             value = work.poll(context, lease)
             if value is None:
