@@ -47,7 +47,7 @@ RUN_BY = {
     "python -m airflow_provider_workflow.receiver": "tests/unit/receiver/test_command.py",
 }
 """Which test runs a block of commands, by its first line or by the words that this begins with."""
-LANGUAGES = {"bash", "nginx", "python", "{eval-rst}", "{toctree}"}
+LANGUAGES = {"bash", "nginx", "python", "text", "{eval-rst}", "{toctree}"}
 PUBLIC = (
     "hooks/workflow",
     "sensors/inbox",

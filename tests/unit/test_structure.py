@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from tools import structure
 
+PAGE = Path(__file__).parents[2] / "docs" / "architecture.md"
 CAPS = {
     "files per message, dispatch operator": 35,
     "files per message, deferred sensor": 41,
@@ -29,6 +33,16 @@ def test_a_message_passes_through_few_files(
 
     label = f"files per message, {path}"
     assert figures[label] <= CAPS[label], "\n".join(names[f"functions per message, {path}"])
+
+
+@pytest.mark.since(3, 3, "the task state store, which the traced tasks use,")
+def test_the_page_on_architecture_names_each_file_of_the_way(
+    traced: tuple[structure.Figures, structure.Names],
+) -> None:
+    table = PAGE.read_text().partition("## One message, file by file")[2].partition("\n## ")[0]
+    passed = [each.partition(": ")[0] for each in traced[1]["functions per message, dispatch operator"]]
+
+    assert re.findall(r"^\| `([\w/]+\.py)` \|", table, re.MULTILINE) == passed
 
 
 @pytest.mark.since(3, 3, "the task state store, which the traced tasks use,")
