@@ -278,6 +278,6 @@ def _fault(error: Exception) -> RunRefused | TargetError:
 
 def _away(error: Exception) -> TargetError:
     return TargetError(
-        "Airflow's metadata database is out of reach, or not migrated:"
+        "Airflow's metadata database is unreachable, or not migrated:"
         f" {type(error).__name__}. No message is lost."
     )

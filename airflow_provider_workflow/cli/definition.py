@@ -17,7 +17,7 @@ from airflow_provider_workflow.emulator.command_line import DEFAULT_PORT, OPTION
 from airflow_provider_workflow.receiver import options as receiver
 
 EXIT_CODES = (
-    "Exit codes: 0 done, 1 refused by the service or a fault, 2 wrong usage, 3 not found,"
+    "Exit codes: 0 done, 1 rejected by the service or another error, 2 wrong usage, 3 not found,"
     " 4 nothing to lease, 5 the connection or its credentials are at fault, 130 interrupted."
 )
 

@@ -6,7 +6,7 @@ The exceptions of the client, and the one function that turns an answer into one
     WorkflowError
     ├── ConfigurationError           the connection's fields are missing or wrong (all of them named)
     ├── TransportError               no usable answer came; ``sent`` tells whether bytes may have arrived
-    │   └── TokenStoreError          the store of user tokens is out of reach
+    │   └── TokenStoreError          the store of user tokens is unreachable
     └── WorkflowAPIError             the service answered with an error
         ├── AuthenticationError      401, 403, an expired token, refused credentials
         │   └── LoginRequiredError   the user's tokens are of no use any more: log in again

@@ -82,7 +82,7 @@ def access_token(cache: TokenCache, key: Key) -> Generator[TokenStep, Any, str]:
 
     Yields the token call to send, the exchange that renews a user's tokens, or another caller's
     renewal to wait for. A token that is due but not yet expired is used on while the token endpoint
-    or the store of user tokens is out of reach.
+    or the store of user tokens is unreachable.
     """
     while True:
         token = cache.usable(key)

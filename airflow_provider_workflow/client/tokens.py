@@ -89,7 +89,7 @@ class TokenStore(Protocol):
     """
     Where a connection's user tokens are kept, for all processes; its methods may block.
 
-    Both raise ``TokenStoreError`` where the store is out of reach.
+    Both raise ``TokenStoreError`` where the store is unreachable.
     """
 
     def read(self) -> UserTokens | None:

@@ -60,7 +60,7 @@ class Drained(Enum):
     EMPTY = "the inbox has no more messages"
     NO_ROOM = "the target DAG has as many unfinished runs as it may"
     LIMIT = "as many messages as one task takes"
-    OUT_OF_REACH = "the service is out of reach for now"
+    OUT_OF_REACH = "the service is unreachable for now"
 
 
 @dataclass

@@ -131,7 +131,7 @@ def _alarm(ids: list[str], inbox: str, conn_id: str) -> int:
     news = [each for each in ids if _mark(each) not in known]
     for message_id in news:
         log.error(
-            "Inbox %s: message %s is in quarantine; it is handed out no more and starts no run",
+            "Inbox %s: message %s is in quarantine; it is not delivered again and starts no run",
             plain(name),
             plain(message_id),
         )

@@ -41,7 +41,7 @@ class Tally:
     Counts messages by what became of them.
 
     :param result: the numbers so far.
-    :param causes: why messages were refused, of the first 100 of them.
+    :param causes: why messages were rejected, of the first 100 of them.
     :param seen: ids that were counted.
     :param run_ids: the first few runs, for a log line.
     """
@@ -74,7 +74,7 @@ class Tally:
 
     @property
     def refused(self) -> int:
-        """Messages that were refused."""
+        """Messages that were rejected."""
         return self.result["refused"]["count"]
 
     def count(self, outcome: str, message_id: str) -> None:
@@ -114,4 +114,4 @@ class Tally:
     def refused_text(self) -> str:
         """The refused messages in one sentence."""
         shown = "; ".join(f"{message_id}: {cause}" for message_id, cause in list(self.causes.items())[:10])
-        return f"{self.refused} messages were refused and not acknowledged: {shown}"
+        return f"{self.refused} messages were rejected and not acknowledged: {shown}"

@@ -83,7 +83,7 @@ class MissingInbox:
             raise error
         if self._count == 0:
             log.warning(
-                "Inbox %s is not there (any more); looking for it by its name for %.0f s before giving up",
+                "Inbox %s does not exist (any more); looking it up by its name for %.0f s",
                 self._inbox,
                 sum(MISSING_PAUSES),
             )
@@ -268,14 +268,14 @@ def note_nameless(inbox: str, lease: HeldLease, conn_id: str, tally: Tally | Non
 
 
 def note_refusal(hook: WorkflowHook, inbox: str, message: types.LeasedMessage, cause: object) -> None:
-    """Say and count that a message was refused; louder where the service will not hand it out again."""
+    """Say and count that a message was rejected; louder where the service will not deliver it again."""
     metrics.count(metrics.REFUSED, 1, inbox=inbox, conn_id=hook.workflow_conn_id)
     if lease_count(message) >= ASSUMED_LAST_LEASE:
         log.error(
-            "Inbox %s: message %s was refused on its last lease; the service quarantines it: %s",
+            "Inbox %s: message %s was rejected on its last lease; the service quarantines it: %s",
             inbox,
             plain(message["id"]),
             cause,
         )
     else:
-        log.warning("Inbox %s: message %s was refused: %s", inbox, plain(message["id"]), cause)
+        log.warning("Inbox %s: message %s was rejected: %s", inbox, plain(message["id"]), cause)

@@ -96,7 +96,7 @@ def check_store() -> None:
 
     To read a Variable would not do: Airflow takes a database that is away for a Variable that is missing.
 
-    :raises TokenStoreError: Airflow's database is out of reach, or not set up.
+    :raises TokenStoreError: Airflow's database is unreachable, or not set up.
     """
     from airflow.models.variable import Variable
     from airflow.utils.session import create_session

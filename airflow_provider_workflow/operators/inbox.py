@@ -81,7 +81,7 @@ class WorkflowInboxDispatchOperator(WorkflowOperator):
     :param max_messages: messages at most, 1 or more; None for all that are there.
     :param max_unfinished_runs: runs of the target DAG that may be queued and running at once, 1 or more;
         where there is no capacity the operator ends, and what it did not lease stays in the inbox.
-    :param on_refused: ``fail`` fails the task at its end where a message was refused, ``log`` only logs it.
+    :param on_refused: ``fail`` fails the task at its end where a message was rejected, ``log`` only logs it.
     :param on_paused: ``fail`` or ``log``, for an inbox that is paused and has no more messages.
     :param match: JMESPath expression over a message (templated); what it is false for is left to its lease,
         and so ends in quarantine where nobody else takes it.
@@ -132,7 +132,7 @@ class WorkflowInboxDispatchOperator(WorkflowOperator):
             the message that showed it.
         :raises InboxNotActiveError: the inbox is paused, there was nothing in it, and ``on_paused`` is
             ``fail``.
-        :raises AirflowFailException: messages were refused, and ``on_refused`` is ``fail``.
+        :raises AirflowFailException: messages were rejected, and ``on_refused`` is ``fail``.
         :raises WorkflowError: the service cannot be used.
         """
         from airflow_provider_workflow.dispatch.dispatcher import Dispatcher

@@ -50,7 +50,7 @@ class AirflowRest:
         second finds that it exists.
 
         :raises AirflowFailure: Airflow did not do as asked.
-        :raises TransportError: Airflow is out of reach.
+        :raises TransportError: Airflow is unreachable.
         """
         prefix, mark = names_of(inbox)
         query = {"run_id_pattern": mark, "order_by": "-id", "limit": str(LATEST_RUNS)}
@@ -70,7 +70,7 @@ class AirflowRest:
 
         :return: False where the run existed.
         :raises AirflowFailure: Airflow did not do as asked.
-        :raises TransportError: Airflow is out of reach, or it is not known whether the run was started.
+        :raises TransportError: Airflow is unreachable, or it is not known whether the run was started.
         """
         body = {"dag_run_id": run_id, "logical_date": None, "conf": {"inbox": inbox}}
         answer = await self._call("POST", dag_id, body=body, accepted=(200, 201, 409))

@@ -62,7 +62,7 @@ class AirflowToken:
         :param refused: a token that Airflow answered 401 to; another one is obtained, unless somebody else
             has done so already.
         :raises AirflowFailure: there is none to be had.
-        :raises TransportError: Airflow is out of reach.
+        :raises TransportError: Airflow is unreachable.
         """
         async with self._renewing:
             if self._token is None or self._token == refused:

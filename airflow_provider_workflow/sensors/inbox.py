@@ -50,7 +50,7 @@ class WorkflowInboxSensor(RendersStrings, BaseSensorOperator):
     stored, then acknowledged, and a retry or a cleared task returns them again (kept for 30 days).
     With ``"manual"`` it returns the lease, for ``WorkflowAcknowledgeOperator`` after the work.
 
-    While the service is out of reach, or limits the rate, there is nothing yet (a WARNING says so);
+    While the service is unreachable, or limits the rate, there is nothing yet (a WARNING says so);
     a permanent error fails the task, as does an acknowledgement that fails for good.
 
     Delivery is at-least-once and unordered (docs/service.md 3.2). A message that Airflow refuses is
@@ -64,7 +64,7 @@ class WorkflowInboxSensor(RendersStrings, BaseSensorOperator):
     :param max_messages: messages at most, 1 or more; None for all that are there.
     :param max_unfinished_runs: runs of the target DAG that may be queued and running at once, 1 or more;
         while there is no capacity nothing is leased.
-    :param on_refused: ``fail`` fails the task at its end where a message was refused, ``log`` only logs it.
+    :param on_refused: ``fail`` fails the task at its end where a message was rejected, ``log`` only logs it.
         Without ``trigger_dag_id`` it fails where nothing else was received: the good messages of a lease
         are returned, and the refused one is redelivered.
     :param on_paused: ``fail`` or ``wait``, for an inbox that is paused and has no more messages.

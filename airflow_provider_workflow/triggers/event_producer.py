@@ -134,7 +134,10 @@ class InboxProducer(SharedStreamProducer):
             self._log_fault()
 
     def _log_fault(self) -> None:
-        log.exception("Inbox %s: messages are left to their lease by a fault", self.stream.inbox)
+        log.exception(
+            "Inbox %s: an internal error; its messages are redelivered when their lease expires",
+            self.stream.inbox,
+        )
 
     async def _until_more_may_be_leased(self) -> None:
         while len(self._in_airflow) + self._acknowledger.backlog >= MOST_UNDECIDED:
@@ -288,7 +291,7 @@ class Acknowledger:
                 )
                 return
             if not self._failing:
-                text = "Inbox %s: acknowledgements fail; trying on: %s"
+                text = "Inbox %s: acknowledgements fail; retrying: %s"
                 log.warning(text, self._inbox, explained(error))
             self._failing = True
             await clock.async_sleep(pause)

@@ -103,6 +103,6 @@ class WorkflowInboxActiveTrigger(SerializesArguments, BaseTrigger):
 
     async def _wait(self, seconds: float) -> bool:
         left = self.deadline - clock.now()
-        # Past the deadline only while the service is out of reach.
+        # Past the deadline only while the service is unreachable.
         await clock.async_sleep(min(seconds, left) if left > 0 else seconds)
         return False

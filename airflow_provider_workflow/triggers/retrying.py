@@ -75,12 +75,12 @@ class Faults:
         elif not may_pass(error):
             self._log_permanent(error)
         elif self.count == 1:
-            self.log.warning("Inbox %s is out of reach; trying on: %s", self.inbox, explained(error))
+            self.log.warning("Inbox %s is unreachable; retrying: %s", self.inbox, explained(error))
         seconds = clock.monotonic() - self._since
         if seconds >= LONG_FAULT_SECONDS and not self._long:
             self._long = True
             self.log.error(
-                "Inbox %s has been out of reach for %.0f minutes; trying on: %s",
+                "Inbox %s has been unreachable for %.0f minutes; retrying: %s",
                 self.inbox,
                 seconds / 60,
                 explained(error),
@@ -90,7 +90,7 @@ class Faults:
         if not self._wait_logged:
             self._wait_logged = True
             self.log.warning(
-                "Inbox %s is out of reach; trying on in %.0f s: %s",
+                "Inbox %s is unreachable; retrying in %.0f s: %s",
                 self.inbox,
                 seconds,
                 explained(error),
@@ -102,7 +102,7 @@ class Faults:
             # Of this provider's and Airflow's own exceptions the text says all there is to say.
             where = None if isinstance(error, EXPLAINED) else error
             self.log.error(
-                "Inbox %s is out of reach until this is fixed: %s",
+                "Inbox %s is unreachable until this is fixed: %s",
                 self.inbox,
                 explained(error),
                 exc_info=where,
@@ -121,7 +121,7 @@ class Faults:
 
     def at_most(self, seconds: float) -> float:
         """
-        A wait, shortened while the service is out of reach.
+        A wait, shortened while the service is unreachable.
 
         :param seconds: the wait without faults.
         :return: at most 300 s, and no longer than until the service accepts calls again.

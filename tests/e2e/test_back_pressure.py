@@ -72,7 +72,7 @@ def test_a_message_refused_before_the_wait_for_room_fails_the_task_after_it(stag
     run = stage.start("listener_with_room_for_three", inbox, target="gated")
     wait_through_deferrals(stage, run, 1)
     gate.touch()
-    assert f"1 messages were refused and not acknowledged: {refused}" in run.fails()
+    assert f"1 messages were rejected and not acknowledged: {refused}" in run.fails()
     stage.wait_until_succeeded(inbox, ids, "gated")
 
 

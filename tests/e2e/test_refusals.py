@@ -14,7 +14,7 @@ def test_one_refused_message_among_twenty_fails_the_task_and_starts_nineteen_run
     run = stage.start("listener_with_retries", inbox, target="picky")
     log = run.fails()
     assert run.task["try_number"] == 1, "another try would only cost the message another lease"
-    assert f"1 messages were refused and not acknowledged: {refused}" in log
+    assert f"1 messages were rejected and not acknowledged: {refused}" in log
     stage.check_one_run_each(inbox, good, "picky")
     assert inbox.counts == {"available": 0, "leased": 1, "acked": 19, "quarantined": 0}
     assert inbox.messages[refused]["status"] == "leased", "neither acknowledged nor released"
@@ -28,7 +28,7 @@ def test_a_refused_message_is_only_logged_where_that_is_asked_for(stage, inbox):
     result = run.succeeds()
     assert result["started"]["count"] == 19
     assert result["refused"] == {"count": 1, "ids": [refused]}
-    assert f"message {refused} was refused: " in run.log()
+    assert f"message {refused} was rejected: " in run.log()
     stage.check_one_run_each(inbox, good, "picky")
     assert inbox.messages[refused]["status"] == "leased"
     assert not inbox.requests("release")

@@ -11,7 +11,7 @@ from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.unit.fake_clock import FakeClock
 from tests.unit.workbench import INBOX
 
-LOOKING = "Inbox orders is not there (any more); looking for it by its name for 30 s"
+LOOKING = "Inbox orders does not exist (any more); looking it up by its name for 30 s"
 
 
 def put_in_a_new_inbox(service: EmulatorServer, *ids: str) -> str:

@@ -25,7 +25,7 @@ def test_a_rejected_message_is_neither_acknowledged_nor_released_and_the_others_
     assert bench.states == {"bad": "leased"}
     assert bench.service.count("release") == 0
     assert dispatcher.tally.result["refused"] == {"count": 1, "ids": ["bad"]}
-    assert "message bad was refused" in caplog.text
+    assert "message bad was rejected" in caplog.text
 
 
 def test_an_expression_that_fails_on_a_message_is_of_that_message(bench: Workbench) -> None:
@@ -46,7 +46,7 @@ def test_a_message_refused_on_its_last_lease_is_an_error_line(
     bench.ready_dispatcher().drain()
 
     (record,) = [each for each in caplog.records if each.levelno == logging.ERROR]
-    assert "message bad was refused on its last lease" in record.getMessage()
+    assert "message bad was rejected on its last lease" in record.getMessage()
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ def test_a_message_that_crashes_alone_brought_into_quarantine_raises_an_alarm(
     assert bench.dispatcher().drain() is Drained.EMPTY
 
     assert alarms(caplog) == [
-        f"Inbox orders: message {each} is in quarantine; it is handed out no more and starts no run"
+        f"Inbox orders: message {each} is in quarantine; it is not delivered again and starts no run"
         for each in "ab"
     ]
     assert counted.totals == {"quarantined": 2}

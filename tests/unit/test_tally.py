@@ -57,7 +57,7 @@ def test_causes_of_refusals_cross_a_deferral() -> None:
     after = Tally.carried(json.loads(json.dumps(before.carry())))
 
     assert after.refused_text() == before.refused_text()
-    assert after.refused_text() == "1 messages were refused and not acknowledged: a: too deep"
+    assert after.refused_text() == "1 messages were rejected and not acknowledged: a: too deep"
 
 
 def test_the_text_names_ten_causes_and_the_number_of_all() -> None:
@@ -65,7 +65,7 @@ def test_the_text_names_ten_causes_and_the_number_of_all() -> None:
     for number in range(150):
         tally.refuse(f"m{number}", "cause")
 
-    assert tally.refused_text().startswith("150 messages were refused")
+    assert tally.refused_text().startswith("150 messages were rejected")
     assert tally.refused_text().count("cause") == 10
     assert len(tally.causes) == 100
 

@@ -179,7 +179,7 @@ def test_a_database_that_is_not_migrated_is_said_to_be(database: Database) -> No
         session.execute(text("ALTER TABLE dag RENAME TO gone_too"))
 
     for ask in (RUNS.check_target, RUNS.unfinished, lambda dag_id: RUNS.exists(dag_id, "workflow__1")):
-        with pytest.raises(TargetError, match=r"out of reach, or not migrated: OperationalError\."):
+        with pytest.raises(TargetError, match=r"unreachable, or not migrated: OperationalError\."):
             ask("handle")
 
 

@@ -1,4 +1,4 @@
-"""A look that finds the service out of reach found nothing yet; what holds a lease is not that patient."""
+"""A look that finds the service unreachable found nothing yet; what holds a lease is not that patient."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PASSING: dict[str, dict[str, Any]] = {
     "an error of the service": {"kind": "status", "status": 503},
     "a long rate limit": {"kind": "status", "status": 429, "headers": {"Retry-After": "90"}},
 }
-OUT_OF_REACH = "is out of reach; trying on"
+OUT_OF_REACH = "is unreachable; retrying"
 
 
 @pytest.fixture(params=["with runs", "with messages"])
@@ -142,7 +142,7 @@ def test_an_acknowledgement_that_fails_is_no_look_and_fails_the_task(
 
 
 class TestBetweenTwoLeases:
-    """The first lease was worked on; the second finds the service out of reach."""
+    """The first lease was worked on; the second finds the service unreachable."""
 
     @pytest.fixture(autouse=True)
     def second_lease_fails(self, bench: Workbench) -> Iterator[None]:

@@ -81,7 +81,7 @@ async def test_an_acknowledgement_that_fails_is_tried_on_and_spoken_of_once(
     pauses = [later - earlier for earlier, later in zip(moments, moments[1:], strict=False)]  # noqa: RUF007
     assert pauses == [*PAUSES, 60, 60]
     assert len(caplog.records) == 1
-    assert "acknowledgements fail; trying on" in caplog.text
+    assert "acknowledgements fail; retrying" in caplog.text
     await finish(acknowledger)
 
 

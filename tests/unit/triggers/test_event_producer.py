@@ -66,7 +66,7 @@ async def test_a_fault_that_passes_is_outlasted_with_pauses_and_two_lines(
     assert triggerer.stored_ids() == ["a"]
     assert bench.states == {}
     lines = ours(caplog)
-    assert ("WARNING", "Inbox orders is out of reach; trying on") in lines
+    assert ("WARNING", "Inbox orders is unreachable; retrying") in lines
     assert ("INFO", "Inbox orders is within reach again") in lines
     assert len(lines) <= 4
 
@@ -267,7 +267,7 @@ async def test_neither_a_report_that_makes_no_sense_nor_closing_too_early_raises
     await producer.aclose()
     await asyncio.wait(set(_closing), timeout=PATIENCE_SECONDS)
 
-    assert "messages are left to their lease by a fault" in caplog.text
+    assert "an internal error; its messages are redelivered" in caplog.text
 
 
 async def test_a_lease_that_is_not_answered_when_the_producer_closes_leases_nothing_later(

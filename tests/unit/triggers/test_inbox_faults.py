@@ -44,7 +44,7 @@ async def test_a_fault_that_passes_is_logged_once_and_survived(
     assert event["status"] == "leased"
     assert fake_clock.slept == [5, 10, 20]
     assert [each.split(";")[0] for each in lines(caplog)[1:]] == [
-        "Inbox orders is out of reach",
+        "Inbox orders is unreachable",
         "Inbox orders is within reach again",
     ]
 
@@ -59,7 +59,7 @@ async def test_a_fault_that_passes_is_survived_from_the_first_request_on(
 
     assert event["status"] == "leased"
     assert fake_clock.slept == [5, 10]
-    assert len([each for each in lines(caplog) if "out of reach" in each]) == 1
+    assert len([each for each in lines(caplog) if "unreachable" in each]) == 1
 
 
 async def test_another_series_of_faults_is_logged_again(
@@ -71,7 +71,7 @@ async def test_another_series_of_faults_is_logged_again(
     fake_clock.then(fail, nothing, fail, nothing, lambda: bench.put("a"))
     await fire(trigger())
 
-    assert len([each for each in lines(caplog) if "out of reach" in each]) == 2
+    assert len([each for each in lines(caplog) if "unreachable" in each]) == 2
 
 
 async def test_a_rate_limit_is_waited_out(bench: Workbench, fake_clock: FakeClock) -> None:

@@ -36,7 +36,7 @@ async def test_an_inbox_that_is_away_for_ten_seconds_fails_no_try(
     event = await fire(trigger())
 
     assert [each["id"] for each in HeldLease.taken_over(event["lease"]).messages] == ["a"]
-    assert caplog.text.count("Inbox orders is not there (any more); looking for it by its name") == 1
+    assert caplog.text.count("Inbox orders does not exist (any more); looking it up by its name") == 1
 
 
 async def test_an_inbox_that_comes_and_goes_is_waited_for_each_time(

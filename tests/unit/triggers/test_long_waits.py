@@ -48,9 +48,9 @@ async def test_a_trigger_that_was_told_nothing_itself_logs_its_wait_and_the_erro
     warning, error, over = (
         line for line in _lines(caplog) if not re.search(" is active|: waiting for", line)
     )
-    assert warning == f"WARNING Inbox {name} is out of reach; trying on in 900 s: {cause} 900 s"
+    assert warning == f"WARNING Inbox {name} is unreachable; retrying in 900 s: {cause} 900 s"
     assert re.fullmatch(
-        rf"ERROR Inbox {name} has been out of reach for [56] minutes; trying on: {cause} \d+ s", error
+        rf"ERROR Inbox {name} has been unreachable for [56] minutes; retrying: {cause} \d+ s", error
     )
     assert over == f"INFO Inbox {name} is within reach again"
     assert 900 <= fake_clock.elapsed < 905

@@ -75,7 +75,7 @@ async def test_each_quarantined_message_is_reported_once(
     bench.hook.release_messages(INBOX, bench.lease().lease_id)
     await day.notices(trigger(), until=600)
 
-    text = "is in quarantine; it is handed out no more and starts no run"
+    text = "is in quarantine; it is not delivered again and starts no run"
     assert [line for line in lines(caplog) if "quarantine" in line] == [
         f"ERROR Inbox orders: message {each} {text}" for each in ("a", "b")
     ]

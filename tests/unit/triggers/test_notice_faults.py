@@ -46,7 +46,7 @@ async def test_each_change_of_its_fortunes_is_one_line_and_no_poll_is(
 
     assert [line.split(";")[0] for line in lines(caplog)] == [
         "INFO Inbox orders is active",
-        "WARNING Inbox orders is out of reach",
+        "WARNING Inbox orders is unreachable",
         "INFO Inbox orders is within reach again",
     ]
 
@@ -184,6 +184,6 @@ async def test_a_service_that_keeps_it_waiting_counts_as_out_of_reach(
     assert await watching == [305]
     bench.service.release(drop=True)
     assert (
-        "WARNING Inbox orders is out of reach; trying on: the service gave no answer within 300 s"
+        "WARNING Inbox orders is unreachable; retrying: the service gave no answer within 300 s"
         in (lines(caplog)[1])
     )

@@ -70,7 +70,7 @@ async def test_a_fault_is_said_at_once_and_no_more_within_five_minutes(
     await ask(*[FAULT] * 5, "answer")
 
     assert lines(caplog) == [
-        ("WARNING", "Inbox orders is out of reach; trying on: made up"),
+        ("WARNING", "Inbox orders is unreachable; retrying: made up"),
         ("INFO", "Inbox orders is within reach again"),
     ]
 
@@ -81,8 +81,8 @@ async def test_after_five_minutes_it_is_said_once_more_with_the_cause_of_then(
     await ask(*[FAULT] * 5, *[TransportError("gone", sent=False)] * 20, "answer")
 
     assert lines(caplog) == [
-        ("WARNING", "Inbox orders is out of reach; trying on: made up"),
-        ("ERROR", "Inbox orders has been out of reach for 5 minutes; trying on: gone"),
+        ("WARNING", "Inbox orders is unreachable; retrying: made up"),
+        ("ERROR", "Inbox orders has been unreachable for 5 minutes; retrying: gone"),
         ("INFO", "Inbox orders is within reach again"),
     ]
 
@@ -165,8 +165,8 @@ async def test_a_watch_outlasts_what_waiting_does_not_cure_with_growing_pauses(
     assert await persist(fake_clock, Watch(*[[WRONG]] * 9, ["answer", "news"])) == ["news"]
     assert fake_clock.slept == [5, 10, 20, 40, 80, 160, 300, 300, 300, 5]
     assert lines(caplog) == [
-        ("ERROR", "Inbox orders is out of reach until this is fixed: wrong secret"),
-        ("ERROR", "Inbox orders has been out of reach for 5 minutes; trying on: wrong secret"),
+        ("ERROR", "Inbox orders is unreachable until this is fixed: wrong secret"),
+        ("ERROR", "Inbox orders has been unreachable for 5 minutes; retrying: wrong secret"),
         ("INFO", "Inbox orders is within reach again"),
     ]
 
@@ -206,7 +206,7 @@ async def test_whatever_it_fails_of_is_named_in_one_line(
 ) -> None:
     await persist(fake_clock, Watch([error]))
 
-    assert lines(caplog) == [("ERROR", f"Inbox orders is out of reach until this is fixed: {cause}")]
+    assert lines(caplog) == [("ERROR", f"Inbox orders is unreachable until this is fixed: {cause}")]
     [record] = [each for each in caplog.records if each.name == log.name]
     assert bool(record.exc_info) is not isinstance(error, AirflowException)
 
@@ -243,8 +243,8 @@ async def test_a_long_wait_is_logged_once_in_a_series_and_lasts_until_calls_are_
     await ask(FAULT, closed, closed, "answer", interval=3600)
 
     assert lines(caplog)[:2] == [
-        ("WARNING", "Inbox orders is out of reach; trying on: made up"),
-        ("WARNING", "Inbox orders is out of reach; trying on in 240 s: too many"),
+        ("WARNING", "Inbox orders is unreachable; retrying: made up"),
+        ("WARNING", "Inbox orders is unreachable; retrying in 240 s: too many"),
     ]
     assert [level for level, _ in lines(caplog)] == ["WARNING", "WARNING", "ERROR", "INFO"]
     assert fake_clock.slept == [300, 240, 240]
@@ -255,7 +255,7 @@ async def test_a_wait_of_a_minute_is_a_fault_like_any_other(
 ) -> None:
     await ask(RateLimitError("too many", status=429, retry_after=60.0), "answer")
 
-    assert lines(caplog)[0] == ("WARNING", "Inbox orders is out of reach; trying on: too many")
+    assert lines(caplog)[0] == ("WARNING", "Inbox orders is unreachable; retrying: too many")
 
 
 async def test_a_watch_pauses_until_calls_are_accepted(fake_clock: FakeClock) -> None:
