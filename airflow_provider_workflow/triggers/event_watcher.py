@@ -11,7 +11,6 @@ from weakref import WeakKeyDictionary
 
 from airflow.sdk.exceptions import AirflowRuntimeError
 from airflow.triggers.base import TriggerEvent
-from airflow.triggers.shared_stream import reject_shared_stream_event
 
 from airflow_provider_workflow import metrics
 from airflow_provider_workflow.client.json_steps import Pace
@@ -91,6 +90,8 @@ class EventWatcher(Watcher):
                     )
                     batch.record_event(self, proven=await self._emitted.remember(ids))
                 elif choice.rejected:
+                    from airflow.triggers.shared_stream import reject_shared_stream_event  # Airflow 3.3
+
                     reject_shared_stream_event()
         finally:
             self.leave()
