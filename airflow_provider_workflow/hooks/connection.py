@@ -1,7 +1,7 @@
 """
 The connection form, stated once: the provider info and the hook's form methods both read it.
 
-Imports nothing: Airflow reads the provider info in every one of its processes.
+Imports nothing when it is loaded: Airflow reads the provider info in every one of its processes.
 """
 
 from __future__ import annotations
@@ -61,3 +61,19 @@ CONN_FIELDS: dict[str, dict[str, Any]] = {
         },
     },
 }
+
+
+def form_widgets() -> dict[str, Any]:
+    """The form's own fields as Airflow 3.1 shows them."""
+    from flask_appbuilder.fieldwidgets import BS3TextFieldWidget
+    from wtforms import StringField
+
+    return {
+        name: StringField(
+            field["label"],
+            widget=BS3TextFieldWidget(),
+            description=field["description"],
+            default=field["schema"].get("default"),
+        )
+        for name, field in CONN_FIELDS.items()
+    }

@@ -34,16 +34,43 @@ DEFAULT_CONN_ID = "workflow_default"
 HURRIED_SECONDS = 5.0
 
 
-class ConnectedHook(BaseHook):
+class WorkflowHook(BaseHook):
     """
-    Has the client of a connection.
+    Talks to the workflow service through a connection of type ``workflow``.
+
+    Every method raises a ``WorkflowError`` (see ``client/errors.py`` for the tree) when the service
+    does not do as asked, and ``ValueError`` for an argument out of its range, before anything is sent.
+    Where a method takes ``inbox``, an id or a name will do.
 
     :param workflow_conn_id: id of the Airflow connection.
     """
 
+    conn_name_attr = "workflow_conn_id"
+    default_conn_name = DEFAULT_CONN_ID
+    conn_type = connection.CONN_TYPE
+    hook_name = connection.HOOK_NAME
+
     def __init__(self, workflow_conn_id: str = DEFAULT_CONN_ID) -> None:
         super().__init__()
         self.workflow_conn_id = workflow_conn_id
+
+    # Airflow asks a class for these two only where they stand in the class itself.
+
+    @classmethod
+    def get_connection_form_widgets(cls) -> dict[str, Any]:
+        """The form's own fields, for Airflow 3.1; later versions read them from the provider info."""
+        return connection.form_widgets()
+
+    @classmethod
+    def get_ui_field_behaviour(cls) -> dict[str, Any]:
+        """The form's standard fields, for Airflow 3.1; later versions read them from the provider info."""
+        return {
+            "hidden_fields": connection.HIDDEN,
+            "relabeling": connection.RELABELED,
+            "placeholders": connection.PLACEHOLDERS,
+        }
+
+    # The connection and its clients
 
     @cached_property
     def settings(self) -> Settings:
@@ -58,11 +85,13 @@ class ConnectedHook(BaseHook):
     @cached_property
     def client(self) -> WorkflowClient:
         """The client of this hook; its connections stay open for as long as the hook lives."""
+        return self._new_client(self.settings)
+
+    def _new_client(self, settings: Settings, **options: Any) -> WorkflowClient:
         from airflow_provider_workflow.client.client import WorkflowClient
 
-        store = VariableStore(self.settings, mask)
-        observe = observer(self.workflow_conn_id)
-        return WorkflowClient(self.settings, on_token=mask, store=store, observe=observe)
+        store, observe = VariableStore(self.settings, mask), observer(self.workflow_conn_id)
+        return WorkflowClient(settings, on_token=mask, store=store, observe=observe, **options)
 
     def close(self) -> None:
         """Close the connections of this hook's client; its next call opens new ones."""
@@ -75,19 +104,9 @@ class ConnectedHook(BaseHook):
 
         For a task that is being ended. To be closed.
         """
-        from airflow_provider_workflow.client.client import WorkflowClient
-
         other = copy(self)
         settings = replace(self.settings, timeout=min(self.settings.timeout, HURRIED_SECONDS))
-        store = VariableStore(self.settings, mask)
-        other.client = WorkflowClient(
-            settings,
-            on_token=mask,
-            store=store,
-            observe=observer(self.workflow_conn_id),
-            attempts=1,
-            longest_wait=0.0,
-        )
+        other.client = self._new_client(settings, attempts=1, longest_wait=0.0)
         return other
 
     def run_once(self, exchange: Generator[Any, Any, T]) -> T:
@@ -128,33 +147,7 @@ class ConnectedHook(BaseHook):
     def _at(self, inbox: str, make: Callable[[str], Call[T]]) -> T:
         return self.client.run(inboxes.at_inbox(self.settings, inbox, make))
 
-
-def _decoded(extra: str | None) -> Any:
-    try:
-        return json.loads(extra or "{}")
-    except ValueError:
-        return {}
-
-
-def _settings(connection: Any, extra: Any, conn_id: str) -> Settings:
-    # An extra that is no object holds no fields, and the error that names those missing says so.
-    return Settings.build(
-        host=connection.host,
-        login=connection.login,
-        password=connection.password,
-        extra=extra if isinstance(extra, dict) else {},
-        scheme=connection.schema,
-        port=connection.port,
-        connection_id=conn_id,
-    )
-
-
-class TokenHook(ConnectedHook):
-    """
-    Asks for tokens, each of which is masked in logs.
-
-    :param workflow_conn_id: id of the Airflow connection.
-    """
+    # Tokens (docs/service.md 9.2 and 14)
 
     def authorization_url(
         self, *, scope: str, state: str, redirect_uri: str | None = None, **prefilled: str
@@ -247,50 +240,6 @@ class TokenHook(ConnectedHook):
             if isinstance(value := token.get(name), str):
                 mask(value)
         return token
-
-
-class WorkflowHook(TokenHook):
-    """
-    Talks to the workflow service through a connection of type ``workflow``.
-
-    Every method raises a ``WorkflowError`` (see ``client/errors.py`` for the tree) when the service
-    does not do as asked, and ``ValueError`` for an argument out of its range, before anything is sent.
-    Where a method takes ``inbox``, an id or a name will do.
-
-    :param workflow_conn_id: id of the Airflow connection.
-    """
-
-    conn_name_attr = "workflow_conn_id"
-    default_conn_name = DEFAULT_CONN_ID
-    conn_type = connection.CONN_TYPE
-    hook_name = connection.HOOK_NAME
-
-    # Airflow asks a class for these two only where they stand in the class itself.
-
-    @classmethod
-    def get_connection_form_widgets(cls) -> dict[str, Any]:
-        """The form's own fields, for Airflow 3.1; later versions read them from the provider info."""
-        from flask_appbuilder.fieldwidgets import BS3TextFieldWidget
-        from wtforms import StringField
-
-        return {
-            name: StringField(
-                field["label"],
-                widget=BS3TextFieldWidget(),
-                description=field["description"],
-                default=field["schema"].get("default"),
-            )
-            for name, field in connection.CONN_FIELDS.items()
-        }
-
-    @classmethod
-    def get_ui_field_behaviour(cls) -> dict[str, Any]:
-        """The form's standard fields, for Airflow 3.1; later versions read them from the provider info."""
-        return {
-            "hidden_fields": connection.HIDDEN,
-            "relabeling": connection.RELABELED,
-            "placeholders": connection.PLACEHOLDERS,
-        }
 
     # Guess, templates, promotions (docs/service.md 7, 8 and 13)
 
@@ -422,3 +371,23 @@ class WorkflowHook(TokenHook):
     def test_connection(self) -> tuple[bool, str]:
         """Ask for a new token and use it once; says which of the steps failed, in one sentence."""
         return trial(lambda: self.settings, mask)
+
+
+def _decoded(extra: str | None) -> Any:
+    try:
+        return json.loads(extra or "{}")
+    except ValueError:
+        return {}
+
+
+def _settings(connection: Any, extra: Any, conn_id: str) -> Settings:
+    # An extra that is no object holds no fields, and the error that names those missing says so.
+    return Settings.build(
+        host=connection.host,
+        login=connection.login,
+        password=connection.password,
+        extra=extra if isinstance(extra, dict) else {},
+        scheme=connection.schema,
+        port=connection.port,
+        connection_id=conn_id,
+    )
