@@ -9,7 +9,7 @@ from typing import Any
 from airflow.providers.common.compat.sdk import conf
 
 from airflow_provider_workflow.client.arguments import LEASE_LIMIT, filled, intervals, within
-from airflow_provider_workflow.dispatch.capacity import LEASE_SECONDS, Limits
+from airflow_provider_workflow.dispatch.targets import LEASE_SECONDS, Limits
 from airflow_provider_workflow.version_compat import airflow_release, needs
 
 log = logging.getLogger(__name__)

@@ -15,7 +15,7 @@ STATE = (
     "client.retry.GATES",
     "client.tokens.TOKENS",
     "client.settings._named",
-    "dispatch.session._paused",
+    "dispatch.lease._paused",
     "metrics._names",
     "dispatch.quarantine._looked",
     "dispatch.quarantine._reported",

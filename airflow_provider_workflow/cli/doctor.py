@@ -9,7 +9,7 @@ from airflow_provider_workflow.cli import doctor_connection, doctor_deployment, 
 from airflow_provider_workflow.cli.doctor_findings import FAILED, Check, Finding, Subject, examine
 from airflow_provider_workflow.cli.doctor_inboxes import examine_inboxes
 from airflow_provider_workflow.cli.running import Exit
-from airflow_provider_workflow.values import plain
+from airflow_provider_workflow.client.wire import plain
 
 CHECKS = (
     Check("connection", doctor_connection.connection),

@@ -26,7 +26,7 @@ def drain(args: Namespace) -> int:
     from airflow_provider_workflow.cli.database import DatabaseRuns
     from airflow_provider_workflow.dispatch.dispatcher import Dispatcher
     from airflow_provider_workflow.dispatch.routing import Routes
-    from airflow_provider_workflow.dispatch.target_check import TargetCheck
+    from airflow_provider_workflow.dispatch.targets import TargetCheck
     from airflow_provider_workflow.operators.inbox import drain_inbox
     from airflow_provider_workflow.options import check_limits
 

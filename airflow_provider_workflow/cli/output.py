@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
 from typing import Any, TextIO
 
-from airflow_provider_workflow.values import plain
+from airflow_provider_workflow.client.wire import plain
 
 Row = Mapping[str, Any]
 

@@ -19,17 +19,15 @@ from typing import TYPE_CHECKING
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.client import types
 from airflow_provider_workflow.client.errors import WorkflowError
-from airflow_provider_workflow.dispatch.capacity import Limits, Room
+from airflow_provider_workflow.client.wire import plain
 from airflow_provider_workflow.dispatch.lease import MARGIN_SECONDS, PRECIOUS_LEASE, HeldLease, lease_count
-from airflow_provider_workflow.dispatch.look_ahead import Conveyor
 from airflow_provider_workflow.dispatch.rejections import TargetError
-from airflow_provider_workflow.dispatch.results import Tally
+from airflow_provider_workflow.dispatch.results import Tally, note_nameless
 from airflow_provider_workflow.dispatch.routing import Routes
 from airflow_provider_workflow.dispatch.runs import Runs
-from airflow_provider_workflow.dispatch.session import note_nameless, while_missing
+from airflow_provider_workflow.dispatch.session import InboxSession, while_missing
 from airflow_provider_workflow.dispatch.starter import Starter
-from airflow_provider_workflow.dispatch.target_check import TargetCheck
-from airflow_provider_workflow.values import plain
+from airflow_provider_workflow.dispatch.targets import Limits, Room, TargetCheck
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.hooks.workflow import WorkflowHook
@@ -147,34 +145,34 @@ class Dispatcher:
         """
         self._ends_at, before = clock.monotonic() + LONGEST_DRAIN_SECONDS, self.tally.handled
         try:
-            with Conveyor(self.hook, self.inbox, self.runs.alongside) as conveyor:
+            with InboxSession(self.hook, self.inbox, self.runs.alongside) as session:
                 if lease is not None:
                     # Not looked up by its name: that may fail, or be another inbox's by now.
-                    conveyor.inbox_id = lease.inbox_id or self.inbox_id
-                    self._work_on(replace(lease, inbox_id=conveyor.inbox_id), conveyor)
-                return self._lease_on(conveyor)
+                    session.inbox_id = lease.inbox_id or self.inbox_id
+                    self._work_on(replace(lease, inbox_id=session.inbox_id), session)
+                return self._lease_on(session)
         finally:
             if self.tally.handled > before:
                 self._say_what_was_done()
 
-    def _lease_on(self, conveyor: Conveyor) -> Drained:
-        while not conveyor.is_rejected and (conveyor.has_next or self._leases_on()):
-            if conveyor.unacknowledged >= MOST_UNACKNOWLEDGED and not conveyor.has_next:
-                self._acknowledge_again(conveyor)
+    def _lease_on(self, session: InboxSession) -> Drained:
+        while not session.is_rejected and (session.has_next or self._leases_on()):
+            if session.unacknowledged >= MOST_UNACKNOWLEDGED and not session.has_next:
+                self._acknowledge_again(session)
                 continue
-            count, seconds = (0, 0) if conveyor.has_next else self.next_lease()
-            if count == 0 and not conveyor.has_next:
+            count, seconds = (0, 0) if session.has_next else self.next_lease()
+            if count == 0 and not session.has_next:
                 return Drained.NO_ROOM
             try:
-                lease = conveyor.lease(count, seconds)
+                lease = session.lease(count, seconds)
             except WorkflowError as error:
                 if not self.outlasts(error):
                     raise
                 return Drained.OUT_OF_REACH
             if lease is not None:
-                self._work_on(lease, conveyor)
-            elif conveyor.unacknowledged:
-                self._acknowledge_again(conveyor)
+                self._work_on(lease, session)
+            elif session.unacknowledged:
+                self._acknowledge_again(session)
             else:
                 return Drained.EMPTY
         return Drained.LIMIT
@@ -185,7 +183,7 @@ class Dispatcher:
         in_time = clock.monotonic() < self._ends_at and clock.now() < self._redelivered_at
         return in_time and self.tally.handled < self.limits.most_messages
 
-    def _acknowledge_again(self, conveyor: Conveyor) -> None:
+    def _acknowledge_again(self, session: InboxSession) -> None:
         """Wait, longer and longer up to a minute, and acknowledge what is still leased."""
         if self._pause == FIRST_PAUSE_SECONDS:
             log.warning(
@@ -195,11 +193,11 @@ class Dispatcher:
             )
         clock.sleep(self._pause)
         self._pause = min(self._pause * 2, LONGEST_PAUSE_SECONDS)
-        conveyor.acknowledge_again()
-        if not conveyor.unacknowledged:
+        session.acknowledge_again()
+        if not session.unacknowledged:
             self._pause = FIRST_PAUSE_SECONDS
 
-    def _work_on(self, lease: HeldLease, conveyor: Conveyor) -> None:
+    def _work_on(self, lease: HeldLease, session: InboxSession) -> None:
         """Start the runs of one lease, and acknowledge what has its run."""
         self._starter.inbox_id = lease.inbox_id
         note_nameless(self.inbox, lease, self.hook.workflow_conn_id, self.tally)
@@ -214,16 +212,16 @@ class Dispatcher:
                 else:
                     self._redelivered_at = min(self._redelivered_at, lease.ends_at)
                 if lease_count(due.popleft()) >= PRECIOUS_LEASE:
-                    _acknowledge(conveyor, lease, started)
-                self._lease_ahead(lease, len(due), clock.monotonic() - began_at, conveyor)
+                    _acknowledge(session, lease, started)
+                self._lease_ahead(lease, len(due), clock.monotonic() - began_at, session)
             self.working = False
         except BaseException as error:
             # Not only errors: an execution_timeout and an interruption end a task as well.
             self.working = False
-            self._give_up(lease, due, conveyor, error)
+            self._give_up(lease, due, session, error)
             raise
         finally:
-            _acknowledge(conveyor, lease, started)
+            _acknowledge(session, lease, started)
         if due:
             self._note_not_started(len(due), len(lease.messages))
 
@@ -234,19 +232,19 @@ class Dispatcher:
         return True
 
     def _give_up(
-        self, lease: HeldLease, due: deque[types.LeasedMessage], conveyor: Conveyor, error: BaseException
+        self, lease: HeldLease, due: deque[types.LeasedMessage], session: InboxSession, error: BaseException
     ) -> None:
         """Release what is left of a lease."""
         if not isinstance(error, Exception):
-            conveyor.hurry()
+            session.hurry()
         if isinstance(error, TargetError):
             if due and (not self.targets.is_proven or due[0]["id"] in self.tally.seen):
                 # The message that showed it: released, it would be leased again by the next try.
                 due.popleft()
             self.targets.broke()
-        conveyor.release(lease, [message["id"] for message in due])
+        session.release(lease, [message["id"] for message in due])
 
-    def _lease_ahead(self, lease: HeldLease, left: int, elapsed: float, conveyor: Conveyor) -> None:
+    def _lease_ahead(self, lease: HeldLease, left: int, elapsed: float, session: InboxSession) -> None:
         """
         Ask for the next lease, where it will be worked on soon.
 
@@ -255,15 +253,15 @@ class Dispatcher:
         """
         whole = len(lease.messages)
         more_may_be_there = whole >= self.limits.lease_limit and self.limits.max_unfinished_runs is None
-        goes_on = left and self.targets.is_proven and self._leases_on() and not conveyor.unacknowledged
-        if conveyor.has_next or not (goes_on and more_may_be_there):
+        goes_on = left and self.targets.is_proven and self._leases_on() and not session.unacknowledged
+        if session.has_next or not (goes_on and more_may_be_there):
             return
         nearly_done = left * elapsed / (whole - left) <= AHEAD_SECONDS
         if not nearly_done:
             return
         count, seconds = self.next_lease(held=left)
         if count > 0:
-            conveyor.lease_ahead(count, seconds)
+            session.lease_ahead(count, seconds)
 
     def _note_not_started(self, count: int, whole: int) -> None:
         log.warning(
@@ -287,8 +285,8 @@ class Dispatcher:
         )
 
 
-def _acknowledge(conveyor: Conveyor, lease: HeldLease, ids: list[str]) -> None:
+def _acknowledge(session: InboxSession, lease: HeldLease, ids: list[str]) -> None:
     """Acknowledge these messages, once."""
     chosen = ids.copy()
     ids.clear()
-    conveyor.acknowledge(lease, chosen)
+    session.acknowledge(lease, chosen)

@@ -1,17 +1,34 @@
-"""A lease in the hands of a task or trigger: its messages, and how long it may be worked on."""
+"""
+A lease: how it is obtained, handed from a trigger to a task, acknowledged and released.
+
+Every call here is made once for each 100 messages at most. What a task does with several leases is in
+``session.py``.
+"""
 
 from __future__ import annotations
 
 import json
+import logging
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
 
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.client import types
 from airflow_provider_workflow.client.arguments import MESSAGE_IDS
+from airflow_provider_workflow.client.inboxes import FAILED, PAUSED
 from airflow_provider_workflow.client.json_steps import in_slices
+from airflow_provider_workflow.client.wire import plain
+from airflow_provider_workflow.dispatch import quarantine
+
+if TYPE_CHECKING:
+    from airflow_provider_workflow.hooks.workflow import WorkflowHook
+
+log = logging.getLogger(__name__)
 
 MARGIN_SECONDS = 30.0
 """No run is started this close to the end of a lease: its message could come again to somebody else."""
@@ -23,6 +40,39 @@ LARGEST_HAND_OVER = 10_000_000
 """Bytes of a lease that cross from a trigger to its task at most."""
 SLICE = 16_000
 """Bytes of a lease that are written before an event loop may do something else."""
+
+_paused: WeakKeyDictionary[WorkflowHook, dict[str, str]] = WeakKeyDictionary()
+"""Why inboxes are paused, as a task has logged it."""
+
+
+class InboxUnusableError(AirflowFailException):
+    """
+    The inbox failed to initialise; only deleting and creating it again helps (docs/service.md 2.2).
+
+    :param inbox: id or name.
+    :param reason: its ``paused_reason``, or None.
+    """
+
+    def __init__(self, inbox: str, reason: str | None) -> None:
+        super().__init__(
+            f"Inbox {inbox!r} failed to initialise ({plain(reason or 'no reason given')})."
+            " Delete it and create it again."
+        )
+
+
+class InboxNotActiveError(AirflowException):
+    """
+    The inbox is paused and holds no more messages; new events are dropped until it is resumed.
+
+    :param inbox: id or name.
+    :param reason: its ``paused_reason``, or None.
+    """
+
+    def __init__(self, inbox: str, reason: str | None) -> None:
+        super().__init__(
+            f"Inbox {inbox!r} is paused ({plain(reason or 'no reason given')}) and has no more messages."
+            " Events are dropped until it is resumed."
+        )
 
 
 @dataclass(frozen=True)
@@ -149,3 +199,138 @@ def for_people(message: types.LeasedMessage) -> dict[str, Any]:
         "payload": message.get("payload"),
         "message_attributes": message.get("message_attributes"),
     }
+
+
+def lease_once(
+    hook: WorkflowHook,
+    inbox_id: str,
+    count: int,
+    seconds: int,
+    inbox: str | None = None,
+    *,
+    patient: bool = True,
+) -> HeldLease | None:
+    """
+    Lease messages, if there are any; where there are none, look for those in quarantine now and then.
+
+    :param count: messages at most, 1 to 100.
+    :param seconds: length of the lease, 1 to 3600 s.
+    :param inbox: how the inbox is named in an error; its id by default.
+    :param patient: whether to wait where the service wants no calls for now; without it that is an error.
+    :raises InboxUnusableError: the inbox failed to initialise.
+    :raises InboxPausedError: the inbox is paused and has no more messages.
+    """
+    from airflow_provider_workflow.client.errors import InboxPausedError
+
+    asked_at = clock.now()
+    try:
+        answer = hook.lease_messages(inbox_id, count, seconds, patient=patient)
+    except InboxPausedError:
+        quarantine.look(hook, inbox or inbox_id)
+        raise
+    attributes = answer.get("inbox_attributes") or {}
+    if attributes.get("status") != PAUSED:
+        _note_resumed(hook, inbox or inbox_id)
+    if attributes.get("status") == FAILED:
+        raise InboxUnusableError(inbox or inbox_id, attributes.get("paused_reason"))
+    lease = HeldLease.of(answer, asked_at, seconds, hook.settings.timeout)
+    if lease is None:
+        quarantine.look(hook, inbox or inbox_id)
+    return lease
+
+
+def note_paused(hook: WorkflowHook, inbox: str, reason: str) -> None:
+    """Say that an inbox is paused: once, however often a task looks, until it is paused no more."""
+    said = _paused.setdefault(hook, {})
+    if said.get(inbox) != reason:
+        log.warning("Inbox %s is paused: %s", inbox, plain(reason))
+    said[inbox] = reason
+
+
+def _note_resumed(hook: WorkflowHook, inbox: str) -> None:
+    if hook in _paused and _paused[hook].pop(inbox, None) is not None:
+        log.info("Inbox %s is paused no more", inbox)
+
+
+def acknowledge(
+    hook: WorkflowHook, inbox: str, lease_id: str, ids: list[str], name: str | None = None
+) -> int:
+    """
+    Acknowledge messages of a lease, up to 100 in each call.
+
+    A lease that has expired is no error: its messages are redelivered, and their runs are found.
+
+    :param inbox: id or name.
+    :param name: how the inbox is named in the log; ``inbox`` by default.
+    :return: how many were acknowledged.
+    :raises WorkflowError: a call failed; the calls after it were not made.
+    """
+    count = 0
+    expired = "a lease expired before its acknowledgement; its messages are redelivered"
+    for given, done in _in_slices(hook.acknowledge_messages, inbox, lease_id, ids, name or inbox, expired):
+        count += done
+        if done < given:
+            log.info(
+                "Inbox %s: %d of %d messages were acknowledged; the others are redelivered",
+                name or inbox,
+                done,
+                given,
+            )
+    return count
+
+
+def release(hook: WorkflowHook, inbox: str, lease_id: str, ids: list[str], name: str | None = None) -> int:
+    """
+    Release messages of a lease, up to 100 in each call; a lease that has expired is no error.
+
+    :param inbox: id or name.
+    :param name: how the inbox is named in the log; ``inbox`` by default.
+    :return: how many were released.
+    :raises WorkflowError: a call failed; the calls after it were not made.
+    """
+    expired = "a lease expired before its release"
+    return sum(
+        done for _, done in _in_slices(hook.release_messages, inbox, lease_id, ids, name or inbox, expired)
+    )
+
+
+def _in_slices(
+    call: Callable[[str, str, list[str]], types.Acknowledged | types.Released],
+    inbox: str,
+    lease_id: str,
+    ids: list[str],
+    name: str,
+    expired: str,
+) -> Iterator[tuple[int, int]]:
+    """
+    Make a call for each slice of the ids; none after the lease has expired.
+
+    :param expired: what the log says where it has.
+    :return: of each call, how many messages it was given, and how many of them are in its answer.
+    """
+    from airflow_provider_workflow.client.errors import LeaseExpiredError
+
+    for some in slices(ids):
+        try:
+            answer = call(inbox, lease_id, some)
+        except LeaseExpiredError:
+            log.info("Inbox %s: %s", name, expired)
+            return
+        yield len(some), len(answer.get("results") or [])
+
+
+def try_to_release(
+    hook: WorkflowHook, inbox: str, lease_id: str, ids: list[str], name: str | None = None
+) -> None:
+    """The same, where a release that fails is no error: the lease expires instead."""
+    from airflow_provider_workflow.client.errors import WorkflowError
+
+    try:
+        release(hook, inbox, lease_id, ids, name)
+    except WorkflowError as error:
+        log.warning(
+            "Inbox %s: %d messages are redelivered when their lease expires (%s)",
+            name or inbox,
+            len(ids),
+            error,
+        )

@@ -17,7 +17,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from airflow_provider_workflow.values import plain
+from airflow_provider_workflow.client.wire import plain
 
 DEEPEST = 147
 """Levels of a payload. Some Airflow versions accept a run whose conf has more than 150 levels, of which three

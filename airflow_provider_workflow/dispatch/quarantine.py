@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_workflow import clock, metrics
 from airflow_provider_workflow.client import inboxes, types
 from airflow_provider_workflow.client.settings import Settings
+from airflow_provider_workflow.client.wire import plain
 from airflow_provider_workflow.config import quarantine_check_seconds
-from airflow_provider_workflow.values import plain
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.client.client import AsyncWorkflowClient

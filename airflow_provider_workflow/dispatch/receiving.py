@@ -23,18 +23,12 @@ from airflow_provider_workflow.client.errors import (
     NotFoundError,
     WorkflowError,
 )
-from airflow_provider_workflow.dispatch.lease import HeldLease, for_people
+from airflow_provider_workflow.client.wire import plain
+from airflow_provider_workflow.dispatch.lease import HeldLease, acknowledge, for_people, try_to_release
 from airflow_provider_workflow.dispatch.payloads import Unstorable, storable, unstorable
-from airflow_provider_workflow.dispatch.results import Tally
+from airflow_provider_workflow.dispatch.results import Tally, note_nameless, note_refusal
 from airflow_provider_workflow.dispatch.routing import Routes, UnroutableError
-from airflow_provider_workflow.dispatch.session import (
-    acknowledge,
-    note_nameless,
-    note_refusal,
-    try_to_release,
-    while_missing,
-)
-from airflow_provider_workflow.values import plain
+from airflow_provider_workflow.dispatch.session import while_missing
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.hooks.workflow import WorkflowHook

@@ -7,7 +7,7 @@ from typing import Any
 
 from airflow.providers.common.compat.sdk import AirflowException
 
-from airflow_provider_workflow.values import plain
+from airflow_provider_workflow.client.wire import plain
 
 _OF_EVERYTHING = (401, 403, 408, 429)
 """What the API server says of the caller or of itself, and not of a run."""

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
-from airflow_provider_workflow.values import plain
+from airflow_provider_workflow import metrics
+from airflow_provider_workflow.client import types
+from airflow_provider_workflow.client.wire import plain
+from airflow_provider_workflow.dispatch.lease import ASSUMED_LAST_LEASE, HeldLease, lease_count
+
+if TYPE_CHECKING:
+    from airflow_provider_workflow.hooks.workflow import WorkflowHook
+
+log = logging.getLogger(__name__)
 
 MOST_IDS = 100
 MOST_RUNS_SHOWN = 3
@@ -115,3 +124,37 @@ class Tally:
         """The refused messages in one sentence."""
         shown = "; ".join(f"{message_id}: {cause}" for message_id, cause in list(self.causes.items())[:10])
         return f"{self.refused} messages were rejected and not acknowledged: {shown}"
+
+
+def note_nameless(inbox: str, lease: HeldLease, conn_id: str, tally: Tally | None = None) -> None:
+    """
+    Count the messages of a lease that have no id, and say so: nothing can be done with them.
+
+    :param tally: where they are counted as well; None outside a task.
+    """
+    for position in lease.nameless:
+        if tally is not None:
+            cause = "it has no id, so it can be neither started nor acknowledged"
+            tally.refuse(f"number {position} of lease {lease.lease_id}", cause)
+        metrics.count(metrics.REFUSED, 1, inbox=inbox, conn_id=conn_id)
+        log.error(
+            "Inbox %s: the message at position %d of lease %s has no id; it cannot be acknowledged, and the"
+            " service quarantines it",
+            plain(inbox),
+            position,
+            plain(lease.lease_id),
+        )
+
+
+def note_refusal(hook: WorkflowHook, inbox: str, message: types.LeasedMessage, cause: object) -> None:
+    """Say and count that a message was rejected; louder where the service will not deliver it again."""
+    metrics.count(metrics.REFUSED, 1, inbox=inbox, conn_id=hook.workflow_conn_id)
+    if lease_count(message) >= ASSUMED_LAST_LEASE:
+        log.error(
+            "Inbox %s: message %s was rejected on its last lease; the service quarantines it: %s",
+            inbox,
+            plain(message["id"]),
+            cause,
+        )
+    else:
+        log.warning("Inbox %s: message %s was rejected: %s", inbox, plain(message["id"]), cause)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
-from airflow_provider_workflow.values import plain
-
 if TYPE_CHECKING:
     from jmespath.visitor import TreeInterpreter
 
@@ -73,6 +71,8 @@ def _interpreter(pace: Pace) -> TreeInterpreter:
 def _without_values(error: Exception) -> str:
     """Why an expression fails, without the value that it fails on, which JMESPath quotes."""
     from jmespath.exceptions import JMESPathTypeError
+
+    from airflow_provider_workflow.client.wire import plain
 
     if isinstance(error, JMESPathTypeError):
         types = " or ".join(map(str, error.expected_types))

@@ -1,25 +1,34 @@
-"""Leasing, acknowledging and releasing in a task, and what they mean there when they fail."""
+"""
+The leases of one inbox while a task works on them.
+
+A drain holds at most two leases: the one whose runs it is starting, and the next, which is requested while
+the runs of the first are started: docs/decisions/leasing-ahead.md says what that gains. An acknowledgement
+that fails stops nothing, as its runs exist: it is kept, and sent again for as long as its lease lasts.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, TypeVar
-from weakref import WeakKeyDictionary
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
-
-from airflow_provider_workflow import clock, metrics
-from airflow_provider_workflow.client import types
-from airflow_provider_workflow.client.errors import NotFoundError
-from airflow_provider_workflow.client.inboxes import FAILED, PAUSED, is_id
-from airflow_provider_workflow.dispatch import quarantine
-from airflow_provider_workflow.dispatch.lease import ASSUMED_LAST_LEASE, HeldLease, lease_count, slices
-from airflow_provider_workflow.dispatch.results import Tally
-from airflow_provider_workflow.values import plain
+from airflow_provider_workflow import clock
+from airflow_provider_workflow.client.errors import (
+    InboxPausedError,
+    NotFoundError,
+    RateLimitError,
+    ServerError,
+    TransportError,
+    WorkflowError,
+)
+from airflow_provider_workflow.client.inboxes import DELETING, is_id
+from airflow_provider_workflow.dispatch.lease import HeldLease, acknowledge, lease_once, try_to_release
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.hooks.workflow import WorkflowHook
+
 
 log = logging.getLogger(__name__)
 
@@ -27,44 +36,13 @@ T = TypeVar("T")
 
 MISSING_PAUSES = (1.0, 2.0, 4.0, 8.0, 15.0)
 """Seconds between the look-ups of an inbox that is not there: it may be created again under its name."""
-
-_paused: WeakKeyDictionary[WorkflowHook, dict[str, str]] = WeakKeyDictionary()
-"""Why inboxes are paused, as the log was told by a task."""
-
-
-class InboxUnusableError(AirflowFailException):
-    """
-    The inbox failed to initialise; only deleting and creating it again helps (docs/service.md 2.2).
-
-    :param inbox: id or name.
-    :param reason: its ``paused_reason``, or None.
-    """
-
-    def __init__(self, inbox: str, reason: str | None) -> None:
-        super().__init__(
-            f"Inbox {inbox!r} failed to initialise ({plain(reason or 'no reason given')})."
-            " Delete it and create it again."
-        )
-
-
-class InboxNotActiveError(AirflowException):
-    """
-    The inbox is paused and holds no more messages; new events are dropped until it is resumed.
-
-    :param inbox: id or name.
-    :param reason: its ``paused_reason``, or None.
-    """
-
-    def __init__(self, inbox: str, reason: str | None) -> None:
-        super().__init__(
-            f"Inbox {inbox!r} is paused ({plain(reason or 'no reason given')}) and has no more messages."
-            " Events are dropped until it is resumed."
-        )
+LAST_LEASE_SECONDS = 5.0
+"""How long a task that is being ended waits for the answer to a lease request, to release that lease."""
 
 
 class MissingInbox:
     """
-    Counts how often an inbox was looked for in vain: 30 s in all, as it may be created again under its name.
+    Counts the failed look-ups of an inbox, for 30 s in all: it may be created again under its name.
 
     :param inbox: id or name.
     """
@@ -95,187 +73,234 @@ class MissingInbox:
         self._count = 0
 
 
-def while_missing(inbox: str, ask: Callable[[], T]) -> T:
+def while_missing(inbox: str, call: Callable[[], T]) -> T:
     """
-    Ask something of an inbox; while it is not there, wait, for 30 s in all, and ask again. For tasks.
+    Make a call for an inbox; while the inbox does not exist, wait, for 30 s in all, and repeat it. For tasks.
 
-    :param inbox: id or name; one that is given by its id is not waited for.
-    :param ask: asks once; it looks the inbox up by its name each time.
-    :raises NotFoundError: the inbox is still not there.
+    :param inbox: id or name; there is no wait for one that is given by its id.
+    :param call: made each time; it looks the inbox up by its name.
+    :raises NotFoundError: the inbox still does not exist.
     """
     missing = MissingInbox(inbox)
     while True:
         try:
-            return ask()
+            return call()
         except NotFoundError as error:
             pause = missing.pause(error)
         clock.sleep(pause)
 
 
-def lease_once(
-    hook: WorkflowHook,
-    inbox_id: str,
-    count: int,
-    seconds: int,
-    inbox: str | None = None,
-    *,
-    patient: bool = True,
-) -> HeldLease | None:
+@dataclass
+class FailedAcknowledgement:
     """
-    Lease messages, if there are any; where there are none, look for those in quarantine now and then.
+    An acknowledgement that was not accepted yet.
 
-    :param count: messages at most, 1 to 100.
-    :param seconds: length of the lease, 1 to 3600 s.
-    :param inbox: how the inbox is named in an error; its id by default.
-    :param patient: whether to wait where the service wants no calls for now; without it that is an error.
-    :raises InboxUnusableError: the inbox failed to initialise.
-    :raises InboxPausedError: the inbox is paused and has no more messages.
+    :param lease: the lease; after it has expired its messages are redelivered, and their runs are found.
+    :param ids: ids of the messages.
+    :param error: the error of the last attempt.
     """
-    from airflow_provider_workflow.client.errors import InboxPausedError
 
-    asked_at = clock.now()
-    try:
-        answer = hook.lease_messages(inbox_id, count, seconds, patient=patient)
-    except InboxPausedError:
-        quarantine.look(hook, inbox or inbox_id)
-        raise
-    attributes = answer.get("inbox_attributes") or {}
-    if attributes.get("status") != PAUSED:
-        _note_resumed(hook, inbox or inbox_id)
-    if attributes.get("status") == FAILED:
-        raise InboxUnusableError(inbox or inbox_id, attributes.get("paused_reason"))
-    lease = HeldLease.of(answer, asked_at, seconds, hook.settings.timeout)
-    if lease is None:
-        quarantine.look(hook, inbox or inbox_id)
-    return lease
+    lease: HeldLease
+    ids: list[str]
+    error: WorkflowError
+
+    @property
+    def is_transient(self) -> bool:
+        """Whether the same call may be accepted later."""
+        if isinstance(self.error, TransportError):
+            return not self.error.permanent
+        return isinstance(self.error, (ServerError, RateLimitError))
 
 
-def note_paused(hook: WorkflowHook, inbox: str, reason: str) -> None:
-    """Say that an inbox is paused: once, however often a task looks, until it is paused no more."""
-    said = _paused.setdefault(hook, {})
-    if said.get(inbox) != reason:
-        log.warning("Inbox %s is paused: %s", inbox, plain(reason))
-    said[inbox] = reason
-
-
-def _note_resumed(hook: WorkflowHook, inbox: str) -> None:
-    if hook in _paused and _paused[hook].pop(inbox, None) is not None:
-        log.info("Inbox %s is paused no more", inbox)
-
-
-def acknowledge(
-    hook: WorkflowHook, inbox: str, lease_id: str, ids: list[str], name: str | None = None
-) -> int:
+@dataclass
+class InboxSession:
     """
-    Acknowledge messages of a lease, up to 100 in each call.
+    Leases and acknowledges the messages of one inbox; a context manager, which ends both.
 
-    A lease that has expired is no error: its messages are redelivered, and their runs are found.
+    There is one call at a time, as a client must not be shared between threads.
 
+    :param hook: sends the calls.
     :param inbox: id or name.
-    :param name: how the inbox is named in the log; ``inbox`` by default.
-    :return: how many were acknowledged.
-    :raises WorkflowError: a call failed; the calls after it were not made.
+    :param alongside: whether calls may be sent from a thread. Without it nothing is leased ahead, and each
+        acknowledgement is waited for.
+    :param inbox_id: where to lease; looked up by the name where it is empty, or where that inbox was deleted.
     """
-    count = 0
-    expired = "a lease expired before its acknowledgement; its messages are redelivered"
-    for given, done in _in_slices(hook.acknowledge_messages, inbox, lease_id, ids, name or inbox, expired):
-        count += done
-        if done < given:
-            log.info(
-                "Inbox %s: %d of %d messages were acknowledged; the others are redelivered",
-                name or inbox,
-                done,
-                given,
-            )
-    return count
 
+    hook: WorkflowHook
+    inbox: str
+    alongside: bool
+    inbox_id: str = ""
+    _thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "workflow"))
+    _next: Future[HeldLease | None] | None = None
+    _next_size: tuple[int, int] = (0, 0)
+    _acknowledging: Future[None] | None = None
+    _failed: list[FailedAcknowledgement] = field(default_factory=list)
+    _expired: list[FailedAcknowledgement] = field(default_factory=list)
+    _hurries: bool = False
 
-def release(hook: WorkflowHook, inbox: str, lease_id: str, ids: list[str], name: str | None = None) -> int:
-    """
-    Release messages of a lease, up to 100 in each call; a lease that has expired is no error.
+    def __enter__(self) -> InboxSession:
+        return self
 
-    :param inbox: id or name.
-    :param name: how the inbox is named in the log; ``inbox`` by default.
-    :return: how many were released.
-    :raises WorkflowError: a call failed; the calls after it were not made.
-    """
-    expired = "a lease expired before its release"
-    return sum(
-        done for _, done in _in_slices(hook.release_messages, inbox, lease_id, ids, name or inbox, expired)
-    )
-
-
-def _in_slices(
-    call: Callable[[str, str, list[str]], types.Acknowledged | types.Released],
-    inbox: str,
-    lease_id: str,
-    ids: list[str],
-    name: str,
-    expired: str,
-) -> Iterator[tuple[int, int]]:
-    """
-    Make a call for each slice of the ids; none after the lease has expired.
-
-    :param expired: what the log says where it has.
-    :return: of each call, how many messages it was given, and how many of them are in its answer.
-    """
-    from airflow_provider_workflow.client.errors import LeaseExpiredError
-
-    for some in slices(ids):
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
-            answer = call(inbox, lease_id, some)
-        except LeaseExpiredError:
-            log.info("Inbox %s: %s", name, expired)
+            self._wait_for_thread()
+            self._release_next()
+            if kind is None and self._acknowledging is not None:
+                self._acknowledging.result()
+            errors = [each.error for each in (*self._expired, *self._failed)]
+            # A paused inbox fails no task that has done something; an acknowledgement that failed does.
+            raised = (
+                errors.pop(0) if errors and (kind is None or issubclass(kind, InboxPausedError)) else None
+            )
+            for error in errors:
+                log.warning("Inbox %s: an acknowledgement failed as well: %s", self.inbox, error)
+            if raised is not None:
+                raise raised
+        finally:
+            self._thread.shutdown(wait=not self._hurries, cancel_futures=True)
+            if self._hurries:
+                self.hook.close()
+
+    # Leasing
+
+    @property
+    def has_next(self) -> bool:
+        """Whether the next lease was requested already."""
+        return self._next is not None
+
+    def lease_ahead(self, count: int, seconds: int) -> None:
+        """
+        Request the next lease, while the runs of the current one are started.
+
+        :param count: messages at most, 1 to 100.
+        :param seconds: length of the lease, 1 to 3600 s.
+        """
+        if self.alongside and self._next is None:
+            # Not patient: while the rate limit leaves no calls, the acknowledgement goes first.
+            self._next = self._thread.submit(self._lease, count, seconds, patient=False)
+            self._next_size = count, seconds
+
+    def lease(self, count: int, seconds: int) -> HeldLease | None:
+        """
+        The lease that was requested ahead, or a new one; None if the inbox is empty.
+
+        :param count: messages at most, 1 to 100; not used for a lease that was requested ahead.
+        :param seconds: length of the lease, 1 to 3600 s; likewise.
+        :raises NotFoundError: there is no such inbox, and none was created under its name within 30 s.
+        :raises WorkflowError: the service cannot be used; see ``lease_once``.
+        """
+        if self._next is None:
+            self._wait_for_thread()
+            return while_missing(self.inbox, lambda: self._lease(count, seconds))
+        try:
+            lease = self._next.result()
+        except (NotFoundError, RateLimitError, TransportError) as error:
+            if isinstance(error, TransportError) and error.sent:
+                raise
+            self._next = None
+            return self.lease(*self._next_size)
+        self._next = None
+        return lease
+
+    def _lease(self, count: int, seconds: int, *, patient: bool = True) -> HeldLease | None:
+        self.inbox_id = inbox_id = self.inbox_id or self.hook.get_inbox(self.inbox)["id"]
+        try:
+            lease = lease_once(self.hook, inbox_id, count, seconds, self.inbox, patient=patient)
+        except NotFoundError:
+            # Another one may have its name by now.
+            self.inbox_id = ""
+            raise
+        return lease and replace(lease, inbox_id=inbox_id)
+
+    # Acknowledging
+
+    def acknowledge(self, lease: HeldLease, ids: list[str]) -> None:
+        """
+        Acknowledge messages of a lease; without waiting for the answer where the next lease is requested.
+
+        An acknowledgement that fails raises nothing here: it is kept (see ``unacknowledged``).
+        """
+        if not ids:
             return
-        yield len(some), len(answer.get("results") or [])
+        if not self.alongside:
+            self._acknowledge(lease, ids)
+            return
+        before, self._acknowledging = self._acknowledging, self._thread.submit(self._acknowledge, lease, ids)
+        if before is not None:
+            before.result()
+        if self._next is None:
+            self._acknowledging.result()
+
+    @property
+    def unacknowledged(self) -> int:
+        """Leases that have not expired and whose acknowledgement failed; it will be sent again."""
+        for each in [each for each in self._failed if each.lease.ends_at <= clock.now()]:
+            self._failed.remove(each)
+            self._expired.append(each)
+        return len({each.lease.lease_id for each in self._failed})
+
+    @property
+    def is_rejected(self) -> bool:
+        """Whether an acknowledgement failed permanently: further leases would only use up deliveries."""
+        return any(not each.is_transient for each in self._failed)
+
+    def acknowledge_again(self) -> None:
+        """Send each failed acknowledgement again, once."""
+        self._wait_for_thread()
+        failed, self._failed = self._failed, []
+        once = self.hook.hurried()
+        try:
+            for each in failed:
+                self._acknowledge(each.lease, each.ids, once)
+        finally:
+            once.close()
+
+    def _acknowledge(self, lease: HeldLease, ids: list[str], hook: WorkflowHook | None = None) -> None:
+        hook = hook or self.hook
+        try:
+            acknowledge(hook, lease.inbox_id, lease.lease_id, ids, self.inbox)
+        except WorkflowError as error:
+            if isinstance(error, NotFoundError) and _is_gone(hook, lease.inbox_id):
+                log.warning(
+                    "Inbox %s was deleted before %d of its messages were acknowledged. Their runs exist, and"
+                    " a deleted inbox redelivers nothing",
+                    self.inbox,
+                    len(ids),
+                )
+            else:
+                self._failed.append(FailedAcknowledgement(lease, ids, error))
+
+    # Ending
+
+    def release(self, lease: HeldLease, ids: list[str]) -> None:
+        """Release messages at once; where that fails their lease expires instead."""
+        self._wait_for_thread()
+        try_to_release(self.hook, lease.inbox_id, lease.lease_id, ids, self.inbox)
+
+    def hurry(self) -> None:
+        """From now on send each call once, with a timeout of a few seconds, as the task is being ended."""
+        # A separate client: the thread may be in the middle of a call with the first one.
+        self.hook, self.alongside, self._hurries = self.hook.hurried(), False, True
+
+    def _wait_for_thread(self) -> None:
+        """Wait until the thread no longer uses the hook."""
+        under_way: list[Future[Any]] = [
+            each for each in (self._next, self._acknowledging) if each is not None
+        ]
+        wait(under_way, LAST_LEASE_SECONDS if self._hurries else None)
+
+    def _release_next(self) -> None:
+        if self._next is None or not self._next.done() or self._next.exception() is not None:
+            return
+        lease = self._next.result()
+        if lease is not None:
+            ids = [message["id"] for message in lease.messages]
+            try_to_release(self.hook, lease.inbox_id, lease.lease_id, ids, self.inbox)
 
 
-def try_to_release(
-    hook: WorkflowHook, inbox: str, lease_id: str, ids: list[str], name: str | None = None
-) -> None:
-    """The same, where a release that fails is no error: the lease expires instead."""
-    from airflow_provider_workflow.client.errors import WorkflowError
-
+def _is_gone(hook: WorkflowHook, inbox_id: str) -> bool:
+    """Whether an inbox was deleted, so that its acknowledgements fail for that reason alone."""
     try:
-        release(hook, inbox, lease_id, ids, name)
+        return hook.get_inbox(inbox_id)["status"] == DELETING
     except WorkflowError as error:
-        log.warning(
-            "Inbox %s: %d messages are redelivered when their lease expires (%s)",
-            name or inbox,
-            len(ids),
-            error,
-        )
-
-
-def note_nameless(inbox: str, lease: HeldLease, conn_id: str, tally: Tally | None = None) -> None:
-    """
-    Count the messages of a lease that have no id, and say so: nothing can be done with them.
-
-    :param tally: where they are counted as well; None outside a task.
-    """
-    for position in lease.nameless:
-        if tally is not None:
-            cause = "it has no id, so it can be neither started nor acknowledged"
-            tally.refuse(f"number {position} of lease {lease.lease_id}", cause)
-        metrics.count(metrics.REFUSED, 1, inbox=inbox, conn_id=conn_id)
-        log.error(
-            "Inbox %s: the message at position %d of lease %s has no id; it cannot be acknowledged, and the"
-            " service quarantines it",
-            plain(inbox),
-            position,
-            plain(lease.lease_id),
-        )
-
-
-def note_refusal(hook: WorkflowHook, inbox: str, message: types.LeasedMessage, cause: object) -> None:
-    """Say and count that a message was rejected; louder where the service will not deliver it again."""
-    metrics.count(metrics.REFUSED, 1, inbox=inbox, conn_id=hook.workflow_conn_id)
-    if lease_count(message) >= ASSUMED_LAST_LEASE:
-        log.error(
-            "Inbox %s: message %s was rejected on its last lease; the service quarantines it: %s",
-            inbox,
-            plain(message["id"]),
-            cause,
-        )
-    else:
-        log.warning("Inbox %s: message %s was rejected: %s", inbox, plain(message["id"]), cause)
+        return isinstance(error, NotFoundError)

@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_workflow import metrics
 from airflow_provider_workflow.client import types
+from airflow_provider_workflow.client.wire import plain
 from airflow_provider_workflow.dispatch.lease import PRECIOUS_LEASE, for_people, lease_count
 from airflow_provider_workflow.dispatch.payloads import storable
 from airflow_provider_workflow.dispatch.rejections import RunRefused, ServerFault, TargetError, Unholdable
-from airflow_provider_workflow.dispatch.results import Tally
+from airflow_provider_workflow.dispatch.results import Tally, note_refusal
 from airflow_provider_workflow.dispatch.routing import Routes, UnroutableError
 from airflow_provider_workflow.dispatch.runs import Runs, Start, former_run_id_of, run_id_of
-from airflow_provider_workflow.dispatch.session import note_refusal
-from airflow_provider_workflow.dispatch.target_check import TargetCheck
-from airflow_provider_workflow.values import plain
+from airflow_provider_workflow.dispatch.targets import TargetCheck
 from airflow_provider_workflow.version_compat import airflow_release
 
 if TYPE_CHECKING:

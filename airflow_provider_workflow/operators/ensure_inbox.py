@@ -27,7 +27,6 @@ from airflow_provider_workflow.options import (
     whole_number,
 )
 from airflow_provider_workflow.rendering import ABSENT
-from airflow_provider_workflow.values import plain
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -53,6 +52,8 @@ class InboxNameTakenError(AirflowFailException):
     """
 
     def __init__(self, name: str, wanted: types.Subscription, existing: types.Inbox) -> None:
+        from airflow_provider_workflow.client.wire import plain
+
         subscription = existing.get("subscription")
         has = (
             json.dumps(subscription, sort_keys=True) if subscription else "one that the service does not show"
@@ -74,6 +75,8 @@ class InitializationFailedError(AirflowFailException):
     """
 
     def __init__(self, name: str, reason: str | None, again: bool) -> None:
+        from airflow_provider_workflow.client.wire import plain
+
         failed = "failed to initialise again after it was created anew" if again else "failed to initialise"
         text = (
             f"Inbox {name!r} {failed} ({plain(reason or 'no reason given')})."
@@ -224,6 +227,7 @@ class WorkflowEnsureInboxOperator(WorkflowOperator):
         :param first_pauses: seconds to wait on this worker before the task is deferred.
         """
         from airflow_provider_workflow.client.inboxes import FAILED, PAUSED
+        from airflow_provider_workflow.client.wire import plain
 
         subscription = subscription_of(self.app_key, self.action_key, self.inputs, self.connection_id)
         named = NamedInbox(self.hook, self.name, subscription, self.notification_url)
@@ -258,6 +262,8 @@ class WorkflowEnsureInboxOperator(WorkflowOperator):
         return status in SETTLED_STATES or (not self.wait_until_active and status != DELETING)
 
     def _log_state(self, named: NamedInbox, inbox: types.Inbox, what_next: str) -> None:
+        from airflow_provider_workflow.client.wire import plain
+
         log.info(
             "Inbox %s %s: id %s, status %s%s",
             self.name,
@@ -369,6 +375,8 @@ class NamedInbox:
 
     def delete(self, inbox: types.Inbox) -> None:
         """Delete the inbox because it failed, so that it can be created again."""
+        from airflow_provider_workflow.client.wire import plain
+
         log.warning(
             "Inbox %s failed to initialise (%s); deleting it and creating it again",
             self.name,

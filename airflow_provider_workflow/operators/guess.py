@@ -12,7 +12,6 @@ from airflow_provider_workflow.client.errors import GuessRejectedError
 from airflow_provider_workflow.links import WorkflowEditorLink
 from airflow_provider_workflow.operators.base import WorkflowOperator, storable
 from airflow_provider_workflow.options import check_choice, check_text
-from airflow_provider_workflow.values import plain
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -74,6 +73,8 @@ class WorkflowGuessOperator(WorkflowOperator):
         :raises RateLimitError: the hour's guesses are used up.
         :raises WorkflowError: the service cannot be used.
         """
+        from airflow_provider_workflow.client.wire import plain
+
         try:
             found = self.hook.guess(self.description)
         except GuessRejectedError as error:

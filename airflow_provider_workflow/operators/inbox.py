@@ -138,7 +138,7 @@ class WorkflowInboxDispatchOperator(WorkflowOperator):
         from airflow_provider_workflow.dispatch.dispatcher import Dispatcher
         from airflow_provider_workflow.dispatch.routing import Routes
         from airflow_provider_workflow.dispatch.runs import TaskRuns, origin_of
-        from airflow_provider_workflow.dispatch.target_check import TargetCheck, TargetHistory
+        from airflow_provider_workflow.dispatch.targets import TargetCheck, TargetHistory
 
         routes = Routes(self.trigger_dag_id, self.match)
         targets = TargetCheck(TaskRuns(context["ti"]), routes.dag_ids, TargetHistory(context))
@@ -174,8 +174,8 @@ def drain_inbox(dispatcher: Dispatcher, *, on_paused: str = "fail") -> tuple[int
     :raises InboxNotActiveError: the inbox is paused, there was nothing in it, and that is to fail.
     """
     from airflow_provider_workflow.client.errors import InboxPausedError
-    from airflow_provider_workflow.dispatch.session import InboxNotActiveError
-    from airflow_provider_workflow.values import plain
+    from airflow_provider_workflow.client.wire import plain
+    from airflow_provider_workflow.dispatch.lease import InboxNotActiveError
 
     try:
         return logging.INFO, f"Inbox {dispatcher.inbox}: {dispatcher.drain().value}"
@@ -243,7 +243,7 @@ class WorkflowAcknowledgeOperator(LeaseOperator):
     past_tense = "acknowledged"
 
     def end(self, hook: WorkflowHook, lease: LeasedMessages, ids: list[str]) -> int:
-        from airflow_provider_workflow.dispatch.session import acknowledge
+        from airflow_provider_workflow.dispatch.lease import acknowledge
 
         return acknowledge(hook, lease["inbox_id"], lease["lease_id"], ids)
 
@@ -260,7 +260,7 @@ class WorkflowReleaseOperator(LeaseOperator):
     past_tense = "released"
 
     def end(self, hook: WorkflowHook, lease: LeasedMessages, ids: list[str]) -> int:
-        from airflow_provider_workflow.dispatch.session import release
+        from airflow_provider_workflow.dispatch.lease import release
 
         return release(hook, lease["inbox_id"], lease["lease_id"], ids)
 

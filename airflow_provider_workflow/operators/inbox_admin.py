@@ -10,7 +10,6 @@ from airflow_provider_workflow.client.arguments import flag
 from airflow_provider_workflow.client.errors import ConflictError
 from airflow_provider_workflow.operators.base import WorkflowOperator, ended, storable
 from airflow_provider_workflow.options import check_text
-from airflow_provider_workflow.values import plain
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -63,7 +62,8 @@ def change_inbox(
     :raises ConflictError: it is in a state that this call cannot change.
     """
     from airflow_provider_workflow.client.inboxes import FAILED
-    from airflow_provider_workflow.dispatch.session import InboxUnusableError
+    from airflow_provider_workflow.client.wire import plain
+    from airflow_provider_workflow.dispatch.lease import InboxUnusableError
 
     try:
         found = change(inbox)

@@ -14,7 +14,7 @@ from airflow.sdk import BaseSensorOperator, PokeReturnValue
 
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.client.arguments import flag
-from airflow_provider_workflow.dispatch.capacity import PILOT_SECONDS
+from airflow_provider_workflow.dispatch.targets import PILOT_SECONDS
 from airflow_provider_workflow.links import StartedRunsLink
 from airflow_provider_workflow.options import (
     can_start_from_trigger,

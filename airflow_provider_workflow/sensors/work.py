@@ -20,22 +20,21 @@ from airflow_provider_workflow import metrics
 from airflow_provider_workflow.client.errors import InboxPausedError, WorkflowError
 from airflow_provider_workflow.client.inboxes import FAILED, PAUSED
 from airflow_provider_workflow.client.settings import host_of
-from airflow_provider_workflow.dispatch.capacity import Limits
 from airflow_provider_workflow.dispatch.dispatcher import Dispatcher, Drained
-from airflow_provider_workflow.dispatch.lease import HeldLease
-from airflow_provider_workflow.dispatch.receiving import Receiver
-from airflow_provider_workflow.dispatch.results import DispatchResult, Tally
-from airflow_provider_workflow.dispatch.routing import Routes
-from airflow_provider_workflow.dispatch.runs import TaskRuns, origin_of
-from airflow_provider_workflow.dispatch.session import (
+from airflow_provider_workflow.dispatch.lease import (
+    HeldLease,
     InboxNotActiveError,
     InboxUnusableError,
     lease_once,
     note_paused,
     try_to_release,
-    while_missing,
 )
-from airflow_provider_workflow.dispatch.target_check import TargetCheck, TargetHistory
+from airflow_provider_workflow.dispatch.receiving import Receiver
+from airflow_provider_workflow.dispatch.results import DispatchResult, Tally
+from airflow_provider_workflow.dispatch.routing import Routes
+from airflow_provider_workflow.dispatch.runs import TaskRuns, origin_of
+from airflow_provider_workflow.dispatch.session import while_missing
+from airflow_provider_workflow.dispatch.targets import Limits, TargetCheck, TargetHistory
 from airflow_provider_workflow.triggers.retrying import Faults, may_pass
 
 if TYPE_CHECKING:

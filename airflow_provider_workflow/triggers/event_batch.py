@@ -23,9 +23,9 @@ from typing import Any, NamedTuple, TypeVar
 from airflow_provider_workflow import clock, metrics
 from airflow_provider_workflow.client import types
 from airflow_provider_workflow.client.json_steps import in_slices
+from airflow_provider_workflow.client.wire import plain
 from airflow_provider_workflow.dispatch.lease import SLICE, HeldLease, for_people
 from airflow_provider_workflow.triggers.event_poller import Leased, Stream, is_alone
-from airflow_provider_workflow.values import plain
 
 log = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from airflow_provider_workflow.client.errors import InboxPausedError, TransportE
 from airflow_provider_workflow.client.inboxes import PAUSED
 from airflow_provider_workflow.dispatch import quarantine
 from airflow_provider_workflow.dispatch.lease import HeldLease
-from airflow_provider_workflow.dispatch.session import note_nameless
+from airflow_provider_workflow.dispatch.results import note_nameless
 from airflow_provider_workflow.triggers.retrying import (
     LONGEST_ANSWER_SECONDS,
     Faults,

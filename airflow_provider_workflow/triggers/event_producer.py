@@ -20,12 +20,12 @@ from airflow_provider_workflow.client.errors import (
     NotFoundError,
 )
 from airflow_provider_workflow.client.json_steps import Pace
+from airflow_provider_workflow.client.wire import plain
 from airflow_provider_workflow.dispatch.lease import slices
 from airflow_provider_workflow.triggers.event_batch import Batch, Choice, HeldLeases, Watcher, lasts
 from airflow_provider_workflow.triggers.event_poller import Leased, Poller, Stream
 from airflow_provider_workflow.triggers.event_watcher import EventWatcher, watchers_of
 from airflow_provider_workflow.triggers.retrying import explained
-from airflow_provider_workflow.values import plain
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.client.client import AsyncWorkflowClient

@@ -14,9 +14,9 @@ from airflow.triggers.base import TriggerEvent
 
 from airflow_provider_workflow import metrics
 from airflow_provider_workflow.client.json_steps import Pace
+from airflow_provider_workflow.client.wire import plain
 from airflow_provider_workflow.triggers.event_batch import Batch, Carried, Choice, Watcher, event_payload
 from airflow_provider_workflow.triggers.event_poller import Stream
-from airflow_provider_workflow.values import plain
 
 if TYPE_CHECKING:
     from airflow.sdk.execution_time.context import AssetStateStoreAccessors

@@ -167,7 +167,7 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
 
     def _event_of_paused(self, inbox_id: str, reason: str) -> dict[str, Any] | None:
         from airflow_provider_workflow.client.inboxes import PAUSED
-        from airflow_provider_workflow.values import plain
+        from airflow_provider_workflow.client.wire import plain
 
         if self.on_paused != "wait":
             return stopped(PAUSED, inbox_id, reason)
@@ -179,7 +179,7 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
 
 def stopped(status: str, inbox_id: str, reason: str) -> dict[str, Any]:
     """The event for an inbox that brings no messages, and why."""
-    from airflow_provider_workflow.values import plain
+    from airflow_provider_workflow.client.wire import plain
 
     return {"status": status, "inbox_id": inbox_id, "reason": plain(reason)}
 

@@ -144,7 +144,7 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
 
     def _event(self, inbox_id: str, *, certain: bool) -> TriggerEvent:
         from airflow_provider_workflow import metrics
-        from airflow_provider_workflow.values import plain
+        from airflow_provider_workflow.client.wire import plain
 
         metrics.count(metrics.RUNG, 1, inbox=inbox_id, conn_id=self.workflow_conn_id)
         # A string that Airflow cannot encode would end the whole triggerer.

@@ -20,9 +20,9 @@ from airflow_provider_workflow.client.errors import (
 )
 from airflow_provider_workflow.client.inboxes import FAILED, PAUSED
 from airflow_provider_workflow.client.retry import LONGEST_WAIT_SECONDS
-from airflow_provider_workflow.dispatch.session import InboxUnusableError
+from airflow_provider_workflow.client.wire import plain
+from airflow_provider_workflow.dispatch.lease import InboxUnusableError
 from airflow_provider_workflow.triggers.wakeup import LEAST_PAUSE_SECONDS, Waits, wait_for
-from airflow_provider_workflow.values import plain
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.client.event_stream import Bell

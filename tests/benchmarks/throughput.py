@@ -15,6 +15,7 @@ from tests.benchmarks.stage import epoch, stage
 from tools.local_airflow import LocalAirflow
 
 WAIT_SECONDS = 600
+SLOW_ANSWER_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
@@ -44,9 +45,11 @@ QUICK = Size(rounds=1, messages=20, many=40, mapped=5, by_rest=5, dispatchers=(1
 def run(quick: bool) -> list[Row]:
     """Measure; ``quick`` with few messages."""
     size = QUICK if quick else Size()
-    with stage("throughput", ["dispatch", "bare", "mapped"], ["throughput"]) as (service, airflow):
+    dag_ids = ["dispatch", "dispatch_in_turn", "bare", "mapped"]
+    with stage("throughput", dag_ids, ["throughput"]) as (service, airflow):
         measured = Throughput(service, airflow)
-        return [*_in_turns(measured, size), *_side_by_side(measured, size), *_many(measured, size)]
+        rows = [*_in_turns(measured, size), *_side_by_side(measured, size), *_many(measured, size)]
+        return [*rows, _with_a_slow_service(measured, size)]
 
 
 def _in_turns(measured: Throughput, size: Size) -> list[Row]:
@@ -103,6 +106,23 @@ def _many(measured: Throughput, size: Size) -> list[Row]:
     ]
 
 
+def _with_a_slow_service(measured: Throughput, size: Size) -> Row:
+    """What leasing ahead gains, once each answer takes 200 ms."""
+    samples: dict[str, list[float]] = {"dispatch": [], "dispatch_in_turn": []}
+    measured.service.fault("slow", times=None, seconds=SLOW_ANSWER_SECONDS)
+    for _ in range(size.rounds):
+        for dag_id, rates in samples.items():
+            rates.append(measured.dispatched(size.messages, dag_id=dag_id).rate)
+    return compared(
+        f"DAG runs started by one task, {size.messages} messages, each answer of the service takes 200 ms",
+        "1/s",
+        samples["dispatch"],
+        "the same without leasing ahead",
+        samples["dispatch_in_turn"],
+        Target("ratio", ">=", 1.15),
+    )
+
+
 @dataclass(frozen=True)
 class Work:
     """
@@ -141,16 +161,19 @@ class Throughput:
     service: EmulatorServer
     airflow: LocalAirflow
 
-    def dispatched(self, messages: int, dispatchers: int = 1, text: str = "") -> Work:
+    def dispatched(
+        self, messages: int, dispatchers: int = 1, text: str = "", dag_id: str = "dispatch"
+    ) -> Work:
         """
         By our operator, from an inbox that holds so many messages.
 
         :param text: in the payload of each.
+        :param dag_id: of the DAG with the operator.
         """
         for begin in range(0, messages, 1000):
             some = range(begin, min(begin + 1000, messages))
             self.service.put("throughput", *({"number": number, "text": text} for number in some))
-        return self._done("dispatch", dispatchers)
+        return self._done(dag_id, dispatchers)
 
     def bare(self, count: int) -> Work:
         """By the supervisor call in a loop."""

@@ -7,10 +7,10 @@ import logging
 import pytest
 
 from airflow_provider_workflow.client.errors import InboxPausedError
-from airflow_provider_workflow.dispatch import capacity
+from airflow_provider_workflow.dispatch import targets
 from airflow_provider_workflow.dispatch.dispatcher import Drained
+from airflow_provider_workflow.dispatch.lease import InboxUnusableError
 from airflow_provider_workflow.dispatch.results import Tally
-from airflow_provider_workflow.dispatch.session import InboxUnusableError
 from airflow_provider_workflow.emulator.clock import ManualClock
 from tests.unit.fake_clock import FakeClock
 from tests.unit.workbench import Workbench
@@ -124,8 +124,8 @@ def test_what_was_done_before_counts_towards_max_messages(bench: Workbench) -> N
 def test_one_task_takes_at_most_ten_thousand_messages(
     bench: Workbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert capacity.MOST_MESSAGES == 10_000
-    monkeypatch.setattr(capacity, "MOST_MESSAGES", 3)
+    assert targets.MOST_MESSAGES == 10_000
+    monkeypatch.setattr(targets, "MOST_MESSAGES", 3)
     bench.put(*"abcde")
     dispatcher = bench.dispatcher(lease_limit=2)
     dispatcher.check_targets()

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from airflow_provider_workflow.client.errors import InboxPausedError
-from airflow_provider_workflow.dispatch.session import lease_once, note_paused
+from airflow_provider_workflow.dispatch.lease import lease_once, note_paused
 from tests.unit.workbench import INBOX, Workbench
 
 
@@ -20,7 +20,7 @@ def look(bench: Workbench) -> None:
 
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [each.getMessage() for each in caplog.records if each.name.endswith(".session")]
+    return [each.getMessage() for each in caplog.records if each.name.endswith(".lease")]
 
 
 def test_a_pause_is_said_once_with_each_reason_and_once_when_it_is_over(

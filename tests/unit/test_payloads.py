@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from airflow_provider_workflow.client.wire import plain
 from airflow_provider_workflow.dispatch.payloads import payload_of, storable, unstorable
-from airflow_provider_workflow.values import plain
 
 SCALARS = st.none() | st.booleans() | st.floats() | st.integers() | st.text(st.characters(codec=None))
 ANY_JSON = st.recursive(

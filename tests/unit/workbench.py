@@ -6,13 +6,11 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from airflow_provider_workflow.dispatch.capacity import Limits
 from airflow_provider_workflow.dispatch.dispatcher import Dispatcher
-from airflow_provider_workflow.dispatch.lease import HeldLease
+from airflow_provider_workflow.dispatch.lease import HeldLease, lease_once
 from airflow_provider_workflow.dispatch.routing import Routes
 from airflow_provider_workflow.dispatch.runs import Start, TaskRuns, run_id_of
-from airflow_provider_workflow.dispatch.session import lease_once
-from airflow_provider_workflow.dispatch.target_check import TargetCheck, TargetHistory
+from airflow_provider_workflow.dispatch.targets import Limits, TargetCheck, TargetHistory
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from tests.unit.fakes import OldTaskInstance, StateStore, Supervisor, TaskInstance

@@ -14,10 +14,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from airflow_provider_workflow.assets import messages_of
-from airflow_provider_workflow.dispatch.lease import HeldLease
+from airflow_provider_workflow.dispatch.lease import HeldLease, lease_once
 from airflow_provider_workflow.dispatch.payloads import payload_of
 from airflow_provider_workflow.dispatch.runs import RUN_ID_PREFIX
-from airflow_provider_workflow.dispatch.session import lease_once
 from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
 from airflow_provider_workflow.triggers.event_batch import event_payload
 from tests.unit.client.isolation import forget

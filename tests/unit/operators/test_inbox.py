@@ -10,8 +10,8 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_workflow.dispatch.dispatcher import TaskKilled
+from airflow_provider_workflow.dispatch.lease import InboxNotActiveError
 from airflow_provider_workflow.dispatch.rejections import TargetError
-from airflow_provider_workflow.dispatch.session import InboxNotActiveError
 from airflow_provider_workflow.emulator.clock import ManualClock
 from airflow_provider_workflow.operators import ensure_inbox, inbox, inbox_admin
 from airflow_provider_workflow.operators.inbox import (

@@ -13,7 +13,7 @@ from airflow_provider_workflow.client.errors import (
     NotFoundError,
     TransportError,
 )
-from airflow_provider_workflow.dispatch.session import InboxUnusableError
+from airflow_provider_workflow.dispatch.lease import InboxUnusableError
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.operators.inbox_admin import (
     WorkflowDeleteInboxOperator,

@@ -8,7 +8,7 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_workflow.client.errors import WorkflowError
-from airflow_provider_workflow.dispatch.session import InboxNotActiveError
+from airflow_provider_workflow.dispatch.lease import InboxNotActiveError
 from tests.unit.fake_clock import FakeClock
 from tests.unit.sensors.tasks import LOOK, Task
 from tests.unit.workbench import Workbench

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from airflow.exceptions import AirflowRescheduleException
 
-from airflow_provider_workflow.dispatch.target_check import STORE_KEY
+from airflow_provider_workflow.dispatch.targets import STORE_KEY
 from tests.unit.fake_clock import FakeClock, nothing
 from tests.unit.sensors.tasks import LOOK, Task
 from tests.unit.workbench import Workbench

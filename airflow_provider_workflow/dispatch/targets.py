@@ -1,28 +1,64 @@
 """
-Whether runs of the target DAGs can be started: what is checked before anything is leased.
+What is known of the target DAGs before anything is leased: whether they take runs, and how many more.
 
-A message has about five deliveries, and none of them is to be spent on a broken target. No check of Airflow's
-is complete, so the first lease of every process is the *pilot*: one message, whose run shows it. Where an
-earlier try, or the DAG run before, found the target broken, the check is thorough, and the pilot is leased
-for an hour: a target that stays broken for hours costs a waiting message one delivery per hour.
+Nothing is leased only to be released. A message has about five deliveries, and a broken target must not use
+them up. No check that Airflow offers is complete, so the first lease of every process is the *pilot*: one
+message, whose run shows it. After an earlier try, or the DAG run before, found the target broken, the check
+is thorough and the pilot is leased for an hour: a target that stays broken for hours costs a waiting message
+one delivery per hour.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from airflow_provider_workflow.dispatch.capacity import PILOT_SECONDS
-from airflow_provider_workflow.dispatch.rejections import TargetError
-from airflow_provider_workflow.dispatch.runs import Runs, Start
+from airflow_provider_workflow import clock
+
+if TYPE_CHECKING:
+    from airflow_provider_workflow.dispatch.lease import HeldLease
+    from airflow_provider_workflow.dispatch.runs import Runs, Start
 
 log = logging.getLogger(__name__)
 
+LEASE_SECONDS = (60, 3600)
+"""No run is started in the last 30 s of a lease, so a shorter one would leave no time to work."""
+PILOT_SECONDS = 3600
+"""Length of the first lease, of one message, where an earlier try found the target DAG broken."""
+MOST_MESSAGES = 10_000
+ROOM_CHECK_SECONDS = 2.0
 STORE_KEY = "workflow_target_broken"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """
+    How much is leased at a time.
+
+    :param lease_limit: messages per lease, 1 to 100.
+    :param lease_seconds: length of a lease, 60 to 3600 s.
+    :param max_messages: messages in all; None for no limit of its own.
+    :param max_unfinished_runs: runs that each target may have queued and running; None for any number.
+    """
+
+    lease_limit: int = 100
+    lease_seconds: int = 300
+    max_messages: int | None = None
+    max_unfinished_runs: int | None = None
+
+    @property
+    def most_messages(self) -> int:
+        """Messages that one task takes in all."""
+        return min(MOST_MESSAGES, self.max_messages or MOST_MESSAGES)
+
+    @property
+    def first_lease(self) -> int:
+        """Messages of a lease while nothing was taken yet."""
+        return min(self.lease_limit, self.most_messages)
 
 
 class Before(Enum):
@@ -122,6 +158,8 @@ class TargetCheck:
 
         :raises TargetError: runs of one of them cannot be started; the next try knows of it.
         """
+        from airflow_provider_workflow.dispatch.rejections import TargetError
+
         if self._checked:
             return
         if self._before is not Before.BROKEN:
@@ -166,7 +204,7 @@ class TargetCheck:
 
     def takes(self, dag_id: str, outcome: Start) -> None:
         """A run of a target was started, or found."""
-        if outcome is Start.STARTED:
+        if outcome.value == "started":
             self._have_started.add(dag_id)
         elif self._before is Before.BROKEN:
             # Airflow finds a run before it looks at params, so the target may be as broken as before.
@@ -179,3 +217,49 @@ class TargetCheck:
     def has_started(self, dag_id: str) -> bool:
         """Whether this process has started a run of a target, so that a rejection is of one message."""
         return dag_id in self._have_started
+
+
+@dataclass
+class Room:
+    """
+    How many more runs the target DAGs may have.
+
+    :param limits: what was asked for.
+    :param runs: where runs are counted.
+    :param dag_ids: the targets; the fullest of them decides.
+    """
+
+    limits: Limits
+    runs: Runs
+    dag_ids: Iterable[str]
+    _left: int = 0
+
+    def for_messages(self, handled: int) -> int:
+        """
+        How many messages may be leased now.
+
+        :param handled: those that something became of so far.
+        """
+        room = self.limits.most_messages - handled
+        if room > 0 and self.limits.max_unfinished_runs is not None:
+            self._left = self._ask()
+            room = min(room, self._left)
+        return max(0, room)
+
+    def comes_within(self, lease: HeldLease) -> bool:
+        """Wait for room as long as the lease allows; without a limit on runs there always is."""
+        while lease.seconds_left() > 0:
+            if self.limits.max_unfinished_runs is None or self._left > 0:
+                return True
+            self._left = self._ask()
+            if self._left <= 0:
+                clock.sleep(ROOM_CHECK_SECONDS)
+        return False
+
+    def used(self) -> None:
+        """A run was started."""
+        self._left -= 1
+
+    def _ask(self) -> int:
+        most = self.limits.max_unfinished_runs or 0
+        return min(most - self.runs.unfinished(dag_id) for dag_id in self.dag_ids)

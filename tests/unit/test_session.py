@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_workflow.dispatch import look_ahead as module
-from airflow_provider_workflow.dispatch.look_ahead import Conveyor
+from airflow_provider_workflow.dispatch import session as module
+from airflow_provider_workflow.dispatch.session import InboxSession
 from tests.unit.workbench import INBOX, Workbench
 
 PATIENCE_SECONDS = 10.0
@@ -56,14 +56,14 @@ def test_a_lease_that_was_not_asked_for_ahead_waits_for_the_acknowledgement(
 
     monkeypatch.setattr(module, "wait", wait_until_it_may)
     bench.put(*"abc")
-    with Conveyor(bench.hook, INBOX, alongside=True) as conveyor:
-        first = conveyor.lease(1, 300)
-        conveyor.lease_ahead(1, 300)
+    with InboxSession(bench.hook, INBOX, alongside=True) as session:
+        first = session.lease(1, 300)
+        session.lease_ahead(1, 300)
         assert first is not None
-        conveyor.acknowledge(first, ["a"])
-        assert conveyor.lease(1, 300) is not None
+        session.acknowledge(first, ["a"])
+        assert session.lease(1, 300) is not None
         try:
-            assert conveyor.lease(1, 300) is not None
+            assert session.lease(1, 300) is not None
         finally:
             may_acknowledge.set()
     assert users.most == 1

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_workflow.dispatch.rejections import TargetError
-from airflow_provider_workflow.dispatch.target_check import STORE_KEY
+from airflow_provider_workflow.dispatch.targets import STORE_KEY
 from airflow_provider_workflow.emulator.clock import ManualClock
 from tests.unit.fakes import OldTaskInstance, api_error, lost
 from tests.unit.workbench import Workbench
