@@ -1,8 +1,8 @@
 """
-Message, DAG run, acknowledgement, in this order: what sensor and operator share.
+Lease, start, acknowledge: the loop that sensor, operator and command line share.
 
-A message is acknowledged once its run exists, and its run has an id that follows from the message's.
-So whatever is killed in between, the message comes again and finds its run.
+A message is acknowledged only after its run exists, and the id of that run follows from the ids of message
+and inbox. A process that is killed in between does no harm: the message is redelivered, and its run is found.
 """
 
 from __future__ import annotations
@@ -14,19 +14,31 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from airflow_provider_workflow import clock
+from airflow_provider_workflow import clock, metrics
 from airflow_provider_workflow.client import types
 from airflow_provider_workflow.client.errors import WorkflowError
 from airflow_provider_workflow.client.wire import plain
-from airflow_provider_workflow.dispatch.lease import MARGIN_SECONDS, PRECIOUS_LEASE, HeldLease, lease_count
-from airflow_provider_workflow.dispatch.rejections import TargetError
-from airflow_provider_workflow.dispatch.results import Tally, note_nameless
-from airflow_provider_workflow.dispatch.routing import Routes
-from airflow_provider_workflow.dispatch.runs import Runs
+from airflow_provider_workflow.dispatch.lease import (
+    MARGIN_SECONDS,
+    PRECIOUS_LEASE,
+    HeldLease,
+    for_people,
+    lease_count,
+)
+from airflow_provider_workflow.dispatch.payloads import storable
+from airflow_provider_workflow.dispatch.rejections import (
+    RejectionsInARow,
+    RunRefused,
+    ServerFault,
+    TargetError,
+    Unholdable,
+)
+from airflow_provider_workflow.dispatch.results import Tally, note_nameless, note_refusal
+from airflow_provider_workflow.dispatch.routing import Routes, UnroutableError
+from airflow_provider_workflow.dispatch.runs import Runs, Start, former_run_id_of, run_id_of
 from airflow_provider_workflow.dispatch.session import InboxSession, while_missing
-from airflow_provider_workflow.dispatch.starter import Starter
 from airflow_provider_workflow.dispatch.targets import Limits, Room, TargetCheck
 
 if TYPE_CHECKING:
@@ -45,6 +57,8 @@ MOST_UNACKNOWLEDGED = 2
 FIRST_PAUSE_SECONDS = 5.0
 LONGEST_PAUSE_SECONDS = 60.0
 """Between two attempts to acknowledge what failed."""
+LONGEST_NOTE = 1000
+"""Characters. PostgreSQL rejects the run of a longer one; escaped, a character of an id takes up to ten."""
 
 
 class TaskKilled(BaseException):
@@ -86,6 +100,8 @@ class Dispatcher:
     outlasts: Callable[[WorkflowError], bool] = lambda _: False
     origin: str = ""
     working: bool = False
+    _leased_at: str = ""
+    _in_a_row: RejectionsInARow = field(default_factory=RejectionsInARow)
     _redelivered_at: float = math.inf
     _ends_at: float = math.inf
     _pause: float = FIRST_PAUSE_SECONDS
@@ -102,18 +118,6 @@ class Dispatcher:
     @cached_property
     def _room(self) -> Room:
         return Room(self.limits, self.runs, self.routes.dag_ids)
-
-    @cached_property
-    def _starter(self) -> Starter:
-        return Starter(
-            self.hook,
-            self.inbox,
-            self.routes,
-            self.runs,
-            self.tally,
-            self.targets,
-            self.origin,
-        )
 
     def check_targets(self) -> None:
         """
@@ -199,7 +203,8 @@ class Dispatcher:
 
     def _work_on(self, lease: HeldLease, session: InboxSession) -> None:
         """Start the runs of one lease, and acknowledge what has its run."""
-        self._starter.inbox_id = lease.inbox_id
+        # Another inbox may have the name by the next lease.
+        self._leased_at = lease.inbox_id
         note_nameless(self.inbox, lease, self.hook.workflow_conn_id, self.tally)
         due = deque(lease.most_precious_first())
         started: list[str] = []
@@ -207,7 +212,8 @@ class Dispatcher:
         try:
             self.working = True
             while due and self._room.comes_within(lease):
-                if self._start(due[0]):
+                if self.start_run(due[0]):
+                    self._room.used()
                     started.append(due[0]["id"])
                 else:
                     self._redelivered_at = min(self._redelivered_at, lease.ends_at)
@@ -224,12 +230,6 @@ class Dispatcher:
             _acknowledge(session, lease, started)
         if due:
             self._note_not_started(len(due), len(lease.messages))
-
-    def _start(self, message: types.LeasedMessage) -> bool:
-        if not self._starter.start(message):
-            return False
-        self._room.used()
-        return True
 
     def _give_up(
         self, lease: HeldLease, due: deque[types.LeasedMessage], session: InboxSession, error: BaseException
@@ -263,6 +263,99 @@ class Dispatcher:
         if count > 0:
             session.lease_ahead(count, seconds)
 
+    def start_run(self, message: types.LeasedMessage) -> bool:
+        """
+        Start the run of a message, or find it; whether the message may be acknowledged.
+
+        :raises TargetError: no run can be started now.
+        """
+        message_id = message["id"]
+        if (count := lease_count(message)) >= PRECIOUS_LEASE:
+            log.warning(
+                "Inbox %s: message %s is on its delivery number %d", self.inbox, plain(message_id), count
+            )
+        content = for_people(message)
+        run_id = run_id_of(message_id, self._leased_at)
+        dag_id, outcome = self._found_before(message), Start.EXISTING
+        try:
+            if dag_id is None:
+                dag_id = self.routes.target(content)
+                if dag_id is None:
+                    log.debug(
+                        "Inbox %s: message %s is unmatched; its lease expires", self.inbox, plain(message_id)
+                    )
+                    return False
+                outcome = self.runs.start(dag_id, run_id, self._conf(content), self._note(message_id))
+        except (RunRefused, UnroutableError) as error:
+            self.tally.refuse(message["id"], str(error))
+            note_refusal(self.hook, self.inbox, message, error)
+            if isinstance(error, RunRefused) and not isinstance(error, Unholdable):
+                self._blame(str(dag_id), error)
+            return False
+        self.targets.takes(dag_id, outcome)
+        self._take(outcome, message_id, run_id)
+        return True
+
+    def _found_before(self, message: types.LeasedMessage) -> str | None:
+        """
+        The DAG of which an earlier delivery of a message has started a run.
+
+        An expression may read what changes between deliveries, and must not choose a second DAG then; nor
+        must a run that version 0.1 started be started again under its new id.
+        """
+        if lease_count(message) < 2:
+            return None
+        former = former_run_id_of(message["id"])
+        run_ids = [] if former is None else [former]
+        if len(self.routes.dag_ids) > 1:
+            run_ids.append(run_id_of(message["id"], self._leased_at))
+        dag_ids = self.routes.dag_ids
+        return next((d for d in dag_ids if any(self.runs.exists(d, each) for each in run_ids)), None)
+
+    def _conf(self, content: dict[str, Any]) -> dict[str, Any]:
+        message, replaced = storable(content)
+        for part in replaced:
+            log.warning(
+                "Inbox %s: message %s has a value that Airflow cannot store: %s. Its run starts; where it is"
+                " the"
+                " payload, payload_of() of airflow_provider_workflow.dispatch.payloads returns it unchanged",
+                self.inbox,
+                plain(content["id"]),
+                part,
+            )
+        return {"inbox_id": self._leased_at, "message": message}
+
+    def _note(self, message_id: str) -> str:
+        note = f"Message {plain(message_id)} of the inbox {plain(self.inbox)}"
+        return (f"{note}, started by {self.origin}" if self.origin else note)[:LONGEST_NOTE]
+
+    def _take(self, outcome: Start, message_id: str, run_id: str) -> None:
+        if self._in_a_row.rejected:
+            self._in_a_row = RejectionsInARow()
+        self.tally.count(outcome.value, message_id)
+        self.tally.add_run(run_id)
+        metric = metrics.STARTED if outcome is Start.STARTED else metrics.EXISTING
+        metrics.count(metric, 1, inbox=self.inbox, conn_id=self.hook.workflow_conn_id)
+
+    def _blame(self, dag_id: str, error: RunRefused) -> None:
+        """
+        Decide whose fault a rejection by Airflow is: of the message, where the target takes others.
+
+        :raises TargetError: of the target or of Airflow.
+        """
+        if not self.targets.has_started(dag_id):
+            raise TargetError(
+                f"Airflow rejected a run of the DAG {dag_id!r} before this task had started any: {error}."
+                f" Correct the"
+                " DAG (its params, its timetable, or the pattern of run ids). The retries of this task begin"
+                " with one"
+                " message each; no message is lost."
+            )
+        if isinstance(error, ServerFault):
+            # Raises where Airflow itself does not answer.
+            self.runs.unfinished(dag_id)
+        self._in_a_row.add(dag_id, error)
+
     def _note_not_started(self, count: int, whole: int) -> None:
         log.warning(
             "Inbox %s: %d of %d leased messages were not started before the %g s safety margin at the end of"
@@ -276,7 +369,7 @@ class Dispatcher:
 
     def _say_what_was_done(self) -> None:
         # Known by now: nothing is handled without it.
-        self.tally.result["inbox_id"] = self._starter.inbox_id
+        self.tally.result["inbox_id"] = self._leased_at
         log.info(
             "Inbox %s: dispatched to %s: %s",
             plain(self.inbox),

@@ -123,18 +123,15 @@ def test_a_fault_gives_back_the_lease_that_was_fetched_ahead(bench: Workbench) -
 
 
 def test_a_task_that_times_out_gives_it_back_as_well(bench: Workbench) -> None:
-    bench.put(*"abcd")
-    dispatcher = bench.ready_dispatcher()
-    whole = dispatcher._starter.start
-
-    def start(message: Any) -> bool:
-        if message["id"] == "b":
+    def end(run: Any) -> None:
+        if run.conf["message"]["id"] == "b":
             raise TaskTimeout
-        return whole(message)
 
-    dispatcher._starter.start = start  # type: ignore[method-assign]
+    bench.supervisor.faults.append(end)
+    bench.put(*"abcd")
+
     with pytest.raises(TaskTimeout):
-        dispatcher.drain()
+        bench.ready_dispatcher().drain()
     assert bench.states == {"b": "available", "c": "available", "d": "available"}
 
 
