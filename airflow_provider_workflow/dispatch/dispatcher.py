@@ -48,26 +48,23 @@ log = logging.getLogger(__name__)
 
 LONGEST_DRAIN_SECONDS = 600.0
 AHEAD_SECONDS = 0.5
-"""How long before the end of its work on a lease a dispatcher asks for the next. That one ages meanwhile, so
-it is a small part of the shortest lease, and as much as most services take to answer."""
-
-
+"""Time before the last run of a lease at which the next lease is requested. It ages meanwhile, so this
+is a small part of the shortest lease, and about the time in which most services answer."""
 MOST_UNACKNOWLEDGED = 2
-"""Leases whose acknowledgement failed, before nothing more is leased."""
+"""Leases with a failed acknowledgement; with so many, nothing more is leased."""
 FIRST_PAUSE_SECONDS = 5.0
 LONGEST_PAUSE_SECONDS = 60.0
-"""Between two attempts to acknowledge what failed."""
+"""Pause between two attempts to send failed acknowledgements; it doubles from the first to the longest."""
 LONGEST_NOTE = 1000
 """Characters. PostgreSQL rejects the run of a longer one; escaped, a character of an id takes up to ten."""
 
 
 class TaskKilled(BaseException):
-    """The task was told to end while it held a lease; raised where it was interrupted, so that it is
-    released."""
+    """The task was killed while it held a lease. Raised by ``on_kill``, so that the lease is released."""
 
 
 class Drained(Enum):
-    """Why leasing came to an end."""
+    """Why a drain ended."""
 
     EMPTY = "the inbox has no more messages"
     NO_ROOM = "the target DAG has as many unfinished runs as it may"
@@ -80,15 +77,16 @@ class Dispatcher:
     """
     Turns the messages of one inbox into DAG runs.
 
-    :param hook: talks to the service.
+    :param hook: sends the calls.
     :param inbox: id or name.
-    :param routes: which DAG a message is for.
-    :param targets: checks the target DAGs before anything is leased for them.
+    :param routes: chooses the DAG of a message.
+    :param targets: checks the target DAGs before anything is leased.
     :param limits: how much is leased at a time.
-    :param tally: what was done so far; goes on counting.
-    :param outlasts: is told of each error of leasing; whether it only means that there is nothing now.
-    :param origin: the run that starts the others, for their notes; empty outside a task.
-    :param working: whether leased messages are being worked on at this moment.
+    :param tally: counts what became of messages, from where it was.
+    :param outlasts: decides on each error of a lease request whether it is transient, so that the drain ends
+        instead of failing.
+    :param origin: the run of this task, for the notes of the runs that it starts; empty outside a task.
+    :param working: whether runs of leased messages are being started at this moment.
     """
 
     hook: WorkflowHook
@@ -108,7 +106,7 @@ class Dispatcher:
 
     @cached_property
     def inbox_id(self) -> str:
-        """Its id at first; where it is deleted and created again, a drain goes on with the new one."""
+        """The id of the inbox when the drain began; it may be deleted and created again meanwhile."""
         return while_missing(self.inbox, lambda: self.hook.get_inbox(self.inbox))["id"]
 
     @property
@@ -121,37 +119,38 @@ class Dispatcher:
 
     def check_targets(self) -> None:
         """
-        Make sure that runs can be started, before anything is leased for them.
+        Check the target DAGs, before anything is leased.
 
-        :raises TargetError: they cannot.
+        :raises TargetError: no run of one of them can be started.
         """
         self.targets.check()
 
     def next_lease(self, held: int = 0) -> tuple[int, int]:
         """
-        How many messages the next lease may have, 0 where there is no room, and how many seconds it is to
-        last.
+        The number of messages of the next lease, 0 without capacity, and its length in seconds.
 
-        :param held: messages that are leased and not worked on yet.
+        :param held: leased messages whose runs are not started yet.
         """
         room = self._room.for_messages(self.tally.handled + held)
         return self.targets.next_lease(min(room, self.limits.lease_limit), self.limits.lease_seconds)
 
     def drain(self, lease: HeldLease | None = None) -> Drained:
         """
-        Lease and dispatch until the inbox is empty, a limit is reached, or there is no room.
+        Lease messages and start their runs until the inbox is empty, a limit is reached, or there is no
+        capacity.
 
-        :param lease: one that is held already, to begin with.
+        :param lease: a lease to begin with.
         :raises InboxPausedError: the inbox is paused and has no more messages.
-        :raises TargetError: no run can be started now; what was held is released, but for the message that
-            showed it.
-        :raises WorkflowError: an error of leasing that is not outlasted, or of an acknowledgement to the end.
+        :raises TargetError: no run can be started now. All leased messages are released, except the one that
+            was rejected.
+        :raises WorkflowError: a permanent error of a lease request, or of an acknowledgement that failed
+            until its lease ended.
         """
         self._ends_at, before = clock.monotonic() + LONGEST_DRAIN_SECONDS, self.tally.handled
         try:
             with InboxSession(self.hook, self.inbox, self.runs.alongside) as session:
                 if lease is not None:
-                    # Not looked up by its name: that may fail, or be another inbox's by now.
+                    # Not looked up by name: that may fail, or find another inbox by now.
                     session.inbox_id = lease.inbox_id or self.inbox_id
                     self._work_on(replace(lease, inbox_id=session.inbox_id), session)
                 return self._lease_on(session)
@@ -182,17 +181,17 @@ class Dispatcher:
         return Drained.LIMIT
 
     def _leases_on(self) -> bool:
-        """Whether a task that has done this much leases more."""
-        # What was left to its lease would only lose another delivery to the same task.
+        """Whether this drain leases more: it ends after a time, and after a number of messages."""
+        # A message that this drain left to its lease must not be leased by it again.
         in_time = clock.monotonic() < self._ends_at and clock.now() < self._redelivered_at
         return in_time and self.tally.handled < self.limits.most_messages
 
     def _acknowledge_again(self, session: InboxSession) -> None:
-        """Wait, longer and longer up to a minute, and acknowledge what is still leased."""
+        """Wait, then send the failed acknowledgements again."""
         if self._pause == FIRST_PAUSE_SECONDS:
             log.warning(
                 "Inbox %s: an acknowledgement failed. The runs of its messages exist, runs of other messages"
-                " are started as before, and it is sent again until the lease ends",
+                " are started as before, and the acknowledgement is sent again until the lease ends",
                 self.inbox,
             )
         clock.sleep(self._pause)
@@ -202,8 +201,8 @@ class Dispatcher:
             self._pause = FIRST_PAUSE_SECONDS
 
     def _work_on(self, lease: HeldLease, session: InboxSession) -> None:
-        """Start the runs of one lease, and acknowledge what has its run."""
-        # Another inbox may have the name by the next lease.
+        """Start the runs of one lease, and acknowledge the messages that have theirs."""
+        # The next lease may be of another inbox with the same name.
         self._leased_at = lease.inbox_id
         note_nameless(self.inbox, lease, self.hook.workflow_conn_id, self.tally)
         due = deque(lease.most_precious_first())
@@ -222,7 +221,7 @@ class Dispatcher:
                 self._lease_ahead(lease, len(due), clock.monotonic() - began_at, session)
             self.working = False
         except BaseException as error:
-            # Not only errors: an execution_timeout and an interruption end a task as well.
+            # execution_timeout and on_kill end a task with exceptions that are no errors.
             self.working = False
             self._give_up(lease, due, session, error)
             raise
@@ -234,22 +233,22 @@ class Dispatcher:
     def _give_up(
         self, lease: HeldLease, due: deque[types.LeasedMessage], session: InboxSession, error: BaseException
     ) -> None:
-        """Release what is left of a lease."""
+        """Release the messages of a lease whose runs were not started."""
         if not isinstance(error, Exception):
             session.hurry()
         if isinstance(error, TargetError):
             if due and (not self.targets.is_proven or due[0]["id"] in self.tally.seen):
-                # The message that showed it: released, it would be leased again by the next try.
+                # The rejected message stays leased: released, it would lose a delivery to the next try.
                 due.popleft()
             self.targets.broke()
         session.release(lease, [message["id"] for message in due])
 
     def _lease_ahead(self, lease: HeldLease, left: int, elapsed: float, session: InboxSession) -> None:
         """
-        Ask for the next lease, where it will be worked on soon.
+        Request the next lease if the runs of this one are nearly started.
 
-        :param left: messages of this lease that are not worked on yet.
-        :param elapsed: seconds that the others of it took.
+        :param left: messages of this lease whose runs are not started yet.
+        :param elapsed: seconds that the runs of the others took.
         """
         whole = len(lease.messages)
         more_may_be_there = whole >= self.limits.lease_limit and self.limits.max_unfinished_runs is None
@@ -265,9 +264,10 @@ class Dispatcher:
 
     def start_run(self, message: types.LeasedMessage) -> bool:
         """
-        Start the run of a message, or find it; whether the message may be acknowledged.
+        Start the run of a message, or find it.
 
-        :raises TargetError: no run can be started now.
+        :return: whether the message may be acknowledged.
+        :raises TargetError: no run of any message can be started now.
         """
         message_id = message["id"]
         if (count := lease_count(message)) >= PRECIOUS_LEASE:
@@ -298,10 +298,10 @@ class Dispatcher:
 
     def _found_before(self, message: types.LeasedMessage) -> str | None:
         """
-        The DAG of which an earlier delivery of a message has started a run.
+        The DAG that has a run of an earlier delivery of the message.
 
-        An expression may read what changes between deliveries, and must not choose a second DAG then; nor
-        must a run that version 0.1 started be started again under its new id.
+        An expression may read a value that changes between deliveries, and must not choose a second DAG. A
+        run that version 0.1 started under another id must not be started again.
         """
         if lease_count(message) < 2:
             return None
@@ -316,9 +316,8 @@ class Dispatcher:
         message, replaced = storable(content)
         for part in replaced:
             log.warning(
-                "Inbox %s: message %s has a value that Airflow cannot store: %s. Its run starts; where it is"
-                " the"
-                " payload, payload_of() of airflow_provider_workflow.dispatch.payloads returns it unchanged",
+                "Inbox %s: message %s has a value that Airflow cannot store: %s. Its run starts; if the value"
+                " is the payload, payload_of() of airflow_provider_workflow.dispatch.payloads returns it",
                 self.inbox,
                 plain(content["id"]),
                 part,
@@ -339,28 +338,25 @@ class Dispatcher:
 
     def _blame(self, dag_id: str, error: RunRefused) -> None:
         """
-        Decide whose fault a rejection by Airflow is: of the message, where the target takes others.
+        Decide whether the message or the target is at fault for a rejection.
 
-        :raises TargetError: of the target or of Airflow.
+        :raises TargetError: the target, or Airflow itself.
         """
         if not self.targets.has_started(dag_id):
             raise TargetError(
                 f"Airflow rejected a run of the DAG {dag_id!r} before this task had started any: {error}."
-                f" Correct the"
-                " DAG (its params, its timetable, or the pattern of run ids). The retries of this task begin"
-                " with one"
-                " message each; no message is lost."
+                " Correct the DAG (its params, its timetable, or the pattern of run ids). Each retry of this"
+                " task begins with one message; no message is lost."
             )
         if isinstance(error, ServerFault):
-            # Raises where Airflow itself does not answer.
+            # Raises TargetError if Airflow does not answer.
             self.runs.unfinished(dag_id)
         self._in_a_row.add(dag_id, error)
 
     def _note_not_started(self, count: int, whole: int) -> None:
         log.warning(
             "Inbox %s: %d of %d leased messages were not started before the %g s safety margin at the end of"
-            " their"
-            " lease; they are redelivered",
+            " their lease; they are redelivered",
             self.inbox,
             count,
             whole,
@@ -368,7 +364,6 @@ class Dispatcher:
         )
 
     def _say_what_was_done(self) -> None:
-        # Known by now: nothing is handled without it.
         self.tally.result["inbox_id"] = self._leased_at
         log.info(
             "Inbox %s: dispatched to %s: %s",

@@ -31,15 +31,15 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MARGIN_SECONDS = 30.0
-"""No run is started this close to the end of a lease: its message could come again to somebody else."""
+"""No run is started in these last seconds of a lease: its message could be redelivered meanwhile."""
 PRECIOUS_LEASE = 3
-"""From this lease on a message is dispatched first and alone."""
+"""From this delivery count on a message is started first, and acknowledged alone."""
 ASSUMED_LAST_LEASE = 5
-"""Leases that a message has before the service quarantines it; the number is not published."""
+"""Delivery count after which the service is assumed to quarantine a message; the number is not published."""
 LARGEST_HAND_OVER = 10_000_000
-"""Bytes of a lease that cross from a trigger to its task at most."""
+"""Bytes of a lease that a trigger hands off to its task at most."""
 SLICE = 16_000
-"""Bytes of a lease that are written before an event loop may do something else."""
+"""Bytes of a lease that are encoded before control returns to the event loop."""
 
 _paused: WeakKeyDictionary[WorkflowHook, dict[str, str]] = WeakKeyDictionary()
 """Why inboxes are paused, as a task has logged it."""
@@ -80,13 +80,13 @@ class HeldLease:
     """
     A lease that is not empty.
 
-    :param lease_id: what acknowledges and releases it.
-    :param ends_at: epoch seconds by the clock of whoever leased; other clocks may differ.
-    :param leased_until: the same moment as the service states it.
+    :param lease_id: its id, needed to acknowledge and to release.
+    :param ends_at: when it expires, in epoch seconds by the clock of the leasing process.
+    :param leased_until: the same time as the service states it.
     :param messages: leased messages with their payloads.
-    :param left: ids of messages that were too much for the hand-over; to be released.
-    :param nameless: positions, from 1, of messages without an id: nothing can be done with them.
-    :param inbox_id: the inbox that it was made at, where that is known; another may have its name by now.
+    :param left: ids of messages that did not fit into the hand-off; to be released.
+    :param nameless: positions, from 1, of messages without an id, which cannot be acknowledged.
+    :param inbox_id: id of the inbox, or empty if it is not known; another inbox may have its name by now.
     """
 
     lease_id: str
@@ -105,9 +105,9 @@ class HeldLease:
         The lease of an answer; None for an empty one.
 
         :param asked_at: epoch seconds before the call was made.
-        :param lease_seconds: what was asked for, 1 to 3600 s.
-        :param attempt_seconds: how long one attempt takes at most. A call may wait at a rate gate, or for
-            a token, before the attempt that leases; that time is not taken off the lease.
+        :param lease_seconds: the requested length, 1 to 3600 s.
+        :param attempt_seconds: the longest time of one attempt. A call may wait for the rate limit or for a
+            token before the attempt that leases; that time does not shorten the lease.
         """
         if not answer.get("lease_id") or not answer.get("results"):
             return None
@@ -121,23 +121,23 @@ class HeldLease:
         )
 
     def seconds_left(self) -> float:
-        """Seconds in which it may still be worked on; negative once it is too late."""
+        """Seconds in which runs may still be started; negative when it is too late."""
         return self.ends_at - MARGIN_SECONDS - clock.now()
 
     def most_precious_first(self) -> list[types.LeasedMessage]:
-        """The messages, those that have used up most of their leases first."""
+        """The messages, those with the highest delivery count first."""
         return sorted(self.messages, key=lease_count, reverse=True)
 
     def handing_over(self) -> Iterator[str]:
         """
-        The lease as one ASCII text, for the task that a trigger resumes.
+        The lease as one ASCII JSON string, for the task that a trigger resumes.
 
-        An empty text comes before each slice of work but the first, as a large lease takes long (10 to 25 ms
-        per MB) and an event loop has other things to do; then the text.
+        Yields an empty string after each slice of work, so that an event loop can run other tasks meanwhile
+        (encoding takes 10 to 25 ms per MB); the last string is the lease.
 
-        A text crosses from trigger to task with any payload in it; the payload itself, as the value
-        of an event, can end the whole triggerer (a NUL, a lone surrogate, an integer over 64 bits).
-        What is too much for one text, or too deep for any, stays behind, named in ``left``.
+        A string carries any payload from trigger to task. The payload itself, as a value of the event, can
+        end the whole triggerer (a NUL, a lone surrogate, an integer over 64 bits). Messages that are too
+        large or too deep for the string are listed in ``left``.
         """
         kept: list[str] = []
         left: list[str] = []
@@ -146,7 +146,7 @@ class HeldLease:
             parts: list[str] = []
             try:
                 for part in in_slices(message) if size < LARGEST_HAND_OVER else ():
-                    # Each part of a large message is the work of half a millisecond.
+                    # Each part of a large message takes about half a millisecond.
                     if parts or unpaused + len(part) > SLICE:
                         yield ""
                         unpaused = 0
@@ -180,19 +180,19 @@ def _with_id(message: types.LeasedMessage) -> types.LeasedMessage | None:
 
 
 def slices(ids: list[str]) -> Iterator[list[str]]:
-    """Ids in the numbers that one call takes, 100 at most; a lease of more is the service's own doing."""
+    """Ids in groups of at most 100, as one call takes; the service may lease more than it was asked for."""
     most = MESSAGE_IDS[1]
     yield from (ids[start : start + most] for start in range(0, len(ids), most))
 
 
 def lease_count(message: types.LeasedMessage) -> int:
-    """How often a message was leased, this lease included; 1 where the service does not say."""
+    """The delivery count of a message, this lease included; 1 if the service does not say."""
     count = (message.get("message_attributes") or {}).get("lease_count")
     return count if isinstance(count, int) and not isinstance(count, bool) else 1
 
 
 def for_people(message: types.LeasedMessage) -> dict[str, Any]:
-    """What a DAG sees of a message: nothing of its lease."""
+    """The part of a message that a DAG is given: nothing of its lease."""
     return {
         "id": message["id"],
         "created_at": message.get("created_at"),
@@ -211,12 +211,12 @@ def lease_once(
     patient: bool = True,
 ) -> HeldLease | None:
     """
-    Lease messages, if there are any; where there are none, look for those in quarantine now and then.
+    Lease messages. If there are none, check from time to time for quarantined messages.
 
     :param count: messages at most, 1 to 100.
     :param seconds: length of the lease, 1 to 3600 s.
-    :param inbox: how the inbox is named in an error; its id by default.
-    :param patient: whether to wait where the service wants no calls for now; without it that is an error.
+    :param inbox: name of the inbox in errors and log lines; its id by default.
+    :param patient: whether to wait while the rate limit allows no calls; if not, that raises.
     :raises InboxUnusableError: the inbox failed to initialise.
     :raises InboxPausedError: the inbox is paused and has no more messages.
     """
@@ -240,7 +240,7 @@ def lease_once(
 
 
 def note_paused(hook: WorkflowHook, inbox: str, reason: str) -> None:
-    """Say that an inbox is paused: once, however often a task looks, until it is paused no more."""
+    """Log that an inbox is paused: once in a task for each reason, until it is resumed."""
     said = _paused.setdefault(hook, {})
     if said.get(inbox) != reason:
         log.warning("Inbox %s is paused: %s", inbox, plain(reason))
@@ -249,7 +249,7 @@ def note_paused(hook: WorkflowHook, inbox: str, reason: str) -> None:
 
 def _note_resumed(hook: WorkflowHook, inbox: str) -> None:
     if hook in _paused and _paused[hook].pop(inbox, None) is not None:
-        log.info("Inbox %s is paused no more", inbox)
+        log.info("Inbox %s is no longer paused", inbox)
 
 
 def acknowledge(
@@ -261,7 +261,7 @@ def acknowledge(
     A lease that has expired is no error: its messages are redelivered, and their runs are found.
 
     :param inbox: id or name.
-    :param name: how the inbox is named in the log; ``inbox`` by default.
+    :param name: name of the inbox in log lines; ``inbox`` by default.
     :return: how many were acknowledged.
     :raises WorkflowError: a call failed; the calls after it were not made.
     """
@@ -284,7 +284,7 @@ def release(hook: WorkflowHook, inbox: str, lease_id: str, ids: list[str], name:
     Release messages of a lease, up to 100 in each call; a lease that has expired is no error.
 
     :param inbox: id or name.
-    :param name: how the inbox is named in the log; ``inbox`` by default.
+    :param name: name of the inbox in log lines; ``inbox`` by default.
     :return: how many were released.
     :raises WorkflowError: a call failed; the calls after it were not made.
     """
@@ -305,8 +305,8 @@ def _in_slices(
     """
     Make a call for each slice of the ids; none after the lease has expired.
 
-    :param expired: what the log says where it has.
-    :return: of each call, how many messages it was given, and how many of them are in its answer.
+    :param expired: logged if it has.
+    :return: for each call the number of messages that it was given, and the number in its answer.
     """
     from airflow_provider_workflow.client.errors import LeaseExpiredError
 
@@ -322,7 +322,7 @@ def _in_slices(
 def try_to_release(
     hook: WorkflowHook, inbox: str, lease_id: str, ids: list[str], name: str | None = None
 ) -> None:
-    """The same, where a release that fails is no error: the lease expires instead."""
+    """Release messages; if that fails, the lease expires instead."""
     from airflow_provider_workflow.client.errors import WorkflowError
 
     try:

@@ -1,9 +1,9 @@
 """
-What a DAG receives of a message, in a form that every supported Airflow and database can store.
+Payloads in a form that every supported Airflow and database can store.
 
 A payload may be any JSON value, and Airflow cannot store every JSON value: an integer over 64 bits, ``1e20``,
-a NUL character or a lone surrogate fails in its encoders or in its database. Such a payload travels as ASCII
-JSON text in ``payload_json`` instead, and :func:`payload_of` returns it either way::
+a NUL character or a lone surrogate fails in its encoders or in its database. Such a payload is stored as an
+ASCII JSON string in ``payload_json`` instead, and :func:`payload_of` returns it either way::
 
     from airflow_provider_workflow.dispatch.payloads import payload_of
 
@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 from airflow_provider_workflow.client.wire import plain
 
 DEEPEST = 147
-"""Levels of a payload. Some Airflow versions accept a run whose conf has more than 150 levels, of which three
-lie above the payload, and then cannot start any of its tasks."""
+"""Levels of a payload. Some Airflow versions accept a run whose conf has more than 150 levels, three of them
+above the payload, and then cannot start any of its tasks."""
 INTEGERS = (-(2**63), 2**64 - 1)
 LARGEST_FLOAT = 2.0**64
 """PostgreSQL returns a larger one as an integer, which no task of the run can read."""
@@ -37,8 +37,8 @@ class Unstorable(NamedTuple):
     """
     A part of a JSON value that Airflow cannot store.
 
-    :param path: where it stands, such as ``payload.items[3].total``; never the value itself.
-    :param reason: what is wrong with it, as the end of a sentence that begins with the path.
+    :param path: its path, such as ``payload.items[3].total``; never the value itself.
+    :param reason: why it cannot be stored: the end of a sentence that begins with the path.
     """
 
     path: str
@@ -63,8 +63,8 @@ def storable(message: Mapping[str, Any]) -> tuple[dict[str, Any], list[Unstorabl
     A message in a form that Airflow can store.
 
     :param message: ``id``, ``created_at``, ``payload``, ``message_attributes``.
-    :return: the message, and what had to be replaced in it. An unstorable payload is None, with its JSON text
-        beside it in ``payload_json``; an unstorable id is escaped; other fields are None.
+    :return: the message, and the parts that were replaced. A payload that cannot be stored is None, with its
+        JSON string in ``payload_json``; an id is escaped; other fields are None.
     """
     result, found = dict(message), []
     for name, value in message.items():
@@ -78,12 +78,12 @@ def storable(message: Mapping[str, Any]) -> tuple[dict[str, Any], list[Unstorabl
 
 def unstorable(value: Any, name: str = "value", deepest: int = DEEPEST) -> Unstorable | None:
     """
-    The first part of a JSON value that Airflow cannot store; None where it can store all of it.
+    The first part of a JSON value that Airflow cannot store; None if it can store the whole value.
 
-    Walks without recursion, as the depth itself may be the problem.
+    Without recursion, as the depth itself may be the problem.
 
-    :param name: how the value is named at the beginning of the path.
-    :param deepest: levels that it may have.
+    :param name: name of the value at the beginning of the path.
+    :param deepest: levels that the value may have.
     """
     waiting: list[tuple[Any, int, _Trail | None]] = [(value, 1, None)]
     while waiting:

@@ -1,12 +1,12 @@
 """
-The alarm for quarantined messages: they start no run any more, and only a listing shows them.
+Finds messages that the service has quarantined, and reports each once.
 
-One whose leases all ended by crashes is in nobody's hands when the service quarantines it, so whoever
-works on an inbox lists it now and then. The alarm is raised once for each message: an Airflow Variable
-remembers which were reported, for all tasks and triggers. It is read and written only where quarantined
-messages are found; where it cannot be, each process raises the alarm once.
+A quarantined message starts no run, and only a listing shows it. The service quarantines a message without
+telling anyone, so tasks and triggers list their inbox from time to time. An Airflow Variable stores which
+messages were reported, for all processes; it is read and written only when there are quarantined messages.
+Without the Variable each process reports a message once.
 
-Nothing here raises: an alarm that fails must not stop what it watches.
+Nothing here raises: a failing report must not stop a task or a trigger.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ log = logging.getLogger(__name__)
 
 QUARANTINED = "quarantined"
 MOST_PAGES = 5
-"""Pages that one look lists at most."""
+"""Pages that one check lists at most."""
 LONGEST_LOOK_SECONDS = 30.0
-"""After so long a trigger gives a look up."""
+"""Timeout of a check in a trigger."""
 MOST_REMEMBERED = 100_000
-"""Ids that a process remembers at most."""
+"""Ids that a process keeps at most."""
 MOST_KEPT = 2_000
-"""Ids that the Variable keeps at most; as marks of 12 characters they fit into every database's text."""
+"""Ids that the Variable keeps at most: hashes of 12 characters, which fit a text column of every database."""
 PREFIX = "workflow_quarantine__"
 DESCRIPTION = "Quarantined messages of an inbox that were reported, as hashes of their ids. May be deleted."
 
@@ -50,9 +50,9 @@ _alarms: set[asyncio.Future[None]] = set()
 
 def look(hook: WorkflowHook, inbox: str) -> None:
     """
-    List the messages of an inbox, if this process has not done so lately, and report those in quarantine.
+    List the messages of an inbox, if a check is due in this process, and report the quarantined ones.
 
-    For tasks. One request, where the inbox holds no more than a page; none is sent twice.
+    For tasks. One request for each page of the listing, at most 5, without retries.
 
     :param inbox: id or name.
     """
@@ -69,7 +69,7 @@ def look(hook: WorkflowHook, inbox: str) -> None:
 
 async def look_in_loop(client: AsyncWorkflowClient, inbox: str) -> None:
     """
-    Do the same in a trigger.
+    The same check in a trigger.
 
     :param inbox: id or name.
     """
@@ -87,14 +87,14 @@ async def look_in_loop(client: AsyncWorkflowClient, inbox: str) -> None:
 
 def report(messages: Iterable[Mapping[str, Any]], *, inbox: str, conn_id: str) -> list[str]:
     """
-    Raise the alarm for the quarantined ones among listed messages: an ERROR line and a metric for each.
+    Report the quarantined ones of listed messages: an ERROR line and a metric for each.
 
-    Where an event loop is running it is raised beside it, a moment later.
+    In an event loop the report is made in a thread, a moment later.
 
-    :param messages: of a listing, or of a page of it.
+    :param messages: all or some messages of a listing.
     :param inbox: id or name.
     :param conn_id: id of the Airflow connection.
-    :return: ids of those that this process had not seen in quarantine.
+    :return: ids of quarantined messages that this process had not reported.
     """
     found = (each.get("id") for each in messages if each.get("status") == QUARANTINED)
     news = [each for each in found if isinstance(each, str) and _is_new(each)]
@@ -124,7 +124,7 @@ async def _alarm_beside_the_loop(ids: list[str], inbox: str, conn_id: str) -> No
 
 
 def _alarm(ids: list[str], inbox: str, conn_id: str) -> int:
-    """Report those that nobody has; how many."""
+    """Report messages that no process has reported; returns their number."""
     name = metrics.name_of(inbox)
     variable = _variable_name(conn_id, name)
     known = _known(variable)
@@ -185,7 +185,7 @@ def _is_new(message_id: str) -> bool:
     if message_id in _reported:
         return False
     if len(_reported) >= MOST_REMEMBERED:
-        # The one that was reported first: whoever still lists it asks the Variable once more.
+        # The oldest: if it is listed again, the Variable is read again.
         del _reported[next(iter(_reported))]
     _reported[message_id] = None
     return True
@@ -193,4 +193,4 @@ def _is_new(message_id: str) -> bool:
 
 def _say_that_it_failed(inbox: str, error: Exception) -> None:
     cause = plain(str(error)) or type(error).__name__
-    log.info("Inbox %s: whether messages are in quarantine is not known: %s", plain(inbox), cause)
+    log.info("Inbox %s: cannot find out whether messages are in quarantine: %s", plain(inbox), cause)

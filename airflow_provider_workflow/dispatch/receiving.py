@@ -1,7 +1,8 @@
 """
-Message, task state store, acknowledgement: how a sensor returns messages without losing any.
+How a sensor returns messages to its DAG: it stores them, then acknowledges them.
 
-An XCom is gone when its task is killed, so acknowledged messages have to be somewhere that survives it.
+A task that is killed returns no XCom. Messages are therefore written to the task state store, which the next
+try reads, before they are acknowledged.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _XComRow = namedtuple("_XComRow", "value")
 
 
 class LeasedMessages(TypedDict):
-    """What a sensor with ``acknowledge="manual"`` returns, for ``WorkflowAcknowledgeOperator``."""
+    """The result of a sensor with ``acknowledge="manual"``, for ``WorkflowAcknowledgeOperator``."""
 
     inbox_id: str
     lease_id: str
@@ -51,14 +52,14 @@ class LeasedMessages(TypedDict):
 @dataclass
 class Receiver:
     """
-    Hands the messages of a lease to the DAG.
+    Returns the messages of a lease to the DAG.
 
-    :param hook: talks to the service.
+    :param hook: sends the calls.
     :param inbox: id or name.
-    :param routes: which messages are wanted.
+    :param routes: chooses the messages to return.
     :param context: of the running task.
-    :param tally: counts what is refused.
-    :param working: whether a lease is being worked on, which is released where that is interrupted.
+    :param tally: counts rejected messages.
+    :param working: whether messages are leased and not stored yet; an interruption releases them.
     """
 
     hook: WorkflowHook
@@ -74,28 +75,28 @@ class Receiver:
 
     def stored(self) -> list[dict[str, Any]] | None:
         """
-        What an earlier try of this task received, acknowledged by now; None where there is nothing.
+        The messages that an earlier try of this task stored; None if there are none.
 
-        Where the earlier try was killed before its acknowledgement, that is made up for.
+        If that try was killed before it acknowledged them, they are acknowledged now.
         """
         text = self._store().get(STORE_KEY)
         if text is None:
             return None
         kept = json.loads(text)
         if not kept["acknowledged"]:
-            self._make_up_for_acknowledgement(kept)
+            self._acknowledge_stored(kept)
         log.info("Returning the %d messages that an earlier try of this task received", len(kept["messages"]))
         messages: list[dict[str, Any]] = kept["messages"]
         return messages
 
-    def _make_up_for_acknowledgement(self, kept: dict[str, Any]) -> None:
+    def _acknowledge_stored(self, kept: dict[str, Any]) -> None:
         try:
             self._acknowledge(kept)
         except (NotFoundError, InvalidRequestError, ConflictError) as error:
             self._do_without_acknowledgement(kept, error)
 
     def _do_without_acknowledgement(self, kept: dict[str, Any], error: WorkflowError) -> None:
-        # The inbox or the lease is gone for good. The messages are stored, and must not be lost for that.
+        # The inbox or the lease no longer exists. The stored messages must not be lost.
         log.warning("Inbox %s: the stored messages cannot be acknowledged any more: %s", self.inbox, error)
         self._keep({**kept, "acknowledged": True})
 
@@ -103,7 +104,7 @@ class Receiver:
         """
         Store, read back, then acknowledge the messages of a lease.
 
-        :return: the messages; none where none of them is wanted.
+        :return: the messages that match.
         :raises AirflowException: they could not be stored; nothing was acknowledged.
         """
         with self._released_on_fault(lease):
@@ -116,7 +117,7 @@ class Receiver:
                 "messages": messages,
                 "acknowledged": False,
             }
-            # The store may have them from here on: interrupted and released, they would come twice.
+            # From here on the store may have the messages: released, they would reach the DAG twice.
             self.working = False
             self._keep(kept)
         try:
@@ -127,7 +128,7 @@ class Receiver:
         return messages
 
     def lend(self, lease: HeldLease) -> LeasedMessages | None:
-        """The messages of a lease with what acknowledges them; None where none of them is wanted."""
+        """The messages of a lease that match, with the ids that acknowledge them; None if none matches."""
         with self._released_on_fault(lease):
             messages = self._fitting(lease)
             if not messages:
@@ -147,7 +148,7 @@ class Receiver:
 
     @contextmanager
     def _released_on_fault(self, lease: HeldLease) -> Iterator[None]:
-        """Give a lease back at once where nothing came of it: a retry must not find an empty inbox."""
+        """Release the lease on an error, so that a retry does not find an empty inbox."""
         try:
             self.working = True
             yield
@@ -155,7 +156,7 @@ class Receiver:
             self._release(lease, self.hook)
             raise
         except BaseException:
-            # An interruption, and no second one during the release.
+            # The task is killed; on_kill must not interrupt the release.
             self.working = False
             with closing(self.hook.hurried()) as once:
                 self._release(lease, once)
@@ -173,7 +174,7 @@ class Receiver:
         self._keep({**kept, "acknowledged": True})
 
     def _keep(self, kept: dict[str, Any]) -> None:
-        # ASCII text: the store itself refuses some JSON values that a text carries unharmed.
+        # An ASCII string: the store itself rejects some JSON values.
         text = json.dumps(kept)
         store = self._store()
         store.set(STORE_KEY, text)
@@ -184,7 +185,7 @@ class Receiver:
         return self.context["task_state_store"]
 
     def _fitting(self, lease: HeldLease) -> list[dict[str, Any]]:
-        """The messages that match, as an XCom can store them; the leases of the others expire."""
+        """The messages that match, in a form that an XCom can store; the leases of the others expire."""
         note_nameless(self.inbox, lease, self.hook.workflow_conn_id, self.tally)
         fitting = []
         for leased in lease.messages:
@@ -203,18 +204,17 @@ class Receiver:
         return fitting
 
     def _as_stored(self, message: dict[str, Any]) -> dict[str, Any]:
-        """A message as an XCom returns it unchanged; ``payloads.payload_of`` reads its payload either way."""
+        """A message that an XCom returns unchanged; ``payloads.payload_of`` reads its payload either way."""
         result, replaced = storable(message)
         if not replaced and not _survives_xcom(result):
-            replaced = [Unstorable("payload", "has keys that Airflow's serialisation uses itself")]
+            replaced = [Unstorable("payload", "has keys that are reserved by Airflow's serialisation")]
             result.update(payload=None, payload_json=json.dumps(message["payload"]))
             if not _survives_xcom(result):
                 result["message_attributes"] = None
         for part in replaced:
             log.warning(
-                "Inbox %s: message %s has a value that an XCom cannot store: %s. Where it is the payload,"
-                " payload_of()"
-                " of airflow_provider_workflow.dispatch.payloads returns it unchanged",
+                "Inbox %s: message %s has a value that an XCom cannot store: %s. If the value is the payload,"
+                " payload_of() of airflow_provider_workflow.dispatch.payloads returns it",
                 self.inbox,
                 plain(message["id"]),
                 part,
@@ -223,12 +223,12 @@ class Receiver:
 
 
 def _survives_xcom(message: dict[str, Any]) -> bool:
-    """Whether a message comes out of Airflow's serialisation as it went in."""
+    """Whether Airflow's serialisation returns the message unchanged."""
     from airflow.sdk.bases.xcom import BaseXCom
 
     try:
         written = json.loads(json.dumps(BaseXCom.serialize_value(message)))
         return bool(BaseXCom.deserialize_value(_XComRow(written)) == message)
     except Exception:
-        # Keys of Airflow's own make it build objects, which fails in as many ways as there are classes.
+        # Reserved keys make Airflow build objects, which raises any exception.
         return False

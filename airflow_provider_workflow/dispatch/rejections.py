@@ -1,4 +1,4 @@
-"""What goes wrong when a run is started, and whether it is of one message or of everything."""
+"""Whose fault it is when Airflow rejects a run: of one message, of the target DAG, or of Airflow."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ MOST_REJECTED_IN_A_ROW = 20
 MOST_FAILED_IN_A_ROW = 2
 """The same for answers of 5xx on Airflow 3.3 and later, where a rejected message is answered with 4xx."""
 _OF_EVERYTHING = (401, 403, 408, 429)
-"""What the API server says of the caller or of itself, and not of a run."""
+"""Statuses that are about the caller or the API server, not about a run."""
 _LONGEST_REASON = 300
 _PARAM = re.compile(r"Invalid input for param (?P<name>[^:\s]{1,100}): ")
 _WITHOUT_VALUES = re.compile(r"Timetable class |The run_id |Dag with dag_id|DAG |Dag ")
-"""How sentences of Airflow begin that quote names and ids at most."""
+"""Beginnings of Airflow's sentences that quote nothing but names and ids."""
 _TYPE = re.compile(r"is not (of type '\w+'(, '\w+')*|a '[\w-]+')$")
 _RULES = [
     (
@@ -41,10 +41,9 @@ _RULES = [
 
 class RunRefused(Exception):
     """
-    Airflow rejects the run of this one message; others may be fine.
+    Airflow rejected the run of one message; it may accept the runs of others.
 
-    :param airflow_says: Airflow's own sentence. It may hold values of the message: to be compared, never
-        shown.
+    :param airflow_says: Airflow's own sentence. It may quote the message: compare it, never show it.
     """
 
     def __init__(self, reason: str, airflow_says: str = "") -> None:
@@ -53,15 +52,15 @@ class RunRefused(Exception):
 
 
 class Unholdable(RunRefused):
-    """No run can hold what this message is; Airflow itself was not asked."""
+    """The conf of the run cannot be encoded; no request was sent to Airflow."""
 
 
 class ServerFault(RunRefused):
-    """Airflow failed at this run (5xx): its own fault, or what the run holds."""
+    """Airflow failed to start the run (5xx): by its own fault, or because of the conf."""
 
 
 class TargetError(AirflowException):
-    """No message at all can be turned into a run of this DAG now."""
+    """No run of the DAG can be started at present, whatever the message."""
 
 
 @dataclass
@@ -94,9 +93,9 @@ class RejectionsInARow:
 
 def fault_of(dag_id: str, error: Any) -> Exception:
     """
-    What Airflow's answer means for a run: of one message, or of everything?
+    Whether Airflow's answer is about the run of one message, or about all runs.
 
-    Decided by status and reason, never by a text.
+    Decided by status and reason, never by the wording.
 
     :param error: an ``AirflowRuntimeError``; in ``dag.test()``, where no supervisor is between, the
         ``HTTPStatusError`` of the API server's own answer.
@@ -115,7 +114,7 @@ def fault_of(dag_id: str, error: Any) -> Exception:
     if isinstance(status, int) and 400 <= status < 500:
         return RunRefused(said, str(_inner(detail).get("message")))
     if isinstance(status, int) or detail.get("exception_type") == "HTTPStatusError":
-        # Before Airflow 3.3 a refused run is a bare 500 whose text is no JSON, so that no status is told.
+        # Before Airflow 3.3 a rejected run is a 500 without JSON, and the supervisor passes on no status.
         return ServerFault(said)
     if detail.get("exception_type") == "PydanticSerializationError":
         return Unholdable("Airflow cannot encode its payload")
@@ -123,7 +122,7 @@ def fault_of(dag_id: str, error: Any) -> Exception:
 
 
 def _told(error: Any) -> dict[str, Any]:
-    """What a supervisor tells its task of the API server's answer."""
+    """The part of the API server's answer that the supervisor passes on."""
     if not hasattr(error, "response"):
         return error.error.detail if isinstance(error.error.detail, dict) else {}
     try:
@@ -146,8 +145,8 @@ def reason_without_values(text: str) -> str:
     """
     Airflow's sentence about a run that it rejects, without any value of the run's ``conf``.
 
-    Airflow quotes what it rejects: the whole message, where the target DAG has a typed param of that name.
-    Kept are sentences that hold no value, the name of a param, and the rule that its value breaks.
+    Airflow quotes what it rejects, which may be the whole message. Kept are sentences without a value, the
+    name of a param, and the rule that its value breaks.
     """
     sentence = plain(text.strip().partition("\n")[0], _LONGEST_REASON)
     if (found := _PARAM.match(sentence)) is not None:
@@ -158,7 +157,7 @@ def reason_without_values(text: str) -> str:
 
 
 def _broken_rule(text: str) -> str:
-    """The end of a sentence of JSON schema, which begins with the value; only words of the schema itself."""
+    """The rule that a sentence of JSON schema names after the value, without the value."""
     first = text.strip().partition("\n")[0]
     return next(
         (rule for pattern, rule in _RULES if pattern.search(first)), _typed(first) or "it is not valid"
@@ -171,7 +170,7 @@ def _typed(sentence: str) -> str | None:
 
 
 def _inner(detail: dict[str, Any]) -> dict[str, Any]:
-    """What the API server itself said."""
+    """The error object of the API server."""
     inner = detail.get("detail")
     inner = inner.get("detail") if isinstance(inner, dict) else None
     return inner if isinstance(inner, dict) else {}

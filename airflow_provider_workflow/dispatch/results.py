@@ -1,4 +1,4 @@
-"""What became of messages, as numbers and as the ids that fit an XCom."""
+"""What became of messages: counts, the first ids, and why messages were rejected."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Counted(TypedDict):
 
 
 class DispatchResult(TypedDict, total=False):
-    """What a dispatch returns: runs started, runs that existed already, messages refused, and the inbox."""
+    """The result of a dispatch: runs started, runs that existed already, messages rejected, and the inbox."""
 
     inbox_id: str
     started: Counted
@@ -49,10 +49,10 @@ class Tally:
     """
     Counts messages by what became of them.
 
-    :param result: the numbers so far.
-    :param causes: why messages were rejected, of the first 100 of them.
+    :param result: the counts so far.
+    :param causes: why the first 100 rejected messages were rejected, by message id.
     :param seen: ids that were counted.
-    :param run_ids: the first few runs, for a log line.
+    :param run_ids: the first few run ids, for a log line.
     """
 
     result: DispatchResult = field(default_factory=_nothing)
@@ -61,12 +61,12 @@ class Tally:
     run_ids: list[str] = field(default_factory=list)
 
     def carry(self) -> dict[str, Any]:
-        """What crosses a deferral, small and of plain JSON."""
+        """The state that a deferral keeps: small, and plain JSON."""
         return {"result": self.result, "causes": self.causes}
 
     @classmethod
     def carried(cls, brought: dict[str, Any] | None) -> Tally:
-        """Go on counting from what ``carry`` gave; of the messages counted it knows the first 100 ids."""
+        """The counts that ``carry`` returned; of the counted messages the first 100 ids are known."""
         if not brought:
             return cls()
         result: DispatchResult = brought["result"]
@@ -75,7 +75,7 @@ class Tally:
 
     @property
     def handled(self) -> int:
-        """All messages that something became of."""
+        """Number of messages that were started, found or rejected."""
         return sum(
             counted["count"]
             for counted in (self.result["started"], self.result["existing"], self.result["refused"])
@@ -83,12 +83,12 @@ class Tally:
 
     @property
     def refused(self) -> int:
-        """Messages that were rejected."""
+        """Number of rejected messages."""
         return self.result["refused"]["count"]
 
     def count(self, outcome: str, message_id: str) -> None:
         """
-        Count a message, once, however often it comes.
+        Count a message, once for all its deliveries.
 
         :param outcome: ``started``, ``existing`` or ``refused``.
         """
@@ -101,12 +101,12 @@ class Tally:
             counted["ids"].append(plain(message_id))
 
     def add_run(self, run_id: str) -> None:
-        """Keep the id of a run, if it is one of the first few."""
+        """Keep the id of a run if it is one of the first few."""
         if len(self.run_ids) < MOST_RUNS_SHOWN and run_id not in self.run_ids:
             self.run_ids.append(run_id)
 
     def summary(self) -> str:
-        """The numbers, and the first runs, in one line."""
+        """The counts, and the first runs, in one line."""
         numbers = ", ".join(
             f"{self.result[name]['count']} {name}" for name in ("started", "existing", "refused")
         )
@@ -115,22 +115,22 @@ class Tally:
         return f"{numbers} (runs {runs})" if self.run_ids else numbers
 
     def refuse(self, message_id: str, cause: str) -> None:
-        """Count a refused message and keep why, for the task's final error."""
+        """Count a rejected message and keep the cause for the error of the task."""
         self.count("refused", message_id)
         if len(self.causes) < MOST_IDS:
             self.causes[plain(message_id)] = plain(cause)
 
     def refused_text(self) -> str:
-        """The refused messages in one sentence."""
+        """The rejected messages in one sentence."""
         shown = "; ".join(f"{message_id}: {cause}" for message_id, cause in list(self.causes.items())[:10])
         return f"{self.refused} messages were rejected and not acknowledged: {shown}"
 
 
 def note_nameless(inbox: str, lease: HeldLease, conn_id: str, tally: Tally | None = None) -> None:
     """
-    Count the messages of a lease that have no id, and say so: nothing can be done with them.
+    Count and log the messages of a lease that have no id, which can be neither started nor acknowledged.
 
-    :param tally: where they are counted as well; None outside a task.
+    :param tally: where they are counted; None outside a task.
     """
     for position in lease.nameless:
         if tally is not None:
@@ -147,7 +147,7 @@ def note_nameless(inbox: str, lease: HeldLease, conn_id: str, tally: Tally | Non
 
 
 def note_refusal(hook: WorkflowHook, inbox: str, message: types.LeasedMessage, cause: object) -> None:
-    """Say and count that a message was rejected; louder where the service will not deliver it again."""
+    """Log and count a rejected message; as an error if the service will not deliver it again."""
     metrics.count(metrics.REFUSED, 1, inbox=inbox, conn_id=hook.workflow_conn_id)
     if lease_count(message) >= ASSUMED_LAST_LEASE:
         log.error(

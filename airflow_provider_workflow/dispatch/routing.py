@@ -14,7 +14,7 @@ Message = Mapping[str, Any]
 
 
 class Matcher(Protocol):
-    """Whether an expression is true for a message; in a thread beside an event loop with its pace."""
+    """Whether an expression is true for a message; ``pace`` lets an event loop run other tasks meanwhile."""
 
     def __call__(self, message: Message, pace: Pace | None = None) -> bool: ...
 
@@ -23,9 +23,9 @@ def matcher(field: str, expression: str) -> Matcher:
     """
     Compile a JMESPath expression over a message: ``id``, ``created_at``, ``payload``, ``message_attributes``.
 
-    A result is taken as JMESPath takes it: null, false and whatever is empty are false, 0 is true.
+    Truth is that of JMESPath: null, false, and empty strings, lists and objects are false; 0 is true.
 
-    :param field: how the expression is named in the error.
+    :param field: name of the expression in the error.
     :raises ValueError: the expression is not valid.
     """
     import jmespath
@@ -45,8 +45,8 @@ def matcher(field: str, expression: str) -> Matcher:
             else:
                 found = _interpreter(pace).visit(compiled.parsed, message)
         except Exception as error:
-            # Some values fail inside the library with errors of Python's own (a slice of step 0, a
-            # payload too deep for to_string): they are as much of this one message.
+            # Some values fail inside the library with built-in exceptions (a slice of step 0, a payload too
+            # deep for to_string); these are errors of this one message as well.
             raise UnroutableError(f"{field} cannot be evaluated on it: {_without_values(error)}") from None
         return not (found is None or found is False or found in ("", [], {}))
 
@@ -54,7 +54,7 @@ def matcher(field: str, expression: str) -> Matcher:
 
 
 def _interpreter(pace: Pace) -> TreeInterpreter:
-    """Evaluates an expression in steps: one for each of its parts, on each element."""
+    """Evaluates an expression in steps: one for each part of it and each element."""
     from jmespath.visitor import TreeInterpreter
 
     interpreter = TreeInterpreter()
@@ -69,7 +69,7 @@ def _interpreter(pace: Pace) -> TreeInterpreter:
 
 
 def _without_values(error: Exception) -> str:
-    """Why an expression fails, without the value that it fails on, which JMESPath quotes."""
+    """Why an expression fails, without the value, which JMESPath quotes."""
     from jmespath.exceptions import JMESPathTypeError
 
     from airflow_provider_workflow.client.wire import plain
@@ -81,16 +81,16 @@ def _without_values(error: Exception) -> str:
 
 
 class UnroutableError(ValueError):
-    """An expression fails on this one message."""
+    """An expression cannot be evaluated on this one message."""
 
 
 class Routes:
     """
-    Where messages go.
+    Chooses the DAG of a message.
 
-    :param targets: the DAG id for all messages, or DAG ids with the JMESPath expression that each is
-        chosen by, tried in order; None where messages start no runs.
-    :param match: JMESPath expression; what it is false for goes nowhere.
+    :param targets: the DAG id for all messages, or DAG ids with a JMESPath expression each, of which the
+        first that is true decides; None if messages start no runs.
+    :param match: JMESPath expression; messages for which it is false are unmatched.
     :raises ValueError: an expression is not valid, or there is no DAG id.
     """
 
@@ -107,12 +107,12 @@ class Routes:
 
     @property
     def dag_ids(self) -> list[str]:
-        """All DAGs that a message may go to."""
+        """All DAGs that a message may start a run of."""
         return [dag_id for dag_id, _ in self._targets]
 
     def accepts(self, message: Message) -> bool:
         """
-        Whether the message is wanted at all.
+        Whether ``match`` is true for the message.
 
         :raises UnroutableError: ``match`` cannot be evaluated on it.
         """
@@ -120,7 +120,7 @@ class Routes:
 
     def target(self, message: Message) -> str | None:
         """
-        The DAG that the message is for; None where it is for none.
+        The DAG of the message; None if it is unmatched.
 
         :raises UnroutableError: an expression cannot be evaluated on it.
         """

@@ -1,5 +1,5 @@
 """
-Starting DAG runs: their ids, what may come of it, and how a task does it.
+DAG runs: their ids, and how a task starts, finds and counts them.
 
 ``TaskRuns`` is the only place that talks to the task's supervisor. The Task SDK has no public call that
 starts several runs, so it uses the message that ``TriggerDagRunOperator`` sends, whose form has been the
@@ -33,12 +33,12 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 _MARKED = re.compile(r".*__[0-9a-f]{8}", re.DOTALL)
 _UNFINISHED = ["queued", "running"]
 _CHECK_RUN_ID = "workflow check .. of the target DAG, which starts nothing " + "x" * LONGEST_RUN_ID
-"""Rejected for its two dots, its blanks and its length: after Airflow has checked the DAG, and before its
-params."""
+"""Airflow rejects it for its two dots, its blanks and its length: after the checks of the DAG, and before
+those of its params."""
 
 
 class Start(Enum):
-    """What came of starting a run."""
+    """The outcome of starting a run."""
 
     STARTED = "started"
     EXISTING = "existing"
@@ -48,8 +48,8 @@ def run_id_of(message_id: str, inbox_id: str) -> str:
     """
     The run id of a message: always the same, so that a redelivered message finds its run.
 
-    It names the inbox as well, as message ids may be unique within an inbox only. A message id with
-    characters that a run id may not have, or one that is too long, is hashed together with the inbox id.
+    It contains a hash of the inbox id, as message ids may be unique within an inbox only. A message id that
+    is too long, or has characters that a run id must not have, is hashed together with the inbox id.
     """
     inbox = hashlib.sha256(_bytes(inbox_id))
     run_id = f"{RUN_ID_PREFIX}{message_id}__{inbox.hexdigest()[:8]}"
@@ -60,8 +60,11 @@ def run_id_of(message_id: str, inbox_id: str) -> str:
 
 
 def former_run_id_of(message_id: str) -> str | None:
-    """The run id that version 0.1 gave a message; one that was leased before an upgrade may have a run by
-    it. None where that could be today's run id of another message."""
+    """
+    The run id of a message in version 0.1, which a message that was leased before an upgrade may have.
+
+    None if it could be the present run id of another message.
+    """
     if _MARKED.fullmatch(message_id):
         return None
     run_id = RUN_ID_PREFIX + message_id
@@ -76,24 +79,23 @@ def _bytes(text: str) -> bytes:
 
 
 class Runs(Protocol):
-    """Where runs are started and counted: by a task, or by the command line."""
+    """Starts, finds and counts runs: from a task, or from the command line."""
 
     @property
     def alongside(self) -> bool:
-        """Whether another thread may call the service, which may ask Airflow for a secret, meanwhile."""
+        """Whether a second thread may call the service, which may read a secret from Airflow, meanwhile."""
 
     def check_target(self, dag_id: str, *, thorough: bool = False) -> None:
         """
-        Find out, without starting anything, whether runs of a DAG can be started, as far as that can be
-        known.
+        Check, without starting a run, whether runs of a DAG can be started.
 
-        :param thorough: check all that can be checked, although Airflow logs an error line for it.
-        :raises TargetError: they cannot.
+        :param thorough: make all checks that are possible, although Airflow logs an error line for it.
+        :raises TargetError: they cannot be started.
         """
 
     def start(self, dag_id: str, run_id: str, conf: dict[str, Any], note: str | None = None) -> Start:
         """
-        Start a run, or find that it exists. Once this returns the run is stored.
+        Start a run, or find that it exists. When this returns, the run is stored.
 
         :param note: shown on the page of the run (Airflow 3.2 and later).
         :raises RunRefused: Airflow rejects this run; nothing was started.
@@ -119,7 +121,7 @@ def check_conf(conf: dict[str, Any]) -> None:
     """
     Make sure that Airflow can encode a conf.
 
-    :raises Unholdable: it cannot; the error names the path of the value, never the value.
+    :raises Unholdable: it cannot. The error names the path of the value, never the value.
     """
     if (part := payloads.unstorable(conf, "conf", payloads.DEEPEST_CONF)) is not None:
         raise Unholdable(f"Airflow cannot store it: {part}")
@@ -127,7 +129,7 @@ def check_conf(conf: dict[str, Any]) -> None:
 
 @cache
 def _refusals() -> tuple[type[Exception], ...]:
-    """What is raised where the API server refuses; in ``dag.test()`` that is its answer as it came."""
+    """The exceptions for a rejection by the API server; in ``dag.test()`` there is no supervisor between."""
     from airflow.sdk.exceptions import AirflowRuntimeError
     from httpx import HTTPStatusError
 
@@ -137,7 +139,7 @@ def _refusals() -> tuple[type[Exception], ...]:
 @dataclass(frozen=True)
 class TaskRuns:
     """
-    Runs as a task reaches them: through its supervisor (see ``Runs``).
+    Runs by way of the supervisor of a task (see ``Runs``).
 
     :param ti: the running task instance.
     """
@@ -147,9 +149,9 @@ class TaskRuns:
     @property
     def alongside(self) -> bool:
         """
-        See ``Runs.alongside``: two threads must not mix up the supervisor's answers.
+        See ``Runs.alongside``.
 
-        They would before Airflow 3.2, and in ``dag.test()``.
+        Before Airflow 3.2, and in ``dag.test()``, two threads would mix up the answers of the supervisor.
         """
         from airflow.sdk.execution_time import task_runner
 
@@ -182,7 +184,7 @@ class TaskRuns:
         try:
             self.start(dag_id, _CHECK_RUN_ID, {})
         except RunRefused as error:
-            # Only an answer about the run id says that the DAG itself passed all checks before it.
+            # An answer about the run id means that the DAG passed all checks before it.
             if _CHECK_RUN_ID[:20] not in error.airflow_says:
                 raise TargetError(
                     f"Airflow does not start runs of {dag_id!r}: {error}. Correct the DAG; no message is"
@@ -204,13 +206,13 @@ class TaskRuns:
         except _refusals() as error:
             raise fault_of(dag_id, error) from None
         except ValidationError as error:
-            # Of the answer, which is decoded here: the run may have been started.
+            # Of the answer, which is decoded here: the run may exist.
             raise TargetError(
                 f"Airflow's answer about a run of {dag_id!r} cannot be read: {type(error).__name__}."
                 " No message is lost."
             ) from None
         except (ValueError, OverflowError, RecursionError) as error:
-            # The value checks above state the known cases in words; nothing was sent in these either.
+            # check_conf reports the known cases; nothing was sent in the others either.
             raise Unholdable(f"Airflow cannot encode its payload: {type(error).__name__}") from None
         except (OSError, EOFError) as error:
             raise _target_error(dag_id, error) from None
@@ -244,7 +246,7 @@ def origin_of(context: Any) -> str:
 
 
 def _target_error(dag_id: str, error: Exception) -> TargetError:
-    """The fault of a call that no message had a part in."""
+    """The error of a call that was not about a message."""
     if isinstance(error, (OSError, EOFError)):
         return TargetError(
             f"The task's supervisor does not answer: {type(error).__name__}. No message is lost."
@@ -256,7 +258,7 @@ def _target_error(dag_id: str, error: Exception) -> TargetError:
 
 
 def _is_rejected_anywhere(run_id: str) -> bool:
-    """Whether Airflow rejects this run id by its configuration, as it rejects it by default."""
+    """Whether Airflow rejects this run id in the present configuration, as it does by default."""
     pattern = str(conf.get("scheduler", "allowed_run_id_pattern", fallback="")).strip()
     dots = conf.getboolean("core", "allow_double_dot_in_ids", fallback=False)
     return not dots or not (pattern and re.match(pattern, run_id))

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LEASE_SECONDS = (60, 3600)
-"""No run is started in the last 30 s of a lease, so a shorter one would leave no time to work."""
+"""No run is started in the last 30 s of a lease, so a shorter lease would leave no time."""
 PILOT_SECONDS = 3600
-"""Length of the first lease, of one message, where an earlier try found the target DAG broken."""
+"""Length of the pilot lease after an earlier try found the target DAG broken."""
 MOST_MESSAGES = 10_000
 ROOM_CHECK_SECONDS = 2.0
 STORE_KEY = "workflow_target_broken"
@@ -41,7 +41,7 @@ class Limits:
 
     :param lease_limit: messages per lease, 1 to 100.
     :param lease_seconds: length of a lease, 60 to 3600 s.
-    :param max_messages: messages in all; None for no limit of its own.
+    :param max_messages: messages in all, 1 or more; None for 10,000.
     :param max_unfinished_runs: runs that each target may have queued and running; None for any number.
     """
 
@@ -52,38 +52,38 @@ class Limits:
 
     @property
     def most_messages(self) -> int:
-        """Messages that one task takes in all."""
+        """Messages that one task leases in all."""
         return min(MOST_MESSAGES, self.max_messages or MOST_MESSAGES)
 
     @property
     def first_lease(self) -> int:
-        """Messages of a lease while nothing was taken yet."""
+        """Messages of the first lease."""
         return min(self.lease_limit, self.most_messages)
 
 
 class Before(Enum):
-    """What is known of the target from before this process."""
+    """What was known of the target when this process started."""
 
-    WELL = "nothing says that it was broken"
+    WELL = "nothing shows that it was broken"
     BROKEN = "an earlier try of the task, or the DAG run before, found it broken or failed"
-    UNKNOWN = "runs of the listener failed some time, or nothing is remembered"
+    UNKNOWN = "some run of the listener failed, or nothing is stored"
 
 
 @dataclass
 class TargetHistory:
     """
-    Remembers between the tries of a task that its target DAG was broken.
+    Stores for the next try of a task that its target DAG was broken.
 
-    The task state store of Airflow 3.3 keeps it. Before that nothing survives a try, and every further try
-    counts as one that follows a broken target.
+    In the task state store of Airflow 3.3. Without it, every further try is treated as one that follows a
+    broken target.
 
-    :param context: of the running task; empty on the command line, which remembers nothing.
+    :param context: of the running task; empty on the command line, where nothing is stored.
     """
 
     context: Mapping[str, Any] = field(default_factory=dict)
 
     def before(self) -> Before:
-        """What is known of the target from before this process."""
+        """What is known of the target when this process starts."""
         ti = self.context.get("ti")
         if ti is None:
             return Before.UNKNOWN
@@ -93,7 +93,7 @@ class TargetHistory:
                 return self._try_before()
             return self._run_before(ti)
         except Exception as error:
-            # Where Airflow does not answer, the check that follows says so.
+            # If Airflow does not answer, the check that follows raises.
             log.debug("Whether the target was broken before is not known: %s", type(error).__name__)
             return Before.BROKEN if is_retry else Before.UNKNOWN
 
@@ -106,23 +106,23 @@ class TargetHistory:
 
     def _run_before(self, ti: Any) -> Before:
         if getattr(self.context.get("dag_run"), "logical_date", None) is None:
-            # Runs that an asset or the API starts are in no order that a task could ask for.
+            # A run that an asset or the API started has no previous run that a task could query.
             failed = ti.get_dr_count(dag_id=ti.dag_id, states=["failed"])
             return Before.UNKNOWN if failed else Before.WELL
         run = ti.get_previous_dagrun() if hasattr(ti, "get_previous_dagrun") else None
-        # Whatever failed it: a longer lease of one message does no harm.
+        # Whatever made it fail: a longer lease of one message does no harm.
         failed = run is not None and str(getattr(run.state, "value", run.state)) == "failed"
         return Before.BROKEN if failed else Before.WELL
 
     def remember(self) -> None:
-        """The target is broken."""
+        """Store that the target is broken."""
         if (store := self._store()) is not None:
-            # Airflow may be what is broken.
+            # Airflow itself may be broken.
             with contextlib.suppress(Exception):
                 store.set(STORE_KEY, "1")
 
     def forget(self) -> None:
-        """A run was started."""
+        """Store that the target accepts runs."""
         if (store := self._store()) is not None:
             with contextlib.suppress(Exception):
                 store.delete(STORE_KEY)
@@ -141,7 +141,7 @@ class TargetCheck:
 
     :param runs: where runs are started.
     :param dag_ids: the target DAGs.
-    :param history: what earlier tries found.
+    :param history: the results of earlier tries.
     """
 
     runs: Runs
@@ -154,9 +154,9 @@ class TargetCheck:
 
     def check(self) -> None:
         """
-        Check the targets, where this process has not done so.
+        Check the targets, once in a process.
 
-        :raises TargetError: runs of one of them cannot be started; the next try knows of it.
+        :raises TargetError: runs of one of them cannot be started; this is stored for the next try.
         """
         from airflow_provider_workflow.dispatch.rejections import TargetError
 
@@ -173,7 +173,7 @@ class TargetCheck:
         self._checked = True
 
     def broke(self) -> None:
-        """A lease showed that a target is broken: what follows, in this process too, is careful."""
+        """A rejection showed that a target is broken: check again, and lease one message first."""
         self._checked, self._before = False, Before.BROKEN
         self._take_runs.clear()
         self._have_started.clear()
@@ -181,10 +181,10 @@ class TargetCheck:
 
     def next_lease(self, most: int, seconds: int) -> tuple[int, int]:
         """
-        How many messages the next lease may have, and for how many seconds.
+        The number of messages of the next lease, and its length in seconds.
 
         :param most: messages that there is capacity for.
-        :param seconds: length of an ordinary lease.
+        :param seconds: length of an ordinary lease, 60 to 3600 s.
         """
         if self._is_pilot():
             long = seconds if self._before is Before.WELL else max(seconds, PILOT_SECONDS)
@@ -192,7 +192,7 @@ class TargetCheck:
         return most, seconds
 
     def _is_pilot(self) -> bool:
-        """Whether the next lease is to be one message. Of several targets each may be the broken one."""
+        """Whether the next lease is the pilot. Of several targets any one may be the broken one."""
         if self._before is Before.BROKEN:
             return not self._take_runs.issuperset(self.dag_ids)
         return not self._take_runs
@@ -207,7 +207,7 @@ class TargetCheck:
         if outcome.value == "started":
             self._have_started.add(dag_id)
         elif self._before is Before.BROKEN:
-            # Airflow finds a run before it looks at params, so the target may be as broken as before.
+            # Airflow finds an existing run before it checks params, so the target may still be broken.
             return
         self._take_runs.add(dag_id)
         if self._before is Before.BROKEN and self._take_runs.issuperset(self.dag_ids):
@@ -215,7 +215,7 @@ class TargetCheck:
             self.history.forget()
 
     def has_started(self, dag_id: str) -> bool:
-        """Whether this process has started a run of a target, so that a rejection is of one message."""
+        """Whether this process has started a run of the target, so that a rejection is about one message."""
         return dag_id in self._have_started
 
 
@@ -224,9 +224,9 @@ class Room:
     """
     How many more runs the target DAGs may have.
 
-    :param limits: what was asked for.
-    :param runs: where runs are counted.
-    :param dag_ids: the targets; the fullest of them decides.
+    :param limits: the limits of the task.
+    :param runs: counts the unfinished runs.
+    :param dag_ids: the targets; the one with the most unfinished runs decides.
     """
 
     limits: Limits
@@ -238,7 +238,7 @@ class Room:
         """
         How many messages may be leased now.
 
-        :param handled: those that something became of so far.
+        :param handled: messages that were started, found or rejected so far.
         """
         room = self.limits.most_messages - handled
         if room > 0 and self.limits.max_unfinished_runs is not None:
@@ -247,7 +247,7 @@ class Room:
         return max(0, room)
 
     def comes_within(self, lease: HeldLease) -> bool:
-        """Wait for room as long as the lease allows; without a limit on runs there always is."""
+        """Wait until a run may be started, as long as the lease allows; at once without a limit on runs."""
         while lease.seconds_left() > 0:
             if self.limits.max_unfinished_runs is None or self._left > 0:
                 return True

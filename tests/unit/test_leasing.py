@@ -39,7 +39,7 @@ def test_a_pause_is_said_once_with_each_reason_and_once_when_it_is_over(
     assert lines(caplog) == [
         "Inbox orders is paused: user",
         r"Inbox orders is paused: abandoned\nINFO fine",
-        "Inbox orders is paused no more",
+        "Inbox orders is no longer paused",
     ]
 
 
