@@ -1,0 +1,283 @@
+"""The seeded faults: what each breaks, where, and which unit tests must notice it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+DISPATCH = ("tests/unit/test_dispatch*.py", "tests/unit/test_session.py", "tests/unit/test_missing_inbox.py")
+TARGETS = ("tests/unit/test_targets.py", "tests/unit/test_dispatch_faults.py", "tests/unit/test_runs.py")
+LEASES = ("tests/unit/test_lease*.py", "tests/unit/test_leasing.py", "tests/unit/test_dispatch*.py")
+RECEIVING = ("tests/unit/test_receive*.py", "tests/unit/sensors/test_receiving.py")
+SENSOR = ("tests/unit/sensors",)
+TRIGGER = ("tests/unit/triggers/test_inbox*.py",)
+EVENTS = ("tests/unit/triggers/test_event*.py",)
+CLIENT = ("tests/unit/client",)
+
+
+@dataclass(frozen=True)
+class Fault:
+    """
+    One change of the source.
+
+    :param name: what the change breaks.
+    :param file: below the package.
+    :param old: the code to replace; it occurs once in the file.
+    :param new: the faulty code.
+    :param tests: patterns of the test files that must notice.
+    """
+
+    name: str
+    file: str
+    old: str
+    new: str
+    tests: tuple[str, ...]
+
+
+FAULTS = (
+    Fault(
+        "drop the acknowledgement of started runs",
+        "dispatch/dispatcher.py",
+        "    session.acknowledge(lease, chosen)",
+        "    del session, lease, chosen",
+        DISPATCH,
+    ),
+    Fault(
+        "acknowledge before the run is started",
+        "dispatch/dispatcher.py",
+        "                if self.start_run(due[0]):",
+        '                session.acknowledge(lease, [due[0]["id"]])\n'
+        "                if self.start_run(due[0]):",
+        DISPATCH,
+    ),
+    Fault(
+        "acknowledge a message whose run was rejected",
+        "dispatch/dispatcher.py",
+        "                self._blame(str(dag_id), error)\n            return False",
+        "                self._blame(str(dag_id), error)\n            return True",
+        DISPATCH,
+    ),
+    Fault(
+        "acknowledge an unmatched message",
+        "dispatch/dispatcher.py",
+        "                    return False\n                outcome",
+        "                    return True\n                outcome",
+        DISPATCH,
+    ),
+    Fault(
+        "forget to release the rest of a lease after an error",
+        "dispatch/dispatcher.py",
+        '        session.release(lease, [message["id"] for message in due])',
+        "        del lease",
+        DISPATCH,
+    ),
+    Fault(
+        "release the message that Airflow rejected",
+        "dispatch/dispatcher.py",
+        "                due.popleft()\n            self.targets",
+        "                pass\n            self.targets",
+        DISPATCH,
+    ),
+    Fault(
+        "lease the messages again that this drain left to their lease",
+        "dispatch/dispatcher.py",
+        "                    self._redelivered_at = min(self._redelivered_at, lease.ends_at)",
+        "                    pass",
+        DISPATCH,
+    ),
+    Fault(
+        "start a run of another DAG for a redelivered message",
+        "dispatch/dispatcher.py",
+        "        dag_id, outcome = self._found_before(message), Start.EXISTING",
+        "        dag_id, outcome = None, Start.EXISTING",
+        DISPATCH,
+    ),
+    Fault(
+        "blame the message although the target never took a run",
+        "dispatch/dispatcher.py",
+        "        if not self.targets.has_started(dag_id):",
+        "        if False:",
+        (*DISPATCH, *TARGETS),
+    ),
+    Fault(
+        "acknowledge messages with a high delivery count only with their lease",
+        "dispatch/dispatcher.py",
+        "                if lease_count(due.popleft()) >= PRECIOUS_LEASE:",
+        "                if lease_count(due.popleft()) >= 1000:",
+        DISPATCH,
+    ),
+    Fault(
+        "go on leasing after an acknowledgement failed permanently",
+        "dispatch/dispatcher.py",
+        "        while not session.is_rejected and (",
+        "        while (",
+        DISPATCH,
+    ),
+    Fault(
+        "never send a failed acknowledgement again",
+        "dispatch/session.py",
+        "        failed, self._failed = self._failed, []",
+        "        failed, self._failed = [], []",
+        DISPATCH,
+    ),
+    Fault(
+        "forget the lease that was requested ahead",
+        "dispatch/session.py",
+        "            self._wait_for_thread()\n            self._release_next()",
+        "            self._wait_for_thread()",
+        DISPATCH,
+    ),
+    Fault(
+        "swallow the error of a failed acknowledgement",
+        "dispatch/session.py",
+        "            if raised is not None:\n                raise raised",
+        "            if raised is not None:\n                pass",
+        DISPATCH,
+    ),
+    Fault(
+        "start runs up to the end of a lease",
+        "dispatch/lease.py",
+        "        return self.ends_at - MARGIN_SECONDS - clock.now()",
+        "        return self.ends_at - clock.now()",
+        LEASES,
+    ),
+    Fault(
+        "count a lease from the answer instead of the request",
+        "dispatch/lease.py",
+        "            ends_at=max(asked_at, clock.now() - attempt_seconds) + lease_seconds,",
+        "            ends_at=clock.now() + lease_seconds,",
+        LEASES,
+    ),
+    Fault(
+        "start new messages before those with a high delivery count",
+        "dispatch/lease.py",
+        "        return sorted(self.messages, key=lease_count, reverse=True)",
+        "        return sorted(self.messages, key=lease_count)",
+        LEASES,
+    ),
+    Fault(
+        "lose the messages that do not fit into the hand-off",
+        "dispatch/lease.py",
+        '                left.append(message["id"])',
+        "                pass",
+        (*LEASES, *TRIGGER),
+    ),
+    Fault(
+        "acknowledge only the first hundred messages of a lease",
+        "dispatch/lease.py",
+        "    for some in slices(ids):\n        try:\n            answer = call(",
+        "    for some in [ids[:100]]:\n        try:\n            answer = call(",
+        LEASES,
+    ),
+    Fault(
+        "give messages of two inboxes one run id",
+        "dispatch/runs.py",
+        '    run_id = f"{RUN_ID_PREFIX}{message_id}__{inbox.hexdigest()[:8]}"',
+        '    run_id = f"{RUN_ID_PREFIX}{message_id}__00000000"',
+        ("tests/unit/test_run_ids.py",),
+    ),
+    Fault(
+        "treat any answer of Airflow as a started run",
+        "dispatch/runs.py",
+        '            raise TargetError(f"Airflow did not start a run of {dag_id!r}: {answer.error.value}")',
+        "            return Start.STARTED",
+        TARGETS,
+    ),
+    Fault(
+        "treat a missing DAG as the fault of the message",
+        "dispatch/rejections.py",
+        "    if status == 404:",
+        "    if status == 1404:",
+        TARGETS,
+    ),
+    Fault(
+        "lease many messages for a target that was broken",
+        "dispatch/targets.py",
+        "            return min(most, 1), long",
+        "            return most, long",
+        TARGETS,
+    ),
+    Fault(
+        "lease without regard to unfinished runs",
+        "dispatch/targets.py",
+        "            room = min(room, self._left)",
+        "            pass",
+        ("tests/unit/test_dispatch_room.py", "tests/unit/sensors/test_room.py"),
+    ),
+    Fault(
+        "acknowledge received messages before they are stored",
+        "dispatch/receiving.py",
+        "            self._keep(kept)\n        try:\n            self._acknowledge(kept)",
+        "            self._acknowledge(kept)\n        try:\n            self._keep(kept)",
+        RECEIVING,
+    ),
+    Fault(
+        "trust the task state store without reading it back",
+        "dispatch/receiving.py",
+        "        if store.get(STORE_KEY) != text:",
+        "        if False:",
+        RECEIVING,
+    ),
+    Fault(
+        "lose a lease whose trigger is cancelled",
+        "triggers/inbox.py",
+        "            await carry_through(_release_when_leased(client, inbox_id, leasing))",
+        "            pass",
+        TRIGGER,
+    ),
+    Fault(
+        "lose a lease whose event Airflow did not take",
+        "triggers/inbox.py",
+        "            await carry_through(_release(*unsent))",
+        "            pass",
+        TRIGGER,
+    ),
+    Fault(
+        "dispatch a lease that ended before the task resumed",
+        "sensors/work.py",
+        "        if lease is not None and lease.seconds_left() <= 0:",
+        "        if False:",
+        SENSOR,
+    ),
+    Fault(
+        "acknowledge an event before Airflow has stored it",
+        "triggers/event_producer.py",
+        "            await clock.async_sleep(max(0.0, job.due - clock.monotonic()))",
+        "            pass",
+        EVENTS,
+    ),
+    Fault(
+        "acknowledge an event whose watcher has left",
+        "triggers/event_producer.py",
+        "        acknowledges = job.acknowledges and job.batch.watchers_remain()",
+        "        acknowledges = job.acknowledges",
+        EVENTS,
+    ),
+    Fault(
+        "acknowledge events when the triggerer ends, stored or not",
+        "triggers/event_producer.py",
+        "    return job.batch.watchers_remain() and (job.due <= now or job.batch.is_proven())",
+        "    return True",
+        EVENTS,
+    ),
+    Fault(
+        "forget the leases that are held when the triggerer ends",
+        "triggers/event_producer.py",
+        "leased, ids in self._held.rest()",
+        "leased, ids in []",
+        EVENTS,
+    ),
+    Fault(
+        "send calls while the service allows none",
+        "client/attempt.py",
+        "    if gate.delay(urgent=call.urgent):",
+        "    if False:",
+        ("tests/unit/client/test_gates.py",),
+    ),
+    Fault(
+        "keep a token that the service has refused",
+        "client/attempt.py",
+        "        parties.tokens.drop(",
+        "        (lambda *_: None)(",
+        ("tests/unit/client/test_token*.py", "tests/unit/client/test_api.py"),
+    ),
+)
