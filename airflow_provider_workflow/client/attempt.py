@@ -231,13 +231,17 @@ def _attempt(call: Call[T], parties: Parties) -> Generator[Step, Any, T]:
         yield from _wait(gate, call, parties.longest_wait)
     bearer = (yield from bearer_token(call, parties)) if call.identity is Identity.BEARER else None
     answer = yield from _send(call, parties, bearer)
-    if bearer is not None and not bearer.fresh and token_refused(failure(call, answer)):
+    if (
+        bearer is not None
+        and not (bearer.fresh or answer.is_success)
+        and token_refused(failure(call, answer))
+    ):
         # Once more with a new one (docs/service.md 11).
         parties.tokens.drop(token_key(parties.settings, scope_of(call, parties.settings)), bearer.token)
         bearer = yield from bearer_token(call, parties)
         answer = yield from _send(call, parties, bearer)
-    if (error := failure(call, answer)) is not None:
-        raise error
+    if not answer.is_success:
+        raise failure(call, answer)
     try:
         if len(answer.body) < LARGE_BODY:
             return call.read(answer)
@@ -295,9 +299,9 @@ def scope_of(call: Call[Any], settings: Settings) -> str:
     return settings.scope if call.scope == CONNECTION_SCOPE else call.scope
 
 
-def token_refused(error: WorkflowAPIError | None) -> bool:
+def token_refused(error: WorkflowAPIError) -> bool:
     """Whether a new token may help (docs/service.md 11)."""
-    if error is None or error.status not in (400, 401):
+    if error.status not in (400, 401):
         return False
     # A token of another scope: the next one would have the same (docs/service.md 14.4).
     return error.code == "unauthenticated" if error.status == 400 else error.code != "invalid_audience"

@@ -28,6 +28,7 @@ from airflow_provider_workflow.client.attempt import (
     scope_of,
     token_refused,
 )
+from airflow_provider_workflow.client.call import Call
 from airflow_provider_workflow.client.client import AsyncWorkflowClient, end
 from airflow_provider_workflow.client.errors import (
     AuthenticationError,
@@ -165,12 +166,15 @@ async def _refusal(
         async with clock.timeout(seconds):
             body = await response.read()
     answer = hide(Answer(response.status, response.headers, body), client.settings, call, bearer)
-    refused = failure(call, answer) or WorkflowAPIError(
-        f"events was answered with {response.status} and no event stream ({response.content_type})",
-        status=response.status,
-    )
-    client.parties.observe(call, refused)
+    client.parties.observe(call, refused := _failure_of(call, answer, response.content_type))
     return refused
+
+
+def _failure_of(call: Call[Any], answer: Answer, content_type: str) -> WorkflowAPIError:
+    if not answer.is_success:
+        return failure(call, answer)
+    text = f"events was answered with {answer.status} and no event stream ({content_type})"
+    return WorkflowAPIError(text, status=answer.status)
 
 
 log = logging.getLogger(__name__)

@@ -1,4 +1,4 @@
-"""Turns an answer, or that none came, into an exception: the only place that decides what a status means."""
+"""Turns an answer that is no success, or that none came, into an exception: what each status means."""
 
 from __future__ import annotations
 
@@ -71,15 +71,13 @@ def _log_in(settings: Settings) -> str:
 LONGEST_DETAIL = 500
 
 
-def failure(call: Call[Any], answer: Answer) -> WorkflowAPIError | None:
+def failure(call: Call[Any], answer: Answer) -> WorkflowAPIError:
     """
-    The exception that an answer stands for, or None for a 2xx (docs/service.md 11).
+    The exception that an answer stands for which is no 2xx (docs/service.md 11).
 
     The status decides first, ``errors[0].code`` second. Survives an errors envelope, ``{detail}``
     alone, a token endpoint's ``{error, error_description}``, an HTML page and an empty body.
     """
-    if 200 <= answer.status < 300:
-        return None
     found = _body(answer)
     body = found or {}
     first = _first_error(body)

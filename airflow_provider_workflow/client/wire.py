@@ -73,6 +73,11 @@ class Answer:
     body: bytes = field(repr=False)
     pace: Pace | None = field(default=None, repr=False, compare=False)
 
+    @property
+    def is_success(self) -> bool:
+        """Whether the status is a 2xx; ``failures.failure`` says what any other one means."""
+        return 200 <= self.status < 300
+
     def json(self) -> Any:
         """
         Decode the body.
