@@ -15,7 +15,7 @@ from airflow.sdk import BaseHook
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.client import api, inboxes, types
 from airflow_provider_workflow.client.call import Call
-from airflow_provider_workflow.client.settings import Settings
+from airflow_provider_workflow.client.settings import USER_GRANT, Settings
 from airflow_provider_workflow.config import max_event_streams
 from airflow_provider_workflow.hooks import connection, login, user_tokens
 from airflow_provider_workflow.hooks.connection_test import trial
@@ -90,7 +90,8 @@ class WorkflowHook(BaseHook):
     def _new_client(self, settings: Settings, **options: Any) -> WorkflowClient:
         from airflow_provider_workflow.client.client import WorkflowClient
 
-        store, observe = VariableStore(self.settings, mask), observer(self.workflow_conn_id)
+        store = VariableStore(settings, mask) if settings.grant == USER_GRANT else None
+        observe = observer(self.workflow_conn_id)
         return WorkflowClient(settings, on_token=mask, store=store, observe=observe, **options)
 
     def close(self) -> None:
@@ -137,7 +138,7 @@ class WorkflowHook(BaseHook):
                 settings,
                 session,
                 on_token=hide,
-                store=VariableStore(settings, hide),
+                store=VariableStore(settings, hide) if settings.grant == USER_GRANT else None,
                 # Not any thread: what a Variable asks of the supervisor goes through the triggerer's loop
                 # only from asgiref's. Others break the triggerer's own talk before Airflow 3.3.
                 in_thread=lambda function, *given: sync_to_async(function)(*given),
