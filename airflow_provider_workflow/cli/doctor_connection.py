@@ -33,7 +33,7 @@ from airflow_provider_workflow.client.wire import host_of
 from airflow_provider_workflow.clock import now
 from airflow_provider_workflow.hooks.connection_test import Trial, plain_reason
 from airflow_provider_workflow.hooks.login import check_store
-from airflow_provider_workflow.hooks.observing import mask
+from airflow_provider_workflow.hooks.masking import mask
 from airflow_provider_workflow.hooks.user_tokens import VariableStore
 
 

@@ -19,8 +19,9 @@ from airflow_provider_workflow.client.settings import USER_GRANT, Settings
 from airflow_provider_workflow.config import max_event_streams
 from airflow_provider_workflow.hooks import connection, login, user_tokens
 from airflow_provider_workflow.hooks.connection_test import trial
-from airflow_provider_workflow.hooks.observing import mask, mask_here, observer
+from airflow_provider_workflow.hooks.masking import mask, mask_here
 from airflow_provider_workflow.hooks.user_tokens import VariableStore
+from airflow_provider_workflow.metrics import observer
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -14,7 +14,7 @@ from airflow_provider_workflow import clock as package_clock
 from airflow_provider_workflow.client.over_requests import RequestsWire
 from airflow_provider_workflow.emulator.clock import ManualClock
 from airflow_provider_workflow.emulator.server import EmulatorServer
-from airflow_provider_workflow.hooks import observing
+from airflow_provider_workflow.hooks import masking
 from tests.unit.client.isolation import forget
 from tests.unit.fake_clock import FakeClock
 from tests.unit.fakes import Supervisor
@@ -52,7 +52,7 @@ def masked_for_this_test_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     masker = _secrets_masker()
     monkeypatch.setattr(masker, "patterns", set(masker.patterns))
     monkeypatch.setattr(masker, "replacer", masker.replacer)
-    monkeypatch.setattr(observing, "_masked", {})
+    monkeypatch.setattr(masking, "masked", {})
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,7 @@ from airflow_provider_workflow import metrics, process_state
 from airflow_provider_workflow.client import api
 from airflow_provider_workflow.client.errors import InboxPausedError, LeaseExpiredError, RateLimitError
 from airflow_provider_workflow.emulator.clock import ManualClock
-from airflow_provider_workflow.hooks.observing import observer
+from airflow_provider_workflow.metrics import observer
 from tests.unit.counted import Counted, counted
 from tests.unit.fake_clock import FakeClock
 from tests.unit.fakes import api_error

@@ -29,7 +29,7 @@ KEPT = {
     "client.over_aiohttp._timeout": PURE,
     "clock._current": "is put back by whoever replaced it",
     "emulator.web.app.http_date": PURE,
-    "hooks.observing._masked": "goes with what Airflow masks for as long as the process lives",
+    "hooks.masking.masked": "goes with what Airflow masks for as long as the process lives",
     "dispatch.quarantine._alarms": ENDS_WITH_ITS_LOOP,
     "dispatch.runs._refusals": PURE,
     "metrics._stats": PURE,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from airflow.sdk._shared.secrets_masker import _secrets_masker, redact
 
-from airflow_provider_workflow.hooks import observing
+from airflow_provider_workflow.hooks import masking
 
 
 def shown(*secrets: str) -> list[str]:
@@ -21,32 +21,32 @@ def test_of_a_connection_only_the_last_secrets_stay_masked() -> None:
     before = len(_secrets_masker().patterns)
     renewed = tokens("orders", 500)
     for token in renewed:
-        observing.mask_here(token, "orders")
-    assert shown(*renewed) == renewed[: -observing.MOST_SECRETS]
-    assert len(_secrets_masker().patterns) == before + observing.MOST_SECRETS
+        masking.mask_here(token, "orders")
+    assert shown(*renewed) == renewed[: -masking.MOST_SECRETS]
+    assert len(_secrets_masker().patterns) == before + masking.MOST_SECRETS
 
 
 def test_a_secret_that_is_met_again_is_as_good_as_new() -> None:
     kept, *others = tokens("orders", 30)
     for token in others:
-        observing.mask_here(kept, "orders")
-        observing.mask_here(token, "orders")
-    assert not shown(kept, *others[1 - observing.MOST_SECRETS :])
+        masking.mask_here(kept, "orders")
+        masking.mask_here(token, "orders")
+    assert not shown(kept, *others[1 - masking.MOST_SECRETS :])
 
 
 def test_connections_do_not_push_out_each_other_s_secrets() -> None:
-    quiet = tokens("quiet", observing.MOST_SECRETS)
+    quiet = tokens("quiet", masking.MOST_SECRETS)
     for token in quiet:
-        observing.mask_here(token, "quiet")
+        masking.mask_here(token, "quiet")
     for token in tokens("busy", 30):
-        observing.mask_here(token, "busy")
+        masking.mask_here(token, "busy")
     assert not shown(*quiet)
 
 
 def test_what_airflow_masks_itself_stays_masked() -> None:
-    observing.mask("the password of a connection")
+    masking.mask("the password of a connection")
     for token in tokens("orders", 30):
-        observing.mask_here(token, "orders")
+        masking.mask_here(token, "orders")
     assert not shown("the password of a connection")
 
 
@@ -54,5 +54,5 @@ def test_with_another_masker_secrets_stay_masked(monkeypatch: pytest.MonkeyPatch
     monkeypatch.delattr("airflow.sdk._shared.secrets_masker._secrets_masker")
     renewed = tokens("orders", 30)
     for token in renewed:
-        observing.mask_here(token, "orders")
+        masking.mask_here(token, "orders")
     assert not shown(*renewed)

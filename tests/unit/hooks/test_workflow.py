@@ -13,7 +13,7 @@ from airflow.sdk import Connection as TaskConnection
 from airflow_provider_workflow.client import errors
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.emulator.server import EmulatorServer
-from airflow_provider_workflow.hooks import observing, workflow
+from airflow_provider_workflow.hooks import masking, workflow
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from tests.unit.client.calls import SUBSCRIPTION
 from tests.unit.hooks.conftest import Connect
@@ -177,8 +177,8 @@ def test_access_tokens_are_masked(
 def test_masking_reaches_airflow(monkeypatch: pytest.MonkeyPatch) -> None:
     from airflow.sdk._shared.secrets_masker import redact
 
-    observing.mask("a-token-to-be-masked")
-    observing.mask_here("another-token-to-be-masked", "workflow_default")
+    masking.mask("a-token-to-be-masked")
+    masking.mask_here("another-token-to-be-masked", "workflow_default")
     text = redact("a-token-to-be-masked another-token-to-be-masked")
     assert "token-to-be-masked" not in str(text)
 
