@@ -1,4 +1,4 @@
-"""How a body becomes a JSON value: in a task at once, in a thread beside an event loop in short steps."""
+"""Large JSON in short steps: decoded in a thread beside an event loop, and encoded within the loop."""
 
 from __future__ import annotations
 
@@ -39,19 +39,17 @@ MEMBERS = 4_000
 """Members that are put into an object in one step."""
 
 
-def decoded(body: bytes, pace: Pace | None = None) -> Any:
+def decoded(body: bytes, pace: Pace) -> Any:
     """
-    Decode a body.
+    Decode a body in steps.
 
     The decoder in C holds the interpreter until it is done, in whatever thread, unless it calls back. It can
     do so for each object and each number, which is often enough for most bodies.
 
-    :param pace: of the thread, where an event loop runs beside it; None decodes at once.
+    :param pace: of the thread that decodes, beside an event loop.
     :raises ValueError: it is not JSON.
     :raises RecursionError: it is nested too deep.
     """
-    if pace is None:
-        return _at_once(body)
     if _is_flat(body):
         try:
             return json.loads(body, cls=_InPython, pace=pace)
@@ -59,15 +57,6 @@ def decoded(body: bytes, pace: Pace | None = None) -> Any:
             pass  # the decoder in C goes deeper
     steps = _Steps(pace)
     return json.loads(body, object_hook=steps.value, parse_int=steps.whole, parse_float=steps.fraction)
-
-
-def _at_once(body: bytes) -> Any:
-    try:
-        return json.loads(body)
-    except (json.JSONDecodeError, UnicodeDecodeError):
-        raise
-    except ValueError:
-        return json.loads(body, parse_int=_whole)
 
 
 def _is_flat(body: bytes) -> bool:
@@ -116,19 +105,22 @@ class _Steps:
 
     def whole(self, digits: str) -> int | float:
         self._pace()
-        return _whole(digits)
+        return whole(digits)
 
     def fraction(self, digits: str) -> float:
         self._pace()
         return float(digits)
 
 
-def _whole(digits: str) -> int | float:
+def whole(digits: str) -> int | float:
+    """
+    A whole number of a body; one of more digits than Python converts becomes infinite.
+
+    One such number must not hide the other messages of a lease.
+    """
     try:
         return int(digits)
     except ValueError:
-        # An integer of more digits than Python converts. One such number must not hide the other
-        # messages of a lease; it becomes infinite, which whoever starts a run refuses by itself.
         return float(digits)
 
 
