@@ -14,6 +14,7 @@ from airflow_provider_workflow.cli.doctor_findings import FAILED, OK, SKIPPED, W
 from airflow_provider_workflow.cli.login import is_loopback
 from airflow_provider_workflow.cli.running import hook_of
 from airflow_provider_workflow.client import api
+from airflow_provider_workflow.client.call import UserTokens
 from airflow_provider_workflow.client.client import WorkflowClient
 from airflow_provider_workflow.client.errors import (
     AuthenticationError,
@@ -25,10 +26,9 @@ from airflow_provider_workflow.client.errors import (
     TransportError,
     WorkflowError,
 )
-from airflow_provider_workflow.client.oauth import token_key
 from airflow_provider_workflow.client.retry import Gates
 from airflow_provider_workflow.client.settings import USER_GRANT, Settings, proxy_for
-from airflow_provider_workflow.client.tokens import TokenCache, UserTokens
+from airflow_provider_workflow.client.tokens import TokenCache, token_key
 from airflow_provider_workflow.client.wire import host_of
 from airflow_provider_workflow.clock import now
 from airflow_provider_workflow.hooks.connection_test import Trial, plain_reason

@@ -2,7 +2,7 @@
 One attempt of a call, as a generator of steps that a sender performs.
 
 Every call is sent over ``requests`` in tasks and over ``aiohttp`` in triggers, and both decide alike:
-which token, how long to wait, which error. So the decisions are made once, here and in ``oauth.py``,
+which token, how long to wait, which error. So the decisions are made once, here and in ``tokens.py``,
 by generators that send nothing and wait for nothing themselves. Whatever does is a *step*: the
 generator yields it; a sender (one of the two classes of ``client.py``) performs it, and sends its result
 back in, or throws its error.
@@ -74,9 +74,8 @@ from airflow_provider_workflow.client.errors import (
     WorkflowError,
 )
 from airflow_provider_workflow.client.failures import failure, name_connection
-from airflow_provider_workflow.client.oauth import access_token, token_key
 from airflow_provider_workflow.client.settings import Settings, proxy_for
-from airflow_provider_workflow.client.tokens import Renewal, TokenCache
+from airflow_provider_workflow.client.tokens import Renewal, TokenCache, access_token, token_key
 from airflow_provider_workflow.client.wire import BELIEVED_WAIT_SECONDS, LARGE_BODY, Answer, Request
 
 log = logging.getLogger(__name__)

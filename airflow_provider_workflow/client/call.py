@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from airflow_provider_workflow.client.wire import Answer
 
@@ -84,14 +84,49 @@ class Pause:
 
 
 @dataclass(frozen=True)
+class UserTokens:
+    """
+    A user's tokens, with times in seconds since 1970 as several machines read them.
+
+    :param access_token: sent with each request.
+    :param refresh_token: used up by the next refresh.
+    :param renew_at: from here on they are renewed before they are used.
+    :param expires_at: from here on the service refuses the access token.
+    """
+
+    access_token: str = field(repr=False)
+    refresh_token: str = field(repr=False)
+    renew_at: float
+    expires_at: float
+
+
+class TokenStore(Protocol):
+    """
+    Where a connection's user tokens are kept, for all processes; its methods may block.
+
+    Both raise ``TokenStoreError`` where the store is unreachable.
+    """
+
+    def read(self) -> UserTokens | None:
+        """
+        The tokens that were written last; None where there are none.
+
+        :raises LoginRequiredError: there is something that cannot be read.
+        """
+
+    def write(self, tokens: UserTokens) -> None:
+        """Replace the tokens; they are kept once this returns."""
+
+
+@dataclass(frozen=True)
 class UseStore:
     """
     A step: use the store of the connection's user tokens.
 
-    :param write: ``UserTokens`` to replace those in it; None reads them, and is answered with them, or None.
+    :param write: tokens to replace those in it; None reads them, and is answered with them, or None.
     """
 
-    write: Any = field(default=None, repr=False)
+    write: UserTokens | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)

@@ -23,12 +23,20 @@ from tenacity import AsyncRetrying, Retrying
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.client import retry
 from airflow_provider_workflow.client.attempt import Observer, Parties, attempt, ignore
-from airflow_provider_workflow.client.call import Call, CarryThrough, Pause, Read, UseStore
+from airflow_provider_workflow.client.call import (
+    Call,
+    CarryThrough,
+    Pause,
+    Read,
+    TokenStore,
+    UserTokens,
+    UseStore,
+)
 from airflow_provider_workflow.client.errors import ConfigurationError, TransportError, WorkflowError
 from airflow_provider_workflow.client.json_steps import Pace
 from airflow_provider_workflow.client.retry import GATES, Gates
 from airflow_provider_workflow.client.settings import Settings
-from airflow_provider_workflow.client.tokens import TOKENS, Renewal, TokenCache, TokenStore, UserTokens
+from airflow_provider_workflow.client.tokens import TOKENS, Renewal, TokenCache
 from airflow_provider_workflow.client.wire import Answer, Request
 
 if TYPE_CHECKING:

@@ -38,8 +38,8 @@ from airflow_provider_workflow.client.errors import (
     WorkflowError,
 )
 from airflow_provider_workflow.client.failures import failure
-from airflow_provider_workflow.client.oauth import token_key
 from airflow_provider_workflow.client.settings import Settings
+from airflow_provider_workflow.client.tokens import token_key
 from airflow_provider_workflow.client.wire import Answer, Request
 
 if TYPE_CHECKING:

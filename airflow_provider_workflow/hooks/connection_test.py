@@ -22,9 +22,8 @@ from airflow_provider_workflow.client.errors import (
     TransportError,
     WorkflowError,
 )
-from airflow_provider_workflow.client.oauth import token_key
 from airflow_provider_workflow.client.settings import APP_GRANT, USER_GRANT, Settings
-from airflow_provider_workflow.client.tokens import TokenCache
+from airflow_provider_workflow.client.tokens import TokenCache, token_key
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.client.client import WorkflowClient

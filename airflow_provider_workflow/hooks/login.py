@@ -13,9 +13,8 @@ from urllib.parse import SplitResult, parse_qs, urlsplit
 from airflow_provider_workflow.client import types
 from airflow_provider_workflow.client.errors import ConfigurationError, TokenStoreError, WorkflowError
 from airflow_provider_workflow.client.failures import one_line
-from airflow_provider_workflow.client.oauth import token_key
 from airflow_provider_workflow.client.settings import USER_GRANT, Settings
-from airflow_provider_workflow.client.tokens import TOKENS, UserTokens
+from airflow_provider_workflow.client.tokens import TOKENS, token_key, user_tokens_of
 from airflow_provider_workflow.hooks.user_tokens import VariableStore
 
 PREFILLED = (
@@ -157,5 +156,5 @@ def keep(settings: Settings, token: types.Token, asked_at: float, mask: Callable
     :param mask: told every token, so that logs can mask it.
     """
     check_grant(settings)
-    VariableStore(settings, mask).write(UserTokens.of(token, asked_at))
+    VariableStore(settings, mask).write(user_tokens_of(token, asked_at))
     TOKENS.forget(token_key(settings, settings.scope))

@@ -7,7 +7,7 @@ may read every Variable, so its value is encrypted once more, with a key that on
 read the connection. A connection whose client secret is changed can read its tokens no more.
 
 What is lost where a process dies between the service's answer and the Variable is told in
-``client/oauth.py``.
+``client/tokens.py``.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_workflow import clock
+from airflow_provider_workflow.client.call import UserTokens
 from airflow_provider_workflow.client.errors import LoginRequiredError, TokenStoreError
-from airflow_provider_workflow.client.oauth import access_token, is_users, token_key
 from airflow_provider_workflow.client.settings import Settings
-from airflow_provider_workflow.client.tokens import TOKENS, UserTokens
+from airflow_provider_workflow.client.tokens import TOKENS, access_token, is_users, token_key
 from airflow_provider_workflow.client.types import Token
 
 if TYPE_CHECKING:

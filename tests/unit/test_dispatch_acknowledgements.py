@@ -13,8 +13,7 @@ from airflow_provider_workflow import clock
 from airflow_provider_workflow.client import api
 from airflow_provider_workflow.client.client import WorkflowClient
 from airflow_provider_workflow.client.errors import TransportError, WorkflowError
-from airflow_provider_workflow.client.oauth import token_key
-from airflow_provider_workflow.client.tokens import TokenCache
+from airflow_provider_workflow.client.tokens import TokenCache, token_key
 from airflow_provider_workflow.dispatch.dispatcher import Drained
 from airflow_provider_workflow.dispatch.lease import HeldLease
 from airflow_provider_workflow.dispatch.rejections import TargetError

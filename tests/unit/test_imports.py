@@ -14,7 +14,7 @@ WITHOUT_AIRFLOW = [
     "airflow_provider_workflow.assets",
     "airflow_provider_workflow.get_provider_info",
     "airflow_provider_workflow.client.api",
-    "airflow_provider_workflow.client.oauth",
+    "airflow_provider_workflow.client.tokens",
     "airflow_provider_workflow.client.errors",
     "airflow_provider_workflow.client.inboxes",
     "airflow_provider_workflow.client.types",

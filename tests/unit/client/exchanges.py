@@ -12,9 +12,8 @@ from airflow_provider_workflow.client.errors import (
     ServerError,
     TransportError,
 )
-from airflow_provider_workflow.client.oauth import access_token, token_key
 from airflow_provider_workflow.client.settings import Settings
-from airflow_provider_workflow.client.tokens import TokenCache
+from airflow_provider_workflow.client.tokens import TokenCache, access_token, token_key
 from tests.unit.fake_clock import FakeClock
 
 SETTINGS = Settings("https://api.example.com", "an-id", "a-secret", "https://api.example.com/token")

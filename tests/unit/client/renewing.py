@@ -19,9 +19,8 @@ from typing import Any
 
 from airflow_provider_workflow.client import api
 from airflow_provider_workflow.client.client import WorkflowClient
-from airflow_provider_workflow.client.oauth import token_key
 from airflow_provider_workflow.client.settings import Settings
-from airflow_provider_workflow.client.tokens import TokenCache
+from airflow_provider_workflow.client.tokens import TokenCache, token_key
 from airflow_provider_workflow.hooks import user_tokens
 
 LONGEST_DELAY_SECONDS = 0.002

@@ -13,8 +13,7 @@ import pytest
 
 from airflow_provider_workflow.client import api
 from airflow_provider_workflow.client.client import WorkflowClient
-from airflow_provider_workflow.client.oauth import token_key
-from airflow_provider_workflow.client.tokens import TokenCache
+from airflow_provider_workflow.client.tokens import TokenCache, token_key
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.unit.client.renewing import Variables, over, settings_for
 from tests.unit.client.stores import logged_in

@@ -13,9 +13,8 @@ from airflow_provider_workflow.client.call import Call
 from airflow_provider_workflow.client.errors import (
     AuthenticationError,
 )
-from airflow_provider_workflow.client.oauth import token_key
 from airflow_provider_workflow.client.settings import Settings
-from airflow_provider_workflow.client.tokens import TOKENS, TokenCache
+from airflow_provider_workflow.client.tokens import TOKENS, TokenCache, token_key
 from tests.unit.client.exchanges import DOWN, HOURS_10, SETTINGS, asks, at_once, cache, issue
 from tests.unit.fake_clock import START, FakeClock
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_workflow.client.call import Call, CarryThrough, UseStore
+from airflow_provider_workflow.client.call import Call, CarryThrough, UserTokens, UseStore
 from airflow_provider_workflow.client.errors import (
     AuthenticationError,
     LoginRequiredError,
     TokenStoreError,
     WorkflowError,
 )
-from airflow_provider_workflow.client.oauth import access_token, token_key
-from airflow_provider_workflow.client.tokens import TokenCache, UserTokens
+from airflow_provider_workflow.client.tokens import TokenCache, access_token, token_key
 from tests.unit.client.exchanges import SETTINGS, at_once
 from tests.unit.client.user_exchanges import (
     ANSWER,

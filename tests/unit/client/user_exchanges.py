@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_workflow.client.call import CarryThrough, Pause, UseStore
+from airflow_provider_workflow.client.call import CarryThrough, Pause, UserTokens, UseStore
 from airflow_provider_workflow.client.errors import (
     AuthenticationError,
     LoginRequiredError,
@@ -15,9 +15,8 @@ from airflow_provider_workflow.client.errors import (
     ServerError,
     TransportError,
 )
-from airflow_provider_workflow.client.oauth import access_token, token_key, user_token
 from airflow_provider_workflow.client.settings import Settings
-from airflow_provider_workflow.client.tokens import TokenCache, UserTokens
+from airflow_provider_workflow.client.tokens import TokenCache, access_token, token_key, user_token
 from tests.unit.client.exchanges import SETTINGS
 from tests.unit.fake_clock import START as NOW
 from tests.unit.fake_clock import FakeClock

@@ -11,9 +11,9 @@ import pytest
 from airflow.sdk.execution_time import task_runner
 from cryptography.fernet import Fernet
 
+from airflow_provider_workflow.client.call import UserTokens
 from airflow_provider_workflow.client.errors import LoginRequiredError, TokenStoreError
 from airflow_provider_workflow.client.settings import Settings
-from airflow_provider_workflow.client.tokens import UserTokens
 from airflow_provider_workflow.hooks import user_tokens
 from airflow_provider_workflow.hooks.user_tokens import VariableStore, variable_name
 from tests.traces import told

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from airflow_provider_workflow.client import errors
-from airflow_provider_workflow.client.oauth import token_key
 from airflow_provider_workflow.client.settings import Settings
+from airflow_provider_workflow.client.tokens import token_key
 from tests.traces import told
 from tests.unit.client.calls import OPERATIONS, make
 from tests.unit.client.scripted import Script, ScriptedServer

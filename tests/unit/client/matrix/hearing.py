@@ -13,9 +13,8 @@ import pytest
 
 from airflow_provider_workflow.client.client import AsyncWorkflowClient
 from airflow_provider_workflow.client.event_stream import listen
-from airflow_provider_workflow.client.oauth import token_key
 from airflow_provider_workflow.client.over_aiohttp import shared_session
-from airflow_provider_workflow.client.tokens import TokenCache
+from airflow_provider_workflow.client.tokens import TokenCache, token_key
 from airflow_provider_workflow.clock import use
 from tests.unit.client.calls import SOME_ID
 from tests.unit.client.scripted import Script, ScriptedServer
