@@ -12,7 +12,7 @@ from typing import Any
 STATE = (
     "cli.output._no_secrets",
     "client.inboxes._known",
-    "client.retry.GATES",
+    "client.attempt.GATES",
     "client.tokens.TOKENS",
     "client.settings._named",
     "dispatch.lease._paused",

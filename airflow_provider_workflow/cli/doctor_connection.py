@@ -14,6 +14,7 @@ from airflow_provider_workflow.cli.doctor_findings import FAILED, OK, SKIPPED, W
 from airflow_provider_workflow.cli.login import is_loopback
 from airflow_provider_workflow.cli.running import hook_of
 from airflow_provider_workflow.client import api
+from airflow_provider_workflow.client.attempt import Gates
 from airflow_provider_workflow.client.call import UserTokens
 from airflow_provider_workflow.client.client import WorkflowClient
 from airflow_provider_workflow.client.errors import (
@@ -26,7 +27,6 @@ from airflow_provider_workflow.client.errors import (
     TransportError,
     WorkflowError,
 )
-from airflow_provider_workflow.client.retry import Gates
 from airflow_provider_workflow.client.settings import USER_GRANT, Settings, proxy_for
 from airflow_provider_workflow.client.tokens import TokenCache, token_key
 from airflow_provider_workflow.client.wire import host_of

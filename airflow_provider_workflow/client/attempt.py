@@ -49,15 +49,17 @@ from __future__ import annotations
 import base64
 import json
 import logging
-from collections.abc import Callable, Generator
+import os
+import threading
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, TypeVar
 
 from urllib3.filepost import encode_multipart_formdata
 
-from airflow_provider_workflow import __version__
-from airflow_provider_workflow.client import retry
+from airflow_provider_workflow import __version__, clock
 from airflow_provider_workflow.client.call import (
     CONNECTION_SCOPE,
     Call,
@@ -69,6 +71,7 @@ from airflow_provider_workflow.client.call import (
 )
 from airflow_provider_workflow.client.errors import (
     AuthenticationError,
+    RateLimitError,
     TransportError,
     WorkflowAPIError,
     WorkflowError,
@@ -91,6 +94,69 @@ SHORTEST_SECRET = 5
 """Characters; shorter ones (of tests) would be replaced within words."""
 _HEADERS = {"Accept": "application/json", "User-Agent": f"airflow-provider-workflow/{__version__}"}
 _ENCODER = json.JSONEncoder(separators=(",", ":"))
+
+
+HEAD_START_SECONDS = 0.5
+"""How much earlier than others a waiting acknowledgement goes through a gate that opens."""
+
+
+@dataclass
+class Gate:
+    """
+    Keeps a family of calls back while the service wants no more of them.
+
+    :param opens_at: when calls pass again, by ``clock.monotonic``.
+    """
+
+    opens_at: float = 0.0
+    _urgent_waiting: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def close(self, seconds: float) -> None:
+        """Let nothing pass for this many seconds; never opens a gate earlier."""
+        self.opens_at = max(self.opens_at, clock.monotonic() + seconds)
+
+    def delay(self, *, urgent: bool) -> float:
+        """Seconds until a call may pass. While acknowledgements wait, others wait a moment longer."""
+        opens_at = self.opens_at
+        if not urgent and self._urgent_waiting:
+            opens_at += HEAD_START_SECONDS
+        return max(0.0, opens_at - clock.monotonic())
+
+    @contextmanager
+    def waiting(self, *, urgent: bool) -> Iterator[None]:
+        """Counts a waiting acknowledgement for as long as it waits."""
+        change = 1 if urgent else 0
+        with self._lock:
+            self._urgent_waiting += change
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._urgent_waiting -= change
+
+
+class Gates:
+    """One gate for each (host, client, family), so that none of them delays another."""
+
+    def __init__(self) -> None:
+        self._gates: dict[tuple[str, str, Family], Gate] = {}
+
+    def of(self, settings: Settings, family: Family) -> Gate:
+        """The gate that this connection's calls of a family pass."""
+        base = settings.token_url if family is Family.TOKEN else settings.base_url
+        key = (base, settings.client_id, family)
+        return self._gates.get(key) or self._gates.setdefault(key, Gate())
+
+    def forget_waiting(self) -> None:
+        """In a forked child: who waits, waits in the parent; how long the service wants peace still holds."""
+        self._gates = {key: Gate(gate.opens_at) for key, gate in self._gates.items()}
+
+
+GATES = Gates()
+"""The gates that all clients of this process share."""
+
+os.register_at_fork(after_in_child=GATES.forget_waiting)
 
 
 @dataclass(frozen=True)
@@ -200,7 +266,7 @@ class Parties:
 
     settings: Settings
     tokens: TokenCache
-    gates: retry.Gates
+    gates: Gates
     longest_wait: float | None
     on_token: Callable[[str], None]
     observe: Observer = ignore
@@ -252,10 +318,12 @@ def _attempt(call: Call[T], parties: Parties) -> Generator[Step, Any, T]:
     raise TransportError(f"{call.name}: {text}", sent=True)
 
 
-def _wait(gate: retry.Gate, call: Call[Any], longest: float | None) -> Generator[Step, Any, None]:
+def _wait(gate: Gate, call: Call[Any], longest: float | None) -> Generator[Step, Any, None]:
     with gate.waiting(urgent=call.urgent):
         while (seconds := gate.delay(urgent=call.urgent)) > 0:
-            retry.refuse_long_wait(call, seconds, longest)
+            if longest is not None and seconds > longest:
+                text = f"the service accepts no {call.family.value} calls for {seconds:.0f} s"
+                raise RateLimitError(f"{call.name} was not sent: {text}", status=0, retry_after=seconds)
             yield Pause(seconds)
 
 
@@ -268,7 +336,7 @@ def _send(call: Call[Any], parties: Parties, bearer: Bearer | None) -> Generator
     return hide(answer, parties.settings, call, bearer)
 
 
-def _log_what_is_not_believed(gate: retry.Gate, call: Call[Any], answer: Answer) -> None:
+def _log_what_is_not_believed(gate: Gate, call: Call[Any], answer: Answer) -> None:
     requested = answer.requested_wait() or 0.0
     # Once for all calls that were under way together.
     if requested > BELIEVED_WAIT_SECONDS and gate.delay(urgent=True) == 0:

@@ -22,7 +22,7 @@ from tenacity import AsyncRetrying, Retrying
 
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.client import retry
-from airflow_provider_workflow.client.attempt import Observer, Parties, attempt, ignore
+from airflow_provider_workflow.client.attempt import GATES, Gates, Observer, Parties, attempt, ignore
 from airflow_provider_workflow.client.call import (
     Call,
     CarryThrough,
@@ -34,7 +34,6 @@ from airflow_provider_workflow.client.call import (
 )
 from airflow_provider_workflow.client.errors import ConfigurationError, TransportError, WorkflowError
 from airflow_provider_workflow.client.json_steps import Pace
-from airflow_provider_workflow.client.retry import GATES, Gates
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.tokens import TOKENS, Renewal, TokenCache
 from airflow_provider_workflow.client.wire import Answer, Request

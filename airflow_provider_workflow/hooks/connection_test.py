@@ -68,8 +68,8 @@ class Trial:
     @cached_property
     def client(self) -> WorkflowClient:
         """Sends each call once, with the token of this trial."""
+        from airflow_provider_workflow.client.attempt import Gates
         from airflow_provider_workflow.client.client import WorkflowClient
-        from airflow_provider_workflow.client.retry import Gates
 
         return WorkflowClient(
             self.settings, tokens=self._tokens, gates=Gates(), on_token=self._on_token, attempts=1

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import airflow_provider_workflow
 from airflow_provider_workflow import process_state
+from airflow_provider_workflow.client.attempt import GATES
 from airflow_provider_workflow.client.call import Family
-from airflow_provider_workflow.client.retry import GATES
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 

@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from airflow_provider_workflow.client import api, errors
-from airflow_provider_workflow.client.attempt import Parties, attempt
+from airflow_provider_workflow.client.attempt import GATES, Gates, Parties, attempt
 from airflow_provider_workflow.client.call import Family, Pause
 from airflow_provider_workflow.client.client import WorkflowClient
-from airflow_provider_workflow.client.retry import GATES, Gates
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.unit.client.calls import make, operation

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from airflow_provider_workflow.client import api
-from airflow_provider_workflow.client.attempt import Parties, attempt
+from airflow_provider_workflow.client.attempt import Gates, Parties, attempt
 from airflow_provider_workflow.client.call import Family
 from airflow_provider_workflow.client.errors import RateLimitError
-from airflow_provider_workflow.client.retry import LONGEST_WAIT_SECONDS, Gates
+from airflow_provider_workflow.client.retry import LONGEST_WAIT_SECONDS
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.wire import BELIEVED_WAIT_SECONDS, Answer
 from tests.unit.fake_clock import FakeClock

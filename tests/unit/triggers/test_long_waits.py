@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_workflow.client.attempt import GATES
 from airflow_provider_workflow.client.call import Family
-from airflow_provider_workflow.client.retry import GATES
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from airflow_provider_workflow.triggers.event_poller import Poller, Stream
 from airflow_provider_workflow.triggers.inbox import WorkflowInboxTrigger
