@@ -28,8 +28,6 @@ STEPS = StepsSender.name
 The sender without a network. What an answer means to a call is decided above the transports, so the whole
 table of answers is played to this one, and a few rows of it to each transport.
 """
-SOME_CALLS = ("get_inbox", "lease_messages", "acknowledge_messages", "delete_inbox", "guess", "app_token")
-"""Calls for the transports: each HTTP method and family of calls, repeated and not."""
 CALLS = [name for name in OPERATIONS if name != "events"]  # the stream is another kind of thing
 TOKEN_CALLS = frozenset({"app_token", "exchange_code", "refresh_user_token"})
 WITHOUT_ACCESS_TOKEN = TOKEN_CALLS | {"guess", "list_templates"}

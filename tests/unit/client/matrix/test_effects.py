@@ -13,7 +13,7 @@ from tests.unit.client.calls import operation
 from tests.unit.client.conftest import MakeSender, settings_of
 from tests.unit.client.matrix.cells import check, repeated
 from tests.unit.client.matrix.effects import EFFECTS
-from tests.unit.client.senders import Sender
+from tests.unit.client.senders import SENDERS, Sender
 
 FAULTS: dict[str, dict[str, Any]] = {
     "dropped": {"kind": "drop"},
@@ -23,6 +23,18 @@ FAULTS: dict[str, dict[str, Any]] = {
 """One of each kind: the connection breaks, the call may be sent again, it may not."""
 AT_ONCE = ("a redirect",)
 """Answers after which no call is sent again."""
+OF_EACH_KIND = ("lease_messages", "acknowledge_messages", "delete_inbox")
+"""A call that is sent once, one that is repeated, and one that aiohttp repeats by itself."""
+BY_BOTH = [(kind, name) for kind in SENDERS for name in OF_EACH_KIND]
+CALLS = [*(("requests", name) for name in EFFECTS), *(("aiohttp", name) for name in OF_EACH_KIND)]
+"""
+What is sent again, and what is not, is decided above the transports: each call by one of them, and one of
+each kind by the other.
+"""
+ALWAYS = [
+    *((*call, *fault) for call in CALLS for fault in (("dropped", "after"), ("503", "before"))),
+    *((kind, "lease_messages", "a redirect", "after") for kind in SENDERS),
+]
 
 
 def told(send: Sender, call: Call[Any]) -> Any:
@@ -37,9 +49,7 @@ def attempts(name: str, fault: str) -> int:
     return 1 if fault in AT_ONCE else repeated(name)
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("name", EFFECTS)
+@pytest.mark.parametrize(("make_send", "name", "fault", "when"), ALWAYS, indirect=["make_send"])
 def test_a_call_that_fails_every_time_says_so_and_has_its_effect_once_at_most(
     name: str, fault: str, when: str, make_send: MakeSender, emulator: EmulatorServer
 ) -> None:
@@ -59,28 +69,27 @@ def test_a_call_that_fails_every_time_says_so_and_has_its_effect_once_at_most(
     )
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("fault", [each for each in FAULTS if each not in AT_ONCE])
-@pytest.mark.parametrize("name", EFFECTS)
-def test_a_call_that_failed_once_has_its_effect_once_where_it_is_repeated(
-    name: str, fault: str, when: str, make_send: MakeSender, emulator: EmulatorServer
+@pytest.mark.parametrize(("make_send", "name"), CALLS, indirect=["make_send"])
+def test_a_call_that_failed_after_its_effect_has_it_once_also_where_it_is_repeated(
+    name: str, fault: str, make_send: MakeSender, emulator: EmulatorServer
 ) -> None:
     effect = EFFECTS[name]
     call = effect.make(emulator)
     # aiohttp sends a GET, PUT or DELETE again by itself when a connection broke.
     times = 2 if fault == "dropped" else 1
-    emulator.fault(operation=operation(name), times=times, when=when, **FAULTS[fault])
+    emulator.fault(operation=operation(name), times=times, when="after", **FAULTS[fault])
     answer = told(make_send(settings_of(emulator)), call)
-    again = effect.again if when == "after" else None
+    assert effect.done(emulator) == 1
     if repeated(name) == 1:
         assert isinstance(answer, errors.WorkflowError)
-        assert effect.done(emulator) == (1 if when == "after" else 0)
+    elif effect.again is not None:
+        assert type(answer) is effect.again
     else:
-        assert type(answer) is again if again else not isinstance(answer, errors.WorkflowError)
-        assert effect.done(emulator) == 1
+        assert not isinstance(answer, errors.WorkflowError)
 
 
-@pytest.mark.parametrize("name", EFFECTS)
+@pytest.mark.parametrize(("make_send", "name"), BY_BOTH, indirect=["make_send"])
 def test_half_an_answer_comes_after_the_effect(
     name: str, make_send: MakeSender, emulator: EmulatorServer
 ) -> None:
@@ -94,7 +103,7 @@ def test_half_an_answer_comes_after_the_effect(
         assert answer.sent
 
 
-@pytest.mark.parametrize("name", EFFECTS)
+@pytest.mark.parametrize(("make_send", "name"), BY_BOTH, indirect=["make_send"])
 def test_a_call_that_was_too_many_is_sent_again_and_has_its_effect_once(
     name: str, make_send: MakeSender, emulator: EmulatorServer
 ) -> None:
@@ -103,20 +112,6 @@ def test_a_call_that_was_too_many_is_sent_again_and_has_its_effect_once(
     emulator.fault("status", operation=operation(name), status=429, headers={"Retry-After": "30"}, times=3)
     assert not isinstance(told(make_send(settings_of(emulator)), call), errors.WorkflowError)
     assert effect.done(emulator) == 1
-
-
-@pytest.mark.parametrize("fault", [each for each in FAULTS if each not in AT_ONCE])
-@pytest.mark.parametrize("name", ["create_inbox", "lease_messages", "acknowledge_messages", "delete_inbox"])
-def test_a_token_that_cannot_be_had_keeps_a_call_from_being_sent(
-    name: str, fault: str, make_send: MakeSender, emulator: EmulatorServer
-) -> None:
-    effect = EFFECTS[name]
-    call = effect.make(emulator)
-    emulator.fault(operation="token", times=None, **FAULTS[fault])
-    assert isinstance(told(make_send(settings_of(emulator)), call), errors.WorkflowError)
-    assert effect.done(emulator) == 0
-    assert emulator.count(operation(name)) == 0
-    assert emulator.count("token") == 5
 
 
 def _differs(found: int, due: int) -> str:
