@@ -110,7 +110,7 @@ class Gate:
 
     opens_at: float = 0.0
     _urgent_waiting: int = 0
-    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+    lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def close(self, seconds: float) -> None:
         """Let nothing pass for this many seconds; never opens a gate earlier."""
@@ -127,12 +127,12 @@ class Gate:
     def waiting(self, *, urgent: bool) -> Iterator[None]:
         """Counts a waiting acknowledgement for as long as it waits."""
         change = 1 if urgent else 0
-        with self._lock:
+        with self.lock:
             self._urgent_waiting += change
         try:
             yield
         finally:
-            with self._lock:
+            with self.lock:
                 self._urgent_waiting -= change
 
 

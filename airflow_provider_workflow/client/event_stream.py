@@ -145,7 +145,7 @@ async def _read(client: AsyncWorkflowClient, request: Request, bearer: Bearer) -
             proxy=request.proxy,
         ) as response:
             if response.status != 200 or response.content_type != "text/event-stream":
-                raise await _refusal(client, response, request.timeout, bearer)
+                raise await refusal_of(client, response, request.timeout, bearer)
             yield None
             parser = EventParser()
             async for chunk in response.content.iter_any():
@@ -157,7 +157,7 @@ async def _read(client: AsyncWorkflowClient, request: Request, bearer: Bearer) -
     raise broken  # out here it has no context, as in ``exchange``
 
 
-async def _refusal(
+async def refusal_of(
     client: AsyncWorkflowClient, response: aiohttp.ClientResponse, seconds: float, bearer: Bearer
 ) -> WorkflowAPIError:
     call = api.events("-")

@@ -50,7 +50,7 @@ def decoded(body: bytes, pace: Pace) -> Any:
     :raises ValueError: it is not JSON.
     :raises RecursionError: it is nested too deep.
     """
-    if _is_flat(body):
+    if is_flat(body):
         try:
             return json.loads(body, cls=_InPython, pace=pace)
         except RecursionError:
@@ -59,7 +59,7 @@ def decoded(body: bytes, pace: Pace) -> Any:
     return json.loads(body, object_hook=steps.value, parse_int=steps.whole, parse_float=steps.fraction)
 
 
-def _is_flat(body: bytes) -> bool:
+def is_flat(body: bytes) -> bool:
     """Whether many strings follow each other in one object, or in lists."""
     return any(
         body.find(b"}", start, start + STRETCH) < 0 and body.count(b'"', start, start + STRETCH) > 2 * DENSEST
@@ -146,7 +146,7 @@ def in_slices(value: Any, level: int = 1) -> Iterator[str]:
     :param level: how deep the value itself lies; the outermost is 1.
     :raises RecursionError: the value is nested too deep.
     """
-    if level > DEEPEST or _units(value) <= UNITS:
+    if level > DEEPEST or units_of(value) <= UNITS:
         yield json.dumps(value)
     elif isinstance(value, str):
         parts = (value[start : start + CHARACTERS] for start in range(0, len(value), CHARACTERS))
@@ -157,7 +157,7 @@ def in_slices(value: Any, level: int = 1) -> Iterator[str]:
         yield from _framed("[", _separated(_elements(value, level)), "]")
 
 
-def _units(value: Any) -> int:
+def units_of(value: Any) -> int:
     """How much there is to write; just more than ``UNITS`` where it is more. Without recursion."""
     waiting, units = [value], 0
     while waiting and units <= UNITS:
@@ -182,7 +182,7 @@ def _elements(values: list[Any], level: int) -> Iterator[Iterator[str]]:
     some: list[Any] = []
     left = UNITS
     for value in values:
-        units = _units(value)
+        units = units_of(value)
         if units > left and some:
             yield iter([json.dumps(some)[1:-1]])
             some, left = [], UNITS
@@ -200,7 +200,7 @@ def _members(values: dict[str, Any], level: int) -> Iterator[Iterator[str]]:
     some: dict[str, Any] = {}
     left = UNITS
     for key, value in values.items():
-        units = _units(value) + _units(key)
+        units = units_of(value) + units_of(key)
         if units > left and some:
             yield iter([json.dumps(some)[1:-1]])
             some, left = {}, UNITS

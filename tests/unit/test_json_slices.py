@@ -43,7 +43,7 @@ def test_no_slice_of_a_large_value_writes_much_more_than_another(
     class Noted:
         @staticmethod
         def dumps(part: Any) -> str:
-            written.append(json_steps._units(part))
+            written.append(json_steps.units_of(part))
             return json.dumps(part)
 
     monkeypatch.setattr(json_steps, "json", Noted)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import pytest
 
-from airflow_provider_workflow.client import event_stream
 from airflow_provider_workflow.client.client import AsyncWorkflowClient
 from airflow_provider_workflow.client.event_stream import Bell
-from airflow_provider_workflow.client.over_aiohttp import _sessions, shared_session
+from airflow_provider_workflow.client.over_aiohttp import shared_session
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.tokens import TokenCache
 from airflow_provider_workflow.emulator.server import EmulatorServer
@@ -49,16 +48,18 @@ NewClient = Callable[..., Any]
 
 
 @pytest.fixture
-def new_client(settings: Settings, naps: Naps) -> NewClient:
+def new_client(settings: Settings, naps: Naps) -> Iterator[NewClient]:
     """Clients as a hook makes them: each enters the session of the loop."""
-    tokens = TokenCache()
+    tokens, sessions = TokenCache(), []
 
     @contextlib.asynccontextmanager
     async def new(of: Settings = settings) -> AsyncIterator[AsyncWorkflowClient]:
         async with shared_session(of.ca_file(), STREAMS) as session:
+            sessions.append(session)
             yield AsyncWorkflowClient(of, session, tokens=tokens)
 
-    return new
+    yield new
+    assert all(session.closed for session in sessions)
 
 
 @pytest.fixture
@@ -75,9 +76,6 @@ def inbox(emulator: EmulatorServer) -> str:
 @pytest.fixture(autouse=True)
 async def nothing_leaks() -> AsyncIterator[None]:
     yield
-    loop = asyncio.get_running_loop()
-    assert not event_stream._streams.get(loop)
-    assert not _sessions.get(loop)
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 

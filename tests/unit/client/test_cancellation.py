@@ -139,7 +139,7 @@ async def refused(go: asyncio.Event, settings: Settings) -> None:
 
     response: Any = SimpleNamespace(status=404, read=read, headers={}, content_type="application/json")
     of: Any = SimpleNamespace(settings=settings, parties=SimpleNamespace(observe=lambda *_: None))
-    await event_stream._refusal(of, response, LONG, Bearer("token", fresh=True))
+    await event_stream.refusal_of(of, response, LONG, Bearer("token", fresh=True))
 
 
 @pytest.mark.parametrize("waits", [rung, refused])

@@ -37,7 +37,7 @@ LARGE: dict[str, tuple[Any, int]] = {
 def test_steps_make_the_value_that_json_loads_makes(value: Any, flat: bool, ascii_only: bool) -> None:
     body = json.dumps(value, ensure_ascii=ascii_only).encode(errors="surrogatepass")
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(json_steps, "_is_flat", lambda _: flat)
+        patched.setattr(json_steps, "is_flat", lambda _: flat)
         patched.setattr(json_steps, "MEMBERS", 2)
         found = decoded(body, Counting())
 
@@ -65,7 +65,7 @@ def test_a_large_value_is_decoded_in_as_many_steps_as_it_has_parts(value: Any, s
     ids=["one string", "numbers", "objects", "members", "members behind a long string", "small"],
 )
 def test_only_what_the_decoder_in_c_cannot_interrupt_is_decoded_in_python(value: Any, expected: bool) -> None:
-    assert json_steps._is_flat(json.dumps(value).encode()) is expected
+    assert json_steps.is_flat(json.dumps(value).encode()) is expected
 
 
 @pytest.mark.parametrize("flat", [True, False])
@@ -87,7 +87,7 @@ def test_what_is_too_deep_for_the_decoder_in_python_is_decoded_in_c() -> None:
     strings = json.dumps([f"value {n}" for n in range(30_000)]).encode()
     body = b"[" * 600 + strings + b"]" * 600
 
-    assert json_steps._is_flat(body)
+    assert json_steps.is_flat(body)
     assert json.dumps(decoded(body, Counting())).encode() == body
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -61,12 +62,18 @@ def test_what_is_no_whole_event_is_silence(silence: bytes) -> None:
 
 
 def test_an_endless_line_or_event_takes_no_endless_memory() -> None:
-    parser = EventParser()
-    for _ in range(50):
-        parser.feed(b"x" * 10_000)
-    assert len(parser._rest) <= LONGEST_LINE
-    parser.feed(b"\n")
-    for _ in range(50):
-        parser.feed(b"data: " + b"x" * 10_000 + b"\n")
-    assert sum(map(len, parser._data)) <= 2 * LONGEST_LINE
+    parser, piece = EventParser(), b"x" * 10_000
+    tracemalloc.start()
+    try:
+        for _ in range(100):
+            parser.feed(piece)
+        of_line, _ = tracemalloc.get_traced_memory()
+        parser.feed(b"\n")
+        for _ in range(100):
+            parser.feed(b"data: " + piece + b"\n")
+        of_event, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert of_line < 2 * LONGEST_LINE
+    assert of_event < 3 * LONGEST_LINE
     assert parser.feed(b"\n") == [{}]

@@ -142,14 +142,14 @@ async def test_a_server_that_is_away_is_tried_again(
 async def test_a_fault_of_our_own_ends_no_stream_and_is_said_once(
     client: AsyncWorkflowClient, inbox: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    original, times = event_stream._signed, iter(range(5))
+    original, times = event_stream.build, iter(range(5))
 
     def breaks(*arguments: Any) -> Any:
         if next(times, None) is not None:
             raise KeyError("a fault")
         return original(*arguments)
 
-    monkeypatch.setattr(event_stream, "_signed", breaks)
+    monkeypatch.setattr(event_stream, "build", breaks)
     async with listen(client, inbox, STREAMS) as bell:
         assert await rings(bell)
     assert caplog.text.count("broke: KeyError") == 1

@@ -42,19 +42,23 @@ def test_a_loop_has_large_answers_read_beside_it(
     assert (paces != [None]) is (beside and send.name == "aiohttp"), "in a task nobody waits"
 
 
-@pytest.mark.parametrize("odd", [b"1", b"[" * 2_000 + b"]" * 2_000], ids=["as usual", "endlessly deep"])
+@pytest.mark.parametrize(
+    ("odd", "count"),
+    [(b"1", 2_000), (b"[" * 2_000 + b"]" * 2_000, 50)],
+    ids=["as usual", "endlessly deep"],
+)
 def test_beside_a_loop_a_lease_is_read_in_steps_to_its_last_message(
-    odd: bytes, make_send: MakeSender, scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+    odd: bytes, count: int, make_send: MakeSender, scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pace = Counting()
     monkeypatch.setattr(client, "Pace", lambda: pace)
-    messages = b",".join(b'{"id": "m%d", "payload": {"n": %s}}' % (number, odd) for number in range(2_000))
+    messages = b",".join(b'{"id": "m%d", "payload": {"n": %s}}' % (number, odd) for number in range(count))
     scripted.answers = [answer(201, b'{"lease_id": "l", "results": [%s]}' % messages)]
     send = make_send(scripted.settings())
 
-    assert [each["id"] for each in send(api.lease_messages("an-inbox"))["results"]][-1] == "m1999"
+    assert [each["id"] for each in send(api.lease_messages("an-inbox"))["results"]][-1] == f"m{count - 1}"
     if send.name == "aiohttp":
-        assert pace.calls > 4_000
+        assert pace.calls > 2 * count
         assert threading.get_ident() not in pace.threads
     else:
         assert pace.calls == 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any
 
 import pytest
 
@@ -111,8 +110,8 @@ def test_the_loser_goes_on_with_the_winner_s_tokens(
     make_send: MakeSender, emulator: EmulatorServer, user: Settings
 ) -> None:
     store = MemoryStore(logged_in(emulator, SOON))
-    loser, winner = make_send(user, store=store), make_send(user, store=MemoryStore(store.tokens))
-    stored: Any = winner.client._store  # type: ignore[attr-defined]
+    stored = MemoryStore(store.tokens)
+    loser, winner = make_send(user, store=store), make_send(user, store=stored)
 
     def wins() -> None:
         store.on_read = lambda: None if store.reads < 4 else setattr(store, "tokens", stored.tokens)

@@ -48,27 +48,30 @@ def test_a_connection_given_as_a_uri_has_extras_that_are_texts(
 BY_URI = pytest.mark.parametrize("connection", [StoredConnection, TaskConnection])
 
 
-def _from_uri(connection: Any, rest: str) -> Settings:
+def from_uri(connection: Any, rest: str, monkeypatch: pytest.MonkeyPatch) -> Settings:
     """What a connection that is given as a URI means, in a task and in the other processes of Airflow."""
     uri = f"workflow://an-id:a-secret@{rest}?token_url=https%3A%2F%2Fa%2Ftoken"
     if connection is StoredConnection:
         found = StoredConnection(conn_id="c", uri=uri)
     else:
         found = TaskConnection.from_uri(uri, conn_id="c")
-    return workflow._settings(found, found.extra_dejson, "c")
+    monkeypatch.setattr(WorkflowHook, "get_connection", lambda *_: found)
+    return WorkflowHook("c").settings
 
 
 @BY_URI
-def test_the_host_of_a_uri_may_be_an_ipv6_address(connection: Any) -> None:
-    assert _from_uri(connection, "[::1]:8080/http").base_url == "http://[::1]:8080"
-    assert _from_uri(connection, "[2001:db8::7]").base_url == "https://[2001:db8::7]"
+def test_the_host_of_a_uri_may_be_an_ipv6_address(connection: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert from_uri(connection, "[::1]:8080/http", monkeypatch).base_url == "http://[::1]:8080"
+    assert from_uri(connection, "[2001:db8::7]", monkeypatch).base_url == "https://[2001:db8::7]"
 
 
 @BY_URI
 @pytest.mark.parametrize("rest", ["api.example.com/prefix", "[::1]:8080/http/prefix"])
-def test_a_path_in_a_uri_is_named_as_what_is_wrong(connection: Any, rest: str) -> None:
+def test_a_path_in_a_uri_is_named_as_what_is_wrong(
+    connection: Any, rest: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(errors.ConfigurationError, match="schema must be http or https") as caught:
-        _from_uri(connection, rest)
+        from_uri(connection, rest, monkeypatch)
     assert len(caught.value.problems) == 1
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_workflow.client import json_steps
+from airflow_provider_workflow.client import json_steps, wire
 from airflow_provider_workflow.client.json_steps import UNITS
 from airflow_provider_workflow.client.wire import LARGE_BODY
 from airflow_provider_workflow.dispatch.lease import HeldLease
@@ -53,7 +53,7 @@ class Witness:
 
     def dumps(self, value: Any) -> str:
         assert threading.get_ident() == self._thread
-        self.written[self.turn] = self.written.get(self.turn, 0) + json_steps._units(value)
+        self.written[self.turn] = self.written.get(self.turn, 0) + json_steps.units_of(value)
         return json.dumps(value)
 
     def _next_turn(self) -> None:
@@ -72,8 +72,8 @@ async def test_a_turn_of_the_loop_has_little_to_do_with_a_megabyte(
     for inbox in ("orders", "others"):
         bench.service.put(inbox, *payloads)
     witness = Witness()
-    monkeypatch.setattr(json_steps, "json", witness)
-    monkeypatch.setattr(json_steps, "json", witness)
+    for module in (json_steps, wire):
+        monkeypatch.setattr(module, "json", witness)
     expressions = [f"payload.n != `{number + 100}`" for number in range(20)]
     watchers = [
         triggerer.start(event_trigger(match=each), Store(str(number)))

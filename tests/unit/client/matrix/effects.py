@@ -67,8 +67,9 @@ def with_refresh_token(service: Service) -> Call[Any]:
     return api.refresh_user_token(answer["refresh_token"])
 
 
-def tokens_by(grant: str) -> Callable[[Service], int]:
-    return lambda service: sum(each.grant == grant for each in service.store.tokens._tokens.values())
+def tokens_beside(others: int) -> Callable[[Service], int]:
+    """Access tokens that were issued, apart from so many that the call itself has no part in."""
+    return lambda service: service.store.tokens.expire() - others
 
 
 EFFECTS: dict[str, Effect] = {
@@ -100,6 +101,6 @@ EFFECTS: dict[str, Effect] = {
     "unenroll_promotion": Effect(
         lambda _: api.unenroll_promotion("e-1"), lambda service: len(service.store.promotions.unenrolled)
     ),
-    "exchange_code": Effect(with_code, tokens_by("authorization_code")),
-    "refresh_user_token": Effect(with_refresh_token, tokens_by("refresh_token")),
+    "exchange_code": Effect(with_code, tokens_beside(0)),
+    "refresh_user_token": Effect(with_refresh_token, tokens_beside(1)),
 }
