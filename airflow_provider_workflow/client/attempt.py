@@ -1,5 +1,5 @@
 """
-One attempt of a call, as a generator of steps that a sender performs.
+One attempt of a call, from the rate gate to the value, as a generator of steps that a sender performs.
 
 Every call is sent over ``requests`` in tasks and over ``aiohttp`` in triggers, and both decide alike:
 which token, how long to wait, which error. So the decisions are made once, here and in ``tokens.py``,

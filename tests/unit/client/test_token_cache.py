@@ -10,9 +10,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_workflow.client.call import Call
-from airflow_provider_workflow.client.errors import (
-    AuthenticationError,
-)
+from airflow_provider_workflow.client.errors import AuthenticationError
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.tokens import TOKENS, TokenCache, token_key
 from tests.unit.client.exchanges import DOWN, HOURS_10, SETTINGS, asks, at_once, cache, issue
@@ -75,6 +73,19 @@ def test_a_token_that_is_due_is_used_on_while_the_endpoint_is_down(
     with pytest.raises(StopIteration) as end:
         waiting.send(None)
     assert end.value.value == "one"
+
+
+def test_a_token_that_is_due_is_not_used_on_where_its_renewal_is_refused(
+    cache: TokenCache, fake_clock: FakeClock
+) -> None:
+    first = asks(cache)
+    next(first)
+    issue(first, "one")
+    fake_clock.advance(HOURS_10 - 200)
+    renewing = asks(cache)
+    next(renewing)
+    with pytest.raises(AuthenticationError):
+        renewing.throw(AuthenticationError("no", status=401))
 
 
 def test_an_endpoint_that_is_down_is_not_asked_by_every_call(
