@@ -11,8 +11,8 @@ from tools import structure
 
 PAGE = Path(__file__).parents[2] / "docs" / "architecture.md"
 CAPS = {
-    "files per message, dispatch operator": 31,
-    "files per message, deferred sensor": 37,
+    "files per message, dispatch operator": 25,
+    "files per message, deferred sensor": 33,
     "import cycles": 0,
 }
 """The current figures, to be lowered as they fall. The goal is 25 and 30 files."""
