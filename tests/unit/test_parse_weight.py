@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.benchmarks.parse import DAG_FILE, INFO, OURS, RECIPES, WORKFLOW
 from tests.e2e.examples import EXAMPLES
+from tests.unit.loading import loaded
 
 FOLDER = Path(__file__).parents[2] / "dags_examples"
 EXAMPLES_HERE = sorted(FOLDER / name for name, example in EXAMPLES.items() if example.runs_here)
 CHOOSING = {"inbox_events.py", "inbox_routing.py"}
 """Those with JMESPath expressions."""
 HEAVY = {"requests", "aiohttp", "tenacity", "jmespath"}
-AIRFLOW = (
-    "import airflow.sdk, airflow.exceptions, airflow.triggers.base\n"
-    "import airflow.providers.common.compat.sdk as compat\n"
-    "compat.AirflowException, compat.BaseHook, compat.conf\n"
-)
 SHELVES = {"operators", "sensors", "triggers", "queues", "client"}
 """Packages that hold modules, and nothing themselves."""
 RARE = {"dispatch.routing", "sensors.retry_pauses"}
@@ -41,27 +34,13 @@ ARGUMENTS = {
 """What the modules that a DAG file names share."""
 
 
-def loaded(code: str) -> set[str]:
-    """The modules that a new interpreter has loaded after this code."""
-    shown = f"{code}\nimport json, sys; print(json.dumps(sorted(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", shown], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return set(json.loads(done.stdout.splitlines()[-1]))
-
-
-@pytest.fixture(scope="module")
-def bare() -> set[str]:
-    """What every DAG file loads."""
-    return loaded(DAG_FILE)
-
-
 def of_ours(modules: set[str]) -> set[str]:
     """Our modules among these, by their names within the package."""
     return {name.removeprefix(f"{OURS}.") for name in modules if name.startswith(f"{OURS}.")}
 
 
-def test_all_that_a_dag_file_can_name_loads_what_checks_arguments_and_no_more(bare: set[str]) -> None:
-    more = loaded(f"{DAG_FILE}\nimport {', '.join(WORKFLOW.names)}") - bare
+def test_all_that_a_dag_file_can_name_loads_what_checks_arguments_and_no_more() -> None:
+    more = loaded(f"import {', '.join(WORKFLOW.names)}", DAG_FILE)
 
     assert of_ours(more) == {*WORKFLOW.modules, *SHELVES, *ARGUMENTS}
     assert more & HEAVY == set()
@@ -69,17 +48,17 @@ def test_all_that_a_dag_file_can_name_loads_what_checks_arguments_and_no_more(ba
 
 @pytest.mark.since(3, 3, "what a trigger of Airflow loads by itself")
 @pytest.mark.parametrize("recipe", RECIPES)
-def test_a_recipe_loads_fewer_than_25_modules_beyond_airflow(recipe: str, bare: set[str]) -> None:
-    more = loaded(f"{DAG_FILE}\nimport {', '.join(RECIPES[recipe].names)}") - bare
+def test_a_recipe_loads_fewer_than_25_modules_beyond_airflow(recipe: str) -> None:
+    more = loaded(f"import {', '.join(RECIPES[recipe].names)}", DAG_FILE)
 
     assert set(RECIPES[recipe].names) <= more
     assert len(more) < 25
 
 
 @pytest.mark.parametrize("path", EXAMPLES_HERE, ids=lambda path: path.name)
-def test_a_dag_that_is_built_loads_no_more_than_what_it_names(path: Path, bare: set[str]) -> None:
+def test_a_dag_that_is_built_loads_no_more_than_what_it_names(path: Path) -> None:
     # Airflow 3.1 looks for all providers when a DAG is built.
-    more = loaded(f"{DAG_FILE}\nimport runpy; runpy.run_path({str(path)!r})") - bare - INFO
+    more = loaded(f"import runpy; runpy.run_path({str(path)!r})", DAG_FILE) - INFO
     chooses = path.name in CHOOSING
 
     assert of_ours(more) - RARE <= {*WORKFLOW.modules, *SHELVES, *ARGUMENTS}
@@ -92,5 +71,6 @@ def test_the_examples_import_and_warn_of_nothing() -> None:
     loaded(
         "import runpy, warnings\n"
         "warnings.filterwarnings('error', module='airflow_provider_workflow')\n"
-        f"for path in {[str(path) for path in EXAMPLES_HERE]!r}: runpy.run_path(path)"
+        f"for path in {[str(path) for path in EXAMPLES_HERE]!r}: runpy.run_path(path)",
+        DAG_FILE,
     )

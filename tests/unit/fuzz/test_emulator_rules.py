@@ -221,7 +221,7 @@ def server() -> Iterator[EmulatorServer]:
 
 
 def test_the_rules_agree_with_the_model() -> None:
-    run_state_machine_as_test(InboxRules, settings=tries(300, steps=50, cost=3))
+    run_state_machine_as_test(InboxRules, settings=tries(100, steps=50, cost=3))
 
 
 def test_the_rules_agree_with_the_model_over_http(server: EmulatorServer) -> None:
