@@ -79,7 +79,6 @@ def test_every_name_comes_back_from_its_address(inbox: str, conn_id: str) -> Non
     [
         ("workflow-inbox:///orders", "names no connection"),
         ("workflow-inbox://shop", "names no inbox"),
-        ("workflow-inbox://shop/", "names no inbox"),
         ("workflow-inbox://shop/a/b", "a slash in a name is written %2F"),
         ("workflow-inbox://shop/a?b=c", "a question mark in a name is written %3F"),
         ("workflow-inbox://user@shop/a", "has a user or a port, which the connection knows"),

@@ -12,7 +12,7 @@ from tests.unit.fakes import api_error, lost
 from tests.unit.workbench import Workbench
 
 
-@pytest.mark.parametrize("error", [api_error(400, "value_error"), api_error(422), api_error(500)])
+@pytest.mark.parametrize("error", [api_error(400, "value_error"), api_error(500)])
 def test_a_rejected_message_is_neither_acknowledged_nor_released_and_the_others_go_on(
     bench: Workbench, caplog: pytest.LogCaptureFixture, error: Exception
 ) -> None:
@@ -51,14 +51,7 @@ def test_a_message_refused_on_its_last_lease_is_an_error_line(
 
 @pytest.mark.parametrize(
     "error",
-    [
-        api_error(404, "not_found"),
-        api_error(400, "import_errors"),
-        api_error(400, "denied_run_type"),
-        api_error(403),
-        lost("ConnectError"),
-        BrokenPipeError(),
-    ],
+    [api_error(404, "not_found"), lost("ConnectError")],
 )
 def test_a_fault_of_everything_releases_what_is_held_and_acknowledges_what_has_its_run(
     bench: Workbench, error: Exception

@@ -36,13 +36,7 @@ def test_a_number_is_an_id_like_any_other(bench: Workbench) -> None:
 
 @pytest.mark.parametrize(
     ("payload", "path"),
-    [
-        ({"total": 1e20}, "payload.total"),
-        ({"total": 2**64}, "payload.total"),
-        ({"total": -(2**63) - 1}, "payload.total"),
-        ({"text": "a\0b"}, "payload.text"),
-        ({"text": "\ud800"}, "payload.text"),
-    ],
+    [({"total": 1e20}, "payload.total"), ({"text": "a\0b"}, "payload.text")],
 )
 def test_a_payload_that_airflow_cannot_store_starts_its_run(
     bench: Workbench, caplog: pytest.LogCaptureFixture, payload: Any, path: str

@@ -27,7 +27,7 @@ def test_own_calls_of_the_hook(connected: EmulatorServer) -> None:
     assert forget_inbox("orders") == 0
 
 
-@pytest.mark.parametrize("value", [20, 2**70, 1e20])
+@pytest.mark.parametrize("value", [20, 1e20])
 def test_a_handler_reads_payloads_that_airflow_can_and_cannot_store(
     value: float, caplog: pytest.LogCaptureFixture
 ) -> None:

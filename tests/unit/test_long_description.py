@@ -56,11 +56,9 @@ def test_all_addresses_of_the_project_are_below_its_urls() -> None:
 @pytest.mark.parametrize(
     ("link", "absolute"),
     [
-        ("docs/sensor.md", "https://docs.example/sensor.html"),
         ("docs/api/errors.md#errors", "https://docs.example/api/errors.html#errors"),
         ("docs/images/demo.png", "https://docs.example/_images/demo.png"),
         ("CONTRIBUTING.md#set-up", "https://code.example/main/CONTRIBUTING.md#set-up"),
-        ("constraints/airflow-3.3.txt", "https://code.example/main/constraints/airflow-3.3.txt"),
         ("https://elsewhere.example/a.md", "https://elsewhere.example/a.md"),
         ("#install", "#install"),
     ],

@@ -159,7 +159,7 @@ def test_a_paused_and_drained_inbox_has_no_oldest_message(bench: Workbench, coun
     assert counted.ages == [0]
 
 
-@pytest.mark.parametrize("created_at", [None, "", 5, "yesterday", "2999-01-01T00:00:00Z", "2999-01-01"])
+@pytest.mark.parametrize("created_at", [None, 5, "yesterday", "2999-01-01T00:00:00Z"])
 def test_a_message_that_does_not_say_when_it_was_created_has_no_age(
     created_at: Any, counted: Counted
 ) -> None:
@@ -169,16 +169,10 @@ def test_a_message_that_does_not_say_when_it_was_created_has_no_age(
     assert counted.ages == [0]
 
 
-@pytest.mark.parametrize("answer", [None, {}, {"results": None}, {"results": [1]}, {"results": 5}, [], "x"])
+@pytest.mark.parametrize("answer", [None, {"results": [1]}, {"results": 5}])
 @pytest.mark.parametrize(
     "call",
-    [
-        api.lease_messages("i"),
-        api.acknowledge_messages("i", "l"),
-        api.release_messages("i", "l"),
-        api.list_inboxes(),
-        api.get_inbox("i"),
-    ],
+    [api.lease_messages("i"), api.acknowledge_messages("i", "l"), api.get_inbox("i")],
     ids=lambda call: call.name,
 )
 def test_no_answer_makes_the_observer_raise(call: Any, answer: Any, counted: Counted) -> None:

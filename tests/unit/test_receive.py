@@ -14,7 +14,7 @@ from airflow_provider_workflow.dispatch.receiving import STORE_KEY
 from airflow_provider_workflow.emulator.clock import ManualClock
 from tests.unit.created_again import created_again, put_in_a_new_inbox
 from tests.unit.fake_clock import FakeClock
-from tests.unit.fakes import api_error, lost
+from tests.unit.fakes import lost
 from tests.unit.receipts import Receipt, ids, receipt
 from tests.unit.workbench import INBOX, Workbench
 
@@ -45,7 +45,7 @@ def test_what_is_stored_is_one_ascii_text(bench: Workbench, receipt: Receipt) ->
     assert json.loads(text)["messages"] == messages
 
 
-@pytest.mark.parametrize("fault", [ValueError("no"), api_error(422), lost("ConnectError")])
+@pytest.mark.parametrize("fault", [ValueError("no"), lost("ConnectError")])
 def test_nothing_is_acknowledged_when_storing_fails(
     bench: Workbench, receipt: Receipt, fault: Exception
 ) -> None:
@@ -126,7 +126,7 @@ def test_messages_without_manual_hold_no_lease_id(bench: Workbench, receipt: Rec
     assert lease.lease_id not in json.dumps(receipt().take(lease))
 
 
-@pytest.mark.parametrize("status", [400, 404, 409])
+@pytest.mark.parametrize("status", [404, 409])
 def test_stored_messages_are_returned_though_they_cannot_be_acknowledged_any_more(
     bench: Workbench, receipt: Receipt, status: int, caplog: pytest.LogCaptureFixture
 ) -> None:

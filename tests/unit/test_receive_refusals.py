@@ -37,13 +37,9 @@ def test_a_lease_without_wanted_messages_is_nothing(bench: Workbench, receipt: R
     [
         {"__classname__": "builtins.set"},
         {"deep": [{"__id__": 1}]},
-        {"__type": "dict", "__var": {"a": 1}},
         {"__type": "datetime", "__var": "x"},
         "\ud800",
-        "\0",
         2**70,
-        1e20,
-        float("nan"),
     ],
 )
 def test_a_payload_that_an_xcom_cannot_store_is_returned_as_json_text(

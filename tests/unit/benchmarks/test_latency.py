@@ -28,9 +28,7 @@ def test_each_contender_is_first_in_some_round_and_has_one_turn_in_each() -> Non
     ("series", "given_up"),
     [
         ([], False),
-        ([None, None], False),
         ([1.0, None, None], False),
-        ([None, None, None], True),
         ([1.0, None, None, None], True),
         ([None, None, None, 1.0], False),
     ],

@@ -54,7 +54,7 @@ def test_templates_of_unknown_apps_are_none(cli: Cli) -> None:
     assert cli("templates", "--apps", "nothing").out == "No data found\n"
 
 
-@pytest.mark.parametrize("more", [("--limit", "0"), ("--limit", "x"), ("--apps", ""), ("--apps", "a,,b")])
+@pytest.mark.parametrize("more", [("--limit", "0"), ("--apps", "a,,b")])
 def test_arguments_out_of_range_are_wrong_usage(
     cli: Cli, emulator: EmulatorServer, more: tuple[str, str]
 ) -> None:

@@ -28,9 +28,7 @@ def force(doctor: Doctor, status: str, reason: str | None = None, name: str = "o
         ("migrate_failed", "failed", "if that fails, delete it"),
         ("abandoned", "failed", "unpause its listener"),
         ("upstream_failures", "failed", "see whether the connected app has a problem"),
-        ("unknown", "failed", "find out why it was paused"),
         ("newer_than_us", "failed", "find out why it was paused"),
-        ("", "failed", "find out why it was paused"),
         (None, "failed", "find out why it was paused"),
     ],
 )

@@ -24,13 +24,9 @@ USER = {"grant": "refresh_token"}
 SCENARIOS: dict[str, dict[str, Any]] = {
     "a good one": {},
     "a wrong secret": {"password": WRONG},
-    "a wrong client ID": {"login": "another"},
-    "a wrong host": {"host": "http://no-such-host.invalid"},
     "a secret in the host": {"host": f"http://user:{WRONG}@127.0.0.1"},
     "a secret in oauth_url": {"extra": {"oauth_url": f"http://user:{WRONG}@127.0.0.1/token"}},
-    "a wrong scope": {"extra": {"scope": "workflow"}},
     "an unknown scope": {"extra": {"scope": "unheard-of"}},
-    "a wrong inbox_path": {"extra": {"inbox_path": "/wrong"}},
     "a missing oauth_url": {"extra": {"oauth_url": ""}},
     "no user": {"extra": USER},
     "a user": {"extra": USER},

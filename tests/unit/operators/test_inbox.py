@@ -107,16 +107,7 @@ def test_a_paused_inbox_is_only_logged_where_asked_or_where_it_had_messages(
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [
-        ("lease_limit", 0),
-        ("lease_seconds", 10),
-        ("max_messages", 0),
-        ("max_unfinished_runs", -1),
-        ("on_refused", "skip"),
-        ("on_paused", "wait"),
-        ("match", "&&"),
-        ("trigger_dag_id", {}),
-    ],
+    [("lease_limit", 0), ("on_refused", "skip"), ("on_paused", "wait"), ("match", "&&")],
 )
 def test_a_wrong_argument_is_named_where_the_dag_is_parsed(field: str, value: Any) -> None:
     arguments = {"inbox": INBOX, "trigger_dag_id": "handle", field: value}
@@ -173,11 +164,8 @@ def test_a_lease_that_ended_already_is_told_and_no_fault(
 @pytest.mark.parametrize(
     "lease",
     [
-        None,
         "{'lease_id': 'x'}",
-        [],
         {"lease_id": "x", "messages": []},
-        {"inbox_id": "i", "lease_id": "x", "messages": None},
         {"inbox_id": "i", "lease_id": "x", "messages": ["a"]},
         {"inbox_id": "i", "lease_id": None, "messages": [{"id": "a"}]},
     ],
@@ -191,7 +179,7 @@ def test_a_lease_that_is_none_is_named(connected: Any, operator: Any, lease: Any
     assert connected.requests == []
 
 
-@pytest.mark.parametrize("ids", ["a", 5, [1], [], ["a", ""]])
+@pytest.mark.parametrize("ids", ["a", [1], []])
 def test_wrong_message_ids_are_named_before_anything_is_sent(bench: Workbench, ids: Any) -> None:
     lease = lent(bench, "a")
 

@@ -17,14 +17,7 @@ from airflow_provider_workflow.receiver.airflow_token import AirflowFailure, Cre
 from tests.unit.receiver.airflow import PASSWORD, USERNAME, FakeAirflow
 from tests.unit.receiver.conftest import Connect
 
-NOT_AIRFLOWS = [
-    b"<html>",
-    b"[]",
-    b'{"dag_runs": [{}]}',
-    b'{"dag_runs": null}',
-    b'{"access_token": "a-token\\r\\nX: y", "dag_runs": [1]}',
-    b'{"access_token": 1}',
-]
+NOT_AIRFLOWS = [b"<html>", b'{"dag_runs": [{}]}', b'{"access_token": "a-token\\r\\nX: y", "dag_runs": [1]}']
 
 
 async def failure(rest: AirflowRest) -> str:
@@ -104,7 +97,7 @@ async def test_a_password_may_hold_anything_but_a_line_break_at_its_end(
 
 @pytest.mark.parametrize(
     ("text", "problem"),
-    [("", "is empty"), ("\n", "is empty"), ("to\nken", "no line of plain"), ("жетон", "no line of plain")],
+    [("", "is empty"), ("to\nken", "no line of plain"), ("жетон", "no line of plain")],
 )
 async def test_a_token_that_can_be_none_is_not_sent(
     airflow: FakeAirflow, connect: Connect, text: str, problem: str
@@ -124,7 +117,6 @@ async def test_a_file_that_is_gone_is_named(connect: Connect, tmp_path: Path) ->
         (403, "let the user read and create runs of the DAG 'dispatch'"),
         (404, "deploy the DAG 'dispatch'"),
         (307, "correct the address of Airflow"),
-        (400, "Airflow answered 400 ('because')"),
         (500, "Airflow answered 500 ('because')"),
     ],
 )
@@ -137,7 +129,7 @@ async def test_a_refusal_names_its_cure(
         await connect().start("dispatch", "notified__1", "orders")
 
 
-@pytest.mark.parametrize("detail", [None, [{"input": "x"}], {"a": 1}])
+@pytest.mark.parametrize("detail", [None, [{"input": "x"}]])
 async def test_a_refusal_that_explains_itself_otherwise_is_told_by_its_status(
     airflow: FakeAirflow, connect: Connect, detail: Any
 ) -> None:

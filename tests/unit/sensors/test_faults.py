@@ -17,7 +17,6 @@ from tests.unit.workbench import Workbench
 
 PASSING: dict[str, dict[str, Any]] = {
     "no answer": {"kind": "drop", "when": "after"},
-    "no whole answer": {"kind": "truncate"},
     "an error of the service": {"kind": "status", "status": 503},
     "a long rate limit": {"kind": "status", "status": 429, "headers": {"Retry-After": "90"}},
 }

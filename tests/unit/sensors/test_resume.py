@@ -129,9 +129,7 @@ def test_a_refusal_before_a_deferral_fails_the_task_at_its_end(bench: Workbench)
 @pytest.mark.parametrize(
     ("flag", "kind"), [("soft_fail", AirflowSkipException), ("never_fail", AirflowSkipException)]
 )
-@pytest.mark.parametrize(
-    "event", [{"status": "paused"}, {"status": "initialization_failure"}, {"status": "?"}]
-)
+@pytest.mark.parametrize("event", [{"status": "paused"}, {"status": "?"}])
 def test_what_fails_after_a_deferral_is_skipped_where_asked(
     bench: Workbench, flag: str, kind: Any, event: dict[str, Any]
 ) -> None:

@@ -53,7 +53,7 @@ def test_kills_neither_double_the_pause_nor_count_towards_the_next_error() -> No
 
 
 @since_3_3
-@pytest.mark.parametrize("context", [None, {}, {"task_state_store": StateStore(fault=OSError())}])
+@pytest.mark.parametrize("context", [None, {"task_state_store": StateStore(fault=OSError())}])
 def test_where_errors_cannot_be_counted_tries_are(context: Any) -> None:
     assert pause(sensor(**PAUSES), 4, context) == 80
 

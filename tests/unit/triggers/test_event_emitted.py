@@ -91,7 +91,7 @@ async def test_what_this_process_has_emitted_since_stays_when_the_store_is_read(
     assert memory.among(["a"]) == {"a"}
 
 
-@pytest.mark.parametrize("rubbish", [None, "text", {"a": 1}, 5])
+@pytest.mark.parametrize("rubbish", [None, "text"])
 async def test_a_store_that_holds_something_else_is_as_good_as_empty(rubbish: Any) -> None:
     store = Store()
     memory = Emitted(store, "c/orders")

@@ -72,7 +72,7 @@ def test_an_event_is_opened_in_each_form_in_which_a_dag_meets_it() -> None:
 
 
 @pytest.mark.parametrize(
-    "event", [None, {}, {"payload": None}, SimpleNamespace(extra={}), {"payload": {"messages": [1]}}]
+    "event", [None, {"payload": None}, SimpleNamespace(extra={}), {"payload": {"messages": [1]}}]
 )
 def test_another_event_is_refused(event: Any) -> None:
     with pytest.raises(ValueError, match="was not made by WorkflowInboxEventTrigger"):

@@ -43,9 +43,7 @@ def is_running(triggerer: Triggerer, number: int) -> bool:
     "fault",
     [
         {"kind": "status", "status": 503, "times": 4},
-        {"kind": "status", "status": 500, "text": "<html>", "times": 4},
         {"kind": "drop", "times": 4},
-        {"kind": "not_json", "times": 4},
         {"kind": "status", "status": 429, "headers": {"Retry-After": "0"}, "times": 20},
     ],
 )

@@ -57,7 +57,7 @@ def test_a_subclass_serialises_as_itself() -> None:
     assert Subclass("i", 1.0).serialize()[0] == f"{__name__}.Subclass"
 
 
-@pytest.mark.parametrize("status", ["active", "paused", "initialization_failure"])
+@pytest.mark.parametrize("status", ["active", "initialization_failure"])
 async def test_an_inbox_in_a_state_that_stays_fires_at_once(
     connected: EmulatorServer, fake_clock: FakeClock, inbox_id: str, status: str
 ) -> None:
@@ -119,7 +119,6 @@ async def test_it_looks_once_more_at_its_deadline(
         {"kind": "status", "status": 503},
         {"kind": "status", "status": 429, "headers": {"Retry-After": "0"}},
         {"kind": "drop"},
-        {"kind": "truncate"},
     ],
 )
 async def test_faults_that_pass_are_logged_once_and_survived(

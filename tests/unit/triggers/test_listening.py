@@ -12,8 +12,8 @@ from tests.unit.triggers.notices import trigger
 from tests.unit.workbench import Workbench
 
 
-@pytest.mark.parametrize("seconds", [0.0, 0.01, 1.0, 4.9, 5.0, 60.0])
-@pytest.mark.parametrize("now", [0.0, 0.125, 7.3, 1_000_000.01])
+@pytest.mark.parametrize("seconds", [0.0, 1.0, 5.0])
+@pytest.mark.parametrize("now", [0.125, 1_000_000.01])
 def test_a_wait_ends_at_the_tick_that_follows(now: float, seconds: float) -> None:
     waited = until_tick(now, seconds)
 

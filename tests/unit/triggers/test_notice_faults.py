@@ -20,7 +20,7 @@ __all__ = ["said"]
 
 @pytest.mark.parametrize(
     "fault",
-    [{"kind": "status", "status": 503}, {"kind": "drop"}, {"kind": "not_json"}, {"kind": "wrong_type"}],
+    [{"kind": "status", "status": 503}, {"kind": "drop"}],
 )
 async def test_a_fault_that_passes_is_survived_and_what_came_meanwhile_is_rung_for(
     bench: Workbench, day: Day, fault: dict[str, Any]

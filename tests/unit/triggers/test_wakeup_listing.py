@@ -41,11 +41,15 @@ class Looker(Prober):
         raise AssertionError(f"nothing was found in {most} looks")
 
 
-@pytest.fixture(params=["oldest", "newest"])
+@pytest.fixture
 def order(request: pytest.FixtureRequest, bench: Workbench) -> str:
-    """Both orders that a list may have."""
-    bench.service.store.configure(list_order=request.param, page_size=PAGE)
-    return str(request.param)
+    """The order of the list; see ``both_orders``."""
+    order: str = getattr(request, "param", "oldest")
+    bench.service.store.configure(list_order=order, page_size=PAGE)
+    return order
+
+
+both_orders = pytest.mark.parametrize("order", ["oldest", "newest"], indirect=True)
 
 
 @pytest.fixture
@@ -90,7 +94,7 @@ async def test_leased_and_quarantined_messages_are_not_available(
     assert await prober.poll() == Listed(frozenset(), whole=True)
 
 
-@pytest.mark.parametrize("pages", [2, 3, 9, 10])
+@pytest.mark.parametrize("pages", [2, 10])
 async def test_a_list_of_up_to_ten_pages_is_seen_whole_each_time(
     prober: Looker, fill: Callable[..., None], pages: int
 ) -> None:
@@ -101,7 +105,8 @@ async def test_a_list_of_up_to_ten_pages_is_seen_whole_each_time(
     assert prober.pages == [pages] * 3
 
 
-@pytest.mark.parametrize("pages", [2, 10])
+@both_orders
+@pytest.mark.parametrize("pages", [10])
 async def test_a_new_message_is_found_at_once_in_a_list_of_up_to_ten_pages(
     prober: Looker, bench: Workbench, fill: Callable[..., None], pages: int
 ) -> None:
@@ -120,6 +125,7 @@ async def test_no_look_reads_more_than_ten_pages(prober: Looker, fill: Callable[
     assert max(prober.pages) == MOST_PAGES
 
 
+@both_orders
 async def test_of_a_long_list_every_page_is_read_in_its_turn(
     prober: Looker, fill: Callable[..., None]
 ) -> None:
@@ -130,6 +136,7 @@ async def test_of_a_long_list_every_page_is_read_in_its_turn(
     assert len({each["id"] for each in prober.shown}) == 50 * PAGE
 
 
+@both_orders
 @pytest.mark.parametrize("known", [True, False])
 async def test_what_comes_to_either_end_of_a_long_list_is_found(
     prober: Looker, bench: Workbench, fill: Callable[..., None], known: bool
@@ -142,6 +149,7 @@ async def test_what_comes_to_either_end_of_a_long_list_is_found(
     assert await prober.looks(1 if known else 10)
 
 
+@both_orders
 async def test_a_lease_that_ran_out_in_the_middle_of_a_long_list_is_found(
     prober: Looker, bench: Workbench, fill: Callable[..., None], clock: ManualClock
 ) -> None:
@@ -169,6 +177,7 @@ async def test_the_page_of_the_last_find_is_looked_at_again_first(
     assert prober.pages == [2]
 
 
+@both_orders
 async def test_a_list_that_grows_by_many_pages_is_still_read_whole(
     prober: Looker, bench: Workbench, fill: Callable[..., None], clock: ManualClock
 ) -> None:
@@ -200,7 +209,7 @@ async def test_a_list_that_has_become_short_is_seen_whole_again(
     assert await prober.poll() == Listed(frozenset(), whole=True)
 
 
-@pytest.mark.parametrize("status", [400, 404, 410])
+@pytest.mark.parametrize("status", [400, 404])
 async def test_a_page_that_the_service_does_not_know_any_more_is_forgotten(
     prober: Looker, bench: Workbench, fill: Callable[..., None], status: int
 ) -> None:

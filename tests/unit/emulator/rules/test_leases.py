@@ -156,7 +156,7 @@ def test_a_paused_inbox_leases_what_it_holds_and_refuses_once_drained(store: Sto
     }
 
 
-@pytest.mark.parametrize("status", ["initializing", "initialization_failure", "deleting"])
+@pytest.mark.parametrize("status", ["initializing", "deleting"])
 def test_an_inbox_that_does_not_work_leases_nothing_and_says_why(
     store: Store, inbox_id: str, status: str
 ) -> None:

@@ -38,7 +38,6 @@ def test_a_status_can_come_after_the_effect(emulator: EmulatorServer, api: Api, 
     ("given", "content_type", "body"),
     [
         ({"json": {"detail": "only"}}, "application/json", b'{"detail":"only"}'),
-        ({"json": []}, "application/json", b"[]"),
         ({"text": "<h1>Bad gateway</h1>"}, "text/html", b"<h1>Bad gateway</h1>"),
         ({"text": ""}, "text/html", b""),
         ({"text": "slow down", "content_type": "text/plain"}, "text/plain", b"slow down"),
@@ -69,7 +68,7 @@ def test_a_status_that_has_no_body_leaves_the_connection_usable(
     assert second.startswith(b"HTTP/1.1 200")
 
 
-@pytest.mark.parametrize("status", [400, 401, 403, 409, 429, 500, 503, 504])
+@pytest.mark.parametrize("status", [401, 503])
 def test_guess_gives_every_error_on_demand(emulator: EmulatorServer, api: Api, status: int) -> None:
     api.control("/faults", kind="status", operation="guess", status=status)
     response = api("POST", "/v2/guess?client_id=demo-client", {"description": "send an email"})

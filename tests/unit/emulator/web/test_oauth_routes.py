@@ -65,9 +65,7 @@ def test_a_part_with_a_file_name_and_text_that_is_not_percent_encoded_are_read(
     assert api("POST", "/oauth/token", data=body, headers=headers).status_code == 200
 
 
-@pytest.mark.parametrize(
-    "body", [b"", b"--b\r\nrubbish", b"--b\r\nContent-Disposition: form-data\r\n\r\nx\r\n--b--"]
-)
+@pytest.mark.parametrize("body", [b"", b"--b\r\nrubbish"])
 def test_a_malformed_form_is_an_empty_one(api: Api, body: bytes) -> None:
     headers = {"Content-Type": "multipart/form-data; boundary=b"}
     refused = api("POST", "/oauth/token", auth=BASIC, data=body, headers=headers)
