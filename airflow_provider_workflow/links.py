@@ -9,7 +9,7 @@ from urllib.parse import quote, urlencode
 
 from airflow.sdk import BaseOperatorLink
 
-from airflow_provider_workflow.version_compat import airflow_release
+from airflow_provider_workflow.airflow_internals import airflow_release
 
 CLOCK_SKEW = timedelta(seconds=5)
 """How far the clocks of worker and API server may be apart."""

@@ -11,7 +11,6 @@ Nothing here raises, sends a request, or keeps an event loop waiting.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import hashlib
 import logging
 import os
@@ -21,10 +20,10 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from functools import cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_workflow import clock
+from airflow_provider_workflow import airflow_internals, clock
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.client.call import Call
@@ -74,21 +73,11 @@ def flush() -> None:
 
 
 def _incr(name: str, number: int, tags: dict[str, str]) -> None:
-    _stats().incr(name, count=number, tags=_safe(tags))
+    airflow_internals.stats().incr(name, count=number, tags=_safe(tags))
 
 
 def _gauge(name: str, value: float, tags: dict[str, str]) -> None:
-    _stats().gauge(name, value, tags=_safe(tags))
-
-
-@cache
-def _stats() -> Any:
-    from airflow.providers.common.compat.sdk import Stats
-
-    # In a triggerer the Task SDK's Stats is set up by this import alone, which 3.2 makes late or never.
-    with contextlib.suppress(ImportError):
-        import airflow.sdk.serde  # noqa: F401
-    return Stats
+    airflow_internals.stats().gauge(name, value, tags=_safe(tags))
 
 
 def _safe(tags: Mapping[str, str]) -> dict[str, str]:

@@ -8,9 +8,9 @@ from typing import Any
 
 from airflow.providers.common.compat.sdk import conf
 
+from airflow_provider_workflow.airflow_internals import airflow_release, needs
 from airflow_provider_workflow.client.arguments import LEASE_LIMIT, filled, intervals, within
 from airflow_provider_workflow.dispatch.targets import LEASE_SECONDS, Limits
-from airflow_provider_workflow.version_compat import airflow_release, needs
 
 log = logging.getLogger(__name__)
 

@@ -16,6 +16,7 @@ STATE = (
     "client.tokens.TOKENS",
     "client.settings._named",
     "dispatch.lease._paused",
+    "hooks.masking.masked",
     "metrics._names",
     "dispatch.quarantine._looked",
     "dispatch.quarantine._reported",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_workflow.version_compat import airflow_release, airflow_version
+from airflow_provider_workflow.airflow_internals import airflow_release, airflow_version
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -3,8 +3,7 @@ What the command line has of Airflow's metadata database: DAGs as they are deplo
 
 Outside a task there is no supervisor to ask. Only the database knows every deployed DAG, so the serialized
 DAGs are read; and runs are started by the function that ``airflow dags trigger`` calls, with the checks
-before it that Airflow's API makes for a task. Both are internal to Airflow, and the same in Airflow 3.1 to
-3.3: keep them here.
+before it that Airflow's API makes for a task. Both are internal to Airflow (see ``airflow_internals.py``).
 """
 
 from __future__ import annotations
@@ -13,9 +12,9 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from inspect import signature
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_workflow import airflow_internals
 from airflow_provider_workflow.cli.running import Exit
 from airflow_provider_workflow.dispatch.rejections import (
     RunRefused,
@@ -70,34 +69,16 @@ class InboxUse:
 
 def deployed(dag_id: str, session: Session) -> DeployedDag:
     """The state of a DAG, whether it exists or not."""
-    from airflow.models.dag import DagModel
-
-    dag = session.get(DagModel, dag_id)
-    if dag is None or dag.is_stale:
+    dag = airflow_internals.dag_row(dag_id, session)
+    if dag is None:
         return DeployedDag(dag_id, missing=True)
     return DeployedDag(dag_id, False, bool(dag.is_paused), bool(dag.has_import_errors))
 
 
 def inbox_uses(session: Session) -> Iterator[InboxUse]:
     """Every use of an inbox in the newest version of every DAG."""
-    from airflow.models.dag import DagModel
-    from airflow.models.serialized_dag import SerializedDagModel
-    from sqlalchemy import Text, cast, or_, select
-
-    stored = SerializedDagModel.__table__.c
-    # The database sifts: an Airflow may have thousands of DAGs, each with many versions.
-    mentions_us = or_(cast(stored.data, Text).like("%workflow_conn_id%"), stored.data_compressed.is_not(None))
-    dag_ids = session.scalars(
-        select(stored.dag_id)
-        .join(DagModel, DagModel.dag_id == stored.dag_id)
-        .where(~DagModel.is_stale, mentions_us)
-        .distinct()
-        .order_by(stored.dag_id)
-    ).all()
-    for dag_id in dag_ids:
-        newest = session.scalar(SerializedDagModel.latest_item_select_object(dag_id))
-        if newest is not None and newest.data:
-            yield from _uses_of(dag_id, newest.data["dag"])
+    for dag_id, dag in airflow_internals.serialized_dags("workflow_conn_id", session):
+        yield from _uses_of(dag_id, dag)
 
 
 def _uses_of(dag_id: str, dag: Mapping[str, Any]) -> Iterator[InboxUse]:
@@ -179,14 +160,9 @@ class DatabaseRuns:
 
     def check_target(self, dag_id: str, *, thorough: bool = False) -> None:  # noqa: ARG002 always thorough
         """See ``Runs.check_target``; the database tells it all, except what the params reject."""
-        from airflow.models.dag import DagModel
-        from airflow.models.dagbag import DBDagBag
-        from airflow.utils.session import create_session
-        from sqlalchemy import select
-
-        with _asking_the_database(), create_session() as session:
-            dag = session.scalar(select(DagModel).where(DagModel.dag_id == dag_id, ~DagModel.is_stale))
-            if dag is None or DBDagBag().get_latest_version_of_dag(dag_id, session=session) is None:
+        with _asking_the_database(), airflow_internals.database_session() as session:
+            dag = airflow_internals.dag_row(dag_id, session)
+            if dag is None or not airflow_internals.is_serialized(dag_id, session):
                 raise MissingDagError(dag_id)
             if dag.has_import_errors:
                 raise TargetError(f"The DAG {dag_id!r} has import errors. Correct them; no message is lost.")
@@ -197,23 +173,11 @@ class DatabaseRuns:
     def start(self, dag_id: str, run_id: str, conf: dict[str, Any], note: str | None = None) -> Start:
         """See ``Runs.start``."""
         check_conf(conf)
-        from airflow.api.common.trigger_dag import trigger_dag
         from airflow.exceptions import DagNotFound, DagRunAlreadyExists, ParamValidationError
-        from airflow.utils.retries import run_with_db_retries
-        from airflow.utils.types import DagRunTriggeredByType
         from sqlalchemy.exc import SQLAlchemyError
 
         try:
-            # A second try finds the run that the first one, or somebody else at the same time, has started.
-            for attempt in run_with_db_retries():
-                with attempt:
-                    trigger_dag(
-                        dag_id,
-                        triggered_by=DagRunTriggeredByType.CLI,
-                        run_id=run_id,
-                        conf=conf,
-                        **_note(note),
-                    )
+            airflow_internals.create_dag_run(dag_id, run_id, conf, note)
         except DagRunAlreadyExists:
             return Start.EXISTING
         except DagNotFound:
@@ -226,24 +190,13 @@ class DatabaseRuns:
 
     def exists(self, dag_id: str, run_id: str) -> bool:
         """See ``Runs.exists``."""
-        from airflow.models.dagrun import DagRun
-
-        return self._count(DagRun.dag_id == dag_id, DagRun.run_id == run_id) > 0
+        with _asking_the_database():
+            return airflow_internals.count_dag_runs(dag_id, run_id=[run_id]) > 0
 
     def unfinished(self, dag_id: str) -> int:
         """See ``Runs.unfinished``."""
-        from airflow.models.dagrun import DagRun
-
-        return self._count(DagRun.dag_id == dag_id, DagRun.state.in_(["queued", "running"]))
-
-    @staticmethod
-    def _count(*conditions: Any) -> int:
-        from airflow.models.dagrun import DagRun
-        from airflow.utils.session import create_session
-        from sqlalchemy import func, select
-
-        with _asking_the_database(), create_session() as session:
-            return int(session.scalar(select(func.count()).select_from(DagRun).where(*conditions)) or 0)
+        with _asking_the_database():
+            return airflow_internals.count_dag_runs(dag_id, state=["queued", "running"])
 
 
 @contextmanager
@@ -254,13 +207,6 @@ def _asking_the_database() -> Iterator[None]:
         yield
     except SQLAlchemyError as error:
         raise _away(error) from None
-
-
-def _note(note: str | None) -> dict[str, Any]:
-    from airflow.api.common.trigger_dag import trigger_dag
-
-    # Since Airflow 3.2.
-    return {"note": note} if note and "note" in signature(trigger_dag).parameters else {}
 
 
 def _fault(error: Exception) -> RunRefused | TargetError:

@@ -10,7 +10,7 @@ from importlib import metadata
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from airflow_provider_workflow import clock, version_compat
+from airflow_provider_workflow import airflow_internals, clock
 from airflow_provider_workflow.cli import output
 from airflow_provider_workflow.cli.database import TRIGGERS, DeployedDag, InboxUse, deployed, inbox_uses
 from airflow_provider_workflow.cli.doctor_findings import FAILED, OK, SKIPPED, WARNING, Finding, Subject
@@ -24,13 +24,8 @@ SEE_IMPORT_ERRORS = "correct its file, as airflow dags list-import-errors says"
 
 
 def database(_: Subject) -> Iterator[Finding]:
-    from airflow.models.dag import DagModel
-    from airflow.utils.session import create_session
-    from sqlalchemy import select
-
     try:
-        with create_session() as session:
-            session.scalar(select(DagModel.dag_id).limit(1))
+        airflow_internals.check_database()
     except Exception as error:
         # By its type alone: the text may quote the database's URL, with its password. Whatever it is,
         # a machine without the database is in order: Airflow's workers have none.
@@ -49,7 +44,7 @@ def triggerer(_: Subject) -> Iterator[Finding]:
     if alive:
         yield Finding("triggerer", OK, f"{alive} triggerer{' is' if alive == 1 else 's are'} alive; {last}")
         return
-    detail, waiting = f"no triggerer is alive: {last}", _triggers()
+    detail, waiting = f"no triggerer is alive: {last}", airflow_internals.count_triggers(TRIGGERS)
     if waiting:
         detail += f"; {waiting} trigger{'s' if waiting > 1 else ''} of this provider cannot run"
         yield Finding("triggerer", FAILED, detail, "start one: airflow triggerer")
@@ -61,36 +56,17 @@ def triggerer(_: Subject) -> Iterator[Finding]:
 def _heartbeats() -> tuple[int, float | None]:
     """How many triggerers are alive, and the age of the last heartbeat of any, in seconds."""
     from airflow.configuration import conf
-    from airflow.jobs.job import Job
-    from airflow.utils.session import create_session
-    from sqlalchemy import select
 
     now = datetime.fromtimestamp(clock.now(), timezone.utc)
     threshold = conf.getfloat("triggerer", "triggerer_health_check_threshold", fallback=30.0)
-    with create_session() as session:
-        jobs = session.execute(
-            select(Job.latest_heartbeat, Job.state).where(Job.job_type == "TriggererJob")
-        ).all()
+    jobs = airflow_internals.triggerer_jobs()
     beats = [((now - beat).total_seconds(), state) for beat, state in jobs if beat is not None]
     alive = sum(state == "running" and seconds <= threshold for seconds, state in beats)
     return alive, min((seconds for seconds, _ in beats), default=None)
 
 
-def _triggers() -> int:
-    """How many triggers of this provider wait for a triggerer."""
-    from airflow.models.trigger import Trigger
-    from airflow.utils.session import create_session
-    from sqlalchemy import func, select
-
-    ours = select(func.count()).select_from(Trigger).where(Trigger.classpath.startswith(TRIGGERS))
-    with create_session() as session:
-        return int(session.scalar(ours) or 0)
-
-
 def dags(subject: Subject) -> Iterator[Finding]:
-    from airflow.utils.session import create_session
-
-    with create_session() as session:
+    with airflow_internals.database_session() as session:
         uses = [use for use in inbox_uses(session) if _concerns(subject, use)]
         listeners = [deployed(dag_id, session) for dag_id in _listener_ids(subject, uses)]
         targets = [deployed(dag_id, session) for dag_id in _target_ids(subject, uses)]
@@ -199,7 +175,7 @@ LONGEST_HEARTBEAT = 5.0
 
 
 def version(_: Subject) -> Iterator[Finding]:
-    installed = version_compat.airflow_version()
+    installed = airflow_internals.airflow_version()
     release = tuple(int(number) for number in re.findall(r"\d+", installed)[:3])
     missing = [
         f"{feature} from {'.'.join(map(str, since))}" for feature, since in FEATURES if release < since
@@ -217,10 +193,10 @@ def fastapi(_: Subject) -> Iterator[Finding]:
         installed = metadata.version("fastapi")
     except metadata.PackageNotFoundError:  # no API server runs from here
         return
-    if version_compat.answers_before_commit(installed):
+    if airflow_internals.answers_before_commit(installed):
         detail = (
-            f"FastAPI {installed} lets Airflow {version_compat.airflow_version()} confirm a DAG run before it"
-            " is committed: where the API server is killed in between, an acknowledged message has no run"
+            f"FastAPI {installed} lets Airflow {airflow_internals.airflow_version()} confirm a DAG run before"
+            " it is committed: where the API server is killed in between, an acknowledged message has no run"
         )
         cure = "for the API server: pip install 'fastapi<0.118', or update Airflow to 3.2 or later"
         yield Finding("fastapi", FAILED, detail, cure)
@@ -277,7 +253,7 @@ def heartbeat(_: Subject) -> Iterator[Finding]:
 def ack_timeout(_: Subject) -> Iterator[Finding]:
     from airflow.providers.common.compat.sdk import conf
 
-    if version_compat.airflow_release() < (3, 3):
+    if airflow_internals.airflow_release() < (3, 3):
         return
     seconds = conf.getfloat("triggerer", "shared_stream_ack_timeout", fallback=300.0)
     if seconds < EVENT_LEASE_SECONDS:

@@ -154,17 +154,17 @@ def _table(form: str, rows: Sequence[Row]) -> str:
 
 def _printed(cells: Sequence[Row]) -> str:
     """A table as Airflow's console prints it, but for one thing: it never breaks a word, so never an id."""
-    from airflow.cli.simple_table import AirflowConsole, SimpleTable
+    from airflow_provider_workflow import airflow_internals
 
     page = _Page(_results or sys.stdout)
     with redirect_stdout(page):
-        console = AirflowConsole(markup=False, emoji=False, highlight=False)
+        console = airflow_internals.console()
         if not cells:
             console.print("No data found")
             return page.getvalue()
         columns = {name: [name, *(row[name] for row in cells)] for name in cells[0]}
         widths = _widths(list(columns.values()), console.width)
-        table = SimpleTable(show_header=True)
+        table = airflow_internals.table()
         for name, width in zip(columns, widths, strict=True):
             table.add_column(name, width=width)
         for row in cells:

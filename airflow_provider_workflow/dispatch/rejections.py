@@ -8,8 +8,8 @@ from typing import Any
 
 from airflow.providers.common.compat.sdk import AirflowException
 
+from airflow_provider_workflow.airflow_internals import airflow_release
 from airflow_provider_workflow.client.wire import plain
-from airflow_provider_workflow.version_compat import airflow_release
 
 MOST_REJECTED_IN_A_ROW = 20
 """Messages. After so many the target is broken: going on would use up a delivery of each message."""

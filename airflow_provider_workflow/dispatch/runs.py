@@ -19,9 +19,14 @@ from typing import Any, Protocol
 
 from airflow.providers.common.compat.sdk import conf
 
+from airflow_provider_workflow.airflow_internals import (
+    airflow_release,
+    answers_before_commit,
+    keeps_answers_apart,
+    trigger_dag_run,
+)
 from airflow_provider_workflow.dispatch import payloads
 from airflow_provider_workflow.dispatch.rejections import RunRefused, TargetError, Unholdable, fault_of
-from airflow_provider_workflow.version_compat import airflow_release, answers_before_commit
 
 log = logging.getLogger(__name__)
 
@@ -153,9 +158,7 @@ class TaskRuns:
 
         Before Airflow 3.2, and in ``dag.test()``, two threads would mix up the answers of the supervisor.
         """
-        from airflow.sdk.execution_time import task_runner
-
-        return hasattr(task_runner.SUPERVISOR_COMMS, "_thread_lock")
+        return keeps_answers_apart()
 
     def check_target(self, dag_id: str, *, thorough: bool = False) -> None:
         """
@@ -194,15 +197,10 @@ class TaskRuns:
     def start(self, dag_id: str, run_id: str, conf: dict[str, Any], note: str | None = None) -> Start:
         """See ``Runs.start``."""
         check_conf(conf)
-        from airflow.sdk.exceptions import ErrorType
-        from airflow.sdk.execution_time import task_runner
-        from airflow.sdk.execution_time.comms import ErrorResponse, TriggerDagRun
         from pydantic import ValidationError
 
-        shown: dict[str, Any] = {"note": note} if note and "note" in TriggerDagRun.model_fields else {}
-        order = TriggerDagRun(dag_id=dag_id, run_id=run_id, conf=conf, **shown)
         try:
-            answer = task_runner.SUPERVISOR_COMMS.send(order)
+            refusal = trigger_dag_run(dag_id, run_id, conf, note)
         except _refusals() as error:
             raise fault_of(dag_id, error) from None
         except ValidationError as error:
@@ -216,11 +214,9 @@ class TaskRuns:
             raise Unholdable(f"Airflow cannot encode its payload: {type(error).__name__}") from None
         except (OSError, EOFError) as error:
             raise _target_error(dag_id, error) from None
-        if isinstance(answer, ErrorResponse):
-            if answer.error is ErrorType.DAGRUN_ALREADY_EXISTS:
-                return Start.EXISTING
-            raise TargetError(f"Airflow did not start a run of {dag_id!r}: {answer.error.value}")
-        return Start.STARTED
+        if refusal not in (None, "DAGRUN_ALREADY_EXISTS"):
+            raise TargetError(f"Airflow did not start a run of {dag_id!r}: {refusal}")
+        return Start.STARTED if refusal is None else Start.EXISTING
 
     def exists(self, dag_id: str, run_id: str) -> bool:
         """See ``Runs.exists``."""

@@ -10,6 +10,7 @@ import hmac
 from collections.abc import Callable
 from urllib.parse import SplitResult, parse_qs, urlsplit
 
+from airflow_provider_workflow import airflow_internals
 from airflow_provider_workflow.client import types
 from airflow_provider_workflow.client.errors import ConfigurationError, TokenStoreError, WorkflowError
 from airflow_provider_workflow.client.failures import one_line
@@ -97,13 +98,8 @@ def check_store() -> None:
 
     :raises TokenStoreError: Airflow's database is unreachable, or not set up.
     """
-    from airflow.models.variable import Variable
-    from airflow.utils.session import create_session
-    from sqlalchemy import select
-
     try:
-        with create_session() as session:
-            session.scalar(select(Variable.key).limit(1))
+        airflow_internals.check_database()
     except Exception as error:  # whatever the driver of the database raises; its text holds the address
         raise TokenStoreError(
             f"Airflow's database cannot be used from here ({type(error).__name__}): run this where Airflow"

@@ -7,11 +7,11 @@ way (``mask_here``).
 
 from __future__ import annotations
 
-import re
 import threading
-from contextlib import suppress
 
 from airflow.sdk.log import mask_secret as mask
+
+from airflow_provider_workflow import airflow_internals
 
 __all__ = ["MOST_SECRETS", "mask", "mask_here", "masked"]
 
@@ -32,25 +32,10 @@ def mask_here(secret: str, connection_id: str) -> None:
 
     A triggerer lives for months: Airflow would keep every token that ever was, in ever longer regular
     expressions that are compiled with each new one.
-
-    To tell the supervisor from a triggerer is a blocking call, and made from a thread it breaks the
-    triggerer's own talk with the supervisor before Airflow 3.3.
     """
-    from airflow.sdk._shared.secrets_masker import mask_secret
-
     with _lock:
         kept = [*(each for each in masked.get(connection_id, ()) if each != secret), secret]
         masked[connection_id] = kept[-MOST_SECRETS:]
         for old in kept[:-MOST_SECRETS]:
-            _forget(old)
-    mask_secret(secret)
-
-
-def _forget(secret: str) -> None:
-    """Airflow has no public way to it; where its masker is another than we know, the secret stays masked."""
-    with suppress(ImportError, AttributeError):
-        from airflow.sdk._shared.secrets_masker import _secrets_masker
-
-        masker = _secrets_masker()
-        for each in masker._adaptations(secret):
-            masker.patterns.discard(re.escape(each))
+            airflow_internals.forget_masked(old)
+    airflow_internals.mask_in_this_process(secret)

@@ -15,14 +15,13 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import sys
 from base64 import urlsafe_b64encode
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_workflow import clock
+from airflow_provider_workflow import airflow_internals, clock
 from airflow_provider_workflow.client.call import UserTokens
 from airflow_provider_workflow.client.errors import LoginRequiredError, TokenStoreError
 from airflow_provider_workflow.client.settings import Settings
@@ -148,33 +147,18 @@ def read_variable(name: str) -> str | None:
     In tasks and triggerers None may also mean that Airflow's API does not answer: the SDK does not
     tell the two apart.
     """
-    if _is_supervised():
-        from airflow.sdk import Variable
+    if not airflow_internals.is_supervised():
+        return airflow_internals.stored_variable(name)
+    from airflow.sdk import Variable
 
-        value: Any = Variable.get(name, default=None)
-    else:
-        from airflow.models.variable import Variable as StoredVariable
-
-        value = StoredVariable.get(name, default_var=None)
+    value: Any = Variable.get(name, default=None)
     return None if value is None else str(value)
 
 
 def write_variable(name: str, value: str, description: str = DESCRIPTION) -> None:
     """Set an Airflow Variable; it is set once this returns."""
-    if _is_supervised():
-        from airflow.sdk import Variable
+    if not airflow_internals.is_supervised():
+        return airflow_internals.store_variable(name, value, description)
+    from airflow.sdk import Variable
 
-        Variable.set(name, value, description=description)
-    else:
-        from airflow.models.variable import Variable as StoredVariable
-
-        StoredVariable.set(name, value, description=description)
-
-
-def _is_supervised() -> bool:
-    """
-    Whether this is a task or a triggerer, which reach Variables through their supervisor only.
-
-    Elsewhere (the command line, the API server) the SDK cannot write one.
-    """
-    return hasattr(sys.modules.get("airflow.sdk.execution_time.task_runner"), "SUPERVISOR_COMMS")
+    Variable.set(name, value, description=description)

@@ -13,6 +13,7 @@ from airflow.providers.common.compat.sdk import AirflowSensorTimeout
 from airflow.sdk import BaseSensorOperator, PokeReturnValue
 
 from airflow_provider_workflow import clock
+from airflow_provider_workflow.airflow_internals import airflow_release, is_from_mapped
 from airflow_provider_workflow.client.arguments import flag
 from airflow_provider_workflow.dispatch.targets import PILOT_SECONDS
 from airflow_provider_workflow.links import StartedRunsLink
@@ -29,11 +30,9 @@ from airflow_provider_workflow.options import (
     refuse_mapped_start_from_trigger,
 )
 from airflow_provider_workflow.rendering import ROUTED, RendersStrings
-from airflow_provider_workflow.version_compat import airflow_release
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
-    from airflow.sdk.definitions.mappedoperator import OperatorPartial
 
     from airflow_provider_workflow.sensors.work import Work
 
@@ -143,7 +142,7 @@ class WorkflowInboxSensor(RendersStrings, BaseSensorOperator):
         self.retry_exponential_backoff = 0
 
     @classmethod
-    def partial(cls, **kwargs: Any) -> OperatorPartial:
+    def partial(cls, **kwargs: Any) -> Any:
         """
         Begin a mapped sensor, as ``BaseOperator.partial`` does.
 
@@ -154,8 +153,7 @@ class WorkflowInboxSensor(RendersStrings, BaseSensorOperator):
         return super().partial(**kwargs)
 
     def _begin_in_the_triggerer(self) -> None:
-        # Airflow's own mark of a mapped operator: its name is private, and there is no public one.
-        if getattr(self, "_BaseOperator__from_mapped", False):
+        if is_from_mapped(self):
             refuse_mapped_start_from_trigger()
         if not can_start_from_trigger(self.deferrable, self.trigger_dag_id, self.limits.max_unfinished_runs):
             return

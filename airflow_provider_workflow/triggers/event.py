@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.common.compat.sdk import conf
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
+from airflow_provider_workflow.airflow_internals import airflow_release, needs
 from airflow_provider_workflow.assets import messages_of
 from airflow_provider_workflow.client import arguments
 from airflow_provider_workflow.options import check_choice
@@ -18,7 +19,6 @@ from airflow_provider_workflow.triggers.base import (
     is_in_a_triggerer,
     sparing_the_triggerer,
 )
-from airflow_provider_workflow.version_compat import airflow_release, needs
 
 if TYPE_CHECKING:
     from airflow.triggers.shared_stream import SharedStreamProducer

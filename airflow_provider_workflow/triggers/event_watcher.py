@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import logging
 from collections.abc import AsyncIterator, Callable, Collection
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from airflow.sdk.exceptions import AirflowRuntimeError
@@ -17,9 +17,6 @@ from airflow_provider_workflow.client.json_steps import Pace
 from airflow_provider_workflow.client.wire import plain
 from airflow_provider_workflow.triggers.event_batch import Batch, Carried, Choice, Watcher, event_payload
 from airflow_provider_workflow.triggers.event_poller import Stream
-
-if TYPE_CHECKING:
-    from airflow.sdk.execution_time.context import AssetStateStoreAccessors
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +39,7 @@ class EventWatcher(Watcher):
         the cause; in steps.
     """
 
-    def __init__(self, stream: Stream, store: AssetStateStoreAccessors | None, sift: Sift) -> None:
+    def __init__(self, stream: Stream, store: Any, sift: Sift) -> None:
         super().__init__()
         self._stream = stream
         self._sift = sift
@@ -143,7 +140,7 @@ class Emitted:
     :param stream: tells inboxes apart.
     """
 
-    def __init__(self, store: AssetStateStoreAccessors | None, stream: str) -> None:
+    def __init__(self, store: Any, stream: str) -> None:
         self._store: Any = store if hasattr(store, "aset") else None
         self._key = f"workflow_emitted_{_mark(stream)}"
         # Triggers of one asset share it: whoever the event came from, the asset has seen the message.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_provider_workflow.version_compat import airflow_release
+from airflow_provider_workflow.airflow_internals import airflow_release
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_workflow.airflow_internals import airflow_release
 from airflow_provider_workflow.emulator.server import EmulatorServer
-from airflow_provider_workflow.version_compat import airflow_release
 from tests.e2e.examples import EXAMPLES
 from tests.e2e.stage import Inbox, Stage
 from tests.logs import Entry, entries_of

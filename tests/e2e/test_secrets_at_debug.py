@@ -9,7 +9,7 @@ from itertools import chain
 import pytest
 from cryptography.fernet import InvalidToken
 
-from airflow_provider_workflow.version_compat import airflow_release
+from airflow_provider_workflow.airflow_internals import airflow_release
 from tests.e2e.places import Place, decrypted, files, listed, of_tasks, rows
 from tests.e2e.sealed_airflow import NAME, Sealed, sealed
 from tests.marks import Marks

@@ -14,7 +14,6 @@ from airflow_provider_workflow import clock as package_clock
 from airflow_provider_workflow.client.over_requests import RequestsWire
 from airflow_provider_workflow.emulator.clock import ManualClock
 from airflow_provider_workflow.emulator.server import EmulatorServer
-from airflow_provider_workflow.hooks import masking
 from tests.unit.client.isolation import forget
 from tests.unit.fake_clock import FakeClock
 from tests.unit.fakes import Supervisor
@@ -52,7 +51,7 @@ def masked_for_this_test_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     masker = _secrets_masker()
     monkeypatch.setattr(masker, "patterns", set(masker.patterns))
     monkeypatch.setattr(masker, "replacer", masker.replacer)
-    monkeypatch.setattr(masking, "masked", {})
+    forget()
 
 
 @pytest.fixture(autouse=True)
@@ -127,7 +126,7 @@ def release(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, int], None]:
     """Pretend another version of Airflow."""
 
     def pretend(major: int, minor: int) -> None:
-        monkeypatch.setattr("airflow_provider_workflow.version_compat.__version__", f"{major}.{minor}.0")
+        monkeypatch.setattr("airflow_provider_workflow.airflow_internals.__version__", f"{major}.{minor}.0")
 
     return pretend
 

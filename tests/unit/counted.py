@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from airflow_provider_workflow import metrics
+from airflow_provider_workflow import airflow_internals, metrics
 
 
 class Counted:
@@ -16,10 +17,12 @@ class Counted:
     Takes metrics as Airflow's Stats does.
 
     :param fault: raised instead.
+    :param gate: opened before it takes anything.
     """
 
     def __init__(self, fault: Exception | None = None) -> None:
         self.fault = fault
+        self.gate: threading.Event | None = None
         self.told: list[tuple[str, float, dict[str, str]]] = []
 
     def incr(self, stat: str, count: int = 1, rate: float = 1, *, tags: Any = None) -> None:
@@ -31,6 +34,8 @@ class Counted:
         self._tell(stat, value, tags)
 
     def _tell(self, stat: str, value: float, tags: Any) -> None:
+        if self.gate is not None:
+            assert self.gate.wait(10)
         if self.fault is not None:
             raise self.fault
         self.told.append((stat, value, dict(tags)))
@@ -62,8 +67,6 @@ class Counted:
 def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counted]:
     """What is told to Airflow's Stats in a test."""
     fake = Counted()
-    monkeypatch.setattr(metrics, "_stats", lambda: fake)
-    monkeypatch.setattr(metrics, "_complained", set())
-    metrics._names.clear()
+    monkeypatch.setattr(airflow_internals, "stats", lambda: fake)
     yield fake
     metrics.flush()

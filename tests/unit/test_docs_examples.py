@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_workflow.airflow_internals import airflow_release
 from airflow_provider_workflow.dispatch.payloads import storable
 from airflow_provider_workflow.emulator.server import EmulatorServer
-from airflow_provider_workflow.version_compat import airflow_release
 from tests.unit.documents import DOCS
 
 

@@ -29,7 +29,7 @@ ARGUMENTS = {
     "options",
     "links",
     "rendering",
-    "version_compat",
+    "airflow_internals",
 }
 """What the modules that a DAG file names share."""
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_workflow.version_compat import airflow_release
+from airflow_provider_workflow.airflow_internals import airflow_release
 
 NAME = "airflow-provider-workflow"
 PACKAGE = "airflow_provider_workflow"

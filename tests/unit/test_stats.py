@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-import queue
+import re
 import threading
 from importlib import import_module
 from inspect import signature
@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_workflow import metrics
+from airflow_provider_workflow import airflow_internals, metrics
 from tests.unit.counted import Counted, counted
 
 __all__ = ["counted"]
@@ -53,7 +53,7 @@ def statsd_logger(wire: Wire) -> Any:
 def test_a_hostile_name_does_not_break_a_metric(monkeypatch: pytest.MonkeyPatch, hostile: str) -> None:
     wire = Wire()
     monkeypatch.setenv("AIRFLOW__METRICS__STATSD_INFLUXDB_ENABLED", "True")
-    monkeypatch.setattr(metrics, "_stats", lambda: statsd_logger(wire))
+    monkeypatch.setattr(airflow_internals, "stats", lambda: statsd_logger(wire))
     for metric in metrics.METRICS:
         tell = metrics.gauge if metric.kind == metrics.GAUGE else metrics.count
         tell(metric, 1, inbox=hostile, conn_id=hostile)
@@ -71,7 +71,7 @@ def test_a_tag_is_plain_and_tells_two_texts_apart(one: str, other: str) -> None:
     tags = [metrics.safe(text, 40) for text in (one, other)]
     for tag in tags:
         assert 0 < len(tag) <= 40
-        assert not metrics._UNSAFE.search(tag)
+        assert re.fullmatch(r"[A-Za-z0-9_.-]+", tag)
     assert (tags[0] == tags[1]) == (one == other)
 
 
@@ -96,34 +96,24 @@ def test_stats_that_fail_fail_nothing_and_say_so_once(
     assert caplog.text.count("A metric could not be sent: OSError: no such host") == 1
 
 
-async def test_stats_that_hang_do_not_hold_an_event_loop(
-    monkeypatch: pytest.MonkeyPatch, counted: Counted
-) -> None:
-    free = threading.Event()
-    tell = counted._tell
-
-    def hang(*given: Any) -> None:
-        free.wait(10)
-        tell(*given)
-
-    monkeypatch.setattr(counted, "_tell", hang)
+async def test_stats_that_hang_do_not_hold_an_event_loop(counted: Counted) -> None:
+    counted.gate = threading.Event()
     metrics.count(metrics.LEASED, 2, inbox="orders", conn_id="c")
     assert counted.told == []
-    free.set()
+    counted.gate.set()
     assert counted.totals == {"leased": 2}
 
 
 async def test_more_than_can_wait_is_lost_and_said_once(
-    monkeypatch: pytest.MonkeyPatch, counted: Counted, caplog: pytest.LogCaptureFixture
+    counted: Counted, caplog: pytest.LogCaptureFixture
 ) -> None:
-    full: queue.Queue[Any] = queue.Queue(1)
-    full.put_nowait(lambda: None)
-    monkeypatch.setattr(metrics, "_waiting", full)
-    monkeypatch.setattr(metrics, "_start_thread", lambda: None)
-    for _ in range(2):
+    counted.gate = threading.Event()
+    # The thread has one in hand, or has not begun.
+    for _ in range(metrics.MOST_WAITING + 3):
         metrics.count(metrics.LEASED, 1, inbox="orders", conn_id="c")
-    monkeypatch.undo()
+    counted.gate.set()
 
+    assert metrics.MOST_WAITING <= counted.totals["leased"] <= metrics.MOST_WAITING + 1
     assert caplog.text.count("A metric could not be sent: Full") == 1
 
 
@@ -140,16 +130,21 @@ def test_a_forked_child_sends_its_own(counted: Counted) -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 
 
-async def test_where_no_thread_can_be_started_a_metric_is_lost_and_nothing_else(
+def test_where_no_thread_can_be_started_a_metric_is_lost_and_nothing_else(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def start(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(metrics, "_thread", None)
-    monkeypatch.setattr(metrics, "_complained", set())
-    monkeypatch.setattr(threading.Thread, "start", start)
-    metrics.count(metrics.EMITTED, 1, inbox="orders", conn_id="workflow_default")
-    metrics.count(metrics.EMITTED, 1, inbox="orders", conn_id="workflow_default")
+    async def count_twice() -> None:
+        for _ in range(2):
+            metrics.count(metrics.EMITTED, 1, inbox="orders", conn_id="workflow_default")
 
-    assert caplog.text.count("A metric could not be sent: RuntimeError: can't start new thread") == 1
+    # A forked child has no thread yet.
+    pid = os.fork()
+    if pid == 0:
+        monkeypatch.setattr(threading.Thread, "start", start)
+        asyncio.run(count_twice())
+        said = caplog.text.count("A metric could not be sent: RuntimeError: can't start new thread")
+        os._exit(0 if said == 1 else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0

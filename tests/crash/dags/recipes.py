@@ -6,13 +6,13 @@ from pathlib import Path
 
 from airflow.sdk import DAG, Asset, AssetWatcher, task
 
+from airflow_provider_workflow.airflow_internals import airflow_release
 from airflow_provider_workflow.operators.inbox import (
     WorkflowAcknowledgeOperator,
     WorkflowInboxDispatchOperator,
 )
 from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
 from airflow_provider_workflow.triggers.notice import WorkflowInboxNoticeTrigger
-from airflow_provider_workflow.version_compat import airflow_release
 from tests.crash.ack_first import AckFirstListener
 
 PATIENT = {"retries": 100, "retry_delay": timedelta(seconds=2), "max_retry_delay": timedelta(seconds=10)}

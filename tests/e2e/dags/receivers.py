@@ -5,9 +5,9 @@ from datetime import timedelta
 
 from airflow.sdk import DAG, task
 
+from airflow_provider_workflow.airflow_internals import airflow_release
 from airflow_provider_workflow.operators.inbox import WorkflowAcknowledgeOperator, WorkflowReleaseOperator
 from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
-from airflow_provider_workflow.version_compat import airflow_release
 
 DEFERRED = {"deferrable": True, "poll_interval": 1, "max_poll_interval": 2}
 RETRIES = {"retries": 3, "retry_delay": timedelta(seconds=3)}

@@ -38,7 +38,7 @@ def test_what_this_airflow_does_not_allow_is_named(
     version: str, lacks: list[str], doctor: Doctor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pretend_fastapi(monkeypatch, "0.117.1")
-    monkeypatch.setattr("airflow_provider_workflow.version_compat.__version__", version)
+    monkeypatch.setattr("airflow_provider_workflow.airflow_internals.__version__", version)
     found = doctor.examine()
     assert found.exit_code == 0
     assert found["airflow"]["status"] == ("warning" if lacks else "ok")
@@ -61,7 +61,7 @@ def test_what_this_airflow_does_not_allow_is_named(
 def test_an_api_server_that_confirms_runs_before_they_are_committed_is_named_with_the_pin(
     airflow: str, fastapi: str, loses: bool, doctor: Doctor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("airflow_provider_workflow.version_compat.__version__", airflow)
+    monkeypatch.setattr("airflow_provider_workflow.airflow_internals.__version__", airflow)
     pretend_fastapi(monkeypatch, fastapi)
     found = doctor.examine()
     assert found.of("failed") == (["fastapi"] if loses else [])
@@ -120,7 +120,7 @@ def test_a_lease_has_to_outlive_the_time_for_an_acknowledgement(
     seconds: int, status: str, doctor: Doctor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AIRFLOW__TRIGGERER__SHARED_STREAM_ACK_TIMEOUT", str(seconds))
-    monkeypatch.setattr("airflow_provider_workflow.version_compat.__version__", "3.3.2")
+    monkeypatch.setattr("airflow_provider_workflow.airflow_internals.__version__", "3.3.2")
     found = doctor.examine()["ack_timeout"]
     assert found["status"] == status
     assert ("shared_stream_ack_timeout" in (found["cure"] or "")) is (status == "warning")
@@ -134,5 +134,5 @@ def test_the_lease_that_is_compared_is_the_trigger_s_own() -> None:
 def test_what_an_older_airflow_does_not_have_is_not_examined(
     doctor: Doctor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("airflow_provider_workflow.version_compat.__version__", "3.2.2")
+    monkeypatch.setattr("airflow_provider_workflow.airflow_internals.__version__", "3.2.2")
     assert "ack_timeout" not in [each["check"] for each in doctor.examine().findings]

@@ -19,7 +19,7 @@ from airflow.sdk.execution_time.comms import SetXCom, TriggerDagRun, _RequestFra
 from airflow.triggers.base import TriggerEvent
 from pydantic import TypeAdapter
 
-from airflow_provider_workflow.version_compat import airflow_release
+from airflow_provider_workflow.airflow_internals import airflow_release
 
 if airflow_release() < (3, 3):
     pytest.skip("the encoders that are tried came with Airflow 3.3", allow_module_level=True)

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from airflow_provider_workflow.airflow_internals import airflow_release
 from airflow_provider_workflow.client import over_aiohttp
 from airflow_provider_workflow.client.errors import AuthenticationError, TransportError
 from airflow_provider_workflow.dispatch.lease import HeldLease
 from airflow_provider_workflow.triggers.inbox import WorkflowInboxTrigger
-from airflow_provider_workflow.version_compat import airflow_release
 from tests.unit.fake_clock import FakeClock, nothing
 from tests.unit.test_leases import ANY_JSON
 from tests.unit.triggers.loops import FakeBell, fire, trigger

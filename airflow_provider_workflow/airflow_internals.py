@@ -1,0 +1,332 @@
+"""
+What this package uses of Airflow beyond its public API, and how the versions of Airflow differ.
+
+Each function wraps one name, or one step, that Airflow does not document. It says since which version of
+Airflow the name is there (3.1 is the oldest that is supported), why it is needed, and what would replace it.
+No other module imports such a name; a test compares. What is documented (``airflow.sdk``,
+``airflow.triggers``, ``airflow.configuration``, ``airflow.exceptions``, ``airflow.cli.cli_config``, the
+``common.compat`` provider) is imported where it is needed.
+
+Importing this module loads nothing but ``airflow`` itself, as DAG files load it.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from functools import cache
+from inspect import signature
+from typing import TYPE_CHECKING, Any
+
+from airflow import __version__
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from sqlalchemy.orm import Session
+
+# Versions
+
+
+def airflow_version() -> str:
+    """The whole version of the installed Airflow."""
+    return __version__
+
+
+def airflow_release() -> tuple[int, int]:
+    """Major and minor version of the installed Airflow."""
+    major, minor = re.findall(r"\d+", __version__)[:2]
+    return int(major), int(minor)
+
+
+def answers_before_commit(fastapi: str) -> bool:
+    """
+    Whether an API server confirms a DAG run before it has committed it, so that a confirmed run may be lost.
+
+    From 0.118 on FastAPI ends a request's database session after the answer, unless the session is bound to
+    the function, as it is from Airflow 3.2 on. Airflow 3.1.1 to 3.1.8 exclude such a FastAPI; 3.1.0 does not.
+
+    :param fastapi: the version of FastAPI beside this Airflow.
+    """
+    major, minor = re.findall(r"\d+", fastapi)[:2]
+    return airflow_release() < (3, 2) and (int(major), int(minor)) >= (0, 118)
+
+
+def needs(feature: str, cure: str) -> Exception:
+    """
+    The error for a feature that came with Airflow 3.3.
+
+    :param feature: what was asked for.
+    :param cure: what to use instead.
+    """
+    from airflow.exceptions import AirflowOptionalProviderFeatureException
+
+    return AirflowOptionalProviderFeatureException(
+        f"{feature} needs Airflow 3.3 or later, and this is {__version__}; {cure}."
+    )
+
+
+# The supervisor of a task or a triggerer
+
+
+def is_supervised() -> bool:
+    """
+    Whether this is a task or a triggerer, which reach Airflow through their supervisor only.
+
+    Since 3.1. The SDK's ``Variable`` cannot write elsewhere, and there is no public way to tell. It would be
+    replaced by a ``Variable`` of the SDK that works in every process of Airflow.
+    """
+    return hasattr(sys.modules.get("airflow.sdk.execution_time.task_runner"), "SUPERVISOR_COMMS")
+
+
+def keeps_answers_apart() -> bool:
+    """
+    Whether two threads of a task may ask the supervisor at the same time.
+
+    Its lock is there since 3.2; ``dag.test()`` has none. It would be replaced by a supervisor that says so,
+    or by 3.2 as the oldest supported version and a lock in ``dag.test()``.
+    """
+    from airflow.sdk.execution_time import task_runner
+
+    return hasattr(task_runner.SUPERVISOR_COMMS, "_thread_lock")
+
+
+def trigger_dag_run(dag_id: str, run_id: str, conf: dict[str, Any], note: str | None) -> str | None:
+    """
+    Ask the supervisor for a DAG run, as ``TriggerDagRunOperator`` does; it is stored once this returns.
+
+    Since 3.1 (the note: 3.2). An operator starts one run and ends its task; starting several from one task
+    would need a public call of the SDK, which this would be replaced by.
+
+    :return: None, or the name of Airflow's ``ErrorType``: ``DAGRUN_ALREADY_EXISTS``, for example.
+    :raises Exception: what refuses or fails on the way (see ``dispatch/runs.py``).
+    """
+    from airflow.sdk.execution_time import task_runner
+    from airflow.sdk.execution_time.comms import ErrorResponse, TriggerDagRun
+
+    shown: dict[str, Any] = {"note": note} if note and "note" in TriggerDagRun.model_fields else {}
+    order = TriggerDagRun(dag_id=dag_id, run_id=run_id, conf=conf, **shown)
+    answer = task_runner.SUPERVISOR_COMMS.send(order)
+    return str(answer.error.value) if isinstance(answer, ErrorResponse) else None
+
+
+# The Task SDK
+
+
+def is_from_mapped(operator: object) -> bool:
+    """
+    Whether Airflow made this operator of a mapped one.
+
+    Since 3.1. Airflow ignores ``start_from_trigger`` there, and the operator refuses it. It would be replaced
+    by a public mark of such an operator.
+    """
+    return bool(getattr(operator, "_BaseOperator__from_mapped", False))
+
+
+def mask_in_this_process(secret: str) -> None:
+    """
+    Let this process print a secret no more, without telling its supervisor.
+
+    Since 3.1. The public ``airflow.sdk.log.mask_secret`` also tells the supervisor, a blocking call that,
+    made from a thread, breaks a triggerer's own talk with the supervisor before 3.3. With 3.3 as the oldest
+    supported version the public one replaces it.
+    """
+    from airflow.sdk._shared.secrets_masker import mask_secret
+
+    mask_secret(secret)
+
+
+def forget_masked(secret: str) -> None:
+    """
+    Let Airflow's masker forget a secret that is of no use any more.
+
+    Since 3.1. A triggerer lives for months, and the masker compiles every secret that it was ever told anew
+    with each new one. Where it is another than we know, the secret stays masked. It would be replaced by a
+    public way to take a secret back.
+    """
+    with suppress(ImportError, AttributeError):
+        from airflow.sdk._shared.secrets_masker import _secrets_masker
+
+        masker = _secrets_masker()
+        for each in masker._adaptations(secret):
+            masker.patterns.discard(re.escape(each))
+
+
+@cache
+def stats() -> Any:
+    """
+    Airflow's ``Stats``, set up.
+
+    ``Stats`` is public; in a triggerer that of the Task SDK is set up by importing ``airflow.sdk.serde``
+    (since 3.2) alone, which 3.2 does late or never. It goes when ``Stats`` sets itself up.
+    """
+    from airflow.providers.common.compat.sdk import Stats
+
+    with suppress(ImportError):
+        import airflow.sdk.serde  # noqa: F401
+    return Stats
+
+
+# The command line
+
+
+def console() -> Any:
+    """
+    The console to which Airflow's commands print, without markup.
+
+    Since 3.1. Our commands look like Airflow's own. rich's ``Console`` would replace it.
+    """
+    from airflow.cli.simple_table import AirflowConsole
+
+    return AirflowConsole(markup=False, emoji=False, highlight=False)
+
+
+def table() -> Any:
+    """An empty table as Airflow's commands print it; see :func:`console`. Since 3.1."""
+    from airflow.cli.simple_table import SimpleTable
+
+    return SimpleTable(show_header=True)
+
+
+# The metadata database, which commands read where there is no supervisor. All of this is there since 3.1, and
+# would be replaced by Airflow's REST API, for which a command would need an address and credentials.
+
+
+def database_session() -> AbstractContextManager[Session]:
+    """A session of the metadata database, which is committed at its end."""
+    from airflow.utils.session import create_session
+
+    return create_session()
+
+
+def check_database() -> None:
+    """
+    Read a row of the metadata database.
+
+    :raises Exception: whatever the driver of the database raises; its text may hold the address.
+    """
+    from airflow.models.variable import Variable
+    from sqlalchemy import select
+
+    with database_session() as session:
+        session.scalar(select(Variable.key).limit(1))
+
+
+def stored_variable(name: str) -> str | None:
+    """The value of an Airflow Variable, read outside tasks and triggerers; the SDK's cannot write there."""
+    from airflow.models.variable import Variable
+
+    value: str | None = Variable.get(name, default_var=None)
+    return value
+
+
+def store_variable(name: str, value: str, description: str) -> None:
+    """Set an Airflow Variable outside tasks and triggerers."""
+    from airflow.models.variable import Variable
+
+    Variable.set(name, value, description=description)
+
+
+def dag_row(dag_id: str, session: Session) -> Any:
+    """
+    The row of a DAG: ``is_paused``, ``has_import_errors``, and from 3.3 on ``allowed_run_types``.
+
+    :return: None where there is none, or where the DAG is in no DAG file any more.
+    """
+    from airflow.models.dag import DagModel
+
+    dag = session.get(DagModel, dag_id)
+    return None if dag is None or dag.is_stale else dag
+
+
+def is_serialized(dag_id: str, session: Session) -> bool:
+    """Whether a version of a DAG is stored from which runs can be made."""
+    from airflow.models.dagbag import DBDagBag
+
+    return DBDagBag().get_latest_version_of_dag(dag_id, session=session) is not None
+
+
+def serialized_dags(word: str, session: Session) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """
+    The newest version of each DAG that a DAG file has, with its id.
+
+    :param word: has to be in the DAG, unless it is stored compressed: the database sifts, as an Airflow may
+        have thousands of DAGs, each with many versions.
+    """
+    from airflow.models.dag import DagModel
+    from airflow.models.serialized_dag import SerializedDagModel
+    from sqlalchemy import Text, cast, or_, select
+
+    stored = SerializedDagModel.__table__.c
+    mentions = or_(cast(stored.data, Text).like(f"%{word}%"), stored.data_compressed.is_not(None))
+    dag_ids: Iterable[str] = session.scalars(
+        select(stored.dag_id)
+        .join(DagModel, DagModel.dag_id == stored.dag_id)
+        .where(~DagModel.is_stale, mentions)
+        .distinct()
+        .order_by(stored.dag_id)
+    ).all()
+    for dag_id in dag_ids:
+        newest = session.scalar(SerializedDagModel.latest_item_select_object(dag_id))
+        if newest is not None and newest.data:
+            yield dag_id, newest.data["dag"]
+
+
+def triggerer_jobs() -> list[tuple[Any, str]]:
+    """Latest heartbeat (a time with a zone, or None) and state of each triggerer that the database knows."""
+    from airflow.jobs.job import Job
+    from sqlalchemy import select
+
+    with database_session() as session:
+        rows = session.execute(
+            select(Job.latest_heartbeat, Job.state).where(Job.job_type == "TriggererJob")
+        ).all()
+    return [(beat, str(state)) for beat, state in rows]
+
+
+def count_triggers(path: str) -> int:
+    """How many triggers wait for a triggerer whose import path begins so."""
+    from airflow.models.trigger import Trigger
+    from sqlalchemy import func, select
+
+    found = select(func.count()).select_from(Trigger).where(Trigger.classpath.startswith(path))
+    with database_session() as session:
+        return int(session.scalar(found) or 0)
+
+
+def count_dag_runs(dag_id: str, **which: Iterable[str]) -> int:
+    """
+    How many runs a DAG has.
+
+    :param which: their ``run_id``, or their ``state``, is one of these.
+    """
+    from airflow.models.dagrun import DagRun
+    from sqlalchemy import func, select
+
+    conditions = [getattr(DagRun, column).in_(list(values)) for column, values in which.items()]
+    runs = select(func.count()).select_from(DagRun).where(DagRun.dag_id == dag_id, *conditions)
+    with database_session() as session:
+        return int(session.scalar(runs) or 0)
+
+
+def create_dag_run(dag_id: str, run_id: str, conf: dict[str, Any], note: str | None) -> None:
+    """
+    Create a DAG run as ``airflow dags trigger`` does; the note is shown from 3.2 on.
+
+    Where the database fails it is tried again. A second try finds the run that the first one, or somebody
+    else at the same time, has created.
+
+    :raises DagRunAlreadyExists: there is one.
+    :raises DagNotFound: there is no such DAG.
+    """
+    from airflow.api.common.trigger_dag import trigger_dag
+    from airflow.utils.retries import run_with_db_retries
+    from airflow.utils.types import DagRunTriggeredByType
+
+    shown = {"note": note} if note and "note" in signature(trigger_dag).parameters else {}
+    given: dict[str, Any] = {"run_id": run_id, "conf": conf, **shown}
+    for attempt in run_with_db_retries():
+        with attempt:
+            trigger_dag(dag_id, triggered_by=DagRunTriggeredByType.CLI, **given)

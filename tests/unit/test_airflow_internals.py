@@ -1,0 +1,73 @@
+"""What is private to Airflow is imported in one module, whose functions say why."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+
+from airflow_provider_workflow import airflow_internals
+
+HERE = Path(airflow_internals.__file__)
+PUBLIC = {
+    "airflow.cli.cli_config",  # what the entry "cli" of a provider's info returns
+    "airflow.configuration",
+    "airflow.exceptions",
+    "airflow.providers.common.compat.connection",
+    "airflow.providers.common.compat.sdk",
+    "airflow.providers.common.messaging.providers.base_provider",
+    "airflow.sdk",
+    "airflow.sdk.bases.xcom",  # the base of every XCom backend
+    "airflow.sdk.exceptions",
+    "airflow.sdk.log",
+    "airflow.triggers.base",
+    "airflow.triggers.shared_stream",  # what the shared streams of airflow.triggers.base are made of
+}
+"""Modules of Airflow that it documents, for users or for providers."""
+
+
+def imported(tree: ast.AST) -> Iterator[str]:
+    """The modules of Airflow that a module imports, and names within them that are private."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = [each.name for each in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            private = [each.name for each in node.names if each.name.startswith("_")]
+            names = [node.module, *(f"{node.module}.{name}" for name in private)]
+        else:
+            continue
+        yield from (name for name in names if name.split(".")[0] == "airflow")
+
+
+def test_no_other_module_imports_what_is_private_to_airflow() -> None:
+    found = {
+        path.relative_to(HERE.parent).as_posix(): set(imported(ast.parse(path.read_text()))) - PUBLIC
+        for path in HERE.parent.rglob("*.py")
+        if path != HERE
+    }
+    assert {path: names for path, names in found.items() if names} == {}
+
+
+def test_a_private_import_is_found_however_it_is_written() -> None:
+    written = "import airflow.jobs.job\nfrom airflow.models import dag\nfrom airflow.sdk import DAG, _private"
+
+    assert set(imported(ast.parse(written))) - PUBLIC == {
+        "airflow.jobs.job",
+        "airflow.models",
+        "airflow.sdk._private",
+    }
+
+
+def test_every_public_name_is_in_use() -> None:
+    trees = [ast.parse(path.read_text()) for path in HERE.parent.rglob("*.py")]
+
+    assert set().union(*map(imported, trees)) >= PUBLIC
+
+
+def test_every_function_says_what_it_is_for() -> None:
+    functions = inspect.getmembers(airflow_internals, inspect.isfunction)
+    ours = [(name, each) for name, each in functions if each.__module__ == airflow_internals.__name__]
+
+    assert len(ours) > 15
+    assert [name for name, each in ours if not each.__doc__] == []
