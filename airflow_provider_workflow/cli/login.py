@@ -271,6 +271,11 @@ class Listener:
             server.server_close()
         self._servers = []
 
+    @property
+    def addresses(self) -> list[str]:
+        """The IP addresses that are listened on."""
+        return [str(server.server_address[0]) for server in self._servers]
+
     def wait(self, seconds: float) -> str:
         """
         The code of the answer.

@@ -111,6 +111,11 @@ def report(messages: Iterable[Mapping[str, Any]], *, inbox: str, conn_id: str) -
     return news
 
 
+async def flush() -> None:
+    """Wait until every alarm is raised that was begun in this event loop."""
+    await asyncio.gather(*_alarms)
+
+
 def _listing(settings: Settings, inbox: str) -> Generator[Any, Any, list[types.Message]]:
     inbox_id = yield from inboxes.id_of(settings, inbox)
     return (yield from inboxes.all_messages(inbox_id, MOST_PAGES))

@@ -53,7 +53,7 @@ class Faults:
     """
 
     def __init__(self, inbox: str, log: logging.Logger) -> None:
-        self.inbox = inbox
+        self.inbox = plain(inbox)
         self.log = log
         self.count = 0
         self._since = 0.0

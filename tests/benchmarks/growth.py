@@ -60,7 +60,7 @@ QUICK = Size(1, messages=(1, 20), payloads=(1000, 100_000), of_a_size=5, inboxes
 def run(quick: bool) -> list[Row]:
     """Measure; ``quick`` with little of everything."""
     size = QUICK if quick else Size()
-    return [*_of_backlogs(size), *_of_inboxes(size)]
+    return [*_of_backlogs(size), *of_inboxes(size)]
 
 
 def _of_backlogs(size: Size) -> list[Row]:
@@ -74,14 +74,14 @@ def _of_backlogs(size: Size) -> list[Row]:
             for length, works in large.items():
                 works.append(measured.dispatched(size.of_a_size, text="x" * (length - TEXT_FREE_BYTES)))
     return [
-        *_work_rows({f"messages that wait: {count}": works for count, works in waiting.items()}),
-        *_work_rows(
+        *work_rows({f"messages that wait: {count}": works for count, works in waiting.items()}),
+        *work_rows(
             {f"payloads of {length / 1000:g} kB, {size.of_a_size}": works for length, works in large.items()}
         ),
     ]
 
 
-def _work_rows(found: dict[str, list[Work]]) -> list[Row]:
+def work_rows(found: dict[str, list[Work]]) -> list[Row]:
     """What one DAG run took, each beside the first."""
     rows = []
     for what, works in found.items():
@@ -115,11 +115,11 @@ class Watched:
     share: float
 
 
-def _of_inboxes(size: Size) -> list[Row]:
+def of_inboxes(size: Size) -> list[Row]:
     found = {}
     for count in size.inboxes:
         print(f"  {count} watched ...", flush=True)
-        found[f"inboxes watched: {count}"] = _watched(count, size.samples)
+        found[f"inboxes watched: {count}"] = watched(count, size.samples)
     seconds = {name: watched.seconds for name, watched in found.items()}
     shares = {name: [watched.share] for name, watched in found.items()}
     pace = f"share of one core, a message every {APART_SECONDS:g} s"
@@ -131,19 +131,19 @@ def _of_inboxes(size: Size) -> list[Row]:
     return rows
 
 
-def _watched(count: int, samples: int) -> Watched:
+def watched(count: int, samples: int) -> Watched:
     with EmulatorServer() as service:
         for number in range(count):
             service.open_inbox(f"inbox_{number}")
         with Triggerers(service).running(listening(count, APART_SECONDS)) as airflow:
             pid = triggerer_of(airflow)
             began_at, used = time.monotonic(), cpu_seconds(pid)
-            seconds = [_rung(service, airflow, f"inbox_{n}") for n in _spread(samples, count)]
+            seconds = [_rung(service, airflow, f"inbox_{n}") for n in spread(samples, count)]
             share = (cpu_seconds(pid) - used) / (time.monotonic() - began_at) * 100
             return Watched(seconds, share)
 
 
-def _spread(samples: int, count: int) -> Iterable[int]:
+def spread(samples: int, count: int) -> Iterable[int]:
     """So many of ``count`` inboxes, far apart; those that there are, again, where they are fewer."""
     return (number * max(1, count // samples) % count for number in range(samples))
 

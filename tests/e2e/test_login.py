@@ -40,8 +40,8 @@ def run(arguments, environment, **options):
 def stored_tokens(stage):
     """What the service issued to users, of which nothing may be shown."""
     oauth = stage.emulator.store.oauth
-    tokens = stage.emulator.store.tokens._tokens.values()
-    return [*oauth._refresh_tokens, *(token.value for token in tokens if token.grant == "authorization_code")]
+    tokens = stage.emulator.store.tokens.issued.values()
+    return [*oauth.refresh_tokens, *(token.value for token in tokens if token.grant == "authorization_code")]
 
 
 def test_a_user_logs_in_by_browser_and_a_task_uses_his_token(stage, inbox, environment):
@@ -56,7 +56,7 @@ def test_a_user_logs_in_by_browser_and_a_task_uses_his_token(stage, inbox, envir
     assert stage.start("poking_listener_of_a_user", inbox).succeeds()["started"]["count"] == 1
     stage.check_one_run_each(inbox, ids)
     (used,) = {each.headers["authorization"].removeprefix("Bearer ") for each in inbox.requests("ack")}
-    assert stage.emulator.store.tokens._tokens[used].grant == "authorization_code", "the one just stored"
+    assert stage.emulator.store.tokens.issued[used].grant == "authorization_code", "the one just stored"
 
 
 def test_doctor_finds_its_way_to_the_service_and_through_this_airflow(stage, environment):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from airflow_provider_workflow.dispatch import quarantine
@@ -93,7 +91,7 @@ async def test_a_page_at_hand_is_reported_beside_the_loop(
     ]
     assert quarantine.report(page, **WHERE) == ["a"]
     assert quarantine.report(page, **WHERE) == []
-    await asyncio.gather(*quarantine._alarms)
+    await quarantine.flush()
 
     assert len(alarms(caplog)) == 1
     assert counted.totals == {"quarantined": 1}
@@ -120,6 +118,7 @@ def test_neither_the_process_nor_the_variable_remembers_without_end(
     messages = [{"id": str(number), "status": "quarantined"} for number in range(5000)]
     quarantine.report(messages, **WHERE)
 
-    assert len(quarantine._reported) == 10
+    assert quarantine.report(messages[-10:], **WHERE) == []
+    assert quarantine.report(messages[:1], **WHERE) == ["0"]
     [kept] = variables.values.values()
     assert len(kept) < 48_000

@@ -78,7 +78,7 @@ def test_inbox_calls_carry_the_token_as_a_bearer(hook: WorkflowHook, connected: 
     assert {each.path for each in sent} == {inbox, f"{inbox}/messages"}
     tokens = {each.headers["authorization"] for each in sent}
     assert len(tokens) == 1
-    assert tokens.pop().removeprefix("Bearer ") in connected.store.tokens._tokens
+    assert tokens.pop().removeprefix("Bearer ") in connected.store.tokens.issued
 
 
 @pytest.mark.specification("4.4 messages")

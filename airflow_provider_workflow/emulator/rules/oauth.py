@@ -41,6 +41,11 @@ class OAuth:
         self._codes.clear()
         self._refresh_tokens.clear()
 
+    @property
+    def refresh_tokens(self) -> list[str]:
+        """Those that may be used."""
+        return list(self._refresh_tokens)
+
     def check_page(self, query: Mapping[str, str]) -> None:
         """
         Check what may not be answered by a redirect: who asks, and where the answer would go.

@@ -74,6 +74,11 @@ class Tokens:
         """Forget every token."""
         self._tokens.clear()
 
+    @property
+    def issued(self) -> dict[str, AccessToken]:
+        """All that were issued, by their value."""
+        return dict(self._tokens)
+
     @atomic
     def issue(self, scope: str = "external", grant: str = APP_GRANT) -> AccessToken:
         """

@@ -18,7 +18,7 @@ from tests.unit.fake_clock import FakeClock
 
 
 def issued(emulator: EmulatorServer) -> list[str]:
-    return list(emulator.store.tokens._tokens)
+    return list(emulator.store.tokens.issued)
 
 
 @pytest.mark.parametrize("form", ["table", "json"])

@@ -41,8 +41,8 @@ def secrets_of(doctor: Doctor) -> list[str]:
         WRONG,
         TOKEN,
         *(base64.b64encode(pair.encode()).decode() for pair in pairs),
-        *doctor.emulator.store.tokens._tokens,
-        *doctor.emulator.store.oauth._refresh_tokens,
+        *doctor.emulator.store.tokens.issued,
+        *doctor.emulator.store.oauth.refresh_tokens,
     ]
 
 

@@ -164,7 +164,7 @@ def test_a_port_that_is_taken_is_named(place: Place) -> None:
 
 def test_only_this_machine_can_connect_and_afterwards_nobody(place: Place) -> None:
     with Listener(place, STATE) as listening:
-        assert {server.server_address[0] for server in listening._servers} == {"127.0.0.1"}
+        assert listening.addresses == ["127.0.0.1"]
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", place.port), SECONDS)
 
@@ -172,7 +172,7 @@ def test_only_this_machine_can_connect_and_afterwards_nobody(place: Place) -> No
 def test_localhost_is_both_of_its_addresses(free_port: int) -> None:
     place = Place("localhost", free_port, "/back")
     with Listener(place, STATE) as listening:
-        addresses = [str(server.server_address[0]) for server in listening._servers]
+        addresses = listening.addresses
         assert addresses[0] == "127.0.0.1"
         assert set(addresses) <= {"127.0.0.1", "::1"}
         assert ask(place, address=addresses[-1])[0] == 200

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given
 
 from airflow_provider_workflow.client import api, inboxes
+from airflow_provider_workflow.process_state import reset as forget
 from tests.unit.client.isolation import isolated
 from tests.unit.client.matrix.bodies import GOOD
 from tests.unit.client.scripted import ScriptedServer, answer
@@ -75,7 +76,7 @@ def test_a_name_is_one_part_of_the_path_or_refused_by_name(
 @given(name=ANY_NAME)
 @example(name="\ud800")
 def test_a_name_is_looked_up_as_it_is_or_refused(send: Sender, server: ScriptedServer, name: str) -> None:
-    inboxes._known.clear()
+    forget()
     found = {"id": "the-id", "name": name, "status": "active"}
     server.script(answer(200, {"results": [found], "next": None}), answer(200, found))
     exchange = inboxes.at_inbox(server.settings(), name, api.get_inbox)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from airflow_provider_workflow.dispatch import runs
 from airflow_provider_workflow.dispatch.payloads import unstorable
 from airflow_provider_workflow.dispatch.results import Tally
+from airflow_provider_workflow.process_state import reset as forget
 from tests.unit.fuzz import journeys
 from tests.unit.fuzz.budget import tries
 from tests.unit.fuzz.payloads import ANY_TEXT
@@ -115,10 +116,4 @@ def test_messages_of_any_ids_are_dispatched_once_and_acknowledged(bench: Workben
     assert Tally.carried(journeys.through_event(dispatcher.tally.carry())).handled == len(ids)
     bench.service.store.inboxes.delete(bench.inbox_id)
     bench.inbox_id = bench.service.open_inbox("orders")
-    _forget_names()
-
-
-def _forget_names() -> None:
-    from airflow_provider_workflow.client import inboxes
-
-    inboxes._known.clear()
+    forget()

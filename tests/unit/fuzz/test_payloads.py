@@ -54,11 +54,9 @@ def airflow(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> Workbench:
 
 def arrive(bench: Workbench, payloads: list[Any]) -> dict[str, Any]:
     """A new inbox with these payloads, by message id."""
-    from airflow_provider_workflow.client import inboxes
-
     bench.service.store.inboxes.delete(bench.service.open_inbox(INBOX))
     bench.inbox_id = bench.service.open_inbox(INBOX)
-    inboxes._known.clear()
+    forget()
     bench.supervisor.runs.clear()
     sent = {f"00000000-0000-4000-8000-{next(_numbers):012}": payload for payload in payloads}
     bench.service.put(INBOX, *sent.values(), ids=list(sent))

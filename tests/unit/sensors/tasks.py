@@ -32,14 +32,14 @@ class Task:
 
     def execute(self) -> Any:
         """A try of the task; its value, or the deferral that it ends with."""
-        return self._run(lambda: self.sensor.execute(self.context))
+        return self.run(lambda: self.sensor.execute(self.context))
 
     def resume(self, deferral: TaskDeferred, event: dict[str, Any]) -> Any:
         """Go on as Airflow does, with what crossed its database."""
         # Another process, which knows nothing of the one before.
         self.sensor = sensor(**self.arguments)
         brought = json.loads(json.dumps({**(deferral.kwargs or {}), "event": event}))
-        return self._run(
+        return self.run(
             lambda: self.sensor.resume_execution(str(deferral.method_name), brought, self.context)
         )
 
@@ -50,7 +50,8 @@ class Task:
         return {"status": "leased", **inbox, "lease": lease}
 
     @staticmethod
-    def _run(step: Any) -> Any:
+    def run(step: Any) -> Any:
+        """The value of a step, or the deferral that it ends with."""
         try:
             return step()
         except TaskDeferred as deferral:

@@ -92,7 +92,7 @@ def test_a_sensor_that_began_in_the_trigger_counts_from_the_start_of_its_task(
 ) -> None:
     task = Task(bench, timeout=100)
     fake_clock.set(bench.ti.start_date.timestamp() + 40)
-    deferral = task._run(lambda: task.sensor.resume(task.context, LOOK))
+    deferral = task.run(lambda: task.sensor.resume(task.context, LOOK))
 
     assert deferral.timeout.total_seconds() == 60
 

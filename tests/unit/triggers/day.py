@@ -123,7 +123,7 @@ class Day:
                 if over.args:
                     raise
                 # What is reported is, beside the loop, in the time of this machine.
-                await asyncio.gather(*quarantine._alarms)
+                await quarantine.flush()
                 return found
         raise AssertionError("the watcher ended by itself")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
@@ -24,44 +24,44 @@ pytest.importorskip("airflow.triggers.shared_stream", reason="Airflow acknowledg
 from airflow_provider_workflow.triggers import event_producer
 from airflow_provider_workflow.triggers.event_watcher import EventWatcher, watchers_of
 
-ARGUMENTS: dict[str, Any] = {"inbox": "orders", "wake_on_events": False}
 
+class Choosing:
+    """Notes in which threads watchers choose; holds them up there, where it is told to."""
 
-class Noting(WorkflowInboxEventTrigger):
-    """Notes in which thread it chooses; waits there, where it is told to."""
+    def __init__(self) -> None:
+        self.threads: list[int] = []
+        self.gate: threading.Event | None = None
+        self.begun = threading.Event()
 
-    threads: ClassVar[list[int]] = []
-    gate: ClassVar[threading.Event | None] = None
-    choosing: ClassVar[threading.Event] = threading.Event()
-
-    def _sift(self, messages: Any, pace: Any) -> Any:
+    def __call__(self, watcher: EventWatcher, batch: Batch, pace: Any) -> Any:
         self.threads.append(threading.get_ident())
-        self.choosing.set()
+        self.begun.set()
         if self.gate is not None:
             assert self.gate.wait(10)
-        return super()._sift(messages, pace)
+        return choose(watcher, batch, pace)
 
 
-class Failing(WorkflowInboxEventTrigger):
-    """Cannot choose."""
+choose = EventWatcher.choose
 
-    def _sift(self, messages: Any, pace: Any) -> Any:
-        raise RuntimeError("made up")
+
+@pytest.fixture
+def choosing(monkeypatch: pytest.MonkeyPatch) -> Choosing:
+    noted = Choosing()
+    monkeypatch.setattr(EventWatcher, "choose", lambda *given: noted(*given))
+    return noted
 
 
 def watcher_of(trigger: WorkflowInboxEventTrigger) -> EventWatcher:
-    return EventWatcher(Stream.of(vars(trigger)), None, trigger._sift)
-
-
-@pytest.fixture(autouse=True)
-def anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Noting, "threads", [])
-    monkeypatch.setattr(Noting, "gate", None)
-    monkeypatch.setattr(Noting, "choosing", threading.Event())
+    """A watcher that wants every message."""
+    return EventWatcher(Stream.of(vars(trigger)), None, lambda messages, pace: (messages, {}))
 
 
 async def test_twenty_watchers_choose_from_a_megabyte_in_a_thread_and_each_gets_what_it_wants(
-    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+    bench: Workbench,
+    triggerer: Triggerer,
+    held_clock: FakeClock,
+    choosing: Choosing,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pace = Counting()
     monkeypatch.setattr(event_producer, "Pace", lambda: pace)
@@ -69,7 +69,7 @@ async def test_twenty_watchers_choose_from_a_megabyte_in_a_thread_and_each_gets_
         bench.put(f"m{number:02}", payload={"n": number, "items": [{"price": p} for p in range(3_000)]})
     watchers = [
         triggerer.start(
-            Noting(**ARGUMENTS, match=f"payload.n == `{number}` && sort_by(payload.items, &price)"),
+            event_trigger(match=f"payload.n == `{number}` && sort_by(payload.items, &price)"),
             Store(str(number)),
         )
         for number in range(20)
@@ -79,23 +79,22 @@ async def test_twenty_watchers_choose_from_a_megabyte_in_a_thread_and_each_gets_
     assert [triggerer.stored_ids(each) for each in watchers] == [[f"m{number:02}"] for number in range(20)]
     assert bench.states == {}
     assert bench.service.summary("orders")["counters"]["leases"] == 1
-    assert len(Noting.threads) >= 20
-    assert threading.get_ident() not in {*Noting.threads, *pace.threads}
+    assert len(choosing.threads) >= 20
+    assert threading.get_ident() not in {*choosing.threads, *pace.threads}
     assert pace.calls > 20 * 3_000, "one for each price that is compared"
 
 
 async def test_a_watcher_that_begins_while_others_choose_chooses_before_the_batch_is_offered(
-    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock, choosing: Choosing
 ) -> None:
     bench.put("a")
-    gate = threading.Event()
-    monkeypatch.setattr(Noting, "gate", gate)
-    first = triggerer.start(Noting(**ARGUMENTS), Store("first"))
+    choosing.gate = threading.Event()
+    first = triggerer.start(event_trigger(), Store("first"))
     moving = asyncio.create_task(held_clock.elapse(5))
-    await beside(lambda: Noting.choosing.wait(10))
-    second = triggerer.start(Noting(**ARGUMENTS), Store("second"))
+    await beside(lambda: choosing.begun.wait(10))
+    second = triggerer.start(event_trigger(), Store("second"))
     await asyncio.sleep(0)
-    gate.set()
+    choosing.gate.set()
     await moving
     await triggerer.work(10)
 
@@ -105,10 +104,18 @@ async def test_a_watcher_that_begins_while_others_choose_chooses_before_the_batc
 
 
 async def test_a_watcher_that_cannot_choose_refuses_and_costs_the_others_nothing(
-    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock, caplog: pytest.LogCaptureFixture
+    bench: Workbench,
+    triggerer: Triggerer,
+    held_clock: FakeClock,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    def fail(*_: Any) -> bool:
+        raise RuntimeError("made up")
+
+    monkeypatch.setattr("airflow_provider_workflow.dispatch.routing.matcher", lambda *_: fail)
     bench.put("a")
-    triggerer.start(Failing(**ARGUMENTS), Store("failing"))
+    triggerer.start(event_trigger(match="payload"), Store("failing"))
     other = triggerer.start(event_trigger(), Store("other"))
     await triggerer.work(20)
 
@@ -125,9 +132,10 @@ async def test_what_was_emitted_after_it_was_chosen_is_marked_all_the_same() -> 
     written = carried(message("a"))
     batch = Batch("inbox-1", HeldLease("l", 2e9, "", []), [written])
     trigger = event_trigger(inbox="marked")
-    watcher = watcher_of(trigger)
+    watcher, sibling = watcher_of(trigger), watcher_of(trigger)
     batch.choices[watcher] = watcher.choose(batch, Counting())
-    await watcher._emitted.remember(["a"])
+    batch.choices[sibling] = sibling.choose(batch, Counting())
+    assert [event async for event in sibling.events(batches())]
 
     (event,) = [event async for event in watcher.events(batches())]
     assert [each["redelivered"] for each in messages_of(event.payload)] == [True]

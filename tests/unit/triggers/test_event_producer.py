@@ -22,7 +22,6 @@ from airflow_provider_workflow.triggers.event_producer import (
     CLOSING_SECONDS,
     MOST_UNDECIDED,
     InboxProducer,
-    _closing,
 )
 
 
@@ -33,6 +32,11 @@ def ours(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
         for each in caplog.records
         if each.name.startswith("airflow_provider_workflow.triggers")
     ]
+
+
+def closing() -> set[asyncio.Task[Any]]:
+    """The tasks that release what a producer still holds."""
+    return {task for task in asyncio.all_tasks() if task.get_name().startswith("workflow-closing[")}
 
 
 def is_running(triggerer: Triggerer, number: int) -> bool:
@@ -171,7 +175,7 @@ async def test_a_lease_whose_answer_comes_when_the_producer_closes_is_given_back
     await beside(bench.service.wait_until_held)
     await triggerer.stop_streams()
     bench.service.release()
-    await asyncio.wait(set(_closing), timeout=PATIENCE_SECONDS)
+    await asyncio.wait(closing(), timeout=PATIENCE_SECONDS)
     await moving
 
     assert bench.states == {"a": "available", "b": "available"}
@@ -187,7 +191,7 @@ async def test_a_lease_of_more_than_100_messages_is_released_in_slices(
     triggerer.start(event_trigger(), Store())
     await held_clock.elapse(5)
     await triggerer.stop_streams()
-    await asyncio.wait(set(_closing), timeout=PATIENCE_SECONDS)
+    await asyncio.wait(closing(), timeout=PATIENCE_SECONDS)
 
     released = [each["message_ids"] for each in bench.sent("release")]
     assert [len(some) for some in released] == [100, 100, 50]
@@ -219,13 +223,13 @@ async def test_a_slow_service_does_not_keep_a_triggerer_from_ending(
     await held_clock.elapse(5)
     bench.service.fault("hold", operation="release", times=None)
     await triggerer.stop_streams()
-    closing = set(_closing)
+    ending = closing()
     await beside(bench.service.wait_until_held)
     held_clock.advance(CLOSING_SECONDS)
-    await asyncio.wait(closing, timeout=PATIENCE_SECONDS)
+    await asyncio.wait(ending, timeout=PATIENCE_SECONDS)
 
-    assert closing
-    assert all(each.done() for each in closing)
+    assert ending
+    assert all(each.done() for each in ending)
 
 
 async def test_a_lease_that_takes_long_to_answer_is_a_fault_and_its_messages_are_not_lost(
@@ -263,7 +267,7 @@ async def test_neither_a_report_that_makes_no_sense_nor_closing_too_early_raises
     outcome = shared_stream.AdvanceOutcome(acked=1, failed=0)
     await producer.advance([shared_stream.AdvanceItem(None, outcome)])
     await producer.aclose()
-    await asyncio.wait(set(_closing), timeout=PATIENCE_SECONDS)
+    await asyncio.wait(closing(), timeout=PATIENCE_SECONDS)
 
     assert "an internal error; its messages are redelivered" in caplog.text
 
@@ -282,7 +286,7 @@ async def test_a_lease_that_is_not_answered_when_the_producer_closes_leases_noth
         asking = {each for each in before if "AsyncWorkflowClient.send" in repr(each)}
         await triggerer.stop_streams()
         held_clock.advance(CLOSING_SECONDS)
-        await asyncio.wait(set(_closing), timeout=PATIENCE_SECONDS)
+        await asyncio.wait(closing(), timeout=PATIENCE_SECONDS)
         _, still_asking = await asyncio.wait(asking, timeout=0)
         bench.service.release()
         await moving

@@ -83,7 +83,7 @@ async def test_it_settles_before_it_asks(
 async def test_the_interval_doubles_while_a_state_lasts_that_may_pass(
     connected: EmulatorServer, fake_clock: FakeClock, inbox_id: str, status: str
 ) -> None:
-    connected.store.inboxes._inboxes[inbox_id].status = status
+    connected.store.inboxes.get(inbox_id).status = status
 
     fake_clock.then(*[nothing] * 4, lambda: connected.store.inboxes.force(inbox_id, "active"))
     assert await fire(inbox_id, poll_interval=5, max_poll_interval=30) == {"status": "settled"}

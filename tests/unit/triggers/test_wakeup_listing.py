@@ -223,13 +223,16 @@ async def test_a_page_that_the_service_does_not_know_any_more_is_forgotten(
 
 
 async def test_a_page_that_is_forgotten_is_not_asked_for_again(
-    prober: Looker, bench: Workbench, fill: Callable[..., None]
+    prober: Looker, bench: Workbench, fill: Callable[..., None], clock: ManualClock
 ) -> None:
-    fill(12)
-    prober._home = "no cursor of the service"
-    assert await prober.poll() == Listed()
-    bench.put("new")
+    fill(5)
+    fill(1, seconds=60)
+    fill(5)
+    clock.advance(60)
+    await prober.looks(3)
+    bench.service.fault("status", operation="list_messages", status=400, after=1, times=1)
 
+    assert await prober.poll() == Listed()
     assert await prober.looks(2)
 
 
