@@ -58,5 +58,5 @@ def doctor(args: Namespace) -> int:
 
 def _told(finding: Finding) -> str:
     said = f"{finding.status:8} {finding.check}: {finding.detail}"
-    lines = [said, *([f"         -> {finding.cure}"] if finding.cure else [])]
+    lines = [said, *([f"         -> {finding.fix}"] if finding.fix else [])]
     return "\n".join(plain(output.hidden(line), LONGEST) for line in lines)

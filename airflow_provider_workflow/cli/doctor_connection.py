@@ -46,8 +46,8 @@ def connection(subject: Subject) -> Iterator[Finding]:
     if found.conn_type == hook.conn_type:
         yield Finding("connection", OK, said)
     else:
-        cure = "choose the connection type Workflow, whose form has our fields"
-        yield Finding("connection", WARNING, f"{said}; its type is {found.conn_type}", cure)
+        fix = "choose the connection type Workflow, whose form has our fields"
+        yield Finding("connection", WARNING, f"{said}; its type is {found.conn_type}", fix)
 
 
 def tls(subject: Subject) -> Iterator[Finding]:
@@ -55,19 +55,19 @@ def tls(subject: Subject) -> Iterator[Finding]:
     try:
         tls_context(settings)
     except OSError:
-        cure = "name a file of certificates in PEM form as Verify TLS"
-        yield Finding("tls", FAILED, "the file of CA certificates cannot be read as such", cure)
+        fix = "name a file of certificates in PEM form as Verify TLS"
+        yield Finding("tls", FAILED, "the file of CA certificates cannot be read as such", fix)
         return
     urls = {"Base URL": settings.base_url, "Token URL": settings.token_url}
     clear = [name for name, url in urls.items() if _is_in_clear(url)]
     if clear:
-        cure = "write it with https://"
-        yield Finding("tls", WARNING, f"{' and '.join(clear)} without TLS: secrets cross in clear", cure)
+        fix = "write it with https://"
+        yield Finding("tls", WARNING, f"{' and '.join(clear)} without TLS: secrets cross in clear", fix)
     elif not any(urlsplit(url).scheme == "https" for url in urls.values()):
         yield Finding("tls", OK, "not used, and not needed: the service is on this machine")
     elif settings.verify is False:
-        cure = "set Verify TLS to true, or to a file with the certificate of the authority"
-        yield Finding("tls", WARNING, "certificates are not verified: anybody between may pose as it", cure)
+        fix = "set Verify TLS to true, or to a file with the certificate of the authority"
+        yield Finding("tls", WARNING, "certificates are not verified: anybody between may pose as it", fix)
     else:
         trusted = settings.verify if isinstance(settings.verify, str) else "the usual authorities"
         yield Finding("tls", OK, f"certificates are verified, by {trusted}")
@@ -90,7 +90,7 @@ def _reached(check: str, field: str, url: str, settings: Settings) -> Finding:
     try:
         return Finding(check, OK, reach(field, url, settings))
     except Unreachable as error:
-        return Finding(check, FAILED, error.detail, error.cure)
+        return Finding(check, FAILED, error.detail, error.fix)
 
 
 INBOX_SCOPE = "external"
@@ -109,10 +109,10 @@ def client(subject: Subject) -> Iterator[Finding]:
             subject.scope_refused = error
             yield Finding("client", OK, f"{taken}, but not the scope")
         else:
-            yield Finding("client", FAILED, plain_reason(error), _cure_of_token(error))
+            yield Finding("client", FAILED, plain_reason(error), _fix_of_token(error))
 
 
-def _cure_of_token(error: WorkflowError) -> str:
+def _fix_of_token(error: WorkflowError) -> str:
     if isinstance(error, AuthenticationError) and (
         error.status in (401, 403) or "client" in (error.code or "")
     ):
@@ -120,10 +120,10 @@ def _cure_of_token(error: WorkflowError) -> str:
             "copy Client ID and Client secret once more from where your application is administered;"
             " a secret that was regenerated makes the former one invalid"
         )
-    return _cure(error, "Token URL", "it has to be the token endpoint, exactly as the service gives it")
+    return _fix(error, "Token URL", "it has to be the token endpoint, exactly as the service gives it")
 
 
-def _cure(error: WorkflowError, field: str, otherwise: str) -> str:
+def _fix(error: WorkflowError, field: str, otherwise: str) -> str:
     if isinstance(error, RateLimitError):
         return "too many requests were made; try again later"
     if isinstance(error, ServerError):
@@ -135,14 +135,14 @@ def _cure(error: WorkflowError, field: str, otherwise: str) -> str:
 
 def scope(subject: Subject) -> Iterator[Finding]:
     asked = subject.settings.scope
-    cure = f"set Scope to {INBOX_SCOPE}, or leave it empty"
+    fix = f"set Scope to {INBOX_SCOPE}, or leave it empty"
     if subject.scope_refused is not None:
-        yield Finding("scope", FAILED, f"{asked}: {plain_reason(subject.scope_refused)}", cure)
+        yield Finding("scope", FAILED, f"{asked}: {plain_reason(subject.scope_refused)}", fix)
         return
     granted = subject.issued.scope if subject.issued else ""
     if INBOX_SCOPE not in granted.split():
         detail = f"the token was issued for {granted or 'no scope'}; trigger inboxes need {INBOX_SCOPE}"
-        yield Finding("scope", FAILED, detail, cure)
+        yield Finding("scope", FAILED, detail, fix)
     elif missing := set(asked.split()) - set(granted.split()):
         detail = f"{' '.join(sorted(missing))} was asked for, and not granted"
         yield Finding("scope", WARNING, detail, "have your application allowed it, or take it out of Scope")
@@ -159,8 +159,8 @@ def clock(subject: Subject) -> Iterator[Finding]:
         yield Finding("clock", OK, apart)
     else:
         way = "behind" if ahead > 0 else "ahead"
-        cure = "synchronise this machine's clock (NTP): leases are measured by it"
-        yield Finding("clock", WARNING, f"{apart}: this one is {way}", cure)
+        fix = "synchronise this machine's clock (NTP): leases are measured by it"
+        yield Finding("clock", WARNING, f"{apart}: this one is {way}", fix)
 
 
 class _TokenRefused(WorkflowError):
@@ -221,13 +221,13 @@ def inbox_api(subject: Subject) -> Iterator[Finding]:
         subject.inbox_client.send(api.list_inboxes(limit=1))
         yield Finding("inbox_api", OK, "the trigger inbox API takes the access token")
     except _TokenRefused as error:
-        cure = "the next task or trigger renews it; examine again afterwards"
-        yield Finding("inbox_api", SKIPPED, str(error), cure)
+        fix = "the next task or trigger renews it; examine again afterwards"
+        yield Finding("inbox_api", SKIPPED, str(error), fix)
     except WorkflowError as error:
-        yield Finding("inbox_api", FAILED, plain_reason(error), _cure_of_api(error, subject))
+        yield Finding("inbox_api", FAILED, plain_reason(error), _fix_of_api(error, subject))
 
 
-def _cure_of_api(error: WorkflowError, subject: Subject) -> str:
+def _fix_of_api(error: WorkflowError, subject: Subject) -> str:
     if isinstance(error, AuthenticationError) and error.code == "invalid_audience":
         if subject.settings.grant == USER_GRANT:
             return f"log in again with the scope {INBOX_SCOPE}"
@@ -236,7 +236,7 @@ def _cure_of_api(error: WorkflowError, subject: Subject) -> str:
         return "have your application allowed to use trigger inboxes"
     if isinstance(error, NotFoundError):
         return f"check Inbox path ({subject.settings.inbox_path}) and Base URL"
-    return _cure(error, "Base URL and Inbox path", "there has to be the API of the service")
+    return _fix(error, "Base URL and Inbox path", "there has to be the API of the service")
 
 
 LONGEST_SECONDS = 10.0
@@ -254,27 +254,27 @@ CERTIFICATES = {
     62: ("belongs to another name", "write {field} with the name that the certificate has"),
     64: ("belongs to another address", "write {field} with the name that the certificate has"),
 }
-"""What is wrong with a certificate, and its cure, by the ``X509_V_ERR`` number of OpenSSL."""
+"""What is wrong with a certificate, and its fix, by the ``X509_V_ERR`` number of OpenSSL."""
 
 
 class Unreachable(Exception):
     """
     An address that cannot be reached.
 
-    :param cure: what to do about it.
+    :param fix: what to do about it.
     """
 
-    def __init__(self, detail: str, cure: str) -> None:
+    def __init__(self, detail: str, fix: str) -> None:
         super().__init__(detail)
         self.detail = detail
-        self.cure = cure
+        self.fix = fix
 
 
 def reach(field: str, url: str, settings: Settings) -> str:
     """
     Connect to an address, as far as TLS goes; no request is sent.
 
-    :param field: how the connection's field is named in a cure.
+    :param field: how the connection's field is named in a fix.
     :return: what was seen.
     :raises Unreachable: it cannot be reached.
     :raises ConfigurationError: the environment names a proxy that cannot be used.
@@ -301,17 +301,17 @@ def _connected(field: str, host: str, port: int, seconds: float) -> socket.socke
     try:
         return socket.create_connection((host, port), seconds)
     except (socket.gaierror, UnicodeError):
-        cure = f"check the spelling of {field}, and the name service of this machine"
-        raise Unreachable(f"the name {host} is not known here", cure) from None
+        fix = f"check the spelling of {field}, and the name service of this machine"
+        raise Unreachable(f"the name {host} is not known here", fix) from None
     except ConnectionRefusedError:
-        cure = f"check the port in {field}, and that the service runs"
-        raise Unreachable(f"{name} refuses connections: nothing listens there", cure) from None
+        fix = f"check the port in {field}, and that the service runs"
+        raise Unreachable(f"{name} refuses connections: nothing listens there", fix) from None
     except TimeoutError:
-        cure = f"check {field}, and the firewall or proxy on the way"
-        raise Unreachable(f"{name} gave no connection within {seconds:g} s", cure) from None
+        fix = f"check {field}, and the firewall or proxy on the way"
+        raise Unreachable(f"{name} gave no connection within {seconds:g} s", fix) from None
     except OSError as error:
-        cure = f"check {field}, and the network of this machine"
-        raise Unreachable(f"{name} cannot be reached: {error.strerror}", cure) from None
+        fix = f"check {field}, and the network of this machine"
+        raise Unreachable(f"{name} cannot be reached: {error.strerror}", fix) from None
 
 
 def _secured(field: str, connection: socket.socket, host: str, name: str, settings: Settings) -> str:
@@ -322,8 +322,8 @@ def _secured(field: str, connection: socket.socket, host: str, name: str, settin
             return f"{tls.version()}{unverified}"
     except ssl.SSLCertVerificationError as error:
         unknown = (f"does not verify ({error.verify_message})", TRUST)
-        what, cure = CERTIFICATES.get(error.verify_code, unknown)
-        raise Unreachable(f"the certificate of {name} {what}", cure.format(field=field)) from None
+        what, fix = CERTIFICATES.get(error.verify_code, unknown)
+        raise Unreachable(f"the certificate of {name} {what}", fix.format(field=field)) from None
     except TimeoutError:
         raise Unreachable(*_no_tls(field, name, "it does not answer")) from None
     except OSError as error:  # of ssl too; its reason is a name such as WRONG_VERSION_NUMBER
@@ -331,8 +331,8 @@ def _secured(field: str, connection: socket.socket, host: str, name: str, settin
 
 
 def _no_tls(field: str, name: str, reason: object) -> tuple[str, str]:
-    cure = f"check the port in {field}; where the service speaks no TLS, {field} begins with http://"
-    return f"{name} answers, but makes no secure connection: {reason}", cure
+    fix = f"check the port in {field}; where the service speaks no TLS, {field} begins with http://"
+    return f"{name} answers, but makes no secure connection: {reason}", fix
 
 
 def tls_context(settings: Settings) -> ssl.SSLContext:

@@ -30,8 +30,8 @@ def database(_: Subject) -> Iterator[Finding]:
         # By its type alone: the text may quote the database's URL, with its password. Whatever it is,
         # a machine without the database is in order: Airflow's workers have none.
         detail = f"Airflow's metadata database cannot be read from here: {type(error).__name__}"
-        cure = "to examine triggerer and DAGs, run doctor where airflow db check succeeds"
-        yield Finding("database", SKIPPED, detail, cure)
+        fix = "to examine triggerer and DAGs, run doctor where airflow db check succeeds"
+        yield Finding("database", SKIPPED, detail, fix)
     else:
         yield Finding("database", OK, "Airflow's metadata database can be read")
 
@@ -49,8 +49,8 @@ def triggerer(_: Subject) -> Iterator[Finding]:
         detail += f"; {waiting} trigger{'s' if waiting > 1 else ''} of this provider cannot run"
         yield Finding("triggerer", FAILED, detail, "start one: airflow triggerer")
     else:
-        cure = "start one (airflow triggerer): deferred sensors and asset watchers run in it"
-        yield Finding("triggerer", WARNING, detail, cure)
+        fix = "start one (airflow triggerer): deferred sensors and asset watchers run in it"
+        yield Finding("triggerer", WARNING, detail, fix)
 
 
 def _heartbeats() -> tuple[int, float | None]:
@@ -102,19 +102,19 @@ def _target_ids(subject: Subject, uses: list[InboxUse]) -> list[str]:
 def _listener(dag: DeployedDag, uses: list[InboxUse]) -> Finding:
     check = f"listener {dag.dag_id}"
     if dag.missing:
-        cure = "deploy it, or correct --listener-dag-id; airflow dags list shows which there are"
-        return Finding(check, FAILED, f"Airflow has no DAG {dag.dag_id!r}", cure)
+        fix = "deploy it, or correct --listener-dag-id; airflow dags list shows which there are"
+        return Finding(check, FAILED, f"Airflow has no DAG {dag.dag_id!r}", fix)
     if dag.has_import_errors:
         return Finding(check, FAILED, "its file has import errors", SEE_IMPORT_ERRORS)
     if dag.is_paused:
-        cure = f"unpause it: airflow dags unpause {shlex.quote(dag.dag_id)}"
-        return Finding(check, WARNING, f"paused, so that no run of it starts: {_described(uses)}", cure)
+        fix = f"unpause it: airflow dags unpause {shlex.quote(dag.dag_id)}"
+        return Finding(check, WARNING, f"paused, so that no run of it starts: {_described(uses)}", fix)
     if not uses:
         detail = (
             "unpaused, but without a task or asset watcher of this provider for this connection and inbox"
         )
-        cure = "give it a WorkflowInboxSensor or a WorkflowInboxDispatchOperator, or name another DAG"
-        return Finding(check, WARNING, detail, cure)
+        fix = "give it a WorkflowInboxSensor or a WorkflowInboxDispatchOperator, or name another DAG"
+        return Finding(check, WARNING, detail, fix)
     return Finding(check, OK, f"unpaused: {_described(uses)}")
 
 
@@ -131,24 +131,24 @@ def _target(dag: DeployedDag, started_by: list[str]) -> Finding:
     by = f", which {' and '.join(dict.fromkeys(started_by))} would start" if started_by else ""
     if dag.missing:
         where = f"trigger_dag_id of {started_by[0]}" if started_by else "--target-dag-id"
-        cure = f"deploy it, or correct {where}"
-        return Finding(check, FAILED, f"Airflow has no DAG {dag.dag_id!r}{by}", cure)
+        fix = f"deploy it, or correct {where}"
+        return Finding(check, FAILED, f"Airflow has no DAG {dag.dag_id!r}{by}", fix)
     if dag.has_import_errors:
         detail = "its file has import errors, so that Airflow starts no run of it"
         return Finding(check, FAILED, detail, SEE_IMPORT_ERRORS)
     if dag.is_paused:
-        cure = f"unpause it: airflow dags unpause {shlex.quote(dag.dag_id)}"
-        return Finding(check, WARNING, "paused: its runs stay queued", cure)
+        fix = f"unpause it: airflow dags unpause {shlex.quote(dag.dag_id)}"
+        return Finding(check, WARNING, "paused: its runs stay queued", fix)
     return Finding(check, OK, "unpaused")
 
 
 def _unheard(subject: Subject, uses: list[InboxUse], any_listener: bool) -> Iterator[Finding]:
     """Inboxes that no DAG of this Airflow listens to."""
-    cure = "deploy a DAG with a WorkflowInboxSensor, unless somebody else takes its messages"
+    fix = "deploy a DAG with a WorkflowInboxSensor, unless somebody else takes its messages"
     if not any_listener:
         about = "" if subject.inbox is None else f" and inbox {subject.inbox}"
         detail = f"no DAG of this Airflow uses the connection {subject.conn_id}{about}"
-        yield Finding("listeners", WARNING, detail, cure)
+        yield Finding("listeners", WARNING, detail, fix)
         return
     if any(use.inbox is None for use in uses):
         return  # it may be any of them
@@ -156,7 +156,7 @@ def _unheard(subject: Subject, uses: list[InboxUse], any_listener: bool) -> Iter
     for inbox in subject.inboxes:
         if heard.isdisjoint(_names(inbox)):
             name = inbox.get("name") or inbox["id"]
-            yield Finding(f"listeners of {name}", WARNING, "no DAG of this Airflow listens to it", cure)
+            yield Finding(f"listeners of {name}", WARNING, "no DAG of this Airflow listens to it", fix)
 
 
 FEATURES = (
@@ -198,16 +198,16 @@ def fastapi(_: Subject) -> Iterator[Finding]:
             f"FastAPI {installed} lets Airflow {airflow_internals.airflow_version()} confirm a DAG run before"
             " it is committed: where the API server is killed in between, an acknowledged message has no run"
         )
-        cure = "for the API server: pip install 'fastapi<0.118', or update Airflow to 3.2 or later"
-        yield Finding("fastapi", FAILED, detail, cure)
+        fix = "for the API server: pip install 'fastapi<0.118', or update Airflow to 3.2 or later"
+        yield Finding("fastapi", FAILED, detail, fix)
 
 
 def providers(_: Subject) -> Iterator[Finding]:
     if _is_installed(MESSAGING):
         yield Finding("common.messaging", OK, "installed: MessageQueueTrigger takes workflow-inbox")
     else:
-        cure = "for MessageQueueTrigger: pip install apache-airflow-providers-common-messaging"
-        yield Finding("common.messaging", WARNING, "not installed, and needed by nothing else", cure)
+        fix = "for MessageQueueTrigger: pip install apache-airflow-providers-common-messaging"
+        yield Finding("common.messaging", WARNING, "not installed, and needed by nothing else", fix)
 
 
 def _is_installed(module: str) -> bool:
@@ -229,15 +229,15 @@ def fernet_finding() -> Finding:
 
     check, keys = "fernet_key", conf.get("core", "fernet_key", fallback="")
     if not keys:
-        cure = "set [core] fernet_key, then save connections and Variables once more"
+        fix = "set [core] fernet_key, then save connections and Variables once more"
         detail = "not set: connections and Variables lie in clear in Airflow's database"
-        return Finding(check, WARNING, detail, cure)
+        return Finding(check, WARNING, detail, fix)
     try:
         for key in keys.split(","):
             Fernet(key.encode())
     except ValueError:
-        cure = "set [core] fernet_key to what cryptography's Fernet.generate_key() gives"
-        return Finding(check, FAILED, "it is no Fernet key: 32 bytes in URL-safe base64", cure)
+        fix = "set [core] fernet_key to what cryptography's Fernet.generate_key() gives"
+        return Finding(check, FAILED, "it is no Fernet key: 32 bytes in URL-safe base64", fix)
     return Finding(check, OK, "set: connections and Variables are encrypted in Airflow's database")
 
 
@@ -263,8 +263,8 @@ def ack_timeout(_: Subject) -> Iterator[Finding]:
         yield Finding("ack_timeout", OK, detail)
     else:
         detail = f"{seconds:g} s: WorkflowInboxEventTrigger refuses leases that are not longer than that"
-        cure = (
+        fix = (
             f"set [triggerer] shared_stream_ack_timeout below its {EVENT_LEASE_SECONDS:g} s,"
             " or its lease_seconds above"
         )
-        yield Finding("ack_timeout", WARNING, detail, cure)
+        yield Finding("ack_timeout", WARNING, detail, fix)

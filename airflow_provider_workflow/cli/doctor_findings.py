@@ -30,13 +30,13 @@ class Finding:
     :param check: what was examined.
     :param status: ``ok``, ``warning``, ``failed`` or ``skipped``.
     :param detail: what was seen.
-    :param cure: what to do about it; None where there is nothing to do.
+    :param fix: what to do about it; None where there is nothing to do.
     """
 
     check: str
     status: str
     detail: str
-    cure: str | None = None
+    fix: str | None = None
 
 
 @dataclass

@@ -12,7 +12,7 @@ from airflow_provider_workflow.client.errors import NotFoundError, WorkflowError
 from airflow_provider_workflow.dispatch.lease import ASSUMED_LAST_LEASE, PRECIOUS_LEASE
 
 Verdict = tuple[str, str | None]
-"""The status of a finding, and its cure."""
+"""The status of a finding, and its fix."""
 
 MOST_INBOXES = 50
 MOST_PAGES = 50
@@ -101,12 +101,12 @@ def _inbox(subject: Subject, inbox: types.Inbox) -> Iterator[Finding]:
 def _state(subject: Subject, name: str, inbox: types.Inbox) -> Finding:
     check, status, reason = f"inbox {name}", inbox["status"], inbox.get("paused_reason")
     if status == "paused":
-        level, cure = REASONS.get(reason or "", OTHER_REASON)
+        level, fix = REASONS.get(reason or "", OTHER_REASON)
         detail = f"paused ({reason or 'no reason given'}): {DROPPED}"
     else:
-        level, cure = STATES.get(status, OTHER_STATE)
+        level, fix = STATES.get(status, OTHER_STATE)
         detail = f"{status} ({reason})" if reason else status
-    return Finding(check, level, detail, cure and cure.format(inbox=_argument(subject, name)))
+    return Finding(check, level, detail, fix and fix.format(inbox=_argument(subject, name)))
 
 
 def _argument(subject: Subject, name: str) -> str:
@@ -119,8 +119,8 @@ def _quarantined(check: str, messages: Sequence[types.Message], more: bool) -> F
     ids = [str(message.get("id")) for message in messages if message.get("status") == "quarantined"]
     if not ids:
         return Finding(check, OK, f"none of {_count(messages, more)} is quarantined")
-    cure = "they start no run any more: handle them by hand, and see in the listener's log why they could not"
-    return Finding(check, WARNING, f"{len(ids)} of {_count(messages, more)} quarantined: {_named(ids)}", cure)
+    fix = "they start no run any more: handle them by hand, and see in the listener's log why they could not"
+    return Finding(check, WARNING, f"{len(ids)} of {_count(messages, more)} quarantined: {_named(ids)}", fix)
 
 
 def _often_leased(check: str, messages: Sequence[types.Message], more: bool) -> Finding:
@@ -134,10 +134,10 @@ def _often_leased(check: str, messages: Sequence[types.Message], more: bool) -> 
     high = f"a delivery count of {PRECIOUS_LEASE} or more"
     if not ids:
         return Finding(check, OK, f"none of {counted} has {high}")
-    cure = (
+    fix = (
         f"see in the listener's log why they start no run; they have about {ASSUMED_LAST_LEASE} leases in all"
     )
-    return Finding(check, WARNING, f"{len(ids)} of {counted} have {high}: {_named(ids)}", cure)
+    return Finding(check, WARNING, f"{len(ids)} of {counted} have {high}: {_named(ids)}", fix)
 
 
 def _lease_count(message: types.Message) -> int:

@@ -78,7 +78,7 @@ def _check_store() -> None:
     rules.check_store()
     key = fernet_finding()
     if key.status == FAILED:
-        raise LoginError(f"Airflow cannot encrypt: {key.detail}. Fix: {key.cure}.")
+        raise LoginError(f"Airflow cannot encrypt: {key.detail}. Fix: {key.fix}.")
     if key.status == WARNING:
         output.note(f"Warning: Airflow's Fernet key is {key.detail}.")
 

@@ -137,8 +137,8 @@ def hook_of(args: Namespace) -> WorkflowHook:
         settings = hook.settings
     except AirflowNotFoundException:
         variable = f"AIRFLOW_CONN_{args.conn_id.upper()}"
-        cure = f"add it in Airflow's page, set {variable}, or name another by --conn-id"
-        raise ConfigurationError([f"Airflow has no connection {args.conn_id!r} ({cure})"]) from None
+        fix = f"add it in Airflow's page, set {variable}, or name another by --conn-id"
+        raise ConfigurationError([f"Airflow has no connection {args.conn_id!r} ({fix})"]) from None
     # Airflow takes the field for a secret, as its name holds "token".
     output.no_secret(settings.token_url)
     return hook

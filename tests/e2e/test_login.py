@@ -81,7 +81,7 @@ def test_a_connection_of_the_database_is_logged_in_by_pasting_and_examined(stage
     )
     examine = [*SCRIPT, "doctor", "--conn-id", "workflow_in_database", "--inbox", inbox.name, "-o", "json"]
     before = {each["check"]: each for each in json.loads(run(examine, environment).stdout)}
-    assert before["user_tokens"]["cure"] == "run: airflow-workflow login --conn-id workflow_in_database"
+    assert before["user_tokens"]["fix"] == "run: airflow-workflow login --conn-id workflow_in_database"
 
     with subprocess.Popen(
         [*SCRIPT, "login", "--conn-id", "workflow_in_database", "--paste"],

@@ -1,4 +1,4 @@
-"""``doctor``: a connection that is wrong in one way gets the diagnosis and the cure of that way."""
+"""``doctor``: a connection that is wrong in one way gets the diagnosis and the fix of that way."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def test_a_good_connection_has_no_fault(doctor: Doctor, database: Database) -> N
     assert found["client"]["detail"] == "the token endpoint takes the client ID and the client secret"
     assert found["scope"]["detail"] == "the token was issued for external"
     assert found["inbox orders"]["detail"] == "active"
-    assert all((each["cure"] is None) == (each["status"] == "ok") for each in found.findings)
+    assert all((each["fix"] is None) == (each["status"] == "ok") for each in found.findings)
 
 
-def test_a_line_for_people_is_status_check_detail_and_cure(doctor: Doctor) -> None:
+def test_a_line_for_people_is_status_check_detail_and_fix(doctor: Doctor) -> None:
     found = doctor.examine(password="wrong-secret")
     said = found["client"]
-    assert f"failed   client: {said['detail']}\n         -> {said['cure']}\n" in found.shown
+    assert f"failed   client: {said['detail']}\n         -> {said['fix']}\n" in found.shown
 
 
 def test_a_wrong_secret(doctor: Doctor) -> None:
@@ -48,7 +48,7 @@ def test_a_wrong_secret(doctor: Doctor) -> None:
     assert found.exit_code == 1
     assert found.of("failed") == ["client"]
     assert "401 (invalid_client)" in found["client"]["detail"]
-    assert "copy Client ID and Client secret once more" in found["client"]["cure"]
+    assert "copy Client ID and Client secret once more" in found["client"]["fix"]
     assert found.of("skipped") == ["scope", "clock", "inbox_api", "inboxes"]
     assert found["inboxes"]["detail"] == "cannot be examined before client is fixed"
 
@@ -58,7 +58,7 @@ def test_a_wrong_host(doctor: Doctor) -> None:
     assert found.exit_code == 1
     assert found.of("failed") == ["host"]
     assert found["host"]["detail"] == "the name no-such-host.invalid is not known here"
-    assert "check the spelling of Base URL" in found["host"]["cure"]
+    assert "check the spelling of Base URL" in found["host"]["fix"]
     assert found["client"]["status"] == found["scope"]["status"] == "ok"
     assert found.of("skipped") == ["inbox_api", "inboxes"]
 
@@ -69,7 +69,7 @@ def test_a_wrong_scope(doctor: Doctor) -> None:
     assert found.of("failed") == ["scope", "inbox_api"]
     assert found["client"]["status"] == "ok"
     assert found["scope"]["detail"] == "the token was issued for workflow; trigger inboxes need external"
-    assert found["scope"]["cure"] == "set Scope to external, or leave it empty"
+    assert found["scope"]["fix"] == "set Scope to external, or leave it empty"
     assert "401 (invalid_audience)" in found["inbox_api"]["detail"]
     assert found.of("skipped") == ["inboxes"]
 
@@ -107,7 +107,7 @@ def test_a_token_that_only_another_service_takes(doctor: Doctor, scripted: Scrip
     scripted.answers = [answer(401, error)]
     found = doctor.examine(host=scripted.url)
     assert found.of("failed") == ["inbox_api"]
-    assert "Token URL and Base URL have to be of the same service" in found["inbox_api"]["cure"]
+    assert "Token URL and Base URL have to be of the same service" in found["inbox_api"]["fix"]
 
 
 def test_all_fields_that_are_missing_or_wrong_are_named_at_once(doctor: Doctor) -> None:
@@ -136,7 +136,7 @@ def test_a_wrong_inbox_path(doctor: Doctor) -> None:
     found = doctor.examine({"inbox_path": "/wrong"})
     assert found.of("failed") == ["inbox_api"]
     assert "404" in found["inbox_api"]["detail"]
-    assert found["inbox_api"]["cure"] == "check Inbox path (/wrong) and Base URL"
+    assert found["inbox_api"]["fix"] == "check Inbox path (/wrong) and Base URL"
 
 
 @pytest.mark.parametrize(
@@ -146,18 +146,18 @@ def test_a_wrong_token_url(path: str, said: str, doctor: Doctor) -> None:
     found = doctor.examine({"oauth_url": doctor.emulator.base_url + path})
     assert found.of("failed") == ["client"]
     assert said in found["client"]["detail"]
-    assert found["client"]["cure"].startswith("check Token URL: it has to be the token endpoint")
+    assert found["client"]["fix"].startswith("check Token URL: it has to be the token endpoint")
 
 
 def test_a_token_url_that_answers_with_a_page(doctor: Doctor, scripted: ScriptedServer) -> None:
     scripted.token = answer(200, b"<h1>Welcome</h1>", {"Content-Type": "text/html"})
     found = doctor.examine({"oauth_url": f"{scripted.url}/token"})
     assert "body that is not JSON (text/html" in found["client"]["detail"]
-    assert "Token URL" in found["client"]["cure"]
+    assert "Token URL" in found["client"]["fix"]
 
 
 @pytest.mark.parametrize(
-    ("fault", "cure"),
+    ("fault", "fix"),
     [
         ({"status": 503}, "the service itself fails; try again later"),
         ({"status": 429, "headers": {"Retry-After": "5000"}}, "too many requests were made; try again later"),
@@ -165,18 +165,18 @@ def test_a_token_url_that_answers_with_a_page(doctor: Doctor, scripted: Scripted
 )
 @pytest.mark.parametrize(("operation", "check"), [("token", "client"), ("list_inboxes", "inbox_api")])
 def test_a_service_that_fails_is_asked_once(
-    operation: str, check: str, fault: dict[str, Any], cure: str, doctor: Doctor
+    operation: str, check: str, fault: dict[str, Any], fix: str, doctor: Doctor
 ) -> None:
     doctor.emulator.fault("status", operation=operation, times=None, **fault)
     found = doctor.examine()
     assert found.of("failed") == [check]
-    assert found[check]["cure"] == cure
+    assert found[check]["fix"] == fix
     assert doctor.emulator.count(operation) == 2, "once for each way of printing"
 
 
 def test_an_application_that_may_not_use_inboxes(doctor: Doctor) -> None:
     doctor.emulator.fault("status", operation="list_inboxes", status=403, times=None)
-    assert "have your application allowed" in doctor.examine()["inbox_api"]["cure"]
+    assert "have your application allowed" in doctor.examine()["inbox_api"]["fix"]
 
 
 @pytest.mark.parametrize(("seconds", "way"), [(90, "behind"), (-90, "ahead")])
@@ -198,5 +198,5 @@ def test_scripts_get_lists_of_findings(doctor: Doctor, capsys: pytest.CaptureFix
     doctor.connect({"verify": False})
     main(["doctor", "-o", "json"])
     for each in json.loads(capsys.readouterr().out):
-        assert list(each) == ["check", "status", "detail", "cure"]
+        assert list(each) == ["check", "status", "detail", "fix"]
         assert each["status"] in ("ok", "warning", "failed", "skipped")

@@ -67,7 +67,7 @@ def test_an_api_server_that_confirms_runs_before_they_are_committed_is_named_wit
     assert found.of("failed") == (["fastapi"] if loses else [])
     if loses:
         assert f"FastAPI {fastapi} lets Airflow {airflow} confirm" in found["fastapi"]["detail"]
-        assert "'fastapi<0.118'" in found["fastapi"]["cure"]
+        assert "'fastapi<0.118'" in found["fastapi"]["fix"]
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_a_fernet_key_that_is_missing_or_none(
     found = doctor.examine()
     assert found["fernet_key"]["status"] == status
     assert said in found["fernet_key"]["detail"]
-    assert "[core] fernet_key" in found["fernet_key"]["cure"]
+    assert "[core] fernet_key" in found["fernet_key"]["fix"]
     assert "no-key-at-all" not in found.shown
 
 
@@ -101,7 +101,7 @@ def test_an_optional_provider_is_named_with_the_way_to_install_it(
     monkeypatch.setattr(doctor_deployment, "MESSAGING", module)
     found = doctor.examine()["common.messaging"]
     assert found["status"] == ("ok" if installed else "warning")
-    assert ("pip install" in (found["cure"] or "")) is not installed
+    assert ("pip install" in (found["fix"] or "")) is not installed
 
 
 @pytest.mark.parametrize(("seconds", "status"), [(5, "ok"), (20, "warning")])
@@ -112,7 +112,7 @@ def test_how_long_a_listener_settles(
     found = doctor.examine()["heartbeat"]
     assert found["status"] == status
     assert f"after {seconds + 1} s" in found["detail"]
-    assert ("min_heartbeat_interval" in (found["cure"] or "")) is (status == "warning")
+    assert ("min_heartbeat_interval" in (found["fix"] or "")) is (status == "warning")
 
 
 @pytest.mark.parametrize(("seconds", "status"), [(300, "ok"), (600, "warning")])
@@ -123,7 +123,7 @@ def test_a_lease_has_to_outlive_the_time_for_an_acknowledgement(
     monkeypatch.setattr("airflow_provider_workflow.airflow_internals.__version__", "3.3.2")
     found = doctor.examine()["ack_timeout"]
     assert found["status"] == status
-    assert ("shared_stream_ack_timeout" in (found["cure"] or "")) is (status == "warning")
+    assert ("shared_stream_ack_timeout" in (found["fix"] or "")) is (status == "warning")
 
 
 def test_the_lease_that_is_compared_is_the_trigger_s_own() -> None:

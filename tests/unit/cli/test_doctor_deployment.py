@@ -48,7 +48,7 @@ def test_a_database_out_of_reach_skips_what_needs_it_and_fails_nothing(
     assert found["database"]["detail"] == (
         "Airflow's metadata database cannot be read from here: OperationalError"
     )
-    assert found["database"]["cure"].endswith("run doctor where airflow db check succeeds")
+    assert found["database"]["fix"].endswith("run doctor where airflow db check succeeds")
     assert "marked-password" not in found.shown
 
 
@@ -94,7 +94,7 @@ def test_a_triggerer_that_is_not_alive_fails_where_triggers_wait(
     found = doctor.examine()
     assert found.of("failed") == ["triggerer"]
     assert found["triggerer"]["detail"].endswith("; 1 trigger of this provider cannot run")
-    assert found["triggerer"]["cure"] == "start one: airflow triggerer"
+    assert found["triggerer"]["fix"] == "start one: airflow triggerer"
 
 
 def test_listener_and_target_are_found_and_described(doctor: Doctor, database: Database) -> None:
@@ -123,7 +123,7 @@ def test_the_newest_version_of_a_dag_counts(doctor: Doctor, database: Database) 
 
 
 @pytest.mark.parametrize(
-    ("columns", "status", "said", "cure"),
+    ("columns", "status", "said", "fix"),
     [
         (
             {"is_paused": True},
@@ -135,16 +135,16 @@ def test_the_newest_version_of_a_dag_counts(doctor: Doctor, database: Database) 
     ],
 )
 def test_a_listener_that_cannot_run_has_its_fix(
-    doctor: Doctor, database: Database, columns: dict[str, Any], status: str, said: str, cure: str
+    doctor: Doctor, database: Database, columns: dict[str, Any], status: str, said: str, fix: str
 ) -> None:
     database.add_dag("handle")
     database.deploy(listening("listen", inbox="orders", trigger_dag_id="handle"), **columns)
     found = doctor.examine()["listener listen"]
-    assert (found["status"], said in found["detail"], cure in found["cure"]) == (status, True, True)
+    assert (found["status"], said in found["detail"], fix in found["fix"]) == (status, True, True)
 
 
 @pytest.mark.parametrize(
-    ("columns", "status", "said", "cure"),
+    ("columns", "status", "said", "fix"),
     [
         ({"is_paused": True}, "warning", "its runs stay queued", "airflow dags unpause handle"),
         ({"has_import_errors": True}, "failed", "import errors", "airflow dags list-import-errors"),
@@ -163,13 +163,13 @@ def test_a_target_that_cannot_run_has_its_fix(
     columns: dict[str, Any] | None,
     status: str,
     said: str,
-    cure: str,
+    fix: str,
 ) -> None:
     if columns is not None:
         database.add_dag("handle", **columns)
     database.deploy(listening("listen", inbox="orders", trigger_dag_id="handle"))
     found = doctor.examine()["target handle"]
-    assert (found["status"], said in found["detail"], cure in found["cure"]) == (status, True, True)
+    assert (found["status"], said in found["detail"], fix in found["fix"]) == (status, True, True)
 
 
 def test_a_dag_of_another_connection_or_inbox_is_none_of_these(doctor: Doctor, database: Database) -> None:
@@ -185,7 +185,7 @@ def test_a_dag_of_another_connection_or_inbox_is_none_of_these(doctor: Doctor, d
     found = doctor.examine()
     assert named(found, "listener") == ["listener other_inbox"]
     assert found["listeners of orders"]["detail"] == "no DAG of this Airflow listens to it"
-    assert "WorkflowInboxSensor" in found["listeners of orders"]["cure"]
+    assert "WorkflowInboxSensor" in found["listeners of orders"]["fix"]
 
 
 def test_an_inbox_may_be_named_by_its_id_in_one_place_and_by_its_name_in_another(
@@ -236,8 +236,8 @@ def test_dags_that_are_named_are_examined_too(doctor: Doctor, database: Database
     assert found.of("failed") == ["listener nowhere", "target missing"]
     assert found["listener plain"]["status"] == "warning"
     assert "without a task or asset watcher of this provider" in found["listener plain"]["detail"]
-    assert "--listener-dag-id" in found["listener nowhere"]["cure"]
-    assert found["target missing"]["cure"] == "deploy it, or correct --target-dag-id"
+    assert "--listener-dag-id" in found["listener nowhere"]["fix"]
+    assert found["target missing"]["fix"] == "deploy it, or correct --target-dag-id"
 
 
 def test_compressed_serialized_dags_are_read(doctor: Doctor, database: Database) -> None:
@@ -254,4 +254,4 @@ def test_every_finding_that_is_not_ok_has_a_fix_in_one_line(doctor: Doctor, data
     kinds = ("triggerer", "listener", "target", "listeners")
     ours = [each for each in found.findings if each["check"].split()[0] in kinds]
     assert len(ours) == 4
-    assert all(each["cure"] and "\n" not in each["cure"] for each in ours)
+    assert all(each["fix"] and "\n" not in each["fix"] for each in ours)

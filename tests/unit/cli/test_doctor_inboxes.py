@@ -1,4 +1,4 @@
-"""``doctor`` on inboxes: the cure of each state and reason, messages that are lost or about to be."""
+"""``doctor`` on inboxes: the fix of each state and reason, messages that are lost or about to be."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def force(doctor: Doctor, status: str, reason: str | None = None, name: str = "o
 
 
 @pytest.mark.parametrize(
-    ("reason", "status", "cure"),
+    ("reason", "status", "fix"),
     [
         ("user", "warning", "somebody paused it"),
         ("authentication", "failed", "connect the app's account again"),
@@ -32,8 +32,8 @@ def force(doctor: Doctor, status: str, reason: str | None = None, name: str = "o
         (None, "failed", "find out why it was paused"),
     ],
 )
-def test_a_paused_inbox_has_the_cure_of_its_reason(
-    reason: str | None, status: str, cure: str, doctor: Doctor
+def test_a_paused_inbox_has_the_fix_of_its_reason(
+    reason: str | None, status: str, fix: str, doctor: Doctor
 ) -> None:
     force(doctor, "paused", reason)
     found = doctor.examine()
@@ -41,17 +41,17 @@ def test_a_paused_inbox_has_the_cure_of_its_reason(
     assert found["inbox orders"]["detail"] == (
         f"paused ({reason or 'no reason given'}): new events are dropped meanwhile"
     )
-    assert cure in found["inbox orders"]["cure"]
-    assert "airflow-workflow inbox resume orders" in found["inbox orders"]["cure"]
+    assert fix in found["inbox orders"]["fix"]
+    assert "airflow-workflow inbox resume orders" in found["inbox orders"]["fix"]
     assert found.exit_code == (1 if status == "failed" else 0)
 
 
-def test_the_cure_is_a_command_that_can_be_pasted(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_fix_is_a_command_that_can_be_pasted(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
     force(doctor, "paused", "user", "my {orders}")
     doctor.connect({"verify": False})
     monkeypatch.setenv("AIRFLOW_CONN_OTHER", os.environ["AIRFLOW_CONN_WORKFLOW_DEFAULT"])
     found = doctor.examine(None, "--conn-id", "other")
-    assert found["inbox my {orders}"]["cure"].endswith("inbox resume 'my {orders}' --conn-id other")
+    assert found["inbox my {orders}"]["fix"].endswith("inbox resume 'my {orders}' --conn-id other")
 
 
 @pytest.mark.specification("2.2 initialization_failure")
@@ -60,21 +60,21 @@ def test_an_inbox_that_failed_to_initialise(doctor: Doctor) -> None:
     found = doctor.examine()
     assert found.of("failed") == ["inbox orders"]
     assert found["inbox orders"]["detail"] == "initialization_failure (subscribe_failed)"
-    assert found["inbox orders"]["cure"] == (
+    assert found["inbox orders"]["fix"] == (
         "delete it (airflow-workflow inbox delete orders), and create it again"
     )
     assert found.of("skipped") == ["quarantine orders", "leases orders"]
 
 
 @pytest.mark.parametrize(
-    ("status", "cure"), [("initializing", "wait"), ("deleting", "nothing, if somebody deleted it")]
+    ("status", "fix"), [("initializing", "wait"), ("deleting", "nothing, if somebody deleted it")]
 )
-def test_an_inbox_on_its_way(status: str, cure: str, doctor: Doctor) -> None:
+def test_an_inbox_on_its_way(status: str, fix: str, doctor: Doctor) -> None:
     force(doctor, status)
     found = doctor.examine()
     assert found.exit_code == 0
     assert found["inbox orders"]["status"] == "warning"
-    assert found["inbox orders"]["cure"].startswith(cure)
+    assert found["inbox orders"]["fix"].startswith(fix)
 
 
 def test_a_state_that_is_newer_than_this_provider(doctor: Doctor) -> None:
@@ -144,7 +144,7 @@ def test_an_inbox_that_is_not_there(given: str, doctor: Doctor) -> None:
     found = doctor.examine(None, "--inbox", given)
     assert found.of("failed") == ["inboxes"]
     assert given in found["inboxes"]["detail"]
-    assert "airflow-workflow inbox list" in found["inboxes"]["cure"]
+    assert "airflow-workflow inbox list" in found["inboxes"]["fix"]
 
 
 def test_an_inbox_without_a_name_goes_by_its_id(doctor: Doctor) -> None:

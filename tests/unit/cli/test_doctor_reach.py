@@ -1,4 +1,4 @@
-"""``doctor`` on the way to the service: name, port, TLS, proxy; each fault told apart, with its own cure."""
+"""``doctor`` on the way to the service: name, port, TLS, proxy; each fault told apart, with its own fix."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_certificate_that_signs_itself(doctor: Doctor, secure: ScriptedServer)
     assert found.exit_code == 1
     assert found.of("failed") == ["token_url", "host"]
     assert found["host"]["detail"] == f"the certificate of 127.0.0.1:{secure.port} is signed by itself"
-    assert "set Verify TLS to a file" in found["host"]["cure"]
+    assert "set Verify TLS to a file" in found["host"]["fix"]
     assert found.of("skipped") == ["client", "scope", "clock", "inbox_api", "inboxes"]
     assert secure.requests + secure.token_requests == [], "nothing was sent"
 
@@ -69,7 +69,7 @@ def test_its_own_certificate_makes_it_trusted(doctor: Doctor, secure: ScriptedSe
         "check": "tls",
         "status": "ok",
         "detail": f"certificates are verified, by {made[1]}",
-        "cure": None,
+        "fix": None,
     }
     assert "TLSv1." in found["host"]["detail"]
 
@@ -96,26 +96,26 @@ def test_a_certificate_that_has_expired(expired: Made) -> None:
     with serving(expired[0]) as server:
         fault = unreachable(server.url, str(expired[1]))
     assert fault.detail == f"the certificate of 127.0.0.1:{server.port} has expired"
-    assert "renewed" in fault.cure
+    assert "renewed" in fault.fix
 
 
 def test_a_certificate_that_is_not_valid_yet(early: Made) -> None:
     with serving(early[0]) as server:
         fault = unreachable(server.url, str(early[1]))
     assert fault.detail.endswith("is not valid yet")
-    assert "clock" in fault.cure
+    assert "clock" in fault.fix
 
 
 def test_a_certificate_of_another_name(secure: ScriptedServer, made: Made) -> None:
     fault = unreachable(secure.url.replace("127.0.0.1", "localhost"), str(made[1]))
     assert fault.detail == f"the certificate of localhost:{secure.port} belongs to another name"
-    assert fault.cure == "write Base URL with the name that the certificate has"
+    assert fault.fix == "write Base URL with the name that the certificate has"
 
 
 def test_a_name_that_nobody_knows() -> None:
     fault = unreachable("https://no-such-host.invalid")
     assert fault.detail == "the name no-such-host.invalid is not known here"
-    assert "check the spelling of Base URL" in fault.cure
+    assert "check the spelling of Base URL" in fault.fix
 
 
 def test_a_name_that_cannot_be_one() -> None:
@@ -125,7 +125,7 @@ def test_a_name_that_cannot_be_one() -> None:
 def test_a_port_on_which_nobody_listens(closed_port: int) -> None:
     fault = unreachable(f"https://127.0.0.1:{closed_port}")
     assert fault.detail == f"127.0.0.1:{closed_port} refuses connections: nothing listens there"
-    assert "check the port in Base URL" in fault.cure
+    assert "check the port in Base URL" in fault.fix
 
 
 def test_a_port_that_takes_no_more_connections() -> None:
@@ -141,14 +141,14 @@ def test_a_port_that_takes_no_more_connections() -> None:
                 waiting.connect(("127.0.0.1", port))
         fault = unreachable(f"http://127.0.0.1:{port}", timeout=0.2)
     assert fault.detail == f"127.0.0.1:{port} gave no connection within 0.2 s"
-    assert "firewall" in fault.cure
+    assert "firewall" in fault.fix
 
 
 def test_a_server_that_speaks_no_tls(doctor: Doctor) -> None:
     url = doctor.emulator.base_url
     fault = unreachable(url.replace("http:", "https:"))
     assert "makes no secure connection: " in fault.detail
-    assert "Base URL begins with http://" in fault.cure
+    assert "Base URL begins with http://" in fault.fix
     assert reach("Base URL", url, settings(url)) == f"{url.removeprefix('http://')} answers, without TLS"
 
 
@@ -165,7 +165,7 @@ def test_a_proxy_is_examined_in_the_place_of_the_service(
     monkeypatch.setenv("HTTPS_PROXY", f"http://user:proxy-password@127.0.0.1:{closed_port}")
     fault = unreachable(url)
     assert fault.detail == f"127.0.0.1:{closed_port} refuses connections: nothing listens there"
-    assert "the proxy of the environment" in fault.cure
+    assert "the proxy of the environment" in fault.fix
     monkeypatch.setenv("HTTPS_PROXY", doctor.emulator.base_url)
     name = doctor.emulator.base_url.removeprefix("http://")
     said = reach("Base URL", url, settings(url))
@@ -197,4 +197,4 @@ def test_a_bundle_that_is_broken(doctor: Doctor, tmp_path: Path) -> None:
     bundle.write_text("-----BEGIN CERTIFICATE-----\nbroken\n-----END CERTIFICATE-----\n")
     found = doctor.examine({"verify": str(bundle)})
     assert found.of("failed") == ["tls"]
-    assert "PEM" in found["tls"]["cure"]
+    assert "PEM" in found["tls"]["fix"]

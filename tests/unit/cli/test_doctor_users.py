@@ -42,7 +42,7 @@ def test_a_user_who_has_logged_in(doctor: Doctor) -> None:
 def test_a_user_who_has_not_logged_in(doctor: Doctor) -> None:
     found = doctor.examine(USER)
     assert found.of("failed") == ["user_tokens"]
-    assert found["user_tokens"]["cure"] == "run: airflow-workflow login --conn-id workflow_default"
+    assert found["user_tokens"]["fix"] == "run: airflow-workflow login --conn-id workflow_default"
     assert found.of("skipped") == ["inbox_api", "inboxes"]
 
 
@@ -92,7 +92,7 @@ def test_a_user_who_granted_another_scope(doctor: Doctor) -> None:
     store(doctor, scope="workflow")
     found = doctor.examine(USER)
     assert found.of("failed") == ["inbox_api"]
-    assert found["inbox_api"]["cure"] == "log in again with the scope external"
+    assert found["inbox_api"]["fix"] == "log in again with the scope external"
 
 
 def test_nothing_of_the_diagnosis_stays_in_the_caches(doctor: Doctor) -> None:

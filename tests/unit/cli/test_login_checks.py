@@ -32,7 +32,7 @@ __all__ = ["connect", "free_port", "isolated", "terminal"]
         ({}, ["--conn-id", "nowhere"], 5, "'nowhere'"),
     ],
 )
-def test_what_is_wrong_is_named_with_its_cure_before_anything_is_sent(
+def test_what_is_wrong_is_named_with_its_fix_before_anything_is_sent(
     extra: dict[str, str], arguments: list[str], exit_code: int, said: str, terminal: Terminal
 ) -> None:
     assert terminal.login(*arguments, extra=extra) == exit_code

@@ -163,7 +163,7 @@ def test_ctrl_c_ends_a_command_quietly() -> None:
         assert process.stderr.read() == ""
 
 
-def test_a_connection_that_does_not_exist_is_said_with_its_cure(cli: Cli) -> None:
+def test_a_connection_that_does_not_exist_is_said_with_its_fix(cli: Cli) -> None:
     shown = cli("inbox", "list", "--conn-id", "nobody")
 
     assert (shown.code, shown.out) == (5, "")
