@@ -10,7 +10,7 @@ import sys
 from typing import Any
 
 STATE = (
-    "cli.output._no_secrets",
+    "cli.output._unmasked",
     "client.inboxes._known",
     "client.attempt.GATES",
     "client.tokens.TOKENS",

@@ -1,4 +1,4 @@
-"""Commands that are one call to the service each: ``guess``, ``templates`` and ``token``."""
+"""Commands that make one call of the service each: ``guess``, ``templates`` and ``token``."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from airflow_provider_workflow.cli.running import Exit, hook_of
 from airflow_provider_workflow.client.tokens import access_token_of, times_of
 
 SHOWN_CHARACTERS = 4
-"""Of a token's end: enough to tell two apart, and useless for anything else."""
+"""The last characters of a token: enough to tell two tokens apart, and useless to an attacker."""
 
 
 def guess(args: Namespace) -> int:
     """
     Guess a workflow from a text.
 
-    :raises GuessRejectedError: the text describes none.
+    :raises GuessRejectedError: the text describes no workflow.
     """
     found = hook_of(args).guess(args.text)
     steps = [
@@ -49,9 +49,9 @@ def templates(args: Namespace) -> int:
 
 def token(args: Namespace) -> int:
     """
-    Get an access token, and show it masked unless it is asked for alone.
+    Get an access token, and show it masked; unmasked with ``--show``.
 
-    :raises AuthenticationError: the service gives none.
+    :raises AuthenticationError: the service issues no token.
     """
     found = hook_of(args).access_token(args.scope)
     value = access_token_of(found)
@@ -60,13 +60,13 @@ def token(args: Namespace) -> int:
         return Exit.OK
     seconds = int(times_of(found, 0)[1])
     ends = datetime.fromtimestamp(clock.now() + seconds, timezone.utc)
-    told = {
-        # Tokens are long; of a short one nothing is shown.
+    shown = {
+        # Nothing of a short token is shown: it would reveal too much of it.
         "access_token": output.MASK
         + (value[-SHOWN_CHARACTERS:] if len(value) >= 8 * SHOWN_CHARACTERS else ""),
         "expires_in": seconds,
         "expires_at": ends.isoformat(timespec="seconds"),
         "scope": found.get("scope") or args.scope,
     }
-    output.show(args.output, told, output.fields(told))
+    output.show(args.output, shown, output.fields(shown))
     return Exit.OK

@@ -1,7 +1,7 @@
 """
-How many messages inboxes hold. The service counts none: this lists them, a bounded number of pages.
+Counts the messages of inboxes. The service has no such call, so this lists them, up to a number of pages.
 
-What is counted in part is marked so: the list of an inbox has no order that anybody may rely on.
+A count that is incomplete is marked: the order of a list is not published.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ if TYPE_CHECKING:
 
 
 PAGES = 5
-"""Requests for the messages of one inbox, at most; the service's pages hold 100."""
+"""Maximum number of pages that are read of one inbox; a page holds 100 messages."""
 MOST_INBOXES = 50
-"""Inboxes of a list whose messages are counted."""
+"""The messages of no more inboxes than these are counted."""
 COLUMNS = ("waiting", "leased", "quarantined", "oldest")
 
 
 @dataclass(frozen=True)
 class MessageCounts:
     """
-    The messages of an inbox by their status, as far as they were listed.
+    Numbers of messages of an inbox by status, among those that were listed.
 
-    :param oldest: when the oldest that waits or is leased was created, as the service wrote it.
-    :param complete: whether there are no others.
+    :param oldest: ``created_at`` of the oldest message that is available or leased.
+    :param complete: whether all messages were listed.
     """
 
     waiting: int
@@ -48,7 +48,7 @@ class MessageCounts:
     complete: bool
 
     def result(self) -> dict[str, Any]:
-        """For scripts."""
+        """The counts for JSON and YAML output."""
         return {
             "waiting": self.waiting,
             "leased": self.leased,
@@ -58,7 +58,7 @@ class MessageCounts:
         }
 
     def row(self) -> output.Row:
-        """For people: ``12+`` where there may be more, and an age instead of a time."""
+        """The counts for a table: ``12+`` if there may be more, and an age instead of a time."""
         more = "" if self.complete else "+"
         created = _time_of(self.oldest)
         age = output.duration(clock.now() - created.timestamp()) if created else None
@@ -71,9 +71,9 @@ NOT_COUNTED: output.Row = dict.fromkeys(COLUMNS)
 
 def count_messages(hook: WorkflowHook, inbox_id: str) -> MessageCounts:
     """
-    Count the messages of an inbox in at most 5 requests.
+    Count the messages of an inbox with at most 5 requests.
 
-    :raises WorkflowError: the service does not list them now; this does not wait for it.
+    :raises WorkflowError: the service rejects a request; there is no retry.
     """
     messages, more = hook.run_once(inboxes.first_messages(inbox_id, PAGES))
     statuses = [message.get("status") for message in messages]
@@ -91,15 +91,15 @@ def count_messages(hook: WorkflowHook, inbox_id: str) -> MessageCounts:
 
 def counts_of(hook: WorkflowHook, found: Sequence[types.Inbox]) -> list[MessageCounts | None]:
     """
-    Count the messages of each of these inboxes; None where that is not possible.
+    Count the messages of inboxes; None for an inbox whose messages were not counted.
 
-    Counting is an extra: a service that does not list messages now is a note to people, and the end of it.
+    An error of the service is printed as a note and ends the counting; it is not raised.
     """
     counts: list[MessageCounts | None] = []
     for inbox in found[:MOST_INBOXES]:
         try:
-            there = inbox["status"] not in (DELETING, FAILED)
-            counts.append(count_messages(hook, inbox["id"]) if there else None)
+            listable = inbox["status"] not in (DELETING, FAILED)
+            counts.append(count_messages(hook, inbox["id"]) if listable else None)
         except NotFoundError:  # deleted meanwhile
             counts.append(None)
         except WorkflowError as error:
@@ -108,7 +108,7 @@ def counts_of(hook: WorkflowHook, found: Sequence[types.Inbox]) -> list[MessageC
     if left := len(found) - len(counts):
         output.note(
             f"Messages of {_number(left)} were not counted, only those of the first {MOST_INBOXES};"
-            " 'inbox show' counts those of one."
+            " 'inbox show' counts those of one inbox."
         )
     return counts + [None] * left
 
@@ -118,7 +118,7 @@ def _number(inboxes: int) -> str:
 
 
 def _time_of(text: Any) -> datetime | None:
-    """A time of the service's; None where it is none, or has no time zone."""
+    """Parse a timestamp of the service; None if it is invalid or has no time zone."""
     try:
         time = datetime.fromisoformat(str(text).replace("Z", "+00:00"))
     except ValueError:
@@ -126,14 +126,13 @@ def _time_of(text: Any) -> datetime | None:
     return time if time.tzinfo else None
 
 
-REFRESHES = 4
-"""A second."""
+REFRESHES_PER_SECOND = 4
 
 
 @contextmanager
 def progress(dispatcher: Dispatcher) -> Iterator[None]:
     """
-    Show how far a dispatcher is; nothing where stderr is no terminal.
+    Show the progress of a dispatcher on stderr, if that is a terminal.
 
     :raises WorkflowError: there is no such inbox, or the service cannot be used.
     """
@@ -144,15 +143,17 @@ def progress(dispatcher: Dispatcher) -> Iterator[None]:
     from rich.live import Live
     from rich.spinner import Spinner
 
-    whole = _whole(_waiting(dispatcher), dispatcher.limits.max_messages)
+    total = _total_text(_waiting(dispatcher), dispatcher.limits.max_messages)
     spinner = Spinner("line")
 
     def line() -> Spinner:
-        spinner.update(text=_told(dispatcher.tally, whole))
+        spinner.update(text=_progress_text(dispatcher.tally, total))
         return spinner
 
     console = Console(stderr=True, highlight=False, markup=False)
-    with Live(console=console, get_renderable=line, refresh_per_second=REFRESHES, transient=True) as live:
+    with Live(
+        console=console, get_renderable=line, refresh_per_second=REFRESHES_PER_SECOND, transient=True
+    ) as live:
         live.refresh()
         yield
 
@@ -161,12 +162,12 @@ def _waiting(dispatcher: Dispatcher) -> MessageCounts | None:
     inbox_id = dispatcher.inbox_id
     try:
         return count_messages(dispatcher.hook, inbox_id)
-    except WorkflowError:  # the numbers are an extra; leasing reports what is wrong
+    except WorkflowError:  # progress is optional; leasing reports the error
         return None
 
 
-def _whole(counts: MessageCounts | None, most: int | None) -> str:
-    """How many messages are to be dispatched, as far as that is known; more may arrive meanwhile."""
+def _total_text(counts: MessageCounts | None, most: int | None) -> str:
+    """The expected number of messages, as text; empty if it is not known. More may arrive meanwhile."""
     if counts is None:
         return "" if most is None else f" of at most {most}"
     if most is not None and most <= counts.waiting:
@@ -174,11 +175,11 @@ def _whole(counts: MessageCounts | None, most: int | None) -> str:
     return f" of {counts.waiting}{'' if counts.complete else '+'}"
 
 
-def _told(tally: Tally, whole: str) -> str:
+def _progress_text(tally: Tally, total: str) -> str:
     numbers = ", ".join(f"{counted['count']} {name}" for name, counted in outcomes(tally))
-    return f"{tally.handled}{whole} messages: {numbers}"
+    return f"{tally.handled}{total} messages: {numbers}"
 
 
 def outcomes(tally: Tally) -> list[tuple[str, Counted]]:
-    """What became of messages, by the names that a result has for it."""
+    """The counters of a result, with their names."""
     return [(name, tally.result[name]) for name in ("started", "existing", "refused")]

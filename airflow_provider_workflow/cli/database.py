@@ -1,9 +1,9 @@
 """
-What the command line has of Airflow's metadata database: DAGs as they are deployed, and DAG runs.
+Deployed DAGs and DAG runs in Airflow's metadata database, for the command line.
 
-Outside a task there is no supervisor to ask. Only the database knows every deployed DAG, so the serialized
-DAGs are read; and runs are started by the function that ``airflow dags trigger`` calls, with the checks
-before it that Airflow's API makes for a task. Both are internal to Airflow (see ``airflow_internals.py``).
+Outside a task there is no supervisor. Deployed DAGs are read from the serialized DAGs in the database. Runs
+are started with the function that ``airflow dags trigger`` calls, after the checks that Airflow's API makes
+for a task. Both are internal to Airflow, and wrapped in ``airflow_internals.py``.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
 TRIGGERS = "airflow_provider_workflow.triggers."
-"""What the import path of each of our triggers begins with."""
+"""Prefix of the import paths of this provider's triggers."""
 DISPATCHING = {"inbox", "trigger_dag_id", "workflow_conn_id"}
-"""Template fields that only our sensor and our dispatch operator have, and their subclasses."""
+"""Template fields by which this provider's sensor and dispatch operator, and subclasses, are recognised."""
 DEFAULT_CONN_ID = "workflow_default"
 
 
 @dataclass(frozen=True)
 class DeployedDag:
     """
-    The row of a DAG.
+    The state of a DAG in the database.
 
-    :param missing: there is no such row, or the DAG is in no DAG file any more.
+    :param missing: there is no such DAG, or no DAG file contains it any more.
     """
 
     dag_id: str
@@ -54,10 +54,10 @@ class InboxUse:
     A task or an asset watcher that waits for, or dispatches, the messages of an inbox.
 
     :param dag_id: its DAG.
-    :param what: how people find it there.
-    :param conn_id: its connection; None where that is known only at run time.
-    :param inbox: id or name; None where that is known only at run time.
-    :param targets: DAGs that it starts, as far as they are known before run time.
+    :param what: kind and name of the task or watcher, for a message.
+    :param conn_id: its connection; None if known only at run time.
+    :param inbox: id or name; None if known only at run time.
+    :param targets: the target DAGs that are known before run time.
     """
 
     dag_id: str
@@ -68,7 +68,7 @@ class InboxUse:
 
 
 def deployed(dag_id: str, session: Session) -> DeployedDag:
-    """The state of a DAG, whether it exists or not."""
+    """Read the state of a DAG, which need not exist."""
     dag = airflow_internals.dag_row(dag_id, session)
     if dag is None:
         return DeployedDag(dag_id, missing=True)
@@ -76,7 +76,7 @@ def deployed(dag_id: str, session: Session) -> DeployedDag:
 
 
 def inbox_uses(session: Session) -> Iterator[InboxUse]:
-    """Every use of an inbox in the newest version of every DAG."""
+    """All uses of inboxes, in the newest version of each DAG."""
     for dag_id, dag in airflow_internals.serialized_dags("workflow_conn_id", session):
         yield from _uses_of(dag_id, dag)
 
@@ -97,9 +97,9 @@ def _uses_of(dag_id: str, dag: Mapping[str, Any]) -> Iterator[InboxUse]:
 
 def _task(dag_id: str, fields: Mapping[str, Any]) -> InboxUse:
     """
-    Of a mapped task the arguments that it is not expanded over are known.
+    Make the use of a task. Of a mapped task only the arguments of ``partial()`` are known.
 
-    The connection is left out of these where it is the default one.
+    Airflow omits the connection from these if it is the default one.
     """
     own: Mapping[str, Any] = fields
     conn_id = fields.get("workflow_conn_id")
@@ -119,7 +119,7 @@ def _task(dag_id: str, fields: Mapping[str, Any]) -> InboxUse:
 
 
 def _watchers(value: Any) -> Iterator[Mapping[str, Any]]:
-    """The watchers with triggers of ours among the assets that a timetable waits for."""
+    """The watchers with triggers of this provider, among the assets of a timetable."""
     if isinstance(value, list):
         for each in value:
             yield from _watchers(each)
@@ -132,17 +132,17 @@ def _watchers(value: Any) -> Iterator[Mapping[str, Any]]:
 
 
 def _plain(value: Any) -> Any:
-    """What Airflow has wrapped with the name of its type."""
+    """Unwrap a value that Airflow serialized together with its type."""
     return value["__var"] if isinstance(value, Mapping) and "__var" in value else value
 
 
 def _known(value: Any) -> str | None:
-    """An argument that is a string and no template; None otherwise."""
+    """The value if it is a string without a template, else None."""
     return value if isinstance(value, str) and "{{" not in value and "{%" not in value else None
 
 
 class MissingDagError(TargetError):
-    """There is no such DAG."""
+    """The target DAG does not exist."""
 
     exit_code = Exit.NOT_FOUND
 
@@ -153,14 +153,14 @@ class MissingDagError(TargetError):
 
 
 class DatabaseRuns:
-    """Runs in the metadata database (see ``runs.Runs``)."""
+    """DAG runs in the metadata database (see ``runs.Runs``)."""
 
     alongside = False
-    """Ctrl-C ends whatever a command does, and would not reach another thread."""
+    """False, as Ctrl-C must interrupt all of a command, and would not reach another thread."""
 
     def check_target(self, dag_id: str, *, thorough: bool = False) -> None:  # noqa: ARG002 always thorough
-        """See ``Runs.check_target``; the database tells it all, except what the params reject."""
-        with _asking_the_database(), airflow_internals.database_session() as session:
+        """See ``Runs.check_target``. The database shows every problem, except params that reject the conf."""
+        with _database_errors(), airflow_internals.database_session() as session:
             dag = airflow_internals.dag_row(dag_id, session)
             if dag is None or not airflow_internals.is_serialized(dag_id, session):
                 raise MissingDagError(dag_id)
@@ -183,38 +183,38 @@ class DatabaseRuns:
         except DagNotFound:
             raise MissingDagError(dag_id) from None
         except SQLAlchemyError as error:
-            raise _fault(error) from None
+            raise _error_of(error) from None
         except (ValueError, TypeError, OverflowError, RecursionError, ParamValidationError) as error:
             raise RunRefused(f"{type(error).__name__}: {reason_without_values(str(error))}") from None
         return Start.STARTED
 
     def exists(self, dag_id: str, run_id: str) -> bool:
         """See ``Runs.exists``."""
-        with _asking_the_database():
+        with _database_errors():
             return airflow_internals.count_dag_runs(dag_id, run_id=[run_id]) > 0
 
     def unfinished(self, dag_id: str) -> int:
         """See ``Runs.unfinished``."""
-        with _asking_the_database():
+        with _database_errors():
             return airflow_internals.count_dag_runs(dag_id, state=["queued", "running"])
 
 
 @contextmanager
-def _asking_the_database() -> Iterator[None]:
+def _database_errors() -> Iterator[None]:
     from sqlalchemy.exc import SQLAlchemyError
 
     try:
         yield
     except SQLAlchemyError as error:
-        raise _away(error) from None
+        raise _unreachable(error) from None
 
 
-def _fault(error: Exception) -> RunRefused | TargetError:
-    """Of one message, or of everything? The database's texts stay out: they quote what it was given."""
+def _error_of(error: Exception) -> RunRefused | TargetError:
+    """Blame a database error on the message or the target; without its text, which quotes values."""
     from sqlalchemy.exc import DataError, DBAPIError, StatementError
 
     if isinstance(error, DBAPIError) and error.connection_invalidated:
-        return _away(error)
+        return _unreachable(error)
     if isinstance(error, DataError) or (
         isinstance(error, StatementError) and not isinstance(error, DBAPIError)
     ):
@@ -222,7 +222,7 @@ def _fault(error: Exception) -> RunRefused | TargetError:
     return ServerFault(f"the database failed at this run: {type(error).__name__}")
 
 
-def _away(error: Exception) -> TargetError:
+def _unreachable(error: Exception) -> TargetError:
     return TargetError(
         "Airflow's metadata database is unreachable, or not migrated:"
         f" {type(error).__name__}. No message is lost."

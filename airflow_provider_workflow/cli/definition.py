@@ -1,11 +1,11 @@
 """
-Every command as data, from which ``main.py`` builds a parser for each of the two command lines.
+The commands as data. ``main.py`` builds the parsers of both command lines from them.
 
-Airflow imports this module whenever somebody types ``airflow``, so it imports next to nothing.
+Airflow imports this module for each ``airflow`` command, so it imports as little as possible.
 
 To add a command: write a function that takes the parsed arguments and returns an exit code (see
-``running.py`` for what it may raise, ``output.py`` for how it shows its result), and add a ``Command``
-to ``COMMANDS`` that names it by its import path. Nothing else has to know of it.
+``running.py`` for the exceptions that it may raise, ``output.py`` for how it prints its result), and add a
+``Command`` with its import path to ``COMMANDS``. Nothing else needs to change.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from airflow_provider_workflow.receiver import options as receiver
 
 EXIT_CODES = (
     "Exit codes: 0 done, 1 rejected by the service or another error, 2 wrong usage, 3 not found,"
-    " 4 nothing to lease, 5 the connection or its credentials are at fault, 130 interrupted."
+    " 4 nothing to lease, 5 wrong connection or credentials, 130 interrupted."
 )
 
 
@@ -28,7 +28,7 @@ class Option:
     An argument of a command.
 
     :param flags: the name of a positional argument; or the option's short form, if any, then its long one.
-    :param given: what else ``argparse`` is told of it.
+    :param given: further arguments of ``add_argument``.
     """
 
     flags: tuple[str, ...]
@@ -40,8 +40,8 @@ class Command:
     """
     A command.
 
-    :param function: import path of what runs it: takes the parsed arguments, returns an exit code.
-    :param options: its arguments, positional ones first and in their order.
+    :param function: import path of the function that takes the parsed arguments and returns an exit code.
+    :param options: positional arguments first, in their order.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Group:
 
 
 def option(*flags: str, **given: Any) -> Option:
-    """An ``Option``, written as ``argparse`` has it; without square brackets, as Airflow reads markup."""
+    """An ``Option``, with the arguments of ``add_argument``. No square brackets: Airflow reads markup."""
     return Option(flags, given)
 
 
@@ -79,8 +79,14 @@ OUTPUT = option(
     help="how the result is printed: table, json, yaml or plain (default: %(default)s)",
 )
 COMMON = (CONN_ID, OUTPUT)
-"""What every command that talks to the service takes."""
+"""Options of each command that calls the service."""
 INBOX = option("inbox", metavar="INBOX", help="id or name of the inbox")
+
+
+def _timeout(kind: type, default: float, limits: str) -> Option:
+    return option(
+        "--timeout", type=kind, default=default, metavar="SECONDS", help=f"{limits} (default: %(default)s)"
+    )
 
 
 _HERE = "airflow_provider_workflow.cli"
@@ -90,16 +96,10 @@ LOGIN = Command(
     "Log a user in, for a connection with the grant refresh_token",
     f"{_HERE}.login.login",
     (
-        option("--scope", help="scopes to ask the user for, separated by spaces (default: the connection's)"),
-        option("--paste", action="store_true", help="paste the address that the browser ends at"),
-        option("--no-browser", action="store_true", help="print the address alone; open no browser"),
-        option(
-            "--timeout",
-            type=int,
-            default=300,
-            metavar="SECONDS",
-            help="how long to wait for the browser, 1 to 3600 s (default: %(default)s)",
-        ),
+        option("--scope", help="scopes to request, separated by spaces (default: the connection's)"),
+        option("--paste", action="store_true", help="paste the URL to which the browser is redirected"),
+        option("--no-browser", action="store_true", help="print the URL; do not open a browser"),
+        _timeout(int, 300, "how long to wait for the browser, 1 to 3600 s"),
         option(
             "--prefill",
             action="append",
@@ -108,45 +108,44 @@ LOGIN = Command(
         ),
         CONN_ID,
     ),
-    description="Open the authorization page, wait for the browser to come back to the connection's"
-    " redirect_uri on this machine, and store the user's tokens. Where redirect_uri leads elsewhere, or with"
-    " --paste, ask for the address that the browser ends at.",
+    description="Open the authorization page, wait until the browser is redirected to the connection's"
+    " redirect_uri on this machine, and store the user's tokens. If redirect_uri is on another host, or with"
+    " --paste, ask for the URL to which the browser is redirected.",
 )
 DOCTOR = Command(
     "doctor",
-    "Examine a connection, and say what is wrong and how to fix it",
+    "Examine a connection, and report each problem with its fix",
     f"{_HERE}.doctor.doctor",
     (
-        option("--inbox", metavar="INBOX", help="examine this inbox alone (default: all)"),
+        option("--inbox", metavar="INBOX", help="examine only this inbox (default: all)"),
         option(
             "--listener-dag-id",
             action="append",
             metavar="DAG",
-            help="a DAG that is to listen; may be repeated (default: those that use the connection)",
+            help="a listener DAG; may be repeated (default: the DAGs that use the connection)",
         ),
         option(
             "--target-dag-id",
             action="append",
             metavar="DAG",
-            help="a DAG that messages are to start; may be repeated (default: those of the listeners)",
+            help="a target DAG; may be repeated (default: the targets of the listeners)",
         ),
         *COMMON,
     ),
-    description="Examine a connection: its fields, the way to the service, tokens, inboxes, the triggerer,"
-    " the DAGs that listen and those that they start, and the Airflow that it is used from. Exit code 0"
-    " where nothing failed.",
+    description="Examine a connection: its fields, the network path to the service, tokens, inboxes, the"
+    " triggerer, listener and target DAGs, and Airflow's configuration. Exit code 0 if no check failed.",
 )
 
 
 _INBOXES = f"{_HERE}.inboxes"
 
-_LEASE_ID = option("lease_id", metavar="LEASE_ID", help="the lease that the messages are held by")
+_LEASE_ID = option("lease_id", metavar="LEASE_ID", help="id of the lease")
 _MESSAGE_IDS = option(
     "message_ids", nargs="*", metavar="MESSAGE_ID", help="1 to 100 messages of the lease (default: all of it)"
 )
 
 _NO_COUNTS = option(
-    "--no-counts", action="store_true", help="leave out the numbers of messages, which take further requests"
+    "--no-counts", action="store_true", help="do not count messages, which takes further requests"
 )
 
 _ENSURE = Command(
@@ -159,27 +158,28 @@ _ENSURE = Command(
         option("--action-key", required=True, help="the app's trigger"),
         option("--inputs", metavar="JSON", help="the trigger's fields, a JSON object"),
         option("--connection-id", help="the account at the app: UUID or whole number"),
-        option("--notification-url", metavar="URL", help="told by POST when messages arrive"),
-        option("--wait", action="store_true", help="wait until the inbox is active"),
         option(
-            "--timeout",
-            type=float,
-            default=600.0,
-            metavar="SECONDS",
-            help="how long to wait at most, above 0 (default: %(default)s)",
+            "--notification-url", metavar="URL", help="URL to which the service posts when messages arrive"
         ),
+        option("--wait", action="store_true", help="wait until the inbox is active"),
+        _timeout(float, 600.0, "maximum time to wait, above 0"),
         *COMMON,
     ),
     description="Create an inbox, or find the one of this name and subscription. It may be repeated.",
 )
 _DRAIN = Command(
     "drain",
-    "Start one DAG run for each message that is there, and acknowledge it",
+    "Start one DAG run for each available message, and acknowledge it",
     "airflow_provider_workflow.cli.drain.drain",
     (
         INBOX,
         option("--trigger-dag-id", required=True, metavar="DAG", help="the DAG to start for each message"),
-        option("--max-messages", type=int, metavar="N", help="messages at most, 1 or more (default: all)"),
+        option(
+            "--max-messages",
+            type=int,
+            metavar="N",
+            help="maximum number of messages, 1 or more (default: all)",
+        ),
         option(
             "--max-unfinished-runs",
             type=int,
@@ -188,9 +188,9 @@ _DRAIN = Command(
         ),
         *COMMON,
     ),
-    description="Start one DAG run for each message that is there, and acknowledge it once its run exists."
-    " A message has one run however often it comes, and shares it with sensors and operators. Needs"
-    " Airflow's metadata database, as the command airflow dags trigger does.",
+    description="Start one DAG run for each available message, and acknowledge it once its run exists."
+    " A message has one run however often it is delivered, also by sensors and operators. Needs"
+    " Airflow's metadata database, as airflow dags trigger does.",
 )
 
 INBOX_GROUP = Group(
@@ -211,16 +211,16 @@ INBOX_GROUP = Group(
                 *COMMON,
             ),
             description="List inboxes with the numbers of their messages: waiting, leased, quarantined, and"
-            " the age of the oldest that is not quarantined. Counted are the first pages of the first 50"
-            " inboxes; 500+ means that there may be more.",
+            " the age of the oldest that is not quarantined. At most 500 messages of each of the first 50"
+            " inboxes are counted; 500+ means that there may be more.",
         ),
         Command(
             "show",
             "Show an inbox",
             f"{_INBOXES}.show",
             (INBOX, _NO_COUNTS, *COMMON),
-            description="Show an inbox with the numbers of its messages, of which the first pages are"
-            " counted; 500+ means that there may be more.",
+            description="Show an inbox with the numbers of its messages. At most 500 messages are counted;"
+            " 500+ means that there may be more.",
         ),
         _ENSURE,
         Command(
@@ -234,7 +234,7 @@ INBOX_GROUP = Group(
             "delete",
             "Delete an inbox with all the messages in it",
             f"{_INBOXES}.delete",
-            (INBOX, option("-y", "--yes", action="store_true", help="do not ask"), *COMMON),
+            (INBOX, option("-y", "--yes", action="store_true", help="do not ask for confirmation"), *COMMON),
         ),
         Command(
             "messages",
@@ -261,19 +261,19 @@ INBOX_GROUP = Group(
                     type=int,
                     default=10,
                     metavar="N",
-                    help="messages at most, 1 to 100 (default: %(default)s)",
+                    help="maximum number of messages, 1 to 100 (default: %(default)s)",
                 ),
                 option(
                     "--lease-seconds",
                     type=int,
                     default=300,
                     metavar="SECONDS",
-                    help="how long they stay leased, 1 to 3600 (default: %(default)s)",
+                    help="length of the lease, 1 to 3600 (default: %(default)s)",
                 ),
                 *COMMON,
             ),
-            description="Lease messages, and print them with their payloads. Each lease that ends without an"
-            " acknowledgement brings a message nearer to its quarantine.",
+            description="Lease messages, and print them with their payloads. A message that is leased"
+            " too often without an acknowledgement is quarantined.",
         ),
         Command(
             "ack",
@@ -283,7 +283,7 @@ INBOX_GROUP = Group(
         ),
         Command(
             "release",
-            "Release leased messages, to be leased again at once",
+            "Release leased messages: they can be leased again at once",
             f"{_INBOXES}.release",
             (INBOX, _LEASE_ID, _MESSAGE_IDS, *COMMON),
         ),
@@ -298,7 +298,7 @@ GUESS = Command(
     "guess",
     "Guess a workflow from a description",
     f"{_HERE}.calls.guess",
-    (option("text", metavar="TEXT", help="what the workflow is to do"), *COMMON),
+    (option("text", metavar="TEXT", help="description of the workflow"), *COMMON),
 )
 TEMPLATES = Command(
     "templates",
@@ -306,25 +306,27 @@ TEMPLATES = Command(
     f"{_HERE}.calls.templates",
     (
         option("--apps", metavar="A,B", help="only templates that use these apps, separated by commas"),
-        option("--limit", type=int, metavar="N", help="templates at most, 1 or more (default: all)"),
+        option(
+            "--limit", type=int, metavar="N", help="maximum number of templates, 1 or more (default: all)"
+        ),
         *COMMON,
     ),
 )
 TOKEN = Command(
     "token",
-    "Get an access token, and show it masked, with its end and its scope",
+    "Get an access token, and show it masked, with its expiry and its scope",
     f"{_HERE}.calls.token",
     (
         option("--scope", help="scopes, separated by spaces (default: the connection's)"),
         option(
             "--show",
             action="store_true",
-            help="print the token itself, unmasked and alone, for scripts; keep it out of logs and histories",
+            help="print only the unmasked token, for scripts; keep it out of logs and shell histories",
         ),
         *COMMON,
     ),
     description="Get an access token of the application, or, with the grant refresh_token, the user's."
-    " Show it masked, with its end and its scope.",
+    " Show it masked, with its expiry and its scope.",
 )
 EMULATOR = Command(
     "emulator",
@@ -340,12 +342,12 @@ PUT = Command(
     f"{_HERE}.emulator.put",
     (
         INBOX,
-        option("payloads", nargs="+", metavar="PAYLOAD", help="a message's payload, as JSON"),
-        option("--create", action="store_true", help="create the inbox, active, if it is missing"),
+        option("payloads", nargs="+", metavar="PAYLOAD", help="payload of a message, as JSON"),
+        option("--create", action="store_true", help="create the inbox if it does not exist"),
         option(
             "--url",
             metavar="URL",
-            help=f"where it is, such as http://127.0.0.1:{DEFAULT_PORT} (default: host of the connection)",
+            help=f"URL of the emulator, such as http://127.0.0.1:{DEFAULT_PORT} (default: the connection's)",
         ),
         *COMMON,
     ),

@@ -1,4 +1,4 @@
-"""``doctor``: examines a connection, and says of each thing what was seen and how to fix it."""
+"""``doctor``: examines a connection, and reports what each check found and how to fix it."""
 
 from __future__ import annotations
 
@@ -32,31 +32,31 @@ CHECKS = (
     Check("heartbeat", doctor_deployment.heartbeat),
     Check("ack_timeout", doctor_deployment.ack_timeout),
 )
-LONGEST = 1000
-"""Characters of a line."""
+LONGEST_LINE = 1000
+"""Maximum characters of a line."""
 
 
 def doctor(args: Namespace) -> int:
     """
     Examine a connection.
 
-    :param args: ``conn_id``; ``inbox``, None for all of them; ``listener_dag_id`` and ``target_dag_id``,
+    :param args: ``conn_id``; ``inbox``, or None for all; ``listener_dag_id`` and ``target_dag_id``,
         lists or None; ``output``.
-    :return: 0 where nothing failed.
+    :return: 0 if no check failed.
     """
     findings: list[Finding] = []
     named = (tuple(args.listener_dag_id or ()), tuple(args.target_dag_id or ()))
     for finding in examine(CHECKS, Subject(args.conn_id, args.inbox, *named)):
         findings.append(finding)
         if args.output in ("table", "plain"):
-            # Each as it comes: an address that does not answer takes its time.
-            output.write(_told(finding))
+            # One at a time: a URL that does not answer takes seconds.
+            output.write(_line(finding))
     if args.output not in ("table", "plain"):
         output.show(args.output, [asdict(finding) for finding in findings])
     return Exit.FAULT if any(finding.status == FAILED for finding in findings) else Exit.OK
 
 
-def _told(finding: Finding) -> str:
-    said = f"{finding.status:8} {finding.check}: {finding.detail}"
-    lines = [said, *([f"         -> {finding.fix}"] if finding.fix else [])]
-    return "\n".join(plain(output.hidden(line), LONGEST) for line in lines)
+def _line(finding: Finding) -> str:
+    found = f"{finding.status:8} {finding.check}: {finding.detail}"
+    lines = [found, *([f"         -> {finding.fix}"] if finding.fix else [])]
+    return "\n".join(plain(output.masked(line), LONGEST_LINE) for line in lines)

@@ -1,4 +1,4 @@
-"""What ``doctor`` finds out of a connection before anything is sent: its fields, TLS, the way there."""
+"""Checks of ``doctor``: fields of the connection, TLS, reachability, tokens, and the inbox API."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def connection(subject: Subject) -> Iterator[Finding]:
     found = hook.get_connection(subject.conn_id)
     subject.settings = hook.settings
     subject.trial = Trial(hook.settings, mask)
-    said = f"{subject.conn_id} is complete; its grant is {subject.settings.grant}"
+    detail = f"{subject.conn_id} is complete; its grant is {subject.settings.grant}"
     if found.conn_type == hook.conn_type:
-        yield Finding("connection", OK, said)
+        yield Finding("connection", OK, detail)
     else:
-        fix = "choose the connection type Workflow, whose form has our fields"
-        yield Finding("connection", WARNING, f"{said}; its type is {found.conn_type}", fix)
+        fix = "choose the connection type Workflow"
+        yield Finding("connection", WARNING, f"{detail}; its type is {found.conn_type}", fix)
 
 
 def tls(subject: Subject) -> Iterator[Finding]:
@@ -55,21 +55,26 @@ def tls(subject: Subject) -> Iterator[Finding]:
     try:
         tls_context(settings)
     except OSError:
-        fix = "name a file of certificates in PEM form as Verify TLS"
-        yield Finding("tls", FAILED, "the file of CA certificates cannot be read as such", fix)
+        fix = "set Verify TLS to a file of certificates in PEM format"
+        yield Finding("tls", FAILED, "the file of CA certificates cannot be read", fix)
         return
     urls = {"Base URL": settings.base_url, "Token URL": settings.token_url}
     clear = [name for name, url in urls.items() if _is_in_clear(url)]
     if clear:
         fix = "write it with https://"
-        yield Finding("tls", WARNING, f"{' and '.join(clear)} without TLS: secrets cross in clear", fix)
+        yield Finding("tls", WARNING, f"{' and '.join(clear)} without TLS: secrets are sent unencrypted", fix)
     elif not any(urlsplit(url).scheme == "https" for url in urls.values()):
-        yield Finding("tls", OK, "not used, and not needed: the service is on this machine")
+        yield Finding("tls", OK, "not used: the service is on this machine")
     elif settings.verify is False:
         fix = "set Verify TLS to true, or to a file with the certificate of the authority"
-        yield Finding("tls", WARNING, "certificates are not verified: anybody between may pose as it", fix)
+        yield Finding(
+            "tls",
+            WARNING,
+            "certificates are not verified: an attacker on the network can impersonate the service",
+            fix,
+        )
     else:
-        trusted = settings.verify if isinstance(settings.verify, str) else "the usual authorities"
+        trusted = settings.verify if isinstance(settings.verify, str) else "the default CA certificates"
         yield Finding("tls", OK, f"certificates are verified, by {trusted}")
 
 
@@ -89,25 +94,25 @@ def host(subject: Subject) -> Iterator[Finding]:
 def _reached(check: str, field: str, url: str, settings: Settings) -> Finding:
     try:
         return Finding(check, OK, reach(field, url, settings))
-    except Unreachable as error:
+    except UnreachableError as error:
         return Finding(check, FAILED, error.detail, error.fix)
 
 
 INBOX_SCOPE = "external"
-"""The scope that trigger inboxes ask for (docs/service.md 14.4)."""
-MOST_SECONDS_APART = 30.0
-"""Of two clocks: leases are measured by ours, and handed over from machine to machine."""
+"""The scope that trigger inboxes require (docs/service.md 14.4)."""
+MOST_CLOCK_SKEW = 30.0
+"""Seconds. The end of a lease is computed with the local clock, and passed from machine to machine."""
 
 
 def client(subject: Subject) -> Iterator[Finding]:
-    taken = "the token endpoint takes the client ID and the client secret"
+    accepted = "the token endpoint accepts the client ID and the client secret"
     try:
         subject.issued = subject.trial.token()
-        yield Finding("client", OK, taken)
+        yield Finding("client", OK, accepted)
     except WorkflowError as error:
         if isinstance(error, AuthenticationError) and error.code == "invalid_scope":
             subject.scope_refused = error
-            yield Finding("client", OK, f"{taken}, but not the scope")
+            yield Finding("client", OK, f"{accepted}, but not the scope")
         else:
             yield Finding("client", FAILED, plain_reason(error), _fix_of_token(error))
 
@@ -117,35 +122,37 @@ def _fix_of_token(error: WorkflowError) -> str:
         error.status in (401, 403) or "client" in (error.code or "")
     ):
         return (
-            "copy Client ID and Client secret once more from where your application is administered;"
-            " a secret that was regenerated makes the former one invalid"
+            "copy Client ID and Client secret again from the settings of your application;"
+            " regenerating the secret invalidates the previous one"
         )
-    return _fix(error, "Token URL", "it has to be the token endpoint, exactly as the service gives it")
+    return _fix(
+        error, "Token URL", "it must be the URL of the token endpoint, exactly as the service documents it"
+    )
 
 
 def _fix(error: WorkflowError, field: str, otherwise: str) -> str:
     if isinstance(error, RateLimitError):
         return "too many requests were made; try again later"
     if isinstance(error, ServerError):
-        return "the service itself fails; try again later"
+        return "the service reports an internal error; try again later"
     if isinstance(error, TransportError) and not error.sent:
-        return f"check {field}, and the network between"
+        return f"check {field}, and the network connection to it"
     return f"check {field}: {otherwise}"
 
 
 def scope(subject: Subject) -> Iterator[Finding]:
-    asked = subject.settings.scope
+    requested = subject.settings.scope
     fix = f"set Scope to {INBOX_SCOPE}, or leave it empty"
     if subject.scope_refused is not None:
-        yield Finding("scope", FAILED, f"{asked}: {plain_reason(subject.scope_refused)}", fix)
+        yield Finding("scope", FAILED, f"{requested}: {plain_reason(subject.scope_refused)}", fix)
         return
     granted = subject.issued.scope if subject.issued else ""
     if INBOX_SCOPE not in granted.split():
         detail = f"the token was issued for {granted or 'no scope'}; trigger inboxes need {INBOX_SCOPE}"
         yield Finding("scope", FAILED, detail, fix)
-    elif missing := set(asked.split()) - set(granted.split()):
-        detail = f"{' '.join(sorted(missing))} was asked for, and not granted"
-        yield Finding("scope", WARNING, detail, "have your application allowed it, or take it out of Scope")
+    elif missing := set(requested.split()) - set(granted.split()):
+        detail = f"{' '.join(sorted(missing))} was requested but not granted"
+        yield Finding("scope", WARNING, detail, "request it for your application, or remove it from Scope")
     else:
         yield Finding("scope", OK, f"the token was issued for {granted}")
 
@@ -154,24 +161,24 @@ def clock(subject: Subject) -> Iterator[Finding]:
     ahead = subject.issued.ahead if subject.issued else None
     if ahead is None:
         return
-    apart = f"this machine's clock and the service's are {abs(ahead):.0f} s apart"
-    if abs(ahead) <= MOST_SECONDS_APART:
-        yield Finding("clock", OK, apart)
+    skew = f"this machine's clock and the service's are {abs(ahead):.0f} s apart"
+    if abs(ahead) <= MOST_CLOCK_SKEW:
+        yield Finding("clock", OK, skew)
     else:
         way = "behind" if ahead > 0 else "ahead"
         fix = "synchronise this machine's clock (NTP): leases are measured by it"
-        yield Finding("clock", WARNING, f"{apart}: this one is {way}", fix)
+        yield Finding("clock", WARNING, f"{skew}: this one is {way}", fix)
 
 
-class _TokenRefused(WorkflowError):
-    """The stored access token is refused before its time."""
+class _TokenRejectedError(WorkflowError):
+    """The service rejects the stored access token before it expires."""
 
 
-class _Unrenewed:
-    """A store that has nothing more to give: a diagnosis uses no refresh token up."""
+class _NoRenewal:
+    """A token store that refuses to renew: ``doctor`` must not use up the refresh token."""
 
     def read(self) -> UserTokens | None:
-        raise _TokenRefused("the service refuses the stored access token before its time")
+        raise _TokenRejectedError("the service rejects the stored access token before it expires")
 
     def write(self, _: UserTokens) -> None:
         raise NotImplementedError
@@ -185,16 +192,16 @@ def user_tokens(subject: Subject) -> Iterator[Finding]:
         check_store()
         stored = VariableStore(settings, mask).read()
         if stored is None:
-            raise LoginRequiredError(settings.connection_id, "none are stored")
+            raise LoginRequiredError(settings.connection_id, "no tokens are stored")
     except TokenStoreError as error:
-        yield Finding("user_tokens", FAILED, str(error), "run this where Airflow runs")
+        yield Finding("user_tokens", FAILED, str(error), "run this command where Airflow runs")
         return
     except LoginRequiredError as error:
         yield Finding("user_tokens", FAILED, error.reason, error.cure)
         return
     until = datetime.fromtimestamp(stored.expires_at, timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
     if stored.expires_at <= now():
-        detail = f"stored; the access token ended {until}, and the next task or trigger renews it"
+        detail = f"stored; the access token expired at {until}, and the next task or trigger renews it"
         yield Finding("user_tokens", OK, detail)
         return
     tokens = TokenCache()
@@ -202,26 +209,26 @@ def user_tokens(subject: Subject) -> Iterator[Finding]:
         token_key(settings, settings.scope), replace(stored, renew_at=stored.expires_at), issued=False
     )
     subject.inbox_client = WorkflowClient(
-        settings, tokens=tokens, gates=Gates(), on_token=mask, attempts=1, store=_Unrenewed()
+        settings, tokens=tokens, gates=Gates(), on_token=mask, attempts=1, store=_NoRenewal()
     )
-    yield Finding("user_tokens", OK, f"stored; the access token holds until {until}")
+    yield Finding("user_tokens", OK, f"stored; the access token is valid until {until}")
 
 
 def inbox_api(subject: Subject) -> Iterator[Finding]:
     if subject.settings.grant != USER_GRANT:
         subject.inbox_client = subject.trial.client
         if subject.issued is None:
-            yield Finding("inbox_api", SKIPPED, "there is no token to use it with")
+            yield Finding("inbox_api", SKIPPED, "there is no access token")
             return
     if not subject.has("inbox_client"):
-        detail = "not examined: it would take a renewal of the user's tokens"
-        yield Finding("inbox_api", SKIPPED, detail, "examine again once a task has used the connection")
+        detail = "not examined: the user's tokens would have to be renewed"
+        yield Finding("inbox_api", SKIPPED, detail, "run doctor again after a task has used the connection")
         return
     try:
         subject.inbox_client.send(api.list_inboxes(limit=1))
-        yield Finding("inbox_api", OK, "the trigger inbox API takes the access token")
-    except _TokenRefused as error:
-        fix = "the next task or trigger renews it; examine again afterwards"
+        yield Finding("inbox_api", OK, "the trigger inbox API accepts the access token")
+    except _TokenRejectedError as error:
+        fix = "run doctor again after the next task or trigger has renewed it"
         yield Finding("inbox_api", SKIPPED, str(error), fix)
     except WorkflowError as error:
         yield Finding("inbox_api", FAILED, plain_reason(error), _fix_of_api(error, subject))
@@ -231,35 +238,35 @@ def _fix_of_api(error: WorkflowError, subject: Subject) -> str:
     if isinstance(error, AuthenticationError) and error.code == "invalid_audience":
         if subject.settings.grant == USER_GRANT:
             return f"log in again with the scope {INBOX_SCOPE}"
-        return f"set Scope to {INBOX_SCOPE}; and Token URL and Base URL have to be of the same service"
+        return f"set Scope to {INBOX_SCOPE}, and use a Token URL and a Base URL of the same service"
     if isinstance(error, AuthenticationError):
-        return "have your application allowed to use trigger inboxes"
+        return "request access to trigger inboxes for your application"
     if isinstance(error, NotFoundError):
         return f"check Inbox path ({subject.settings.inbox_path}) and Base URL"
-    return _fix(error, "Base URL and Inbox path", "there has to be the API of the service")
+    return _fix(error, "Base URL and Inbox path", "they must lead to the API of the service")
 
 
 LONGEST_SECONDS = 10.0
-"""For each of connecting and the TLS handshake; less where the connection's ``timeout`` is less."""
+"""Limit for connecting and for the TLS handshake, each; less if the connection's ``timeout`` is less."""
 
-TRUST = "set Verify TLS to a file with the certificate of the authority that signed it"
-UNTRUSTED = ("is signed by an authority that is not trusted here", TRUST)
+TRUST = "set Verify TLS to a file with the certificate of the signing authority"
+UNTRUSTED = ("is signed by an authority that this machine does not trust", TRUST)
 CERTIFICATES = {
     9: ("is not valid yet", "set this machine's clock"),
-    10: ("has expired", "have it renewed by whoever runs the service, or set this machine's clock"),
-    18: ("is signed by itself", TRUST),
+    10: ("has expired", "ask the operator of the service to renew it, or set this machine's clock"),
+    18: ("is self-signed", TRUST),
     19: UNTRUSTED,
     20: UNTRUSTED,
     21: UNTRUSTED,
-    62: ("belongs to another name", "write {field} with the name that the certificate has"),
-    64: ("belongs to another address", "write {field} with the name that the certificate has"),
+    62: ("is for another host name", "use the name in the certificate in {field}"),
+    64: ("is for another IP address", "use the name in the certificate in {field}"),
 }
-"""What is wrong with a certificate, and its fix, by the ``X509_V_ERR`` number of OpenSSL."""
+"""Problem and fix of a certificate, by the ``X509_V_ERR`` number of OpenSSL."""
 
 
-class Unreachable(Exception):
+class UnreachableError(Exception):
     """
-    An address that cannot be reached.
+    A URL that cannot be reached.
 
     :param fix: what to do about it.
     """
@@ -272,11 +279,11 @@ class Unreachable(Exception):
 
 def reach(field: str, url: str, settings: Settings) -> str:
     """
-    Connect to an address, as far as TLS goes; no request is sent.
+    Connect to a URL, including the TLS handshake, without sending a request.
 
-    :param field: how the connection's field is named in a fix.
-    :return: what was seen.
-    :raises Unreachable: it cannot be reached.
+    :param field: name of the connection's field, for the fix.
+    :return: the detail of the finding.
+    :raises UnreachableError: it cannot be reached.
     :raises ConfigurationError: the environment names a proxy that cannot be used.
     """
     proxy = proxy_for(url)
@@ -290,7 +297,7 @@ def reach(field: str, url: str, settings: Settings) -> str:
     connection = _connected(field, host, port, seconds)
     with connection:
         if proxy:
-            return f"the proxy {name} answers, through which {host_of(url)} is reached"
+            return f"the proxy {name} answers; {host_of(url)} is reached through it"
         if parts.scheme == "http":
             return f"{name} answers, without TLS"
         return f"{name} answers, {_secured(field, connection, host, name, settings)}"
@@ -301,17 +308,17 @@ def _connected(field: str, host: str, port: int, seconds: float) -> socket.socke
     try:
         return socket.create_connection((host, port), seconds)
     except (socket.gaierror, UnicodeError):
-        fix = f"check the spelling of {field}, and the name service of this machine"
-        raise Unreachable(f"the name {host} is not known here", fix) from None
+        fix = f"check the spelling of {field}, and the DNS configuration of this machine"
+        raise UnreachableError(f"the name {host} cannot be resolved", fix) from None
     except ConnectionRefusedError:
-        fix = f"check the port in {field}, and that the service runs"
-        raise Unreachable(f"{name} refuses connections: nothing listens there", fix) from None
+        fix = f"check the port in {field}, and whether the service is running"
+        raise UnreachableError(f"{name} refuses connections", fix) from None
     except TimeoutError:
-        fix = f"check {field}, and the firewall or proxy on the way"
-        raise Unreachable(f"{name} gave no connection within {seconds:g} s", fix) from None
+        fix = f"check {field}, and firewalls and proxies between this machine and the service"
+        raise UnreachableError(f"{name} did not accept a connection within {seconds:g} s", fix) from None
     except OSError as error:
         fix = f"check {field}, and the network of this machine"
-        raise Unreachable(f"{name} cannot be reached: {error.strerror}", fix) from None
+        raise UnreachableError(f"{name} cannot be reached: {error.strerror}", fix) from None
 
 
 def _secured(field: str, connection: socket.socket, host: str, name: str, settings: Settings) -> str:
@@ -323,23 +330,25 @@ def _secured(field: str, connection: socket.socket, host: str, name: str, settin
     except ssl.SSLCertVerificationError as error:
         unknown = (f"does not verify ({error.verify_message})", TRUST)
         what, fix = CERTIFICATES.get(error.verify_code, unknown)
-        raise Unreachable(f"the certificate of {name} {what}", fix.format(field=field)) from None
+        raise UnreachableError(f"the certificate of {name} {what}", fix.format(field=field)) from None
     except TimeoutError:
-        raise Unreachable(*_no_tls(field, name, "it does not answer")) from None
-    except OSError as error:  # of ssl too; its reason is a name such as WRONG_VERSION_NUMBER
-        raise Unreachable(*_no_tls(field, name, getattr(error, "reason", None) or error.strerror)) from None
+        raise UnreachableError(*_no_tls(field, name, "it does not answer")) from None
+    except OSError as error:  # ssl.SSLError too, whose reason is a name such as WRONG_VERSION_NUMBER
+        raise UnreachableError(
+            *_no_tls(field, name, getattr(error, "reason", None) or error.strerror)
+        ) from None
 
 
 def _no_tls(field: str, name: str, reason: object) -> tuple[str, str]:
-    fix = f"check the port in {field}; where the service speaks no TLS, {field} begins with http://"
-    return f"{name} answers, but makes no secure connection: {reason}", fix
+    fix = f"check the port in {field}; if the service does not use TLS, {field} must begin with http://"
+    return f"{name} answers, but the TLS handshake failed: {reason}", fix
 
 
 def tls_context(settings: Settings) -> ssl.SSLContext:
     """
-    What certificates are verified with, as the senders do it.
+    The context that certificates are verified with, the same as that of the senders.
 
-    :raises ConfigurationError: the environment names no file with CA certificates.
+    :raises ConfigurationError: the environment names a missing file of CA certificates.
     :raises OSError: the file of CA certificates cannot be used.
     """
     make: Callable[..., ssl.SSLContext] = ssl.create_default_context

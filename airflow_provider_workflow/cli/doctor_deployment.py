@@ -1,4 +1,4 @@
-"""What ``doctor`` finds in Airflow's metadata database: its triggerers, and the DAGs that use the inboxes."""
+"""Checks of ``doctor``: triggerers and DAGs in the metadata database, Airflow's version and configuration."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from airflow_provider_workflow.client import types
 
 
-SEE_IMPORT_ERRORS = "correct its file, as airflow dags list-import-errors says"
+SEE_IMPORT_ERRORS = "correct the DAG file; airflow dags list-import-errors shows the errors"
 
 
 def database(_: Subject) -> Iterator[Finding]:
     try:
         airflow_internals.check_database()
     except Exception as error:
-        # By its type alone: the text may quote the database's URL, with its password. Whatever it is,
-        # a machine without the database is in order: Airflow's workers have none.
+        # Only the type: the text may quote the database's URL with its password. Not a failure:
+        # workers, for instance, have no access to the database.
         detail = f"Airflow's metadata database cannot be read from here: {type(error).__name__}"
-        fix = "to examine triggerer and DAGs, run doctor where airflow db check succeeds"
+        fix = "to examine the triggerer and the DAGs, run doctor where airflow db check succeeds"
         yield Finding("database", SKIPPED, detail, fix)
     else:
         yield Finding("database", OK, "Airflow's metadata database can be read")
@@ -38,7 +38,7 @@ def database(_: Subject) -> Iterator[Finding]:
 
 def triggerer(_: Subject) -> Iterator[Finding]:
     alive, seconds = _heartbeats()
-    last = "none has run with this database"
+    last = "none has ever used this database"
     if seconds is not None:
         last = f"the last heartbeat is {output.duration(seconds)} old"
     if alive:
@@ -54,7 +54,7 @@ def triggerer(_: Subject) -> Iterator[Finding]:
 
 
 def _heartbeats() -> tuple[int, float | None]:
-    """How many triggerers are alive, and the age of the last heartbeat of any, in seconds."""
+    """The number of triggerers that are alive, and the age of the latest heartbeat in seconds."""
     from airflow.configuration import conf
 
     now = datetime.fromtimestamp(clock.now(), timezone.utc)
@@ -74,11 +74,11 @@ def dags(subject: Subject) -> Iterator[Finding]:
         yield _listener(dag, [use for use in uses if use.dag_id == dag.dag_id])
     for dag in targets:
         yield _target(dag, [use.dag_id for use in uses if dag.dag_id in use.targets])
-    yield from _unheard(subject, uses, bool(listeners))
+    yield from _without_listener(subject, uses, bool(listeners))
 
 
 def _concerns(subject: Subject, use: InboxUse) -> bool:
-    """Whether it uses this connection and the inbox that is examined, as far as that is known."""
+    """Whether a use may be one of the examined connection and inbox."""
     if use.conn_id not in (None, subject.conn_id):
         return False
     if subject.inbox is None or use.inbox is None:
@@ -102,18 +102,18 @@ def _target_ids(subject: Subject, uses: list[InboxUse]) -> list[str]:
 def _listener(dag: DeployedDag, uses: list[InboxUse]) -> Finding:
     check = f"listener {dag.dag_id}"
     if dag.missing:
-        fix = "deploy it, or correct --listener-dag-id; airflow dags list shows which there are"
+        fix = "deploy it, or correct --listener-dag-id; airflow dags list shows all DAGs"
         return Finding(check, FAILED, f"Airflow has no DAG {dag.dag_id!r}", fix)
     if dag.has_import_errors:
         return Finding(check, FAILED, "its file has import errors", SEE_IMPORT_ERRORS)
     if dag.is_paused:
         fix = f"unpause it: airflow dags unpause {shlex.quote(dag.dag_id)}"
-        return Finding(check, WARNING, f"paused, so that no run of it starts: {_described(uses)}", fix)
+        return Finding(check, WARNING, f"paused, so it starts no runs: {_described(uses)}", fix)
     if not uses:
         detail = (
             "unpaused, but without a task or asset watcher of this provider for this connection and inbox"
         )
-        fix = "give it a WorkflowInboxSensor or a WorkflowInboxDispatchOperator, or name another DAG"
+        fix = "add a WorkflowInboxSensor or a WorkflowInboxDispatchOperator to it, or name another DAG"
         return Finding(check, WARNING, detail, fix)
     return Finding(check, OK, f"unpaused: {_described(uses)}")
 
@@ -122,7 +122,7 @@ def _described(uses: list[InboxUse]) -> str:
     parts = []
     for use in uses:
         starts = f", starts {', '.join(use.targets)}" if use.targets else ""
-        parts.append(f"{use.what}, inbox {use.inbox or 'known at run time'}{starts}")
+        parts.append(f"{use.what}, inbox {use.inbox or 'known only at run time'}{starts}")
     return "; ".join(parts) or "it has no task or asset watcher of this provider"
 
 
@@ -134,7 +134,7 @@ def _target(dag: DeployedDag, started_by: list[str]) -> Finding:
         fix = f"deploy it, or correct {where}"
         return Finding(check, FAILED, f"Airflow has no DAG {dag.dag_id!r}{by}", fix)
     if dag.has_import_errors:
-        detail = "its file has import errors, so that Airflow starts no run of it"
+        detail = "its file has import errors, so Airflow starts no run of it"
         return Finding(check, FAILED, detail, SEE_IMPORT_ERRORS)
     if dag.is_paused:
         fix = f"unpause it: airflow dags unpause {shlex.quote(dag.dag_id)}"
@@ -142,19 +142,19 @@ def _target(dag: DeployedDag, started_by: list[str]) -> Finding:
     return Finding(check, OK, "unpaused")
 
 
-def _unheard(subject: Subject, uses: list[InboxUse], any_listener: bool) -> Iterator[Finding]:
-    """Inboxes that no DAG of this Airflow listens to."""
-    fix = "deploy a DAG with a WorkflowInboxSensor, unless somebody else takes its messages"
+def _without_listener(subject: Subject, uses: list[InboxUse], any_listener: bool) -> Iterator[Finding]:
+    """Report inboxes that no DAG of this Airflow listens to."""
+    fix = "deploy a DAG with a WorkflowInboxSensor, unless another consumer leases its messages"
     if not any_listener:
         about = "" if subject.inbox is None else f" and inbox {subject.inbox}"
         detail = f"no DAG of this Airflow uses the connection {subject.conn_id}{about}"
         yield Finding("listeners", WARNING, detail, fix)
         return
     if any(use.inbox is None for use in uses):
-        return  # it may be any of them
-    heard = {use.inbox for use in uses}
+        return  # that use may be of any inbox
+    listened_to = {use.inbox for use in uses}
     for inbox in subject.inboxes:
-        if heard.isdisjoint(_names(inbox)):
+        if listened_to.isdisjoint(_names(inbox)):
             name = inbox.get("name") or inbox["id"]
             yield Finding(f"listeners of {name}", WARNING, "no DAG of this Airflow listens to it", fix)
 
@@ -164,14 +164,14 @@ FEATURES = (
     ('acknowledge="auto"', (3, 3)),
     ("start_from_trigger", (3, 3)),
     ("WorkflowInboxEventTrigger", (3, 3)),
-    ("what that trigger emitted being known after a restart", (3, 3, 2)),
+    ("its marking of redelivered messages after a restart", (3, 3, 2)),
 )
-"""What needs which version of Airflow."""
+"""Features and the version of Airflow that each needs."""
 MESSAGING = "airflow.providers.common.messaging"
 EVENT_LEASE_SECONDS = 600.0
-"""The lease of ``WorkflowInboxEventTrigger`` where a DAG names no other."""
+"""Default of ``lease_seconds`` of ``WorkflowInboxEventTrigger``."""
 LONGEST_HEARTBEAT = 5.0
-"""Seconds: the interval that Airflow has by itself."""
+"""Seconds; Airflow's default."""
 
 
 def version(_: Subject) -> Iterator[Finding]:
@@ -181,22 +181,22 @@ def version(_: Subject) -> Iterator[Finding]:
         f"{feature} from {'.'.join(map(str, since))}" for feature, since in FEATURES if release < since
     ]
     if missing:
-        detail = f"Airflow {installed}, which is without: {'; '.join(missing)}"
-        yield Finding("airflow", WARNING, detail, "update Airflow, if you want these")
+        detail = f"Airflow {installed}, which lacks: {'; '.join(missing)}"
+        yield Finding("airflow", WARNING, detail, "update Airflow to use them")
     else:
-        yield Finding("airflow", OK, f"Airflow {installed}, which has all that this provider uses")
+        yield Finding("airflow", OK, f"Airflow {installed}; it has everything that this provider uses")
 
 
 def fastapi(_: Subject) -> Iterator[Finding]:
-    """Of a pair that pip resolves with Airflow 3.1.0 alone, and that a forced update of FastAPI can make."""
+    """Report a FastAPI that loses runs: pip installs it with Airflow 3.1.0, or after a forced update."""
     try:
         installed = metadata.version("fastapi")
     except metadata.PackageNotFoundError:  # no API server runs from here
         return
     if airflow_internals.answers_before_commit(installed):
         detail = (
-            f"FastAPI {installed} lets Airflow {airflow_internals.airflow_version()} confirm a DAG run before"
-            " it is committed: where the API server is killed in between, an acknowledged message has no run"
+            f"FastAPI {installed} lets Airflow {airflow_internals.airflow_version()} confirm a DAG run before it"
+            " is committed: if the API server is killed in between, an acknowledged message has no run"
         )
         fix = "for the API server: pip install 'fastapi<0.118', or update Airflow to 3.2 or later"
         yield Finding("fastapi", FAILED, detail, fix)
@@ -204,16 +204,18 @@ def fastapi(_: Subject) -> Iterator[Finding]:
 
 def providers(_: Subject) -> Iterator[Finding]:
     if _is_installed(MESSAGING):
-        yield Finding("common.messaging", OK, "installed: MessageQueueTrigger takes workflow-inbox")
+        yield Finding(
+            "common.messaging", OK, "installed: MessageQueueTrigger supports the scheme workflow-inbox"
+        )
     else:
         fix = "for MessageQueueTrigger: pip install apache-airflow-providers-common-messaging"
-        yield Finding("common.messaging", WARNING, "not installed, and needed by nothing else", fix)
+        yield Finding("common.messaging", WARNING, "not installed; only MessageQueueTrigger needs it", fix)
 
 
 def _is_installed(module: str) -> bool:
     try:
         return find_spec(module) is not None
-    except ModuleNotFoundError:  # nor is what it would stand in
+    except ModuleNotFoundError:  # a parent package is missing
         return False
 
 
@@ -223,31 +225,31 @@ def fernet_key(_: Subject) -> Iterator[Finding]:
 
 def fernet_finding() -> Finding:
     """Whether Airflow encrypts connections and Variables."""
-    # Not the configuration of the Task SDK, which gives a placeholder for a key that is not set.
+    # Not the configuration of the Task SDK, which returns a placeholder for a missing key.
     from airflow.configuration import conf
     from cryptography.fernet import Fernet
 
     check, keys = "fernet_key", conf.get("core", "fernet_key", fallback="")
     if not keys:
-        fix = "set [core] fernet_key, then save connections and Variables once more"
-        detail = "not set: connections and Variables lie in clear in Airflow's database"
+        fix = "set [core] fernet_key, then save connections and Variables again"
+        detail = "not set: connections and Variables are stored unencrypted in Airflow's database"
         return Finding(check, WARNING, detail, fix)
     try:
         for key in keys.split(","):
             Fernet(key.encode())
     except ValueError:
-        fix = "set [core] fernet_key to what cryptography's Fernet.generate_key() gives"
-        return Finding(check, FAILED, "it is no Fernet key: 32 bytes in URL-safe base64", fix)
+        fix = "set [core] fernet_key to a key made by cryptography's Fernet.generate_key()"
+        return Finding(check, FAILED, "not a Fernet key (32 bytes in URL-safe base64)", fix)
     return Finding(check, OK, "set: connections and Variables are encrypted in Airflow's database")
 
 
 def heartbeat(_: Subject) -> Iterator[Finding]:
-    settled = settle_seconds()
-    detail = f"a listener that has just begun to wait takes its first message after {settled:g} s"
-    if settled <= LONGEST_HEARTBEAT + 1:
+    seconds = settle_seconds()
+    detail = f"a listener that has just begun to wait leases its first message after {seconds:g} s"
+    if seconds <= LONGEST_HEARTBEAT + 1:
         yield Finding("heartbeat", OK, detail)
     else:
-        yield Finding("heartbeat", WARNING, detail, "shorten [workers] min_heartbeat_interval to 5 s or less")
+        yield Finding("heartbeat", WARNING, detail, "set [workers] min_heartbeat_interval to 5 s or less")
 
 
 def ack_timeout(_: Subject) -> Iterator[Finding]:
@@ -258,13 +260,13 @@ def ack_timeout(_: Subject) -> Iterator[Finding]:
     seconds = conf.getfloat("triggerer", "shared_stream_ack_timeout", fallback=300.0)
     if seconds < EVENT_LEASE_SECONDS:
         detail = (
-            f"{seconds:g} s, within the {EVENT_LEASE_SECONDS:g} s of a lease of WorkflowInboxEventTrigger"
+            f"{seconds:g} s, less than the {EVENT_LEASE_SECONDS:g} s of a lease of WorkflowInboxEventTrigger"
         )
         yield Finding("ack_timeout", OK, detail)
     else:
-        detail = f"{seconds:g} s: WorkflowInboxEventTrigger refuses leases that are not longer than that"
+        detail = f"{seconds:g} s: WorkflowInboxEventTrigger rejects leases that are not longer than that"
         fix = (
-            f"set [triggerer] shared_stream_ack_timeout below its {EVENT_LEASE_SECONDS:g} s,"
-            " or its lease_seconds above"
+            f"set [triggerer] shared_stream_ack_timeout to less than {EVENT_LEASE_SECONDS:g} s,"
+            " or lease_seconds of the trigger to more"
         )
         yield Finding("ack_timeout", WARNING, detail, fix)

@@ -1,4 +1,4 @@
-"""What ``doctor`` finds out, and in which order: a check that depends on one that failed is skipped."""
+"""Findings of ``doctor``, and the order of its checks: those that depend on a failed one are skipped."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class Finding:
     """
     One line of the diagnosis.
 
-    :param check: what was examined.
+    :param check: name of the check.
     :param status: ``ok``, ``warning``, ``failed`` or ``skipped``.
-    :param detail: what was seen.
-    :param fix: what to do about it; None where there is nothing to do.
+    :param detail: what the check found.
+    :param fix: how to fix the problem; None if there is none.
     """
 
     check: str
@@ -42,12 +42,12 @@ class Finding:
 @dataclass
 class Subject:
     """
-    What is examined, and what the checks have found out for those that follow.
+    What is examined, and results of checks that later checks use.
 
     :param conn_id: id of the Airflow connection.
     :param inbox: id or name of the one inbox to examine; None for all.
-    :param listener_dag_ids: DAGs that are to listen, beside those that are found.
-    :param target_dag_ids: DAGs that messages are to start, beside those that are found.
+    :param listener_dag_ids: listener DAGs, in addition to those that are found.
+    :param target_dag_ids: target DAGs, in addition to those that are found.
     """
 
     conn_id: str
@@ -62,7 +62,7 @@ class Subject:
     scope_refused: WorkflowError | None = None
 
     def has(self, name: str) -> bool:
-        """Whether a check has found this out."""
+        """Whether a check has set this attribute."""
         return hasattr(self, name)
 
     def close(self) -> None:
@@ -78,9 +78,9 @@ class Check:
     """
     A check.
 
-    :param name: how the check is named, and how ``needs`` of others names it.
-    :param examine: yields what it finds; nothing where it does not concern this subject.
-    :param needs: checks without which it cannot be done.
+    :param name: name of the check, also in ``needs``.
+    :param examine: yields findings; none if the check does not apply.
+    :param needs: names of the checks that must not have failed.
     """
 
     name: str
@@ -89,7 +89,7 @@ class Check:
 
 
 def examine(checks: Iterable[Check], subject: Subject) -> Iterator[Finding]:
-    """Do the checks in their order."""
+    """Run the checks in their order."""
     stopped: dict[str, str] = {}
     with closing(subject):
         for check in checks:
@@ -108,7 +108,7 @@ def _findings(check: Check, subject: Subject) -> Iterator[Finding]:
     try:
         yield from check.examine(subject)
     except ConfigurationError as error:
-        yield Finding(check.name, FAILED, "; ".join(error.problems), "correct what is named here")
+        yield Finding(check.name, FAILED, "; ".join(error.problems), "correct these fields")
     except Exception as error:
-        # By its type alone: nobody knows what a text from so deep inside quotes.
+        # Only the type: the text of an unexpected error may quote secrets.
         yield Finding(check.name, FAILED, f"the check itself failed: {type(error).__name__}")

@@ -1,4 +1,4 @@
-"""What ``doctor`` finds out of inboxes: their states, and messages that are lost or about to be."""
+"""Checks of ``doctor``: states of inboxes, and messages that are, or soon will be, quarantined."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Verdict = tuple[str, str | None]
 
 MOST_INBOXES = 50
 MOST_PAGES = 50
-"""Of the messages of one inbox."""
+"""Maximum number of pages that are read of one inbox."""
 SHOWN_IDS = 3
 DEFAULT = "workflow_default"
 
@@ -25,17 +25,20 @@ DROPPED = "new events are dropped meanwhile"
 RECREATE = "delete it (airflow-workflow inbox delete {inbox}), and create it again"
 STATES: dict[str, Verdict] = {
     "active": (OK, None),
-    "initializing": (WARNING, "wait; examine again if it lasts longer than some minutes"),
+    "initializing": (WARNING, "wait, and run doctor again if it takes longer than a few minutes"),
     "initialization_failure": (FAILED, RECREATE),
-    "deleting": (WARNING, "nothing, if somebody deleted it; its name is free once it is gone"),
+    "deleting": (WARNING, "nothing, if the deletion is intended; its name is free once it is deleted"),
 }
-OTHER_STATE: Verdict = (WARNING, "this state is newer than this provider; update it")
+OTHER_STATE: Verdict = (WARNING, "this provider does not know this state; update the provider")
 REASONS: dict[str, Verdict] = {
-    "user": (WARNING, f"somebody paused it; to go on: {RESUME}"),
-    "authentication": (FAILED, f"connect the app's account again, whose credentials expired; then: {RESUME}"),
+    "user": (WARNING, f"a user paused it; to resume it: {RESUME}"),
+    "authentication": (
+        FAILED,
+        f"the credentials of the app's account expired: connect the account again; then: {RESUME}",
+    ),
     "authentication_access_revoked": (
         FAILED,
-        f"have the access to the app's account granted again, and connect it; then: {RESUME}",
+        f"the access to the app's account was revoked: grant it again, and connect it; then: {RESUME}",
     ),
     "partner_revoked": (
         FAILED,
@@ -43,11 +46,14 @@ REASONS: dict[str, Verdict] = {
     ),
     "subscribe_failed": (FAILED, f"check the subscription's inputs with the connected app; then: {RESUME}"),
     "migrate_failed": (FAILED, f"{RESUME}; if that fails, {RECREATE}"),
-    "abandoned": (FAILED, f"nobody leased from it for long: unpause its listener; then: {RESUME}"),
-    "upstream_failures": (FAILED, f"see whether the connected app has a problem; once it is over: {RESUME}"),
+    "abandoned": (FAILED, f"no messages were leased for a long time: unpause its listener; then: {RESUME}"),
+    "upstream_failures": (
+        FAILED,
+        f"check whether the connected app has a problem; when it is solved: {RESUME}",
+    ),
 }
-"""By ``paused_reason`` (docs/service.md 2). An enumeration that may grow."""
-OTHER_REASON: Verdict = (FAILED, f"find out why it was paused; then: {RESUME}")
+"""By ``paused_reason`` (docs/service.md 2.3), an open enumeration."""
+OTHER_REASON: Verdict = (FAILED, f"find out why the inbox was paused; then: {RESUME}")
 
 
 def examine_inboxes(subject: Subject) -> Iterator[Finding]:
@@ -56,20 +62,20 @@ def examine_inboxes(subject: Subject) -> Iterator[Finding]:
     except NotFoundError:
         detail = f"there is no inbox with the name or id {subject.inbox!r}"
         yield Finding(
-            "inboxes", FAILED, detail, "create it, or see which there are: airflow-workflow inbox list"
+            "inboxes", FAILED, detail, "create it, or list the existing ones: airflow-workflow inbox list"
         )
         return
     except WorkflowError as error:
-        yield Finding("inboxes", FAILED, str(error), "examine again; it may pass")
+        yield Finding("inboxes", FAILED, str(error), "transient error; run doctor again")
         return
     if not found:
-        yield Finding("inboxes", OK, "there are none yet")
+        yield Finding("inboxes", OK, "there are no inboxes yet")
     subject.inboxes = found[:MOST_INBOXES]
     for inbox in subject.inboxes:
         yield from _inbox(subject, inbox)
     if len(found) > MOST_INBOXES:
         detail = f"{len(found) - MOST_INBOXES} more were not examined"
-        yield Finding("inboxes", WARNING, detail, "examine each of them with --inbox")
+        yield Finding("inboxes", WARNING, detail, "examine them with --inbox")
 
 
 def _inboxes(subject: Subject) -> list[types.Inbox]:
@@ -91,7 +97,8 @@ def _inbox(subject: Subject, inbox: types.Inbox) -> Iterator[Finding]:
         messages, more = subject.inbox_client.run(inboxes.first_messages(inbox["id"], MOST_PAGES))
     except WorkflowError as error:
         yield from (
-            Finding(check, FAILED, str(error), "examine again; it may pass") for check in (lost, leases)
+            Finding(check, FAILED, str(error), "transient error; run doctor again")
+            for check in (lost, leases)
         )
         return
     yield _quarantined(lost, messages, more)
@@ -110,7 +117,7 @@ def _state(subject: Subject, name: str, inbox: types.Inbox) -> Finding:
 
 
 def _argument(subject: Subject, name: str) -> str:
-    """How the inbox is named on our command line."""
+    """The arguments that name the inbox on the command line."""
     quoted = shlex.quote(name)
     return quoted if subject.conn_id == DEFAULT else f"{quoted} --conn-id {shlex.quote(subject.conn_id)}"
 
@@ -119,23 +126,24 @@ def _quarantined(check: str, messages: Sequence[types.Message], more: bool) -> F
     ids = [str(message.get("id")) for message in messages if message.get("status") == "quarantined"]
     if not ids:
         return Finding(check, OK, f"none of {_count(messages, more)} is quarantined")
-    fix = "they start no run any more: handle them by hand, and see in the listener's log why they could not"
+    fix = "they start no runs any more: handle them manually; the log of the listener says why they failed"
     return Finding(check, WARNING, f"{len(ids)} of {_count(messages, more)} quarantined: {_named(ids)}", fix)
 
 
 def _often_leased(check: str, messages: Sequence[types.Message], more: bool) -> Finding:
-    """How often the messages that can still be leased were leased; quarantined ones cannot."""
+    """Report messages with a high delivery count, among those that can still be leased."""
     among = f" among the first {len(messages)}" if more else ""
     live = [message for message in messages if message.get("status") in ("available", "leased")]
     ids = [str(message.get("id")) for message in live if _lease_count(message) >= PRECIOUS_LEASE]
     if not live:
-        return Finding(check, OK, f"no message waits or is leased{among}")
+        return Finding(check, OK, f"no message is available or leased{among}")
     counted = f"{_count(live, False)} that can be leased{among}"
     high = f"a delivery count of {PRECIOUS_LEASE} or more"
     if not ids:
         return Finding(check, OK, f"none of {counted} has {high}")
     fix = (
-        f"see in the listener's log why they start no run; they have about {ASSUMED_LAST_LEASE} leases in all"
+        "check the log of the listener for the reason;"
+        f" a message has about {ASSUMED_LAST_LEASE} deliveries in total"
     )
     return Finding(check, WARNING, f"{len(ids)} of {counted} have {high}: {_named(ids)}", fix)
 

@@ -1,4 +1,4 @@
-"""``inbox drain``: one DAG run for each message that is there, as a dispatch operator does it."""
+"""``inbox drain``: starts one DAG run for each available message, as the dispatch operator does."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ SHOWN_IDS = 3
 
 def drain(args: Namespace) -> int:
     """
-    Start the runs, and acknowledge.
+    Start the runs, and acknowledge the messages.
 
-    :raises TargetError: no runs of the DAG can be started; what was leased is released, but for the
-        message that showed it.
-    :raises InboxNotActiveError: the inbox is paused, and there was nothing in it.
+    :raises TargetError: no runs of the DAG can be started; the leased messages are released, except the
+        one that was rejected.
+    :raises InboxNotActiveError: the inbox is paused and had no messages.
     """
     from airflow_provider_workflow.cli.database import DatabaseRuns
     from airflow_provider_workflow.dispatch.dispatcher import Dispatcher
@@ -41,7 +41,7 @@ def drain(args: Namespace) -> int:
             _, ended = drain_inbox(dispatcher)
         output.note(f"{ended}.")
     finally:
-        # What was done is done, whatever came then.
+        # Also after an error: the runs were started.
         output.show(args.output, tally.result, _rows(tally))
     if tally.refused:
         output.note(tally.refused_text())
@@ -50,7 +50,7 @@ def drain(args: Namespace) -> int:
 
 
 def _rows(tally: Tally) -> list[output.Row]:
-    """For people: numbers, and the first ids whole; scripts get 100 of each."""
+    """Numbers and the first ids, for a table; JSON and YAML have up to 100 ids of each."""
     return [
         {"messages": name, "count": counted["count"], "first ids": _first(counted)}
         for name, counted in outcomes(tally)

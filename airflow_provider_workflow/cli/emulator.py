@@ -1,4 +1,4 @@
-"""``emulator`` and ``put``: the local service, and messages for it."""
+"""``emulator`` and ``put``: run the emulator, and put messages into its inboxes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TIMEOUT_SECONDS = 30.0
 
 
 def serve(args: Namespace) -> int:
-    """Run the local service until it is stopped."""
+    """Run the emulator until it is stopped."""
     from airflow_provider_workflow.emulator.command_line import serve as serve_emulator
 
     return serve_emulator(args, output.write)
@@ -24,7 +24,7 @@ def put(args: Namespace) -> int:
     """
     Put messages into an inbox of a running emulator.
 
-    :raises TransportError: nothing answers there, or something that is no emulator.
+    :raises TransportError: no server answers at the URL, or it is not an emulator.
     :raises NotFoundError: there is no such inbox.
     """
     payloads = [_json(text) for text in args.payloads]
@@ -41,26 +41,28 @@ def _json(text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError as error:
-        raise ValueError(f"{text!r} is no JSON ({error}); write a payload as '{{\"n\": 1}}'") from None
+        raise ValueError(f"{text!r} is not JSON ({error}); write a payload like '{{\"n\": 1}}'") from None
 
 
-def _posted(address: str, body: dict[str, Any]) -> dict[str, Any]:
+def _posted(url: str, body: dict[str, Any]) -> dict[str, Any]:
     import requests
 
     try:
-        answer = requests.post(address, data=json.dumps(body), timeout=TIMEOUT_SECONDS)
+        answer = requests.post(url, data=json.dumps(body), timeout=TIMEOUT_SECONDS)
     except requests.RequestException as error:
         raise TransportError(
-            f"no emulator answers at {address} ({type(error).__name__}); start one, or say where (--url)",
+            f"no emulator answers at {url} ({type(error).__name__}); start one, or give its URL (--url)",
             sent=False,
         ) from None
     try:
         found = answer.json()
         problem = found["errors"][0]["detail"] if "errors" in found else None
     except (ValueError, LookupError, TypeError):
-        raise TransportError(f"what answers at {address} is no emulator", sent=True) from None
+        raise TransportError(f"the server at {url} is not an emulator", sent=True) from None
     if answer.status_code == 404:
-        raise NotFoundError(f"no inbox {body['inbox']!r} at {address}: {problem}", status=404)
+        raise NotFoundError(f"no inbox {body['inbox']!r} at {url}: {problem}", status=404)
     if problem is not None or not isinstance(found, dict) or "ids" not in found:
-        raise WorkflowError(f"nothing was put ({answer.status_code}): {problem or 'no emulator'}")
+        raise WorkflowError(
+            f"nothing was put ({answer.status_code}): {problem or 'the server is not an emulator'}"
+        )
     return found

@@ -1,4 +1,4 @@
-"""``inbox``: what is done to an inbox as a whole, and, from ``list_messages`` on, to its messages."""
+"""``inbox``: commands for inboxes, and, from ``list_messages`` on, for their messages."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from airflow_provider_workflow.client.errors import LeaseExpiredError
 from airflow_provider_workflow.client.inboxes import ACTIVE, DELETING, FAILED, INITIALIZING, PAUSED
 
 WAIT_SECONDS = (1.0, 10.0)
-"""The first pause while waiting for an inbox, and what it grows to."""
+"""First and longest pause while waiting for an inbox."""
 
 
 def list_inboxes(args: Namespace) -> int:
-    """List inboxes, with the numbers of their messages unless ``--no-counts`` says otherwise."""
+    """List inboxes, with the numbers of their messages unless ``--no-counts`` is given."""
     hook = hook_of(args)
     found = hook.list_inboxes(args.status)
     if args.no_counts:
@@ -36,7 +36,7 @@ def list_inboxes(args: Namespace) -> int:
 
 
 def show(args: Namespace) -> int:
-    """Show an inbox, with the numbers of its messages unless ``--no-counts`` says otherwise."""
+    """Show an inbox, with the numbers of its messages unless ``--no-counts`` is given."""
     hook = hook_of(args)
     inbox = hook.get_inbox(args.inbox)
     if args.no_counts:
@@ -57,7 +57,7 @@ def _numbers(counts: counting.MessageCounts | None) -> output.Row:
 
 def ensure(args: Namespace) -> int:
     """
-    Create an inbox or find it, and wait for it where that was asked for.
+    Create an inbox or find it; with ``--wait``, wait until it is active.
 
     :raises InboxNameTakenError: the name belongs to an inbox with another subscription.
     """
@@ -86,7 +86,7 @@ def ensure(args: Namespace) -> int:
 
 
 def pause(args: Namespace) -> int:
-    """Pause an inbox; one that is paused already is as wanted."""
+    """Pause an inbox; succeed if it is paused already."""
     from airflow_provider_workflow.operators.inbox_admin import change_inbox
 
     hook = hook_of(args)
@@ -94,7 +94,7 @@ def pause(args: Namespace) -> int:
 
 
 def resume(args: Namespace) -> int:
-    """Resume an inbox; one that is not paused is as wanted."""
+    """Resume an inbox; succeed if it is not paused."""
     from airflow_provider_workflow.operators.inbox_admin import change_inbox
 
     hook = hook_of(args)
@@ -102,23 +102,23 @@ def resume(args: Namespace) -> int:
 
 
 def delete(args: Namespace) -> int:
-    """Delete an inbox, once a person or ``--yes`` has said so."""
+    """Delete an inbox, after a confirmation or with ``--yes``."""
     hook = hook_of(args)
     inbox = hook.get_inbox(args.inbox)
-    if not (args.yes or _agreed(inbox)):
+    if not (args.yes or _confirmed(inbox)):
         output.note("Nothing was deleted.")
         return Exit.FAULT
     return _shown(args, hook.delete_inbox(inbox["id"]))
 
 
-def _agreed(inbox: types.Inbox) -> bool:
+def _confirmed(inbox: types.Inbox) -> bool:
     """
-    Ask a person.
+    Ask for confirmation.
 
-    :raises ValueError: there is nobody to ask.
+    :raises ValueError: stdin is not a terminal.
     """
     if not sys.stdin.isatty():
-        raise ValueError("--yes is needed where nobody can be asked")
+        raise ValueError("--yes is required if stdin is not a terminal")
     output.note(f"Delete the inbox {inbox.get('name')!r} ({inbox['id']}) with all the messages in it? (y/N)")
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
@@ -127,7 +127,7 @@ def _json_object(text: str | None) -> dict[str, Any] | None:
     try:
         value = None if text is None else json.loads(text)
     except ValueError as error:
-        raise ValueError(f"--inputs is no JSON: {error}") from None
+        raise ValueError(f"--inputs is not JSON: {error}") from None
     if value is not None and not isinstance(value, dict):
         raise ValueError('--inputs must be a JSON object, such as {"project": "support"}')
     return value
@@ -153,7 +153,7 @@ def _shown(args: Namespace, inbox: types.Inbox, code: Exit = Exit.OK) -> int:
 
 
 def _public(inbox: types.Inbox) -> dict[str, Any]:
-    """An inbox without what makes its ``notification_url`` a secret: whoever knows it may call it."""
+    """An inbox whose ``notification_url`` is masked except for its host: its path is a secret."""
     url = inbox.get("notification_url")
     return {**inbox, "notification_url": _host_of(url) if url else url}
 
@@ -202,9 +202,9 @@ def release(args: Namespace) -> int:
 
 def _ended(args: Namespace, end: Callable[..., Any], done: str, others: str) -> int:
     """
-    End a lease, or a part of it, and show what it ended for.
+    End a lease, or a part of it, and show the messages that were acknowledged or released.
 
-    :return: not found where that is nothing, a fault where it is not all of what was asked for.
+    :return: ``NOT_FOUND`` if there are none, ``FAULT`` if some of ``message_ids`` are missing.
     """
     try:
         answer = end(args.inbox, args.lease_id, args.message_ids or None)
@@ -217,17 +217,17 @@ def _ended(args: Namespace, end: Callable[..., Any], done: str, others: str) -> 
     results: list[types.Message] = answer.get("results") or []
     rows = [_message_row(message) for message in results]
     output.show(args.output, answer, *([rows] if rows else []))
-    asked = len(set(args.message_ids))
+    requested = len(set(args.message_ids))
     if not results:
-        held = "holds none of these messages" if asked else "holds no messages"
+        held = "holds none of these messages" if requested else "holds no messages"
         output.note(
             f"Nothing was {done}: in inbox {args.inbox} the lease {args.lease_id} {held}. The id is wrong or"
             " of another inbox, or the lease has ended: its messages were acknowledged or released, or are"
             " redelivered."
         )
         return Exit.NOT_FOUND
-    if len(results) < asked:
-        output.note(f"{len(results)} of {asked} messages were {done}; the others {others}.")
+    if len(results) < requested:
+        output.note(f"{len(results)} of {requested} messages were {done}; the others {others}.")
         return Exit.FAULT
     return Exit.OK
 

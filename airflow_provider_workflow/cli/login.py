@@ -1,4 +1,4 @@
-"""``login``: a user authorizes the application in a browser; his tokens are stored (docs/service.md 14.3)."""
+"""``login``: a user authorizes the application in a browser; the tokens are stored (docs/service.md 14.3)."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 
 STATE_BYTES = 32
 TIMEOUT_SECONDS = (1, 3600)
-ELSEWHERE = "With --paste the browser may run on another machine"
-ONCE_MORE = "Nothing was stored. Run the command again: a code is valid for 2 minutes, and once."
+ELSEWHERE = "With --paste the browser can run on another machine"
+ONCE_MORE = "No tokens were stored. Run the command again: a code is valid once, and for 2 minutes."
 
 
 class LoginError(Exception):
-    """Nobody was logged in; the text says why, and what to do."""
+    """The login failed; the text says why, and how to fix it."""
 
     exit_code = Exit.FAULT
 
@@ -53,8 +53,8 @@ def login(args: Namespace) -> int:
     :param args: ``conn_id``; ``scope``, None for the connection's; ``paste``; ``timeout`` in seconds;
         ``no_browser``; ``prefill``, a list of ``NAME=VALUE``.
     :raises ValueError: an argument, or a field of the connection, is missing or wrong; nothing was sent.
-    :raises WorkflowError: the service refused, or Airflow's database does.
-    :raises LoginError: no answer came back.
+    :raises WorkflowError: the service rejects a request, or Airflow's database cannot be used.
+    :raises LoginError: there was no valid redirect.
     """
     within("--timeout", args.timeout, TIMEOUT_SECONDS)
     prefilled = _prefilled(args.prefill or [])
@@ -63,18 +63,18 @@ def login(args: Namespace) -> int:
     rules.check_ready(hook.settings, scope)
     _check_store()
     state = secrets.token_urlsafe(STATE_BYTES)
-    address = hook.authorization_url(scope=scope, state=state, **prefilled)
-    place = None if args.paste else Place.of(hook.settings.redirect_uri)
-    if place is None:
-        code = _pasted(address, hook.settings.redirect_uri, state)
+    url = hook.authorization_url(scope=scope, state=state, **prefilled)
+    endpoint = None if args.paste else LocalEndpoint.of(hook.settings.redirect_uri)
+    if endpoint is None:
+        code = _pasted(url, hook.settings.redirect_uri, state)
     else:
-        code = _returned(address, place, state, args.timeout, open_browser=not args.no_browser)
+        code = _returned(url, endpoint, state, args.timeout, open_browser=not args.no_browser)
     output.note(_stored(hook, code))
     return Exit.OK
 
 
 def _check_store() -> None:
-    """Make sure, before the user is bothered, that what he brings back can be kept."""
+    """Check, before the user logs in, that the tokens can be stored."""
     rules.check_store()
     key = fernet_finding()
     if key.status == FAILED:
@@ -93,56 +93,56 @@ def _prefilled(pairs: Sequence[str]) -> dict[str, str]:
     return given
 
 
-def _pasted(address: str, redirect_uri: str, state: str) -> str:
-    """The code from the address that the user copies out of his browser."""
-    output.note("Open this address in a browser, on any machine, and approve:")
-    output.write(address)
+def _pasted(url: str, redirect_uri: str, state: str) -> str:
+    """The code from the URL that the user copies from the browser."""
+    output.note("Open this URL in a browser, on any machine, and approve:")
+    output.write(url)
     output.note(
-        f"The browser is then sent to {redirect_uri}, whether or not there is a page."
-        " Within 2 minutes, paste the whole address that it shows, and press Enter:"
+        f"The browser is then redirected to {redirect_uri}; that page need not exist."
+        " Within 2 minutes, paste the whole URL from its address bar, and press Enter:"
     )
     pasted = sys.stdin.readline()
     if not pasted.strip():
-        raise LoginError("No address was pasted. Run the command again.")
+        raise LoginError("No URL was pasted. Run the command again.")
     try:
         return rules.code_of(rules.query_of(pasted, redirect_uri), state)
     except ValueError as error:
-        raise LoginError(f"The pasted address cannot be used: {error}. Run the command again.") from None
+        raise LoginError(f"The pasted URL cannot be used: {error}. Run the command again.") from None
 
 
-def _returned(address: str, place: Place, state: str, seconds: int, *, open_browser: bool) -> str:
-    """The code that the browser brings back to this machine."""
+def _returned(url: str, endpoint: LocalEndpoint, state: str, seconds: int, *, open_browser: bool) -> str:
+    """The code that the browser is redirected to this machine with."""
     try:
-        with Listener(place, state) as listener:
-            output.note("Open this address in a browser on this machine, and approve:")
-            output.write(address)
+        with Listener(endpoint, state) as listener:
+            output.note("Open this URL in a browser on this machine, and approve:")
+            output.write(url)
             if open_browser:
-                # In a thread: a browser of the terminal returns only when it is left.
-                threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
-            output.note(f"Waiting {seconds} s for the browser to come back (Ctrl-C ends it) ...")
+                # In a thread: a text browser blocks until the user quits it.
+                threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
+            output.note(f"Waiting {seconds} s for the redirect of the browser (Ctrl-C cancels) ...")
             return listener.wait(seconds)
     except CannotListenError as error:
         raise LoginError(
-            f"Nobody was logged in: {error}; redirect_uri leads there. End what uses it. {ELSEWHERE}."
+            f"Login failed: {error}, the one of redirect_uri. Stop the process that uses it. {ELSEWHERE}."
         ) from None
     except NoAnswerError as error:
-        raise LoginError(f"Nobody was logged in: {error}. Run the command again. {ELSEWHERE}.") from None
+        raise LoginError(f"Login failed: {error}. Run the command again. {ELSEWHERE}.") from None
 
 
 def _stored(hook: WorkflowHook, code: str) -> str:
-    """Exchange a code at once, store the tokens, and say so."""
-    asked_at = clock.now()
+    """Exchange a code, store the tokens, and return the text of the result."""
+    requested_at = clock.now()
     try:
         token = hook.exchange_code(code)
-        hook.store_user_tokens(token, asked_at)
+        hook.store_user_tokens(token, requested_at)
     except WorkflowError:
         output.note(ONCE_MORE)
         raise
     granted = token.get("scope")
-    return _told(hook.settings, granted if isinstance(granted, str) else None)
+    return _success_text(hook.settings, granted if isinstance(granted, str) else None)
 
 
-def _told(settings: Settings, granted: str | None) -> str:
+def _success_text(settings: Settings, granted: str | None) -> str:
     text = (
         f"Logged in. The tokens of the connection {settings.connection_id!r} are stored, encrypted, in the"
         f" Airflow Variable {variable_name(settings.connection_id)!r}; tasks and triggers renew them."
@@ -154,11 +154,11 @@ def _told(settings: Settings, granted: str | None) -> str:
 
 
 @dataclass(frozen=True)
-class Place:
+class LocalEndpoint:
     """
-    Where a redirect URI points to on this machine.
+    Host, port and path of a redirect URI on this machine.
 
-    :param host: name or address, without brackets.
+    :param host: host name or IP address, without brackets.
     :param path: as a browser sends it.
     """
 
@@ -167,8 +167,8 @@ class Place:
     path: str
 
     @classmethod
-    def of(cls, redirect_uri: str) -> Place | None:
-        """The place of a redirect URI; None where it is another machine's, or one of https."""
+    def of(cls, redirect_uri: str) -> LocalEndpoint | None:
+        """The endpoint of a redirect URI; None if it is on another machine or uses https."""
         parts = urlsplit(redirect_uri)
         host = parts.hostname or ""
         if parts.scheme != "http" or not is_loopback(host):
@@ -176,10 +176,10 @@ class Place:
         return cls(host, parts.port or 80, parts.path or "/")
 
     def addresses(self) -> list[str]:
-        """The addresses to listen on: a browser may take either for ``localhost``."""
+        """The IP addresses to listen on; a browser may use either for ``localhost``."""
         return ["127.0.0.1", "::1"] if self.host == "localhost" else [self.host]
 
-    def is_named_by(self, header: str) -> bool:
+    def matches_host_header(self, header: str) -> bool:
         """Whether a Host header is the one that a browser sends for this redirect URI."""
         name = f"[{self.host}]" if ":" in self.host else self.host
         return header.lower() in {f"{name}:{self.port}", *([name] if self.port == 80 else [])}
@@ -193,9 +193,9 @@ def is_loopback(host: str) -> bool:
 
 
 REQUEST_SECONDS = 10.0
-"""Browsers open connections ahead and send nothing; such a one is closed after this time."""
-ARRIVED = "The answer has arrived here. You may close this page; the terminal says how it went on."
-NOT_OURS = "This is not the answer that is waited for. The terminal still waits."
+"""Browsers open spare connections and send nothing; these are closed after this time."""
+ARRIVED = "The response was received. You can close this page; the terminal shows the result."
+NOT_OURS = "This is not the expected response. The terminal is still waiting."
 HEADERS = {
     "Content-Type": "text/html; charset=utf-8",
     "Cache-Control": "no-store",
@@ -206,31 +206,31 @@ HEADERS = {
 
 
 class CannotListenError(Exception):
-    """Nothing can listen where the redirect URI points to."""
+    """It is not possible to listen at the redirect URI."""
 
 
 class NoAnswerError(Exception):
     """
-    The browser did not come back in time.
+    The browser was not redirected in time.
 
-    :param refused: requests that came and were not the answer.
+    :param refused: number of other requests that were received.
     """
 
     def __init__(self, seconds: float, refused: int) -> None:
-        others = f"; {refused} other requests came, none of which was the answer to ours" if refused else ""
-        super().__init__(f"the browser did not come back within {seconds:g} s{others}")
+        others = f"; {refused} other requests were received, none with the expected state" if refused else ""
+        super().__init__(f"the browser was not redirected within {seconds:g} s{others}")
 
 
 class Listener:
     """
-    Listens while it is used as a context, and takes one answer.
+    A context manager that listens for the redirect, and accepts one.
 
-    :param place: where.
-    :param state: that the answer must bring back.
+    :param endpoint: where to listen.
+    :param state: the ``state`` that the redirect must have.
     """
 
-    def __init__(self, place: Place, state: str) -> None:
-        self.place = place
+    def __init__(self, endpoint: LocalEndpoint, state: str) -> None:
+        self.endpoint = endpoint
         self.refused = 0
         self._state = state
         self._taken = False
@@ -240,15 +240,15 @@ class Listener:
 
     def __enter__(self) -> Listener:
         """
-        :raises CannotListenError: the port cannot be had on one of the addresses; nothing listens.
+        :raises CannotListenError: the port is not available on one of the addresses.
         """
         try:
-            for address in self.place.addresses():
+            for address in self.endpoint.addresses():
                 self._listen(address)
         except OSError as error:
             self.__exit__()
             raise CannotListenError(
-                f"nothing can listen on port {self.place.port} of {address}: {error.strerror}"
+                f"cannot listen on port {self.endpoint.port} of {address}: {error.strerror}"
             ) from None
         for server in self._servers:
             threading.Thread(target=server.serve_forever, args=(0.1,), daemon=True).start()
@@ -259,7 +259,7 @@ class Listener:
         try:
             self._servers.append(_Server(address, self))
         except OSError as error:
-            # A machine without IPv6 has no second address for localhost, and no browser that takes it.
+            # Without IPv6 localhost has one address, and browsers use no other.
             absent = error.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
             if not (absent and self._servers):
                 raise
@@ -278,11 +278,11 @@ class Listener:
 
     def wait(self, seconds: float) -> str:
         """
-        The code of the answer.
+        Wait for the redirect, and return its code.
 
-        :param seconds: how long to wait, above 0.
-        :raises AuthorizationDeniedError: the answer is a refusal.
-        :raises NoAnswerError: none came.
+        :param seconds: maximum time to wait, above 0.
+        :raises AuthorizationDeniedError: the user denied the authorization.
+        :raises NoAnswerError: there was no redirect in time.
         """
         try:
             answer = self._answers.get(timeout=seconds)
@@ -294,16 +294,16 @@ class Listener:
 
     def take(self, host: list[str], target: str, show: Callable[[int, str], None]) -> None:
         """
-        Take a request for the answer, or refuse it.
+        Accept a request as the redirect, or reject it.
 
         :param host: its Host headers.
         :param target: its path and query.
-        :param show: shows the browser a page; called before the wait ends, as the process may end with it.
+        :param show: sends a page to the browser; called before ``wait`` returns and the process exits.
         """
         path, _, query = target.partition("?")
-        if len(host) != 1 or not self.place.is_named_by(host[0]):
+        if len(host) != 1 or not self.endpoint.matches_host_header(host[0]):
             return self._refuse(400, show)
-        if path != self.place.path:
+        if path != self.endpoint.path:
             return self._refuse(404, show)
         try:
             answer: str | AuthorizationDeniedError = code_of(query, self._state)
@@ -326,20 +326,20 @@ class Listener:
 
 
 class _Server(ThreadingHTTPServer):
-    # A connection on which nothing comes must not keep the answer from being read, nor the process alive.
+    # An idle connection must neither block the redirect nor keep the process alive.
     daemon_threads = True
 
     def __init__(self, address: str, listener: Listener) -> None:
         self.address_family = socket.AF_INET6 if ":" in address else socket.AF_INET
         self.listener = listener
         self.serving = False
-        super().__init__((address, listener.place.port), _Handler)
+        super().__init__((address, listener.endpoint.port), _Handler)
 
     def server_bind(self) -> None:
-        TCPServer.server_bind(self)  # the parent's asks the name service who 127.0.0.1 is
+        TCPServer.server_bind(self)  # HTTPServer.server_bind makes a DNS lookup
 
     def handle_error(self, *_: Any) -> None:
-        """Say nothing: a browser that leaves is no fault, and a traceback could quote its request."""
+        """Log nothing: a closed connection is not an error, and a traceback could quote the request."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -350,11 +350,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.listener.take(self.headers.get_all("Host", []), self.path, self._show)
 
     def send_error(self, code: int, *_: Any, **__: Any) -> None:
-        """Refuse what is no GET, or no HTTP, without quoting it."""
+        """Reject everything but GET, without quoting the request."""
         self._show(int(code), NOT_OURS)
 
     def log_message(self, *_: Any) -> None:
-        """Say nothing: the request holds the code."""
+        """Log nothing: the request contains the code."""
 
     def version_string(self) -> str:
         return "airflow-provider-workflow"

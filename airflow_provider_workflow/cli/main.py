@@ -2,7 +2,7 @@
 The commands as a console script (``airflow-workflow``, with every supported version of Airflow), and for
 Airflow's own command line (``airflow workflow``, from Airflow 3.2 on).
 
-Airflow imports this module whenever somebody types ``airflow``, so it imports next to nothing.
+Airflow imports this module for each ``airflow`` command, so it imports as little as possible.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from airflow_provider_workflow import __version__
 from airflow_provider_workflow.cli.definition import COMMANDS, DESCRIPTION, EXIT_CODES, Command, Group
 
 COMPLETING = "_ARGCOMPLETE"
-"""Set by the shell function that ``register-python-argcomplete`` makes."""
+"""Environment variable that argcomplete's shell function sets."""
 
 if TYPE_CHECKING:
     from airflow.cli.cli_config import ActionCommand, CLICommand, GroupCommand
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that proposes commands for one that is mistyped, as that of Python 3.14 can."""
+    """A parser that suggests commands for a mistyped one, as the parser of Python 3.14 can."""
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if isinstance(action, argparse._SubParsersAction) and value not in action.choices:
             from difflib import get_close_matches
 
             near = get_close_matches(str(value), action.choices, n=2)
-            meant = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
-            there = ", ".join(action.choices)
-            raise argparse.ArgumentError(action, f"there is no command {value!r}{meant} (commands: {there})")
+            hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+            known = ", ".join(action.choices)
+            raise argparse.ArgumentError(action, f"there is no command {value!r}{hint} (commands: {known})")
         super()._check_value(action, value)
 
 
@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     Parse the command line and run its command; return the exit code.
 
-    For a shell that completes a command line, print the completions instead.
+    If a shell completes a command line, print the completions instead.
     """
     top = parser()
     if COMPLETING in os.environ:
@@ -82,7 +82,7 @@ def _run(function: str, args: Namespace) -> int:
 
 
 def workflow_commands() -> list[CLICommand]:
-    """Build what the ``cli`` entry of the provider info stands for."""
+    """Build the commands for Airflow's own command line; the provider info names this function."""
     from airflow.cli.cli_config import GroupCommand
 
     commands = [_group(each) if isinstance(each, Group) else _action(each) for each in COMMANDS]
@@ -110,7 +110,7 @@ def _action(command: Command) -> ActionCommand:
 
 def _running(function: str) -> Callable[[Namespace], None]:
     def command(args: Namespace) -> None:
-        # Airflow takes no notice of what a command returns.
+        # Airflow ignores the return value of a command.
         sys.exit(_run(function, args))
 
     command.__name__ = function.rpartition(".")[2]

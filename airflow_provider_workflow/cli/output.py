@@ -1,7 +1,7 @@
 """
-What a command prints: its result alone on stdout, everything else on stderr.
+Prints the result of a command on stdout, and everything else on stderr.
 
-No secret that Airflow knows of is printed, and nothing that a terminal would take for an instruction.
+Secrets that Airflow masks are masked here too; control characters are escaped.
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ from airflow_provider_workflow.client.wire import plain
 Row = Mapping[str, Any]
 
 MASK = "***"
-"""As Airflow writes it."""
+"""The same as Airflow's."""
 LONGEST_CELL = 300
-"""Characters of a value that a table shows."""
+"""Maximum characters of a value in a table."""
 LONGEST_NOTE = 3000
-UNBROKEN = 60
-"""A text of a table that is no longer than this stays in one line."""
-NARROWEST = 30
-"""Characters of the column of a longer one, at least: less is hard to read."""
+LONGEST_UNWRAPPED = 60
+"""Characters; a shorter value of a table is not wrapped."""
+LEAST_WRAPPED_WIDTH = 30
+"""Minimum width of a column whose values are wrapped; less is hard to read."""
 SEPARATOR = 3
-"""Characters between two columns of a table."""
+"""Characters between two columns."""
 
 _results: TextIO | None = None
-_no_secrets: set[str] = set()
+_unmasked: set[str] = set()
 
 
 def show(form: str, result: Any, *tables: Sequence[Row]) -> None:
     """
     Print the result of a command.
 
-    :param form: ``json``, ``yaml``, ``table`` or ``plain``; the first two for scripts.
-    :param result: what scripts get, of plain JSON.
-    :param tables: what people get: rows with the same columns in each; none where there is nothing to see.
+    :param form: ``json``, ``yaml``, ``table`` or ``plain``.
+    :param result: printed as JSON or YAML; consists of JSON values.
+    :param tables: printed otherwise; the rows of a table have the same columns. None prints nothing.
     """
     if form in ("json", "yaml"):
-        write(_for_scripts(form, _hidden(result)))
+        write(_for_scripts(form, _masked(result)))
     elif tables:
         write("\n\n".join(_table(form, rows) for rows in tables))
 
@@ -59,25 +59,25 @@ def _for_scripts(form: str, result: Any) -> str:
 
         return str(yaml.safe_dump(result, sort_keys=False, width=sys.maxsize)).rstrip("\n")
     except RecursionError:
-        # A payload may be nested deeper than these can write; this is JSON, and YAML as well.
+        # A payload may be nested too deep for these. Compact JSON is valid YAML too.
         return _ascii(json.dumps(result))
 
 
 def _ascii(text: str) -> str:
-    """JSON is escaped beyond ASCII, so that no character reaches a terminal as it came; but for this one."""
+    """Escape DEL, the one control character that JSON does not escape, so that none reaches a terminal."""
     return text.replace("\x7f", "\\u007f")
 
 
 def fields(row: Row) -> list[Row]:
-    """One thing as a table that has a line for each of its fields."""
+    """A table with one row for each field."""
     return [{"field": name, "value": value} for name, value in row.items()]
 
 
 def write(text: str) -> None:
     """
-    Print a line on stdout as it is.
+    Print a line on stdout, unmasked.
 
-    :raises BrokenPipeError: nobody reads it any more.
+    :raises BrokenPipeError: the reader has closed the pipe.
     """
     results = _results or sys.stdout
     encoding = results.encoding or "utf-8"
@@ -86,44 +86,47 @@ def write(text: str) -> None:
 
 
 def note(text: str) -> None:
-    """Tell people something that is no result, in one line on stderr."""
-    line = plain(hidden(text), LONGEST_NOTE)
-    print(line.encode("ascii", "backslashreplace").decode() if not _takes(line) else line, file=sys.stderr)
+    """Print a line on stderr, with secrets masked."""
+    line = plain(masked(text), LONGEST_NOTE)
+    print(
+        line.encode("ascii", "backslashreplace").decode() if not _is_encodable(line) else line,
+        file=sys.stderr,
+    )
 
 
 def duration(seconds: float) -> str:
-    """A length of time for people, rounded down to its largest unit, such as ``3 min``; 0 s at least."""
+    """Seconds in the largest fitting unit, rounded down, such as ``3 min``; ``0 s`` if negative."""
     units = ((86400, "d"), (3600, "h"), (60, "min"))
     length, unit = next((each for each in units if seconds >= each[0]), (1, "s"))
     return f"{max(0, int(seconds // length))} {unit}"
 
 
-def no_secret(text: str) -> None:
-    """Print this text although Airflow masks it: the name of a connection's field makes it look secret."""
+def exempt_from_masking(text: str) -> None:
+    """Print a string unmasked although Airflow masks it, because of the name of a connection's field."""
     if text:
-        _no_secrets.add(text)
+        _unmasked.add(text)
 
 
-def hidden(text: str) -> str:
-    """A text without the secrets that Airflow has been told of in this process."""
+def masked(text: str) -> str:
+    """A string with the secrets masked that are registered with Airflow in this process."""
     masker = sys.modules.get("airflow.sdk._shared.secrets_masker")
-    if masker is None:  # then nothing has told it of a secret
+    if masker is None:  # not loaded, so no secret is registered
         return text
-    if not _no_secrets:
+    if not _unmasked:
         return str(masker.redact(text))
-    parts = re.split(f"({'|'.join(map(re.escape, sorted(_no_secrets)))})", text)
+    parts = re.split(f"({'|'.join(map(re.escape, sorted(_unmasked)))})", text)
     return "".join(part if place % 2 else str(masker.redact(part)) for place, part in enumerate(parts))
 
 
-def _hidden(value: Any) -> Any:
-    """A copy without secrets; made without recursion, as a payload may be nested deep."""
+def _masked(value: Any) -> Any:
+    """A copy with secrets masked; made without recursion, as a payload may be nested deep."""
     copy = [value]
     waiting: list[tuple[Any, Any]] = [(copy, 0)]
     while waiting:
         holder, place = waiting.pop()
         item = holder[place]
         if isinstance(item, str):
-            holder[place] = hidden(item)
+            holder[place] = masked(item)
         elif isinstance(item, Mapping):
             holder[place] = inner = dict(item)
             waiting += ((inner, name) for name in inner)
@@ -137,7 +140,7 @@ def _cell(value: Any) -> str:
     if value is None:
         return ""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return plain(hidden(text), LONGEST_CELL)
+    return plain(masked(text), LONGEST_CELL)
 
 
 def _table(form: str, rows: Sequence[Row]) -> str:
@@ -145,7 +148,7 @@ def _table(form: str, rows: Sequence[Row]) -> str:
     if form == "plain" and cells:
         from tabulate import tabulate  # type: ignore[import-untyped]
 
-        # As Airflow's console has it, but for names such as 1e3, which it takes for numbers.
+        # As Airflow's console does, but without parsing names such as 1e3 as numbers.
         text = str(tabulate(cells, headers="keys", tablefmt="plain", disable_numparse=True))
     else:
         text = _printed(cells)
@@ -153,7 +156,7 @@ def _table(form: str, rows: Sequence[Row]) -> str:
 
 
 def _printed(cells: Sequence[Row]) -> str:
-    """A table as Airflow's console prints it, but for one thing: it never breaks a word, so never an id."""
+    """A table as Airflow's console prints it, except that words, and so ids, are never broken."""
     from airflow_provider_workflow import airflow_internals
 
     page = _Page(_results or sys.stdout)
@@ -169,7 +172,7 @@ def _printed(cells: Sequence[Row]) -> str:
             table.add_column(name, width=width)
         for row in cells:
             table.add_row(*row.values())
-        # A line that is longer than the terminal is the terminal's to wrap, which copies it whole.
+        # The terminal wraps longer lines itself, so that copying keeps them whole.
         console.width = sum(widths) + SEPARATOR * len(widths)
         console.print(table)
     return page.getvalue()
@@ -177,13 +180,13 @@ def _printed(cells: Sequence[Row]) -> str:
 
 def _widths(columns: Sequence[Sequence[str]], available: int) -> list[int]:
     """
-    The width of each column: as wide as its longest text where there is room, and always wide enough
-    for its longest word, and for the whole of a text of up to 60 characters.
+    The width of each column: that of its longest value if the terminal is wide enough, and at least that
+    of its longest word and of each value of up to 60 characters.
     """
     from rich.cells import cell_len
 
     wanted = [max(map(cell_len, texts)) for texts in columns]
-    widths = [max(_least(text) for text in texts) for texts in columns]
+    widths = [max(_minimum_width(text) for text in texts) for texts in columns]
     left = available - sum(widths) - SEPARATOR * (len(widths) - 1)
     for place, width in enumerate(wanted):
         more = max(0, min(left, width - widths[place]))
@@ -192,15 +195,15 @@ def _widths(columns: Sequence[Sequence[str]], available: int) -> list[int]:
     return widths
 
 
-def _least(text: str) -> int:
+def _minimum_width(text: str) -> int:
     from rich.cells import cell_len
 
     length = cell_len(text)
-    return length if length <= UNBROKEN else max([NARROWEST, *map(cell_len, text.split())])
+    return length if length <= LONGEST_UNWRAPPED else max([LEAST_WRAPPED_WIDTH, *map(cell_len, text.split())])
 
 
 class _Page(io.StringIO):
-    """What Airflow's console prints on; as wide and as colourful as where it ends up."""
+    """A buffer for Airflow's console, which adapts width and colours to the real output."""
 
     def __init__(self, goes_to: TextIO) -> None:
         super().__init__()
@@ -210,7 +213,7 @@ class _Page(io.StringIO):
         return self._goes_to.isatty()
 
 
-def _takes(line: str) -> bool:
+def _is_encodable(line: str) -> bool:
     try:
         line.encode(sys.stderr.encoding or "ascii")
     except UnicodeEncodeError:
@@ -219,14 +222,14 @@ def _takes(line: str) -> bool:
 
 
 @contextmanager
-def results_alone_on_stdout() -> Iterator[None]:
+def stdout_for_results() -> Iterator[None]:
     """
-    Keep stdout for results; whatever else is written there meanwhile goes to stderr.
+    Redirect stdout to stderr, except for results.
 
-    Airflow's loggers hold on to the stdout that they were made with, so its file descriptor is turned too.
+    Airflow's loggers keep the stdout that they were made with, so its file descriptor is redirected too.
     """
     global _results
-    before, (_results, undo) = _results, _turn_aside(sys.stdout)
+    before, (_results, undo) = _results, _redirect_to_stderr(sys.stdout)
     try:
         with redirect_stdout(sys.stderr):
             yield
@@ -235,11 +238,11 @@ def results_alone_on_stdout() -> Iterator[None]:
         undo()
 
 
-def _turn_aside(stdout: TextIO) -> tuple[TextIO, Callable[[], None]]:
-    """Let the descriptor of stdout lead to stderr; return where it led before, and how to undo it."""
+def _redirect_to_stderr(stdout: TextIO) -> tuple[TextIO, Callable[[], None]]:
+    """Redirect the descriptor of stdout to stderr; return the former stdout, and an undo function."""
     try:
         number, stderr = stdout.fileno(), sys.stderr.fileno()
-    except (OSError, ValueError):  # no files: somebody collects what is printed
+    except (OSError, ValueError):  # not files, in tests for instance
         return stdout, lambda: None
     stdout.flush()
     kept = os.dup(number)
@@ -256,17 +259,17 @@ def _turn_aside(stdout: TextIO) -> tuple[TextIO, Callable[[], None]]:
 
 
 LOG_LEVEL = "AIRFLOW__LOGGING__LOGGING_LEVEL"
-"""Set to DEBUG, it shows everything, and where an error came from."""
+"""Set to DEBUG, all log lines and tracebacks are shown."""
 
 
 def debugging() -> bool:
-    """Whether somebody wants to see everything."""
+    """Whether the log level is DEBUG."""
     return os.environ.get(LOG_LEVEL, "").upper() == "DEBUG"
 
 
 @contextmanager
-def quietly() -> Iterator[None]:
-    """Keep INFO and what is meant for Airflow's own developers from the terminal."""
+def reduced_logging() -> Iterator[None]:
+    """Suppress DEBUG and INFO lines and Python warnings, unless the log level is DEBUG."""
     if debugging():
         yield
         return
@@ -279,18 +282,18 @@ def quietly() -> Iterator[None]:
         afterwards.callback(logging.disable, logging.root.manager.disable)
         logging.disable(logging.INFO)
         afterwards.enter_context(warnings.catch_warnings())
-        hush_warnings()
+        ignore_warnings()
         yield
 
 
-def hush_warnings() -> None:
-    """To be said again once Airflow is loaded: its configuration turns some warnings on."""
+def ignore_warnings() -> None:
+    """Ignore Python warnings. Call it again after Airflow is loaded, whose configuration enables some."""
     if not debugging():
         warnings.simplefilter("ignore")
 
 
 def _quieten_structlog(afterwards: ExitStack) -> None:
-    """Airflow has configured its own loggers already, which those of Python's ``logging`` do not govern."""
+    """Drop DEBUG and INFO lines of Airflow's loggers, which the levels of ``logging`` do not affect."""
     import structlog
 
     def from_warnings_on(_: Any, method: str, event: Any) -> Any:
@@ -298,7 +301,7 @@ def _quieten_structlog(afterwards: ExitStack) -> None:
             raise structlog.DropEvent
         return event
 
-    # In place, as loggers that were used before hold on to this list.
+    # In place, as existing loggers keep a reference to this list.
     processors = structlog.get_config()["processors"]
     processors.insert(0, from_warnings_on)
     afterwards.callback(processors.remove, from_warnings_on)

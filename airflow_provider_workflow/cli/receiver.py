@@ -20,7 +20,7 @@ def receiver(args: Namespace) -> int:
     if args.show_urls:
         output.write(shown_urls(args))
         return Exit.OK
-    # A server is there to tell what it does, which commands that are soon over do not.
+    # Unlike other commands, a server logs what it does.
     logging.disable(logging.NOTSET)
     logging.getLogger("airflow_provider_workflow.receiver").setLevel(logging.INFO)
     return serve(*prepared(args))

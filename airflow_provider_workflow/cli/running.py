@@ -1,9 +1,9 @@
 """
-What surrounds every command: where connections come from, what goes to which stream, exit codes.
+Runs a command: access to connections, output streams, errors and exit codes.
 
-A command returns its exit code, and raises what it cannot deal with: the service's errors, Airflow's, and
-``ValueError`` for an argument that is wrong. Each ends as one sentence on stderr and a code of ``Exit``; an
-exception that knows its own has it as ``exit_code``.
+A command returns its exit code. The exceptions that it raises (of the service, of Airflow, ``ValueError`` for
+a wrong argument) are printed as one line on stderr and mapped to a code of ``Exit``; an exception can set
+its own as ``exit_code``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from airflow_provider_workflow.cli import output
-from airflow_provider_workflow.cli.output import LOG_LEVEL, debugging, hush_warnings, quietly
+from airflow_provider_workflow.cli.output import LOG_LEVEL, debugging, ignore_warnings, reduced_logging
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.hooks.workflow import WorkflowHook
@@ -28,7 +28,7 @@ PROCESS_CONTEXT = "_AIRFLOW_PROCESS_CONTEXT"
 
 
 class Exit(IntEnum):
-    """Exit codes; ``definition.EXIT_CODES`` tells people of them."""
+    """Exit codes; ``definition.EXIT_CODES`` documents them."""
 
     OK = 0
     FAULT = 1
@@ -48,7 +48,7 @@ def run(function: str, args: Namespace) -> int:
     :param args: the parsed arguments.
     """
     try:
-        with output.results_alone_on_stdout(), quietly(), _as_airflow_command():
+        with output.stdout_for_results(), reduced_logging(), _as_airflow_command():
             module, _, name = function.rpartition(".")
             return int(getattr(import_module(module), name)(args))
     except KeyboardInterrupt:
@@ -56,15 +56,15 @@ def run(function: str, args: Namespace) -> int:
     except BrokenPipeError:
         return Exit.CLOSED_PIPE
     except Exception as error:
-        return _told(error)
+        return _report(error)
 
 
 @contextmanager
 def _as_airflow_command() -> Iterator[None]:
     """
-    Let connections and Variables come from the metadata database too, as in Airflow's own commands.
+    Read connections and Variables from the metadata database too, as Airflow's own commands do.
 
-    Without this the Task SDK asks environment and secrets backends alone.
+    Otherwise the Task SDK reads only the environment and secrets backends.
     """
     before = os.environ.get(PROCESS_CONTEXT)
     os.environ[PROCESS_CONTEXT] = "server"
@@ -77,11 +77,13 @@ def _as_airflow_command() -> Iterator[None]:
             os.environ[PROCESS_CONTEXT] = before
 
 
-def _told(error: Exception) -> int:
-    """Say what went wrong, in one sentence, and return the exit code for it."""
+def _report(error: Exception) -> int:
+    """Print an error as one line, and return its exit code."""
     code = _code_of(error)
     if code is None:
-        output.note(f"Error: unexpected {type(error).__name__}: {error} ({LOG_LEVEL}=DEBUG shows where)")
+        output.note(
+            f"Error: unexpected {type(error).__name__}: {error} ({LOG_LEVEL}=DEBUG shows the traceback)"
+        )
     else:
         output.note(f"Error: {error}")
     if debugging():
@@ -92,7 +94,7 @@ def _told(error: Exception) -> int:
 
 
 def _code_of(error: Exception) -> int | None:
-    """The exit code for an error; None for one that nobody thought of."""
+    """The exit code of an error; None for an unexpected one."""
     from airflow_provider_workflow.client.errors import (
         AuthenticationError,
         ConfigurationError,
@@ -115,14 +117,14 @@ def _code_of(error: Exception) -> int | None:
 def _is_airflows(error: Exception) -> bool:
     try:
         from airflow.providers.common.compat.sdk import AirflowException
-    except Exception:  # a setting of Airflow's is wrong, say: then that is the error to be told
+    except Exception:  # Airflow cannot be imported; report the original error
         return False
     return isinstance(error, AirflowException)
 
 
 def hook_of(args: Namespace) -> WorkflowHook:
     """
-    The hook of the connection that was asked for, found and checked.
+    Make the hook of ``--conn-id``, and check its connection.
 
     :raises ConfigurationError: there is no such connection, or its fields are missing or wrong.
     """
@@ -131,7 +133,7 @@ def hook_of(args: Namespace) -> WorkflowHook:
     from airflow_provider_workflow.client.errors import ConfigurationError
     from airflow_provider_workflow.hooks.workflow import WorkflowHook
 
-    hush_warnings()
+    ignore_warnings()
     hook = WorkflowHook(args.conn_id)
     try:
         settings = hook.settings
@@ -139,6 +141,6 @@ def hook_of(args: Namespace) -> WorkflowHook:
         variable = f"AIRFLOW_CONN_{args.conn_id.upper()}"
         fix = f"add it in Airflow's page, set {variable}, or name another by --conn-id"
         raise ConfigurationError([f"Airflow has no connection {args.conn_id!r} ({fix})"]) from None
-    # Airflow takes the field for a secret, as its name holds "token".
-    output.no_secret(settings.token_url)
+    # Airflow masks the field, as its name contains "token".
+    output.exempt_from_masking(settings.token_url)
     return hook

@@ -31,7 +31,7 @@ def test_a_good_connection_has_no_fault(doctor: Doctor, database: Database) -> N
     assert found.exit_code == 0
     assert found.of("failed") + found.of("skipped") == []
     assert set(found.of("warning")) <= OF_THIS_INSTALLATION
-    assert found["client"]["detail"] == "the token endpoint takes the client ID and the client secret"
+    assert found["client"]["detail"] == "the token endpoint accepts the client ID and the client secret"
     assert found["scope"]["detail"] == "the token was issued for external"
     assert found["inbox orders"]["detail"] == "active"
     assert all((each["fix"] is None) == (each["status"] == "ok") for each in found.findings)
@@ -48,7 +48,7 @@ def test_a_wrong_secret(doctor: Doctor) -> None:
     assert found.exit_code == 1
     assert found.of("failed") == ["client"]
     assert "401 (invalid_client)" in found["client"]["detail"]
-    assert "copy Client ID and Client secret once more" in found["client"]["fix"]
+    assert "copy Client ID and Client secret again" in found["client"]["fix"]
     assert found.of("skipped") == ["scope", "clock", "inbox_api", "inboxes"]
     assert found["inboxes"]["detail"] == "cannot be examined before client is fixed"
 
@@ -57,7 +57,7 @@ def test_a_wrong_host(doctor: Doctor) -> None:
     found = doctor.examine(host="http://no-such-host.invalid")
     assert found.exit_code == 1
     assert found.of("failed") == ["host"]
-    assert found["host"]["detail"] == "the name no-such-host.invalid is not known here"
+    assert found["host"]["detail"] == "the name no-such-host.invalid cannot be resolved"
     assert "check the spelling of Base URL" in found["host"]["fix"]
     assert found["client"]["status"] == found["scope"]["status"] == "ok"
     assert found.of("skipped") == ["inbox_api", "inboxes"]
@@ -89,7 +89,7 @@ def test_a_scope_that_was_granted_in_part(doctor: Doctor, scripted: ScriptedServ
     found = doctor.examine(urls, host=scripted.url)
     assert found.exit_code == 0
     assert found["scope"]["status"] == "warning"
-    assert "promotions:write was asked for, and not granted" in found["scope"]["detail"]
+    assert "promotions:write was requested but not granted" in found["scope"]["detail"]
 
 
 def test_a_service_that_tells_no_time_and_no_scope(doctor: Doctor, scripted: ScriptedServer) -> None:
@@ -99,7 +99,7 @@ def test_a_service_that_tells_no_time_and_no_scope(doctor: Doctor, scripted: Scr
     assert found.exit_code == 0
     assert found["scope"]["status"] == "ok"
     assert "clock" not in found.shown
-    assert found["inboxes"]["detail"] == "there are none yet"
+    assert found["inboxes"]["detail"] == "there are no inboxes yet"
 
 
 def test_a_token_that_only_another_service_takes(doctor: Doctor, scripted: ScriptedServer) -> None:
@@ -107,7 +107,7 @@ def test_a_token_that_only_another_service_takes(doctor: Doctor, scripted: Scrip
     scripted.answers = [answer(401, error)]
     found = doctor.examine(host=scripted.url)
     assert found.of("failed") == ["inbox_api"]
-    assert "Token URL and Base URL have to be of the same service" in found["inbox_api"]["fix"]
+    assert "use a Token URL and a Base URL of the same service" in found["inbox_api"]["fix"]
 
 
 def test_all_fields_that_are_missing_or_wrong_are_named_at_once(doctor: Doctor) -> None:
@@ -146,7 +146,7 @@ def test_a_wrong_token_url(path: str, said: str, doctor: Doctor) -> None:
     found = doctor.examine({"oauth_url": doctor.emulator.base_url + path})
     assert found.of("failed") == ["client"]
     assert said in found["client"]["detail"]
-    assert found["client"]["fix"].startswith("check Token URL: it has to be the token endpoint")
+    assert found["client"]["fix"].startswith("check Token URL: it must be the URL of the token endpoint")
 
 
 def test_a_token_url_that_answers_with_a_page(doctor: Doctor, scripted: ScriptedServer) -> None:
@@ -159,7 +159,7 @@ def test_a_token_url_that_answers_with_a_page(doctor: Doctor, scripted: Scripted
 @pytest.mark.parametrize(
     ("fault", "fix"),
     [
-        ({"status": 503}, "the service itself fails; try again later"),
+        ({"status": 503}, "the service reports an internal error; try again later"),
         ({"status": 429, "headers": {"Retry-After": "5000"}}, "too many requests were made; try again later"),
     ],
 )
@@ -176,7 +176,7 @@ def test_a_service_that_fails_is_asked_once(
 
 def test_an_application_that_may_not_use_inboxes(doctor: Doctor) -> None:
     doctor.emulator.fault("status", operation="list_inboxes", status=403, times=None)
-    assert "have your application allowed" in doctor.examine()["inbox_api"]["fix"]
+    assert "request access to trigger inboxes" in doctor.examine()["inbox_api"]["fix"]
 
 
 @pytest.mark.parametrize(("seconds", "way"), [(90, "behind"), (-90, "ahead")])

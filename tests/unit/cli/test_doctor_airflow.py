@@ -72,7 +72,7 @@ def test_an_api_server_that_confirms_runs_before_they_are_committed_is_named_wit
 
 @pytest.mark.parametrize(
     ("key", "status", "said"),
-    [("", "warning", "lie in clear"), ("no-key-at-all", "failed", "it is no Fernet key")],
+    [("", "warning", "are stored unencrypted"), ("no-key-at-all", "failed", "not a Fernet key")],
 )
 def test_a_fernet_key_that_is_missing_or_none(
     key: str, status: str, said: str, doctor: Doctor, monkeypatch: pytest.MonkeyPatch

@@ -75,7 +75,7 @@ def test_a_living_triggerer_is_reported_with_its_last_heartbeat(doctor: Doctor, 
 @pytest.mark.parametrize(
     ("job", "said"),
     [
-        (None, "none has run with this database"),
+        (None, "none has ever used this database"),
         ({"seconds_ago": 7300}, "the last heartbeat is 2 h old"),
         ({"seconds_ago": 0, "state": "success"}, "the last heartbeat is 0 s old"),
     ],
@@ -128,7 +128,7 @@ def test_the_newest_version_of_a_dag_counts(doctor: Doctor, database: Database) 
         (
             {"is_paused": True},
             "warning",
-            "paused, so that no run of it starts",
+            "paused, so it starts no runs",
             "airflow dags unpause listen",
         ),
         ({"has_import_errors": True}, "failed", "import errors", "airflow dags list-import-errors"),
@@ -211,8 +211,8 @@ def test_subclasses_mapped_tasks_and_templates_are_found(doctor: Doctor, databas
     database.deploy(dag)
     found = doctor.examine()
     assert found["listener many"]["detail"] == (
-        "unpaused: task own (Ours), inbox known at run time;"
-        " task each (WorkflowInboxDispatchOperator), inbox known at run time, starts handle"
+        "unpaused: task own (Ours), inbox known only at run time;"
+        " task each (WorkflowInboxDispatchOperator), inbox known only at run time, starts handle"
     )
     assert named(found, "target") == ["target handle"]
     assert named(found, "listeners") == [], "it may be the listener of any inbox"

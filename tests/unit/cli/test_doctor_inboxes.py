@@ -20,16 +20,16 @@ def force(doctor: Doctor, status: str, reason: str | None = None, name: str = "o
 @pytest.mark.parametrize(
     ("reason", "status", "fix"),
     [
-        ("user", "warning", "somebody paused it"),
-        ("authentication", "failed", "connect the app's account again"),
-        ("authentication_access_revoked", "failed", "granted again"),
+        ("user", "warning", "a user paused it"),
+        ("authentication", "failed", "connect the account again"),
+        ("authentication_access_revoked", "failed", "grant it again"),
         ("partner_revoked", "failed", "ask the maker of the connected app"),
         ("subscribe_failed", "failed", "check the subscription's inputs"),
         ("migrate_failed", "failed", "if that fails, delete it"),
         ("abandoned", "failed", "unpause its listener"),
-        ("upstream_failures", "failed", "see whether the connected app has a problem"),
-        ("newer_than_us", "failed", "find out why it was paused"),
-        (None, "failed", "find out why it was paused"),
+        ("upstream_failures", "failed", "check whether the connected app has a problem"),
+        ("newer_than_us", "failed", "find out why the inbox was paused"),
+        (None, "failed", "find out why the inbox was paused"),
     ],
 )
 def test_a_paused_inbox_has_the_fix_of_its_reason(
@@ -67,7 +67,7 @@ def test_an_inbox_that_failed_to_initialise(doctor: Doctor) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "fix"), [("initializing", "wait"), ("deleting", "nothing, if somebody deleted it")]
+    ("status", "fix"), [("initializing", "wait"), ("deleting", "nothing, if the deletion is intended")]
 )
 def test_an_inbox_on_its_way(status: str, fix: str, doctor: Doctor) -> None:
     force(doctor, status)
@@ -111,7 +111,7 @@ def test_messages_in_quarantine_are_not_counted_among_those_that_can_be_leased(d
     found = doctor.examine()
     assert found["quarantine orders"]["detail"].startswith("2 of 2 messages quarantined: ")
     assert found["leases orders"]["status"] == "ok"
-    assert found["leases orders"]["detail"] == "no message waits or is leased"
+    assert found["leases orders"]["detail"] == "no message is available or leased"
     doctor.emulator.put("orders", "a live one")
     assert doctor.examine()["leases orders"]["detail"] == (
         "none of 1 message that can be leased has a delivery count of 3 or more"
@@ -135,7 +135,7 @@ def test_one_inbox_alone_may_be_examined(doctor: Doctor) -> None:
     for given in ("orders", inbox_id):
         found = doctor.examine(None, "--inbox", given)
         assert found.exit_code == 0
-        assert "another" not in found.shown
+        assert "inbox another" not in found.shown
         assert found["inbox orders"]["status"] == "ok"
 
 

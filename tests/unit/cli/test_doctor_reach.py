@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_workflow.cli.doctor_connection import Unreachable, reach
+from airflow_provider_workflow.cli.doctor_connection import UnreachableError, reach
 from airflow_provider_workflow.client.settings import Settings
 from tests.unit.cli.diagnosing import Doctor, connect, doctor
 from tests.unit.client import certificates
@@ -55,7 +55,7 @@ def test_a_certificate_that_signs_itself(doctor: Doctor, secure: ScriptedServer)
     found = doctor.examine({"oauth_url": f"{secure.url}/token", "verify": True}, host=secure.url)
     assert found.exit_code == 1
     assert found.of("failed") == ["token_url", "host"]
-    assert found["host"]["detail"] == f"the certificate of 127.0.0.1:{secure.port} is signed by itself"
+    assert found["host"]["detail"] == f"the certificate of 127.0.0.1:{secure.port} is self-signed"
     assert "set Verify TLS to a file" in found["host"]["fix"]
     assert found.of("skipped") == ["client", "scope", "clock", "inbox_api", "inboxes"]
     assert secure.requests + secure.token_requests == [], "nothing was sent"
@@ -86,8 +86,8 @@ def settings(url: str, verify: bool | str = False, timeout: float = 5.0) -> Sett
     return Settings(url, "an-id", "a-secret", url, verify=verify, timeout=timeout)
 
 
-def unreachable(url: str, verify: bool | str = False, timeout: float = 5.0) -> Unreachable:
-    with pytest.raises(Unreachable) as raised:
+def unreachable(url: str, verify: bool | str = False, timeout: float = 5.0) -> UnreachableError:
+    with pytest.raises(UnreachableError) as raised:
         reach("Base URL", url, settings(url, verify, timeout))
     return raised.value
 
@@ -96,7 +96,7 @@ def test_a_certificate_that_has_expired(expired: Made) -> None:
     with serving(expired[0]) as server:
         fault = unreachable(server.url, str(expired[1]))
     assert fault.detail == f"the certificate of 127.0.0.1:{server.port} has expired"
-    assert "renewed" in fault.fix
+    assert "renew it" in fault.fix
 
 
 def test_a_certificate_that_is_not_valid_yet(early: Made) -> None:
@@ -108,23 +108,23 @@ def test_a_certificate_that_is_not_valid_yet(early: Made) -> None:
 
 def test_a_certificate_of_another_name(secure: ScriptedServer, made: Made) -> None:
     fault = unreachable(secure.url.replace("127.0.0.1", "localhost"), str(made[1]))
-    assert fault.detail == f"the certificate of localhost:{secure.port} belongs to another name"
-    assert fault.fix == "write Base URL with the name that the certificate has"
+    assert fault.detail == f"the certificate of localhost:{secure.port} is for another host name"
+    assert fault.fix == "use the name in the certificate in Base URL"
 
 
 def test_a_name_that_nobody_knows() -> None:
     fault = unreachable("https://no-such-host.invalid")
-    assert fault.detail == "the name no-such-host.invalid is not known here"
+    assert fault.detail == "the name no-such-host.invalid cannot be resolved"
     assert "check the spelling of Base URL" in fault.fix
 
 
 def test_a_name_that_cannot_be_one() -> None:
-    assert "is not known here" in unreachable(f"https://{'a' * 70}.example.com").detail
+    assert "cannot be resolved" in unreachable(f"https://{'a' * 70}.example.com").detail
 
 
 def test_a_port_on_which_nobody_listens(closed_port: int) -> None:
     fault = unreachable(f"https://127.0.0.1:{closed_port}")
-    assert fault.detail == f"127.0.0.1:{closed_port} refuses connections: nothing listens there"
+    assert fault.detail == f"127.0.0.1:{closed_port} refuses connections"
     assert "check the port in Base URL" in fault.fix
 
 
@@ -140,22 +140,22 @@ def test_a_port_that_takes_no_more_connections() -> None:
             with contextlib.suppress(BlockingIOError):
                 waiting.connect(("127.0.0.1", port))
         fault = unreachable(f"http://127.0.0.1:{port}", timeout=0.2)
-    assert fault.detail == f"127.0.0.1:{port} gave no connection within 0.2 s"
+    assert fault.detail == f"127.0.0.1:{port} did not accept a connection within 0.2 s"
     assert "firewall" in fault.fix
 
 
 def test_a_server_that_speaks_no_tls(doctor: Doctor) -> None:
     url = doctor.emulator.base_url
     fault = unreachable(url.replace("http:", "https:"))
-    assert "makes no secure connection: " in fault.detail
-    assert "Base URL begins with http://" in fault.fix
+    assert "the TLS handshake failed: " in fault.detail
+    assert "Base URL must begin with http://" in fault.fix
     assert reach("Base URL", url, settings(url)) == f"{url.removeprefix('http://')} answers, without TLS"
 
 
 def test_a_server_that_keeps_silent() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         fault = unreachable(f"https://127.0.0.1:{listener.getsockname()[1]}", timeout=0.2)
-    assert fault.detail.endswith("makes no secure connection: it does not answer")
+    assert fault.detail.endswith("the TLS handshake failed: it does not answer")
 
 
 def test_a_proxy_is_examined_in_the_place_of_the_service(
@@ -164,12 +164,12 @@ def test_a_proxy_is_examined_in_the_place_of_the_service(
     url = "https://api.example.com/v2"
     monkeypatch.setenv("HTTPS_PROXY", f"http://user:proxy-password@127.0.0.1:{closed_port}")
     fault = unreachable(url)
-    assert fault.detail == f"127.0.0.1:{closed_port} refuses connections: nothing listens there"
+    assert fault.detail == f"127.0.0.1:{closed_port} refuses connections"
     assert "the proxy of the environment" in fault.fix
     monkeypatch.setenv("HTTPS_PROXY", doctor.emulator.base_url)
     name = doctor.emulator.base_url.removeprefix("http://")
     said = reach("Base URL", url, settings(url))
-    assert said == f"the proxy {name} answers, through which api.example.com is reached"
+    assert said == f"the proxy {name} answers; api.example.com is reached through it"
 
 
 def test_a_proxy_that_cannot_be_used(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,7 +182,7 @@ def test_a_proxy_that_cannot_be_used(doctor: Doctor, monkeypatch: pytest.MonkeyP
 def test_an_address_that_is_not_this_machine_s_should_be_secure(doctor: Doctor) -> None:
     found = doctor.examine(host="http://no-such-host.invalid")
     assert found["tls"]["status"] == "warning"
-    assert found["tls"]["detail"] == "Base URL without TLS: secrets cross in clear"
+    assert found["tls"]["detail"] == "Base URL without TLS: secrets are sent unencrypted"
 
 
 def test_a_bundle_that_is_gone(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:

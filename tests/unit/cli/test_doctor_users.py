@@ -34,7 +34,7 @@ def test_a_user_who_has_logged_in(doctor: Doctor) -> None:
     before = dict(doctor.kept)
     found = doctor.examine(USER)
     assert found.exit_code == 0
-    assert found["user_tokens"]["detail"].startswith("stored; the access token holds until 20")
+    assert found["user_tokens"]["detail"].startswith("stored; the access token is valid until 20")
     assert found["inbox orders"]["status"] == "ok"
     assert (refreshes(doctor), doctor.kept) == (0, before)
 
@@ -84,7 +84,7 @@ def test_a_stored_token_that_is_refused_is_not_renewed(doctor: Doctor) -> None:
     found = doctor.examine(USER)
     assert found.exit_code == 0
     assert found.of("skipped") == ["inbox_api", "inboxes"]
-    assert "before its time" in found["inbox_api"]["detail"]
+    assert "before it expires" in found["inbox_api"]["detail"]
     assert (refreshes(doctor), doctor.kept) == (0, before)
 
 

@@ -47,7 +47,7 @@ def test_what_is_no_json_is_wrong_usage_and_puts_nothing(cli: Cli, emulator: Emu
     shown = cli("put", "orders", '{"n": 1}', "{n: 2}")
 
     assert shown.code == 2
-    assert "'{n: 2}' is no JSON" in shown.err
+    assert "'{n: 2}' is not JSON" in shown.err
     assert emulator.summary("orders")["messages"] == []
 
 

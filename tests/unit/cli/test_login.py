@@ -11,7 +11,7 @@ import pytest
 import requests
 
 from airflow_provider_workflow.cli import login
-from airflow_provider_workflow.cli.login import Place
+from airflow_provider_workflow.cli.login import LocalEndpoint
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from tests.unit.cli.terminal import Terminal, terminal
@@ -106,7 +106,7 @@ def test_a_code_that_came_too_late(terminal: Terminal, emulator: EmulatorServer)
     terminal.user = late
     assert terminal.login() == 5
     assert "(invalid_grant)" in terminal.err
-    assert "a code is valid for 2 minutes" in terminal.err
+    assert "a code is valid once, and for 2 minutes" in terminal.err
     assert terminal.kept == {}
 
 
@@ -145,7 +145,7 @@ def test_nobody_comes_back(terminal: Terminal) -> None:
     terminal.monkeypatch.setattr("airflow_provider_workflow.cli.login.Listener", Impatient)
     assert terminal.login("--no-browser") == 1
     assert "unexpected" not in terminal.err
-    assert "the browser did not come back" in terminal.err
+    assert "the browser was not redirected" in terminal.err
     assert "--paste" in terminal.err
     assert terminal.browser.pages == []
 
@@ -161,7 +161,7 @@ def test_ctrl_c_is_quiet(terminal: Terminal) -> None:
 
 
 def test_a_port_that_is_taken(terminal: Terminal) -> None:
-    with login.Listener(Place("127.0.0.1", terminal.port, "/"), "any"):
+    with login.Listener(LocalEndpoint("127.0.0.1", terminal.port, "/"), "any"):
         assert terminal.login() == 1
     assert "unexpected" not in terminal.err
     assert f"port {terminal.port} of 127.0.0.1" in terminal.err
@@ -190,7 +190,7 @@ def test_the_address_that_the_browser_ends_at_may_be_pasted(
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda back: "", "No address was pasted"),
+        (lambda back: "", "No URL was pasted"),
         (lambda back: back.replace("state=", "state=x"), "state is not the one that was sent"),
         (lambda back: back.replace("/back", "/other"), "this is not the address"),
         (lambda back: parse_qs(urlsplit(back).query)["code"][0], "this is not the address"),

@@ -71,7 +71,7 @@ def test_tokens_that_cannot_be_stored_are_said_to_be_lost(terminal: Terminal) ->
 
     terminal.monkeypatch.setattr(user_tokens, "write_variable", away)
     assert terminal.login() == 1
-    assert "Nothing was stored. Run the command again" in terminal.err
+    assert "No tokens were stored. Run the command again" in terminal.err
 
 
 def test_a_scope_that_the_user_did_not_grant_is_said(terminal: Terminal) -> None:

@@ -10,15 +10,15 @@ import warnings
 
 import pytest
 
-from airflow_provider_workflow.cli.output import LOG_LEVEL, hush_warnings, quietly
+from airflow_provider_workflow.cli.output import LOG_LEVEL, ignore_warnings, reduced_logging
 
 
 def test_warnings_that_airflow_turns_on_as_it_is_loaded_are_hushed_again() -> None:
-    with warnings.catch_warnings(record=True) as seen, quietly():
+    with warnings.catch_warnings(record=True) as seen, reduced_logging():
         warnings.warn("before", DeprecationWarning, stacklevel=1)
         warnings.filterwarnings("always")
         warnings.warn("meanwhile", DeprecationWarning, stacklevel=1)
-        hush_warnings()
+        ignore_warnings()
         warnings.warn("after", DeprecationWarning, stacklevel=1)
 
     assert [str(each.message) for each in seen] == ["meanwhile"]
@@ -26,7 +26,7 @@ def test_warnings_that_airflow_turns_on_as_it_is_loaded_are_hushed_again() -> No
 
 def test_everything_is_as_it_was_afterwards() -> None:
     before = (logging.root.manager.disable, list(warnings.filters), os.environ.get(LOG_LEVEL))
-    with quietly():
+    with reduced_logging():
         assert logging.root.manager.disable == logging.INFO
 
     assert (logging.root.manager.disable, list(warnings.filters), os.environ.get(LOG_LEVEL)) == before
@@ -34,9 +34,9 @@ def test_everything_is_as_it_was_afterwards() -> None:
 
 def test_somebody_who_debugs_sees_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(LOG_LEVEL, "debug")
-    with warnings.catch_warnings(record=True) as seen, quietly():
+    with warnings.catch_warnings(record=True) as seen, reduced_logging():
         warnings.simplefilter("always")
-        hush_warnings()
+        ignore_warnings()
         warnings.warn("seen", DeprecationWarning, stacklevel=1)
         assert logging.root.manager.disable < logging.INFO
 
@@ -45,8 +45,8 @@ def test_somebody_who_debugs_sees_everything(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_an_airflow_that_is_loaded_later_logs_warnings_and_above() -> None:
     code = (
-        "from airflow_provider_workflow.cli.output import quietly\n"
-        "with quietly():\n"
+        "from airflow_provider_workflow.cli.output import reduced_logging\n"
+        "with reduced_logging():\n"
         "    import airflow.settings, structlog\n"
         "    log = structlog.get_logger('airflow.models')\n"
         "    log.info('said by the way'); log.warning('said aloud')\n"
