@@ -1,8 +1,8 @@
 """
 Assets that stand for trigger inboxes, ``workflow-inbox://<connection id>/<inbox>``, and their events.
 
-The address names; it reaches nothing. Two DAG files that write it differently mean the same asset, as
-Airflow hands every address to :func:`sanitize_uri`. Airflow imports this module wherever it reads one.
+The URI is only a name. Airflow passes each URI to :func:`sanitize_uri`, so different spellings name the same
+asset. Airflow imports this module wherever it reads such a URI.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 SCHEME = "workflow-inbox"
 FORM = f"{SCHEME}://<connection id>/<inbox>"
-CURE = "create_asset(inbox=..., workflow_conn_id=...) of airflow_provider_workflow.assets writes it"
+FIX = "create_asset(inbox=..., workflow_conn_id=...) of airflow_provider_workflow.assets builds it"
 
 
 def create_asset(
@@ -31,14 +31,14 @@ def create_asset(
     **arguments: Any,
 ) -> Asset:
     """
-    The asset of an inbox, whatever characters its name has.
+    Create the asset of an inbox; its name may have any characters.
 
-    :param inbox: id or name of the inbox. Either makes an asset of its own: use the same one everywhere.
+    :param inbox: id or name of the inbox. Id and name make different assets: use the same one everywhere.
     :param workflow_conn_id: id of the Airflow connection.
-    :param name: of the asset; its address by default.
-    :param extra: what Airflow keeps with the asset.
-    :param arguments: further ones of ``Asset``, such as ``watchers`` and ``group``.
-    :raises ValueError: names the argument that is wrong.
+    :param name: name of the asset; its URI by default.
+    :param extra: ``extra`` of the asset.
+    :param arguments: further arguments of ``Asset``, such as ``watchers`` and ``group``.
+    :raises ValueError: an argument is invalid; the text names it.
     """
     from airflow.sdk import Asset
 
@@ -51,11 +51,11 @@ def messages_of(event: Any) -> list[dict[str, Any]]:
     The messages of an asset event that ``WorkflowInboxEventTrigger`` made.
 
     Each has ``id``, ``created_at``, ``payload``, ``message_attributes`` and ``redelivered``: whether it was
-    put into an event of this asset before, which may or may not have been stored: the triggerer was killed
-    or stopped, the DAG was paused, or an acknowledgement failed.
+    part of an earlier event of this asset, which may not have been stored. That happens if the triggerer was
+    killed or stopped, the DAG was paused, or an acknowledgement failed.
 
-    :param event: one of ``triggering_asset_events[asset]``, its ``extra``, or the payload in there.
-    :raises ValueError: the event is none of this trigger's.
+    :param event: one of ``triggering_asset_events[asset]``, its ``extra``, or the payload in it.
+    :raises ValueError: the event was not made by this trigger.
     """
     found = event if isinstance(event, Mapping) else getattr(event, "extra", None)
     if isinstance(found, Mapping) and "payload" in found:
@@ -69,15 +69,15 @@ def messages_of(event: Any) -> list[dict[str, Any]]:
 
 def sanitize_uri(uri: SplitResult) -> SplitResult:
     """
-    The one way to write the address of an inbox.
+    Normalize the URI of an inbox.
 
-    :raises ValueError: it is none; says what is missing or too much, and who writes it.
+    :raises ValueError: the URI is invalid; the text says why, and how to build it.
     """
     inbox = uri.path[1:]
     if "@" in uri.netloc or ":" in uri.netloc:
-        # Not named in the text: there may be a password before the @.
+        # The error does not quote the URI: it may contain a password.
         raise _wrong(
-            "an address", "has a user or a port, which the connection knows (a colon is written %3A)"
+            "the asset URI", "has a user or a port, which belong in the connection (write a colon as %3A)"
         )
     if not uri.netloc:
         raise _wrong(repr(uri.geturl()), "names no connection")
@@ -86,10 +86,10 @@ def sanitize_uri(uri: SplitResult) -> SplitResult:
     if "/" in inbox:
         raise _wrong(
             repr(uri.geturl()),
-            "has more than one part after the connection; a slash in a name is written %2F",
+            "has more than one part after the connection; write a slash in a name as %2F",
         )
     if uri.query:
-        raise _wrong(repr(uri.geturl()), "has a query; a question mark in a name is written %3F")
+        raise _wrong(repr(uri.geturl()), "has a query; write a question mark in a name as %3F")
     try:
         connection, inbox = (unquote(part, errors="strict") for part in (uri.netloc, inbox))
     except UnicodeDecodeError:
@@ -100,12 +100,12 @@ def sanitize_uri(uri: SplitResult) -> SplitResult:
 
 
 def _part(field: str, value: str) -> str:
-    """A name as one part of the address."""
+    """Encode a name as one part of the URI."""
     try:
         return quote(filled(field, value), safe="")
     except UnicodeEncodeError:
-        raise ValueError(f"{field} cannot be written in an address: it has a lone surrogate") from None
+        raise ValueError(f"{field} cannot be part of a URI: it has a lone surrogate") from None
 
 
-def _wrong(address: str, problem: str) -> ValueError:
-    return ValueError(f"{address} {problem}. The form is {FORM}; {CURE}.")
+def _wrong(uri: str, problem: str) -> ValueError:
+    return ValueError(f"{uri} {problem}. The form is {FORM}; {FIX}.")

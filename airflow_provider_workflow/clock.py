@@ -1,9 +1,8 @@
 """
-The time: what it is, and how to wait.
+The clock of the process: the time, and functions that wait.
 
-Airflow makes hooks, operators and triggers from their arguments, so no constructor can be given a clock. The
-process has one instead. Every module asks it through the functions of this one, and a test replaces it as a
-whole with :func:`use`.
+Airflow constructs hooks, operators and triggers from their arguments, so a clock cannot be passed to them.
+All modules use the functions of this module instead, and a test replaces the clock with :func:`use`.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ __all__ = ["Clock", "async_sleep", "monotonic", "now", "sleep", "timeout", "use"
 
 
 class Clock:
-    """The clock of this machine; its methods are what the functions of the same names call."""
+    """The clock of this machine; the functions of this module call the methods of the same names."""
 
     def now(self) -> float:
         return time.time()
@@ -56,9 +55,9 @@ _current = Clock()
 @contextmanager
 def use(other: AnyClock) -> Iterator[AnyClock]:
     """
-    Let the whole process, all of its threads, ask another clock; for tests.
+    Replace the clock of the process, in all threads; for tests.
 
-    What began to wait before goes on to wait by the clock of then.
+    A wait that has already begun continues with the former clock.
     """
     global _current
     before, _current = _current, other
@@ -69,12 +68,12 @@ def use(other: AnyClock) -> Iterator[AnyClock]:
 
 
 def now() -> float:
-    """Seconds since 1970, UTC. They may go back, when the machine's clock is set."""
+    """Seconds since 1970, UTC. They can go back if the machine's clock is set."""
     return _current.now()
 
 
 def monotonic() -> float:
-    """Seconds that only go forward, from a beginning that means nothing."""
+    """Seconds since an arbitrary moment; they never go back."""
     return _current.monotonic()
 
 
@@ -89,26 +88,26 @@ def sleep(seconds: float) -> None:
 
 async def async_sleep(seconds: float) -> None:
     """
-    Let the event loop do something else.
+    Wait without blocking the event loop.
 
-    :param seconds: 0 or more. To give others their turn, and no more, say ``asyncio.sleep(0)``.
+    :param seconds: 0 or more. Use ``asyncio.sleep(0)`` only to yield to other tasks.
     """
     await _current.async_sleep(seconds)
 
 
 def timeout(seconds: float) -> AbstractAsyncContextManager[object]:
     """
-    An asynchronous context that ends after some time: what is awaited in it is cancelled then.
+    An asynchronous context manager that cancels its body after some time.
 
     :param seconds: 0 or more.
-    :raises asyncio.TimeoutError: the time is over; raised where the context ends.
+    :raises asyncio.TimeoutError: the time has elapsed; raised at the end of the context.
     """
     return _current.timeout(seconds)
 
 
 async def wait(futures: Collection[asyncio.Future[Any]], seconds: float) -> None:
     """
-    Wait until all futures are done, or for some time. None of them is cancelled, none raises here.
+    Wait until all futures are done, or for some time. Futures are not cancelled, and no exception is raised.
 
     :param futures: one or more.
     :param seconds: 0 or more.

@@ -14,39 +14,39 @@ from airflow_provider_workflow.airflow_internals import airflow_release
 CLOCK_SKEW = timedelta(seconds=5)
 """How far the clocks of worker and API server may be apart."""
 LONGEST_PATTERN = 1000
-"""Characters of run ids in one address: proxies refuse longer ones, and Airflow's page shows them all."""
+"""Maximum characters of run ids in one URL: proxies reject long URLs, and Airflow's page shows all of it."""
 
 
 class WorkflowEditorLink(BaseOperatorLink):
-    """Leads from a ``WorkflowGuessOperator`` to the editor, with the guessed steps selected."""
+    """Link of a ``WorkflowGuessOperator`` to the editor, with the guessed steps selected."""
 
     name = "Open workflow editor"
 
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
         """
-        The ``prefilled_url`` of the guess; empty where there is none.
+        The ``prefilled_url`` of the guess; empty if there is none.
 
-        Airflow calls this in the task's own process, when a try ends, and stores what it returns.
+        Airflow calls this in the task's process when a try ends, and stores the result.
         """
         guess = returned(operator, ti_key)
-        address = guess.get("prefilled_url") if isinstance(guess, Mapping) else None
-        # What the page offers to be clicked on is an address of the web, and no script.
-        return address if isinstance(address, str) and address.startswith(("https://", "http://")) else ""
+        url = guess.get("prefilled_url") if isinstance(guess, Mapping) else None
+        # Only web URLs, as users click on it: no javascript: URL.
+        return url if isinstance(url, str) and url.startswith(("https://", "http://")) else ""
 
 
 class StartedRunsLink(BaseOperatorLink):
-    """Leads from a sensor or a dispatch operator to the DAG runs that it started."""
+    """Link of a sensor or a dispatch operator to the DAG runs that it started."""
 
     name = "Started DAG runs"
 
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
         """
-        The one run that was started, or a list of those that were; empty where nothing was started.
+        URL of the started run, or of a list of the started runs; empty if none were started.
 
-        The list is that of the target DAG; where messages may go to several DAGs, that of all DAGs. Of
-        more runs than one address can name (some 20), and of a task that failed, it is the list of all
-        runs that messages started while the task ran. Before Airflow 3.2, which cannot list runs by their
-        ids or time, it is the list of all runs that messages started.
+        The list is that of the target DAG, or of all DAGs if there are several targets. If there are more
+        runs than one URL can name (about 20), or the task failed, it lists all runs that messages started
+        while the task ran. Before Airflow 3.2, which cannot filter runs by id or time, it lists all runs
+        that messages started.
         """
         from airflow_provider_workflow import clock
         from airflow_provider_workflow.dispatch.runs import RUN_ID_PREFIX, run_id_of
@@ -74,27 +74,27 @@ class StartedRunsLink(BaseOperatorLink):
 
 
 def returned(operator: Any, ti_key: Any) -> Any:
-    """What the task returned; None where it did not end with success, or stores nothing."""
+    """The task's return value; None if it did not succeed, or pushes no XCom."""
     from airflow.providers.common.compat.sdk import TaskInstanceState, XCom
 
-    # Airflow logs an ERROR for each XCom that is not there, and asks for links at each deferral as well.
+    # Airflow logs an ERROR for each missing XCom, and calls links at each deferral too.
     if not operator.do_xcom_push or ti_key.state != TaskInstanceState.SUCCESS:
         return None
     return XCom.get_value(ti_key=ti_key, key="return_value")
 
 
 def _started(result: Any) -> list[str] | None:
-    """The ids of the messages whose runs were started; None where these are not, or not all, known."""
+    """The ids of the messages whose runs were started; None if not all of them are known."""
     if not isinstance(result, Mapping):
         return None
     ids: list[str] = result["started"]["ids"]
-    # The inbox is part of a run's id; a result that started nothing need not name it.
+    # Run ids are made with the inbox id; a result without started runs may lack it.
     known = len(ids) == result["started"]["count"] and ("inbox_id" in result or not ids)
     return ids if known else None
 
 
 def _pattern(run_ids: list[str]) -> str:
-    """What Airflow lists these runs by; empty where it cannot."""
+    """The filter by which Airflow lists these runs; empty if it cannot."""
     if not run_ids or (len(run_ids) > 1 and airflow_release() < (3, 2)):
         return ""
     pattern = "|".join(run_ids)
@@ -102,7 +102,7 @@ def _pattern(run_ids: list[str]) -> str:
 
 
 def _only(target: str | Mapping[str, str]) -> str | None:
-    """The DAG where there is but one."""
+    """The target DAG, if there is only one."""
     if isinstance(target, str):
         return target
     return next(iter(target)) if len(target) == 1 else None

@@ -1,11 +1,10 @@
 """
-What happens to messages, as metrics of Airflow's own: all of them, named and explained in one table.
+The metrics of this provider, which are sent through Airflow's Stats.
 
-What the service answers (leased, acknowledged, released, how often it wants fewer calls) is counted by
-``observer``, with which the hook makes its clients. What only the caller knows (runs started, events made)
-is counted by the caller.
+``observer``, which the hook gives to its clients, counts what answers of the service show (leased,
+acknowledged, released, rate limited). Callers count what only they know (runs started, events emitted).
 
-Nothing here raises, sends a request, or keeps an event loop waiting.
+No function here raises, sends a request to the service, or blocks an event loop.
 """
 
 from __future__ import annotations
@@ -31,44 +30,44 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LONGEST_TAG = {"inbox": 100, "conn_id": 80}
-"""Characters. Name and tags have to fit in 250 together where tags are part of the name (InfluxDB)."""
+"""Maximum characters. With InfluxDB tags are part of the name, which may have 250 characters."""
 MOST_WAITING = 10_000
-"""Metrics that wait for the thread at most; those beyond are lost."""
+"""Maximum number of metrics in the queue of the thread; further ones are dropped."""
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
 
 _waiting: queue.Queue[Callable[[], None]] = queue.Queue(MOST_WAITING)
 _thread: threading.Thread | None = None
-_complained: set[type[BaseException]] = set()
+_warned: set[type[BaseException]] = set()
 
 
 def incr(name: str, number: int, tags: Mapping[str, str]) -> None:
     """
     Add to a counter.
 
-    :param number: how much, 1 or more.
-    :param tags: values may be any text.
+    :param number: 1 or more.
+    :param tags: values may be any string.
     """
     _call(partial(_incr, name, number, dict(tags)))
 
 
 def set_gauge(name: str, value: float, tags: Mapping[str, str]) -> None:
     """
-    Set a set_gauge.
+    Set a gauge.
 
-    :param tags: values may be any text.
+    :param tags: values may be any string.
     """
     _call(partial(_gauge, name, value, dict(tags)))
 
 
 def complain(error: BaseException) -> None:
-    """Log that a metric could not be sent; once in a process for each kind of fault, as there are many."""
-    if type(error) not in _complained:
-        _complained.add(type(error))
+    """Log that a metric could not be sent, once in a process for each type of error."""
+    if type(error) not in _warned:
+        _warned.add(type(error))
         log.warning("A metric could not be sent: %s: %s", type(error).__name__, error)
 
 
 def flush() -> None:
-    """Wait until what waits for the thread is sent."""
+    """Wait until the thread has sent all queued metrics."""
     _waiting.join()
 
 
@@ -86,11 +85,11 @@ def _safe(tags: Mapping[str, str]) -> dict[str, str]:
 
 def safe(value: str, longest: int) -> str:
     """
-    A text that every metrics system takes as the value of a tag.
+    A string that every metrics system accepts as the value of a tag.
 
-    Two texts that differ only in what was replaced stay apart by a hash.
+    If characters are replaced or cut, a hash is added, so that different values stay different.
 
-    :param longest: characters at most.
+    :param longest: maximum number of characters.
     """
     cleaned = _UNSAFE.sub("_", value)
     if cleaned == value and 0 < len(value) <= longest:
@@ -109,7 +108,7 @@ def _call(send: Callable[[], None]) -> None:
         _start_thread()
         _waiting.put_nowait(send)
     except (queue.Full, RuntimeError) as error:
-        # A process that ends, or has too many threads, starts none.
+        # The process is exiting, or has too many threads.
         complain(error)
 
 
@@ -152,10 +151,10 @@ class Metric:
     """
     One metric.
 
-    :param name: as Airflow's Stats is given it; a configured prefix comes before it.
+    :param name: without the prefix that Airflow adds.
     :param kind: ``counter`` or ``gauge``.
-    :param says: what it counts or measures, in one sentence.
-    :param tags: what it is told apart by, where the metrics system of this Airflow has tags.
+    :param says: what it counts or measures; ``docs/metrics.md`` has the same text.
+    :param tags: names of its tags.
     """
 
     name: str
@@ -164,7 +163,7 @@ class Metric:
     tags: tuple[str, ...] = OF_INBOX
 
 
-LEASED = Metric("workflow.inbox.leased", COUNTER, "messages leased, each time that they are")
+LEASED = Metric("workflow.inbox.leased", COUNTER, "messages leased; a redelivered message counts again")
 STARTED = Metric("workflow.inbox.started", COUNTER, "messages whose DAG run was started")
 EXISTING = Metric("workflow.inbox.existing", COUNTER, "redelivered messages that found their DAG run")
 REFUSED = Metric(
@@ -172,12 +171,12 @@ REFUSED = Metric(
     COUNTER,
     "messages whose run Airflow rejected, that an expression failed on, or that have no id",
 )
-RUNG = Metric("workflow.inbox.rung", COUNTER, "asset events that say that there is something to lease")
+NOTICES = Metric("workflow.inbox.rung", COUNTER, "asset events that announce available messages (notices)")
 EMITTED = Metric("workflow.inbox.emitted", COUNTER, "messages carried in asset events")
 REJECTED = Metric(
     "workflow.inbox.rejected", COUNTER, "messages that a watcher could not put into an asset event"
 )
-ACKNOWLEDGED = Metric("workflow.inbox.acknowledged", COUNTER, "messages acknowledged: gone from the inbox")
+ACKNOWLEDGED = Metric("workflow.inbox.acknowledged", COUNTER, "messages acknowledged: removed from the inbox")
 RELEASED = Metric("workflow.inbox.released", COUNTER, "messages released before their lease expired")
 LEASE_EXPIRED = Metric(
     "workflow.inbox.lease_expired",
@@ -185,7 +184,7 @@ LEASE_EXPIRED = Metric(
     "messages whose lease had expired when they were acknowledged; they are redelivered",
 )
 QUARANTINED = Metric(
-    "workflow.inbox.quarantined", COUNTER, "messages found in quarantine: they start no run any more"
+    "workflow.inbox.quarantined", COUNTER, "messages found in quarantine; they start no run any more"
 )
 RATE_LIMITED = Metric(
     "workflow.rate_limited",
@@ -196,7 +195,7 @@ RATE_LIMITED = Metric(
 OLDEST_AGE = Metric(
     "workflow.inbox.oldest_message_age",
     GAUGE,
-    "seconds since the oldest message of the last lease was created; 0 where there was nothing to lease",
+    "seconds since the oldest message of the last lease was created; 0 if there was none",
 )
 
 METRICS = (
@@ -204,7 +203,7 @@ METRICS = (
     STARTED,
     EXISTING,
     REFUSED,
-    RUNG,
+    NOTICES,
     EMITTED,
     REJECTED,
     ACKNOWLEDGED,
@@ -222,7 +221,7 @@ _names: dict[str, str] = {}
 
 def name_of(inbox: str) -> str:
     """
-    The name of an inbox where this process has seen it, else its id.
+    The name of an inbox if this process knows it, else its id.
 
     :param inbox: id or name.
     """
@@ -230,7 +229,7 @@ def name_of(inbox: str) -> str:
 
 
 def remember_name(inbox_id: str, name: str) -> None:
-    """Remember how an inbox is called: a name says more than an id does."""
+    """Remember the name of an inbox, for the tags of its metrics."""
     if len(_names) >= MOST_NAMES:
         _names.clear()
     _names[inbox_id] = name
@@ -238,11 +237,11 @@ def remember_name(inbox_id: str, name: str) -> None:
 
 def count(metric: Metric, number: int, *, inbox: str, conn_id: str) -> None:
     """
-    Count something that happened to messages of an inbox.
+    Add to a counter of an inbox.
 
     :param metric: a counter of ``METRICS``.
-    :param number: how many; nothing is sent for 0.
-    :param inbox: id or name; the metric has the name, where this process has seen it.
+    :param number: nothing is sent for 0.
+    :param inbox: id or name; the tag is the name if this process knows it.
     :param conn_id: id of the Airflow connection.
     """
     if number > 0:
@@ -251,10 +250,10 @@ def count(metric: Metric, number: int, *, inbox: str, conn_id: str) -> None:
 
 def gauge(metric: Metric, value: float, *, inbox: str, conn_id: str) -> None:
     """
-    Say how much of something an inbox has now.
+    Set a gauge of an inbox.
 
     :param metric: a gauge of ``METRICS``.
-    :param inbox: id or name; the metric has the name, where this process has seen it.
+    :param inbox: id or name; the tag is the name if this process knows it.
     :param conn_id: id of the Airflow connection.
     """
     set_gauge(metric.name, value, {"inbox": name_of(inbox), "conn_id": conn_id})

@@ -1,4 +1,4 @@
-"""Arguments of operators and sensors, checked when the DAG file is parsed, as far as they are known there."""
+"""Checks of the arguments of operators and sensors, made when the DAG file is parsed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def check_limits(
     lease_limit: int, lease_seconds: int, max_messages: int | None, max_unfinished_runs: int | None
 ) -> Limits:
     """
-    :raises ValueError: names the argument that is out of range, and the range.
+    :raises ValueError: an argument is out of range; the text names it and the range.
     """
     within("lease_limit", lease_limit, LEASE_LIMIT)
     within("lease_seconds", lease_seconds, LEASE_SECONDS)
@@ -40,21 +40,21 @@ def known_later(value: Any) -> bool:
 
 
 def _is_output(value: Any) -> bool:
-    """Whether a value is the output of another task, or what a task group is mapped over."""
+    """Whether a value is the output of another task, or the argument of a mapped task group."""
     return callable(getattr(value, "resolve", None))
 
 
 def whole_number(value: Any) -> Any:
-    """A number that a template turned into text, as a number again; anything else as it is."""
+    """Convert a string of digits, from a template, to an integer; return any other value unchanged."""
     return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() else value
 
 
-def check_text(field: str, value: Any, longest: int | None = None) -> Any:
+def check_string(field: str, value: Any, longest: int | None = None) -> Any:
     """
-    Check a text that has to be there.
+    Check a required string; one that is known only at run time is not checked.
 
-    :param longest: characters at most.
-    :raises ValueError: names the argument: it is empty, too long, or no text.
+    :param longest: maximum number of characters.
+    :raises ValueError: it is empty, too long, or not a string; the text names the argument.
     """
     return value if known_later(value) else filled(field, value, longest)
 
@@ -68,7 +68,7 @@ def deferrable_or_default(deferrable: bool | None) -> bool:
 
 def check_choice(field: str, value: str, choices: tuple[str, ...]) -> str:
     """
-    :raises ValueError: names the argument and what it may be.
+    :raises ValueError: the value is not one of ``choices``.
     """
     if value not in choices:
         raise ValueError(f"{field} must be one of {', '.join(map(repr, choices))}, not {value!r}")
@@ -77,9 +77,9 @@ def check_choice(field: str, value: str, choices: tuple[str, ...]) -> str:
 
 def check_routes(targets: str | Mapping[str, str] | None, match: str | None) -> None:
     """
-    Compile the expressions, so that a wrong one fails where the DAG is parsed; templates are left alone.
+    Compile the expressions, so that an invalid one fails when the DAG is parsed; skip templates.
 
-    :raises ValueError: an expression is not valid, or there is no DAG id.
+    :raises ValueError: an expression is invalid, or there is no DAG id.
     """
     if isinstance(targets, (str, Mapping)) and not targets:
         raise ValueError("trigger_dag_id must name at least one DAG")
@@ -87,7 +87,7 @@ def check_routes(targets: str | Mapping[str, str] | None, match: str | None) -> 
     plain = {dag_id: text for dag_id, text in chosen.items() if not known_later(text)}
     expression = None if known_later(match) else match
     if plain or expression:
-        # Loads jmespath, which no other DAG file needs.
+        # Imports jmespath, so only for DAG files that need it.
         from airflow_provider_workflow.dispatch.routing import Routes
 
         Routes(plain or None, expression)
@@ -95,20 +95,20 @@ def check_routes(targets: str | Mapping[str, str] | None, match: str | None) -> 
 
 def check_inputs(inputs: Any) -> Mapping[str, Any] | None:
     """
-    :raises ValueError: the inputs are no mapping.
+    :raises ValueError: the inputs are not a mapping.
     """
     if inputs is not None and not isinstance(inputs, Mapping):
         raise ValueError(
-            f"inputs must be a dictionary, not a {type(inputs).__name__}; to take it whole from elsewhere,"
-            " give another task's output, or set render_template_as_native_obj=True on the DAG"
+            f"inputs must be a dictionary, not a {type(inputs).__name__}; for a dictionary from"
+            " a template, set render_template_as_native_obj=True on the DAG, or give another task's output"
         )
     return inputs
 
 
 def check_intervals(poll_interval: float, max_poll_interval: float, others: Mapping[str, Any]) -> None:
     """
-    :param others: arguments that are Airflow's own.
-    :raises ValueError: names the argument that is wrong.
+    :param others: arguments of ``BaseSensorOperator``.
+    :raises ValueError: an argument is invalid; the text names it.
     """
     if "poke_interval" in others:
         raise ValueError("poke_interval cannot be given: poll_interval is the interval in every mode")
@@ -119,10 +119,10 @@ def check_acknowledge(
     acknowledge: str | None, trigger_dag_id: Any, max_unfinished_runs: int | None, retries: int | None
 ) -> str | None:
     """
-    How messages are acknowledged; None where it is by the runs that they start.
+    How messages are acknowledged; None if that is done after their runs were started.
 
     :raises ValueError: the arguments contradict each other.
-    :raises AirflowOptionalProviderFeatureException: this Airflow has nothing to keep messages in.
+    :raises AirflowOptionalProviderFeatureException: this Airflow has no task state store.
     """
     if trigger_dag_id is not None:
         if acknowledge is not None:
@@ -141,14 +141,14 @@ def check_acknowledge(
     if not retries:
         raise ValueError(
             'retries must be 1 or more with acknowledge="auto":'
-            " it is a retry that returns what a killed try received"
+            " a retry returns the messages that a killed try received"
         )
     return chosen
 
 
 def can_start_from_trigger(deferrable: bool, trigger_dag_id: Any, max_unfinished_runs: int | None) -> bool:
     """
-    Whether this Airflow can begin in the trigger; before 3.3 it cannot, and a WARNING says so.
+    Whether this Airflow can start a task in the triggerer; logs a WARNING before Airflow 3.3.
 
     :raises ValueError: the arguments contradict each other.
     """
@@ -160,32 +160,32 @@ def can_start_from_trigger(deferrable: bool, trigger_dag_id: Any, max_unfinished
     if not deferrable or trigger_dag_id is None:
         raise ValueError("start_from_trigger needs deferrable=True and trigger_dag_id")
     if max_unfinished_runs is not None:
-        raise ValueError("start_from_trigger leases before the capacity is known: drop max_unfinished_runs")
+        raise ValueError("start_from_trigger leases before the capacity is known: remove max_unfinished_runs")
     return True
 
 
-def refuse_mapped_start_from_trigger() -> None:
+def reject_mapped_start_from_trigger() -> None:
     """
-    :raises ValueError: always; for a sensor that is mapped and is to start from its trigger.
+    :raises ValueError: always.
     """
     raise ValueError(
         "start_from_trigger cannot be used with partial().expand():"
-        " Airflow starts a mapped task on a worker, whatever it says. Drop it"
+        " Airflow starts mapped tasks on a worker. Remove it"
     )
 
 
 def check_trigger_arguments(trigger_kwargs: Mapping[str, Any]) -> None:
     """
-    Check the arguments of a trigger that starts without the worker that looks up other tasks' outputs.
+    Check the arguments of a trigger that starts without a worker, which would resolve outputs of tasks.
 
-    :raises ValueError: names the argument that is one, and the fix.
+    :raises ValueError: an argument is the output of another task; the text names it and the fix.
     """
     for field, value in trigger_kwargs.items():
         if _is_output(value):
             raise ValueError(
                 f"{field} cannot be another task's output with start_from_trigger=True:"
-                " the trigger starts without a worker, which would look it up."
-                " Give a string or a Jinja template, or drop start_from_trigger"
+                " only a worker can resolve it."
+                " Give a string or a Jinja template, or remove start_from_trigger"
             )
 
 
@@ -193,17 +193,17 @@ def check_sensor_options(
     deferrable: bool, silent_fail: bool, max_wait: Any, max_poll_interval: float
 ) -> None:
     """
-    Check Airflow's own arguments of a sensor that mean nothing while it waits in the triggerer.
+    Check arguments of Airflow's sensors that have no effect in the triggerer.
 
-    ``exponential_backoff`` is not among them: a deferred sensor waits longer and longer as it is.
+    ``exponential_backoff`` is accepted: a deferred sensor increases its interval anyway.
 
-    :raises ValueError: names the argument, and what to give instead.
+    :raises ValueError: such an argument is given; the text names it and what to give instead.
     """
     if not deferrable:
         return
     if silent_fail:
         raise ValueError(
-            "silent_fail cannot be used with deferrable=True: transient errors of the service are waited out"
+            "silent_fail cannot be used with deferrable=True: transient errors of the service are retried"
             " anyway, others fail the try. Give retries, soft_fail or never_fail instead, or deferrable=False"
         )
     if max_wait is not None:

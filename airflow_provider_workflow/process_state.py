@@ -1,7 +1,7 @@
 """
-What this package remembers for as long as its process lives, and how tests make it forget that.
+The state that this package keeps in the process, and a function that clears it for tests.
 
-It imports nothing: a module that is not loaded has nothing to forget.
+It imports no other module: a module that is not loaded has no state.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ STATE = (
     "metrics._names",
     "dispatch.quarantine._looked",
     "dispatch.quarantine._reported",
-    "metrics._complained",
+    "metrics._warned",
     "triggers.event_watcher._remembered",
 )
 """
-Module and attribute of everything that one test would inherit from the test before it: a collection, or
-an object that can be created without arguments. A unit test names what is missing here.
+Module and attribute of all state that outlives a test: a collection, or an object that can be created without
+arguments. A unit test reports missing entries.
 """
 
 
 def reset() -> None:
     """
-    Make the package forget what it learned: tokens, rate limits, inbox names, reported messages.
+    Clear the state of the process: tokens, rate limits, inbox names, reported messages.
 
-    For tests that use the package in their own process. Nothing may be running meanwhile.
+    For tests. No call of the service may be in progress.
     """
     for path in STATE:
         module_name, _, attribute = path.rpartition(".")

@@ -1,7 +1,7 @@
 """
-For tests of DAGs that use this provider: a workflow service of its own for each test.
+A pytest plugin for tests of DAGs that use this provider: it gives each test an emulator of its own.
 
-It loads only where a ``conftest.py`` asks for it::
+Enable it in a ``conftest.py``::
 
     pytest_plugins = ["airflow_provider_workflow.pytest_plugin"]
 """
@@ -20,9 +20,9 @@ from airflow_provider_workflow.emulator.server import EmulatorServer
 
 class WorkflowEmulator:
     """
-    A workflow service without inboxes, whose clock stands still until a test moves it.
+    A workflow service without inboxes, whose clock stands still until the test moves it.
 
-    :param server: the emulator, with everything that is not offered here.
+    :param server: the emulator, with all its methods.
     :param clock: its clock.
     """
 
@@ -51,7 +51,7 @@ class WorkflowEmulator:
         :param kind: ``status`` (with ``status=503``), ``drop``, ``slow``, ``truncate``, ``duplicate`` ...;
             see ``airflow_provider_workflow.emulator.faults.Fault`` for all of them and their fields.
         :param operation: ``lease``, ``ack``, ``release``, ``token`` ...; None for every request.
-        :param fields: such as ``times``, how many requests it meets: 1 by default, None for all.
+        :param fields: such as ``times``, the number of requests that fail: 1 by default, None for all.
         """
         self.server.fault(kind, operation=operation, **fields)
 
@@ -66,9 +66,9 @@ class WorkflowEmulator:
 
     def assert_acknowledged(self, inbox: str, message_ids: Iterable[Any]) -> None:
         """
-        Make sure that these messages of an inbox, and no others, were acknowledged.
+        Assert that exactly these messages of an inbox were acknowledged.
 
-        :raises AssertionError: says which were not, and which were but should not be.
+        :raises AssertionError: the text names the messages that differ.
         """
         statuses, expected = self.statuses(inbox), set(message_ids)
         acknowledged = {message_id for message_id, status in statuses.items() if status == "acked"}
@@ -84,8 +84,8 @@ def workflow_emulator(monkeypatch: pytest.MonkeyPatch) -> Iterator[WorkflowEmula
     """
     A new service, and the connection ``workflow_default`` to it, for the duration of one test.
 
-    The package forgets what it learned in earlier tests: tokens, inbox names, rate limits, and which
-    quarantined messages it has reported.
+    State of earlier tests is cleared: tokens, inbox names, rate limits, and which quarantined messages were
+    reported.
     """
     clock = ManualClock()
     process_state.reset()

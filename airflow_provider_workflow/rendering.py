@@ -1,4 +1,4 @@
-"""Templated strings stay strings, also where ``render_template_as_native_obj=True`` makes objects of them."""
+"""Keeps templated strings strings, also with ``render_template_as_native_obj=True``."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ if TYPE_CHECKING:
 Kinds = type | tuple[type, ...]
 ABSENT = type(None)
 ROUTED: Mapping[str, Kinds] = {"inbox": (), "trigger_dag_id": Mapping, "match": ABSENT}
-"""The strings of whatever routes the messages of an inbox."""
+"""``STRINGS`` of the classes that route the messages of an inbox."""
 
 
 class RendersStrings:
     """
-    Keeps the templated strings of an operator what they are.
+    Renders the templated strings of an operator to strings.
 
-    A DAG (and from Airflow 3.2 on a task) with ``render_template_as_native_obj=True`` takes each rendered
-    string for Python: the inbox ``20260101`` becomes a number, the expression ``'x'`` loses its quotes, and
-    ``None`` is nothing. It does so with strings that have no template in them as well.
+    With ``render_template_as_native_obj=True`` (of a DAG, from Airflow 3.2 on also of a task) Airflow
+    evaluates each rendered string as Python: the inbox ``20260101`` becomes a number, the expression
+    ``'x'`` loses its quotes, and the string ``None`` becomes None; also without a template in it.
     """
 
     STRINGS: ClassVar[Mapping[str, Kinds]] = {}
-    """Templated fields that hold strings, or collections of strings, and what else a template may yield."""
+    """Templated fields that are strings or collections of strings; other types that a template may yield."""
 
     def _do_render_template_fields(
         self,
@@ -35,7 +35,7 @@ class RendersStrings:
         jinja_env: jinja2.Environment,
         seen_oids: set[int],
     ) -> None:
-        # What Airflow calls for a task and for a mapped one, and means to be overridden (see MappedOperator).
+        # Airflow calls this for tasks and mapped tasks, and allows overriding it (see MappedOperator).
         given = {name: getattr(parent, name, None) for name in self.STRINGS} if parent is self else {}
         super()._do_render_template_fields(  # type: ignore[misc]
             parent, template_fields, context, jinja_env, seen_oids
@@ -59,9 +59,9 @@ def _renders_natively(operator: Any) -> bool:
 
 def _as_string(field: str, before: Any, after: Any, others: Kinds, render: Callable[[str], str]) -> Any:
     """
-    :param before: what the operator was given.
-    :param after: what Airflow made of it.
-    :param others: what a template may yield instead of a string.
+    :param before: the argument before rendering.
+    :param after: the argument after Airflow has rendered it.
+    :param others: types that a template may yield instead of a string.
     :raises ValueError: a template yields something else.
     """
     if isinstance(before, Mapping):

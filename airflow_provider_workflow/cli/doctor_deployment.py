@@ -195,8 +195,8 @@ def fastapi(_: Subject) -> Iterator[Finding]:
         return
     if airflow_internals.answers_before_commit(installed):
         detail = (
-            f"FastAPI {installed} lets Airflow {airflow_internals.airflow_version()} confirm a DAG run before it"
-            " is committed: if the API server is killed in between, an acknowledged message has no run"
+            f"FastAPI {installed} lets Airflow {airflow_internals.airflow_version()} confirm a DAG run before"
+            " it is committed: if the API server is killed in between, an acknowledged message has no run"
         )
         fix = "for the API server: pip install 'fastapi<0.118', or update Airflow to 3.2 or later"
         yield Finding("fastapi", FAILED, detail, fix)

@@ -1,4 +1,4 @@
-"""What the operators share that make one call of the service: the connection, and how their calls end."""
+"""The base class of the operators, and what they share."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk import BaseOperator
 
-from airflow_provider_workflow.options import check_text
+from airflow_provider_workflow.options import check_string
 from airflow_provider_workflow.rendering import Kinds, RendersStrings
 
 if TYPE_CHECKING:
@@ -31,26 +31,26 @@ class WorkflowOperator(RendersStrings, BaseOperator):
 
     def __init__(self, *, workflow_conn_id: str = "workflow_default", **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.workflow_conn_id = check_text("workflow_conn_id", workflow_conn_id)
+        self.workflow_conn_id = check_string("workflow_conn_id", workflow_conn_id)
 
     @cached_property
     def hook(self) -> WorkflowHook:
-        """The connection's client; made when the task runs, so that parsing a DAG file loads none of it."""
+        """The hook, made when the task runs, so that parsing a DAG file does not import it."""
         from airflow_provider_workflow.hooks.workflow import WorkflowHook
 
         return WorkflowHook(self.workflow_conn_id)
 
 
-def ended(what: str, done: str, end: Callable[[], object], missing_ok: bool) -> bool:
+def end_if_present(what: str, done: str, end: Callable[[], object], missing_ok: bool) -> bool:
     """
-    End a thing; where it is gone already, an earlier try may have ended it without receiving the answer.
+    End something. If it does not exist, an earlier try may have ended it without receiving the answer.
 
-    :param what: how the thing is named in the log.
-    :param done: what has happened to it then, as a past participle: "deleted".
+    :param what: its name in the log.
+    :param done: past participle for the log, such as "deleted".
     :param end: the call that ends it.
-    :param missing_ok: whether a thing that is not there is a success.
+    :param missing_ok: whether it is a success if it does not exist.
     :return: whether this call ended it.
-    :raises NotFoundError: it is not there, and that is no success.
+    :raises NotFoundError: it does not exist, and ``missing_ok`` is False.
     """
     from airflow_provider_workflow.client.errors import NotFoundError
 
@@ -59,7 +59,7 @@ def ended(what: str, done: str, end: Callable[[], object], missing_ok: bool) -> 
     except NotFoundError as error:
         if not missing_ok:
             raise
-        log.warning("%s is not there (any more); nothing to do (%s)", what, error)
+        log.warning("%s does not exist; nothing to do (%s)", what, error)
         return False
     log.info("%s was %s", what, done)
     return True
@@ -67,10 +67,10 @@ def ended(what: str, done: str, end: Callable[[], object], missing_ok: bool) -> 
 
 def storable(value: Any) -> Any:
     """
-    A value of the service as every XCom can hold it.
+    A value of the service in a form that any XCom can hold.
 
-    Airflow cannot store a lone surrogate (half of an emoji, where a text was cut), and PostgreSQL no
-    NUL: both become U+FFFD.
+    Airflow cannot store a lone surrogate (half of an emoji, in a truncated string), and PostgreSQL cannot
+    store NUL: both become U+FFFD.
     """
     if not isinstance(value, str):
         return value

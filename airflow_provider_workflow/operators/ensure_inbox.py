@@ -1,4 +1,4 @@
-"""``WorkflowEnsureInboxOperator``: an inbox of a name and a subscription exists, and is active."""
+"""``WorkflowEnsureInboxOperator``: ensures that an inbox exists and is active."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from airflow_provider_workflow.operators.base import WorkflowOperator
 from airflow_provider_workflow.operators.inbox_admin import InboxSummary, inbox_summary
 from airflow_provider_workflow.options import (
     check_inputs,
-    check_text,
+    check_string,
     deferrable_or_default,
     known_later,
     whole_number,
@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 FIRST_WAIT_SECONDS = 1.0
 """A new inbox is ``initializing`` at first, and often active sooner than a deferred task resumes."""
 GRACE_SECONDS = 60
-"""How much later Airflow ends a deferral than the trigger does, which says more about it."""
+"""Airflow's timeout of the deferral is this much later than the trigger's, whose error says more."""
 
 
 class InboxNameTakenError(AirflowFailException):
@@ -55,12 +55,10 @@ class InboxNameTakenError(AirflowFailException):
         from airflow_provider_workflow.client.wire import plain
 
         subscription = existing.get("subscription")
-        has = (
-            json.dumps(subscription, sort_keys=True) if subscription else "one that the service does not show"
-        )
+        has = json.dumps(subscription, sort_keys=True) if subscription else "not shown by the service"
         super().__init__(
             f"The name {name!r} belongs to inbox {plain(existing['id'])}, which has another subscription."
-            f" Asked for: {json.dumps(wanted, sort_keys=True)}; it has: {has}."
+            f" Requested: {json.dumps(wanted, sort_keys=True)}; existing: {has}."
             " Choose another name, or delete that inbox first."
         )
 
@@ -69,15 +67,17 @@ class InitializationFailedError(AirflowFailException):
     """
     The service could not subscribe the inbox; it cannot be resumed (docs/service.md 2.2).
 
-    :param name: of the inbox.
+    :param name: name of the inbox.
     :param reason: its ``paused_reason``, or None.
-    :param again: whether this operator has deleted and created it already.
+    :param again: whether this operator has already deleted and created it in this try.
     """
 
     def __init__(self, name: str, reason: str | None, again: bool) -> None:
         from airflow_provider_workflow.client.wire import plain
 
-        failed = "failed to initialise again after it was created anew" if again else "failed to initialise"
+        failed = (
+            "failed to initialise again after it was deleted and created" if again else "failed to initialise"
+        )
         text = (
             f"Inbox {name!r} {failed} ({plain(reason or 'no reason given')})."
             " Check app_key, action_key, inputs and connection_id"
@@ -92,15 +92,15 @@ class InitializationFailedError(AirflowFailException):
 
 class InboxNotSettledError(AirflowException):
     """
-    The inbox is not active within the time allowed; a retry goes on waiting.
+    The inbox did not become active in time; a retry waits again.
 
-    :param seconds: how long it was waited for.
+    :param seconds: how long the task waited.
     """
 
     def __init__(self, name: str, seconds: float) -> None:
         super().__init__(
             f"Inbox {name!r} was not active within {seconds:g} s."
-            " Look at it in the service, or give more time (timeout)."
+            " Check it in the service, or increase timeout."
         )
 
 
@@ -108,26 +108,26 @@ class WorkflowEnsureInboxOperator(WorkflowOperator):
     """
     Creates an inbox, or finds the one of this name and subscription, and waits until it is active.
 
-    It may run any number of times: the service finds the inbox by its name (docs/service.md 2.2, 4.1
-    and 11.2). Returns its ``id``, ``name``, ``status`` and ``paused_reason``. An inbox that is
-    paused is returned with a WARNING, as resuming it is yours to decide
-    (``WorkflowResumeInboxOperator``); while it is paused the service drops new events.
+    It is idempotent: the service finds the inbox by its name (docs/service.md 2.2, 4.1 and 11.2).
+    Returns its ``id``, ``name``, ``status`` and ``paused_reason``. A paused inbox is returned with a
+    WARNING and not resumed (``WorkflowResumeInboxOperator`` does that); while it is paused the service
+    drops new events.
 
     :param name: name of the inbox, up to 100 characters; it never changes (templated).
     :param app_key: the app: versioned, versionless, ``@latest`` or a slug (templated).
     :param action_key: the app's trigger (templated).
     :param inputs: the trigger's fields (templated).
     :param connection_id: the account at the app: UUID or whole number; None for none (templated).
-    :param notification_url: told by POST when messages arrive, up to 2048 characters (templated). An
-        inbox that has another one is changed; None leaves it as it is. Airflow shows the rendered text on
-        the task's page, but not where it comes from a Variable whose name holds "secret".
-    :param wait_until_active: False returns an inbox that is ``initializing`` as well.
+    :param notification_url: URL to which the service posts when messages arrive, up to 2048 characters
+        (templated). That of an existing inbox is changed; None leaves it unchanged. Airflow shows the
+        rendered URL on the task's page, unless it comes from a Variable whose name contains "secret".
+    :param wait_until_active: False also returns an inbox that is still ``initializing``.
     :param recreate_failed: delete an inbox that failed to initialise, with any messages in it, and create
         it again, once per try.
     :param deferrable: wait in the triggerer; None takes ``[operators] default_deferrable``.
     :param poll_interval: seconds between the first two requests while waiting, above 0; it doubles.
-    :param max_poll_interval: seconds that it doubles up to.
-    :param timeout: seconds to wait at most, above 0, in each try.
+    :param max_poll_interval: maximum interval in seconds.
+    :param timeout: maximum seconds to wait in each try, above 0.
     :param workflow_conn_id: id of the Airflow connection (templated).
     """
 
@@ -167,14 +167,14 @@ class WorkflowEnsureInboxOperator(WorkflowOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.name = check_text("name", name, NAME_LENGTH)
-        self.app_key = check_text("app_key", app_key)
-        self.action_key = check_text("action_key", action_key)
+        self.name = check_string("name", name, NAME_LENGTH)
+        self.app_key = check_string("app_key", app_key)
+        self.action_key = check_string("action_key", action_key)
         self.inputs = inputs if known_later(inputs) else check_inputs(inputs)
         self.connection_id = connection_id
         self.notification_url = notification_url
         if notification_url is not None:
-            check_text("notification_url", notification_url, URL_LENGTH)
+            check_string("notification_url", notification_url, URL_LENGTH)
         self.wait_until_active = flag("wait_until_active", wait_until_active)
         self.recreate_failed = flag("recreate_failed", recreate_failed)
         self.poll_interval, self.max_poll_interval = intervals(poll_interval, max_poll_interval)
@@ -188,7 +188,7 @@ class WorkflowEnsureInboxOperator(WorkflowOperator):
         :raises InboxNameTakenError: an inbox of this name has another subscription; both are in the text.
         :raises InitializationFailedError: the service could not subscribe it.
         :raises InboxNotSettledError: it was not active in time.
-        :raises ValueError: an argument was rendered to something else than it may be.
+        :raises ValueError: a rendered argument has an invalid value.
         :raises WorkflowError: the service cannot be used.
         """
         return self._wait_until_active(
@@ -203,7 +203,7 @@ class WorkflowEnsureInboxOperator(WorkflowOperator):
         recreated: bool = False,
     ) -> InboxSummary:
         """
-        Go on after the trigger: ensure the inbox once more, as it may have changed again.
+        Continue after the trigger: ensure the inbox again, as its state may have changed.
 
         :param deadline: epoch seconds at which the waiting ends.
         :param recreated: whether it was deleted and created again in this try.
@@ -215,14 +215,14 @@ class WorkflowEnsureInboxOperator(WorkflowOperator):
         if status == TIMED_OUT:
             raise InboxNotSettledError(self.name, self.timeout)
         if status != SETTLED:
-            raise AirflowException(f"The trigger sent an event that is not known: {status!r}")
+            raise AirflowException(f"The trigger sent an unknown event: {status!r}")
         return self._wait_until_active(deadline, recreated=recreated)
 
     def _wait_until_active(
         self, deadline: float, first_pauses: Sequence[float] = (), recreated: bool = False
     ) -> InboxSummary:
         """
-        Ensure the inbox until it is as wanted, or defer.
+        Ensure the inbox until it is active, or defer.
 
         :param first_pauses: seconds to wait on this worker before the task is deferred.
         """
@@ -257,7 +257,7 @@ class WorkflowEnsureInboxOperator(WorkflowOperator):
     def _is_done(self, inbox: types.Inbox) -> bool:
         from airflow_provider_workflow.client.inboxes import DELETING, SETTLED_STATES
 
-        # One that is being deleted still holds the name.
+        # An inbox that is being deleted still has the name.
         status = inbox["status"]
         return status in SETTLED_STATES or (not self.wait_until_active and status != DELETING)
 
@@ -295,12 +295,11 @@ class WorkflowEnsureInboxOperator(WorkflowOperator):
 @dataclass
 class NamedInbox:
     """
-    An inbox as it is to be; no call here does harm when it is repeated.
+    The desired state of an inbox, and the calls that reach it; all of them are idempotent.
 
     :param name: up to 100 characters.
-    :param subscription: what it is to be subscribed to.
-    :param notification_url: told when messages arrive; None leaves that of an existing inbox as it is.
-    :param created: whether ``ensured`` has created it; of a creation whose answer was lost it is not known.
+    :param notification_url: None leaves that of an existing inbox unchanged.
+    :param created: whether ``ensured`` has created it; False if the answer to the creation was lost.
     """
 
     hook: WorkflowHook
@@ -311,7 +310,7 @@ class NamedInbox:
 
     def ensured(self) -> types.Inbox:
         """
-        The inbox of this name, in whatever state; the one being deleted, where that has the name yet.
+        The inbox of this name, in any state; the one that is being deleted if it still has the name.
 
         :raises InboxNameTakenError: it has another subscription.
         :raises ConflictError: the name is taken by an inbox that the service does not show.
@@ -330,19 +329,19 @@ class NamedInbox:
             raise InboxNameTakenError(self.name, self.subscription, existing) from None
         if url is None or inbox.get("notification_url") == url or inbox["status"] in (FAILED, DELETING):
             return inbox
-        # Not where: the address may be a secret.
-        log.info("Inbox %s announces its messages at another notification_url from now on", self.name)
+        # Without the URL, which may be a secret.
+        log.info("Inbox %s: notification_url was changed", self.name)
         return self.hook.update_inbox(inbox["id"], url)
 
     def wait_until(
         self, is_done: Callable[[types.Inbox], bool], pauses: Iterator[float], deadline: float
     ) -> types.Inbox:
         """
-        Ensure the inbox until it is as wanted.
+        Ensure the inbox until ``is_done`` is true.
 
-        :param pauses: seconds between the requests; the waiting ends where there are no more.
-        :param deadline: epoch seconds at which the waiting ends.
-        :return: the inbox, in whatever state it is at the end.
+        :param pauses: seconds between the requests; waiting ends when they are exhausted.
+        :param deadline: epoch seconds at which waiting ends.
+        :return: the inbox, in its last state.
         """
         inbox = self.ensured()
         while (
@@ -360,7 +359,7 @@ class NamedInbox:
         call = api.ensure_inbox(self.name, self.subscription, self.notification_url)
 
         def read(answer: Answer) -> types.Inbox:
-            # An inbox that was there already is answered with 200 (docs/service.md 4).
+            # 200 for an existing inbox (docs/service.md 4).
             self.created = self.created or answer.status == HTTPStatus.CREATED
             return call.read(answer)
 
@@ -370,11 +369,11 @@ class NamedInbox:
         from airflow_provider_workflow.client.inboxes import DELETING
 
         named = [each for each in self.hook.list_inboxes(name=self.name) if each.get("name") == self.name]
-        # One that is being deleted may be listed beside the one that has taken its name since.
+        # An inbox that is being deleted may be listed beside a new one of the same name.
         return min(named, key=lambda inbox: inbox["status"] == DELETING, default=None)
 
     def delete(self, inbox: types.Inbox) -> None:
-        """Delete the inbox because it failed, so that it can be created again."""
+        """Delete a failed inbox, so that it can be created again."""
         from airflow_provider_workflow.client.wire import plain
 
         log.warning(
@@ -382,13 +381,13 @@ class NamedInbox:
             self.name,
             plain(inbox.get("paused_reason") or "no reason given"),
         )
-        # Gone or going already: what is wanted.
+        # Deleted, or being deleted, already.
         with contextlib.suppress(NotFoundError, ConflictError):
             self.hook.delete_inbox(inbox["id"])
 
 
 def doubling(first: float, most: float) -> Iterator[float]:
-    """Pauses in seconds, each twice as long as the one before, up to a limit."""
+    """Pauses in seconds; each is twice as long as the one before, up to ``most``."""
     while True:
         yield first
         first = min(first * 2, most)
@@ -396,9 +395,9 @@ def doubling(first: float, most: float) -> Iterator[float]:
 
 def subscription_of(app_key: str, action_key: str, inputs: Any, connection_id: Any) -> types.Subscription:
     """
-    A subscription of arguments that may be strings, from a template or a command line.
+    Make a subscription. Numbers may be given as strings, from a template or a command line.
 
-    :raises ValueError: the inputs are no mapping.
+    :raises ValueError: the inputs are not a mapping.
     """
     given = dict(check_inputs(inputs) or {})
     wanted: types.Subscription = {"app_key": app_key, "action_key": action_key, "inputs": given}

@@ -1,4 +1,4 @@
-"""``WorkflowGuessOperator``: a workflow from a free text."""
+"""``WorkflowGuessOperator``: guesses a workflow from a description."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSki
 from airflow_provider_workflow.client.errors import GuessRejectedError
 from airflow_provider_workflow.links import WorkflowEditorLink
 from airflow_provider_workflow.operators.base import WorkflowOperator, storable
-from airflow_provider_workflow.options import check_choice, check_text
+from airflow_provider_workflow.options import check_choice, check_string
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -22,14 +22,14 @@ log = logging.getLogger(__name__)
 
 
 class SuggestedStep(TypedDict):
-    """The best step, and what else may have been meant (docs/service.md 13.1)."""
+    """The best step, and its alternatives (docs/service.md 13.1)."""
 
     step: types.RawStep
     alternatives: list[types.RawStep]
 
 
 class SuggestedWorkflow(TypedDict):
-    """A guess (docs/service.md 13.1); ``messages`` are the service's remarks on the text, often none."""
+    """A guess (docs/service.md 13.1); ``messages`` are the service's remarks on the description."""
 
     title: str
     steps: list[SuggestedStep]
@@ -38,19 +38,19 @@ class SuggestedWorkflow(TypedDict):
 
 
 class FinalGuessRejectedError(GuessRejectedError, AirflowFailException):
-    """The text describes no workflow. Sent again it would be refused again, so there is no retry."""
+    """The description describes no workflow; a retry would be rejected again."""
 
 
 class WorkflowGuessOperator(WorkflowOperator):
     """
-    Guesses a workflow from a free text (docs/service.md 13), and returns it.
+    Guesses a workflow from a description (docs/service.md 13), and returns it.
 
     The result has ``title``, ``steps``, ``prefilled_url`` and ``messages``; the task's link "Open
-    workflow editor" leads to ``prefilled_url``. The service limits guesses per hour: the call is made
-    once per try and never repeated, except where it surely was not taken.
+    workflow editor" opens ``prefilled_url``. The service limits guesses per hour: the call is sent once
+    per try, and repeated only if the service certainly did not process it.
 
-    :param description: what the workflow is to do; its longest length is not published (templated).
-    :param on_rejected: where the text describes no workflow, ``fail`` fails the task without a retry,
+    :param description: what the workflow should do; the maximum length is not published (templated).
+    :param on_rejected: if the description describes no workflow, ``fail`` fails the task without a retry,
         and ``skip`` skips it.
     :param workflow_conn_id: id of the Airflow connection (templated).
     """
@@ -61,16 +61,16 @@ class WorkflowGuessOperator(WorkflowOperator):
 
     def __init__(self, *, description: str, on_rejected: str = "fail", **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.description = check_text("description", description)
+        self.description = check_string("description", description)
         self.on_rejected = check_choice("on_rejected", on_rejected, ("fail", "skip"))
 
     def execute(self, context: Context) -> SuggestedWorkflow:  # noqa: ARG002 Airflow's signature
         """
-        Guess.
+        Guess the workflow.
 
-        :raises FinalGuessRejectedError: a ``GuessRejectedError`` with the service's reasons in its text.
-        :raises AirflowSkipException: the same, where ``on_rejected`` is ``skip``.
-        :raises RateLimitError: the hour's guesses are used up.
+        :raises FinalGuessRejectedError: the description was rejected; the text has the reasons.
+        :raises AirflowSkipException: the same, if ``on_rejected`` is ``skip``.
+        :raises RateLimitError: the limit of guesses per hour is reached.
         :raises WorkflowError: the service cannot be used.
         """
         from airflow_provider_workflow.client.wire import plain
@@ -79,9 +79,13 @@ class WorkflowGuessOperator(WorkflowOperator):
             found = self.hook.guess(self.description)
         except GuessRejectedError as error:
             if self.on_rejected == "skip":
-                # Airflow's own line about a skipped task does not say why.
-                log.warning("The text describes no workflow, so the task is skipped: %s", plain(error.detail))
-                raise AirflowSkipException(f"The text describes no workflow: {plain(error.detail)}") from None
+                # Airflow's own log line does not give the reason.
+                log.warning(
+                    "The description describes no workflow, so the task is skipped: %s", plain(error.detail)
+                )
+                raise AirflowSkipException(
+                    f"The description describes no workflow: {plain(error.detail)}"
+                ) from None
             raise FinalGuessRejectedError(
                 str(error), status=error.status, code=error.code, detail=error.detail, meta=error.meta
             ) from None
@@ -95,7 +99,7 @@ class WorkflowGuessOperator(WorkflowOperator):
 
 
 def _remarks(guess: types.Guess) -> list[str]:
-    # Free-form objects (docs/service.md 13.1): an XCom could not hold every key they might have.
+    # Free-form objects (docs/service.md 13.1), whose keys an XCom may not be able to hold.
     remarks: Any = guess.get("messages")
     found = remarks if isinstance(remarks, list) else []
     details = [each.get("detail") for each in found if isinstance(each, dict)]

@@ -1,7 +1,7 @@
 """
 The operators of a trigger inbox: dispatch its messages, acknowledge and release leases.
 
-Those that ensure, pause, resume and delete an inbox can be imported from here as well.
+The operators that ensure, pause, resume and delete an inbox can be imported from here too.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _MODULES = {
     "WorkflowResumeInboxOperator": "inbox_admin",
     "WorkflowDeleteInboxOperator": "inbox_admin",
 }
-"""Where the operators are that this module loads only for a DAG file that names them."""
+"""Modules of the operators that are imported only when a DAG file names them."""
 
 
 def __getattr__(name: str) -> Any:
@@ -62,7 +62,7 @@ def __getattr__(name: str) -> Any:
 
 
 class LeaseEnd(TypedDict):
-    """For how many messages it was done, and for how many the lease had ended before."""
+    """Numbers of messages: acknowledged or released, and those whose lease had ended before."""
 
     done: int
     lease_ended: int
@@ -72,19 +72,19 @@ class WorkflowInboxDispatchOperator(WorkflowOperator):
     """
     Starts one DAG run for each message that an inbox holds now, without waiting for more.
 
-    The same as ``WorkflowInboxSensor`` with ``trigger_dag_id``, for an inbox that something else
-    watches. Several may work on one inbox side by side: a message still starts one run.
+    It does the same as ``WorkflowInboxSensor`` with ``trigger_dag_id``, but does not wait. Several
+    operators may work on one inbox in parallel: a message still starts one run.
 
     :param inbox: id or name of the inbox (templated).
     :param trigger_dag_id: DAG to start for each message, or DAG ids with the JMESPath expression that
         each is chosen by, tried in order (templated).
-    :param max_messages: messages at most, 1 or more; None for all that are there.
+    :param max_messages: maximum number of messages, 1 or more; None for all available ones.
     :param max_unfinished_runs: runs of the target DAG that may be queued and running at once, 1 or more;
-        where there is no capacity the operator ends, and what it did not lease stays in the inbox.
-    :param on_refused: ``fail`` fails the task at its end where a message was rejected, ``log`` only logs it.
+        without capacity the operator ends, and the other messages stay in the inbox.
+    :param on_refused: ``fail`` fails the task at its end if a message was rejected, ``log`` only logs it.
     :param on_paused: ``fail`` or ``log``, for an inbox that is paused and has no more messages.
-    :param match: JMESPath expression over a message (templated); what it is false for is left to its lease,
-        and so ends in quarantine where nobody else takes it.
+    :param match: JMESPath expression over a message (templated). A message for which it is false is not
+        acknowledged, and is quarantined in the end unless another consumer acknowledges it.
     :param lease_limit: messages per lease, 1 to 100.
     :param lease_seconds: length of a lease, 60 to 3600 s.
     :param workflow_conn_id: id of the Airflow connection (templated).
@@ -128,10 +128,9 @@ class WorkflowInboxDispatchOperator(WorkflowOperator):
         """
         Drain the inbox.
 
-        :raises TargetError: no runs of the target DAG can be started; what was leased is released, but for
-            the message that showed it.
-        :raises InboxNotActiveError: the inbox is paused, there was nothing in it, and ``on_paused`` is
-            ``fail``.
+        :raises TargetError: no runs of the target DAG can be started; the leased messages are released,
+            except the one that was rejected.
+        :raises InboxNotActiveError: the inbox is paused and had no messages, and ``on_paused`` is ``fail``.
         :raises AirflowFailException: messages were rejected, and ``on_refused`` is ``fail``.
         :raises WorkflowError: the service cannot be used.
         """
@@ -153,9 +152,9 @@ class WorkflowInboxDispatchOperator(WorkflowOperator):
 
     def on_kill(self) -> None:
         """
-        Release the lease that is being worked on, if any, as the task is being ended.
+        Release the current lease, if any: Airflow is ending the task.
 
-        :raises TaskKilled: there is one.
+        :raises TaskKilled: the task was working on a lease.
         """
         if self._dispatcher is not None and self._dispatcher.working:
             from airflow_provider_workflow.dispatch.dispatcher import TaskKilled
@@ -165,13 +164,13 @@ class WorkflowInboxDispatchOperator(WorkflowOperator):
 
 def drain_inbox(dispatcher: Dispatcher, *, on_paused: str = "fail") -> tuple[int, str]:
     """
-    Start a run of each message that an inbox holds, and acknowledge.
+    Start a run for each available message, and acknowledge the messages.
 
-    :param on_paused: ``fail`` or ``log``, for an inbox that is paused and had no message.
+    :param on_paused: ``fail`` or ``log``, for an inbox that is paused and had no messages.
     :return: why leasing ended, as the level and the text of a log line.
-    :raises TargetError: no runs of the target DAG can be started; what was leased is released, but for
-        the message that showed it.
-    :raises InboxNotActiveError: the inbox is paused, there was nothing in it, and that is to fail.
+    :raises TargetError: no runs of the target DAG can be started; the leased messages are released, except
+        the one that was rejected.
+    :raises InboxNotActiveError: the inbox is paused and had no messages, and ``on_paused`` is ``fail``.
     """
     from airflow_provider_workflow.client.errors import InboxPausedError
     from airflow_provider_workflow.client.wire import plain
@@ -201,7 +200,7 @@ class LeaseOperator(WorkflowOperator):
     }
     template_fields_renderers = {"lease": "json", "message_ids": "json"}  # noqa: RUF012 Airflow's own form
     past_tense: ClassVar[str]
-    """What it has done, for its log."""
+    """The action, for the log."""
 
     def __init__(
         self, *, lease: LeasedMessages | Any, message_ids: Sequence[str] | Any = None, **kwargs: Any
@@ -224,7 +223,7 @@ class LeaseOperator(WorkflowOperator):
         return {"done": done, "lease_ended": len(ids) - done}
 
     def end(self, hook: WorkflowHook, lease: LeasedMessages, ids: list[str]) -> int:
-        """Acknowledge or release; how many of the messages it was done for."""
+        """Acknowledge or release the messages; return the number that the service confirmed."""
         raise NotImplementedError
 
 
@@ -232,8 +231,8 @@ class WorkflowAcknowledgeOperator(LeaseOperator):
     """
     Acknowledges messages after the work on them succeeded (docs/service.md 3.2).
 
-    Where the lease has expired meanwhile its messages are redelivered. The operator says so in its log
-    and in its result, and succeeds: the work is done, and has to be idempotent anyway.
+    If the lease has expired, its messages are redelivered. The operator reports that in its log and its
+    result, and succeeds: the work is done, and has to be idempotent anyway.
 
     :param lease: what a ``WorkflowInboxSensor`` with ``acknowledge="manual"`` returned (templated).
     :param message_ids: ids of the lease, 1 or more (templated); None for all of it.
@@ -250,7 +249,7 @@ class WorkflowAcknowledgeOperator(LeaseOperator):
 
 class WorkflowReleaseOperator(LeaseOperator):
     """
-    Releases messages, which can be leased again at once; the delivery still counts.
+    Releases messages: they can be leased again at once. Their delivery count stays.
 
     :param lease: what a ``WorkflowInboxSensor`` with ``acknowledge="manual"`` returned (templated).
     :param message_ids: ids of the lease, 1 or more (templated); None for all of it.
@@ -267,7 +266,7 @@ class WorkflowReleaseOperator(LeaseOperator):
 
 def check_lease(lease: Any, message_ids: Any) -> tuple[LeasedMessages, list[str]]:
     """
-    :raises ValueError: names the argument at fault.
+    :raises ValueError: an argument is invalid; the text names it.
     """
     if not _is_lease(lease):
         raise ValueError(
@@ -279,7 +278,7 @@ def check_lease(lease: Any, message_ids: Any) -> tuple[LeasedMessages, list[str]
         raise ValueError(f"message_ids must be a list of message ids, not a {type(ids).__name__}")
     if not ids or not all(ids):
         raise ValueError(
-            "message_ids must hold at least one id, and no empty one; leave it out for the whole lease"
+            "message_ids must contain at least one id, and no empty one; omit it for the whole lease"
         )
     return lease, list(ids)
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from airflow_provider_workflow.client.arguments import flag
 from airflow_provider_workflow.client.errors import ConflictError
-from airflow_provider_workflow.operators.base import WorkflowOperator, ended, storable
-from airflow_provider_workflow.options import check_text
+from airflow_provider_workflow.operators.base import WorkflowOperator, end_if_present, storable
+from airflow_provider_workflow.options import check_string
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -22,8 +22,8 @@ log = logging.getLogger(__name__)
 
 class InboxSummary(TypedDict):
     """
-    What is returned of an inbox: not its subscription, which may be large, and not its
-    ``notification_url``, which is a secret where it leads to the receiver.
+    The fields of an inbox that operators return: without its subscription, which may be large, and its
+    ``notification_url``, which may be a secret.
     """
 
     id: str
@@ -33,14 +33,14 @@ class InboxSummary(TypedDict):
 
 
 class InboxDeletion(TypedDict):
-    """The inbox as it was given, and whether this call deleted it (else it was gone already)."""
+    """The id or name that was given, and whether this call deleted the inbox; False if it did not exist."""
 
     inbox: str
     deleted: bool
 
 
 def inbox_summary(inbox: types.Inbox) -> InboxSummary:
-    """The fields that fit an XCom, whatever the inbox is subscribed to."""
+    """The fields of an inbox that operators return."""
     return {
         "id": inbox["id"],
         "name": storable(inbox.get("name")),
@@ -53,13 +53,13 @@ def change_inbox(
     hook: WorkflowHook, inbox: str, change: Callable[[str], types.Inbox], already: tuple[str, ...]
 ) -> types.Inbox:
     """
-    Change the state of an inbox; where it is as wanted already, an earlier try may have changed it.
+    Change the state of an inbox; succeed if it has the desired state already, as after an earlier try.
 
     :param inbox: id or name.
     :param change: the call that changes it.
-    :param already: states in which the service answers with 409, and that are as wanted.
-    :raises InboxUnusableError: it failed to initialise.
-    :raises ConflictError: it is in a state that this call cannot change.
+    :param already: states that count as success although the service answers 409.
+    :raises InboxUnusableError: the inbox failed to initialise.
+    :raises ConflictError: the inbox is in a state that this call cannot change.
     """
     from airflow_provider_workflow.client.inboxes import FAILED
     from airflow_provider_workflow.client.wire import plain
@@ -81,7 +81,7 @@ def change_inbox(
 
 class InboxOperator(WorkflowOperator):
     """
-    Does something to one inbox.
+    Base class of the operators that change one inbox.
 
     :param inbox: id or name of the inbox (templated).
     :param workflow_conn_id: id of the Airflow connection (templated).
@@ -92,14 +92,14 @@ class InboxOperator(WorkflowOperator):
 
     def __init__(self, *, inbox: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.inbox = check_text("inbox", inbox)
+        self.inbox = check_string("inbox", inbox)
 
 
 class WorkflowPauseInboxOperator(InboxOperator):
     """
-    Pauses an inbox. The messages in it stay and can be leased; new events are dropped, not queued.
+    Pauses an inbox. Its messages stay and can be leased; new events are dropped, not queued.
 
-    An inbox that is paused already is a success. Returns its ``id``, ``name``, ``status`` and
+    It succeeds if the inbox is paused already. Returns its ``id``, ``name``, ``status`` and
     ``paused_reason``.
 
     :param inbox: id or name of the inbox (templated).
@@ -108,7 +108,7 @@ class WorkflowPauseInboxOperator(InboxOperator):
 
     def execute(self, context: Context) -> InboxSummary:  # noqa: ARG002 Airflow's signature
         """
-        Pause.
+        Pause the inbox.
 
         :raises NotFoundError: there is no such inbox.
         :raises InboxUnusableError: it failed to initialise.
@@ -122,9 +122,9 @@ class WorkflowPauseInboxOperator(InboxOperator):
 
 class WorkflowResumeInboxOperator(InboxOperator):
     """
-    Resumes a paused inbox, which may be ``initializing`` for a while; it is not waited for.
+    Resumes a paused inbox. It may be ``initializing`` for a while; the operator does not wait for that.
 
-    An inbox that is active or initializing already is a success. Returns its ``id``, ``name``,
+    It succeeds if the inbox is active or initializing already. Returns its ``id``, ``name``,
     ``status`` and ``paused_reason``.
 
     :param inbox: id or name of the inbox (templated).
@@ -133,7 +133,7 @@ class WorkflowResumeInboxOperator(InboxOperator):
 
     def execute(self, context: Context) -> InboxSummary:  # noqa: ARG002 Airflow's signature
         """
-        Resume.
+        Resume the inbox.
 
         :raises NotFoundError: there is no such inbox.
         :raises InboxUnusableError: it failed to initialise.
@@ -148,11 +148,11 @@ class WorkflowResumeInboxOperator(InboxOperator):
 
 class WorkflowDeleteInboxOperator(InboxOperator):
     """
-    Deletes an inbox with all the messages in it, for good. One that is gone already is a success.
+    Deletes an inbox with all its messages, for good. It succeeds if the inbox does not exist.
 
     :param inbox: id or name of the inbox (templated).
-    :param missing_ok: False fails the task where there is no such inbox; a retry after an answer that
-        was lost then fails as well.
+    :param missing_ok: False fails the task if the inbox does not exist; then a retry after a lost answer
+        fails too.
     :param workflow_conn_id: id of the Airflow connection (templated).
     """
 
@@ -162,13 +162,13 @@ class WorkflowDeleteInboxOperator(InboxOperator):
 
     def execute(self, context: Context) -> InboxDeletion:  # noqa: ARG002 Airflow's signature
         """
-        Delete.
+        Delete the inbox.
 
         :raises NotFoundError: there is no such inbox, and ``missing_ok`` is False.
-        :raises ConflictError: the service does not delete it in its present state.
+        :raises ConflictError: the service does not delete it in its current state.
         :raises WorkflowError: the service cannot be used.
         """
-        deleted = ended(f"Inbox {self.inbox}", "deleted", self._delete, self.missing_ok)
+        deleted = end_if_present(f"Inbox {self.inbox}", "deleted", self._delete, self.missing_ok)
         return {"inbox": self.inbox, "deleted": deleted}
 
     def _delete(self) -> None:

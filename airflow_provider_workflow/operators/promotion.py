@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from airflow_provider_workflow.client.arguments import flag
-from airflow_provider_workflow.operators.base import WorkflowOperator, ended
-from airflow_provider_workflow.options import check_text
+from airflow_provider_workflow.operators.base import WorkflowOperator, end_if_present
+from airflow_provider_workflow.options import check_string
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
 
 class Unenrollment(TypedDict):
-    """The enrolment, and whether this call ended it (else it was not there any more)."""
+    """The id of the enrolment, and whether this call ended it; False if it did not exist."""
 
     enrollment_id: str
     unenrolled: bool
@@ -22,14 +22,14 @@ class Unenrollment(TypedDict):
 
 class WorkflowUnenrollOperator(WorkflowOperator):
     """
-    Ends a user's enrolment in a promotion, for the application itself (docs/service.md 8 and 14).
+    Ends a user's enrolment in a promotion, on behalf of the application (docs/service.md 8 and 14).
 
-    Uses an app token of scope ``promotions:write``, whatever the connection's own scope is. It may be
-    repeated: an enrolment that is gone is a success.
+    It uses an app token with the scope ``promotions:write``, whatever the connection's scope is. It is
+    idempotent: it succeeds if the enrolment does not exist.
 
     :param enrollment_id: id of the enrolment (templated).
-    :param missing_ok: False fails the task where there is no such enrolment; a retry after an answer
-        that was lost then fails as well.
+    :param missing_ok: False fails the task if the enrolment does not exist; then a retry after a lost
+        answer fails too.
     :param workflow_conn_id: id of the Airflow connection (templated).
     """
 
@@ -38,18 +38,18 @@ class WorkflowUnenrollOperator(WorkflowOperator):
 
     def __init__(self, *, enrollment_id: str, missing_ok: bool = True, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.enrollment_id = check_text("enrollment_id", enrollment_id)
+        self.enrollment_id = check_string("enrollment_id", enrollment_id)
         self.missing_ok = flag("missing_ok", missing_ok)
 
     def execute(self, context: Context) -> Unenrollment:  # noqa: ARG002 Airflow's signature
         """
-        Unenroll.
+        End the enrolment.
 
         :raises NotFoundError: there is no such enrolment, and ``missing_ok`` is False.
-        :raises AuthenticationError: the application may not do this.
+        :raises AuthenticationError: the application is not permitted to do this.
         :raises WorkflowError: the service cannot be used.
         """
-        done = ended(
+        done = end_if_present(
             f"Enrolment {self.enrollment_id}",
             "ended",
             lambda: self.hook.unenroll_promotion(self.enrollment_id),

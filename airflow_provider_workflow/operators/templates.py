@@ -27,7 +27,7 @@ class TemplateStep(TypedDict):
 
 
 class TemplateSummary(TypedDict):
-    """What is returned of a template; a field that the service leaves out is None."""
+    """The fields of a template that the operator returns; None for a field that the service omits."""
 
     id: int | None
     title: str | None
@@ -41,16 +41,15 @@ class TemplateSummary(TypedDict):
 
 class WorkflowTemplatesOperator(WorkflowOperator):
     """
-    Returns workflow templates (docs/service.md 7), page by page as the service has them.
+    Returns workflow templates (docs/service.md 7).
 
-    Of each template it returns ``id``, ``title``, ``slug``, ``status``, ``description_plain``, ``url``,
-    ``create_url`` and the ``title`` and ``api`` of its ``steps``: less than 1 kB as a rule, so that
-    hundreds fit an XCom. The same text as HTML, images and colours are left out;
-    ``WorkflowHook.list_templates`` has them.
+    Each template has ``id``, ``title``, ``slug``, ``status``, ``description_plain``, ``url``,
+    ``create_url`` and the ``title`` and ``api`` of its ``steps``: usually less than 1 kB, so that
+    hundreds fit an XCom. ``WorkflowHook.list_templates`` returns all fields.
 
-    :param apps: only templates that use these apps: a list, or one text with commas between them
+    :param apps: only templates that use these apps: a list, or one string separated by commas
         (templated); None or empty for all.
-    :param limit: templates at most, 1 or more (templated); None for all there are.
+    :param limit: maximum number of templates, 1 or more (templated); None for all.
     :param workflow_conn_id: id of the Airflow connection (templated).
     """
 
@@ -64,7 +63,7 @@ class WorkflowTemplatesOperator(WorkflowOperator):
         self.apps = apps
         self.limit = limit
         if not known_later(apps):
-            # Its templates among others: these are checked when they are rendered.
+            # Jinja templates in the list are checked after they are rendered.
             app_list([app for app in apps if not known_later(app)] if isinstance(apps, list) else apps)
         if limit is not None and not known_later(limit):
             at_least_one("limit", whole_number(limit))
@@ -73,7 +72,7 @@ class WorkflowTemplatesOperator(WorkflowOperator):
         """
         List templates.
 
-        :raises ValueError: ``apps`` or ``limit`` was rendered to something else than they may be.
+        :raises ValueError: the rendered ``apps`` or ``limit`` is invalid.
         :raises WorkflowError: the service cannot be used.
         """
         apps = app_list(self.apps)
@@ -86,7 +85,7 @@ def app_list(apps: Any) -> list[str] | None:
     """
     The apps as a list; None for all of them.
 
-    :raises ValueError: an app is empty or no text.
+    :raises ValueError: an app is empty or not a string.
     """
     if isinstance(apps, str):
         apps = [app.strip() for app in apps.split(",") if app.strip()]

@@ -1,4 +1,4 @@
-"""``WorkflowInboxSensor``: waits for messages of a trigger inbox; starts DAG runs of them or returns them."""
+"""``WorkflowInboxSensor``: waits for messages of an inbox; starts DAG runs for them or returns them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from airflow_provider_workflow.options import (
     check_sensor_options,
     check_trigger_arguments,
     deferrable_or_default,
-    refuse_mapped_start_from_trigger,
+    reject_mapped_start_from_trigger,
 )
 from airflow_provider_workflow.rendering import ROUTED, RendersStrings
 
@@ -39,20 +39,20 @@ if TYPE_CHECKING:
 
 class WorkflowInboxSensor(RendersStrings, BaseSensorOperator):
     """
-    Waits until an inbox has messages, then starts DAG runs of them or returns them.
+    Waits until an inbox has messages, then starts DAG runs for them or returns them.
 
-    With ``trigger_dag_id`` every message starts exactly one DAG run (``dag_run.conf`` holds
-    ``inbox_id`` and ``message``), is acknowledged after that, and the sensor returns the numbers of
-    runs ``started`` and ``existing`` and of messages ``refused``, each with the first 100 ids.
+    With ``trigger_dag_id`` each message starts exactly one DAG run, whose conf has ``inbox_id`` and
+    ``message``, and is acknowledged then. The sensor returns the numbers of runs ``started`` and
+    ``existing``, and of messages ``refused``, each with the first 100 ids.
 
     Without it the sensor returns the messages of one lease. With ``acknowledge="auto"`` they are
     stored, then acknowledged, and a retry or a cleared task returns them again (kept for 30 days).
     With ``"manual"`` it returns the lease, for ``WorkflowAcknowledgeOperator`` after the work.
 
-    While the service is unreachable, or limits the rate, there is nothing yet (a WARNING says so);
-    a permanent error fails the task, as does an acknowledgement that fails for good.
+    While the service is unreachable or limits the rate, the sensor logs a WARNING and waits. A permanent
+    error, or an acknowledgement that fails permanently, fails the task.
 
-    Delivery is at-least-once and unordered (docs/service.md 3.2). A message that Airflow refuses is
+    Delivery is at-least-once and unordered (docs/service.md 3.2). A message that Airflow rejects is
     neither acknowledged nor released: it is redelivered when its lease expires, until the service
     quarantines it.
 
@@ -60,28 +60,28 @@ class WorkflowInboxSensor(RendersStrings, BaseSensorOperator):
     :param trigger_dag_id: DAG to start for each message, or DAG ids with the JMESPath expression that
         each is chosen by, tried in order (templated).
     :param acknowledge: ``auto`` (the default; Airflow 3.3+) or ``manual``; only without ``trigger_dag_id``.
-    :param max_messages: messages at most, 1 or more; None for all that are there.
+    :param max_messages: maximum number of messages, 1 or more; None for all available ones.
     :param max_unfinished_runs: runs of the target DAG that may be queued and running at once, 1 or more;
-        while there is no capacity nothing is leased.
-    :param on_refused: ``fail`` fails the task at its end where a message was rejected, ``log`` only logs it.
-        Without ``trigger_dag_id`` it fails where nothing else was received: the good messages of a lease
-        are returned, and the refused one is redelivered.
+        without capacity nothing is leased.
+    :param on_refused: ``fail`` fails the task at its end if a message was rejected, ``log`` only logs it.
+        Without ``trigger_dag_id`` the task fails only if no other message was received: the other messages
+        of a lease are returned, and the rejected one is redelivered.
     :param on_paused: ``fail`` or ``wait``, for an inbox that is paused and has no more messages.
-    :param match: JMESPath expression over a message (templated); what it is false for is left to its lease,
-        and so ends in quarantine where nobody else takes it.
+    :param match: JMESPath expression over a message (templated). A message for which it is false is not
+        acknowledged, and is quarantined in the end unless another consumer acknowledges it.
     :param lease_limit: messages per lease, 1 to 100.
     :param lease_seconds: length of a lease, 60 to 3600 s.
-    :param poll_interval: seconds between polls, above 0; while the inbox stays empty it doubles where
-        the sensor is deferred. In the modes poke and reschedule it is the interval; in the latter at
-        least ``[workers] min_heartbeat_interval`` and 1 s.
-    :param max_poll_interval: seconds that it doubles up to.
+    :param poll_interval: seconds between polls, above 0. It doubles while the sensor is deferred and the
+        inbox stays empty. In the modes poke and reschedule it does not; in reschedule it is at least
+        ``[workers] min_heartbeat_interval`` + 1 s.
+    :param max_poll_interval: maximum interval in seconds.
     :param wake_on_events: also listen to the inbox's event stream while deferred.
-    :param start_from_trigger: begin in the triggerer, without a worker (Airflow 3.3+, with
+    :param start_from_trigger: start in the triggerer, without a worker (Airflow 3.3+, with
         ``deferrable`` and ``trigger_dag_id``); not with ``partial().expand()``, nor with another task's
         output as ``inbox`` or ``workflow_conn_id``.
     :param workflow_conn_id: id of the Airflow connection (templated).
     :param deferrable: wait in the triggerer; None takes ``[operators] default_deferrable``. Airflow's own
-        ``silent_fail`` and ``max_wait`` are for the modes poke and reschedule, and refused with it.
+        ``silent_fail`` and ``max_wait`` are for the modes poke and reschedule, and rejected with it.
     """
 
     template_fields: Sequence[str] = ("inbox", "trigger_dag_id", "match", "workflow_conn_id")
@@ -130,13 +130,13 @@ class WorkflowInboxSensor(RendersStrings, BaseSensorOperator):
         if self.retry_exponential_backoff and airflow_release() >= (3, 3) and self.retry_policy is None:
             self._back_off_after_errors_only()
         if flag("start_from_trigger", start_from_trigger):
-            self._begin_in_the_triggerer()
+            self._start_in_the_triggerer()
 
     def _back_off_after_errors_only(self) -> None:
         """Replace Airflow's back-off, which counts killed tries as well."""
         from airflow_provider_workflow.sensors.retry_pauses import ErrorBackoff
 
-        # True stands for 2, and for Airflow 1 is no back-off at all.
+        # Airflow takes True as 2; 1 means no back-off.
         factor = 2.0 if self.retry_exponential_backoff is True else float(self.retry_exponential_backoff)
         self.retry_policy = ErrorBackoff(self.retry_delay, max(factor, 1.0), self.max_retry_delay)
         self.retry_exponential_backoff = 0
@@ -144,22 +144,22 @@ class WorkflowInboxSensor(RendersStrings, BaseSensorOperator):
     @classmethod
     def partial(cls, **kwargs: Any) -> Any:
         """
-        Begin a mapped sensor, as ``BaseOperator.partial`` does.
+        The same as ``BaseOperator.partial``.
 
-        :raises ValueError: ``start_from_trigger`` is given, which Airflow ignores where a task is mapped.
+        :raises ValueError: ``start_from_trigger`` is given, which Airflow ignores for mapped tasks.
         """
         if kwargs.get("start_from_trigger"):
-            refuse_mapped_start_from_trigger()
+            reject_mapped_start_from_trigger()
         return super().partial(**kwargs)
 
-    def _begin_in_the_triggerer(self) -> None:
+    def _start_in_the_triggerer(self) -> None:
         if is_from_mapped(self):
-            refuse_mapped_start_from_trigger()
+            reject_mapped_start_from_trigger()
         if not can_start_from_trigger(self.deferrable, self.trigger_dag_id, self.limits.max_unfinished_runs):
             return
         from airflow.triggers.base import StartTriggerArgs
 
-        # The pilot: nothing has checked yet that its run can be started, and no try knows of the one before.
+        # A pilot: the target was not checked, and it is not known whether an earlier try failed.
         trigger_kwargs = {**self.trigger_kwargs(1), "lease_seconds": PILOT_SECONDS}
         check_trigger_arguments(trigger_kwargs)
         self.start_from_trigger = True
@@ -172,9 +172,9 @@ class WorkflowInboxSensor(RendersStrings, BaseSensorOperator):
 
     def trigger_kwargs(self, lease_limit: int) -> dict[str, Any]:
         """
-        What its trigger is made of.
+        The arguments of its trigger.
 
-        :param lease_limit: messages of the lease, 1 to 100.
+        :param lease_limit: 1 to 100.
         """
         return {
             "inbox": self.inbox,
@@ -189,7 +189,7 @@ class WorkflowInboxSensor(RendersStrings, BaseSensorOperator):
 
     @cached_property
     def _work(self) -> Work:
-        """What polls, with the rendered arguments; a DAG file that is parsed loads none of it."""
+        """Made from the rendered arguments when the task runs; parsing a DAG file does not import it."""
         from airflow_provider_workflow.hooks.workflow import WorkflowHook
         from airflow_provider_workflow.sensors.work import Options, Work
 
@@ -201,17 +201,17 @@ class WorkflowInboxSensor(RendersStrings, BaseSensorOperator):
             on_refused=self.on_refused,
             on_paused=self.on_paused,
             limits=self.limits,
-            # What it counted would be lost with its process.
+            # In the mode reschedule the counters would be lost with the process.
             continues=self.deferrable or not self.reschedule,
         )
         return Work(WorkflowHook(self.workflow_conn_id), options)
 
     def execute(self, context: Context) -> Any:
         """
-        Work on what is there; where nothing is, wait (in the triggerer, if deferrable).
+        Process the available messages; if there are none, wait (in the triggerer if deferrable).
 
-        :raises TargetError: no runs of the target DAG can be started; what was leased is released, but for
-            the message that showed it.
+        :raises TargetError: no runs of the target DAG can be started; the leased messages are released,
+            except the one that was rejected.
         :raises WorkflowError: the service cannot be used.
         """
         if self.deferrable:
@@ -226,9 +226,9 @@ class WorkflowInboxSensor(RendersStrings, BaseSensorOperator):
 
     def on_kill(self) -> None:
         """
-        Release the lease that is being worked on, if any, as the task is being ended.
+        Release the current lease, if any: Airflow is ending the task.
 
-        :raises TaskKilled: there is one.
+        :raises TaskKilled: the task was working on a lease.
         """
         if "_work" in vars(self) and self._work.is_working:
             from airflow_provider_workflow.dispatch.dispatcher import TaskKilled
@@ -236,7 +236,7 @@ class WorkflowInboxSensor(RendersStrings, BaseSensorOperator):
             raise TaskKilled(f"The task was ended while it worked on a lease of the inbox {self.inbox}")
 
     def poke(self, context: Context) -> PokeReturnValue:
-        """One poll of the inbox, for the modes poke and reschedule."""
+        """Poll the inbox once, for the modes poke and reschedule."""
         value = self._work.poll(context)
         # In the mode reschedule each poll has a process of its own.
         if value is None and not context.get("task_reschedule_count"):
@@ -252,18 +252,18 @@ class WorkflowInboxSensor(RendersStrings, BaseSensorOperator):
         hold_seconds: float = 0,
     ) -> Any:
         """
-        Go on with what the trigger brings.
+        Continue with the event of the trigger.
 
-        :param deadline: epoch seconds at which the sensor times out; None where it began in the trigger.
-        :param so_far: what was done before it waited.
-        :param hold_seconds: how long it waited for capacity, in seconds.
+        :param deadline: epoch seconds at which the sensor times out; None if it started in the triggerer.
+        :param so_far: the counters from before the deferral.
+        :param hold_seconds: seconds that it waited for capacity.
         """
         if deadline is None:
             deadline = context["ti"].start_date.timestamp() + self.timeout
         return self._poll_or_defer(context, deadline, event or {}, so_far, hold_seconds)
 
     def _raise_short_intervals(self) -> None:
-        """Let no pause of the mode reschedule be shorter than Airflow takes to notice the process's end."""
+        """Raise intervals of the mode reschedule to the time in which Airflow notices the process's end."""
         from airflow_provider_workflow.triggers.retrying import settle_seconds
 
         least = settle_seconds()
@@ -283,16 +283,16 @@ class WorkflowInboxSensor(RendersStrings, BaseSensorOperator):
         held: float = 0,
     ) -> Any:
         """
-        Poll once, and defer where there is nothing to return yet.
+        Poll once, and defer if there is nothing to return yet.
 
-        :param event: of the trigger; None before the first deferral.
-        :param held: how long the sensor waited for capacity, in seconds.
+        :param event: the trigger's event; None before the first deferral.
+        :param held: seconds that the sensor waited for capacity.
         """
         from airflow_provider_workflow.dispatch.results import Tally
-        from airflow_provider_workflow.sensors.work import lease_of, skipping_instead
+        from airflow_provider_workflow.sensors.work import lease_of, skip_on_failure
 
         work = self._work
-        with closing(work.hook), skipping_instead(soft_fail=self.soft_fail, never_fail=self.never_fail):
+        with closing(work.hook), skip_on_failure(soft_fail=self.soft_fail, never_fail=self.never_fail):
             work.tally = Tally.carried(so_far)
             lease = None if event is None else lease_of(self.inbox, event)
             value = work.poll(context, lease)
@@ -311,7 +311,7 @@ class WorkflowInboxSensor(RendersStrings, BaseSensorOperator):
             raise AirflowSensorTimeout(
                 f"Inbox {self.inbox!r}: nothing more to do within {self.timeout:g} s.{done}"
             )
-        # Without capacity the trigger leases nothing: it only wakes the sensor to check again.
+        # Without capacity the trigger leases nothing: it only resumes the task after ``hold`` seconds.
         hold = 0.0 if limit else min(max(held * 2, self.poll_interval), self.max_poll_interval)
         kwargs = {**self.trigger_kwargs(max(1, limit)), "lease_seconds": seconds}
         self.defer(

@@ -1,4 +1,4 @@
-"""Pauses between the tries of a task that double after errors, and not after kills (Airflow 3.3+)."""
+"""Retry delays that double after errors, but not after killed workers (Airflow 3.3+)."""
 
 from __future__ import annotations
 
@@ -12,20 +12,19 @@ log = logging.getLogger(__name__)
 
 ERRORS_KEY = "workflow_failed_tries"
 LONGEST_PAUSE = timedelta(days=1)
-"""Airflow's own limit, where ``max_retry_delay`` is not given."""
+"""Airflow's own limit if ``max_retry_delay`` is not given."""
 
 
 class ErrorBackoff(RetryPolicy):
     """
-    Airflow's exponential back-off, for the tries that an exception ended.
+    Exponential back-off that counts only the tries that ended with an exception.
 
-    Airflow counts tries, and so doubles the pause after a worker that was killed as well, though nothing
-    is wrong with the service or the target. Airflow evaluates a policy after exceptions alone; after a kill
-    the task's plain ``retry_delay`` applies.
+    Airflow's own counts all tries, so it also doubles the delay after a killed worker. Airflow evaluates a
+    policy only after exceptions; after a kill it uses ``retry_delay``.
 
-    :param delay: the pause after the first error.
-    :param factor: by which it grows with each further one, above 1.
-    :param longest: what it grows to; a number is one of seconds.
+    :param delay: delay after the first error.
+    :param factor: factor for each further error, 1 or more.
+    :param longest: maximum delay; a number means seconds.
     """
 
     def __init__(self, delay: timedelta, factor: float, longest: timedelta | float | None) -> None:
@@ -42,10 +41,10 @@ class ErrorBackoff(RetryPolicy):
         max_tries: int,  # noqa: ARG002 Airflow's signature
         context: Any = None,
     ) -> RetryDecision:
-        """Retry after a pause that grows with the errors of this task, up to its number of ``retries``."""
+        """Retry after a delay that grows with the errors of this task, up to its number of ``retries``."""
         errors = _counted(context, try_number)
         longest = self._longest.total_seconds()
-        # A large power would overflow long after the limit is reached.
+        # The exponent is bounded, as a large power would overflow.
         grown = self._delay.total_seconds() * self._factor ** min(errors - 1, 64)
         pause = timedelta(seconds=min(grown, longest))
         log.info("Tries ended by an error: %d; pause before a retry: %.0f s", errors, pause.total_seconds())
@@ -53,7 +52,7 @@ class ErrorBackoff(RetryPolicy):
 
 
 def _counted(context: Any, try_number: int) -> int:
-    """How many tries ended by an exception, this one included; all tries where that cannot be counted."""
+    """The number of tries that ended with an exception, this one included; else that of all tries."""
     try:
         store = context["task_state_store"]
         errors = int(store.get(ERRORS_KEY) or 0) + 1

@@ -1,4 +1,4 @@
-"""What the inbox sensor does in one process: it polls, then dispatches or receives what is there."""
+"""The polls of the inbox sensor in one process: each leases messages, and dispatches or returns them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from airflow_provider_workflow.dispatch.routing import Routes
 from airflow_provider_workflow.dispatch.runs import TaskRuns, origin_of
 from airflow_provider_workflow.dispatch.session import while_missing
 from airflow_provider_workflow.dispatch.targets import Limits, TargetCheck, TargetHistory
-from airflow_provider_workflow.triggers.retrying import Faults, may_pass
+from airflow_provider_workflow.triggers.retrying import Faults, is_transient
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -50,8 +50,8 @@ class Options:
     """
     Arguments of the sensor, rendered.
 
-    :param continues: whether a sensor that has no more capacity, or cannot lease for now, continues later
-        with what it has counted; otherwise it ends with that.
+    :param continues: whether a sensor without capacity, or after a transient error, waits and continues with
+        its counters; otherwise it ends.
     """
 
     inbox: str
@@ -67,11 +67,9 @@ class Options:
 @dataclass
 class Work:
     """
-    The polls of one process: they share a connection, the count, and what is known of the targets.
+    The polls of one process; they share the hook, the counters, and the checks of the targets.
 
-    :param hook: talks to the service.
-    :param options: what to do with messages.
-    :param tally: what was done so far; goes on counting.
+    :param tally: the counters, which continue from earlier polls.
     """
 
     hook: WorkflowHook
@@ -83,18 +81,18 @@ class Work:
 
     def poll(self, context: Context, lease: HeldLease | None = None) -> Any:
         """
-        Work on a lease, then on what else is there.
+        Process a lease, then further messages.
 
-        A transient error of leasing means that nothing is there yet; one of a lease that is held, such as a
-        failing acknowledgement, is raised.
+        A transient error of a lease request counts as an empty inbox; an error of a lease that is held, such
+        as a failing acknowledgement, is raised.
 
-        :param lease: from a trigger.
-        :return: what the sensor returns; None where it has to wait.
+        :param lease: the lease of a trigger.
+        :return: the return value of the sensor; None if it has to wait.
         """
         inbox = self.options.inbox
         if lease is not None and lease.seconds_left() <= 0:
             log.info("Inbox %s: a lease ended before the task resumed; leasing again", inbox)
-            # By this clock. By the service's own it may have time left, and then nobody else gets it.
+            # Expired by this clock; by the service's clock it may still hold its messages.
             self._release_all(lease)
             lease = None
         receives = self.options.trigger_dag_id is None
@@ -107,7 +105,7 @@ class Work:
                 value = self._dispatch(worker, lease)
         except InboxPausedError as paused:
             value = self._paused(paused.paused_reason, receives)
-        # Messages that were received have to reach the DAG, or a bad one would stop the good ones.
+        # Received messages are returned first, or a rejected one would hold up the others.
         at_the_end = value is None if receives else value is not None
         if self.tally.refused and self.options.on_refused == "fail" and at_the_end:
             raise AirflowFailException(self.tally.refused_text())
@@ -115,22 +113,21 @@ class Work:
 
     def next_lease(self) -> tuple[int, int]:
         """
-        After a poll: how many messages a trigger may lease now, 0 where it may only wait, and for how many
-        seconds.
+        Limit and seconds of the trigger's next lease, after a poll; the limit is 0 if it may only wait.
         """
         limits = self.options.limits
         if not isinstance(self._worker, Dispatcher):
             return limits.first_lease, limits.lease_seconds
-        # With runs started already the sensor only waits for capacity, and ends once the inbox is empty.
+        # After started runs the sensor only waits for capacity, and ends when the inbox is empty.
         return (0, limits.lease_seconds) if self.tally.handled else self._worker.next_lease()
 
     @property
     def is_working(self) -> bool:
-        """Whether leased messages are being worked on at this moment."""
+        """Whether leased messages are being processed now."""
         return self._worker is not None and self._worker.working
 
     def note_waiting(self, poll_interval: float) -> None:
-        """Say, once, that the sensor waits on its worker."""
+        """Log, once, that the sensor waits on its worker."""
         if not self._waiting_noted:
             self._waiting_noted = True
             log.info(
@@ -141,7 +138,7 @@ class Work:
             )
 
     def _get_ready(self, context: Context, lease: HeldLease | None) -> Dispatcher | Receiver:
-        """Find out, before anything is leased, whether there is a use for messages."""
+        """Check, before messages are leased, that they can be processed."""
         try:
             if self.options.trigger_dag_id is None:
                 return Receiver(self.hook, self.options.inbox, self._routes, context, self.tally)
@@ -149,8 +146,8 @@ class Work:
             dispatcher.check_targets()
         except Exception:
             if lease is not None:
-                # One message stays leased: released, it would be leased again by the next try, which costs a
-                # delivery. An expression that is wrong once rendered fails every try as well.
+                # One message stays leased: if it were released, the next try would lease it at once, and
+                # fail again with the same target or expression.
                 self._release(lease, [*(message["id"] for message in lease.messages[1:]), *lease.left])
             raise
         return dispatcher
@@ -166,7 +163,7 @@ class Work:
             self._targets,
             self.options.limits,
             self.tally,
-            outlasts=self._outlasts,
+            outlasts=self._is_transient,
             origin=origin_of(context),
         )
 
@@ -176,7 +173,7 @@ class Work:
 
     @cached_property
     def _faults(self) -> Faults:
-        """Those that leasing meets in a row, so that a series of them is logged once."""
+        """Consecutive errors of lease requests, which are logged once per series."""
         return Faults(self.options.inbox, log)
 
     def _paused(self, reason: str, receives: bool) -> DispatchResult | None:
@@ -218,14 +215,14 @@ class Work:
                 inbox, lambda: lease_once(self.hook, inbox, limits.first_lease, limits.lease_seconds)
             )
         except WorkflowError as error:
-            if not self._outlasts(error):
+            if not self._is_transient(error):
                 raise
             return None
         self._faults.over()
         return lease
 
-    def _outlasts(self, error: WorkflowError) -> bool:
-        if may_pass(error):
+    def _is_transient(self, error: WorkflowError) -> bool:
+        if is_transient(error):
             self._faults.met(error)
             return True
         return False
@@ -248,8 +245,8 @@ class Work:
 
 
 @contextmanager
-def skipping_instead(*, soft_fail: bool, never_fail: bool) -> Iterator[None]:
-    """What poke mode does for ``soft_fail`` and ``never_fail``, for code that poke mode does not call."""
+def skip_on_failure(*, soft_fail: bool, never_fail: bool) -> Iterator[None]:
+    """Apply ``soft_fail`` and ``never_fail`` as the mode poke does, for a deferrable sensor."""
     try:
         yield
     except AirflowSkipException:
@@ -263,9 +260,9 @@ def skipping_instead(*, soft_fail: bool, never_fail: bool) -> Iterator[None]:
 
 def lease_of(inbox: str, event: dict[str, Any]) -> HeldLease | None:
     """
-    The lease in an event of a ``WorkflowInboxTrigger``; None where that only says that it is time to poll.
+    The lease in an event of a ``WorkflowInboxTrigger``; None if the event only asks for a poll.
 
-    :param inbox: how the inbox is named in an error.
+    :param inbox: name of the inbox in errors.
     :raises InboxNotActiveError: the inbox is paused and has no more messages.
     :raises InboxUnusableError: the inbox failed to initialise.
     :raises AirflowException: the event is not one of the trigger's.
@@ -274,13 +271,13 @@ def lease_of(inbox: str, event: dict[str, Any]) -> HeldLease | None:
     if status == "leased":
         inbox_id, name = event.get("inbox_id") or "", event.get("inbox_name")
         if inbox_id and name:
-            # This process has not looked the inbox up, and its metrics are to have the same name.
+            # For the tags of metrics: this process has not looked up the name.
             metrics.remember_name(inbox_id, name)
         return replace(HeldLease.taken_over(event["lease"]), inbox_id=inbox_id)
-    if status == "look":
+    if status in ("poll", "look"):  # "look" until version 0.1
         return None
     if status == PAUSED:
         raise InboxNotActiveError(inbox, event.get("reason"))
     if status == FAILED:
         raise InboxUnusableError(inbox, event.get("reason"))
-    raise AirflowException(f"The trigger sent an event that is not known: {status!r}")
+    raise AirflowException(f"The trigger sent an unknown event: {status!r}")

@@ -1,4 +1,4 @@
-"""A trigger's arguments: all that it holds, what it is serialised by, and how it refuses a wrong one."""
+"""The base of the triggers: serialization by arguments, and errors of constructors."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ class SerializesArguments:
     """
     Serialises a trigger by the attributes that :attr:`ARGUMENTS` names.
 
-    The class is the instance's own, so that a subclass survives. No argument is a secret: Airflow keeps
-    them in its database.
+    The path is that of the instance's class, so subclasses work. Arguments must not be secrets: Airflow
+    stores them in its database.
     """
 
     ARGUMENTS: ClassVar[tuple[str, ...]]
-    """Names of the constructor's parameters, each of which is an attribute as well."""
+    """Names of the constructor's parameters; each is also an attribute."""
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """The path of the class, and the arguments."""
@@ -28,13 +28,13 @@ class SerializesArguments:
 
 
 @contextmanager
-def sparing_the_triggerer() -> Iterator[None]:
+def type_errors_in_triggerer() -> Iterator[None]:
     """
-    Turn what a trigger's constructor raises into the one error that a triggerer survives, a TypeError.
+    In a triggerer, convert errors of a trigger's constructor to TypeError, the only one that it survives.
 
-    Arguments and versions are checked when the DAG file is parsed, where a ValueError is right. Where they
-    are wrong only for the triggerer, which may have another version of this package or of Airflow, it would
-    end the triggerer with all of its triggers, again and again.
+    Arguments and versions are checked when the DAG file is parsed, with a ValueError. If they are invalid
+    only in the triggerer, which may have another version of this package or of Airflow, a ValueError would
+    end the triggerer with all its triggers, repeatedly.
     """
     try:
         yield
@@ -45,7 +45,7 @@ def sparing_the_triggerer() -> Iterator[None]:
 
 
 def is_in_a_triggerer() -> bool:
-    """Whether an event loop is running: triggerers make triggers in one, and nobody parses DAGs there."""
+    """Whether an event loop is running: triggerers construct triggers in one, DAG parsing has none."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

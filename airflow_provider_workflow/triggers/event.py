@@ -1,4 +1,4 @@
-"""``WorkflowInboxEventTrigger``: messages in asset events, acknowledged once these are stored."""
+"""``WorkflowInboxEventTrigger``: puts messages into asset events, and acknowledges them once stored."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from airflow_provider_workflow.options import check_choice
 from airflow_provider_workflow.triggers.base import (
     SerializesArguments,
     is_in_a_triggerer,
-    sparing_the_triggerer,
+    type_errors_in_triggerer,
 )
 
 if TYPE_CHECKING:
@@ -42,52 +42,51 @@ class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
     Leases the messages of an inbox and puts them into asset events; for an ``AssetWatcher`` of Airflow 3.3+.
 
     A message is acknowledged only after Airflow has stored an asset event with it, for each watcher that
-    wants it (docs/service.md 3.2 and 4). ``kill -9`` at any moment loses none: what was not
-    acknowledged is redelivered. An event carries what one lease brought, as one text that ``messages_of``
-    opens, so that no payload harms Airflow.
+    selects it (docs/service.md 3.2 and 4). ``kill -9`` at any moment loses no message: an unacknowledged one
+    is redelivered. An event has the messages of one lease, encoded as one string that ``messages_of``
+    decodes, so that no payload can harm Airflow.
 
-    **What Airflow itself can still strand.** A stored event has not started a run yet, and this trigger
-    cannot know whether it will: an event that is stored while its DAG is paused starts nothing later;
-    events within about 3 s of each other, or beside a slow DAG with ``max_active_runs=1``, can wait for the
-    next one, and the run that this one starts has them all. The messages are acknowledged by then, and lie
-    in the asset's events. Where every message has to start a run, use ``WorkflowInboxNoticeTrigger`` with
-    ``WorkflowInboxDispatchOperator``.
+    **Airflow may not start a run for a stored event.** An event that is stored while its DAG is paused
+    never starts a run. Events within about 3 s of each other, or while a DAG with ``max_active_runs=1`` is
+    running, can wait for the next event, whose run then has all of them. The messages are acknowledged by
+    then; only the asset's events have them. If every message has to start a run, use
+    ``WorkflowInboxNoticeTrigger`` with ``WorkflowInboxDispatchOperator``.
 
-    **A message can come twice**: after a kill or a stop between event and acknowledgement, after its DAG
-    was paused, and where an acknowledgement fails. It is marked ``redelivered`` then (from Airflow 3.3.2 on
-    after a restart of the triggerer, too).
+    **A message can be delivered twice**: if the triggerer is killed or stopped between event and
+    acknowledgement, if its DAG was paused, or if an acknowledgement fails. It is then marked
+    ``redelivered`` (after a restart of the triggerer from Airflow 3.3.2 on).
 
-    **Watchers of one inbox** share one poller in a triggerer, where all their arguments but ``match`` are
-    the same. A message that several want goes to each. Airflow spreads the watchers over its triggerers,
-    each of which leases for its own: with several triggerers give an inbox one watcher.
+    **Watchers of one inbox** share one poller in a triggerer if all their arguments except ``match`` are
+    the same. A message that several select goes to each. Airflow distributes the watchers over its
+    triggerers, each of which leases for its own watchers: with several triggerers use one watcher per
+    inbox.
 
-    **What no watcher wants** with ``unmatched="release"`` is released once, and from the second time on
-    left to its lease, as this poller would only lease it again: every lease costs one of about five
-    attempts, so it ends in quarantine unless another consumer of the inbox takes it. With
-    ``"acknowledge"`` it is acknowledged, without an event, once this poller has run for a minute; what a
-    watcher in another triggerer, or of a paused DAG, would have wanted is gone then.
+    **Unmatched messages**, which no watcher selects: with ``unmatched="release"`` such a message is
+    released the first time, and later left until its lease expires, as this poller would lease it again
+    at once. Each lease uses one of about five deliveries, so it is quarantined in the end unless another
+    consumer acknowledges it. With ``"acknowledge"`` it is acknowledged without an event, once this poller
+    has run for a minute; a watcher in another triggerer, or of a paused DAG, does not receive it then.
 
-    **What cannot be put into an event** (``match`` fails on it, or it is nested too deep) is rejected: an
-    ERROR line names it, once; nobody acknowledges it, and the service quarantines it after some leases.
+    **Rejected messages** cannot be put into an event: ``match`` fails on them, or they are nested too deep.
+    An ERROR line names each once. They are not acknowledged, and the service quarantines them.
 
-    It goes on for ever: through transient errors, and through permanent ones that somebody has to fix (a
-    wrong secret, no such inbox), with growing pauses. It holds arguments only; no secret is serialised.
-    Payloads lie in clear in the asset's events, and Airflow writes every event to the triggerer's log (at
-    INFO).
+    It never ends: it retries after transient and permanent errors (a wrong secret, a missing inbox), with
+    growing pauses. Only arguments are serialized, no secrets. Payloads are stored unencrypted in the
+    asset's events, and Airflow writes every event to the triggerer's log (at INFO).
 
     :param inbox: id or name.
     :param match: JMESPath expression over a message (``id``, ``created_at``, ``payload``,
-        ``message_attributes``); None wants all of them.
+        ``message_attributes``); None selects all messages.
     :param unmatched: ``release`` or ``acknowledge``.
     :param lease_limit: messages per lease, 1 to 100.
     :param lease_seconds: length of a lease, up to 3600 s; more than ``[triggerer]
         shared_stream_ack_timeout`` (300 s), the time that Airflow has to store an event.
-    :param min_interval: seconds between two events, above 0. Below 3 s Airflow strands more of them.
+    :param min_interval: seconds between two events, above 0. Below 3 s more events start no run.
     :param workflow_conn_id: id of the Airflow connection.
     :param poll_interval: seconds between two polls, above 0; doubles while the inbox stays empty.
-    :param max_poll_interval: seconds that it doubles up to.
+    :param max_poll_interval: maximum interval in seconds.
     :param wake_on_events: also listen to the inbox's event stream.
-    :raises ValueError: names the argument that is out of range, or the expression that is not valid.
+    :raises ValueError: an argument is out of range, or the expression is invalid; the text names it.
     :raises AirflowOptionalProviderFeatureException: this Airflow is older than 3.3.
     """
 
@@ -119,7 +118,7 @@ class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._watcher: EventWatcher | None = None
-        with sparing_the_triggerer():
+        with type_errors_in_triggerer():
             if airflow_release() < (3, 3):
                 raise needs(
                     type(self).__name__,
@@ -137,21 +136,21 @@ class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
             self.wake_on_events = arguments.flag("wake_on_events", wake_on_events)
 
     def shared_stream_key(self) -> Hashable:
-        """Everything that shapes the polling: watchers that agree in it share one poller."""
+        """The arguments of the poller: watchers with the same ones share it."""
         from airflow_provider_workflow.triggers.event_poller import Stream
 
         return ("workflow-inbox", *astuple(Stream.of(vars(self))))
 
     @classmethod
     def create_shared_stream_producer(cls, kwargs: dict[str, Any]) -> SharedStreamProducer:
-        """The poller of a group of watchers, in ack mode."""
+        """Make the poller of a group of watchers, in ack mode."""
         from airflow_provider_workflow.triggers.event_poller import Stream
         from airflow_provider_workflow.triggers.event_producer import InboxProducer
 
         return InboxProducer(Stream.of(kwargs))
 
     def filter_shared_stream(self, shared_stream: AsyncIterator[Batch]) -> AsyncIterator[TriggerEvent]:
-        """Make an event of what this watcher wants of each batch."""
+        """Make an event of the messages that this watcher selects from each batch."""
         from airflow_provider_workflow.triggers.event_poller import Stream
         from airflow_provider_workflow.triggers.event_watcher import EventWatcher
 
@@ -159,15 +158,15 @@ class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
         return self._watcher.events(shared_stream)
 
     async def cleanup(self) -> None:
-        """Airflow has ended this watcher."""
+        """Called by Airflow when this watcher has ended."""
         if self._watcher is not None:
             self._watcher.leave()
 
     def _sift(self, messages: list[Carried], pace: Pace) -> tuple[list[Carried], dict[str, str]]:
         """
-        The messages that this watcher wants, and those that ``match`` fails on, with the cause.
+        The messages that this watcher selects, and the causes of those on which ``match`` fails, by id.
 
-        :param pace: of the thread that this is called in.
+        :param pace: limits how long the calling thread runs without a pause.
         """
         if self._matches is None:
             return messages, {}
@@ -185,7 +184,7 @@ class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """
-        Not of use: Airflow runs this trigger through its shared streams.
+        Not supported: Airflow runs this trigger through its shared streams.
 
         :raises NotImplementedError: always.
         """
@@ -194,7 +193,7 @@ class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
 
 
 def _compiled(match: str) -> Matcher:
-    """Loads jmespath, which a DAG file without ``match`` does not need."""
+    """Compile the expression; imports jmespath, which DAG files without ``match`` do not need."""
     from airflow_provider_workflow.dispatch.routing import matcher
 
     return matcher("match", match)
@@ -210,6 +209,6 @@ def _check_lease_seconds(lease_seconds: int) -> int:
         )
         if not is_in_a_triggerer():
             raise ValueError(text)
-        # The triggerer may be configured otherwise than what parsed the DAG file.
+        # The triggerer's config may differ from that of the DAG processor.
         log.warning(text)
     return lease_seconds

@@ -1,14 +1,14 @@
 """
-A leased batch on its way into asset events: its messages as text, what each watcher wants, and its outcome.
+A batch of leased messages for asset events: the encoded messages, the choices of the watchers, the outcome.
 
-A payload that is put into an event as it is can end the whole triggerer (a NUL, a lone surrogate, an
-integer over 64 bits), and a database reorders its keys. A text crosses with any of these in it, as the
-service sent it; ``assets.messages_of`` opens it.
+A raw payload in an event can end the triggerer (a NUL, a lone surrogate, an integer over 64 bits), and a
+database reorders its keys. Messages are therefore encoded as one ASCII string, which ``assets.messages_of``
+decodes.
 
-Airflow reports a batch as done also for a watcher whose event it never made: one whose filter raised, or
-that was cancelled before it yielded, or between its yield and the moment at which Airflow took the event.
-So watchers write their side on the batch: what they want, what they reject, and that Airflow took their
-event. A message is acknowledged where both sides agree.
+Airflow reports a batch as stored even for a watcher without an event: if its filter raised, or was cancelled
+before its ``yield``, or between the ``yield`` and the moment when Airflow took the event. So watchers record
+on the batch what they select, what they reject, and that Airflow took their event. A message is acknowledged
+only if the report and these records agree.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-ASSEMBLED_SECONDS = 60.0
-"""After so long all watchers are taken to have begun, and what none of them wants may be acknowledged."""
+STARTUP_SECONDS = 60.0
+"""After this time all watchers are assumed to have started, and unmatched messages may be acknowledged."""
 LARGEST_EVENT = 1_000_000
-"""Characters of the messages in one event; of more than that several events are made."""
+"""Maximum characters of the messages in one event; longer batches are split."""
 MOST_REMEMBERED = 10_000
 
 
 class Carried(NamedTuple):
     """
-    A leased message on its way into events.
+    A leased message, encoded for events.
 
     :param message: ``id``, ``created_at``, ``payload``, ``message_attributes``.
     :param text: the same as ASCII JSON.
@@ -53,9 +53,9 @@ class Carried(NamedTuple):
 
 def carried(message: types.LeasedMessage) -> Iterator[Carried | None]:
     """
-    Write a message: None after each slice of work but the last, so that an event loop may go on; then it.
+    Encode a message in slices: yield None after each slice, for the event loop, and then the result.
 
-    :raises ValueError: no text can hold the message.
+    :raises ValueError: the message cannot be encoded.
     """
     shown = for_people(message)
     parts: list[str] = []
@@ -71,9 +71,9 @@ def carried(message: types.LeasedMessage) -> Iterator[Carried | None]:
 
 def event_payload(inbox_id: str, messages: Iterable[Carried], again: Collection[str]) -> dict[str, Any]:
     """
-    The payload of an event; ``messages_of`` opens it.
+    The payload of an event; ``messages_of`` decodes it.
 
-    :param again: ids of the messages that were in an event before.
+    :param again: ids of the messages that were part of an earlier event.
     """
     texts = [f'{each.text[:-1]}, "redelivered": {json.dumps(each.id in again)}}}' for each in messages]
     return {"inbox_id": plain(inbox_id), "count": len(texts), "messages": f"[{', '.join(texts)}]"}
@@ -81,9 +81,9 @@ def event_payload(inbox_id: str, messages: Iterable[Carried], again: Collection[
 
 def _parts(messages: Iterator[Carried | None]) -> Iterator[list[Carried] | None]:
     """
-    Messages in lists that fit an event; one that is too long for that has an event of its own.
+    Split messages into lists that fit an event; a longer message gets an event of its own.
 
-    None is passed on, and comes after each ``SLICE`` of small messages as well.
+    None is passed on, and also yielded after each ``SLICE`` of small messages.
     """
     part: list[Carried] = []
     size = unpaused = 0
@@ -106,34 +106,34 @@ def _parts(messages: Iterator[Carried | None]) -> Iterator[list[Carried] | None]
 @dataclass(eq=False)
 class Watcher:
     """
-    One trigger that Airflow runs, as batches know it.
+    A running trigger, as seen by batches.
 
-    :param gone: whether Airflow has ended it.
+    :param has_ended: whether Airflow has ended it.
     """
 
-    gone: bool = False
+    has_ended: bool = False
 
 
 class Rejection(NamedTuple):
-    """Why a message cannot be put into an event; ``watcher`` is None where no watcher could."""
+    """Why a message cannot be put into an event; ``watcher`` is None if that holds for all watchers."""
 
     cause: str
     watcher: Watcher | None = None
 
     @property
     def lasts(self) -> bool:
-        """Whether the watcher that rejected it is still there to reject it again."""
-        return self.watcher is None or not self.watcher.gone
+        """Whether the rejection still holds: the watcher that made it is still running."""
+        return self.watcher is None or not self.watcher.has_ended
 
 
 class Choice(NamedTuple):
     """
-    What a watcher chooses of a batch.
+    The choice of a watcher from a batch.
 
-    :param wanted: the messages that it wants.
-    :param rejected: why it rejects others, by their ids.
-    :param again: ids of wanted ones that were in an event before.
-    :param payload: of the event that it makes of what it wants; empty where it wants nothing.
+    :param wanted: the messages that it selects.
+    :param rejected: causes of rejected messages, by id.
+    :param again: ids of selected messages that were part of an earlier event.
+    :param payload: payload of its event; empty if it selects nothing.
     """
 
     wanted: list[Carried]
@@ -143,18 +143,18 @@ class Choice(NamedTuple):
 
     @property
     def ids(self) -> list[str]:
-        """Ids of the messages that it wants."""
+        """Ids of the selected messages."""
         return [each.id for each in self.wanted]
 
 
 class Report(NamedTuple):
     """
-    What became of the messages of a batch.
+    The messages of a batch by their outcome.
 
-    :param stored: in a stored event of each watcher that wants them.
-    :param unmatched: wanted by no watcher.
-    :param rejected: rejected by a watcher, whoever else wants them.
-    :param undelivered: perhaps in no event; they have to be redelivered.
+    :param stored: in a stored event of each watcher that selects them.
+    :param unmatched: selected by no watcher.
+    :param rejected: rejected by a watcher, even if others select them.
+    :param undelivered: possibly in no event, so they must be redelivered.
     """
 
     stored: list[str]
@@ -166,12 +166,10 @@ class Report(NamedTuple):
 @dataclass(eq=False)
 class Batch:
     """
-    One leased batch, or a part of one.
+    The messages of a lease, or a part of them.
 
-    :param inbox_id: where it was leased.
-    :param lease: the lease that its messages belong to.
-    :param messages: what it is offered to watchers with.
-    :param choices: what watchers choose of it, found out before it is offered.
+    :param messages: offered to the watchers.
+    :param choices: choices of the watchers, made before Airflow gets the batch.
     """
 
     inbox_id: str
@@ -184,10 +182,10 @@ class Batch:
 
     def record_choice(self, watcher: Watcher, wanted: Collection[str], rejected: Mapping[str, str]) -> None:
         """
-        A watcher was offered the batch, and has chosen.
+        Record the choice of a watcher.
 
-        :param wanted: ids of those that it puts into an event.
-        :param rejected: ids of those that it cannot put into one, and why.
+        :param wanted: ids of the messages in its event.
+        :param rejected: causes of rejected messages, by id.
         """
         self._wanted[watcher] = frozenset(wanted)
         for message_id, cause in rejected.items():
@@ -195,19 +193,19 @@ class Batch:
 
     def record_event(self, watcher: Watcher, proven: bool) -> None:
         """
-        Airflow took the event of a watcher: its ``yield`` returned.
+        Record that Airflow took the event of a watcher: its ``yield`` returned.
 
-        :param proven: whether Airflow was seen to be at work after that.
+        :param proven: whether Airflow answered a call after that.
         """
         self._marked[watcher] = proven
 
     def report(self, acked: int, failed: int, rejected: int) -> Report:
         """
-        What became of the messages, once Airflow has reported.
+        Sort the messages by their outcome, after Airflow's report.
 
-        :param acked: watchers all of whose events are stored, as far as Airflow knows.
-        :param failed: watchers that Airflow gave up.
-        :param rejected: watchers that want none and reject some.
+        :param acked: number of watchers whose events Airflow reports as stored.
+        :param failed: number of watchers that Airflow reports as failed.
+        :param rejected: number of watchers that select no message and reject some.
         """
         ids = [each.id for each in self.messages]
         rest = [each for each in ids if each not in self.rejected]
@@ -221,21 +219,21 @@ class Batch:
 
     def watchers_remain(self) -> bool:
         """
-        Whether all watchers that wanted something are still there.
+        Whether all watchers that selected messages are still running.
 
-        One whose DAG was paused a moment ago is not, and then Airflow may have dropped its event and
-        called it stored.
+        If a DAG was paused just before, Airflow ends its watcher, and may have dropped the event although it
+        reported it as stored.
         """
-        return not any(watcher.gone for watcher, wanted in self._wanted.items() if wanted)
+        return not any(watcher.has_ended for watcher, wanted in self._wanted.items() if wanted)
 
     def is_proven(self) -> bool:
-        """Whether Airflow was seen to be at work after it took each event."""
+        """Whether Airflow answered a call after it took each event."""
         return all(self._marked.values())
 
 
 class Outcome(NamedTuple):
     """
-    What is to be done with the messages of a batch; those that are not named are left to their lease.
+    What to do with the messages of a batch; others stay leased until their lease expires.
     """
 
     acknowledge: list[str]
@@ -246,9 +244,7 @@ class HeldLeases:
     """
     The leases that a producer holds, and the outcome of their batches.
 
-    It remembers which messages were rejected, and which were unmatched, when they are leased again.
-
-    :param stream: whose messages they are.
+    It remembers rejected and unmatched messages, for when they are redelivered.
     """
 
     def __init__(self, stream: Stream) -> None:
@@ -260,11 +256,10 @@ class HeldLeases:
 
     def batches(self, leased: Leased) -> Iterator[Batch | None]:
         """
-        Hold a lease, and make batches of it.
+        Hold a lease, and split it into batches, one for each event.
 
-        Its messages come in as many parts as they need events, without those that are rejected anyway. Each
-        part is written when it is asked for, and None comes after each slice of that work: a large lease,
-        written at once, would hold up the event loop.
+        Messages that were rejected before are left out. Batches are encoded lazily, and None is yielded after
+        each slice of work: encoding a large lease at once would block the event loop.
         """
         inbox_id, lease = leased
         self._held = {each: held for each, held in self._held.items() if lasts(held[0].lease)}
@@ -274,12 +269,12 @@ class HeldLeases:
 
     def outcome(self, batch: Batch, acked: int, failed: int, rejected: int) -> Outcome:
         """
-        Decide on the messages of a batch, which are no longer held.
+        Decide on the messages of a batch, and stop holding them.
 
-        The numbers are those of Airflow's report, as :meth:`Batch.report` takes them.
+        The numbers are those of :meth:`Batch.report`.
         """
         if not acked + failed + rejected:
-            # No watcher was there, and they are still held: to be released when the producer closes.
+            # There was no watcher: the messages stay held, and are released when the producer closes.
             return Outcome([], [])
         found = batch.report(acked, failed, rejected)
         for message_id, rejection in found.rejected.items():
@@ -291,7 +286,7 @@ class HeldLeases:
         return Outcome(found.stored, found.undelivered + first)
 
     def rest(self) -> list[tuple[Leased, list[str]]]:
-        """What is still held, by lease."""
+        """The ids that are still held, by lease."""
         return [(leased, sorted(ids)) for leased, ids in self._held.values()]
 
     def _presentable(self, leased: Leased) -> Iterator[Carried | None]:
@@ -307,16 +302,16 @@ class HeldLeases:
                 self.reject(inbox_id, lease, message["id"], Rejection(str(problem)))
 
     def _acknowledges_unmatched(self, inbox_id: str) -> bool:
-        assembled = clock.monotonic() >= self._began_at + ASSEMBLED_SECONDS
+        assembled = clock.monotonic() >= self._began_at + STARTUP_SECONDS
         return self._stream.unmatched == "acknowledge" and assembled and is_alone(self._stream, inbox_id)
 
     def is_unmatched_for_the_first_time(self, message_id: str) -> bool:
-        """Note that no watcher wants a message: whether it is the first time."""
+        """Record that no watcher selects a message; return whether it is the first time."""
         first = message_id not in self._unmatched
         if first and not self._unmatched:
             log.warning(
-                "Inbox %s: no watcher in this triggerer wants message %s. Such messages are released once,"
-                " and then left to their lease until the service quarantines them",
+                "Inbox %s: no watcher in this triggerer selects message %s. Such messages are released once;"
+                " later their lease expires, until the service quarantines them",
                 self._stream.inbox,
                 plain(message_id),
             )
@@ -324,7 +319,7 @@ class HeldLeases:
         return first
 
     def reject(self, inbox_id: str, lease: HeldLease, message_id: str, rejection: Rejection) -> None:
-        """Leave a message to its lease, and so in the end to quarantine."""
+        """Reject a message: it stays leased until its lease expires, and is quarantined in the end."""
         if message_id not in self._rejected:
             metrics.count(metrics.REJECTED, 1, inbox=inbox_id, conn_id=self._stream.workflow_conn_id)
             log.error(
@@ -342,17 +337,17 @@ class HeldLeases:
         held = self._held[lease.lease_id][1]
         held.difference_update(message_ids)
         if not held:
-            # Its payloads are of no use any more, and may be large.
+            # To free its payloads, which may be large.
             del self._held[lease.lease_id]
 
 
 def lasts(lease: HeldLease) -> bool:
-    """Whether the messages of a lease may still be worked on."""
+    """Whether a lease has not expired."""
     return lease.seconds_left() > 0
 
 
 def _remember(ids: dict[str, T], message_id: str, value: T) -> None:
-    """Keep the latest ``MOST_REMEMBERED`` of them."""
+    """Add an id, and keep the latest ``MOST_REMEMBERED``."""
     ids.pop(message_id, None)
     ids[message_id] = value
     if len(ids) > MOST_REMEMBERED:

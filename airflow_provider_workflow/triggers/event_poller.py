@@ -1,4 +1,4 @@
-"""Leases the messages of one inbox, again and again, for all of its asset watchers in one triggerer."""
+"""Leases the messages of one inbox continuously, for all its asset watchers in one triggerer."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from airflow_provider_workflow.triggers.retrying import (
     LONGEST_ANSWER_SECONDS,
     Faults,
     InboxState,
-    persistently,
     poll,
+    watch_forever,
 )
-from airflow_provider_workflow.triggers.wakeup import bell_of, find_inbox, log_wait
+from airflow_provider_workflow.triggers.wakeup import find_inbox, log_wait, wake_ups_of
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.client.client import AsyncWorkflowClient
@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 @dataclass(frozen=True)
 class Stream:
     """
-    What shapes the polling of an inbox; watchers that agree in all of it share one poller.
+    The arguments of a poller; watchers with the same ones share it.
 
     The fields are arguments of ``WorkflowInboxEventTrigger``.
     """
@@ -53,7 +53,7 @@ class Stream:
 
     @classmethod
     def of(cls, arguments: Mapping[str, Any]) -> Stream:
-        """The stream among the arguments of a trigger."""
+        """Make a stream from the arguments of a trigger."""
         return cls(**{field.name: arguments[field.name] for field in fields(cls)})
 
     def differences(self, other: Stream) -> list[str]:
@@ -72,7 +72,7 @@ def _pollers_of(stream: Stream, inbox_id: str) -> list[Stream]:
 
 
 def begin(stream: Stream, inbox_id: str) -> None:
-    """A poller begins; where another one of this event loop has the same inbox, the log says so."""
+    """Register a poller; log a WARNING if another one of this event loop differs for the same inbox."""
     pollers = _pollers_of(stream, inbox_id)
     for other in pollers:
         if different := stream.differences(other):
@@ -86,17 +86,17 @@ def begin(stream: Stream, inbox_id: str) -> None:
 
 
 def end(stream: Stream, inbox_id: str) -> None:
-    """A poller that had begun ends."""
+    """Unregister a poller."""
     _pollers_of(stream, inbox_id).remove(stream)
 
 
 def is_alone(stream: Stream, inbox_id: str) -> bool:
-    """Whether no other poller of this event loop has the same inbox."""
+    """Whether this is the only poller of the inbox in this event loop."""
     return len(_pollers_of(stream, inbox_id)) <= 1
 
 
 class Leased(NamedTuple):
-    """A lease and the inbox that it was made at."""
+    """A lease and its inbox."""
 
     inbox_id: str
     lease: HeldLease
@@ -104,11 +104,9 @@ class Leased(NamedTuple):
 
 class Poller:
     """
-    Waits for messages and leases them, through all errors.
+    Waits for messages and leases them; it retries after all errors.
 
-    Its client stays open when the polling has ended, for acknowledgements; whoever made it closes it.
-
-    :param stream: what to poll, and how.
+    Its client stays open after the polling has ended, for acknowledgements; ``close`` closes it.
     """
 
     def __init__(self, stream: Stream) -> None:
@@ -124,9 +122,9 @@ class Poller:
     @property
     def client(self) -> AsyncWorkflowClient:
         """
-        The client of the moment.
+        The current client.
 
-        :raises TransportError: there is none yet, or no more.
+        :raises TransportError: there is no client, before the first connection or after ``close``.
         """
         if self._client is None:
             raise TransportError("there is no connection to the service at the moment", sent=False)
@@ -134,17 +132,17 @@ class Poller:
 
     def leases(self) -> AsyncGenerator[Leased, None]:
         """
-        Lease for ever, whenever the next lease is requested. Nothing is raised: Airflow would begin anew
-        every 2 s, without any back-off.
+        Lease without end, each time that the next lease is requested. It raises nothing: Airflow would
+        restart it every 2 s, without any back-off.
         """
-        return persistently(self._watch, inbox=self.stream.inbox, log=log)
+        return watch_forever(self._watch, inbox=self.stream.inbox, log=log)
 
     async def close(self) -> None:
-        """Close the connection, and lease no more: nobody is left to work on messages."""
+        """Stop leasing, and close the client."""
         self._client = None
         if self.pending is not None:
             self.pending.cancel()
-            # Waited for, so that whatever came of it is seen.
+            # Awaited, so that an exception of it is retrieved.
             await asyncio.gather(self.pending, return_exceptions=True)
         await self._exits.aclose()
 
@@ -154,19 +152,19 @@ class Poller:
         self.inbox_id = inbox_id = await find_inbox(client, stream.inbox)
         begin(stream, inbox_id)
         try:
-            async with bell_of(client, inbox_id, stream.wake_on_events) as bell:
+            async with wake_ups_of(client, inbox_id, stream.wake_on_events) as wake_up:
                 if not self._has_begun:
                     log_wait(log, client, stream)
                     self._has_begun = True
                 while True:
                     attempt = partial(self._lease, client, inbox_id)
-                    lease = await poll(attempt, bell, stream, log, faults)
+                    lease = await poll(attempt, wake_up, stream, log, faults)
                     yield Leased(inbox_id, lease)
         finally:
             end(stream, inbox_id)
 
     async def _connect(self) -> AsyncWorkflowClient:
-        """A client by the connection as it is now: it may have been fixed. The one before is closed."""
+        """Open a client with the current connection, which may have been fixed; close the former client."""
         from airflow_provider_workflow.hooks.workflow import WorkflowHook
 
         exits = AsyncExitStack()
@@ -177,15 +175,17 @@ class Poller:
         return self._client
 
     async def _lease(self, client: AsyncWorkflowClient, inbox_id: str) -> HeldLease | None:
-        """Lease once; None where there is nothing."""
+        """Lease once; None if there are no messages."""
         if self.pending is None:
             call = api.lease_messages(inbox_id, self.stream.lease_limit, self.stream.lease_seconds)
             self._begun_at = clock.now()
             self.pending = asyncio.ensure_future(client.send(call))
-        # Not awaited itself: where the poller is ended its answer is still needed, to release it.
+        # Not awaited directly: if the poller is cancelled, the answer is needed to release the lease.
         await clock.wait({self.pending}, LONGEST_ANSWER_SECONDS)
         if not self.pending.done():
-            raise TransportError(f"no lease was answered within {LONGEST_ANSWER_SECONDS:.0f} s", sent=True)
+            raise TransportError(
+                f"no lease request was answered within {LONGEST_ANSWER_SECONDS:.0f} s", sent=True
+            )
         answered, self.pending = self.pending, None
         try:
             answer = answered.result()

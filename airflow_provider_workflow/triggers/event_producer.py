@@ -1,4 +1,4 @@
-"""The producer of a shared stream in ack mode: leased batches out, acknowledgements and releases back."""
+"""The producer of a shared stream in ack mode: yields leased batches, and acknowledges or releases them."""
 
 from __future__ import annotations
 
@@ -33,34 +33,32 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 GATHER_SECONDS = 2.0
-"""Before the first lease: the other watchers of the inbox begin at the same time."""
+"""Delay before the first lease, so that the other watchers of the inbox have started."""
 CLOSING_SECONDS = 1.0
-"""How long a closing producer tries to acknowledge and to release."""
+"""How long a producer that closes tries to acknowledge and release."""
 MOST_UNDECIDED = 8
 """
-Batches that wait for Airflow, or to be acknowledged, at most. While it stores nothing, or no acknowledgement
-comes through, nothing more is leased.
+Maximum number of batches that Airflow has not stored, or that are not acknowledged. At this limit nothing is
+leased.
 """
-REST_SECONDS = 3.0
+ACKNOWLEDGE_DELAY_SECONDS = 3.0
 """
-How long an acknowledgement rests after Airflow has called its event stored. Where the DAG was paused just
-before, Airflow drops the event, calls it stored, and ends the watcher within this time.
+Delay of an acknowledgement after Airflow has reported its event as stored. If the DAG was paused just before,
+Airflow drops the event, reports it as stored, and ends the watcher within this time.
 """
 PAUSES = (5.0, 10.0, 20.0, 40.0, 60.0)
-"""Seconds between the attempts at an acknowledgement, beyond those of the client; the last for ever."""
+"""Seconds between attempts to acknowledge, in addition to the client's retries; the last one repeats."""
 FINAL = (InvalidRequestError, NotFoundError, ConflictError)
-"""What no further attempt at an acknowledgement can change."""
+"""Errors of an acknowledgement that are not retried."""
 
 _closing: set[asyncio.Task[None]] = set()
 
 
 class InboxProducer(SharedStreamProducer):
     """
-    Polls one inbox for all watchers that agree in their stream.
+    Polls one inbox for all watchers of a stream.
 
-    Nothing of it raises, as Airflow would fail all its watchers; neither ``advance`` nor ``aclose`` waits.
-
-    :param stream: what to poll, and how.
+    No method raises, as Airflow would fail all its watchers; ``advance`` and ``aclose`` do not wait.
     """
 
     def __init__(self, stream: Stream) -> None:
@@ -72,7 +70,7 @@ class InboxProducer(SharedStreamProducer):
         self._acknowledger = Acknowledger(stream.inbox, lambda: self._poller.client, self._progress.set)
 
     async def open_stream(self) -> AsyncIterator[tuple[Batch, Batch]]:
-        """Batch after batch, ``min_interval`` apart, for ever."""
+        """Yield batches without end, ``min_interval`` apart."""
         await clock.async_sleep(GATHER_SECONDS)
         async with aclosing(self._poller.leases()) as leases:
             async for leased in leases:
@@ -89,11 +87,11 @@ class InboxProducer(SharedStreamProducer):
                     await self._until_more_may_be_leased()
 
     def get_advance_lane(self, broker_payload: Batch) -> Hashable:
-        """One for each batch: messages are acknowledged in any order, and none waits for another."""
+        """A lane for each batch, as messages may be acknowledged in any order."""
         return id(broker_payload)
 
     async def advance(self, batch: Sequence[AdvanceItem]) -> None:
-        """Decide on the outcome of each message; the acknowledger carries it out."""
+        """Decide on the outcome of each message; the acknowledger sends the calls."""
         for offered, report in batch:
             self._in_airflow.discard(offered)
             self._progress.set()
@@ -106,22 +104,22 @@ class InboxProducer(SharedStreamProducer):
             self._acknowledger.release(offered, outcome.release)
 
     async def aclose(self) -> None:
-        """Begin to release what is held. That goes on while Airflow closes its other streams, and after."""
+        """Start to release what is held, in a task that continues while Airflow closes its other streams."""
         self._acknowledger.close()
         closing = asyncio.create_task(
             self._release_and_close(), name=f"workflow-closing[{self.stream.inbox}]"
         )
         _closing.add(closing)
         closing.add_done_callback(_closing.discard)
-        # A task that is cancelled before it has begun never begins.
+        # Let the task start: if it were cancelled before, it would never run.
         await asyncio.sleep(0)
 
     async def _let_watchers_choose(self, batch: Batch) -> None:
         """
-        Find out what each watcher wants of a batch before it is offered: then nothing may be awaited.
+        Let each watcher choose from a batch before Airflow gets it, as nothing may be awaited after that.
 
-        In a thread, as expressions over large payloads take long. Watchers that begin meanwhile choose as
-        well, so that whoever the batch is offered to next has chosen.
+        This runs in a thread, as expressions over large payloads take long. Watchers that start meanwhile
+        choose too.
         """
         while waiting := [w for w in watchers_of(self.stream) if w not in batch.choices]:
             found = await asyncio.to_thread(_choices, waiting, batch)
@@ -148,13 +146,13 @@ class InboxProducer(SharedStreamProducer):
         try:
             await self._release_rest()
         except asyncio.CancelledError:
-            # The event loop ends, and cancels all of its tasks. It does so once, and waits for them.
+            # The event loop is ending: it cancels all tasks once, and waits for them.
             await self._release_rest()
         finally:
             await self._poller.close()
 
     async def _release_rest(self) -> None:
-        """Acknowledge and release what is left, all at once, for the last time."""
+        """Make a last attempt to acknowledge and release the rest, concurrently."""
         work = [self._acknowledger.finish(), self._release_pending()]
         work += [
             self._release(leased.inbox_id, leased.lease.lease_id, ids) for leased, ids in self._held.rest()
@@ -174,7 +172,7 @@ class InboxProducer(SharedStreamProducer):
             log.info(text, self.stream.inbox, plain(str(error)))
 
     async def _release_pending(self) -> None:
-        """Release what a lease that is under way brings."""
+        """Release the messages of a pending lease request."""
         pending = self._poller.pending
         if pending is not None:
             await asyncio.wait({pending})
@@ -194,21 +192,21 @@ def _choices(watchers: list[EventWatcher], batch: Batch) -> dict[Watcher, Choice
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """Messages of a batch that are to be acknowledged, where ``acknowledges``, or released."""
+    """Messages of a batch to acknowledge, or to release if ``acknowledges`` is False."""
 
     batch: Batch
     ids: list[str]
     acknowledges: bool
-    due: float = field(default_factory=lambda: clock.monotonic() + REST_SECONDS)
+    due: float = field(default_factory=lambda: clock.monotonic() + ACKNOWLEDGE_DELAY_SECONDS)
 
 
 class Acknowledger:
     """
-    Carries out the outcomes that a producer decides, each job by itself: one that fails holds up no other.
+    Acknowledges and releases messages; each job is a task, so that a failing one does not delay others.
 
-    :param inbox: how the inbox is named in the log.
-    :param client: the client of the moment.
-    :param on_done: called whenever there is one job less.
+    :param inbox: name of the inbox in the log.
+    :param client: returns the current client.
+    :param on_done: called after each finished job.
     """
 
     def __init__(
@@ -226,15 +224,15 @@ class Acknowledger:
 
     @property
     def backlog(self) -> int:
-        """How many jobs there are."""
+        """The number of unfinished jobs."""
         return len(self._jobs)
 
     def acknowledge(self, batch: Batch, ids: list[str]) -> None:
-        """Acknowledge these after their rest; where a watcher of them leaves before, release them."""
+        """Acknowledge messages after the delay; release them instead if a watcher of them ends before."""
         self._add(batch, ids, acknowledges=True)
 
     def release(self, batch: Batch, ids: list[str]) -> None:
-        """Make these leasable again."""
+        """Release messages."""
         self._add(batch, ids, acknowledges=False)
 
     def _add(self, batch: Batch, ids: list[str], *, acknowledges: bool) -> None:
@@ -247,16 +245,16 @@ class Acknowledger:
             await clock.async_sleep(max(0.0, job.due - clock.monotonic()))
         acknowledges = job.acknowledges and job.batch.watchers_remain()
         await self._carry_out(job, acknowledges, persists=acknowledges)
-        # Not before: what is being carried out when the producer closes is carried out again.
+        # Only now: a job that is in progress when the producer closes is repeated.
         del self._jobs[job]
         self._on_done()
 
     def close(self) -> None:
         """
-        Let no acknowledgement rest any more.
+        Decide on the unfinished jobs.
 
-        What still rests is acknowledged only where Airflow was seen at work after it took the event. It is
-        decided now, as all watchers leave while the triggerer ends.
+        A delayed acknowledgement is kept only if Airflow answered a call after it took the event. This has to
+        be decided now, as all watchers end while the triggerer stops.
         """
         now = clock.monotonic()
         self._last = [
@@ -265,7 +263,7 @@ class Acknowledger:
         ]
 
     async def finish(self) -> None:
-        """Carry out what was left when it was closed, at once and for the last time."""
+        """Make a last attempt at the jobs that were unfinished at ``close``."""
         for task in self._jobs.values():
             task.cancel()
 
@@ -298,7 +296,7 @@ class Acknowledger:
         self._failing = False
 
     async def _attempt(self, job: Job, acknowledges: bool) -> Exception | None:
-        """Send one call; the error that it met, if any."""
+        """Send one call; return its error, if any."""
         make: Any = api.acknowledge_messages if acknowledges else api.release_messages
         try:
             answer = await self._client().send(make(job.batch.inbox_id, job.batch.lease.lease_id, job.ids))

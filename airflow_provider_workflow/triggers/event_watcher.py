@@ -1,4 +1,4 @@
-"""The asset watchers of an inbox: what each wants of the leased batches, and the events that it makes."""
+"""The asset watchers of an inbox: each selects messages from leased batches, and makes events of them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from airflow_provider_workflow.triggers.event_poller import Stream
 log = logging.getLogger(__name__)
 
 MOST_REMEMBERED = 2000
-"""Messages. At 16 bytes for each they stay within the 64 KB that Airflow stores without a warning."""
+"""Maximum number of messages. At 16 bytes each, they fit the 64 KB that Airflow stores without a warning."""
 
 _remembered: dict[tuple[str, str], dict[str, None]] = {}
 
@@ -31,12 +31,11 @@ Sift = Callable[[list[Carried], Pace], tuple[list[Carried], dict[str, str]]]
 
 class EventWatcher(Watcher):
     """
-    One trigger that Airflow runs: it chooses from each batch, and makes an event of what it wants.
+    A running trigger: it selects messages from each batch, and makes an event of them.
 
-    :param stream: whose batches it is given.
-    :param store: Airflow's own for the state of the asset; None where it gives none.
-    :param sift: of messages, those that the watcher wants, and the ids of those that it rejects, each with
-        the cause; in steps.
+    :param stream: the stream whose batches it receives.
+    :param store: Airflow's state store of the asset, or None.
+    :param sift: returns the selected messages, and the causes of rejected ones by id; pauses in between.
     """
 
     def __init__(self, stream: Stream, store: Any, sift: Sift) -> None:
@@ -48,11 +47,11 @@ class EventWatcher(Watcher):
 
     def choose(self, batch: Batch, pace: Pace) -> Choice:
         """
-        Find out what this watcher wants of a batch, and make its event. Takes long; to be called in a thread.
+        Select messages from a batch, and make the event. It may take long: call it in a thread.
 
-        Nothing is raised: where this fails the messages are rejected.
+        It does not raise: if it fails, the messages are rejected.
 
-        :param pace: of that thread.
+        :param pace: limits how long the thread runs without a pause.
         """
         try:
             wanted, rejected = self._sift(batch.messages, pace)
@@ -60,19 +59,19 @@ class EventWatcher(Watcher):
             again = self._emitted.among([each.id for each in wanted])
             return Choice(wanted, rejected, again, event_payload(batch.inbox_id, wanted, again))
         except Exception as error:
-            log.exception("Inbox %s: a watcher fails to choose among messages", self._stream.inbox)
+            log.exception("Inbox %s: a watcher failed; the messages are rejected", self._stream.inbox)
             cause = f"its watcher failed: {type(error).__name__}"
             return Choice([], {each.id: cause for each in batch.messages})
 
     async def events(self, batches: AsyncIterator[Batch]) -> AsyncIterator[TriggerEvent]:
         """
-        Make an event of what this watcher wants of each batch.
+        Make an event of the messages that this watcher selected from each batch.
 
-        Nothing is awaited between taking a batch and yielding its event, nothing is raised, and the batch
-        is marked only after the yield has returned: whatever ends it before leaves the messages leased. What
-        it wants is known by then (:meth:`choose`); a batch of which it is not is left for another lease.
+        Nothing is awaited between receiving a batch and yielding its event, nothing is raised, and the event
+        is recorded only after the yield has returned: if it ends before, the messages stay leased. Batches
+        without a choice (:meth:`choose`) are skipped; their messages are redelivered.
         """
-        await self._emitted.recall()
+        await self._emitted.load()
         try:
             async for batch in batches:
                 choice = batch.choices.pop(self, None)
@@ -97,12 +96,12 @@ class EventWatcher(Watcher):
         again = self._emitted.among(choice.ids)
         if again == choice.again:
             return dict(choice.payload)
-        # An event was made of some of them since it was chosen.
+        # Some of them became part of another event after the choice.
         return event_payload(batch.inbox_id, choice.wanted, again)
 
     def leave(self) -> None:
-        """Airflow has ended the watcher."""
-        self.gone = True
+        """Mark the watcher as ended by Airflow."""
+        self.has_ended = True
         leave(self._stream, self)
 
 
@@ -110,17 +109,17 @@ _watched: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Stream, list[EventWa
 
 
 def watchers_of(stream: Stream) -> list[EventWatcher]:
-    """The watchers of a stream in this event loop."""
+    """The running watchers of a stream in this event loop."""
     return list(_watched.get(asyncio.get_running_loop(), {}).get(stream, ()))
 
 
 def join(stream: Stream, watcher: EventWatcher) -> None:
-    """A watcher begins: it is given all batches from now on."""
+    """Register a watcher: it receives all batches from now on."""
     _watched.setdefault(asyncio.get_running_loop(), {}).setdefault(stream, []).append(watcher)
 
 
 def leave(stream: Stream, watcher: EventWatcher) -> None:
-    """A watcher has ended; it may be said more than once."""
+    """Unregister a watcher; idempotent."""
     here = _watched.get(asyncio.get_running_loop(), {})
     rest = [each for each in here.get(stream, ()) if each is not watcher]
     if rest:
@@ -131,30 +130,30 @@ def leave(stream: Stream, watcher: EventWatcher) -> None:
 
 class Emitted:
     """
-    The messages of an inbox that went into events of an asset, as far as they are remembered.
+    The latest messages of an inbox that were part of events of an asset.
 
-    They are kept in the memory of this process and, from Airflow 3.3.2 on, in the asset's state store:
-    what a triggerer emitted before it was killed is known to the next one.
+    They are kept in the memory of this process and, from Airflow 3.3.2 on, in the asset's state store, from
+    which a new triggerer reads them.
 
-    :param store: Airflow's own, which it gives to the trigger of an asset; None where it gives none.
-    :param stream: tells inboxes apart.
+    :param store: Airflow's state store of the asset, or None.
+    :param stream: identifies the inbox.
     """
 
     def __init__(self, store: Any, stream: str) -> None:
         self._store: Any = store if hasattr(store, "aset") else None
         self._key = f"workflow_emitted_{_mark(stream)}"
-        # Triggers of one asset share it: whoever the event came from, the asset has seen the message.
+        # Shared by the triggers of an asset: an event of any of them counts.
         self._marks = _remembered.setdefault((repr(store), stream), {})
-        self._complained = False
+        self._warned = False
 
-    async def recall(self) -> None:
-        """Read what a process before this one stored; where that cannot be read, go on without."""
+    async def load(self) -> None:
+        """Read what an earlier process stored; on an error log a WARNING and continue."""
         if self._store is None:
             return
         try:
             stored = await self._store.aget(self._key)
         except Exception as error:
-            self._complain(error)
+            self._warn_once(error)
             return
         if isinstance(stored, list):
             newer = dict(self._marks)
@@ -162,15 +161,15 @@ class Emitted:
             self._add([*map(str, stored), *newer])
 
     def among(self, ids: Collection[str]) -> frozenset[str]:
-        """Those of these messages that were emitted before."""
+        """Those of the ids that were part of an earlier event."""
         return frozenset(each for each in ids if _mark(each) in self._marks)
 
     async def remember(self, ids: Collection[str]) -> bool:
         """
-        Remember that these were just emitted.
+        Record that messages were emitted.
 
-        :return: whether Airflow answered. It answers nothing any more once it has begun to stop its
-            triggers, and an event that was made then may never be stored.
+        :return: whether Airflow answered. It does not once it has begun to stop its triggers, and then the
+            event may never be stored.
         """
         self._add([_mark(each) for each in ids])
         if self._store is None:
@@ -178,9 +177,9 @@ class Emitted:
         try:
             await self._store.aset(self._key, list(self._marks))
         except AirflowRuntimeError as error:
-            self._complain(error)
+            self._warn_once(error)
         except Exception as error:
-            self._complain(error)
+            self._warn_once(error)
             return False
         return True
 
@@ -191,17 +190,17 @@ class Emitted:
         while len(self._marks) > MOST_REMEMBERED:
             del self._marks[next(iter(self._marks))]
 
-    def _complain(self, error: Exception) -> None:
-        if not self._complained:
+    def _warn_once(self, error: Exception) -> None:
+        if not self._warned:
             log.warning(
                 "The asset's state store cannot be used (%s: %s); messages that are redelivered after a"
                 " restart of the triggerer are not marked",
                 type(error).__name__,
                 plain(str(error)),
             )
-        self._complained = True
+        self._warned = True
 
 
 def _mark(text: str) -> str:
-    """12 hexadecimal digits for a message or an inbox."""
+    """A hash of 12 hexadecimal digits, of a message id or an inbox."""
     return hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=6).hexdigest()

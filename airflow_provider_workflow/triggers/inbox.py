@@ -1,4 +1,4 @@
-"""``WorkflowInboxTrigger``: waits for messages, leases them, and hands the lease to a deferred sensor."""
+"""``WorkflowInboxTrigger``: waits for messages, leases them, and passes the lease to a deferred sensor."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ RELEASE_SECONDS = 10.0
 
 class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
     """
-    Leases messages and fires once, with the lease as one ASCII JSON text (docs/service.md 4 and 5).
+    Leases messages and fires once, with the lease as one ASCII JSON string (docs/service.md 4 and 5).
 
-    Its event is ``{"status": ..., "inbox_id": ...}`` with ``leased`` (and ``inbox_name`` and ``lease``),
-    ``paused`` or ``initialization_failure`` (and ``reason``), or ``look``, which says that nothing was
-    leased and that it is time to look again. It never acknowledges: Airflow may drop an event, and does so
-    silently, so that is left to the task that the event resumes.
+    Its event is ``{"status": ..., "inbox_id": ...}``. The status is ``leased`` (with ``inbox_name`` and
+    ``lease``), ``paused`` or ``initialization_failure`` (with ``reason``), or ``poll``: nothing was leased,
+    and the task should poll. The trigger never acknowledges, as Airflow may silently drop an event; the
+    resumed task does.
 
-    It holds arguments only; the connection is looked up when it runs, and no secret is serialised.
+    Only arguments are serialized, no secrets: the connection is read when the trigger runs.
 
     :param inbox: id or name.
     :param workflow_conn_id: id of the Airflow connection.
     :param lease_limit: messages per lease, 1 to 100.
     :param lease_seconds: length of a lease, 1 to 3600 s.
     :param poll_interval: seconds between two polls, above 0; doubles while the inbox stays empty.
-    :param max_poll_interval: seconds that it doubles up to.
+    :param max_poll_interval: maximum interval in seconds.
     :param wake_on_events: also listen to the inbox's event stream.
-    :param on_paused: ``fail`` fires for a paused and drained inbox, ``wait`` waits for its resumption.
-    :param settle_seconds: seconds to wait before the first lease, 0 or more. A trigger that fires while
-        the process that deferred is still ending makes Airflow fail the task.
-    :param hold_seconds: where above 0, lease nothing and fire ``look`` after this many seconds.
+    :param on_paused: ``fail`` fires for a paused inbox without messages, ``wait`` waits until it is resumed.
+    :param settle_seconds: seconds to wait before the first lease, 0 or more. Airflow fails the task if a
+        trigger fires while the process that deferred is still ending.
+    :param hold_seconds: if above 0, lease nothing, and fire ``poll`` after this many seconds.
     """
 
     ARGUMENTS = (
@@ -99,21 +99,23 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
         from airflow_provider_workflow.dispatch.session import MissingInbox
         from airflow_provider_workflow.hooks.workflow import WorkflowHook
         from airflow_provider_workflow.triggers.retrying import poll
-        from airflow_provider_workflow.triggers.wakeup import bell_of, find_inbox, log_wait
+        from airflow_provider_workflow.triggers.wakeup import find_inbox, log_wait, wake_ups_of
 
         await clock.async_sleep(max(self.settle_seconds, self.hold_seconds))
         if self.hold_seconds > 0:
-            yield TriggerEvent({"status": "look"})
+            yield TriggerEvent({"status": "poll"})
             return
         missing = MissingInbox(self.inbox)
         async with WorkflowHook(self.workflow_conn_id).async_client() as client:
             while True:
                 try:
                     inbox_id = await poll(partial(find_inbox, client, self.inbox), None, self, log)
-                    async with bell_of(client, inbox_id, self.wake_on_events) as bell:
+                    async with wake_ups_of(client, inbox_id, self.wake_on_events) as wake_up:
                         log_wait(log, client, self)
-                        event = await poll(partial(self._lease, client, inbox_id, missing), bell, self, log)
-                        # Fired from inside: leaving takes time, in which a cancellation would lose the lease.
+                        event = await poll(
+                            partial(self._lease, client, inbox_id, missing), wake_up, self, log
+                        )
+                        # Inside the context: a cancellation while it is closed would lose the lease.
                         yield TriggerEvent(event)
                         self._unsent = None  # Airflow has it
                         return
@@ -122,9 +124,9 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
 
     async def cleanup(self) -> None:
         """
-        Release a lease whose event Airflow has not taken; Airflow calls this however a trigger has ended.
+        Release a lease whose event Airflow has not taken. Airflow calls this whenever a trigger ends.
 
-        It logs an event before it takes it, and a trigger may be ended between the two.
+        Airflow logs an event before it takes it, and may end the trigger in between.
         """
         if self._unsent is not None:
             from airflow_provider_workflow.client.client import carry_through
@@ -135,7 +137,7 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
     async def _lease(
         self, client: AsyncWorkflowClient, inbox_id: str, missing: MissingInbox
     ) -> dict[str, Any] | None:
-        """Lease once; the event to fire, or None to wait on."""
+        """Lease once; return the event to fire, or None to continue waiting."""
         from airflow_provider_workflow import metrics
         from airflow_provider_workflow.client.client import carry_through
         from airflow_provider_workflow.client.errors import InboxPausedError
@@ -154,9 +156,9 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
         attributes = answer.get("inbox_attributes") or {}
         status = attributes.get("status")
         if status == FAILED:
-            return stopped(FAILED, inbox_id, str(attributes.get("paused_reason") or "no reason given"))
+            return inactive_event(FAILED, inbox_id, str(attributes.get("paused_reason") or "no reason given"))
         if self._paused_reason is not None and status != PAUSED:
-            log.info("Inbox %s is paused no more", self.inbox)
+            log.info("Inbox %s is no longer paused", self.inbox)
             self._paused_reason = None
         if text:
             self._unsent = client, inbox_id, str(answer["lease_id"])
@@ -170,15 +172,15 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
         from airflow_provider_workflow.client.wire import plain
 
         if self.on_paused != "wait":
-            return stopped(PAUSED, inbox_id, reason)
+            return inactive_event(PAUSED, inbox_id, reason)
         if reason != self._paused_reason:
             log.warning("Inbox %s is paused (%s); waiting until it is resumed", self.inbox, plain(reason))
         self._paused_reason = reason
         return None
 
 
-def stopped(status: str, inbox_id: str, reason: str) -> dict[str, Any]:
-    """The event for an inbox that brings no messages, and why."""
+def inactive_event(status: str, inbox_id: str, reason: str) -> dict[str, Any]:
+    """The event for an inbox that is paused, or failed to initialise."""
     from airflow_provider_workflow.client.wire import plain
 
     return {"status": status, "inbox_id": inbox_id, "reason": plain(reason)}
@@ -187,7 +189,7 @@ def stopped(status: str, inbox_id: str, reason: str) -> dict[str, Any]:
 async def _leased_text(
     client: AsyncWorkflowClient, inbox_id: str, limit: int, seconds: int
 ) -> tuple[types.Lease, str]:
-    """The service's answer to a lease, and the lease as text for the task; an empty text for an empty one."""
+    """The answer to a lease request, and the encoded lease for the task; an empty string without messages."""
     from airflow_provider_workflow.client import api
     from airflow_provider_workflow.dispatch.lease import HeldLease
 
@@ -204,7 +206,7 @@ async def _leased_text(
 async def _release_when_leased(
     client: AsyncWorkflowClient, inbox_id: str, leasing: asyncio.Future[tuple[types.Lease, str]]
 ) -> None:
-    """Release the messages of a lease that is under way, as nobody is left to work on them."""
+    """Wait for a pending lease request, and release its messages: the trigger is ending."""
     from airflow_provider_workflow.client.errors import WorkflowError
 
     try:
@@ -217,7 +219,7 @@ async def _release_when_leased(
 
 
 async def _release(client: AsyncWorkflowClient, inbox_id: str, lease_id: str) -> None:
-    """Release a lease; where that fails it expires instead."""
+    """Release a lease; ignore errors, as it expires anyway."""
     from airflow_provider_workflow.client import api
     from airflow_provider_workflow.client.errors import WorkflowError
 

@@ -1,4 +1,4 @@
-"""``WorkflowInboxActiveTrigger``: waits until an inbox has left the states that pass by themselves."""
+"""``WorkflowInboxActiveTrigger``: waits until an inbox is no longer in a transitional state."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ class WorkflowInboxActiveTrigger(SerializesArguments, BaseTrigger):
     """
     Waits while an inbox is ``initializing`` or ``deleting``, and fires once (docs/service.md 2.2).
 
-    Its event is ``{"status": "settled"}`` once the inbox is in another state or gone, and
-    ``{"status": "timed_out"}`` after the deadline. It does not say which state: the task that it resumes
-    looks for itself, as that may have changed again.
+    Its event is ``{"status": "settled"}`` once the inbox is in another state or does not exist, and
+    ``{"status": "timed_out"}`` after the deadline. The event does not have the state: the resumed task
+    reads it, as it may have changed again.
 
-    It holds arguments only; the connection is looked up when it runs, and no secret is serialised.
+    Only arguments are serialized, no secrets: the connection is read when the trigger runs.
 
-    :param inbox_id: id of the inbox; a name would lead to another inbox after this one is deleted.
+    :param inbox_id: id of the inbox; not its name, which may belong to a new inbox after a deletion.
     :param workflow_conn_id: id of the Airflow connection.
-    :param deadline: epoch seconds at which it gives up.
+    :param deadline: epoch seconds at which waiting ends.
     :param poll_interval: seconds between two polls, above 0; doubles from poll to poll.
-    :param max_poll_interval: seconds that it doubles up to.
-    :param settle_seconds: seconds to wait before the first poll, 0 or more. A trigger that fires while
-        the process that deferred is still ending makes Airflow fail the task.
+    :param max_poll_interval: maximum interval in seconds.
+    :param settle_seconds: seconds to wait before the first poll, 0 or more. Airflow fails the task if a
+        trigger fires while the process that deferred is still ending.
     """
 
     ARGUMENTS = (
@@ -73,11 +73,11 @@ class WorkflowInboxActiveTrigger(SerializesArguments, BaseTrigger):
         :raises WorkflowError: a permanent error, such as wrong credentials.
         """
         from airflow_provider_workflow.hooks.workflow import WorkflowHook
-        from airflow_provider_workflow.triggers.retrying import patiently
+        from airflow_provider_workflow.triggers.retrying import attempt_until_result
 
         await clock.async_sleep(self.settle_seconds)
         async with WorkflowHook(self.workflow_conn_id).async_client() as client:
-            status = await patiently(
+            status = await attempt_until_result(
                 partial(self._poll, client),
                 self._wait,
                 inbox=self.inbox_id,
@@ -88,7 +88,7 @@ class WorkflowInboxActiveTrigger(SerializesArguments, BaseTrigger):
         yield TriggerEvent({"status": status})
 
     async def _poll(self, client: AsyncWorkflowClient) -> str | None:
-        """Poll once; the status to fire, or None to wait on."""
+        """Poll once; return the status to fire, or None to continue waiting."""
         from airflow_provider_workflow.client import api
         from airflow_provider_workflow.client.errors import NotFoundError
         from airflow_provider_workflow.client.inboxes import SETTLED_STATES
@@ -103,6 +103,6 @@ class WorkflowInboxActiveTrigger(SerializesArguments, BaseTrigger):
 
     async def _wait(self, seconds: float) -> bool:
         left = self.deadline - clock.now()
-        # Past the deadline only while the service is unreachable.
+        # The deadline can only have passed while the service is unreachable.
         await clock.async_sleep(min(seconds, left) if left > 0 else seconds)
         return False

@@ -1,4 +1,4 @@
-"""``WorkflowInboxNoticeTrigger``: makes an asset event while an inbox has messages; for an asset watcher."""
+"""``WorkflowInboxNoticeTrigger``: emits asset events while an inbox has messages; for an asset watcher."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.client.arguments import filled, flag, intervals, seconds
-from airflow_provider_workflow.triggers.base import SerializesArguments, sparing_the_triggerer
+from airflow_provider_workflow.triggers.base import SerializesArguments, type_errors_in_triggerer
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.client import types
@@ -22,45 +22,44 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-REST_SECONDS = 5.0
+LEAST_NOTICE_SECONDS = 5.0
 """
-How far two notices are apart at least. Airflow can strand an asset event that follows another within about
-3 s; nothing depends on one event here, but a notice that starts nothing is of no use.
+Minimum seconds between two notices. Airflow may not start a run for an asset event that follows another one
+within about 3 s. No message depends on one event, but such a notice would be useless.
 """
 STATE_SECONDS = 300.0
-"""How often the state of the inbox is polled; listings do not show it."""
+"""Interval of polls of the inbox's state, which lists of messages do not show."""
 
 
 class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
     """
-    Makes an asset event whenever an inbox has something to lease; for an ``AssetWatcher``.
+    Emits asset events (notices) while an inbox has available messages; for an ``AssetWatcher``.
 
-    The event carries no message: a DAG that is scheduled on the asset leases them, with
-    ``WorkflowInboxDispatchOperator``. That is why no message depends on one event, of which Airflow may
-    lose some (those that come while the DAG is paused, or close behind another): it makes another one every
-    ``renotify_seconds`` for as long as leasable messages remain, and one for a burst. It never
-    leases; it listens to the inbox's event stream, and polls its listing (docs/service.md 4
-    and 5), ten pages at most each time. In an inbox with more pages than that it makes a notice in doubt
-    where something arrived that it has not seen yet, at most every ``renotify_seconds``.
+    A notice has no messages: a DAG that is scheduled on the asset leases them, with
+    ``WorkflowInboxDispatchOperator``. So no message depends on one event, of which Airflow may lose some
+    (while the DAG is paused, or close after another one): as long as messages are available, a notice is
+    repeated every ``renotify_seconds``. A burst of messages causes one notice. The trigger never leases: it
+    listens to the inbox's event stream, and polls the list of messages (docs/service.md 4 and 5), at most
+    ten pages each time. For a longer list it also emits notices if messages may have arrived on pages that
+    it has not read, at most every ``renotify_seconds``.
 
     The event's payload is ``{"inbox", "inbox_id", "workflow_conn_id", "certain"}``; ``certain`` is False
-    for a notice in doubt.
+    if no available message was seen.
 
-    It goes on for ever, also through permanent errors, which somebody has to fix (a wrong secret, no such
-    inbox): it names them once as an ERROR, and tries again with growing pauses up to 300 s. A paused inbox
-    is watched on, as it may hold messages.
+    It never ends. A permanent error (a wrong secret, a missing inbox) is logged once as an ERROR, and
+    retried with growing pauses up to 300 s. A paused inbox is watched as well, as it may have messages.
 
-    It holds arguments only; the connection is looked up when it runs, and no secret is serialised.
-    Watchers with the same arguments in one DAG file are one trigger; those of one inbox in one triggerer
-    share its event stream.
+    Only arguments are serialized, no secrets: the connection is read when the trigger runs. Watchers with
+    the same arguments in one DAG file are one trigger; those of one inbox in one triggerer share its event
+    stream.
 
     :param inbox: id or name.
     :param workflow_conn_id: id of the Airflow connection.
     :param renotify_seconds: seconds between two notices for the same messages, 5 or more.
     :param poll_interval: seconds between two polls, above 0; doubles while nothing is new.
-    :param max_poll_interval: seconds that it doubles up to.
+    :param max_poll_interval: maximum interval in seconds.
     :param wake_on_events: also listen to the inbox's event stream.
-    :raises ValueError: names the argument that is out of range.
+    :raises ValueError: an argument is out of range; the text names it.
     """
 
     ARGUMENTS = (
@@ -82,39 +81,44 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
         wake_on_events: bool = True,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        with sparing_the_triggerer():
+        with type_errors_in_triggerer():
             self.inbox = filled("inbox", inbox)
             self.workflow_conn_id = filled("workflow_conn_id", workflow_conn_id)
-            self.renotify_seconds = seconds("renotify_seconds", renotify_seconds, REST_SECONDS)
+            self.renotify_seconds = seconds("renotify_seconds", renotify_seconds, LEAST_NOTICE_SECONDS)
             self.poll_interval, self.max_poll_interval = intervals(poll_interval, max_poll_interval)
             self.wake_on_events = flag("wake_on_events", wake_on_events)
 
     def run(self) -> AsyncIterator[TriggerEvent]:
-        """Watch for ever. It raises nothing: Airflow would begin anew every 2 s, without any back-off."""
-        from airflow_provider_workflow.triggers.retrying import InboxState, persistently
+        """Watch without end. It raises nothing: Airflow would restart it every 2 s, without any back-off."""
+        from airflow_provider_workflow.triggers.retrying import InboxState, watch_forever
         from airflow_provider_workflow.triggers.wakeup import NoticeSchedule
 
         schedule = NoticeSchedule(self.renotify_seconds, self.poll_interval, self.max_poll_interval)
         state = InboxState(self.inbox, "announced", log)
-        return persistently(partial(self._watch, schedule, state), inbox=self.inbox, log=log)
+        return watch_forever(partial(self._watch, schedule, state), inbox=self.inbox, log=log)
 
     async def _watch(
         self, schedule: NoticeSchedule, state: InboxState, faults: Faults
     ) -> AsyncGenerator[TriggerEvent, None]:
-        """Watch the inbox until something goes wrong."""
+        """Watch the inbox until an error is raised."""
         from airflow_provider_workflow.hooks.workflow import WorkflowHook
         from airflow_provider_workflow.triggers.retrying import answered_in_time
-        from airflow_provider_workflow.triggers.wakeup import LEAST_PAUSE_SECONDS, Prober, bell_of, log_wait
+        from airflow_provider_workflow.triggers.wakeup import (
+            LEAST_PAUSE_SECONDS,
+            Prober,
+            log_wait,
+            wake_ups_of,
+        )
 
-        # Nobody has listened until now.
+        # Messages may have arrived before the event stream is open.
         schedule.may_have_arrived()
-        # The connection is looked up anew each time: it may have been fixed.
+        # The connection is read each time: it may have been fixed.
         async with WorkflowHook(self.workflow_conn_id).async_client() as client:
             first = not state.is_known
             inbox_id = await self._poll_state(client, state)
             if first:
                 log_wait(log, client, self)
-            async with bell_of(client, inbox_id, self.wake_on_events) as bell:
+            async with wake_ups_of(client, inbox_id, self.wake_on_events) as wake_up:
                 state_due = clock.monotonic() + STATE_SECONDS
                 prober = Prober(client, inbox_id, self._report)
                 while True:
@@ -123,13 +127,13 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
                     is_due = schedule.is_due(listed, clock.monotonic())
                     if is_due:
                         yield self._event(inbox_id, certain=bool(listed.available))
-                    await _wait(bell, schedule, REST_SECONDS if is_due else LEAST_PAUSE_SECONDS)
+                    await _wait(wake_up, schedule, LEAST_NOTICE_SECONDS if is_due else LEAST_PAUSE_SECONDS)
                     if clock.monotonic() >= state_due:
                         state_due = clock.monotonic() + STATE_SECONDS
                         await self._poll_state(client, state)
 
     async def _poll_state(self, client: AsyncWorkflowClient, state: InboxState) -> str:
-        """The id of the inbox; any change of its state is logged (docs/service.md 2.2)."""
+        """Read the inbox, log a change of its state (docs/service.md 2.2), and return its id."""
         from airflow_provider_workflow.triggers.retrying import answered_in_time
         from airflow_provider_workflow.triggers.wakeup import look_up
 
@@ -146,20 +150,20 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
         from airflow_provider_workflow import metrics
         from airflow_provider_workflow.client.wire import plain
 
-        metrics.count(metrics.RUNG, 1, inbox=inbox_id, conn_id=self.workflow_conn_id)
-        # A string that Airflow cannot encode would end the whole triggerer.
+        metrics.count(metrics.NOTICES, 1, inbox=inbox_id, conn_id=self.workflow_conn_id)
+        # A string that Airflow cannot encode would end the triggerer.
         names = {"inbox": self.inbox, "inbox_id": inbox_id, "workflow_conn_id": self.workflow_conn_id}
         payload: dict[str, Any] = {name: plain(value) for name, value in names.items()}
         return TriggerEvent({**payload, "certain": certain})
 
 
-async def _wait(bell: Bell | None, schedule: NoticeSchedule, at_least: float) -> None:
-    """Wait until the next poll is due, and ``at_least`` seconds in any case."""
+async def _wait(wake_up: Bell | None, schedule: NoticeSchedule, at_least: float) -> None:
+    """Wait until the next poll is due, at least ``at_least`` seconds."""
     from airflow_provider_workflow.triggers.wakeup import wait_for
 
     seconds = max(at_least, schedule.next_poll(clock.monotonic()))
-    if bell is not None:
+    if wake_up is not None:
         await clock.async_sleep(at_least)
         seconds -= at_least
-    if await wait_for(bell, seconds):
+    if await wait_for(wake_up, seconds):
         schedule.may_have_arrived()

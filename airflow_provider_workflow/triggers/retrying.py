@@ -1,4 +1,4 @@
-"""How a trigger polls until there is a result, what it logs of errors, and how soon it may resume a task."""
+"""Polling with retries for triggers, and the logging of consecutive errors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from airflow_provider_workflow.client.inboxes import FAILED, PAUSED
 from airflow_provider_workflow.client.retry import LONGEST_WAIT_SECONDS
 from airflow_provider_workflow.client.wire import plain
 from airflow_provider_workflow.dispatch.lease import InboxUnusableError
-from airflow_provider_workflow.triggers.wakeup import LEAST_PAUSE_SECONDS, Waits, wait_for
+from airflow_provider_workflow.triggers.wakeup import LEAST_PAUSE_SECONDS, PollingOptions, wait_for
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.client.event_stream import Bell
@@ -30,26 +30,25 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 LONG_FAULT_SECONDS = 300.0
-"""A series of faults that lasts longer is said once more, as an error."""
+"""A series of errors that lasts longer is logged as an ERROR."""
 EXPLAINED = (WorkflowError, AirflowException)
-"""Exceptions whose texts are sentences; others mean little without their type."""
+"""Exceptions that are logged without their type, as their texts are sentences."""
 LONGEST_ANSWER_SECONDS = 300.0
-"""After so long without an answer a call of an asset watcher counts as an error, so that the log says so."""
+"""A call of an asset watcher without an answer for this time is an error, so that it is logged."""
 FIRST_PAUSE_SECONDS = 5.0
 LONGEST_PAUSE_SECONDS = 300.0
 
 
 class Faults:
     """
-    Faults that follow one another, and the few lines that they are worth in a log.
+    Logs a series of consecutive errors in a few lines.
 
-    A series is said to have begun (WARNING), to last for five minutes (ERROR, once), and to be over
-    (INFO); no line for each fault. A service that accepts no calls for more than a minute is a WARNING
-    once in a series, with the seconds. A permanent error, which somebody has to fix, is an ERROR at once,
-    each kind of it once in a series.
+    The first error is logged as a WARNING, a series that lasts five minutes as an ERROR (once), and its
+    end at INFO. If the service accepts no calls for more than a minute, a WARNING has the seconds, once in
+    a series. A permanent error is logged as an ERROR at once, each type once in a series.
 
-    :param inbox: how the inbox is named in the log.
-    :param log: of the trigger.
+    :param inbox: name of the inbox in the log.
+    :param log: logger of the trigger.
     """
 
     def __init__(self, inbox: str, log: logging.Logger) -> None:
@@ -63,7 +62,7 @@ class Faults:
         self._permanent_logged: set[type[Exception]] = set()
 
     def met(self, error: Exception) -> None:
-        """There is one more."""
+        """Count and log an error."""
         self.count += 1
         if self.count == 1:
             self._since, self._long = clock.monotonic(), False
@@ -72,7 +71,7 @@ class Faults:
         self._accepts_in = long_wait(error)
         if self._accepts_in is not None:
             self._log_wait(self._accepts_in, error)
-        elif not may_pass(error):
+        elif not is_transient(error):
             self._log_permanent(error)
         elif self.count == 1:
             self.log.warning("Inbox %s is unreachable; retrying: %s", self.inbox, explained(error))
@@ -99,7 +98,7 @@ class Faults:
     def _log_permanent(self, error: Exception) -> None:
         if type(error) not in self._permanent_logged:
             self._permanent_logged.add(type(error))
-            # Of this provider's and Airflow's own exceptions the text says all there is to say.
+            # With a traceback, except for exceptions whose texts are sufficient.
             where = None if isinstance(error, EXPLAINED) else error
             self.log.error(
                 "Inbox %s is unreachable until this is fixed: %s",
@@ -109,22 +108,22 @@ class Faults:
             )
 
     def over(self) -> None:
-        """The service answered as it should."""
+        """End the series: a call succeeded."""
         if self.count:
-            self.log.info("Inbox %s is within reach again", self.inbox)
+            self.log.info("Inbox %s is reachable again", self.inbox)
         self.count = 0
         self._accepts_in = None
 
     def pause(self) -> float:
-        """Seconds to wait before another try: 5, doubling with each fault of the series to 300."""
+        """Seconds to wait before the next attempt: 5, doubled with each error of the series up to 300."""
         return self.at_most(FIRST_PAUSE_SECONDS * 2 ** min(max(self.count - 1, 0), 10))
 
     def at_most(self, seconds: float) -> float:
         """
-        A wait, shortened while the service is unreachable.
+        Limit a wait during a series of errors.
 
-        :param seconds: the wait without faults.
-        :return: at most 300 s, and no longer than until the service accepts calls again.
+        :param seconds: the wait without errors.
+        :return: at most 300 s, and not longer than until the service accepts calls again.
         """
         if not self.count:
             return seconds
@@ -134,27 +133,28 @@ class Faults:
 
 class InboxState:
     """
-    Logs the states of an inbox that is watched on through all of them, each when it is new.
+    Logs each change of the state of an inbox that is watched.
 
     :param inbox: id or name.
-    :param done_while_paused: what is still done with the messages of a paused inbox.
-    :param log: of the watcher.
+    :param done_while_paused: past participle for the log, such as "leased": what still happens to the
+        messages of a paused inbox.
+    :param log: logger of the watcher.
     """
 
     def __init__(self, inbox: str, done_while_paused: str, log: logging.Logger) -> None:
         self._inbox = inbox
         self._done_while_paused = done_while_paused
         self._log = log
-        self._said: str | None = None
+        self._logged: str | None = None
 
     @property
     def is_known(self) -> bool:
-        """Whether any state of the inbox was seen."""
-        return self._said is not None
+        """Whether a state of the inbox is known."""
+        return self._logged is not None
 
     def seen(self, status: str, reason: str | None) -> None:
         """
-        Take note of a state.
+        Record and log a state.
 
         :param reason: the ``paused_reason``, or None.
         :raises InboxUnusableError: the inbox failed to initialise.
@@ -164,36 +164,36 @@ class InboxState:
         text = status
         if status == PAUSED:
             text = (
-                f"paused ({reason or 'no reason given'}): what it holds is still {self._done_while_paused},"
+                f"paused ({reason or 'no reason given'}): its messages are still {self._done_while_paused},"
                 " new events are dropped until it is resumed"
             )
         state = plain(text)
-        if state != self._said:
+        if state != self._logged:
             self._log.info("Inbox %s is %s", self._inbox, state)
-        self._said = state
+        self._logged = state
 
 
-def may_pass(error: Exception) -> bool:
-    """Whether an error is transient: it may pass without anybody fixing something."""
+def is_transient(error: Exception) -> bool:
+    """Whether an error is transient, so that a retry may succeed."""
     if isinstance(error, TransportError):
         return not error.permanent
     return isinstance(error, (ServerError, RateLimitError, asyncio.TimeoutError))
 
 
 def long_wait(error: Exception) -> float | None:
-    """Seconds for which the service accepts no calls, where that is longer than a call waits by itself."""
+    """Seconds until the service accepts calls, if that is longer than a call itself waits; else None."""
     if isinstance(error, (RateLimitError, ServerError)) and error.retry_after is not None:
         return error.retry_after if error.retry_after > LONGEST_WAIT_SECONDS else None
     return None
 
 
 def explained(error: Exception) -> str:
-    """The cause of a fault, as one line of a log."""
+    """An error as one line for the log."""
     text = plain(str(error))
     return text if isinstance(error, EXPLAINED) else f"{type(error).__name__}: {text}"
 
 
-async def patiently(
+async def attempt_until_result(
     attempt: Callable[[], Awaitable[T | None]],
     wait: Callable[[float], Awaitable[bool]],
     *,
@@ -205,16 +205,17 @@ async def patiently(
     faults: Faults | None = None,
 ) -> T:
     """
-    Attempt something until it has a result, through transient errors; each series of them is logged once.
+    Call ``attempt`` until it has a result, retrying after transient errors.
 
-    :param attempt: attempts it once; None for no result yet.
-    :param wait: waits so many seconds, or less; whether it was woken up, so that the interval begins anew.
-    :param rest: waits so many seconds, whatever happens: after an error, and where a wake-up brought nothing.
-        To be given where ``wait`` may wait for less.
-    :param inbox: how the inbox is named in the log.
-    :param poll_interval: seconds between the first two attempts, above 0; doubles from then on.
-    :param max_poll_interval: seconds that it doubles up to.
-    :param faults: the series that errors are part of; by default one of its own.
+    :param attempt: returns a result, or None if there is none yet.
+    :param wait: waits up to a number of seconds; returns whether a wake-up ended it, which resets the
+        interval.
+    :param rest: waits exactly a number of seconds, after an error and after a wake-up without a result.
+        Required if ``wait`` may return early.
+    :param inbox: name of the inbox in the log.
+    :param poll_interval: seconds between the first two attempts, above 0; it doubles from then on.
+    :param max_poll_interval: maximum interval in seconds.
+    :param faults: the series that errors are added to; a new one by default.
     :raises WorkflowError: a permanent error.
     """
     interval, woken = poll_interval, False
@@ -224,15 +225,14 @@ async def patiently(
         try:
             result = await attempt()
         except (WorkflowError, asyncio.TimeoutError) as error:
-            if not may_pass(error):
+            if not is_transient(error):
                 raise
             faults.met(error)
         else:
             faults.over()
         if result is not None:
             return result
-        # However many wake-ups there are, neither a service in trouble nor one whose messages others lease
-        # is to be called without a pause.
+        # A pause in spite of wake-ups: after errors, and if other consumers lease the messages.
         pause = 0.0
         if rest is not None and (faults.count or woken):
             pause = FIRST_PAUSE_SECONDS if faults.count else LEAST_PAUSE_SECONDS
@@ -244,44 +244,44 @@ async def patiently(
 
 async def poll(
     attempt: Callable[[], Awaitable[T | None]],
-    bell: Bell | None,
-    waits: Waits,
+    wake_up: Bell | None,
+    options: PollingOptions,
     log: logging.Logger,
     faults: Faults | None = None,
 ) -> T:
     """
-    Do so for the messages of an inbox, woken up by its event stream.
+    Call :func:`attempt_until_result` for an inbox, with wake-ups of its event stream.
 
-    :param bell: of the event stream; None polls only.
+    :param wake_up: wake-ups of the event stream; None only polls.
     :raises WorkflowError: a permanent error.
     """
-    return await patiently(
+    return await attempt_until_result(
         attempt,
-        partial(wait_for, bell),
-        rest=partial(wait_for, None) if bell is not None else None,
-        inbox=waits.inbox,
-        poll_interval=waits.poll_interval,
-        max_poll_interval=waits.max_poll_interval,
+        partial(wait_for, wake_up),
+        rest=partial(wait_for, None) if wake_up is not None else None,
+        inbox=options.inbox,
+        poll_interval=options.poll_interval,
+        max_poll_interval=options.max_poll_interval,
         log=log,
         faults=faults,
     )
 
 
-async def persistently(
+async def watch_forever(
     watch: Callable[[Faults], AsyncGenerator[T, None]],
     *,
     inbox: str,
     log: logging.Logger,
 ) -> AsyncGenerator[T, None]:
     """
-    Watch for ever: whatever ends the watch, begin it anew, later and later while it goes on failing.
+    Watch without end: restart ``watch`` after each error, with growing pauses.
 
-    For the trigger of an asset, which Airflow makes anew every 2 s without a pause where it ends or
-    raises. A wrong secret or a missing inbox is waited out as well: somebody may fix it, and the log says so.
+    For triggers of assets, which Airflow restarts every 2 s if they end or raise. Permanent errors are
+    retried too: they are logged, and may be fixed meanwhile.
 
-    :param watch: opens its connection and yields; calls ``over`` of what it is given whenever the service
-        answered as it should (``patiently`` does, given it), so that the pauses begin anew.
-    :param inbox: how the inbox is named in the log.
+    :param watch: opens its connection and yields; it calls ``over`` of the given series after each
+        successful call (:func:`attempt_until_result` does), which resets the pauses.
+    :param inbox: name of the inbox in the log.
     """
     faults = Faults(inbox, log)
     while True:
@@ -296,25 +296,25 @@ async def persistently(
 
 def settle_seconds() -> float:
     """
-    How long a task that gave up its worker has to stay away from one.
+    Seconds that a deferred task must wait before it is resumed.
 
-    Airflow may notice the end of the process as late as ``min_heartbeat_interval``; where the task is
-    queued again by then, Airflow fails it.
+    Airflow notices the end of its process up to ``min_heartbeat_interval`` later, and fails the task if it is
+    queued again before that.
     """
     return float(conf.getfloat("workers", "min_heartbeat_interval", fallback=5.0)) + 1
 
 
 async def answered_in_time(answer: Awaitable[T]) -> T:
     """
-    An answer of the service, if it comes within :data:`LONGEST_ANSWER_SECONDS`.
+    Wait for an answer of the service, at most :data:`LONGEST_ANSWER_SECONDS`.
 
-    :raises TransportError: it does not.
+    :raises TransportError: there was no answer in time.
     """
     try:
         async with clock.timeout(LONGEST_ANSWER_SECONDS):
             return await answer
     except asyncio.TimeoutError:
         raise TransportError(
-            f"the service gave no answer within {LONGEST_ANSWER_SECONDS:.0f} s; it may want fewer calls",
+            f"the service did not answer within {LONGEST_ANSWER_SECONDS:.0f} s; it may limit the rate",
             sent=True,
         ) from None

@@ -1,4 +1,4 @@
-"""How a trigger finds its inbox and learns of its messages: by the event stream, polling, and listings."""
+"""Finding an inbox, and learning of its messages: by its event stream, polls, and lists of messages."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
     from airflow_provider_workflow.client.event_stream import Bell
 
 LEAST_PAUSE_SECONDS = 1.0
-"""How far two polls are apart at least, however often the event stream wakes them up."""
+"""Minimum seconds between two polls, also with wake-ups."""
 
 
 MOST_PAGES = 10
-"""Pages that one poll of the listing reads."""
-PAGES_FROM_HOME = 4
-"""How many of them are read from the remembered page on, so that some are left for the round."""
+"""Maximum number of pages that one poll of the list reads."""
+PAGES_FROM_LIKELY = 4
+"""How many of them are read from the likely page on; the others are left for the round."""
 AVAILABLE = "available"
 
 
 class Listed(NamedTuple):
     """
-    What one poll of the listing found.
+    The result of one poll of the list.
 
-    :param available: ids of the leasable messages on the first page that had any; nothing after it was read.
-    :param whole: whether every page was read, so that nothing available means that there is nothing.
+    :param available: ids of the available messages on the first page that has any; no page after it was read.
+    :param whole: whether all pages were read, so that an empty ``available`` is certain.
     """
 
     available: frozenset[str] = frozenset()
@@ -42,18 +42,18 @@ class Listed(NamedTuple):
 
 class NoticeSchedule:
     """
-    When a notice is due: again and again while there is something to lease, not once for each arrival.
+    When a notice is due: repeatedly while messages are available, not once for each arrival.
 
-    It is due at once when messages are listed of which none was there at the last notice: those were leased
-    then, and whoever leased them may have left before these came. Otherwise it is due every
-    ``renotify_seconds``.
+    It is due at once if none of the listed messages was listed at the last notice: the former ones were
+    leased, and the task that leased them may have ended before the new ones arrived. Otherwise it is due
+    every ``renotify_seconds``.
 
-    Where a listing was cut short without finding anything, and something may have arrived, it is due in
-    doubt: once for each time that something may have arrived, at most every ``renotify_seconds``.
+    If not all pages were read, no available message was found, and messages may have arrived, an uncertain
+    notice is due: once for each such time, at most every ``renotify_seconds``.
 
-    :param renotify_seconds: between two notices for the same messages, and between two in doubt.
-    :param poll_interval: seconds from one poll to the next; doubles while nothing is new.
-    :param max_poll_interval: seconds that it doubles up to.
+    :param renotify_seconds: seconds between two notices for the same messages, and two uncertain ones.
+    :param poll_interval: seconds between two polls; doubles while nothing is new.
+    :param max_poll_interval: maximum interval in seconds.
     """
 
     def __init__(self, renotify_seconds: float, poll_interval: float, max_poll_interval: float) -> None:
@@ -67,15 +67,15 @@ class NoticeSchedule:
         self._doubt_again_at = -math.inf
 
     def may_have_arrived(self) -> None:
-        """Something may have arrived: the event stream said so, or nobody listened for a while."""
+        """Record that messages may have arrived: after a wake-up, or a time without an event stream."""
         self._in_doubt = True
         self._interval = self._poll_interval
 
     def is_due(self, listed: Listed, now: float) -> bool:
         """
-        Whether a notice is due for what was just listed.
+        Whether a notice is due for the messages that were just listed.
 
-        :param now: seconds of a clock that only goes forward.
+        :param now: monotonic seconds.
         """
         if listed.available:
             self._in_doubt = False
@@ -101,9 +101,9 @@ class NoticeSchedule:
 
     def next_poll(self, now: float) -> float:
         """
-        Seconds until the next poll, whatever the event stream says in between.
+        Seconds until the next poll, unless a wake-up comes before.
 
-        :param now: seconds of the same clock.
+        :param now: monotonic seconds.
         """
         wait, self._interval = self._interval, min(self._interval * 2, self._max_poll_interval)
         due = [self._again_at] if self._noticed else []
@@ -112,11 +112,11 @@ class NoticeSchedule:
 
 
 TICK_SECONDS = 0.25
-"""Waits end at multiples of it: what polls together shares its wake-ups, and takes half the CPU or less."""
+"""Waits end at multiples of it, so that pollers share timers, which takes half of the CPU time or less."""
 
 
-class Waits(Protocol):
-    """The arguments of whatever waits for the messages of an inbox."""
+class PollingOptions(Protocol):
+    """The arguments of a trigger that waits for the messages of an inbox."""
 
     @property
     def inbox(self) -> str: ...
@@ -128,21 +128,21 @@ class Waits(Protocol):
     def max_poll_interval(self) -> float: ...
 
 
-def log_wait(log: logging.Logger, client: AsyncWorkflowClient, waits: Waits) -> None:
-    """Say that waiting begins: for which inbox, where, and how."""
+def log_wait(log: logging.Logger, client: AsyncWorkflowClient, options: PollingOptions) -> None:
+    """Log that waiting begins: the inbox, the host, event stream or polling, and the interval."""
     log.info(
         "Inbox %s at %s: waiting for messages, %severy %g to %g s",
-        waits.inbox,
+        options.inbox,
         host_of(client.settings.base_url),
-        "by its event stream and by polling " if waits.wake_on_events else "by polling ",
-        waits.poll_interval,
-        waits.max_poll_interval,
+        "by its event stream and by polling " if options.wake_on_events else "by polling ",
+        options.poll_interval,
+        options.max_poll_interval,
     )
 
 
 async def look_up(client: AsyncWorkflowClient, inbox: str) -> types.Inbox:
     """
-    An inbox as it is now; one that was deleted and created again under its name is found again.
+    Read an inbox; one that was deleted and created again under its name is found.
 
     :param inbox: id or name.
     :raises NotFoundError: there is no such inbox.
@@ -163,14 +163,14 @@ async def find_inbox(client: AsyncWorkflowClient, inbox: str) -> str:
 
 
 @asynccontextmanager
-async def bell_of(
+async def wake_ups_of(
     client: AsyncWorkflowClient, inbox_id: str, wake_on_events: bool = True
 ) -> AsyncIterator[Bell | None]:
     """
-    The bell of an inbox's event stream, or None where nobody wants one.
+    The wake-ups of an inbox's event stream; None if ``wake_on_events`` is False.
 
-    The stream is shared by all that listen to the inbox; beyond ``[workflow] max_event_streams`` the bell
-    never rings, and polling does.
+    All listeners of an inbox share one stream. Beyond ``[workflow] max_event_streams`` there are no
+    wake-ups, and the inbox is only polled.
     """
     from airflow_provider_workflow.client.event_stream import listen
     from airflow_provider_workflow.config import max_event_streams
@@ -178,54 +178,52 @@ async def bell_of(
     if not wake_on_events:
         yield None
         return
-    async with listen(client, inbox_id, max_event_streams()) as bell:
-        yield bell
+    async with listen(client, inbox_id, max_event_streams()) as wake_up:
+        yield wake_up
 
 
-async def wait_for(bell: Bell | None, seconds: float) -> bool:
+async def wait_for(wake_up: Bell | None, seconds: float) -> bool:
     """
-    Wait for a ring; whether it rang.
+    Wait for a wake-up; return whether there was one.
 
-    :param seconds: at most, 0 or more; up to :data:`TICK_SECONDS` longer, so that others end then too.
+    :param seconds: maximum, 0 or more; rounded up to a multiple of :data:`TICK_SECONDS` of the clock.
     """
     seconds = until_tick(clock.monotonic(), seconds)
-    if bell is not None:
-        return await bell.wait(seconds)
+    if wake_up is not None:
+        return await wake_up.wait(seconds)
     await clock.async_sleep(seconds)
     return False
 
 
 def until_tick(now: float, seconds: float) -> float:
     """
-    As many seconds, and those to the next tick.
+    Seconds until the first tick after ``seconds``.
 
-    :param now: seconds of a clock that all share.
+    :param now: monotonic seconds.
     """
     return seconds + -(now + seconds) % TICK_SECONDS
 
 
 class _StaleCursorError(Exception):
-    """The service does not know a remembered page any more."""
+    """The service does not accept a remembered cursor any more."""
 
 
 class Prober:
     """
-    Polls the listing of one inbox, within :data:`MOST_PAGES` requests each time.
+    Polls the list of messages of one inbox, with at most :data:`MOST_PAGES` requests each time.
 
-    Nothing is published about the order of the list (docs/service.md 4), so each poll reads where a leasable
-    message is likely to stand, and then goes on with a round through all the others:
+    The order of the list is not published (docs/service.md 4.4), so each poll reads the pages on which an
+    available message is likely, and then some of the others:
 
-    1. the front page, where new messages stand in a list that begins with the newest;
-    2. *home*: the page on which a leasable message was found last, or else the last page of the list, where
-       new messages stand in a list that begins with the oldest, and the pages that follow it;
-    3. the round: from where the last poll left off to the end of the list, then again from the second page.
+    1. the first page, which has new messages if the list begins with the newest;
+    2. the likely page, where an available message was last found, or else the last page, which has new
+       messages if the list begins with the oldest; and the pages after it;
+    3. the round: from where the last poll stopped to the end of the list, then from the second page again.
 
-    So a list of up to ten pages is read whole each time, and of a longer one every page is read in its turn,
-    five or more a poll: a message whose lease expired is found wherever it stands.
+    So a list of up to ten pages is read completely each time. Of a longer list all pages are read in turn,
+    five or more per poll, so that a message whose lease expired is found on any page.
 
-    :param client: talks to the service.
-    :param inbox_id: id of the inbox.
-    :param show: is shown the messages of every page.
+    :param show: called with the messages of each page.
     """
 
     def __init__(
@@ -234,7 +232,7 @@ class Prober:
         self._client = client
         self._inbox_id = inbox_id
         self._show = show
-        self._home: str | None = None
+        self._likely_page: str | None = None
         self._round_at: str | None = None
 
     async def poll(self) -> Listed:
@@ -245,23 +243,23 @@ class Prober:
         """
         found, second = await self._read(None)
         if second is None:
-            self._home = self._round_at = None
+            self._likely_page = self._round_at = None
             return Listed(found, whole=True)
         if found:
             return Listed(found)
         try:
             return await self._poll_behind_the_front(second)
         except _StaleCursorError:
-            self._home = self._round_at = None
+            self._likely_page = self._round_at = None
             return Listed()
 
     async def _poll_behind_the_front(self, second: str) -> Listed:
-        home, pages = self._home, MOST_PAGES - 1
-        found, rest, read = await self._follow(home, None, PAGES_FROM_HOME)
+        likely, pages = self._likely_page, MOST_PAGES - 1
+        found, rest, read = await self._follow(likely, None, PAGES_FROM_LIKELY)
         if found:
             return Listed(found)
-        # Where the pages from home on are known to the end, the round need not read them again.
-        end = home if rest is None else None
+        # If the pages from the likely page to the end were read, the round stops before them.
+        end = likely if rest is None else None
         begins = self._round_at is None
         found, rest, _ = await self._follow(self._round_at or second, end, pages - read)
         self._round_at = None if rest == end else rest
@@ -271,12 +269,12 @@ class Prober:
         self, cursor: str | None, end: str | None, pages: int
     ) -> tuple[frozenset[str], str | None, int]:
         """
-        Read page after page until there is something to lease.
+        Read pages until one has available messages.
 
-        :param cursor: of the first page; None reads nothing.
-        :param end: cursor of the page to stop before; None goes on to the end of the list.
-        :param pages: how many at most.
-        :return: what was found, the cursor of the page to go on with, and how many pages were read.
+        :param cursor: cursor of the first page; None reads nothing.
+        :param end: cursor of the page to stop before; None reads to the end of the list.
+        :param pages: maximum number of pages.
+        :return: the ids found, the cursor of the next page, and the number of pages read.
         """
         found: frozenset[str] = frozenset()
         read = 0
@@ -284,13 +282,13 @@ class Prober:
             found, following = await self._read(cursor)
             read += 1
             if found or following is None:
-                self._home = cursor
-            # A service that shows one page for ever must not be listened to for ever.
+                self._likely_page = cursor
+            # Stop at a service that returns the same page without end.
             cursor = None if following == cursor else following
         return found, cursor, read
 
     async def _read(self, cursor: str | None) -> tuple[frozenset[str], str | None]:
-        """The leasable messages of a page, and the cursor of the page after it."""
+        """The ids of the available messages of a page, and the cursor of the next page."""
         try:
             page = await self._client.send(api.list_messages(self._inbox_id, cursor))
         except (InvalidRequestError, NotFoundError):

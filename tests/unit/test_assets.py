@@ -79,10 +79,10 @@ def test_every_name_comes_back_from_its_address(inbox: str, conn_id: str) -> Non
     [
         ("workflow-inbox:///orders", "names no connection"),
         ("workflow-inbox://shop", "names no inbox"),
-        ("workflow-inbox://shop/a/b", "a slash in a name is written %2F"),
-        ("workflow-inbox://shop/a?b=c", "a question mark in a name is written %3F"),
-        ("workflow-inbox://user@shop/a", "has a user or a port, which the connection knows"),
-        ("workflow-inbox://shop:80/a", "has a user or a port, which the connection knows"),
+        ("workflow-inbox://shop/a/b", "write a slash in a name as %2F"),
+        ("workflow-inbox://shop/a?b=c", "write a question mark in a name as %3F"),
+        ("workflow-inbox://user@shop/a", "has a user or a port, which belong in the connection"),
+        ("workflow-inbox://shop:80/a", "has a user or a port, which belong in the connection"),
         ("workflow-inbox://shop/%FF", "is not percent-encoded UTF-8"),
     ],
 )
@@ -106,7 +106,7 @@ def test_an_error_shows_no_password() -> None:
     [
         ({"inbox": ""}, "inbox must be a text that is not empty"),
         ({"inbox": "a", "workflow_conn_id": None}, "workflow_conn_id must be a text that is not empty"),
-        ({"inbox": "\ud800"}, "inbox cannot be written in an address: it has a lone surrogate"),
+        ({"inbox": "\ud800"}, "inbox cannot be part of a URI: it has a lone surrogate"),
     ],
 )
 def test_a_wrong_argument_is_named(arguments: dict[str, Any], text: str) -> None:

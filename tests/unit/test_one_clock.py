@@ -60,7 +60,7 @@ def waits_for_some_time(call: ast.Call) -> bool:
         "from asyncio import timeout",
         "now = datetime.now(timezone.utc)",
         "await asyncio.sleep(seconds)",
-        "persistently(watch, wait=asyncio.sleep)",
+        "watch_forever(watch, wait=asyncio.sleep)",
         "await asyncio.wait_for(answer, 10)",
         "await asyncio.wait({task}, timeout=5)",
     ],

@@ -11,7 +11,7 @@ from airflow_provider_workflow.options import (
     check_choice,
     check_limits,
     check_routes,
-    check_text,
+    check_string,
     known_later,
     whole_number,
 )
@@ -124,7 +124,7 @@ def test_a_number_that_became_text_is_a_number_again(value: Any, number: Any) ->
 
 @pytest.mark.parametrize("value", ["a text", "{{ params.x }}", SimpleNamespace(resolve=lambda context: 1)])
 def test_a_text_that_is_there_or_comes_later_is_kept(value: Any) -> None:
-    assert check_text("name", value, 12) is value
+    assert check_string("name", value, 12) is value
 
 
 @pytest.mark.parametrize(
@@ -137,4 +137,4 @@ def test_a_text_that_is_there_or_comes_later_is_kept(value: Any) -> None:
 )
 def test_a_text_that_is_wrong_is_named(value: Any, text: str) -> None:
     with pytest.raises(ValueError, match=text):
-        check_text("name", value, 12)
+        check_string("name", value, 12)

@@ -248,7 +248,7 @@ def test_a_name_that_is_taken_is_final_though_the_subscription_is_not_shown(
 ) -> None:
     service.ensured, service.more = (409, {"detail": "taken"}), {"name": "orders"}
 
-    with pytest.raises(AirflowFailException, match="it has: one that the service does not show"):
+    with pytest.raises(AirflowFailException, match="existing: not shown by the service"):
         ensure()
 
 

@@ -165,10 +165,10 @@ REASONS = st.none() | ANY_TEXT | ANY_PAYLOAD.filter(lambda value: not isinstance
 @given(reason=REASONS)
 def test_any_reason_for_a_pause_crosses_to_the_task_that_names_it(reason: Any) -> None:
     from airflow_provider_workflow.client.errors import InboxPausedError
-    from airflow_provider_workflow.triggers.inbox import stopped
+    from airflow_provider_workflow.triggers.inbox import inactive_event
 
     error = InboxPausedError("paused", status=409, meta={"paused_reason": reason})
-    told = stopped("paused", "an-id", error.paused_reason)
+    told = inactive_event("paused", "an-id", error.paused_reason)
     assert journeys.through_event(told) == told
     assert told["reason"].isprintable()
 

@@ -63,7 +63,7 @@ def test_inputs_that_were_rendered_to_text_are_named(connected: EmulatorServer) 
     ensuring = operator(inputs="{{ params.inputs }}")
     ensuring.render_template_fields({"params": {"inputs": {"region": "us"}}})
 
-    with pytest.raises(ValueError, match=r"^inputs must be a dictionary, not a str; to take it whole"):
+    with pytest.raises(ValueError, match=r"^inputs must be a dictionary, not a str; for a dictionary from"):
         ensuring.execute({})
     assert connected.requests == []
 

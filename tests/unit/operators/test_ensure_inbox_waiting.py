@@ -186,7 +186,7 @@ def test_an_event_that_is_not_known_fails(
     connected.store.configure(initializing_seconds=30)
     ensuring = operator(deferrable=True)
 
-    with pytest.raises(AirflowException, match="an event that is not known"):
+    with pytest.raises(AirflowException, match="an unknown event"):
         resume(ensuring, deferred(ensuring), status)
 
 

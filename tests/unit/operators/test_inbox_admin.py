@@ -151,7 +151,7 @@ def test_an_inbox_that_is_gone_is_a_success_and_said(
     given = NAME if by == "name" else inbox
 
     assert run(WorkflowDeleteInboxOperator, given) == {"inbox": given, "deleted": False}
-    assert f"Inbox {given} is not there (any more); nothing to do" in caplog.text
+    assert f"Inbox {given} does not exist; nothing to do" in caplog.text
 
 
 @BY

@@ -38,7 +38,7 @@ def test_an_enrolment_that_is_gone_is_a_success_and_said(
     connected.fault("status", operation="unenroll", status=404)
 
     assert unenroll() == {"enrollment_id": "e-1", "unenrolled": False}
-    assert "Enrolment e-1 is not there (any more); nothing to do" in caplog.text
+    assert "Enrolment e-1 does not exist; nothing to do" in caplog.text
 
 
 def test_an_enrolment_that_is_gone_fails_where_asked(connected: EmulatorServer) -> None:

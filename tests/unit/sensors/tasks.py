@@ -58,4 +58,4 @@ class Task:
             return deferral
 
 
-LOOK = {"status": "look"}
+POLL = {"status": "poll"}

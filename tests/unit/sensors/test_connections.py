@@ -10,7 +10,7 @@ from airflow.exceptions import AirflowRescheduleException
 from airflow_provider_workflow.client import over_requests
 from airflow_provider_workflow.client.errors import WorkflowError
 from tests.unit.fake_clock import FakeClock, nothing
-from tests.unit.sensors.tasks import LOOK, Task
+from tests.unit.sensors.tasks import POLL, Task
 from tests.unit.workbench import TaskTimeout, Workbench
 
 
@@ -58,7 +58,7 @@ def test_the_connection_is_closed_however_the_sensor_leaves_its_worker(
     task = Task(bench)
     deferral = task.execute()
     assert (wires.opened, wires.open) == (1, 0)
-    task.resume(deferral, LOOK)
+    task.resume(deferral, POLL)
     assert (wires.opened, wires.open) == (2, 0)
     with pytest.raises(AirflowRescheduleException):
         Task(bench, deferrable=False, mode="reschedule").execute()

@@ -12,7 +12,7 @@ from airflow.providers.common.compat.sdk import AirflowSensorTimeout, TaskDeferr
 from airflow_provider_workflow.client.errors import TransportError, WorkflowError
 from tests.unit.client.isolation import forget
 from tests.unit.fake_clock import FakeClock, nothing
-from tests.unit.sensors.tasks import LOOK, Task
+from tests.unit.sensors.tasks import POLL, Task
 from tests.unit.workbench import Workbench
 
 PASSING: dict[str, dict[str, Any]] = {
@@ -64,7 +64,7 @@ def test_a_fault_that_may_pass_is_poked_through_and_said_once(
     assert Task(bench, deferrable=False, **arguments).execute()
     assert len(pauses.slept) == 3
     assert caplog.text.count(OUT_OF_REACH) == 1
-    assert "Inbox orders is within reach again" in caplog.text
+    assert "Inbox orders is reachable again" in caplog.text
 
 
 def test_silent_fail_pokes_through_what_fails_a_try_otherwise(bench: Workbench, pauses: FakeClock) -> None:
@@ -111,7 +111,7 @@ def test_the_timeout_holds_through_faults(bench: Workbench, fake_clock: FakeCloc
     fake_clock.advance(101)
 
     with pytest.raises(AirflowSensorTimeout):
-        task.resume(deferral, LOOK)
+        task.resume(deferral, POLL)
 
 
 @pytest.mark.parametrize("deferrable", [True, False])
@@ -157,7 +157,7 @@ class TestBetweenTwoLeases:
 
         assert bench.supervisor.started == ["a"]
         assert deferral.trigger.hold_seconds == 5, "it leases nothing: the sensor itself looks again"
-        assert task.resume(deferral, LOOK)["started"] == {"count": 3, "ids": ["a", "b", "c"]}
+        assert task.resume(deferral, POLL)["started"] == {"count": 3, "ids": ["a", "b", "c"]}
 
     def test_poke_mode_looks_again_and_counts_on(self, bench: Workbench, pauses: FakeClock) -> None:
         result = Task(bench, deferrable=False, lease_limit=1).execute()

@@ -16,7 +16,7 @@ from airflow_provider_workflow.dispatch.lease import InboxNotActiveError, InboxU
 from airflow_provider_workflow.dispatch.rejections import TargetError
 from tests.unit.fake_clock import FakeClock
 from tests.unit.fakes import api_error
-from tests.unit.sensors.tasks import LOOK, Task
+from tests.unit.sensors.tasks import POLL, Task
 from tests.unit.workbench import Workbench
 
 WEEK = 7 * 86400.0
@@ -78,13 +78,13 @@ def test_the_timeout_goes_on_counting_across_deferrals(bench: Workbench, fake_cl
     task = Task(bench, timeout=100)
     first = task.execute()
     fake_clock.advance(70)
-    second = task.resume(first, LOOK)
+    second = task.resume(first, POLL)
 
     assert second.kwargs["deadline"] == first.kwargs["deadline"]
     assert second.timeout.total_seconds() == 30
     fake_clock.advance(30)
     with pytest.raises(AirflowSensorTimeout, match="within 100 s"):
-        task.resume(second, LOOK)
+        task.resume(second, POLL)
 
 
 def test_a_sensor_that_began_in_the_trigger_counts_from_the_start_of_its_task(
@@ -92,7 +92,7 @@ def test_a_sensor_that_began_in_the_trigger_counts_from_the_start_of_its_task(
 ) -> None:
     task = Task(bench, timeout=100)
     fake_clock.set(bench.ti.start_date.timestamp() + 40)
-    deferral = task.run(lambda: task.sensor.resume(task.context, LOOK))
+    deferral = task.run(lambda: task.sensor.resume(task.context, POLL))
 
     assert deferral.timeout.total_seconds() == 60
 

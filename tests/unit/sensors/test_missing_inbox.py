@@ -13,7 +13,7 @@ from airflow_provider_workflow.client.errors import NotFoundError
 from airflow_provider_workflow.dispatch.session import MISSING_PAUSES
 from tests.unit.created_again import LOOKING, created_again, put_in_a_new_inbox
 from tests.unit.fake_clock import FakeClock
-from tests.unit.sensors.tasks import LOOK, Task
+from tests.unit.sensors.tasks import POLL, Task
 from tests.unit.workbench import INBOX, Workbench
 
 __all__ = ["created_again"]
@@ -102,7 +102,7 @@ def test_a_sensor_that_is_resumed_finds_it_again(
     bench.hook.delete_inbox(INBOX)
     created_again(10, "a")
 
-    assert done(task.resume(deferral, LOOK)) == ["a"]
+    assert done(task.resume(deferral, POLL)) == ["a"]
 
 
 def test_a_lease_of_the_deleted_inbox_is_worked_on_and_then_what_the_new_one_holds(

@@ -10,7 +10,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow_provider_workflow.client.errors import WorkflowError
 from airflow_provider_workflow.dispatch.lease import InboxNotActiveError
 from tests.unit.fake_clock import FakeClock
-from tests.unit.sensors.tasks import LOOK, Task
+from tests.unit.sensors.tasks import POLL, Task
 from tests.unit.workbench import Workbench
 
 acknowledges = pytest.mark.since(3, 3, "the task state store")
@@ -156,4 +156,4 @@ def test_a_paused_inbox_fails_although_a_message_was_refused_before(bench: Workb
     bench.service.store.inboxes.force(bench.inbox_id, "paused", "user")
 
     with pytest.raises(InboxNotActiveError):
-        wait.resume(deferral, LOOK)
+        wait.resume(deferral, POLL)

@@ -16,7 +16,7 @@ from airflow_provider_workflow.dispatch.routing import Routes
 from tests.unit.client.isolation import forget
 from tests.unit.fake_clock import FakeClock
 from tests.unit.fakes import api_error
-from tests.unit.sensors.tasks import LOOK, Task
+from tests.unit.sensors.tasks import POLL, Task
 from tests.unit.workbench import Workbench
 
 
@@ -95,13 +95,21 @@ def test_what_was_too_much_to_hand_over_is_released_with_a_warning_and_worked_on
         assert value["started"]["ids"] == ["a", "b"]
 
 
+def test_a_trigger_of_an_earlier_version_may_ask_for_a_poll(bench: Workbench) -> None:
+    task = Task(bench)
+    deferral = task.execute()
+    bench.put("a")
+
+    assert task.resume(deferral, {"status": "look"})["started"]["ids"] == ["a"]
+
+
 @pytest.mark.parametrize(
     ("event", "kind", "text"),
     [
         ({"status": "paused", "reason": "abandoned"}, InboxNotActiveError, "abandoned"),
         ({"status": "initialization_failure", "reason": None}, InboxUnusableError, "Delete it"),
-        ({"status": "error"}, AirflowException, "not known: 'error'"),
-        ({}, AirflowException, "not known: None"),
+        ({"status": "error"}, AirflowException, "unknown event: 'error'"),
+        ({}, AirflowException, "unknown event: None"),
     ],
 )
 def test_other_events_fail(bench: Workbench, event: dict[str, Any], kind: Any, text: str) -> None:
@@ -122,7 +130,7 @@ def test_a_refusal_before_a_deferral_fails_the_task_at_its_end(bench: Workbench)
     bench.ti.unfinished = lambda dag_id: 0
 
     with pytest.raises(AirflowFailException, match="bad: "):
-        task.resume(deferral, LOOK)
+        task.resume(deferral, POLL)
     assert bench.supervisor.started == ["a", "b", "c"]
 
 
@@ -145,9 +153,9 @@ def test_never_fail_skips_what_the_service_fails_with(bench: Workbench) -> None:
     bench.service.fault("status", operation="lease", status=400, times=None)
 
     with pytest.raises(AirflowSkipException):
-        Task(bench, never_fail=True).resume(deferral, LOOK)
+        Task(bench, never_fail=True).resume(deferral, POLL)
     with pytest.raises(WorkflowError):
-        Task(bench, soft_fail=True).resume(deferral, LOOK)
+        Task(bench, soft_fail=True).resume(deferral, POLL)
 
 
 def test_a_timeout_after_a_deferral_is_skipped_with_soft_fail(
@@ -158,7 +166,7 @@ def test_a_timeout_after_a_deferral_is_skipped_with_soft_fail(
     fake_clock.advance(51)
 
     with pytest.raises(AirflowSkipException):
-        task.resume(deferral, LOOK)
+        task.resume(deferral, POLL)
 
 
 def test_a_task_that_is_being_ended_releases_the_lease_that_it_works_on(bench: Workbench) -> None:

@@ -10,7 +10,7 @@ from airflow.exceptions import AirflowRescheduleException
 
 from airflow_provider_workflow.dispatch.targets import STORE_KEY
 from tests.unit.fake_clock import FakeClock, nothing
-from tests.unit.sensors.tasks import LOOK, Task
+from tests.unit.sensors.tasks import POLL, Task
 from tests.unit.workbench import Workbench
 
 Release = Callable[[int, int], None]
@@ -45,15 +45,15 @@ def test_a_hold_doubles_up_to_the_longest_interval_and_begins_anew(bench: Workbe
     deferral = task.execute()
     held = [deferral.trigger.hold_seconds]
     for _ in range(4):
-        deferral = task.resume(deferral, LOOK)
+        deferral = task.resume(deferral, POLL)
         held.append(deferral.trigger.hold_seconds)
     assert held == [5, 10, 20, 30, 30]
 
     finish(bench)
-    deferral = task.resume(deferral, LOOK)
+    deferral = task.resume(deferral, POLL)
     assert deferral.trigger.hold_seconds == 0
     bench.ti.unfinished = lambda dag_id: 3
-    assert task.resume(deferral, LOOK).trigger.hold_seconds == 5
+    assert task.resume(deferral, POLL).trigger.hold_seconds == 5
 
 
 def test_the_trigger_leases_a_pilot_and_the_worker_the_rest(bench: Workbench) -> None:
@@ -81,7 +81,7 @@ def test_numbers_are_carried_over_a_wait_for_room(bench: Workbench) -> None:
     assert deferral.trigger.hold_seconds > 0
 
     finish(bench)
-    assert task.resume(deferral, LOOK)["started"] == {"count": 3, "ids": ["a", "b", "c"]}
+    assert task.resume(deferral, POLL)["started"] == {"count": 3, "ids": ["a", "b", "c"]}
 
 
 def test_a_sensor_that_started_runs_ends_with_an_inbox_that_is_empty_by_now(bench: Workbench) -> None:
@@ -93,7 +93,7 @@ def test_a_sensor_that_started_runs_ends_with_an_inbox_that_is_empty_by_now(benc
     # There is room again by the time that it is deferred, and no new message comes.
     finish(bench)
     assert deferral.trigger.hold_seconds > 0
-    assert task.resume(deferral, LOOK)["started"]["count"] == 2
+    assert task.resume(deferral, POLL)["started"]["count"] == 2
 
 
 def test_max_messages_holds_across_deferrals(bench: Workbench) -> None:
@@ -103,7 +103,7 @@ def test_max_messages_holds_across_deferrals(bench: Workbench) -> None:
     deferral = task.execute()
     finish(bench)
 
-    assert task.resume(deferral, LOOK)["started"]["ids"] == ["a", "b", "c"]
+    assert task.resume(deferral, POLL)["started"]["ids"] == ["a", "b", "c"]
     assert bench.states == {"d": "available", "e": "available", "f": "available"}
 
 

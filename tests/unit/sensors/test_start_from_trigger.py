@@ -44,7 +44,7 @@ def test_the_output_of_another_task_is_refused_for_an_argument_of_the_trigger(
         pytest.raises(
             ValueError,
             match=rf"^{field} cannot be another task's output with start_from_trigger=True: .*"
-            r"Give a string or a Jinja template, or drop start_from_trigger",
+            r"Give a string or a Jinja template, or remove start_from_trigger",
         ),
     ):
         WorkflowInboxSensor(**GIVEN, **arguments())
@@ -78,7 +78,7 @@ def test_a_mapped_sensor_cannot_start_from_its_trigger() -> None:
         dag(),
         pytest.raises(
             ValueError,
-            match=r"^start_from_trigger cannot be used with partial\(\)\.expand\(\): .*Drop it",
+            match=r"^start_from_trigger cannot be used with partial\(\)\.expand\(\): .*Remove it",
         ),
     ):
         WorkflowInboxSensor.partial(**GIVEN).expand(inbox=["orders", "invoices"])

@@ -15,7 +15,7 @@ from tests.unit.fake_clock import FakeClock
 
 pytest.importorskip("airflow.triggers.shared_stream", reason="Airflow acknowledges asset events since 3.3")
 
-from airflow_provider_workflow.triggers.event_producer import PAUSES, REST_SECONDS, Acknowledger
+from airflow_provider_workflow.triggers.event_producer import ACKNOWLEDGE_DELAY_SECONDS, PAUSES, Acknowledger
 from tests.unit.triggers.acknowledgers import (
     FINAL,
     LEASE_SECONDS,
@@ -37,7 +37,7 @@ async def test_an_acknowledgement_rests_and_a_release_does_not(held_clock: FakeC
     acknowledger.acknowledge(made, [])
     await held_clock.elapse(60)
 
-    assert client.sent == [(0, "release", ["c"]), (REST_SECONDS, "acknowledge", ["a", "b"])]
+    assert client.sent == [(0, "release", ["c"]), (ACKNOWLEDGE_DELAY_SECONDS, "acknowledge", ["a", "b"])]
     await finish(acknowledger)
     assert len(client.sent) == 2
 
@@ -60,7 +60,7 @@ async def test_where_a_watcher_leaves_meanwhile_its_messages_are_released(held_c
     made, watcher = batch(held_clock, "a")
     acknowledger.acknowledge(made, ["a"])
     await held_clock.elapse(1)
-    watcher.gone = True
+    watcher.has_ended = True
     await held_clock.elapse(60)
 
     assert [name for _, name, _ in client.sent] == ["release"]
@@ -95,7 +95,7 @@ async def test_one_that_fails_holds_up_no_other(
     for each in "abc":
         acknowledger.acknowledge(batch(held_clock, each)[0], [each])
     assert acknowledger.backlog == 3
-    await held_clock.elapse(REST_SECONDS)
+    await held_clock.elapse(ACKNOWLEDGE_DELAY_SECONDS)
 
     assert [ids for _, _, ids in client.sent] == [["a"], ["b"], ["c"]]
     assert (acknowledger.backlog, done) == (2, [1])
@@ -180,7 +180,7 @@ async def test_without_a_connection_it_waits_for_one(held_clock: FakeClock) -> N
 
     acknowledger = Acknowledger("orders", of_the_moment)
     acknowledger.acknowledge(batch(held_clock, "a")[0], ["a"])
-    await held_clock.elapse(REST_SECONDS)
+    await held_clock.elapse(ACKNOWLEDGE_DELAY_SECONDS)
     connected.append(client)
     await held_clock.elapse(PAUSES[0])
 

@@ -8,7 +8,7 @@ from tests.unit.fake_clock import FakeClock
 
 pytest.importorskip("airflow.triggers.shared_stream", reason="Airflow acknowledges asset events since 3.3")
 
-from airflow_provider_workflow.triggers.event_producer import REST_SECONDS
+from airflow_provider_workflow.triggers.event_producer import ACKNOWLEDGE_DELAY_SECONDS
 from tests.unit.triggers.acknowledgers import (
     PASSING,
     Client,
@@ -22,7 +22,7 @@ async def test_closing_flushes_what_still_rests_or_waits_for_another_attempt(hel
     client = Client(held_clock, PASSING[0])
     acknowledger = worker(client)
     acknowledger.acknowledge(batch(held_clock, "a")[0], ["a"])
-    await held_clock.elapse(REST_SECONDS + 1)
+    await held_clock.elapse(ACKNOWLEDGE_DELAY_SECONDS + 1)
     acknowledger.acknowledge(batch(held_clock, "b")[0], ["b"])
     acknowledger.release(batch(held_clock, "c")[0], ["c"])
     await held_clock.settle()
@@ -52,7 +52,7 @@ async def test_closing_releases_what_was_for_a_watcher_that_had_left(held_clock:
     acknowledger = worker(client)
     made, watcher = batch(held_clock, "a")
     acknowledger.acknowledge(made, ["a"])
-    watcher.gone = True
+    watcher.has_ended = True
     await finish(acknowledger)
 
     assert [name for _, name, _ in client.sent] == ["release"]
@@ -64,7 +64,7 @@ async def test_a_watcher_that_leaves_while_the_triggerer_ends_changes_nothing(he
     made, watcher = batch(held_clock, "a")
     acknowledger.acknowledge(made, ["a"])
     acknowledger.close()
-    watcher.gone = True
+    watcher.has_ended = True
     await acknowledger.finish()
 
     assert [name for _, name, _ in client.sent] == ["acknowledge"]

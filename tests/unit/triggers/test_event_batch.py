@@ -70,7 +70,7 @@ def test_what_is_rejected_stays_rejected_where_another_watcher_failed() -> None:
 
 
 def test_it_stands_while_all_who_wanted_something_are_there() -> None:
-    here, gone = Watcher(), Watcher(gone=True)
+    here, gone = Watcher(), Watcher(has_ended=True)
     made = batch()
     made.record_choice(here, "a", {})
     made.record_choice(gone, "", {})
@@ -93,6 +93,6 @@ def test_a_rejection_lasts_as_long_as_the_one_who_rejected() -> None:
     rejection = Rejection("it fails", watcher)
     assert rejection.lasts
 
-    watcher.gone = True
+    watcher.has_ended = True
     assert not rejection.lasts
     assert Rejection("too deep").lasts

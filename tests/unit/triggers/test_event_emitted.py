@@ -48,7 +48,7 @@ async def test_it_is_known_to_the_next_process() -> None:
     forget()
     after = Emitted(Store(rows=store.rows), "c/orders")
     assert after.among(["a"]) == frozenset()
-    await after.recall()
+    await after.load()
 
     assert after.among(["a", "\ud800", "b"]) == {"a", "\ud800"}
 
@@ -65,7 +65,7 @@ async def test_inboxes_share_a_store_without_disturbing_each_other() -> None:
     await Emitted(store, "c/invoices").remember(["b"])
     forget()
     orders = Emitted(store, "c/orders")
-    await orders.recall()
+    await orders.load()
 
     assert orders.among(["a", "b"]) == {"a"}
 
@@ -86,7 +86,7 @@ async def test_what_this_process_has_emitted_since_stays_when_the_store_is_read(
     memory = Emitted(store, "c/orders")
     await memory.remember(["a"])
     store.rows[next(iter(store.rows))] = []
-    await memory.recall()
+    await memory.load()
 
     assert memory.among(["a"]) == {"a"}
 
@@ -97,7 +97,7 @@ async def test_a_store_that_holds_something_else_is_as_good_as_empty(rubbish: An
     memory = Emitted(store, "c/orders")
     await memory.remember(["a"])
     store.rows[next(iter(store.rows))] = rubbish
-    await memory.recall()
+    await memory.load()
 
     assert memory.among(["a", "b"]) == {"a"}
 
@@ -110,7 +110,7 @@ async def test_a_store_that_fails_is_complained_of_once_and_the_memory_goes_on(
     store.fault = fault
     memory = Emitted(store, "c/orders")
     with caplog.at_level(logging.WARNING):
-        await memory.recall()
+        await memory.load()
         answers = [await memory.remember([each]) for each in "ab"]
 
     assert answers == [answered, answered]
@@ -120,7 +120,7 @@ async def test_a_store_that_fails_is_complained_of_once_and_the_memory_goes_on(
 
 async def test_a_store_that_would_block_is_left_alone() -> None:
     memory = Emitted(OldStore(), "c/orders")  # type: ignore[arg-type]
-    await memory.recall()
+    await memory.load()
 
     assert await memory.remember(["a"]) is False
     assert memory.among(["a"]) == {"a"}

@@ -69,7 +69,7 @@ async def test_a_fault_that_passes_is_outlasted_with_pauses_and_two_lines(
     assert bench.states == {}
     lines = ours(caplog)
     assert ("WARNING", "Inbox orders is unreachable; retrying") in lines
-    assert ("INFO", "Inbox orders is within reach again") in lines
+    assert ("INFO", "Inbox orders is reachable again") in lines
     assert len(lines) <= 4
 
 
@@ -246,7 +246,7 @@ async def test_a_lease_that_takes_long_to_answer_is_a_fault_and_its_messages_are
     held_clock.advance(LONGEST_ANSWER_SECONDS)
 
     async def until_it_is_said() -> None:
-        while "no lease was answered" not in caplog.text:  # noqa: ASYNC110 the log cannot be waited for
+        while "no lease request was answered" not in caplog.text:  # noqa: ASYNC110 the log cannot be waited for
             await asyncio.sleep(0)
 
     await asyncio.wait_for(until_it_is_said(), PATIENCE_SECONDS)

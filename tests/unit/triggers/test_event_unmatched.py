@@ -28,7 +28,7 @@ async def test_what_no_watcher_wants_is_released_once_and_then_left_to_its_lease
     assert bench.states == {"m1": "leased"}
     assert count_of_leases(bench, "m1") == 2
     assert bench.service.count("release") == 1
-    assert caplog.text.count("no watcher in this triggerer wants message m1") == 1
+    assert caplog.text.count("no watcher in this triggerer selects message m1") == 1
 
 
 async def test_what_no_watcher_wants_goes_to_one_that_begins_a_little_later(

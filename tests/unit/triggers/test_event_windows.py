@@ -44,7 +44,7 @@ class Hesitates(WorkflowInboxEventTrigger):
 @pytest.fixture(autouse=True)
 def assembled(monkeypatch: pytest.MonkeyPatch) -> None:
     """What nobody wants may be acknowledged from the beginning on."""
-    monkeypatch.setattr("airflow_provider_workflow.triggers.event_batch.ASSEMBLED_SECONDS", 0.0)
+    monkeypatch.setattr("airflow_provider_workflow.triggers.event_batch.STARTUP_SECONDS", 0.0)
 
 
 async def test_without_any_fault_a_message_is_acknowledged_after_its_event_is_stored(

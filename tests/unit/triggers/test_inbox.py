@@ -127,7 +127,7 @@ async def test_holding_it_leases_nothing_and_only_wakes_the_sensor(
 ) -> None:
     bench.put("a")
 
-    assert await fire(trigger(settle_seconds=6, hold_seconds=hold)) == {"status": "look"}
+    assert await fire(trigger(settle_seconds=6, hold_seconds=hold)) == {"status": "poll"}
     assert fake_clock.slept == [slept]
     assert bench.service.requests == []
 

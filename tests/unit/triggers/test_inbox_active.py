@@ -137,7 +137,7 @@ async def test_faults_that_pass_are_logged_once_and_survived(
     lines = [each.getMessage() for each in caplog.records if each.name.endswith("triggers.inbox_active")]
     assert [line.split(";")[0] for line in lines] == [
         f"Inbox {inbox_id} is unreachable",
-        f"Inbox {inbox_id} is within reach again",
+        f"Inbox {inbox_id} is reachable again",
     ]
 
 

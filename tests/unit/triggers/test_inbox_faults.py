@@ -39,7 +39,7 @@ async def test_a_fault_that_passes_is_logged_once_and_survived(
     assert fake_clock.slept == [5, 10, 20]
     assert [each.split(";")[0] for each in lines(caplog)[1:]] == [
         "Inbox orders is unreachable",
-        "Inbox orders is within reach again",
+        "Inbox orders is reachable again",
     ]
 
 

@@ -52,7 +52,7 @@ async def test_waiting_for_a_paused_inbox_names_the_reason_once(
     said = [each.getMessage() for each in caplog.records if each.name.endswith("triggers.inbox")]
     assert said[1:] == [
         "Inbox orders is paused (abandoned); waiting until it is resumed",
-        "Inbox orders is paused no more",
+        "Inbox orders is no longer paused",
     ]
 
 

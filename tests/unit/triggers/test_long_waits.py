@@ -52,7 +52,7 @@ async def test_a_trigger_that_was_told_nothing_itself_logs_its_wait_and_the_erro
     assert re.fullmatch(
         rf"ERROR Inbox {name} has been unreachable for [56] minutes; retrying: {cause} \d+ s", error
     )
-    assert over == f"INFO Inbox {name} is within reach again"
+    assert over == f"INFO Inbox {name} is reachable again"
     assert 900 <= fake_clock.elapsed < 905
 
 

@@ -47,7 +47,7 @@ async def test_each_change_of_its_fortunes_is_one_line_and_no_poll_is(
     assert [line.split(";")[0] for line in lines(caplog)] == [
         "INFO Inbox orders is active",
         "WARNING Inbox orders is unreachable",
-        "INFO Inbox orders is within reach again",
+        "INFO Inbox orders is reachable again",
     ]
 
 
@@ -149,7 +149,7 @@ async def test_a_paused_inbox_is_said_once_and_watched_on(
 
     assert lines(caplog) == [
         "INFO Inbox orders is active",
-        "INFO Inbox orders is paused (abandoned): what it holds is still announced, new events are dropped"
+        "INFO Inbox orders is paused (abandoned): its messages are still announced, new events are dropped"
         " until it is resumed",
         "INFO Inbox orders is active",
     ]
@@ -186,6 +186,6 @@ async def test_a_service_that_keeps_it_waiting_counts_as_out_of_reach(
     assert await watching == [305]
     bench.service.release(drop=True)
     assert (
-        "WARNING Inbox orders is unreachable; retrying: the service gave no answer within 300 s"
+        "WARNING Inbox orders is unreachable; retrying: the service did not answer within 300 s"
         in (lines(caplog)[1])
     )

@@ -18,7 +18,7 @@ from airflow_provider_workflow.client.errors import (
     ServerError,
     TransportError,
 )
-from airflow_provider_workflow.triggers.retrying import Faults, patiently, persistently
+from airflow_provider_workflow.triggers.retrying import Faults, attempt_until_result, watch_forever
 from tests.unit.fake_clock import FakeClock
 
 log = logging.getLogger("tests.patience")
@@ -53,7 +53,7 @@ async def ask(*answers: Any, interval: float = 60, faults: Faults | None = None)
         await clock.async_sleep(seconds)
         return False
 
-    return await patiently(
+    return await attempt_until_result(
         Asked(*answers),
         wait,
         inbox="orders",
@@ -71,7 +71,7 @@ async def test_a_fault_is_said_at_once_and_no_more_within_five_minutes(
 
     assert lines(caplog) == [
         ("WARNING", "Inbox orders is unreachable; retrying: made up"),
-        ("INFO", "Inbox orders is within reach again"),
+        ("INFO", "Inbox orders is reachable again"),
     ]
 
 
@@ -83,7 +83,7 @@ async def test_after_five_minutes_it_is_said_once_more_with_the_cause_of_then(
     assert lines(caplog) == [
         ("WARNING", "Inbox orders is unreachable; retrying: made up"),
         ("ERROR", "Inbox orders has been unreachable for 5 minutes; retrying: gone"),
-        ("INFO", "Inbox orders is within reach again"),
+        ("INFO", "Inbox orders is reachable again"),
     ]
 
 
@@ -149,7 +149,7 @@ async def persist(fake_clock: FakeClock, watch: Watch) -> list[str]:
 
     fake_clock.meanwhile = end
     try:
-        async for each in persistently(watch, inbox="orders", log=log):
+        async for each in watch_forever(watch, inbox="orders", log=log):
             found.append(each)
     except Ended:
         return found
@@ -167,7 +167,7 @@ async def test_a_watch_outlasts_what_waiting_does_not_cure_with_growing_pauses(
     assert lines(caplog) == [
         ("ERROR", "Inbox orders is unreachable until this is fixed: wrong secret"),
         ("ERROR", "Inbox orders has been unreachable for 5 minutes; retrying: wrong secret"),
-        ("INFO", "Inbox orders is within reach again"),
+        ("INFO", "Inbox orders is reachable again"),
     ]
 
 
@@ -186,7 +186,7 @@ async def test_a_watch_that_ends_is_begun_again_and_closed_each_time(fake_clock:
 
 async def test_who_leaves_a_watch_closes_it(fake_clock: FakeClock) -> None:
     watch = Watch(["one", "two"])
-    async with aclosing(persistently(watch, inbox="orders", log=log)) as found:
+    async with aclosing(watch_forever(watch, inbox="orders", log=log)) as found:
         async for _ in found:
             break
 
@@ -221,7 +221,7 @@ async def test_what_is_to_be_fixed_is_said_once_for_each_kind_and_series(
         "made up",
         "wrong secret",
         "no such inbox",
-        "Inbox orders is within reach again",
+        "Inbox orders is reachable again",
         "wrong secret",
     ]
 
