@@ -1,10 +1,10 @@
 """
-A faithful local workflow service on a real socket, for tests, benchmarks and first steps.
+A local workflow service that behaves like the real one, for tests, benchmarks and first steps.
 
 Start it with ``python -m airflow_provider_workflow.emulator`` or, inside a test, with
 :class:`airflow_provider_workflow.emulator.server.EmulatorServer`.
 
-``rules/`` is the service without HTTP, and its clock is injected; ``web/`` turns requests into calls
-of the rules, and injects faults on demand; ``server.py`` serves both. ``clock.py``, ``settings.py`` and
-``faults.py`` are what a test may pass in.
+``rules/`` is the service without HTTP, with an injected clock; ``web/`` maps requests to the rules and
+injects faults on demand; ``server.py`` runs both. A test passes in what ``clock.py``, ``settings.py`` and
+``faults.py`` define.
 """

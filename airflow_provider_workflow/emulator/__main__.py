@@ -1,4 +1,4 @@
-"""``python -m airflow_provider_workflow.emulator``: the service in a terminal."""
+"""``python -m airflow_provider_workflow.emulator``: runs the emulator in a terminal."""
 
 from airflow_provider_workflow.emulator.command_line import main
 

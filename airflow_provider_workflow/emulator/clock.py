@@ -1,4 +1,4 @@
-"""The clocks that the rules take, so that no test has to sleep."""
+"""The clocks of the rules, which tests can move instead of sleeping."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ EPOCH_OF_TESTS = 1_767_225_600.0  # 2026-01-01T00:00:00Z
 
 class Clock:
     """
-    What both clocks have in common: they can be moved, and call their listeners when they are.
+    Base class of the clocks: they can be moved.
 
-    ``listeners`` are called without arguments after every move, in the moving thread: an open event
-    stream has to notice that its token has expired.
+    ``listeners`` are called without arguments after every move, in the thread that moves the clock; open
+    event streams use that to check whether their token has expired.
     """
 
     def __init__(self) -> None:
@@ -28,15 +28,15 @@ class Clock:
         """
         Move this clock.
 
-        :param seconds: how far; negative moves it back.
+        :param seconds: negative values move it back.
         """
         self.set_offset(self.offset + seconds)
 
     def set_offset(self, seconds: float) -> None:
         """
-        Set how far this clock is from where it would be without any move.
+        Set the sum of all moves of this clock.
 
-        :param seconds: the distance; 0 undoes every move.
+        :param seconds: 0 undoes all moves.
         """
         self.offset = seconds
         for listener in list(self.listeners):
@@ -44,7 +44,7 @@ class Clock:
 
 
 class SystemClock(Clock):
-    """The machine's clock, plus what it was advanced by."""
+    """The machine's clock plus the offset."""
 
     def now(self) -> float:
         return time.time() + self.offset
@@ -54,7 +54,7 @@ class ManualClock(Clock):
     """
     A clock that stands still until a test moves it.
 
-    :param start: seconds since 1970 at which it stands.
+    :param start: its time at first, in seconds since 1970.
     """
 
     def __init__(self, start: float = EPOCH_OF_TESTS) -> None:

@@ -1,8 +1,8 @@
 """
-The command line of the emulator. Its options are data, which ``airflow-workflow emulator`` offers too.
+The command line of the emulator. Its options are data, which ``airflow-workflow emulator`` uses too.
 
-Importing this module loads neither the rules nor the web server: Airflow reads the options whenever
-somebody types ``airflow``.
+Importing this module loads neither the rules nor the web server: Airflow reads the options for each
+``airflow`` command.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
             "type": int,
             "default": 5,
             "metavar": "N",
-            "help": "leases before quarantine (default: %(default)s)",
+            "help": "leases before a message is quarantined (default: %(default)s)",
         },
     ),
     (
@@ -40,7 +40,7 @@ OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
             "type": float,
             "default": 0,
             "metavar": "S",
-            "help": "until an inbox is active (default: %(default)s)",
+            "help": "seconds until a new inbox is active (default: %(default)s)",
         },
     ),
     (
@@ -53,16 +53,16 @@ OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
         },
     ),
 )
-"""Flags, and the arguments of ``argparse`` for each."""
+"""Flags, and further arguments of ``add_argument``."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Read the command line, and serve."""
+    """Parse the command line, and serve."""
     return serve(parse(arguments), partial(print, flush=True))
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Read the command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m airflow_provider_workflow.emulator",
         description="A local workflow service: guess, templates, tokens, promotions and trigger inboxes.",
@@ -77,7 +77,7 @@ def serve(options: argparse.Namespace, show: Callable[[str], None]) -> int:
     Serve until SIGINT or SIGTERM.
 
     :param options: as ``OPTIONS`` declares them.
-    :param show: called with the URL of the service and what to do next, once it answers.
+    :param show: called with the URL of the service and the next steps, once it answers.
     """
     from airflow_provider_workflow.emulator.server import EmulatorServer
 
@@ -100,7 +100,7 @@ def serve(options: argparse.Namespace, show: Callable[[str], None]) -> int:
 
 
 def greeting(base_url: str, connection: str, inboxes: Sequence[str]) -> str:
-    """Say where the service is, and what to do next."""
+    """The URL of the service, and the next steps."""
     name = inboxes[0] if inboxes else "demo"
     put = f'{{"inbox": "{name}", "create": true, "payloads": [{{"hello": "world"}}]}}'
     return f"""The workflow service listens on {base_url}

@@ -1,4 +1,4 @@
-"""Which requests go wrong, and how; ``web/fault_injection.py`` does it."""
+"""Which requests fail, and how; ``web/fault_injection.py`` makes them fail."""
 
 from __future__ import annotations
 
@@ -27,30 +27,30 @@ KINDS = (
 @dataclass
 class Fault:
     """
-    Which requests go wrong, how many, and how.
+    Which requests fail, how many, and how.
 
     :param kind: ``status`` answers with another status; ``slow`` waits ``seconds``; ``hold`` waits
-        until it is released; ``drop`` cuts the connection; ``trickle`` drips bytes for ever, one
-        each ``seconds``; ``truncate`` cuts the body in half; ``not_json`` sends ``text``;
+        until it is released; ``drop`` closes the connection; ``trickle`` sends one byte every
+        ``seconds``, without end; ``truncate`` sends half of the body; ``not_json`` sends ``text``;
         ``wrong_type`` sends the body as ``content_type``; ``big`` adds ``size`` bytes to the body;
-        ``redirect`` points to ``location``; ``duplicate`` delivers a lease's messages once more.
-    :param operation: the name of the calls that it meets (``lease``, ``ack``, ``token`` ...), or None.
-    :param method: their method, or None.
-    :param path: a regular expression that is found in their path, or None.
-    :param times: how many requests it meets, 1 or more; None for all.
-    :param after: how many matching requests are served normally before, 0 or more.
-    :param when: ``before`` the request had its effect, which then (except for ``slow`` and ``hold``)
-        it does not have, or ``after``.
+        ``redirect`` points to ``location``; ``duplicate`` delivers a lease's messages twice.
+    :param operation: operation of the requests (``lease``, ``ack``, ``token`` ...), or None for any.
+    :param method: their method, or None for any.
+    :param path: regular expression that their path contains, or None for any.
+    :param times: number of requests that fail, 1 or more; None for all.
+    :param after: number of matching requests that are served normally before, 0 or more.
+    :param when: ``before`` or ``after`` the request takes effect. With ``before`` it has no effect, except
+        for ``slow`` and ``hold``.
     :param status: status code for ``status``, ``redirect`` and ``not_json``.
     :param headers: further headers, for ``status``.
     :param code: ``errors[0].code`` of the errors envelope that ``status`` sends by default.
     :param detail: its ``errors[0].detail``.
     :param json: sent instead of the envelope.
-    :param text: sent instead of the envelope, as it is.
+    :param text: sent instead of the envelope, unchanged.
     :param content_type: type of what is sent.
-    :param seconds: delay in seconds, of the real clock.
+    :param seconds: delay in seconds, by the real clock.
     :param size: bytes.
-    :param location: target of a redirect; left out, the same address on another host name.
+    :param location: target of a redirect; by default the same URL with another host name.
     """
 
     kind: str
@@ -74,7 +74,7 @@ class Fault:
     met: int = 0
 
     def matches(self, operation: str, method: str, path: str) -> bool:
-        """Return whether a request is one of those described, whatever their number."""
+        """Whether a request matches, regardless of ``times`` and ``after``."""
         return (
             self.operation in (None, operation)
             and self.method in (None, method)
@@ -84,9 +84,9 @@ class Fault:
 
 class Faults:
     """
-    The faults that are set, in the order in which they were added. All methods are thread-safe.
+    The configured faults, in the order in which they were added. All methods are thread-safe.
 
-    ``operations`` are the names that a fault may use; None for any.
+    ``operations`` are the valid names of operations; None allows any.
     """
 
     def __init__(self) -> None:
@@ -126,7 +126,7 @@ class Faults:
             raise invalid_field("path", f"is not a regular expression: {error}.") from None
 
     def take(self, operation: str, method: str, path: str) -> Fault | None:
-        """Find the fault of a request, and count it; the first that is not used up wins."""
+        """Count a request, and return its fault: the first one that is not used up."""
         with self._lock:
             for fault in self.rules:
                 if not fault.matches(operation, method, path):
@@ -138,7 +138,7 @@ class Faults:
                     return fault
         return None
 
-    def give_back(self, fault: Fault) -> None:
+    def uncount(self, fault: Fault) -> None:
         """Undo the count of a request that the fault could not affect."""
         with self._lock:
             fault.met -= 1
@@ -149,6 +149,6 @@ class Faults:
             self.rules = [each for each in self.rules if fault_id not in (None, each.id)]
 
     def listing(self) -> list[dict[str, Any]]:
-        """List the faults, with how many requests each has met."""
+        """List the faults, with the number of requests that each has matched."""
         with self._lock:
             return [asdict(each) for each in self.rules]

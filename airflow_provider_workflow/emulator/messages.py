@@ -1,4 +1,4 @@
-"""The documented import path of the rules for messages; they live in :mod:`rules.messages`."""
+"""The documented import path of the rules for messages; the code is in :mod:`rules.messages`."""
 
 from airflow_provider_workflow.emulator.rules.messages import Messages, Put
 

@@ -1,4 +1,4 @@
-"""The emulator as a server in a thread of its own, for tests and for the command line."""
+"""The emulator as a server in a thread, for tests and the command line."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ class EmulatorServer:
     """
     A workflow service on a real socket.
 
-    It answers when :meth:`start` (or ``with``) returns. ``store`` holds the rules; its public methods
-    may be called from any thread, while requests are served.
+    It accepts requests when :meth:`start` (or ``with``) returns. ``store`` has the rules, whose public
+    methods may be called from any thread while requests are served.
 
-    :param clock: the time; the machine's when left out.
-    :param port: where it listens; 0 picks a free port.
-    :param state_path: the SQLite file that keeps the state; None keeps it in memory.
-    :param client_id: of the one application that it knows.
-    :param client_secret: its secret.
-    :param host: the address it listens on.
-    :param settings: more fields of :class:`airflow_provider_workflow.emulator.settings.Settings`.
+    :param clock: the machine's clock by default.
+    :param port: port to listen on; 0 picks a free port.
+    :param state_path: SQLite file for the state; None keeps it in memory.
+    :param client_id: client ID of the only application.
+    :param client_secret: its client secret.
+    :param host: IP address to listen on.
+    :param settings: further fields of :class:`airflow_provider_workflow.emulator.settings.Settings`.
     """
 
     def __init__(
@@ -60,9 +60,9 @@ class EmulatorServer:
 
     def start(self) -> EmulatorServer:
         """
-        Listen and answer.
+        Start the server.
 
-        :raises OSError: when the port is taken.
+        :raises OSError: the port is in use.
         """
         listener = socket.create_server((self.host, self.port), backlog=2048)
         self.port = listener.getsockname()[1]
@@ -92,45 +92,45 @@ class EmulatorServer:
 
     @property
     def base_url(self) -> str:
-        """Address of the API, without a slash at its end."""
+        """Base URL of the API, without a trailing slash."""
         return f"http://{self.host}:{self.port}"
 
     @property
     def token_url(self) -> str:
-        """Address of the token endpoint."""
+        """URL of the token endpoint."""
         return self.base_url + TOKEN_PATH
 
     @property
     def auth_url(self) -> str:
-        """Address to which ``/v2/authorize`` is added."""
+        """Base URL of the authorization page ``/v2/authorize``."""
         return self.base_url
 
     @property
     def client_id(self) -> str:
-        """Of the one application."""
+        """Credentials of the only application."""
         return self.store.settings.client_id
 
     @property
     def client_secret(self) -> str:
-        """Of the one application."""
+        """Credentials of the only application."""
         return self.store.settings.client_secret
 
     @property
     def store(self) -> Store:
-        """The rules."""
+        """The rules of the service."""
         return self.emulator.store
 
     @property
     def requests(self) -> list[LoggedRequest]:
-        """The latest requests, oldest first; control calls are not among them."""
+        """The latest requests, oldest first, without control calls."""
         return list(self.emulator.log.recent)
 
     def count(self, operation: str) -> int:
-        """Count the requests of an operation (``lease``, ``ack``, ``token`` ...) since the last reset."""
+        """The number of requests of an operation (``lease``, ``ack``, ``token`` ...) since the last reset."""
         return self.emulator.log.counts[operation]
 
     def connection(self) -> dict[str, Any]:
-        """Build the fields of an Airflow connection to this server."""
+        """The fields of an Airflow connection to this server."""
         return {
             "conn_type": "workflow",
             "host": self.base_url,
@@ -144,7 +144,7 @@ class EmulatorServer:
         }
 
     def connection_json(self) -> str:
-        """Build the value of ``AIRFLOW_CONN_WORKFLOW_DEFAULT``."""
+        """The value of ``AIRFLOW_CONN_WORKFLOW_DEFAULT``."""
         return json.dumps(self.connection())
 
     def token(self, scope: str = "external") -> str:
@@ -152,7 +152,7 @@ class EmulatorServer:
         return self.store.tokens.issue(scope).value
 
     def open_inbox(self, name: str) -> str:
-        """Create an active inbox unless it is there; return its id."""
+        """Create an active inbox unless it exists; return its id."""
         return self.store.inboxes.open(name).id
 
     def put(self, inbox: str, *payloads: Any, **options: Any) -> list[Any]:
@@ -163,7 +163,7 @@ class EmulatorServer:
         :param payloads: one per message.
         :param options: ``ids``, ``attributes``, ``announce`` of
             :meth:`airflow_provider_workflow.emulator.messages.Messages.put`.
-        :return: the ids of the messages, UUIDs unless others were chosen; empty when the inbox dropped them.
+        :return: the ids of the messages; empty if the inbox dropped them.
         """
         return self.store.messages.put(self.store.inboxes.open(inbox).id, payloads, **options).ids
 
@@ -172,19 +172,19 @@ class EmulatorServer:
         return self.store.messages.summary(self.store.inboxes.find(inbox).id)
 
     def fault(self, kind: str, **fields: Any) -> Fault:
-        """Make requests fail, as :class:`airflow_provider_workflow.emulator.faults.Fault` says."""
+        """Make requests fail; see :class:`airflow_provider_workflow.emulator.faults.Fault`."""
         return self.emulator.faults.add(kind=kind, **fields)
 
     def wait_until_held(self, count: int = 1, timeout: float = 10) -> list[dict[str, Any]]:
-        """Block until so many requests are held by faults; ``timeout`` in seconds."""
+        """Block until ``count`` requests are held by faults, at most ``timeout`` seconds."""
         return self.emulator.holds.wait_until_held(count, timeout)
 
     def release(self, held_id: int | None = None, *, drop: bool = False) -> int:
-        """Release a held request, or all; ``drop`` cuts its connection instead."""
+        """Release a held request, or all; ``drop`` closes the connection instead."""
         return self.emulator.holds.release(held_id, drop=drop)
 
     def reset(self) -> None:
-        """Forget everything, on the same socket; to be called between tests."""
+        """Reset everything, on the same socket; for use between tests."""
         self.emulator.reset()
 
 
@@ -197,7 +197,7 @@ class TransportProtocol(HttpToolsProtocol):
 
 
 class ReadyServer(uvicorn.Server):
-    """Sets ``ready`` when it answers."""
+    """Sets ``ready`` when it accepts requests."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
@@ -209,7 +209,7 @@ class ReadyServer(uvicorn.Server):
 
 
 def configuration(emulator: Emulator) -> uvicorn.Config:
-    """Configure uvicorn: no log, and connections that stay open longer than a client's pool keeps them."""
+    """The configuration of uvicorn: no logs, and a longer keep-alive than that of clients."""
     return uvicorn.Config(
         build_app(emulator),
         http=TransportProtocol,
@@ -220,8 +220,8 @@ def configuration(emulator: Emulator) -> uvicorn.Config:
         log_level="critical",
         access_log=False,
         server_header=False,
-        date_header=False,  # web/app.py sends that of the emulator's own clock
-        # Longer than clients keep idle connections: a server that closes them first fails requests at random.
+        date_header=False,  # web/app.py sends the date of the emulator's clock
+        # If the server closed idle connections before clients do, requests would fail at random.
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=2,
     )

@@ -1,4 +1,4 @@
-"""What the service does not publish (docs/service.md 12), each assumption named in one place."""
+"""Settings of the emulator: values that the service does not publish (docs/service.md 12)."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ KNOWN_SCOPES = frozenset(
 INBOX_STATES = ("initializing", "active", "paused", "deleting", "initialization_failure")
 
 FAMILIES = ("guess", "templates", "inbox", "token", "promotions")
-"""The groups of calls that are rate limited apart from each other."""
+"""Groups of calls with separate rate limits."""
 
 RATE_WINDOW_SECONDS = 3600.0
-"""The limit header is described as requests per hour (docs/service.md 15)."""
+"""Limits are requests per hour (docs/service.md 15)."""
 
 
 @dataclass(frozen=True)
@@ -23,31 +23,30 @@ class Settings:
     """
     The settings of the emulator. "assumed" marks a value that the service does not publish.
 
-    :param client_id: the one application that this service knows.
-    :param client_secret: its secret; changing it makes the old one invalid (docs/service.md 9.3).
+    :param client_id: client ID of the only application.
+    :param client_secret: its client secret; a change invalidates the old one (docs/service.md 9.3).
     :param redirect_uris: the redirect URIs configured for the application (docs/service.md 10).
-    :param loopback_redirects: accept every redirect to this machine besides; assumed.
-    :param auto_approve: answer the authorization page as if the user had approved at once.
-    :param quarantine_after: leases that ended without acknowledgement before a message is
-        quarantined, 1 or more; assumed.
-    :param page_size: entries on a page of a list, 1 or more; assumed.
+    :param loopback_redirects: also accept all redirect URIs of this machine; assumed.
+    :param auto_approve: approve on the authorization page without a user.
+    :param quarantine_after: leases without an acknowledgement before a message is quarantined, 1 or
+        more; assumed.
+    :param page_size: entries per page of a list, 1 or more; assumed.
     :param initializing_seconds: how long a new or resumed inbox is ``initializing``; assumed.
-    :param deleting_seconds: how long a deleted inbox is still seen as ``deleting``; assumed.
-    :param keep_alive_seconds: silence on an event stream before a comment is sent, by the
-        emulator's clock (one that stands still keeps silent); assumed.
+    :param deleting_seconds: how long a deleted inbox is listed as ``deleting``; assumed.
+    :param keep_alive_seconds: seconds without an event before a comment is sent on an event stream, by the
+        emulator's clock; assumed.
     :param token_seconds: lifetime of an access token (docs/service.md 9.3).
     :param code_seconds: lifetime of an authorization code (docs/service.md 10).
-    :param unknown_app_keys: apps that this service does not have: a subscription to one of them is a
-        400. A key or slug stands for every version of the app, a key with a version for that one.
-        Every other well-formed key is that of an app; assumed.
-    :param rate_limit: requests per hour that each family of calls allows unless it has a limit of its
-        own; None sends no rate headers. Assumed, and high enough that tests do not reach it.
-    :param reset_header: ``X-RateLimit-Reset`` as ``epoch`` seconds (docs/service.md 15) or as a
-        ``delta`` (seen in the field).
+    :param unknown_app_keys: apps that do not exist: a subscription to one of them is a 400. A key or slug
+        stands for all versions of the app, a key with a version for that version. All other well-formed
+        keys exist; assumed.
+    :param rate_limit: requests per hour of each family of calls without a limit of its own; None sends no
+        rate-limit headers. Assumed, and too high for tests to reach it.
+    :param reset_header: ``X-RateLimit-Reset`` as ``epoch`` seconds or as a ``delta`` (docs/service.md 15).
     :param list_order: ``oldest`` or ``newest`` first; assumed.
-    :param acked_stay_listed: whether acknowledged messages stay in lists; assumed.
-    :param notify_redelivery: whether messages that return to the queue are announced again on the
-        event stream and by webhook; assumed. Off is the harder case for a client.
+    :param acked_stay_listed: whether lists include acknowledged messages; assumed.
+    :param notify_redelivery: whether messages that become available again are announced on the event stream
+        and by webhook; assumed. False is the harder case for a client.
     """
 
     client_id: str = "demo-client"

@@ -1,1 +1,1 @@
-"""The service without HTTP: what it stores, and what each call does. Its clock is injected."""
+"""The rules of the service, without HTTP: its state, and the effect of each call. The clock is injected."""

@@ -9,12 +9,12 @@ class App(NamedTuple):
     """
     An app that workflows may use.
 
-    :param name: for people.
-    :param slug: as the ``apps`` filter of templates takes it.
-    :param trigger: title of its step that begins a workflow, or None.
-    :param action: title of its step that does something, or None.
-    :param words: beginnings of words in a description that mean this app.
-    :param alternatives: how many alternatives a guess gives for a step of this app.
+    :param name: display name.
+    :param slug: for the ``apps`` filter of templates.
+    :param trigger: title of its trigger step, or None.
+    :param action: title of its action step, or None.
+    :param words: prefixes of words in a description that stand for this app.
+    :param alternatives: number of alternatives in a guess for a step of this app.
     """
 
     name: str
@@ -58,12 +58,12 @@ APPS = (
 )
 
 NO_TITLE = App("No Title", "no-title", None, None, ("no-title",))
-"""A guess for a text with the word ``no-title`` has a step whose title is null (docs/service.md 13.1)."""
+"""For a description with this word a guess has a step whose title is null (docs/service.md 13.1)."""
 
 NO_ALTERNATIVES = App(
     "No Alternatives", "no-alternatives", "New Item", "Create Item", ("no-alternatives",), alternatives=0
 )
-"""A guess for a text with the word ``no-alternatives`` has a step without them (docs/service.md 13.1)."""
+"""For a description with this word a guess has a step without alternatives (docs/service.md 13.1)."""
 
 GUESSED_APPS = (*APPS, NO_TITLE, NO_ALTERNATIVES)
-"""What a guess finds in a text. Templates are made of ``APPS`` alone."""
+"""The apps of guesses; templates use only ``APPS``."""

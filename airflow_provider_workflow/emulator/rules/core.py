@@ -1,4 +1,4 @@
-"""What all rules share: clock, settings, journal, and the atomic section around every change."""
+"""Shared by all rules: clock, settings, journal, and the atomic section around each change."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from airflow_provider_workflow.emulator.settings import Settings
 @dataclass(frozen=True)
 class Notice:
     """
-    What open event streams and webhooks are notified of.
+    A change, for open event streams and webhooks.
 
-    :param inbox_id: where messages became available; None: tokens, inboxes or the clock changed.
-    :param count: how many messages.
+    :param inbox_id: inbox with new available messages; None if tokens, inboxes or the clock changed.
+    :param count: number of messages.
     :param url: the inbox's notification URL, or None.
-    :param redelivery: whether they had been leased before.
+    :param redelivery: whether the messages were leased before.
     """
 
     inbox_id: str | None
@@ -34,9 +34,9 @@ class Core:
     """
     The atomic section of the rules, entered with ``with core:`` (or the :func:`atomic` decorator).
 
-    One thread at a time is inside, so tests may call every public method of the rules directly while
-    the server runs. Leaving the outermost section makes the changes durable, and only then tells the
-    ``listeners`` of the notices made in it: nothing is announced that a ``kill -9`` could undo.
+    Only one thread at a time is inside, so tests may call public methods of the rules while the server
+    runs. At the end of the outermost section the changes are committed, and then the ``listeners`` get the
+    notices made in it: no change is announced that ``kill -9`` could undo.
     """
 
     def __init__(self, clock: Clock, settings: Settings, journal: Journal) -> None:
@@ -64,11 +64,11 @@ class Core:
             self._lock.release()
 
     def announce(self, notice: Notice) -> None:
-        """Notify the listeners, once the section is left."""
+        """Notify the listeners at the end of the section."""
         self._notices.append(notice)
 
     def close(self) -> None:
-        """Close the journal and stop listening to the clock; repeating it changes nothing."""
+        """Close the journal, and stop listening to the clock. Idempotent."""
         with self:
             if self._clock_moved in self.clock.listeners:
                 self.clock.listeners.remove(self._clock_moved)

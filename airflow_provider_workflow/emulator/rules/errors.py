@@ -1,4 +1,4 @@
-"""The one exception of the rules: an answer that is not what was asked for."""
+"""The exception of the rules, and functions that make it."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 
 class ServiceError(Exception):
     """
-    The service refuses (docs/service.md 11).
+    An error response of the service (docs/service.md 11).
 
     :param status: HTTP status code.
     :param code: machine-readable identifier.
     :param detail: explanation; for a bad field it names the field and the reason.
-    :param source: ``pointer``, ``parameter`` or ``header`` at fault.
-    :param headers: further headers of the answer.
-    :param body: the whole body, where it is not the errors envelope.
+    :param source: ``pointer``, ``parameter`` or ``header`` that the error refers to.
+    :param headers: further headers of the response.
+    :param body: the body, if it is not the errors envelope.
     """
 
     def __init__(
@@ -45,30 +45,30 @@ def error_object(
 
 
 def invalid_field(field: str, reason: str) -> ServiceError:
-    """Refuse a field of the body, naming it (docs/service.md 11.2)."""
+    """400 for an invalid field of the body (docs/service.md 11.2)."""
     return ServiceError(400, "invalid", f"{field}: {reason}", source={"pointer": f"/{field}"})
 
 
 def invalid_parameter(parameter: str, reason: str) -> ServiceError:
-    """Refuse a query parameter, naming it (docs/service.md 11.1)."""
+    """400 for an invalid query parameter (docs/service.md 11.1)."""
     return ServiceError(400, "invalid", f"{parameter}: {reason}", source={"parameter": parameter})
 
 
 def not_found(what: str) -> ServiceError:
-    """Refuse an address behind which there is nothing, or nothing any more."""
+    """404 for something that does not exist."""
     return ServiceError(404, "not_found", f"{what} not found.")
 
 
 def conflict(detail: str) -> ServiceError:
-    """Refuse because something is in another state or form than asked for."""
+    """409 for a call that does not fit the current state."""
     return ServiceError(409, "conflict", detail)
 
 
 def oauth_error(status: int, error: str, description: str, *, basic: bool = False) -> ServiceError:
     """
-    Refuse at the token endpoint, in the form of RFC 6749 5.2.
+    An error of the token endpoint, in the format of RFC 6749 5.2.
 
-    :param basic: whether the client used HTTP Basic, which asks for a challenge header.
+    :param basic: whether the client used HTTP Basic, which requires a challenge header.
     """
     headers = {"WWW-Authenticate": 'Basic realm="token"'} if basic else None
     body = {"error": error, "error_description": description}

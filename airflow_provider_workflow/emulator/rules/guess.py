@@ -1,4 +1,4 @@
-"""Suggesting a workflow from a text, the same one for the same text (docs/service.md 13)."""
+"""Guesses a workflow from a description, deterministically (docs/service.md 13)."""
 
 from __future__ import annotations
 
@@ -17,22 +17,21 @@ VERBS = frozenset(
         *("tell", "track", "update", "upload", "when", "whenever"),
     )
 )
-"""Words that tell an automation from other prose."""
+"""Words by which a description of a workflow is recognised."""
 
 TITLE_LENGTH = 80
 
 
 def guess(description: Any, base_url: str) -> dict[str, Any]:
     """
-    Suggest a workflow: the apps that the text mentions, in its order; the first is the trigger.
+    Guess a workflow: the apps that the description mentions, in its order; the first is the trigger.
 
-    The word ``no-title`` stands for an app whose steps have null for a title, the word
-    ``no-alternatives`` for one whose steps have no alternatives.
+    The word ``no-title`` stands for an app whose steps have the title null, the word ``no-alternatives``
+    for one whose steps have no alternatives.
 
-    :param description: the text.
-    :param base_url: where the editor is.
-    :return: a Guess response.
-    :raises ServiceError: 400 with an Invalid guess response, when the text describes no workflow.
+    :param base_url: base URL of the editor.
+    :return: the body of the response.
+    :raises ServiceError: 400 if the description describes no workflow.
     """
     if not isinstance(description, str) or not description.strip():
         raise rejected("description: this field is required and must be a string that is not blank.")
@@ -50,7 +49,7 @@ def guess(description: Any, base_url: str) -> dict[str, Any]:
 
 
 def rejected(detail: str) -> ServiceError:
-    """Refuse a prompt (docs/service.md 13.2)."""
+    """400 for a description that describes no workflow (docs/service.md 13.2)."""
     return ServiceError(400, "invalid_guess", detail, body={"messages": [{"detail": detail}]})
 
 

@@ -1,4 +1,4 @@
-"""The inboxes of the service: what exists, and in which state it is (docs/service.md 2.1 and 2.2)."""
+"""The inboxes of the service, and their states (docs/service.md 2.1 and 2.2)."""
 
 from __future__ import annotations
 
@@ -19,17 +19,14 @@ MADE_UP_SUBSCRIPTION: dict[str, Any] = {
     "inputs": {},
     "connection_id": None,
 }
-"""What an inbox is subscribed to that a control call creates."""
+"""The subscription of inboxes that control calls create."""
 
 
 class Inboxes:
     """
-    Create, find and change inboxes.
+    Creates, finds and changes inboxes.
 
-    A state that lasts for a while (``initializing``, ``deleting``) ends when the inbox is looked at;
-    there are no timers.
-
-    :param core: clock, settings, journal.
+    There are no timers: states with a duration (``initializing``, ``deleting``) end when the inbox is read.
     """
 
     def __init__(self, core: Core) -> None:
@@ -40,21 +37,21 @@ class Inboxes:
         self._last_number = 0
 
     def restore(self) -> None:
-        """Load what the journal kept."""
+        """Load the state from the journal."""
         for _, values in self.core.journal.load("inbox"):
             inbox = Inbox(*values)
             self._inboxes[inbox.id] = inbox
             self._last_number = max(self._last_number, inbox.number)
 
     def clear(self) -> None:
-        """Forget every inbox."""
+        """Delete all inboxes."""
         self._inboxes.clear()
         self._failures.clear()
 
     @atomic
     def create(self, name: str | None, subscription: dict[str, Any], url: str | None = None) -> Inbox:
         """
-        Create an inbox, which begins ``initializing``.
+        Create an inbox, in the state ``initializing``.
 
         :raises ServiceError: 409 when the name is taken.
         """
@@ -109,7 +106,7 @@ class Inboxes:
         """
         List inboxes.
 
-        :return: how many match in all, and those of this page.
+        :return: the number of matching inboxes, and those of this page.
         """
         found = [
             inbox
@@ -121,7 +118,7 @@ class Inboxes:
 
     @atomic
     def update(self, inbox_id: str, url: str | None) -> Inbox:
-        """Set the notification URL, the only field that may change."""
+        """Set the notification URL, the only field that can change."""
         inbox = self.get(inbox_id)
         inbox.notification_url = url
         return self._save(inbox)
@@ -156,7 +153,7 @@ class Inboxes:
 
     @atomic
     def resume(self, inbox_id: str) -> Inbox:
-        """Resume a paused inbox; it initializes again, for as long as the settings say."""
+        """Resume a paused inbox; it is ``initializing`` for the time in the settings."""
         inbox = self.get(inbox_id)
         if inbox.status != "paused":
             raise conflict(f"An inbox that is {inbox.status} cannot be resumed.")
@@ -166,7 +163,7 @@ class Inboxes:
 
     @atomic
     def force(self, inbox_id: str, status: str, paused_reason: str | None = None) -> Inbox:
-        """Put an inbox into a state, whatever the rules say (control)."""
+        """Set the state of an inbox, regardless of the rules (control)."""
         if status not in INBOX_STATES:
             raise invalid_field("status", f"must be one of {', '.join(INBOX_STATES)}.")
         return self._enter(self.get(inbox_id), status, paused_reason)
@@ -176,7 +173,7 @@ class Inboxes:
         """
         Find an inbox, or create it with that name, active at once (control).
 
-        :raises ServiceError: 404 for the id of an inbox that is not there.
+        :raises ServiceError: 404 for an unknown id.
         """
         try:
             return self.find(name_or_id)
@@ -191,13 +188,13 @@ class Inboxes:
         """
         Make the next initialisations fail (control).
 
-        :param name: of which inbox; None for any.
-        :param times: how many, 1 or more.
+        :param name: name of the inbox; None for any.
+        :param times: number of failures, 1 or more.
         """
         self._failures[name or ANY_NAME] += times
 
     def count(self, inbox: Inbox, **by: int) -> None:
-        """Add to the counters of an inbox, inside the atomic section of the caller."""
+        """Add to the counters of an inbox; called inside the atomic section."""
         for name, number in by.items():
             inbox.counters[name] += number
         self._save(inbox)
@@ -224,7 +221,7 @@ class Inboxes:
         return self._save(inbox)
 
     def _update_status(self, inbox: Inbox) -> bool:
-        """End a state that has lasted long enough; return whether the inbox exists after it."""
+        """End a state whose duration has passed; return whether the inbox still exists."""
         if inbox.changes_at is None or self.core.clock.now() < inbox.changes_at:
             return True
         if inbox.changes_to == "deleted":

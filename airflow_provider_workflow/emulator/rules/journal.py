@@ -1,4 +1,4 @@
-"""Persistence of the state beyond the process: none, or an SQLite file."""
+"""Persistence of the state: none, or an SQLite file."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ Key = str | int
 
 class Journal:
     """
-    The in-memory mode: nothing is written.
+    The journal of the in-memory mode, which writes nothing.
 
-    The rules change their records, name each changed one with :meth:`save` or :meth:`forget`, and
-    the end of the atomic section calls :meth:`commit`, before the response is sent.
+    The rules call :meth:`save` or :meth:`forget` for each changed record. The end of the atomic section
+    calls :meth:`commit`, before the response is sent.
     """
 
     def save(self, kind: str, key: Key, record: Any) -> None:
@@ -43,15 +43,15 @@ class Journal:
 
 class SqliteJournal(Journal):
     """
-    The disk mode. An answered request survives ``kill -9``: the operating system has the
-    transaction before the response is sent. Not waiting for the disk itself (``synchronous=OFF``) keeps it
-    fast and loses nothing, as long as only the process dies.
+    Writes to an SQLite file. The effect of an answered request survives ``kill -9``: the operating system
+    has the transaction before the response is sent. ``synchronous=OFF`` does not wait for the disk, which is
+    faster, and safe unless the operating system crashes.
 
     :param path: the file; created when missing.
     """
 
     def __init__(self, path: str | Path) -> None:
-        # The atomic section's lock lets one thread at a time in, so the check is not needed.
+        # The lock of the atomic section makes the thread check unnecessary.
         self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         self._db.execute("PRAGMA journal_mode=WAL")
         self._db.execute("PRAGMA synchronous=OFF")

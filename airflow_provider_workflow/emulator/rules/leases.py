@@ -14,10 +14,7 @@ from airflow_provider_workflow.emulator.rules.records import Inbox, Lease, Messa
 
 class Leases:
     """
-    What the consumer of an inbox calls. Every method returns the body of its response.
-
-    :param core: clock, settings, journal.
-    :param queues: where the messages are.
+    The calls of the consumer of an inbox. Each method returns the body of its response.
     """
 
     def __init__(self, core: Core, queues: MessageQueues) -> None:
@@ -29,10 +26,10 @@ class Leases:
         """
         Lease the oldest available messages.
 
-        :param lease_seconds: how long, 1 to 3600.
-        :param lease_limit: how many at most, 1 to 100.
-        :return: ``lease_id`` is None when there was nothing.
-        :raises ServiceError: 404, and 409 when the inbox is paused and drained.
+        :param lease_seconds: length of the lease, 1 to 3600.
+        :param lease_limit: maximum number of messages, 1 to 100.
+        :return: ``lease_id`` is None if there are no messages.
+        :raises ServiceError: 404, and 409 if the inbox is paused and drained.
         """
         inbox, queue = self.queues.current(inbox_id)
         messages = queue.dequeue(lease_limit) if inbox.status in ("active", "paused") else []
@@ -56,9 +53,8 @@ class Leases:
         """
         Remove leased messages for good.
 
-        :param lease_id: of the lease that holds them.
-        :param ids: which; None for all that it still holds.
-        :return: ``acked_id`` is None when nothing matched.
+        :param ids: ids of the messages; None for all messages of the lease.
+        :return: ``acked_id`` is None if no message matched.
         :raises ServiceError: 404, and 400 ``lease_expired``.
         """
         inbox, queue = self.queues.current(inbox_id)
@@ -75,11 +71,11 @@ class Leases:
     @atomic
     def release(self, inbox_id: str, lease_id: str, ids: Sequence[MessageId] | None = None) -> dict[str, Any]:
         """
-        Make leased messages leasable at once; their lease counts stay as they are.
+        Release leased messages; their delivery counts stay.
 
         Arguments and errors are those of :meth:`acknowledge`.
 
-        :return: ``released_id`` is None when nothing matched.
+        :return: ``released_id`` is None if no message matched.
         """
         inbox, queue = self.queues.current(inbox_id)
         messages = self._remove(queue, lease_id, ids)
@@ -93,9 +89,9 @@ class Leases:
         """
         Expire leases now (control).
 
-        :param inbox_id: of which inbox; None for all.
-        :param lease_id: which lease; None for all.
-        :return: how many leases expired.
+        :param inbox_id: None for all inboxes.
+        :param lease_id: None for all leases.
+        :return: the number of leases that expired.
         """
         ended = 0
         for key in [inbox_id] if inbox_id else self.queues.ids():
@@ -121,7 +117,7 @@ class Leases:
         return lease
 
     def _remove(self, queue: MessageQueue, lease_id: str, ids: Sequence[MessageId] | None) -> list[Message]:
-        """Remove messages from a lease; an unknown lease holds none (assumed)."""
+        """Remove messages from a lease, and return them; none for an unknown lease (assumed)."""
         lease = queue.leases.get(lease_id)
         if lease is None:
             return []
@@ -143,7 +139,7 @@ class Leases:
 
 
 def paused_and_drained(inbox: Inbox) -> ServiceError:
-    """Answer a lease of an inbox that is paused and holds nothing more (docs/service.md 4)."""
+    """409 for a lease of a paused inbox without messages (docs/service.md 4.2)."""
     detail = "The inbox is paused and holds no messages."
     attributes = {**inbox.attributes(), "paused_at": iso(inbox.paused_at)}
     body = {"detail": detail, "inbox_attributes": attributes}

@@ -1,4 +1,4 @@
-"""Messages put into an inbox, and listed (docs/service.md 3 and 4)."""
+"""Puts messages into inboxes, and lists them (docs/service.md 3 and 4)."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from airflow_provider_workflow.emulator.rules.queues import MessageQueue, Messag
 from airflow_provider_workflow.emulator.rules.records import Message, MessageId, id_text, iso
 
 SETTABLE = ("error_message", "possible_duplicate_data", "lease_count")
-"""Attributes of a message that control may set."""
+"""Attributes of a message that control calls may set."""
 
 CURSOR_MARK = "++++"
-"""Begins every cursor, so that a client that leaves out the percent-encoding sends four spaces instead."""
+"""Prefix of each cursor: a client without percent-encoding would send four spaces instead."""
 
 
 class Put(NamedTuple):
     """
-    What became of messages that were put.
+    The result of putting messages into an inbox.
 
-    :param ids: of those that are in the inbox now; None for one without an id.
-    :param dropped: how many were dropped, because the inbox was not active (docs/service.md 4).
-    :param status: the inbox's status, which tells why.
+    :param ids: ids of the stored messages; None for one without an id.
+    :param dropped: number of messages that were dropped, as the inbox is not active (docs/service.md 2.2).
+    :param status: status of the inbox.
     """
 
     ids: list[Any]
@@ -38,10 +38,10 @@ class Put(NamedTuple):
 
 class Page(NamedTuple):
     """
-    Part of a list.
+    A page of a list.
 
-    :param next: the cursor of the following page, or None.
-    :param previous: the cursor of the page before, or None.
+    :param next: cursor of the next page, or None.
+    :param previous: cursor of the previous page, or None.
     """
 
     results: list[dict[str, Any]]
@@ -51,10 +51,7 @@ class Page(NamedTuple):
 
 class Messages:
     """
-    Puts messages into inboxes, as their subscriptions do, and lists them.
-
-    :param core: clock, settings, journal.
-    :param queues: where the messages go.
+    Puts messages into inboxes, as their subscriptions would, and lists them.
     """
 
     def __init__(self, core: Core, queues: MessageQueues) -> None:
@@ -72,18 +69,16 @@ class Messages:
         announce: bool = True,
     ) -> Put:
         """
-        Put messages into an inbox. One that is not active drops them (published for a paused inbox,
+        Put messages into an inbox. An inbox that is not active drops them (published for a paused inbox,
         assumed for the other states).
 
-        :param inbox_id: where.
         :param payloads: one per message.
-        :param ids: one per message; left out, each message gets a UUID. Any JSON scalar will do, so
-            that clients can be tested against ids that the service does not make: an integer, a string
-            that is no UUID, or None for a message without an id. An id that is there already is
-            delivered once more.
-        :param attributes: ``error_message``, ``possible_duplicate_data``, ``lease_count`` of each.
-        :param announce: False sends no notification to event streams and webhook.
-        :raises ServiceError: 404 for an unknown inbox, 400 for other arguments.
+        :param ids: one per message; UUIDs by default. Any JSON scalar is accepted, to test clients with ids
+            that the service does not make: an integer, a string that is not a UUID, or None for a message
+            without an id. An existing id is delivered a second time.
+        :param attributes: ``error_message``, ``possible_duplicate_data``, ``lease_count`` of each message.
+        :param announce: False notifies neither event streams nor the webhook.
+        :raises ServiceError: 404 for an unknown inbox, 400 for invalid arguments.
         """
         inbox, _ = self.queues.current(inbox_id)
         if ids is not None and len(ids) != len(payloads):
@@ -107,9 +102,9 @@ class Messages:
     @atomic
     def deliver_again(self, inbox_id: str, lease_id: str) -> int:
         """
-        Queue a second delivery of every message of a lease, beside the first.
+        Queue a second delivery of each message of a lease.
 
-        :return: how many.
+        :return: the number of messages.
         """
         _, queue = self.queues.current(inbox_id)
         numbers = list(queue.leases[lease_id].numbers)
@@ -141,9 +136,9 @@ class Messages:
         """
         List the messages of an inbox, quarantined ones included, without payloads.
 
-        :param limit: messages on a page, 1 or more.
-        :param cursor: where to go on, from an earlier page; opaque. None begins with the first.
-        :raises ServiceError: 404 for an unknown inbox, 400 for a cursor that is none of ours.
+        :param limit: messages per page, 1 or more.
+        :param cursor: from an earlier page; None for the first page.
+        :raises ServiceError: 404 for an unknown inbox, 400 for an invalid cursor.
         """
         direction, number = _read_cursor(cursor)
         found = self._listed(inbox_id)
@@ -164,7 +159,7 @@ class Messages:
         """
         Describe an inbox with all its messages, acknowledged ones included (control).
 
-        :param with_messages: False for the counts alone.
+        :param with_messages: False for only the counts.
         :raises ServiceError: 404 for an unknown inbox.
         """
         inbox, queue = self.queues.current(inbox_id)
@@ -188,7 +183,7 @@ class Messages:
 
     @atomic
     def queue(self, inbox_id: str) -> MessageQueue:
-        """Return the messages and leases of an inbox, as they are now."""
+        """The messages and leases of an inbox, after expired leases were ended."""
         return self.queues.current(inbox_id)[1]
 
     def _listed(self, inbox_id: str) -> list[Message]:
@@ -225,5 +220,5 @@ def _read_cursor(cursor: str | None) -> tuple[str, int]:
         if direction not in ("after", "before") or not isinstance(number, int):
             raise ValueError(direction)
     except (ValueError, AttributeError, binascii.Error):
-        raise invalid_parameter("cursor", "not one that the service has given.") from None
+        raise invalid_parameter("cursor", "the service did not issue this cursor.") from None
     return direction, number

@@ -17,10 +17,7 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 class OAuth:
     """
-    Codes and refresh tokens; both are used once.
-
-    :param core: clock, settings, journal.
-    :param tokens: issues the access tokens.
+    Authorization codes and refresh tokens; each can be used once.
     """
 
     def __init__(self, core: Core, tokens: Tokens) -> None:
@@ -30,14 +27,14 @@ class OAuth:
         self._refresh_tokens: dict[str, RefreshToken] = {}
 
     def restore(self) -> None:
-        """Load what the journal kept."""
+        """Load the state from the journal."""
         for _, values in self.core.journal.load("code"):
             self._codes[values[0]] = Code(*values)
         for _, values in self.core.journal.load("refresh_token"):
             self._refresh_tokens[values[0]] = RefreshToken(*values)
 
     def clear(self) -> None:
-        """Forget every code and refresh token."""
+        """Delete all codes and refresh tokens."""
         self._codes.clear()
         self._refresh_tokens.clear()
 
@@ -48,9 +45,9 @@ class OAuth:
 
     def check_page(self, query: Mapping[str, str]) -> None:
         """
-        Check what may not be answered by a redirect: who asks, and where the answer would go.
+        Check client and redirect URI, whose errors must not be sent as a redirect.
 
-        :raises ServiceError: 400; the browser stays here, so that no code goes to a stranger.
+        :raises ServiceError: 400; without a redirect, so that no other site receives a code.
         """
         settings = self.core.settings
         if query.get("client_id") != settings.client_id:
@@ -61,7 +58,7 @@ class OAuth:
             raise ServiceError(400, "invalid_redirect_uri", "redirect_uri: not one of those configured.")
 
     def page_fault(self, query: Mapping[str, str]) -> str | None:
-        """Name what is wrong with a page's other parameters, in the words of RFC 6749 4.1.2.1."""
+        """The error code of RFC 6749 4.1.2.1 for invalid other parameters, or None."""
         if query.get("response_type") != "code":
             return "unsupported_response_type"
         if query.get("response_mode", "query") != "query":
@@ -72,10 +69,10 @@ class OAuth:
     @atomic
     def approve(self, query: Mapping[str, str]) -> str:
         """
-        Let the user approve.
+        Approve as the user.
 
-        :param query: the parameters of the authorization page, checked.
-        :return: where the browser goes: the redirect URI with ``code`` and ``state``.
+        :param query: the checked parameters of the authorization page.
+        :return: the redirect URI with ``code`` and ``state``.
         """
         expires_at = self.core.clock.now() + self.core.settings.code_seconds
         code = Code(new_secret("code", 16), query["scope"], query["redirect_uri"], expires_at)
@@ -88,8 +85,8 @@ class OAuth:
         """
         Answer the token endpoint.
 
-        :param form: the fields of the body.
-        :param credentials: client id and secret of HTTP Basic, or None when they are in the body.
+        :param form: fields of the body.
+        :param credentials: client ID and secret of HTTP Basic, or None if they are in the body.
         :return: a token response (docs/service.md 9.2).
         :raises ServiceError: 400 or 401 with a body of RFC 6749.
         """
@@ -110,7 +107,7 @@ class OAuth:
         basic = credentials is not None
         given = credentials or (form.get("client_id", ""), form.get("client_secret", ""))
         settings = self.core.settings
-        # RFC 6749 2.3.1 asks for form encoding inside HTTP Basic; most clients send the plain text.
+        # RFC 6749 2.3.1 requires form encoding inside HTTP Basic; most clients do not encode.
         decoded = (unquote_plus(given[0]), unquote_plus(given[1]))
         if (settings.client_id, settings.client_secret) not in (given, decoded):
             raise oauth_error(401, "invalid_client", "Unknown client or wrong secret.", basic=basic)
@@ -156,7 +153,7 @@ class OAuth:
 
 
 def redirect_to(query: Mapping[str, str], **answer: str) -> str:
-    """Build the address that the browser is sent to, with the ``state`` that came."""
+    """The URL that the browser is redirected to, with the ``state`` of the request."""
     if "state" in query:
         answer["state"] = query["state"]
     uri = query["redirect_uri"]

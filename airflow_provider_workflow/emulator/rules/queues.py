@@ -1,4 +1,4 @@
-"""The message queue of each inbox: its messages and leases, with leases that end as the clock says."""
+"""The message queue of each inbox: its messages and leases, which expire by the clock."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from airflow_provider_workflow.emulator.rules.records import Inbox, Lease, Messa
 
 class MessageQueue:
     """
-    The messages and leases of one inbox, kept so that neither leasing nor expiry needs a scan.
+    The messages and leases of one inbox; neither leasing nor expiry needs a scan.
 
-    ``live`` holds the messages that are not acknowledged, by number; ``acked`` the others; ``payloads``
-    those of the live ones; ``ids`` the ids of all messages, as text. The two heaps may hold entries that
-    are out of date; these are skipped when they are popped.
+    ``live`` has the messages that are not acknowledged, by number; ``acked`` the others; ``payloads`` the
+    payloads of the live ones; ``ids`` the ids of all messages as strings. The two heaps may have outdated
+    entries, which are skipped when they are popped.
     """
 
     def __init__(self) -> None:
@@ -29,7 +29,7 @@ class MessageQueue:
         self._expiries: list[tuple[float, str]] = []
 
     def add(self, message: Message, payload: Any) -> None:
-        """Add a message, to be leased if its status says so."""
+        """Add a message; make it leasable if it is available."""
         if (text := id_text(message.id)) is not None:
             self.ids.add(text)
         if message.status == "acked":
@@ -54,12 +54,12 @@ class MessageQueue:
         return removed
 
     def add_lease(self, lease: Lease) -> None:
-        """Add a lease; or add it again after its end was changed."""
+        """Add a lease, or update it after its end was changed."""
         self.leases[lease.id] = lease
         heappush(self._expiries, (lease.leased_until, lease.id))
 
     def expired_leases(self, now: float) -> list[Lease]:
-        """Return the leases that have expired and still hold messages, each of them once."""
+        """Return each expired lease that still has messages, once."""
         expired: list[Lease] = []
         while self._expiries and self._expiries[0][0] <= now:
             lease = self.leases.get(heappop(self._expiries)[1])
@@ -68,26 +68,23 @@ class MessageQueue:
         return expired
 
     def archive(self, message: Message) -> None:
-        """Move a message to the acknowledged ones; its payload is deleted."""
+        """Move a message to the acknowledged ones, and delete its payload."""
         del self.live[message.number]
         self.payloads.pop(message.number, None)
         self.acked[message.number] = message
 
     @property
     def drained(self) -> bool:
-        """Whether no message is available, nor leased and so may become available again (assumed)."""
+        """Whether no message is available or leased; a leased one may become available again (assumed)."""
         return all(message.status == "quarantined" for message in self.live.values())
 
 
 class MessageQueues:
     """
-    The queues of all inboxes, which :mod:`messages` fills and :mod:`leases` empties, kept in the journal.
+    The queues of all inboxes, stored in the journal; used by :mod:`messages` and :mod:`leases`.
 
-    Leases expire when a queue is looked at; there are no timers. The methods are called inside the atomic
+    There are no timers: leases expire when a queue is read. The methods are called inside the atomic
     section.
-
-    :param core: clock, settings, journal.
-    :param inboxes: whose queues these are.
     """
 
     def __init__(self, core: Core, inboxes: Inboxes) -> None:
@@ -98,7 +95,7 @@ class MessageQueues:
         inboxes.on_deleted.append(self._delete)
 
     def restore(self) -> None:
-        """Load what the journal kept."""
+        """Load the state from the journal."""
         payloads = dict(self.core.journal.load("payload"))
         for number, values in self.core.journal.load("message"):
             message = Message(*values)
@@ -109,16 +106,16 @@ class MessageQueues:
             self._queue(lease.inbox_id).add_lease(lease)
 
     def clear(self) -> None:
-        """Forget every message."""
+        """Delete all messages."""
         self._queues.clear()
 
     def ids(self) -> list[str]:
-        """List the ids of the inboxes that have a queue."""
+        """The ids of the inboxes that have a queue."""
         return list(self._queues)
 
     def current(self, inbox_id: str) -> tuple[Inbox, MessageQueue]:
         """
-        Find an inbox and its queue, with the leases ended that have expired by now.
+        Find an inbox and its queue, and end its expired leases.
 
         :raises ServiceError: 404 for an unknown or deleted inbox.
         """
@@ -154,16 +151,16 @@ class MessageQueues:
         self.save(message)
 
     def next_number(self) -> int:
-        """Number a delivery."""
+        """The number of a new delivery."""
         self._last_number += 1
         return self._last_number
 
     def save(self, message: Message) -> None:
-        """Record that a message is new or changed."""
+        """Store a new or changed message."""
         self.core.journal.save("message", message.number, message)
 
     def save_lease(self, lease: Lease) -> None:
-        """Record that a lease is new or changed."""
+        """Store a new or changed lease."""
         self.core.journal.save("lease", lease.id, lease)
 
     def _queue(self, inbox_id: str) -> MessageQueue:

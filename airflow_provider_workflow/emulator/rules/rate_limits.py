@@ -1,4 +1,4 @@
-"""Rate limits, one window per family of calls (docs/service.md 15)."""
+"""Rate limits, with one window per family of calls (docs/service.md 15)."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from airflow_provider_workflow.emulator.rules.errors import ServiceError, invali
 from airflow_provider_workflow.emulator.settings import FAMILIES, RATE_WINDOW_SECONDS
 
 UNLIMITED = ("page", "control")
-"""Families that are no calls of the service's API."""
+"""Families that are not part of the service's API."""
 
 
 @dataclass
 class Window:
     """
-    A fixed window of time that begins with its first request.
+    A fixed window that begins with its first request.
 
-    :param limit: requests allowed in it.
-    :param seconds: its length.
+    :param limit: maximum number of requests.
+    :param seconds: length of the window.
     """
 
     limit: int
@@ -30,9 +30,7 @@ class Window:
 
 class Limits:
     """
-    The limits in force: that of the settings, where a family has none of its own.
-
-    :param core: clock and settings.
+    The limits of the families; a family without one has the limit of the settings.
     """
 
     def __init__(self, core: Core) -> None:
@@ -41,7 +39,7 @@ class Limits:
         self._default_windows: dict[str, Window] = {}
 
     def clear(self) -> None:
-        """Lift every limit, and forget every request."""
+        """Remove all limits, and all counts of requests."""
         self._windows.clear()
         self._default_windows.clear()
 
@@ -51,7 +49,7 @@ class Limits:
         Limit a family of calls (control).
 
         :param family: ``guess``, ``templates``, ``inbox``, ``token`` or ``promotions``.
-        :param limit: requests allowed per window, 0 or more; None restores that of the settings.
+        :param limit: requests per window, 0 or more; None restores the limit of the settings.
         :param window_seconds: length of the window, above 0.
         """
         if family not in FAMILIES:
@@ -66,8 +64,8 @@ class Limits:
         """
         Count a request.
 
-        :param family: of ``FAMILIES``, or another name for a request that the service does not know.
-        :return: the rate headers of the answer; none without a limit.
+        :param family: of ``FAMILIES``, or another name for an unknown request.
+        :return: the rate-limit headers of the response; none without a limit.
         :raises ServiceError: 429 with ``Retry-After`` in seconds.
         """
         window = self._window(family)

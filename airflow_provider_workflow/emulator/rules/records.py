@@ -1,4 +1,4 @@
-"""What the service stores, as records that the journal can keep, and how its responses show them."""
+"""The records of the service, which the journal can store, and their form in responses."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from operator import attrgetter
 from typing import Any
 
 MessageId = str | int | float | None
-"""The id of a message: a UUID unless somebody chose another JSON scalar. None: it has none."""
+"""The id of a message: a UUID, or another JSON scalar that a test chose; None for a message without an id."""
 
 
 def id_text(message_id: MessageId) -> str | None:
-    """Write a message id as text, in which 17 and "17" are the same; None without an id."""
+    """A message id as a string, the same for 17 and "17"; None without an id."""
     return message_id if message_id is None or isinstance(message_id, str) else json.dumps(message_id)
 
 
 def iso(moment: float | None) -> str | None:
-    """Write a moment (seconds since 1970) as ISO 8601 in UTC."""
+    """Format seconds since 1970 as ISO 8601 in UTC."""
     if moment is None:
         return None
     return datetime.fromtimestamp(moment, timezone.utc).isoformat(timespec="milliseconds")[:-6] + "Z"
 
 
 def new_counters() -> dict[str, int]:
-    """Start the counters of an inbox."""
+    """The counters of a new inbox."""
     names = ("put", "dropped", "leases", "leased", "acks", "releases", "expired", "quarantined")
     return dict.fromkeys(names, 0)
 
@@ -35,8 +35,8 @@ class Inbox:
     """
     A trigger inbox (docs/service.md 2.1).
 
-    :param number: counts inboxes, in the order of their creation.
-    :param changes_at: when ``changes_to`` becomes its status (seconds since 1970), or None.
+    :param number: serial number, in the order of creation.
+    :param changes_at: when the status becomes ``changes_to`` (seconds since 1970), or None.
     :param changes_to: ``active``, ``initialization_failure`` or ``deleted``.
     """
 
@@ -54,7 +54,7 @@ class Inbox:
     counters: dict[str, int] = field(default_factory=new_counters)
 
     def view(self) -> dict[str, Any]:
-        """Show the inbox: all fields always, and ``key`` as newer servers send it (docs/service.md 2)."""
+        """The inbox in responses: all fields, and ``key``, which newer servers send (docs/service.md 2.1)."""
         return {
             "id": self.id,
             "created_at": iso(self.created_at),
@@ -67,7 +67,7 @@ class Inbox:
         }
 
     def attributes(self) -> dict[str, Any]:
-        """Show the state of the inbox as leases carry it."""
+        """The state of the inbox in responses to leases."""
         return {"status": self.status, "paused_reason": self.paused_reason}
 
 
@@ -76,9 +76,9 @@ class Message:
     """
     One delivery of a message (docs/service.md 3), without its payload.
 
-    :param number: counts deliveries; two deliveries may carry the same ``id``.
-    :param id: None where the service is to send the message without one.
-    :param duplicate: whether a control call made it, to deliver an ``id`` twice.
+    :param number: serial number of the delivery; two deliveries may have the same ``id``.
+    :param id: None sends the message without an id.
+    :param duplicate: whether a fault made it, to deliver an ``id`` twice.
     """
 
     number: int
@@ -95,7 +95,7 @@ class Message:
     duplicate: bool = False
 
     def view(self) -> dict[str, Any]:
-        """Show the message as lists do: never with its payload."""
+        """The message in lists, without its payload."""
         return {
             **({} if self.id is None else {"id": self.id}),
             "created_at": iso(self.created_at),
@@ -108,7 +108,7 @@ class Message:
         }
 
     def detailed_view(self) -> dict[str, Any]:
-        """Show everything about the message but its payload, for control calls."""
+        """The message in responses of control calls, without its payload."""
         return {
             "id": self.id,
             "status": self.status,
@@ -126,10 +126,10 @@ class Message:
 @dataclass(slots=True)
 class Lease:
     """
-    Messages that one consumer may work on until a moment (docs/service.md 3.2).
+    Messages that are reserved for one consumer (docs/service.md 3.2).
 
-    :param leased_until: end of the lease, seconds since 1970.
-    :param numbers: the messages it still holds; empty once it has expired.
+    :param leased_until: end of the lease, in seconds since 1970.
+    :param numbers: the messages of the lease; empty after it has expired.
     """
 
     id: str
@@ -177,6 +177,6 @@ _GETTERS = {
 
 
 def pack(record: Any) -> Any:
-    """Turn a record into the values of its fields, in order; anything else stays as it is."""
+    """The values of a record's fields, in order; any other value unchanged."""
     getter = _GETTERS.get(type(record))
     return getter(record) if getter else record

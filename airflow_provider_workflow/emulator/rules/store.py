@@ -1,4 +1,4 @@
-"""The whole service without HTTP: every set of rules around one clock, lock and journal."""
+"""The service without HTTP: all rules, with one clock, lock and journal."""
 
 from __future__ import annotations
 
@@ -21,10 +21,8 @@ from airflow_provider_workflow.emulator.settings import Settings
 
 class Promotions:
     """
-    The enrollments that were ended (docs/service.md 8). Every other id is an enrollment, so that a test
-    needs to make none.
-
-    :param core: clock, settings, journal.
+    The enrollments that were ended (docs/service.md 8). Any other id is taken as an existing enrollment, so
+    tests need not create them.
     """
 
     def __init__(self, core: Core) -> None:
@@ -32,16 +30,16 @@ class Promotions:
         self.unenrolled: list[str] = []
 
     def restore(self) -> None:
-        """Load what the journal kept."""
+        """Load the state from the journal."""
         self.unenrolled = [str(key) for key, _ in self.core.journal.load("unenrolled")]
 
     def clear(self) -> None:
-        """Forget that any enrollment was ended."""
+        """Restore all enrollments."""
         self.unenrolled.clear()
 
     @atomic
     def unenroll(self, enrollment_id: str) -> None:
-        """End an enrollment; repeating it changes nothing."""
+        """End an enrollment. Idempotent."""
         if enrollment_id not in self.unenrolled:
             self.unenrolled.append(enrollment_id)
             self.core.journal.save("unenrolled", enrollment_id, True)
@@ -49,14 +47,14 @@ class Promotions:
 
 class Store:
     """
-    The rules, ready to be called from any thread: each public method runs alone (see
-    :class:`airflow_provider_workflow.emulator.rules.core.Core`). Several calls in a row stay together
-    inside ``with store.core:``.
+    The rules of the service. They are thread-safe: each public method is atomic (see
+    :class:`airflow_provider_workflow.emulator.rules.core.Core`), and so are the calls inside
+    ``with store.core:``.
 
-    :param clock: the time; the machine's when left out.
-    :param settings: what the specification leaves open.
-    :param state_path: the SQLite file that keeps the state, and is loaded if it exists; None keeps the
-        state in memory only.
+    :param clock: the machine's clock by default.
+    :param settings: values that the service does not publish.
+    :param state_path: SQLite file for the state, which is loaded if it exists; None keeps the state in
+        memory.
     """
 
     def __init__(
@@ -80,12 +78,12 @@ class Store:
 
     @property
     def clock(self) -> Clock:
-        """The clock of every rule."""
+        """The clock of all rules."""
         return self.core.clock
 
     @property
     def settings(self) -> Settings:
-        """The settings as they are now."""
+        """The current settings."""
         return self.core.settings
 
     def configure(self, **changes: Any) -> Settings:
@@ -99,7 +97,7 @@ class Store:
         return self.core.settings
 
     def reset(self) -> None:
-        """Forget everything: state, limits, changed settings, and by how much the clock was moved."""
+        """Reset everything: state, limits, changed settings, and moves of the clock."""
         with self.core:
             for rules in (
                 self.tokens,

@@ -20,12 +20,12 @@ def templates(
     base_url: str, apps: list[str] | None = None, limit: int = DEFAULT_LIMIT, offset: int = 0
 ) -> list[dict[str, Any]]:
     """
-    List templates: one for every ordered pair of apps.
+    List templates; there is one for each ordered pair of apps.
 
-    :param base_url: where their pages are.
-    :param apps: slugs; only templates that use all of them (assumed). None or empty for every one.
-    :param limit: how many at most, 1 to 100.
-    :param offset: how many to skip, 0 or more.
+    :param base_url: base URL of their pages.
+    :param apps: slugs; only templates that use all of them (assumed). None or empty for all templates.
+    :param limit: maximum number of templates, 1 to 100.
+    :param offset: number of templates to skip, 0 or more.
     """
     wanted = set(apps or [])
     pairs = [

@@ -1,4 +1,4 @@
-"""Access tokens: issued, checked, ended (docs/service.md 9.2 and 14)."""
+"""Issues, checks and expires access tokens (docs/service.md 9.2 and 14)."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from airflow_provider_workflow.emulator.rules.records import AccessToken
 
 APP_GRANT = "client_credentials"
 MARK = "emulated-"
-"""How every token and code begins: one that lies where none may lie is recognised, used up or not."""
+"""Prefix of all tokens and codes, by which tests find leaked ones."""
 
 
 def new_secret(kind: str, size: int) -> str:
     """
-    Make a token or a code that says what it is.
+    Make a token or a code that contains its kind.
 
     :param kind: such as ``access-token``.
-    :param size: random bytes in it.
+    :param size: number of random bytes.
     """
     return f"{MARK}{kind}-{secrets.token_urlsafe(size)}"
 
@@ -27,13 +27,13 @@ def new_secret(kind: str, size: int) -> str:
 @dataclass(frozen=True)
 class Admission:
     """
-    What a group of calls asks of a token, and how it refuses.
+    The requirements of a group of calls for a token, and its errors.
 
-    :param scope: the scope it must have.
+    :param scope: required scope.
     :param stale_status: status for a token that is unknown or has expired.
     :param denied_status: status for a token of another scope.
     :param denied_code: code for a token of another scope.
-    :param app_only: whether only an app token will do.
+    :param app_only: whether an app token is required.
     """
 
     scope: str
@@ -56,8 +56,6 @@ PROMOTIONS = Admission("promotions:write", 401, 403, "forbidden", app_only=True)
 class Tokens:
     """
     The access tokens that the service has issued.
-
-    :param core: clock, settings, journal.
     """
 
     def __init__(self, core: Core) -> None:
@@ -65,13 +63,13 @@ class Tokens:
         self._tokens: dict[str, AccessToken] = {}
 
     def restore(self) -> None:
-        """Load what the journal kept."""
+        """Load the state from the journal."""
         for _, values in self.core.journal.load("token"):
             token = AccessToken(*values)
             self._tokens[token.value] = token
 
     def clear(self) -> None:
-        """Forget every token."""
+        """Delete all tokens."""
         self._tokens.clear()
 
     @property
@@ -85,7 +83,7 @@ class Tokens:
         Issue an access token.
 
         :param scope: space-separated scopes.
-        :param grant: the grant that asked for it.
+        :param grant: the grant of the request.
         """
         expires_at = self.core.clock.now() + self.core.settings.token_seconds
         token = AccessToken(new_secret("access-token", 24), scope, grant, expires_at)
@@ -118,16 +116,16 @@ class Tokens:
 
     @atomic
     def alive(self, token: AccessToken) -> bool:
-        """Say whether a token still holds."""
+        """Whether a token is valid."""
         return token.value in self._tokens and self.core.clock.now() < token.expires_at
 
     @atomic
     def expire(self, value: str | None = None) -> int:
         """
-        End tokens now, as if their time had run out (control).
+        Expire tokens now (control).
 
-        :param value: which; None for all.
-        :return: how many ended.
+        :param value: the token; None for all.
+        :return: the number of tokens that expired.
         """
         ended = [each for each in self._tokens.values() if value in (None, each.value) and self.alive(each)]
         for token in ended:

@@ -1,4 +1,4 @@
-"""Checks of what clients send; every refusal names the field and the reason (docs/service.md 11.2)."""
+"""Checks of requests; each error names the field and the reason (docs/service.md 11.2)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ASSUMED_VERSION = "1.0.0"
 
 
 def whole_number(body: dict[str, Any], field: str, default: int, low: int, high: int) -> int:
-    """Read an integer of the body that lies between two bounds, both allowed; null is none."""
+    """Read an integer of the body between two inclusive bounds; null is invalid."""
     value = body.get(field, default)
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
         raise invalid_field(field, f"must be an integer from {low} to {high}.")
@@ -25,7 +25,7 @@ def whole_number(body: dict[str, Any], field: str, default: int, low: int, high:
 
 
 def parameter_number(query: Mapping[str, str], name: str, default: int, low: int, high: int | None) -> int:
-    """Read an integer of the query that lies between two bounds, both allowed."""
+    """Read an integer of the query between two inclusive bounds."""
     text = query.get(name)
     if text is None:
         return default
@@ -38,9 +38,9 @@ def parameter_number(query: Mapping[str, str], name: str, default: int, low: int
 
 def optional_ids(body: dict[str, Any], field: str, known: Collection[str]) -> list[MessageId] | None:
     """
-    Read a list of 1 to 100 message ids; left out, it stands for the whole lease.
+    Read a list of 1 to 100 message ids; None, for the whole lease, if it is omitted.
 
-    :param known: ids of the inbox, as text; one of these need not be a UUID, as a test has chosen it.
+    :param known: ids in the inbox, as strings; these need not be UUIDs, as a test may have chosen them.
     """
     if field not in body:
         return None
@@ -53,7 +53,7 @@ def optional_ids(body: dict[str, Any], field: str, known: Collection[str]) -> li
 
 
 def required_uuid(body: dict[str, Any], field: str) -> str:
-    """Read a UUID that may not be missing."""
+    """Read a required UUID."""
     value = required_text(body, field)
     if not is_uuid(value):
         raise invalid_field(field, "must be a UUID.")
@@ -61,12 +61,12 @@ def required_uuid(body: dict[str, Any], field: str) -> str:
 
 
 def is_uuid(value: Any) -> bool:
-    """Say whether a value is a UUID in its usual form, in groups of 8, 4, 4, 4 and 12 digits."""
+    """Whether a value is a UUID in groups of 8, 4, 4, 4 and 12 digits."""
     return isinstance(value, str) and _UUID.fullmatch(value) is not None
 
 
 def required_text(body: dict[str, Any], field: str) -> str:
-    """Read a string that may not be missing or blank."""
+    """Read a required string that is not blank."""
     value = body.get(field)
     if value is None:
         raise invalid_field(field, "this field is required.")
@@ -84,7 +84,7 @@ def texts(body: dict[str, Any], field: str) -> tuple[str, ...]:
 
 
 def inbox_name(body: dict[str, Any], *, required: bool) -> str | None:
-    """Read the name of an inbox, which may be sent as ``name``, as ``key`` or as both (docs/service.md 2)."""
+    """Read the name of an inbox, sent as ``name``, ``key`` or both (docs/service.md 2.1)."""
     field = "key" if body.get("name") is None and body.get("key") is not None else "name"
     value = body.get(field)
     if value is None and not required:
@@ -97,7 +97,7 @@ def inbox_name(body: dict[str, Any], *, required: bool) -> str | None:
 
 
 def notification_url(body: dict[str, Any]) -> str | None:
-    """Read the address that is told of messages."""
+    """Read the notification URL."""
     value = body.get("notification_url")
     if value is None:
         return None
@@ -114,9 +114,9 @@ def notification_url(body: dict[str, Any]) -> str | None:
 
 def subscription(body: dict[str, Any], unknown_app_keys: Collection[str] = ()) -> dict[str, Any]:
     """
-    Read what an inbox subscribes to, with the app key in its versioned form.
+    Read a subscription, and add the version to its app key.
 
-    :param unknown_app_keys: apps that do not exist, as the settings name them.
+    :param unknown_app_keys: apps that do not exist, from the settings.
     """
     value = body.get("subscription")
     if not isinstance(value, dict):
@@ -144,10 +144,10 @@ def subscription(body: dict[str, Any], unknown_app_keys: Collection[str] = ()) -
 
 def resolve_app_key(app_key: str) -> str:
     """
-    Write an app key in the versioned form that answers hold (docs/service.md 2).
+    Convert an app key to the versioned form of responses (docs/service.md 2.1).
 
-    The made-up rule: a slug ``my-shop`` names the app ``MyShopAPI``, and the newest version of
-    everything is 1.0.0.
+    Assumed: the slug ``my-shop`` stands for the app ``MyShopAPI``, and the latest version of each app is
+    1.0.0.
     """
     if not _APP_KEY.fullmatch(app_key):
         raise invalid_field("app_key", "must be an app's key or slug, with or without @version.")
@@ -158,7 +158,7 @@ def resolve_app_key(app_key: str) -> str:
 
 
 def _is_same_app(app_key: str, other: str) -> bool:
-    """Say whether a resolved app key is the other one, or a version of it."""
+    """Whether a resolved app key is the other one, or a version of it."""
     resolved = resolve_app_key(other)
     return app_key == resolved if "@" in other else app_key.partition("@")[0] == resolved.partition("@")[0]
 

@@ -1,1 +1,1 @@
-"""HTTP around the rules: routes, the event stream, webhooks, and faults that are injected on demand."""
+"""The HTTP layer: routes, the event stream, webhooks, and fault injection."""

@@ -1,4 +1,4 @@
-"""The ASGI application: Starlette's routes to the operations, and what every request goes through."""
+"""The ASGI application: routes to the operations, and the processing of each request."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ OPERATIONS: tuple[Operation, ...] = (
     *workflow_routes.OPERATIONS,
     *control_routes.OPERATIONS,
 )
-"""Every call that the emulator answers."""
+"""All operations of the emulator."""
 
 
 def build_app(emulator: Emulator) -> Router:
     """
     Build the ASGI application.
 
-    Starlette's exception handlers are not used: a fault that truncates or delays a response needs that
-    response, so :func:`perform` makes a response of an error.
+    Starlette's exception handlers are not used: faults that truncate or delay a response need it, so
+    :func:`perform` converts errors to responses.
     """
     emulator.faults.operations = frozenset(each.name for each in OPERATIONS if each.family != "control")
     by_path: dict[str, dict[str, Operation]] = {}
@@ -57,7 +57,7 @@ def build_app(emulator: Emulator) -> Router:
 
 @asynccontextmanager
 async def attached(emulator: Emulator) -> AsyncIterator[None]:
-    """Pass notices of the rules on to streams and webhooks, while the server runs."""
+    """Pass notices of the rules to streams and webhooks while the server runs."""
     emulator.streams.loop = emulator.webhooks.loop = asyncio.get_running_loop()
     listeners = (emulator.streams.notify, emulator.webhooks.notify)
     emulator.store.core.listeners.extend(listeners)
@@ -74,7 +74,7 @@ class Endpoint:
     """
     One path, as an ASGI application.
 
-    :param operations: the calls that it answers, by method; none makes it the answer to every other path.
+    :param operations: the operations by method; empty for unknown paths.
     """
 
     def __init__(self, emulator: Emulator, operations: Mapping[str, Operation]) -> None:
@@ -93,12 +93,12 @@ class Endpoint:
             response = await perform(self.emulator, operation, request)
         else:
             response = await self._respond(operation, request, body)
-        # The date of the service's clock: clients compare other dates with it.
+        # By the service's clock, as clients compare other dates with it.
         response.headers.setdefault("date", http_date(int(self.emulator.store.clock.now())))
         await response(scope, receive, send)
 
     async def _respond(self, operation: Operation, request: Request, body: bytes) -> Response:
-        """Log a request of the service, and perform it with the fault that is due, if any."""
+        """Log a request, and perform it, with a fault if one applies."""
         emulator = self.emulator
         entry = emulator.log.begin(operation.name, request, body, emulator.store.clock.now())
         fault = None
@@ -115,7 +115,7 @@ class Endpoint:
 
 
 async def perform(emulator: Emulator, operation: Operation, request: Request) -> Response:
-    """Have the effect of a request, and return its response with the rate headers."""
+    """Perform a request, and return its response with the rate-limit headers."""
     rate_headers: dict[str, str] = {}
     try:
         rate_headers = emulator.store.limits.spend(operation.family)
@@ -129,7 +129,7 @@ async def perform(emulator: Emulator, operation: Operation, request: Request) ->
         response = JsonResponse(
             {"errors": [error_object(500, "error", "A server error occurred.", meta=meta)]}, 500
         )
-    # No response has these headers yet; headers.update() would look for each of them first.
+    # Faster than headers.update(), which would search for each of them first.
     raw = [(name.lower().encode(), value.encode()) for name, value in rate_headers.items()]
     response.raw_headers.extend(raw)
     return response
@@ -137,9 +137,9 @@ async def perform(emulator: Emulator, operation: Operation, request: Request) ->
 
 async def refuse(methods: list[str], _emulator: Emulator, _request: Request) -> Response:
     """
-    Refuse a path that does not exist, or a method that it does not accept.
+    Reject an unknown path, or a method that a path does not accept.
 
-    :param methods: those that it accepts.
+    :param methods: the accepted methods.
     :raises ServiceError: 404 or 405.
     """
     if not methods:
@@ -150,5 +150,5 @@ async def refuse(methods: list[str], _emulator: Emulator, _request: Request) -> 
 
 @lru_cache(maxsize=16)
 def http_date(seconds: int) -> str:
-    """Write a moment (seconds since 1970) as HTTP headers do; many responses share one second."""
+    """Format seconds since 1970 as an HTTP date; cached, as many responses share a second."""
     return formatdate(seconds, usegmt=True)

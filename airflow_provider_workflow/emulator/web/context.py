@@ -1,4 +1,4 @@
-"""What the handlers of requests act on, and how they are declared."""
+"""The state that request handlers use, and the declaration of operations."""
 
 from __future__ import annotations
 
@@ -19,9 +19,7 @@ from airflow_provider_workflow.emulator.web.webhooks import Webhooks
 @dataclass
 class Emulator:
     """
-    The service (``store``) and what surrounds it on the network.
-
-    :param store: the rules.
+    The rules (``store``) and the state of the HTTP layer.
     """
 
     store: Store
@@ -32,7 +30,7 @@ class Emulator:
     webhooks: Webhooks = field(default_factory=Webhooks)
 
     def reset(self) -> None:
-        """Forget everything: what is stored and logged, faults, held requests, open streams."""
+        """Reset everything: stored state, logs, faults, held requests, open streams."""
         self.faults.clear()
         self.holds.release(drop=True)
         self.streams.close()
@@ -42,7 +40,7 @@ class Emulator:
 
 
 Handler = Callable[[Emulator, Request], Awaitable[Response]]
-"""Has the effect of a request. It may raise ServiceError, which becomes its response."""
+"""Performs a request. A ServiceError that it raises becomes the response."""
 
 
 @dataclass(frozen=True)
@@ -50,10 +48,10 @@ class Operation:
     """
     One call of the service.
 
-    :param name: by which faults, log and counters know it.
-    :param path: in the form of Starlette's routes.
-    :param family: the group whose rate limit it counts for; ``page`` has none, and ``control`` is
-        neither logged nor faulted.
+    :param name: its name in faults, log and counters.
+    :param path: path of a Starlette route.
+    :param family: group of its rate limit; ``page`` has none, and ``control`` is neither logged nor
+        affected by faults.
     """
 
     name: str

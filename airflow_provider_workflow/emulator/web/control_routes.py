@@ -1,7 +1,7 @@
 """
 The control routes (``/_emulator/...``).
 
-They do on demand what the real service does by itself, set faults, and show what was requested.
+They do on demand what the real service does by itself, configure faults, and show the requests.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ async def put_messages(emulator: Emulator, request: Request) -> Response:
 
 
 async def set_attributes(emulator: Emulator, request: Request) -> Response:
-    """``{inbox, message_id, attributes}``: set what the service knows of a message."""
+    """``{inbox, message_id, attributes}``: set attributes of a message."""
     body = await read_any_json(request)
     inbox = _inbox(emulator, body)
     emulator.store.messages.set_attributes(inbox.id, body.get("message_id"), body.get("attributes") or {})
@@ -68,7 +68,7 @@ async def expire_leases(emulator: Emulator, request: Request) -> Response:
 
 
 async def open_inbox(emulator: Emulator, request: Request) -> Response:
-    """``{name, subscription?}``: create an active inbox, unless it is there."""
+    """``{name, subscription?}``: create an active inbox unless it exists."""
     body = await read_any_json(request)
     subscription = validation.subscription(body) if "subscription" in body else None
     inbox = emulator.store.inboxes.open(validation.required_text(body, "name"), subscription)
@@ -76,7 +76,7 @@ async def open_inbox(emulator: Emulator, request: Request) -> Response:
 
 
 async def force_state(emulator: Emulator, request: Request) -> Response:
-    """``{inbox, status, paused_reason?}``: put an inbox into a state."""
+    """``{inbox, status, paused_reason?}``: set the state of an inbox."""
     body = await read_any_json(request)
     status = validation.required_text(body, "status")
     inbox = emulator.store.inboxes.force(_inbox(emulator, body).id, status, body.get("paused_reason"))
@@ -91,7 +91,7 @@ async def fail_initialisation(emulator: Emulator, request: Request) -> Response:
 
 
 async def summarise(emulator: Emulator, request: Request) -> Response:
-    """Describe an inbox with its messages and leases; ``?messages=0`` for the counts alone."""
+    """Describe an inbox with its messages and leases; ``?messages=0`` for only the counts."""
     inbox = emulator.store.inboxes.find(request.path_params["inbox"])
     detailed = request.query_params.get("messages") not in ("0", "false")
     return JsonResponse(emulator.store.messages.summary(inbox.id, with_messages=detailed))
@@ -107,7 +107,7 @@ async def issue_token(emulator: Emulator, request: Request) -> Response:
 
 
 async def expire_tokens(emulator: Emulator, request: Request) -> Response:
-    """``{token?}``: end one access token, or all."""
+    """``{token?}``: expire one access token, or all."""
     body = await read_any_json(request)
     return JsonResponse({"expired": emulator.store.tokens.expire(body.get("token"))})
 
@@ -137,7 +137,7 @@ async def set_limit(emulator: Emulator, request: Request) -> Response:
 
 
 async def settings(emulator: Emulator, request: Request) -> Response:
-    """Show the settings; a body changes those that it names."""
+    """Show the settings; change those in the body, if any."""
     changes: dict[str, Any] = await read_any_json(request)
     unknown = set(changes) - {each.name for each in fields(Settings)}
     if unknown:
@@ -151,18 +151,18 @@ async def settings(emulator: Emulator, request: Request) -> Response:
 
 
 async def reset(emulator: Emulator, _: Request) -> Response:
-    """Forget everything."""
+    """Reset everything."""
     emulator.reset()
     return JsonResponse({})
 
 
 async def add_fault(emulator: Emulator, request: Request) -> Response:
-    """The fields of :class:`airflow_provider_workflow.emulator.faults.Fault`: make requests go wrong."""
+    """The fields of :class:`airflow_provider_workflow.emulator.faults.Fault`: make requests fail."""
     return JsonResponse(asdict(emulator.faults.add(**await read_any_json(request))), 201)
 
 
 async def list_faults(emulator: Emulator, _: Request) -> Response:
-    """Show the faults that are set."""
+    """Show the configured faults."""
     return JsonResponse({"faults": emulator.faults.listing()})
 
 
@@ -173,12 +173,12 @@ async def clear_faults(emulator: Emulator, request: Request) -> Response:
 
 
 async def list_holds(emulator: Emulator, _: Request) -> Response:
-    """Show the requests that are held."""
+    """Show the held requests."""
     return JsonResponse({"held": emulator.holds.listing()})
 
 
 async def release_holds(emulator: Emulator, request: Request) -> Response:
-    """``{id?, drop?}``: release one held request, or all; ``drop`` cuts the connection instead."""
+    """``{id?, drop?}``: release one held request, or all; ``drop`` closes the connection instead."""
     body = await read_any_json(request)
     released = emulator.holds.release(body.get("id"), drop=bool(body.get("drop")))
     return JsonResponse({"released": released})
@@ -198,7 +198,7 @@ async def list_streams(emulator: Emulator, _: Request) -> Response:
 
 
 async def list_requests(emulator: Emulator, request: Request) -> Response:
-    """Show the latest requests; ``?operation=`` those of one name, ``?limit=`` so many (default 100)."""
+    """Show the latest requests; ``?operation=`` filters them, ``?limit=`` limits them (default 100)."""
     query = request.query_params
     limit = validation.parameter_number(query, "limit", 100, 0, None)
     wanted = query.get("operation")
@@ -208,7 +208,7 @@ async def list_requests(emulator: Emulator, request: Request) -> Response:
 
 
 async def list_webhooks(emulator: Emulator, _: Request) -> Response:
-    """Show what became of the latest notifications."""
+    """Show the results of the latest notifications."""
     return JsonResponse({"sent": list(emulator.webhooks.sent)})
 
 

@@ -1,4 +1,4 @@
-"""The event stream of an inbox (docs/service.md 5): availability only, without replay."""
+"""The event stream of an inbox (docs/service.md 5): it announces availability, without replay."""
 
 from __future__ import annotations
 
@@ -23,9 +23,8 @@ class EventStream(StreamingResponse):
     """
     One open stream. It ends when its token expires, its inbox is deleted, or it is closed.
 
-    :param streams: where it is listed while it is open.
-    :param inbox_id: whose messages it announces.
-    :param token: the token it was opened with.
+    :param streams: lists it while it is open.
+    :param token: the token of its request.
     """
 
     def __init__(self, streams: Streams, store: Store, inbox_id: str, token: AccessToken) -> None:
@@ -43,15 +42,15 @@ class EventStream(StreamingResponse):
         try:
             await super().__call__(scope, receive, send)
         finally:
-            self.streams.open.discard(self)  # also where the client has disconnected
+            self.streams.open.discard(self)  # also if the client has disconnected
 
     def close(self) -> None:
-        """End it soon. To be called in the loop's thread."""
+        """End the stream. Call it in the thread of the event loop."""
         self.closed = True
         self.wake_up.set()
 
     async def _frames(self) -> AsyncIterator[bytes]:
-        """Yield what is sent; what arrives after the headers were sent is announced."""
+        """Yield the frames; messages that arrive after the headers are announced."""
         quiet_since = self.store.clock.now()
         while self._may_go_on():
             if self.pending:
@@ -89,7 +88,7 @@ class Streams:
         self.loop: asyncio.AbstractEventLoop | None = None
 
     def notify(self, notice: Notice) -> None:
-        """Pass a notice on to the streams that it concerns. Thread-safe."""
+        """Pass a notice to the streams that it concerns. Thread-safe."""
         if self.loop and self.open:
             self.loop.call_soon_threadsafe(self._notify, notice)
 
@@ -101,7 +100,7 @@ class Streams:
     def _notify(self, notice: Notice) -> None:
         for stream in self.open:
             if notice.inbox_id in (None, stream.inbox_id):
-                # A frame counts notifications, however many messages each is about (docs/service.md 5).
+                # A frame counts notifications, not messages (docs/service.md 5).
                 stream.pending += 1 if notice.count else 0
                 stream.wake_up.set()
 

@@ -1,4 +1,4 @@
-"""Makes requests go wrong; ``faults.py`` of the package says what each kind of fault does."""
+"""Makes requests fail; ``faults.py`` of the package describes each kind of fault."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from airflow_provider_workflow.emulator.web.context import Emulator
 from airflow_provider_workflow.emulator.web.json_bodies import JSON, JsonResponse
 
 WITHOUT_BODY = (204, 304)
-"""Status codes whose responses have no body; with one, the client would read it as the next response."""
+"""Status codes of responses without a body; a client would read a body as the next response."""
 
 
 class DroppedConnection(Response):
-    """No response: the connection is cut, and what was written but not sent yet is lost."""
+    """No response: the connection is aborted, and unsent data is lost."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - ASGI
         scope["extensions"]["connection"]["transport"].abort()
@@ -31,9 +31,9 @@ class DroppedConnection(Response):
 
 class TruncatedResponse(Response):
     """
-    The first half of a body, with the Content-Length of the whole; then the connection is closed.
+    The first half of a body, with the Content-Length of all of it; then the connection is closed.
 
-    :param whole: the response that is truncated.
+    :param whole: the response to truncate.
     """
 
     def __init__(self, whole: Response) -> None:
@@ -50,11 +50,10 @@ class TruncatedResponse(Response):
 
 class FaultInjection:
     """
-    One request that goes wrong.
+    Makes one request fail.
 
-    :param operation: the name of the call.
-    :param fault: how it goes wrong.
-    :param perform: has the effect of the request, and returns the response of a service without faults.
+    :param operation: name of the operation.
+    :param perform: performs the request, and returns the normal response.
     """
 
     def __init__(
@@ -72,7 +71,7 @@ class FaultInjection:
         self.perform = perform
 
     async def run(self) -> Response:
-        """Do what the fault says; return what the client is sent."""
+        """Apply the fault, and return the response."""
         return await KINDS[self.fault.kind](self)
 
     async def status(self) -> Response:
@@ -121,7 +120,7 @@ class FaultInjection:
         response = await self.perform()
         lease_id = json.loads(body_of(response)).get("lease_id") if response.status_code == 201 else None
         if lease_id is None:
-            self.emulator.faults.give_back(self.fault)  # it meets the next lease that has messages
+            self.emulator.faults.uncount(self.fault)  # it applies to the next lease that has messages
         else:
             self.emulator.store.messages.deliver_again(self.request.path_params["inbox_id"], lease_id)
         return response
@@ -131,7 +130,7 @@ class FaultInjection:
             await self.perform()
 
     async def _delayed(self, pause: Callable[[], Awaitable[bool]]) -> Response:
-        """Pause before or after the effect, which the request has in any case unless it is dropped."""
+        """Pause before or after performing the request; do not perform it if it is dropped before."""
         response = await self.perform() if self.fault.when == "after" else None
         if not await pause():
             return DroppedConnection()
@@ -172,18 +171,18 @@ KINDS: dict[str, Callable[[FaultInjection], Awaitable[Response]]] = {
 
 
 def body_of(response: Response) -> bytes:
-    """Return the body of a response; that of a stream is empty, as it does not exist yet."""
+    """The body of a response; empty for a stream."""
     return bytes(getattr(response, "body", b""))
 
 
 def with_type(response: Response, content_type: str) -> Response:
-    """Set the Content-Type of a response exactly: Starlette itself adds a charset to ``text/...``."""
+    """Set the Content-Type of a response; Starlette would add a charset to ``text/...``."""
     response.headers["content-type"] = content_type
     return response
 
 
 def other_host(request: Request) -> str:
-    """Return the URL of a request with another host name of this machine, without the query."""
+    """The URL of a request with another host name of this machine, without the query."""
     host = "localhost" if request.url.hostname == "127.0.0.1" else "127.0.0.1"
     return str(request.url.replace(hostname=host, query=""))
 

@@ -11,10 +11,10 @@ from typing import Any
 @dataclass
 class Held:
     """
-    A request that waits.
+    A held request.
 
-    :param fault: the rule that holds it.
-    :param when: ``before`` or ``after`` its effect.
+    :param fault: id of the fault that holds it.
+    :param when: ``before`` or ``after`` it takes effect.
     """
 
     id: int
@@ -26,12 +26,12 @@ class Held:
     released: asyncio.Future[bool] = field(repr=False)
 
     def view(self) -> dict[str, Any]:
-        """Show it as JSON."""
+        """The request as JSON."""
         return {name: getattr(self, name) for name in ("id", "fault", "operation", "path", "when")}
 
 
 class HeldRequests:
-    """The requests that wait. All methods but :meth:`wait` are thread-safe."""
+    """The held requests. All methods except :meth:`wait` are thread-safe."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -39,7 +39,7 @@ class HeldRequests:
         self._held: dict[int, Held] = {}
 
     async def wait(self, fault: int, operation: str, path: str, when: str) -> bool:
-        """Wait for the release of a request; return False where it is to be dropped instead."""
+        """Wait until a request is released; return False if its connection should be dropped."""
         loop = asyncio.get_running_loop()
         with self._changed:
             self._count += 1
@@ -49,7 +49,7 @@ class HeldRequests:
         return await held.released
 
     def listing(self) -> list[dict[str, Any]]:
-        """List the requests that wait."""
+        """List the held requests."""
         with self._changed:
             return [held.view() for held in self._held.values()]
 
@@ -57,9 +57,9 @@ class HeldRequests:
         """
         Release requests.
 
-        :param held_id: which; None for all.
-        :param drop: cut their connections instead of going on.
-        :return: how many.
+        :param held_id: None for all.
+        :param drop: close their connections instead.
+        :return: the number of requests.
         """
         with self._changed:
             chosen = [held for held in self._held.values() if held_id in (None, held.id)]
@@ -70,10 +70,10 @@ class HeldRequests:
 
     def wait_until_held(self, count: int = 1, timeout: float = 10) -> list[dict[str, Any]]:
         """
-        Block a test until so many requests wait.
+        Block until ``count`` requests are held.
 
         :param timeout: seconds.
-        :raises TimeoutError: when they do not come.
+        :raises TimeoutError: there are fewer after that time.
         """
         with self._changed:
             if not self._changed.wait_for(lambda: len(self._held) >= count, timeout):

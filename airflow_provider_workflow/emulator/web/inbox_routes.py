@@ -49,7 +49,7 @@ async def release(emulator: Emulator, request: Request) -> Response:
 
 
 async def _leased(emulator: Emulator, request: Request) -> tuple[str, str, list[MessageId] | None]:
-    """Read which messages are meant: inbox id, lease id, and message ids or None for the whole lease."""
+    """Read inbox id, lease id, and message ids or None for the whole lease."""
     inbox_id, body = request.path_params["inbox_id"], await read_json(request)
     known = emulator.store.messages.queue(inbox_id).ids
     lease_id = validation.required_uuid(body, "lease_id")
@@ -143,7 +143,7 @@ def _link(request: Request, query: dict[str, str]) -> str:
     return str(request.url.replace_query_params(**query))
 
 
-# The calls of a busy consumer come first: routes are tried in order.
+# Frequent calls first, as routes are tried in order.
 _TABLE: tuple[tuple[str, str, str, Handler], ...] = (
     ("lease", "POST", "/inboxes/{inbox_id}/messages/lease", lease),
     ("ack", "POST", "/inboxes/{inbox_id}/messages/ack", acknowledge),

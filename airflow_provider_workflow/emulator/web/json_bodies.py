@@ -1,4 +1,4 @@
-"""JSON in requests and responses, as this service reads and writes it."""
+"""Reads JSON requests, and writes JSON responses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class JsonResponse(JSONResponse):
-    """A response of JSON in ASCII; that of Starlette rejects what payloads may hold: lone surrogates, NaN."""
+    """A response of ASCII JSON; Starlette's rejects lone surrogates and NaN, which payloads may have."""
 
     def render(self, content: Any) -> bytes:
         return _encode(content).encode()
@@ -23,15 +23,13 @@ class JsonResponse(JSONResponse):
 
 def error_response(error: ServiceError, headers: dict[str, str] | None = None) -> JsonResponse:
     """
-    Build the response that an error of the rules stands for.
-
-    :param headers: further headers.
+    The response of an error of the rules.
     """
     return JsonResponse(error.body, error.status, {**(headers or {}), **error.headers})
 
 
 def media_type(request: Request) -> str:
-    """Read the Content-Type of a request, without parameters and in lower case; blank without one."""
+    """The Content-Type of a request in lower case, without parameters; empty if it has none."""
     return (request.headers.get("content-type") or "").partition(";")[0].strip().lower()
 
 
@@ -49,7 +47,7 @@ async def read_json(request: Request) -> dict[str, Any]:
 
 async def read_any_json(request: Request) -> dict[str, Any]:
     """
-    Read the body whatever its Content-Type: ``curl -d`` sends that of a form.
+    Read the body regardless of its Content-Type: ``curl -d`` sends that of a form.
 
     :raises ServiceError: 400 ``parse_error``.
     """

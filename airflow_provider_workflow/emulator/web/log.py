@@ -1,4 +1,4 @@
-"""The log of requests, so that a test can count how often something was sent."""
+"""The log of requests, so that tests can count requests."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ KEPT = 5000
 
 class LoggedRequest:
     """
-    A request that arrived; ``status`` is None while it is unanswered, and for ever if it was dropped.
+    A received request; ``status`` is None until it is answered, and stays None if it was dropped.
 
     :param operation: its name (``lease``, ``token`` ...), or ``unknown``.
-    :param at: when it came, by the emulator's clock, in seconds since 1970.
+    :param at: when it was received, in seconds since 1970 by the emulator's clock.
     """
 
     __slots__ = ("_headers", "_query_string", "at", "body", "method", "operation", "path", "status")
@@ -32,7 +32,7 @@ class LoggedRequest:
 
     @property
     def headers(self) -> dict[str, str]:
-        """Its headers, named in small letters."""
+        """Its headers, with names in lower case."""
         return {name.decode("latin-1"): value.decode("latin-1") for name, value in self._headers}
 
     @property
@@ -41,7 +41,7 @@ class LoggedRequest:
         return self._query_string.decode("latin-1")
 
     def view(self) -> dict[str, Any]:
-        """Show it as JSON."""
+        """The request as JSON."""
         shown = {
             name: getattr(self, name) for name in ("operation", "at", "method", "path", "query", "status")
         }
@@ -53,9 +53,7 @@ class LoggedRequest:
 
 class RequestLog:
     """
-    The most recent requests, and how many there were of each operation in all.
-
-    Control calls are not among them.
+    The most recent requests, and the number of all requests by operation; without control calls.
     """
 
     def __init__(self) -> None:
@@ -63,13 +61,13 @@ class RequestLog:
         self.counts: Counter[str] = Counter()
 
     def begin(self, operation: str, request: Request, body: bytes, at: float) -> LoggedRequest:
-        """Log a request when it arrives, so that a client that has its response finds it here."""
+        """Log a request when it is received, so before the client has its response."""
         entry = LoggedRequest(operation, request, body, at)
         self.recent.append(entry)
         self.counts[operation] += 1
         return entry
 
     def clear(self) -> None:
-        """Forget every request."""
+        """Delete all entries."""
         self.recent.clear()
         self.counts.clear()

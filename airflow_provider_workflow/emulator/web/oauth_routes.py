@@ -22,7 +22,7 @@ NOT_STORED = {"Cache-Control": "no-store", "Pragma": "no-cache"}
 
 
 async def token(emulator: Emulator, request: Request) -> Response:
-    """Grant tokens."""
+    """Issue tokens."""
     form = await read_form(request)
     try:
         granted = emulator.store.oauth.grant(form, basic_credentials(request))
@@ -32,7 +32,7 @@ async def token(emulator: Emulator, request: Request) -> Response:
 
 
 async def authorize(emulator: Emulator, request: Request) -> Response:
-    """Show the page, or redirect the browser at once."""
+    """Show the page, or redirect at once with ``auto_approve``."""
     return _decide(
         emulator, request.query_params, "approve" if emulator.store.settings.auto_approve else None
     )
@@ -49,7 +49,7 @@ async def read_form(request: Request) -> dict[str, str]:
     """
     Read ``multipart/form-data`` or ``application/x-www-form-urlencoded``; anything else is empty.
 
-    Starlette would read the second as Latin-1 where it is not percent-encoded.
+    Starlette would read the second as Latin-1 if it is not percent-encoded.
     """
     kind = media_type(request)
     if kind == "application/x-www-form-urlencoded":
@@ -67,7 +67,7 @@ async def read_form(request: Request) -> dict[str, str]:
 
 
 def basic_credentials(request: Request) -> tuple[str, str] | None:
-    """Read client id and secret of HTTP Basic; None without it, blanks when it is malformed."""
+    """Read client ID and secret of HTTP Basic; None without it, empty strings if it is malformed."""
     kind, _, value = (request.headers.get("authorization") or "").partition(" ")
     if kind.lower() != "basic":
         return None

@@ -1,4 +1,4 @@
-"""The notification webhook (docs/service.md 6): posted in the background, once, whatever the answer is."""
+"""The notification webhook (docs/service.md 6): sent once, in the background, regardless of the response."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ KEPT = 1000
 
 class Webhooks:
     """
-    Posts notices, and remembers in ``sent`` what became of the latest: ``{"url", "body", "status"}``,
-    with the name of the exception for a status when there was no response.
+    Posts notices, and keeps the latest in ``sent``: ``{"url", "body", "status"}``. Without a response the
+    status is the name of the exception.
     """
 
     def __init__(self) -> None:
@@ -33,13 +33,13 @@ class Webhooks:
             self.loop.call_soon_threadsafe(self._start, notice)
 
     def clear(self) -> None:
-        """Forget what was sent, and close as :meth:`close` does, soon. Thread-safe, never blocks."""
+        """Empty ``sent``, and start to close as :meth:`close` does. Thread-safe, never blocks."""
         self.sent.clear()
         if self.loop:
             self.loop.call_soon_threadsafe(self._cancel)
 
     async def close(self) -> None:
-        """Cancel what is being sent, and close all connections."""
+        """Cancel pending requests, and close all connections."""
         self._cancel()
         await asyncio.gather(*self._closing)
 

@@ -22,7 +22,7 @@ async def guess(emulator: Emulator, request: Request) -> Response:
     try:
         body = await read_json(request)
     except ServiceError as problem:
-        # Both forms of a 400: the published one (docs/service.md 13.2) and the envelope seen in the field.
+        # Both forms of a 400 (docs/service.md 13.2).
         raise ServiceError(
             400, problem.code, problem.detail, body={**problem.body, "messages": [{"detail": problem.detail}]}
         ) from None
@@ -45,7 +45,7 @@ async def unenroll(emulator: Emulator, request: Request) -> Response:
 
 
 async def editor(_: Emulator, request: Request) -> Response:
-    """Show where the address of a guess leads to."""
+    """The page that ``prefilled_url`` of a guess opens."""
     items = "".join(f"<li>{escape(value)}</li>" for _, value in request.query_params.multi_items() if value)
     page = f"<!doctype html><title>Workflow editor</title><h1>Workflow editor</h1><ol>{items}</ol>\n"
     return HTMLResponse(page)

@@ -58,7 +58,7 @@ def test_a_request_can_be_uncounted() -> None:
     faults = Faults()
     fault = faults.add(kind="duplicate")
     meets(faults)
-    faults.give_back(fault)
+    faults.uncount(fault)
     assert meets(faults)
 
 
