@@ -1,4 +1,4 @@
-"""Guess a workflow from a text, and list templates for the same apps."""
+"""Guess a workflow from a description, and list templates for the same apps."""
 
 from datetime import datetime
 

@@ -1,4 +1,4 @@
-"""Errors among the messages of the inbox "alerts" come to a DAG in asset events (Airflow 3.3 or later)."""
+"""Asset events pass the errors among the messages of the inbox "alerts" to a DAG (Airflow 3.3 or later)."""
 
 import logging
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""An asset rings while the inbox "deliveries" holds messages; each starts one run of "handle_delivery"."""
+"""An asset gets events while the inbox "deliveries" has messages; each starts one run of "handle_delivery"."""
 
 import logging
 from datetime import datetime, timedelta

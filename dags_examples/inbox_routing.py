@@ -1,4 +1,4 @@
-"""One inbox, several DAGs: the first expression that holds for a message chooses the DAG."""
+"""One inbox, several DAGs: the first expression that is true for a message chooses the DAG."""
 
 import logging
 from datetime import datetime, timedelta

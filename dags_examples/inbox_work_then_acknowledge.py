@@ -15,7 +15,7 @@ with DAG("work_then_acknowledge", schedule=None, start_date=datetime(2025, 1, 1)
         task_id="wait",
         inbox="invoices",
         acknowledge="manual",
-        lease_seconds=1800,  # has to outlast the work
+        lease_seconds=1800,  # longer than the work takes
         deferrable=True,
         retries=3,
         retry_delay=timedelta(seconds=10),

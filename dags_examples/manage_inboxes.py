@@ -1,4 +1,4 @@
-"""Set an inbox up, and pause it while its consumers are being worked on."""
+"""Set up an inbox, and pause it during the maintenance of its consumers."""
 
 import logging
 from datetime import datetime

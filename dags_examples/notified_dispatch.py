@@ -1,4 +1,4 @@
-"""A notification of the service starts "dispatch_shipments"; its schedule catches what nobody was told of."""
+"""A notification of the service starts "dispatch_shipments"; its schedule is the fallback."""
 
 import logging
 from datetime import datetime, timedelta

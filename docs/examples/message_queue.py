@@ -1,4 +1,4 @@
-"""The messages of the inbox "alerts" as asset events, by the trigger of common.messaging."""
+"""Put the messages of the inbox "alerts" into asset events, with the trigger of common.messaging."""
 
 from airflow.providers.common.messaging.triggers.msg_queue import MessageQueueTrigger
 from airflow.sdk import AssetWatcher

@@ -1,4 +1,4 @@
-"""What the operators do not do: any call of the service, from a task or a script."""
+"""Call the service from a task or a script."""
 
 from airflow_provider_workflow.client.errors import NotFoundError
 from airflow_provider_workflow.hooks.workflow import WorkflowHook

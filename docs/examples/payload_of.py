@@ -1,4 +1,4 @@
-"""A handler that reads the payload of its message, whatever JSON value that is."""
+"""A handler that reads the payload of its message, which may be any JSON value."""
 
 import logging
 from datetime import datetime
