@@ -1,4 +1,4 @@
-"""An asset gets events while the inbox "deliveries" has messages; each starts one run of "handle_delivery"."""
+"""While the inbox "deliveries" has messages its asset gets events; each message starts one DAG run."""
 
 import logging
 from datetime import datetime, timedelta
