@@ -1,15 +1,19 @@
-"""Log lines, errors and command-line texts have no word that the glossary replaces."""
+"""Text has no word that the glossary replaces: logs, errors, documentation, docstrings and comments."""
 
 from __future__ import annotations
 
 import ast
+import io
 import re
-from collections.abc import Iterator
+import tokenize
+from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 import airflow_provider_workflow
 
 PACKAGE = Path(airflow_provider_workflow.__file__).parent
+ROOT = PACKAGE.parent
 REPLACED = {
     r"r(ing|ings|ang|ung)|(door)?bells?": "wake-up, or notice",
     r"room": "capacity",
@@ -21,12 +25,37 @@ REPLACED = {
     r"(run|runs|ran) out": "expire",
     r"precious": "delivery count",
     r"unwanted": "unmatched",
-    r"let(s)? go|farewells?|trying on|out of reach": "a plain term",
+    r"let(s)? go|farewells?|trying on|out of reach|within reach": "a plain term",
 }
 """Patterns of words that are not used, and what is said in their place."""
+NOT_PLAIN = {
+    r"whoever|nobody|somebody|anybody": "who does it: the caller, a user, a process",
+    r"in vain|anew|for ever|all the same": "without success, again, without end, anyway",
+    r"in clear": "unencrypted, or in plain text",
+    r"(is|are) to be|as wanted|as asked": "must be, or the state that is meant",
+    r"heard|news|told of": "notified, or a wake-up",
+    r"come[s]? (back|twice)|what becomes? of|what became of": "is redirected, redelivered; the outcome",
+    r"once more|may pass|goes wrong|go wrong": "again; is transient; fails",
+}
+"""Patterns that the modules of :data:`PLAIN` and the documentation do not have in any text."""
+PLAIN = (
+    *("cli", "emulator", "operators", "sensors", "triggers"),
+    *("assets.py", "clock.py", "links.py", "metrics.py", "options.py", "process_state.py"),
+    *("pytest_plugin.py", "rendering.py"),
+)
+PAGES = sorted(
+    path
+    for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md"))
+    if path.name != "glossary.md"
+)
+HEADINGS = r"What goes wrong"
+"""A heading of the documentation that is kept, as links lead to it."""
+CODE = re.compile(r"^```.*?^```|`[^`]*`|\]\([^)]*\)", re.DOTALL | re.MULTILINE)
+
+Text = tuple[int, str]
 
 
-def texts(tree: ast.AST) -> Iterator[tuple[int, str]]:
+def strings(tree: ast.AST) -> Iterator[Text]:
     """The strings of a module that hold more than one word and are no docstrings."""
     apart = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
@@ -36,17 +65,90 @@ def texts(tree: ast.AST) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.value
 
 
-def test_no_text_for_users_has_a_word_that_was_replaced() -> None:
-    found = [
-        f"{path.relative_to(PACKAGE)}:{line}: {text!r}: say {better}"
-        for path in sorted(PACKAGE.rglob("*.py"))
-        for line, text in texts(ast.parse(path.read_text()))
-        for pattern, better in REPLACED.items()
+def remarks(source: str) -> Iterator[Text]:
+    """The docstrings and comments of a module, without code in them."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            yield node.lineno, CODE.sub("", str(node.value.value).replace("``", "`"))
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], token.string
+
+
+def prose(page: str) -> Iterator[Text]:
+    """The lines of a page, without code."""
+    text = CODE.sub(lambda code: "\n" * code[0].count("\n"), page)
+    yield from ((number, re.sub(HEADINGS, "", line)) for number, line in enumerate(text.splitlines(), 1))
+
+
+@cache
+def strings_of(path: Path) -> list[Text]:
+    return list(strings(ast.parse(path.read_text())))
+
+
+@cache
+def remarks_of(path: Path) -> list[Text]:
+    return list(remarks(path.read_text()))
+
+
+@cache
+def prose_of(path: Path) -> list[Text]:
+    return list(prose(path.read_text()))
+
+
+def findings(words: dict[str, str], path: Path, texts: Iterable[Text]) -> list[str]:
+    return [
+        f"{path.relative_to(ROOT)}:{line}: {text!r}: say {better}"
+        for line, text in texts
+        for pattern, better in words.items()
         if re.search(rf"\b({pattern})\b", text, re.IGNORECASE)
     ]
+
+
+def modules(name: str) -> list[Path]:
+    path = PACKAGE / name
+    return [path] if path.is_file() else sorted(path.rglob("*.py"))
+
+
+def plain_modules() -> list[Path]:
+    return [path for name in PLAIN for path in modules(name)]
+
+
+def test_no_text_for_users_has_a_word_that_was_replaced() -> None:
+    found = [each for path in modules(".") for each in findings(REPLACED, path, strings_of(path))]
     assert found == []
 
 
+def test_texts_of_plain_modules_are_plain() -> None:
+    found = [each for path in plain_modules() for each in findings(NOT_PLAIN, path, strings_of(path))]
+    assert found == []
+
+
+def test_docstrings_and_comments_of_plain_modules_are_plain() -> None:
+    words = {**REPLACED, **NOT_PLAIN}
+    found = [each for path in plain_modules() for each in findings(words, path, remarks_of(path))]
+    assert found == []
+
+
+def test_the_documentation_is_plain() -> None:
+    words = {**REPLACED, **NOT_PLAIN}
+    assert [each for path in PAGES for each in findings(words, path, prose_of(path))] == []
+
+
+def test_every_module_that_is_checked_exists() -> None:
+    assert [name for name in PLAIN if not modules(name) or not modules(name)[0].is_file()] == []
+    assert len(PAGES) > 20
+
+
 def test_a_replaced_word_is_found() -> None:
-    tree = ast.parse('"""The bell."""\nlog.info("Inbox %s: the bell rang", name)')
-    assert list(texts(tree)) == [(2, "Inbox %s: the bell rang")]
+    source = '"""The bell. `bell`"""\nlog.info("Inbox %s: the bell rang", name)  # in vain'
+
+    assert list(strings(ast.parse(source))) == [(2, "Inbox %s: the bell rang")]
+    assert list(remarks(source)) == [(1, "The bell. "), (2, "# in vain")]
+    assert list(prose("A bell\n```bash\nbell\n```\n[bell](bell.md), `bell`")) == [
+        (1, "A bell"),
+        *((number, "") for number in (2, 3, 4)),
+        (5, "[bell, "),
+    ]
+    texts = [(1, "a bell"), (2, "belles")]
+    assert findings({"bell": "x"}, ROOT / "a.md", texts) == ["a.md:1: 'a bell': say x"]
