@@ -1,1 +1,1 @@
-"""What the demo, the end-to-end tests and the benchmarks share; not part of the distribution."""
+"""Shared by the demo, the end-to-end tests and the benchmarks; not part of the distribution."""

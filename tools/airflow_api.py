@@ -1,4 +1,4 @@
-"""A small client of Airflow's REST API, with bounded waits that say what they saw."""
+"""A small client of Airflow's REST API, with bounded waits whose errors describe the last state."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ T = TypeVar("T")
 
 TERMINAL_STATES = frozenset({"success", "failed"})
 ANSWER_SECONDS = 90
-"""Longer than :meth:`AirflowAPI.prepare_for_tasks` takes on a machine that has much else to do."""
+"""Longer than :meth:`AirflowAPI.prepare_for_tasks` takes on a busy machine."""
 LOCKED_SECONDS = 60
-"""How long a run is asked for again that the database refuses."""
-PAGE_SIZE = 100  # the most that a server of default settings gives
+"""How long starting a run is retried after errors of the database."""
+PAGE_SIZE = 100  # the maximum of a server with default settings
 
 
 class AirflowAPIError(RuntimeError):
@@ -34,27 +34,27 @@ class AirflowAPIError(RuntimeError):
 
     @property
     def of_the_database(self) -> bool:
-        """Whether the database refused, and nothing was done: SQLite does while somebody else writes long."""
+        """Whether the database rejected the request, without effect: SQLite does during long writes."""
         return self.status == 500 and "Database error" in self.body
 
 
 class AirflowAPI:
-    """Airflow's REST API at one address, for a server that makes every visitor an admin.
+    """Airflow's REST API at one URL, for a server on which every user is an admin.
 
-    :param url: address of the API server.
-    :param diagnose: what to add to the message of a wait that ran out, such as the ends of the logs.
+    :param url: URL of the API server.
+    :param diagnose: returns text for the error of a wait that timed out, such as the ends of the logs.
     """
 
     def __init__(self, url: str, diagnose: Callable[[], str] = str) -> None:
         self.url = url
         self._diagnose = diagnose
         self._session = requests.Session()
-        self._session.trust_env = False  # a proxy of the caller's environment cannot reach localhost
+        self._session.trust_env = False  # a proxy in the environment cannot reach localhost
 
     def request(self, method: str, path: str, **arguments: Any) -> Any:
         """Send one request below ``/api/v2`` and return the JSON of its answer.
 
-        :param arguments: passed on to ``requests``; ``params`` and ``json`` are the useful ones.
+        :param arguments: passed to ``requests``, such as ``params`` and ``json``.
         :raises AirflowAPIError: for any status of 400 or more.
         """
         if "Authorization" not in self._session.headers:
@@ -82,10 +82,10 @@ class AirflowAPI:
         return {name: part["status"] for name, part in parts.items() if part}
 
     def prepare_for_tasks(self) -> None:
-        """Let the API server set up the versions of its API for tasks, for which nobody else is answered.
+        """Make the API server set up its API for tasks, during which it answers no other request.
 
-        It would do so when the first task asks it something. 10 s and 30 s of that were seen, and a request
-        that gave up waiting for SQLite meanwhile.
+        Otherwise it does that at the first request of a task, which took 10 to 30 s; meanwhile a request
+        timed out waiting for SQLite.
         """
         self._send("GET", "/execution/health")
 
@@ -119,7 +119,7 @@ class AirflowAPI:
                     return None
                 raise
 
-        return self.wait_until(started, LOCKED_SECONDS, f"a run of {dag_id} that the database takes") or ""
+        return self.wait_until(started, LOCKED_SECONDS, f"a run of {dag_id} accepted by the database") or ""
 
     def dag_runs(self, dag_id: str) -> list[Json]:
         """Return every run of a DAG, oldest first."""
@@ -135,7 +135,7 @@ class AirflowAPI:
         return list(self._pages(f"{_run(dag_id, run_id)}/taskInstances", "task_instances"))
 
     def asset_events(self, asset: str) -> list[Json]:
-        """Return every event of an asset, oldest first; ``extra`` has what a watcher's event carried."""
+        """Return every event of an asset, oldest first; ``extra`` has the payload of a watcher's event."""
         found = self._pages("assets", "assets", name_pattern=asset)
         asset_ids = [each["id"] for each in found if each["name"] == asset]
         return [
@@ -165,10 +165,10 @@ class AirflowAPI:
         self.request("POST", f"dags/{dag_id}/clearTaskInstances", json=body)
 
     def wait_until(self, predicate: Callable[[], T], timeout: float, what: str, interval: float = 0.3) -> T:
-        """Call ``predicate`` until its answer is true, and return that.
+        """Call ``predicate`` until its result is true, and return that.
 
         :param timeout: seconds.
-        :param what: what is awaited, for the message of the TimeoutError.
+        :param what: what is awaited, for the TimeoutError.
         :param interval: seconds between two calls.
         """
         deadline = time.monotonic() + timeout
@@ -181,11 +181,11 @@ class AirflowAPI:
     def wait_for_run(
         self, dag_id: str, run_id: str, timeout: float = 60, states: Collection[str] = ("success",)
     ) -> Json:
-        """Wait until a run is in one of ``states``, and return it. A run that does not exist yet is awaited.
+        """Wait until a run exists and is in one of ``states``, and return it.
 
         :param timeout: seconds.
-        :raises TimeoutError: when it is not there in time.
-        :raises AssertionError: when the run ended in another state; the message holds the failed tasks' logs.
+        :raises TimeoutError: it is not in time.
+        :raises AssertionError: the run ended in another state; the text has the logs of failed tasks.
         """
 
         def settled() -> Json | None:
@@ -217,7 +217,7 @@ def _run(dag_id: str, run_id: str) -> str:
 
 
 def _line(event: Json | str) -> str:
-    """Turn an event of a task log, structured or not, into text."""
+    """Format an event of a task log, structured or not."""
     if isinstance(event, str):
         return event
     errors = [f"{error['exc_type']}: {error['exc_value']}" for error in event.get("error_detail") or ()]

@@ -19,14 +19,14 @@ QUICK = {
     "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "3",
     "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.3",
     "AIRFLOW__SCHEDULER__TRIGGER_TIMEOUT_CHECK_INTERVAL": "2",
-    # A task that ended is noticed this late, at times: 5 s of nothing in every third task.
+    # The end of a task is sometimes detected this late: 5 s for every third task.
     "AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL": "1",
 }
-"""Airflow's intervals, shortened: they change when something is looked at, never what is done about it."""
+"""Shorter intervals for Airflow: they change when it checks something, not what it does."""
 
 
 def environment(home: Path, dags_folder: Path, port: int, connections: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of Airflow's processes: the caller's, without the caller's Airflow."""
+    """Return the environment of Airflow's processes: the caller's, without its Airflow settings."""
     inherited = {
         name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "_AIRFLOW"))
     }
@@ -37,7 +37,7 @@ def environment(home: Path, dags_folder: Path, port: int, connections: Mapping[s
         **inherited,
         "NO_PROXY": no_proxy,
         "no_proxy": no_proxy,
-        "OBJC_DISABLE_INITIALIZE_FORK_SAFETY": "YES",  # macOS ends forked task processes otherwise
+        "OBJC_DISABLE_INITIALIZE_FORK_SAFETY": "YES",  # otherwise macOS ends forked task processes
         "PYTHONUNBUFFERED": "1",
         "AIRFLOW_HOME": str(home),
         "AIRFLOW__API__BASE_URL": f"http://localhost:{port}",
@@ -69,7 +69,7 @@ def _secrets(path: Path) -> dict[str, str]:
 
 
 def sqlite(home: Path) -> str:
-    """Return the address of a home's own database. Writers wait for each other longer than the usual 5 s."""
+    """Return the URL of the database in a home; writers wait for each other longer than the default 5 s."""
     return f"sqlite:///{home}/{DATABASE}?timeout=20"
 
 

@@ -1,4 +1,4 @@
-"""Airflow's page as a person uses it, in a headless Chromium of the system."""
+"""Airflow's UI as a user sees it, in the system's headless Chromium."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ if TYPE_CHECKING:
 
 COMMANDS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 PATIENCE_SECONDS = 90.0
-"""How long anything on a page is waited for."""
+"""Timeout of waits on a page."""
 STARTED = re.compile("^workflow__")
 """The ids of runs that messages started."""
 
 
 def installed() -> str | None:
-    """The path of a browser; None where there is none."""
+    """The path of a browser; None if none is installed."""
     return next((path for command in COMMANDS if (path := shutil.which(command)) and _starts(path)), None)
 
 
 def _starts(path: str) -> bool:
-    # The command of some distributions only says what else to install.
+    # In some distributions the command only prints what to install.
     return subprocess.run([path, "--version"], capture_output=True, timeout=60, check=False).returncode == 0
 
 
 @contextmanager
 def launched(path: str) -> Iterator[Browser]:
-    """A running browser, ended with the context."""
+    """A running browser, closed at the end of the context."""
     from playwright.sync_api import sync_playwright
 
-    # Chromium's own sandbox cannot be had as root, nor in most containers. All it visits is local.
+    # Chromium's sandbox does not work as root, nor in most containers. Only local pages are opened.
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, chromium_sandbox=False)
         try:
@@ -48,9 +48,9 @@ def launched(path: str) -> Iterator[Browser]:
 @contextmanager
 def opened(browser: Browser, width: int = 1400, height: int = 1400) -> Iterator[Page]:
     """
-    A page of a visitor who was never here before.
+    A page with a new browser context.
 
-    :param width: of the page, in pixels; so is ``height``.
+    :param width: width of the page in pixels, as ``height``.
     """
     context = browser.new_context(locale="en-US", viewport={"width": width, "height": height})
     try:
@@ -63,17 +63,16 @@ def opened(browser: Browser, width: int = 1400, height: int = 1400) -> Iterator[
 @dataclass(frozen=True)
 class Visit:
     """
-    What a person does in Airflow's page.
+    Actions of a user in Airflow's UI.
 
-    :param page: of the browser.
-    :param url: of Airflow.
+    :param url: URL of Airflow.
     """
 
     page: Page
     url: str
 
     def extra_link(self, dag_id: str, run_id: str, task_id: str, name: str) -> Locator:
-        """A link of a task, on the tab where Airflow shows such links."""
+        """An extra link of a task, on its tab Details."""
         with self.page.expect_response(re.compile(f"/taskInstances/{task_id}/links")):
             self.page.goto(f"{self.url}/dags/{dag_id}/runs/{quote(run_id, safe='')}/tasks/{task_id}")
             self.page.get_by_role("link", name="Details", exact=True).click()
@@ -88,7 +87,7 @@ class Visit:
         return ids.all_inner_texts()
 
     def add_connection(self, conn_id: str) -> ConnectionForm:
-        """The form for a new connection of our type."""
+        """The form for a new connection of the type Workflow."""
         self._open_connections()
         self.page.get_by_role("button", name="Add Connection").click()
         form = ConnectionForm(self.page.get_by_role("dialog"))
@@ -97,7 +96,7 @@ class Visit:
         return form
 
     def edit_connection(self, conn_id: str) -> ConnectionForm:
-        """The form with a connection in it."""
+        """The form of an existing connection."""
         self._open_connections()
         row = self.page.get_by_role("row").filter(has=self.page.get_by_role("cell", name=conn_id, exact=True))
         row.get_by_role("button", name="Edit Connection").click()
@@ -111,12 +110,12 @@ class Visit:
 
 @dataclass(frozen=True)
 class ConnectionForm:
-    """The form of a connection, of which one section is open at a time."""
+    """The form of a connection; one section is open at a time."""
 
     dialog: Locator
 
     def open(self, section: str) -> None:
-        """Open ``Standard Fields`` or ``Extra Fields``, where it is not open."""
+        """Open ``Standard Fields`` or ``Extra Fields``, unless it is open."""
         head = self.dialog.get_by_role("button", name=section, exact=True)
         if head.get_attribute("aria-expanded") != "true":
             head.click()
@@ -127,7 +126,7 @@ class ConnectionForm:
         return self.dialog.get_by_role("group").filter(has=named)
 
     def input(self, label: str) -> Locator:
-        """Where a person types. Not every label of Airflow's form is tied to its input."""
+        """The input of a field. Some labels of Airflow's form are not associated with their inputs."""
         row = self.field(label)
         return row.get_by_role("textbox").or_(row.get_by_role("spinbutton")).or_(row.get_by_role("combobox"))
 
@@ -137,11 +136,11 @@ class ConnectionForm:
             self.input(label).fill(value)
 
     def choose(self, label: str, option: str) -> None:
-        """Choose one of the values that a field offers."""
+        """Choose an option of a field."""
         self.input(label).click()
         self.dialog.page.get_by_role("option", name=option, exact=True).click()
 
     def save(self) -> None:
-        """Save, and wait until the form is gone."""
+        """Save, and wait until the form is closed."""
         self.dialog.get_by_role("button", name="Save").click()
         self.dialog.wait_for(state="hidden")

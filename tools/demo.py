@@ -1,7 +1,7 @@
-"""The demo: an emulated service, a real Airflow, and messages that become DAG runs before your eyes.
+"""The demo: the emulator, a real Airflow, and a live view of messages that become DAG runs.
 
-``make demo`` goes on until Ctrl-C; ``make demo ONCE=1`` ends by itself, with exit code 0 when every message
-has exactly one run, and all of them succeeded.
+``make demo`` runs until Ctrl-C; ``make demo ONCE=1`` ends by itself, with exit code 0 if each message has
+exactly one run, and all runs succeeded.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ BURST_PAUSE_SECONDS = 5.0
 ONCE_SECONDS = 120.0
 REFRESH_SECONDS = 0.5
 ENVIRONMENT = {"AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL": "1"}
-"""Lets a listener that has just been deferred be resumed after 2 s, and not only after 6 s."""
+"""A listener that has just been deferred can be resumed after 2 s instead of 6 s."""
 FRUITS = ("apples", "pears", "plums", "cherries", "quinces")
 
 
 def main() -> int:
-    """Run the demo; the exit code says whether every message got its one run."""
+    """Run the demo; return 0 if each message has exactly one run."""
     parser = argparse.ArgumentParser(prog="make demo", description=__doc__)
     parser.add_argument("--once", action="store_true", help="end when all messages have had their runs")
     once = parser.parse_args().once
@@ -85,7 +85,7 @@ def _run(service: EmulatorServer, airflow: LocalAirflow, screen: Screen, *, once
 
 
 def _add_connection(airflow: LocalAirflow, service: EmulatorServer) -> None:
-    """Store the connection in the database, where Airflow's page shows it, before anything needs it."""
+    """Store the connection in the database, so that Airflow's UI shows it."""
     create_database(sys.executable, airflow.home, airflow.env)
     command = ["connections", "add", "workflow_default", "--conn-json", service.connection_json()]
     subprocess.run(
@@ -94,7 +94,7 @@ def _add_connection(airflow: LocalAirflow, service: EmulatorServer) -> None:
 
 
 def _port() -> int | None:
-    """The port that Airflow's page has by habit, if it is free."""
+    """Airflow's default port, if it is free."""
     with socket.socket() as probe:
         try:
             probe.bind(("127.0.0.1", PORT))

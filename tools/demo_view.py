@@ -1,4 +1,4 @@
-"""What the demo shows: each message on its way from the service through Airflow and back."""
+"""The view of the demo: the progress of each message."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SHOWN = 16
 
 @dataclass
 class Row:
-    """The moments of a message's way, in epoch seconds; None as long as they have not come."""
+    """The times of a message's steps, in epoch seconds; None for future steps."""
 
     put: float
     leased: float | None = None
@@ -39,8 +39,8 @@ STEPS = [field.name for field in fields(Row)]
 class Messages:
     """All messages of an inbox and their runs.
 
-    :param service: the emulated service.
-    :param api: of the Airflow that turns them into runs.
+    :param service: the emulator.
+    :param api: API of Airflow.
     """
 
     def __init__(self, service: EmulatorServer, api: AirflowAPI, inbox: str, handler: str) -> None:
@@ -48,7 +48,7 @@ class Messages:
         self._service, self._api, self._inbox, self._handler = service, api, inbox, handler
 
     def look(self) -> None:
-        """Bring all rows up to date, from the service and from Airflow."""
+        """Update all rows from the service and from Airflow."""
         runs = {run["dag_run_id"]: run for run in self._api.dag_runs(self._handler)}
         summary = self._service.summary(self._inbox)
         for message in summary["messages"]:
@@ -63,7 +63,7 @@ class Messages:
         return bool(self.rows) and all(row.done() for row in self.rows.values())
 
     def totals(self) -> str:
-        """How many messages have come how far, in one line."""
+        """The numbers of messages by step, in one line."""
         numbers = (sum(getattr(row, step) is not None for row in self.rows.values()) for step in STEPS)
         return "messages " + ", ".join(
             f"{step.replace('_', ' ')}: {number}" for step, number in zip(STEPS, numbers, strict=True)
@@ -71,7 +71,7 @@ class Messages:
 
 
 class Screen:
-    """The terminal: a live table for people, a line per step where the output goes to a file."""
+    """The output: a live table in a terminal, a line per step in a file."""
 
     def __init__(self) -> None:
         self._console = Console(highlight=False)
@@ -81,7 +81,7 @@ class Screen:
 
     @contextmanager
     def live(self, url: str) -> Iterator[Callable[[Messages], None]]:
-        """Show messages as they move on."""
+        """Show the progress of messages."""
         if not self._console.is_terminal:
             seen: set[tuple[str, str]] = set()
             yield lambda messages: self._lines(messages, seen)
@@ -99,7 +99,7 @@ class Screen:
 
 
 def table(messages: Messages, url: str) -> Table:
-    """The latest messages, and the moments of each one's way."""
+    """A table of the latest messages and the times of their steps."""
     shown = Table(title=f"Airflow's page: {url}    (Ctrl-C stops)", caption=messages.totals())
     shown.add_column("message", style="cyan", no_wrap=True)
     shown.add_column("put", style="dim")

@@ -5,8 +5,8 @@
 ...     run_id = airflow.api.trigger_dag("greet")
 ...     airflow.api.wait_for_run("greet", run_id)
 
-The four processes are called ``scheduler``, ``triggerer``, ``dag-processor`` and ``api-server``; more can
-be added with :meth:`LocalAirflow.start_process`. None outlives the Python process that started them.
+The four processes are named ``scheduler``, ``triggerer``, ``dag-processor`` and ``api-server``;
+:meth:`LocalAirflow.start_process` starts others. All end with the Python process that started them.
 """
 
 from __future__ import annotations
@@ -45,21 +45,21 @@ class _Component:
 class LocalAirflow:
     """A real Airflow of separate processes in a private home.
 
-    :param home: directory of its own for the database, the logs and the secrets; created where missing. A
-        home that was used before keeps its database and its secrets.
+    :param home: directory for the database, the logs and the secrets; created if missing. An existing home
+        keeps its database and secrets.
     :param dags_folder: directory of the DAG files.
     :param connections: URI or JSON by connection id.
-    :param env: environment variables that win over everything set here. Those of the caller whose names begin
-        with ``AIRFLOW`` are not taken over.
+    :param env: environment variables that override all others. Those of the caller whose names begin with
+        ``AIRFLOW`` are not inherited.
     :param python: interpreter of the environment in which Airflow is installed.
     :param parallelism: how many tasks run at once.
-    :param executor: ``LocalExecutor``, or the name or path of another; workers of its own are yours to start.
-    :param sql_alchemy_conn: address of an empty or migrated database; SQLite in ``home`` where None.
-    :param port: port of the API server on 127.0.0.1; a free one where None.
-    :param log_level: how much the processes, and the tasks, log.
+    :param executor: ``LocalExecutor``, or the name or path of another one, whose workers the caller starts.
+    :param sql_alchemy_conn: URL of an empty or migrated database; None for SQLite in ``home``.
+    :param port: port of the API server on 127.0.0.1; None for a free one.
+    :param log_level: log level of processes and tasks.
     :param components: arguments of ``airflow`` for each process, by its name.
-    :param quick: shorten Airflow's intervals (:data:`tools.airflow_settings.QUICK`), so that tests are not
-        spent waiting. False leaves each as Airflow ships it, which benchmarks and crash tests want.
+    :param quick: shorten Airflow's intervals (:data:`tools.airflow_settings.QUICK`), so that tests wait
+        less. False keeps Airflow's defaults, as benchmarks and crash tests require.
     """
 
     def __init__(
@@ -99,10 +99,10 @@ class LocalAirflow:
         self._watchdog: Watchdog | None = None
 
     def start(self, timeout: float = 90) -> None:
-        """Create the database, start the processes at once, and wait until all are healthy.
+        """Create the database, start all processes, and wait until all are healthy.
 
         :param timeout: seconds until healthy.
-        :raises RuntimeError: when a process ends instead; the message holds the ends of the logs.
+        :raises RuntimeError: a process ended; the text has the ends of the logs.
         """
         try:
             create_database(self._python, self.home, self.env)
@@ -114,10 +114,10 @@ class LocalAirflow:
             raise
 
     def stop(self, grace: float = 5) -> None:
-        """End every process that was ever started here, and all of their descendants.
+        """End all processes that were started, and their descendants.
 
-        :param grace: seconds from SIGTERM to SIGKILL. Three suffice, but now and then the scheduler waits for
-            ever for an idle worker. Interrupted (Ctrl-C again), it goes to SIGKILL at once.
+        :param grace: seconds from SIGTERM to SIGKILL. Three are enough, but sometimes the scheduler waits
+            for an idle worker without end. A second Ctrl-C sends SIGKILL at once.
         """
         sessions, self._sessions = self._sessions, []
         try:
@@ -139,7 +139,7 @@ class LocalAirflow:
         self.stop()
 
     def start_process(self, name: str, arguments: Sequence[str], module: str = "airflow") -> None:
-        """Start a Python module under a name, in a session of its own, logging to :meth:`logs`."""
+        """Start a Python module as a process in a session of its own, with its output in :meth:`logs`."""
         if name in self._components and self.alive(name):
             raise ValueError(f"{name} is running already")
         self._watchdog = self._watchdog or Watchdog()
@@ -167,7 +167,7 @@ class LocalAirflow:
         return self._components[name].process.pid
 
     def alive(self, name: str) -> bool:
-        """Tell whether a process is running; its children do not count."""
+        """Whether a process is running; its children do not count."""
         return self._components[name].process.poll() is None
 
     def pids(self, name: str) -> list[int]:
@@ -177,7 +177,7 @@ class LocalAirflow:
     def kill(self, name: str, sig: int = signal.SIGKILL, *, tree: bool = False) -> None:
         """Send a signal to a process.
 
-        :param tree: to all its descendants too, as the end of a container does. Without, they are orphaned.
+        :param tree: also to its descendants, as when a container ends. Otherwise they are orphaned.
         """
         process = self._components[name].process
         if tree:
@@ -188,7 +188,7 @@ class LocalAirflow:
             process.wait(timeout=10)
 
     def restart(self, name: str, grace: float = 5) -> None:
-        """Start a process again, after ending it where it still runs. Orphans of a killed one stay."""
+        """Restart a process; end it first if it is running. Orphans of a killed process stay."""
         component = self._components[name]
         if self.alive(name):
             end_sessions([component.process.pid], grace)
@@ -208,7 +208,7 @@ class LocalAirflow:
         return "\n".join(text)
 
     def wait_until_healthy(self, timeout: float = 90) -> None:
-        """Wait until Airflow's health check calls every component healthy, and tasks can be answered."""
+        """Wait until Airflow reports all components as healthy, and its API for tasks is ready."""
 
         def healthy() -> bool:
             if ended := [name for name in self._components if not self.alive(name)]:
@@ -224,7 +224,7 @@ class LocalAirflow:
     def wait_for_dags(self, dag_ids: Collection[str], timeout: float = 60) -> None:
         """Wait until the DAGs can be run.
 
-        :raises TimeoutError: after ``timeout`` seconds; the message has the missing and the import errors.
+        :raises TimeoutError: after ``timeout`` seconds; the text has the missing DAGs and the import errors.
         """
         deadline = time.monotonic() + timeout
         while missing := set(dag_ids) - {dag["dag_id"] for dag in self.api.dags()}:

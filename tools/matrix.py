@@ -1,8 +1,8 @@
 """
 ``make test-matrix``: the unit tests, and the main end-to-end test, on each supported Airflow and Python.
 
-Each pair has an environment of its own below ``.matrix``, made of its pins in ``constraints``. A Python that
-is not installed is said and left out; one that is must pass.
+Each pair has an environment of its own below ``.matrix``, with its pins in ``constraints``. A Python that is
+not installed is reported and skipped.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 PAIRS = ("3.1:3.10", "3.1:3.13", "3.2:3.12", "3.3:3.10", "3.3:3.11", "3.3:3.12", "3.3:3.13")
-"""Airflow and Python: of each Airflow the oldest and newest Python that it runs on, and every Python once."""
+"""Airflow and Python: for each Airflow its oldest and newest Python, and each Python at least once."""
 MAIN_TEST = "tests/e2e/test_listener.py"
 COUNTED = re.compile(r"(\d+) (passed|failed|skipped|errors?)")
 
@@ -22,8 +22,8 @@ COUNTED = re.compile(r"(\d+) (passed|failed|skipped|errors?)")
 @dataclass(frozen=True)
 class Pair:
     """
-    :param airflow: its major and minor version.
-    :param python: the same of Python.
+    :param airflow: major and minor version of Airflow.
+    :param python: major and minor version of Python.
     """
 
     airflow: str
@@ -32,7 +32,7 @@ class Pair:
     @classmethod
     def of(cls, text: str) -> Pair:
         """
-        :raises ValueError: it is no pair such as ``3.1:3.10``.
+        :raises ValueError: the text is not a pair such as ``3.1:3.10``.
         """
         if not re.fullmatch(r"3\.\d+:3\.\d+", text):
             raise ValueError(f"MATRIX must be pairs of Airflow and Python such as {PAIRS[0]}, not {text!r}")
@@ -53,11 +53,10 @@ class Pair:
 @dataclass(frozen=True)
 class Outcome:
     """
-    What came of the tests of a pair.
+    The results of the tests of a pair.
 
-    :param pair: it.
-    :param unit: what pytest counted in the unit tests.
-    :param main: the same of the main end-to-end test.
+    :param unit: pytest's counts of the unit tests.
+    :param main: pytest's counts of the main end-to-end test.
     :param ok: whether both passed.
     """
 
@@ -68,7 +67,7 @@ class Outcome:
 
 
 def main(wanted: list[str]) -> int:
-    """Run all pairs; 0 where each passed that could be tried."""
+    """Run all pairs; return 0 if all that could be run passed."""
     pairs = [Pair.of(text) for text in wanted or PAIRS]
     outcomes = list(_outcomes(pairs))
     print(f"\n{'Airflow':9}{'Python':8}{'unit tests':44}main end-to-end test")
@@ -88,7 +87,7 @@ def _outcomes(pairs: list[Pair]) -> Iterator[Outcome]:
 
 
 def _runs(python: str) -> bool:
-    """Whether there is this Python; what only stands in for one that is not switched on does not run."""
+    """Whether this Python is installed and runs; an inactive shim of a version manager does not run."""
     try:
         return subprocess.run([python, "--version"], capture_output=True, check=False).returncode == 0
     except FileNotFoundError:
@@ -96,7 +95,7 @@ def _runs(python: str) -> bool:
 
 
 def _run(pair: Pair, *arguments: str) -> tuple[str, bool]:
-    """Show what make prints as it comes; what pytest counted, and whether it passed."""
+    """Run make and show its output; return pytest's counts, and whether it passed."""
     print(f"\n== Airflow {pair.airflow}, Python {pair.python}: {arguments[0]}", flush=True)
     last = ""
     with pair.make(*arguments) as process:

@@ -1,5 +1,5 @@
 """
-``make screenshots``: pictures of Airflow's page and of the demo, as the documentation shows them.
+``make screenshots``: takes the screenshots of the documentation, of Airflow's UI and of the demo.
 
 It needs Chromium.
 """
@@ -24,7 +24,7 @@ from tools.local_airflow import LocalAirflow
 PICTURES = ROOT / "docs" / "images"
 WIDTH, HEIGHT = 1200, 760
 FORM_HEIGHT = 1800
-"""For a form that is not scrolled."""
+"""Pixels; tall enough to show a form without scrolling."""
 TASK = "start_runs"
 BURSTS = (1, 3, 2)
 PATIENCE_SECONDS = 120.0
@@ -37,7 +37,7 @@ EXTRA = {"Token URL": "https://api.example.com/oauth/token/"}
 
 
 def main() -> None:
-    """Take all pictures."""
+    """Take all screenshots."""
     path = installed()
     if path is None:
         raise SystemExit("No browser is installed. On Debian and Ubuntu: apt install chromium")
@@ -74,7 +74,7 @@ def _work_through(service: EmulatorServer, airflow: LocalAirflow, messages: Mess
 
 
 def _terminal(browser: Browser, messages: Messages, url: str) -> None:
-    """What the demo shows in a terminal."""
+    """The output of the demo in a terminal."""
     console = Console(record=True, width=112, file=io.StringIO(), force_terminal=True)
     console.print("$ make demo")
     console.print(table(messages, url))
@@ -90,13 +90,13 @@ def _form(browser: Browser, url: str) -> None:
         form.open("Extra Fields")
         form.fill(EXTRA)
         form.dialog.screenshot(path=PICTURES / "connection-form-extra.png")
-        # Last, as the form is marked as wrong until the extra field that is required has a value.
+        # Last, as the form shows an error until the required extra field has a value.
         form.open("Standard Fields")
         form.dialog.screenshot(path=PICTURES / "connection-form.png")
 
 
 def _links(browser: Browser, airflow: LocalAirflow) -> None:
-    """The graph of the example, the link of its task, and where that leads."""
+    """The graph of the example, the link of its task, and the page of the link."""
     (*_, last) = [run for run in airflow.api.dag_runs(LISTENER) if run["state"] == "success"]
     with opened(browser, WIDTH, HEIGHT) as page:
         page.add_init_script("localStorage.setItem('default_dag_view', JSON.stringify('graph'))")
@@ -106,7 +106,7 @@ def _links(browser: Browser, airflow: LocalAirflow) -> None:
         page.screenshot(path=PICTURES / "listener-links.png")
         link.click()
         page.wait_for_url(f"**/dags/{HANDLER}/runs**")
-        # The graph is drawn some time after everything for it has come.
+        # The graph is drawn some time after its data was loaded.
         page.locator(".react-flow__node").first.wait_for()
         page.wait_for_load_state("networkidle")
         page.screenshot(path=PICTURES / "started-runs.png")

@@ -1,11 +1,11 @@
-"""Process sessions: the unit in which a real Airflow is started and ended.
+"""Process sessions, in which a real Airflow is started and ended.
 
-Airflow's processes fork, and put what they fork into process groups of its own; a kill of the group
-therefore misses running tasks. None of them leaves its *session*, so each component gets one, named by the
-process id of its first process, and ending the session ends every descendant, orphans included.
+Airflow's processes fork, and put children into process groups of their own, so killing a group misses
+running tasks. They never leave their *session*: each component gets one, whose id is the process id of its
+first process, and ending the session ends all descendants, including orphans.
 
-Run as a module, this is the watchdog: it reads session ids, one a line, until its standard input closes,
-and then ends them. Whoever started them holds the other end and has only to die, however suddenly.
+Run as a module, this is the watchdog: it reads session ids, one per line, until its standard input closes,
+and then ends them. Its standard input closes when the process that started the sessions ends.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import psutil
 
 
 def members(session: int) -> list[int]:
-    """Return the process ids of a session, the dead that nobody has waited for excluded."""
+    """Return the process ids of a session, without zombies."""
     found = []
     for pid in psutil.pids():
         with contextlib.suppress(OSError, psutil.Error):
@@ -33,16 +33,16 @@ def members(session: int) -> list[int]:
 
 
 def send_signal(pids: Collection[int], sig: int) -> None:
-    """Send a signal to each process that is still there."""
+    """Send a signal to each process that still exists."""
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, sig)
 
 
 def end_sessions(sessions: Collection[int], grace: float) -> None:
-    """End sessions: SIGTERM to their leaders, who end their children, then SIGKILL to what is left.
+    """End sessions: SIGTERM to the leaders, which end their children, then SIGKILL to the others.
 
-    :param grace: seconds between the two. An interruption (a second Ctrl-C) cuts them short.
+    :param grace: seconds between the two; a second Ctrl-C ends the wait.
     """
 
     def leaders() -> list[int]:
@@ -60,7 +60,7 @@ def end_sessions(sessions: Collection[int], grace: float) -> None:
 
 
 class Watchdog:
-    """Ends the sessions given to it when this process dies, even by SIGKILL.
+    """Ends sessions when this process ends, even by SIGKILL.
 
     :param grace: seconds from SIGTERM to SIGKILL.
     """
@@ -75,13 +75,13 @@ class Watchdog:
         )
 
     def add(self, session: int) -> None:
-        """Take a session under guard."""
+        """Add a session."""
         assert self._process.stdin
         self._process.stdin.write(f"{session}\n")
         self._process.stdin.flush()
 
     def close(self) -> None:
-        """End what is left of the sessions, and the watchdog itself."""
+        """End the sessions, and the watchdog itself."""
         self._process.communicate()
 
 

@@ -1,13 +1,12 @@
 """
-``python -m tools.structure``: measure the structure of the package, so that two states of it can be compared.
+``python -m tools.structure``: measures the structure of the package, and compares it with stored figures.
 
-``--json FILE`` stores the figures and ``--against FILE`` shows stored ones beside them; ``--list`` names what
-was counted, and ``--tests`` counts the test cases as well, which takes a minute.
+``--json FILE`` stores the figures, and ``--against FILE`` compares them with stored ones; ``--list`` names
+the counted items, and ``--tests`` also counts test cases, which takes a minute.
 
-A line of code is one that is neither blank nor only a comment or a docstring. The length of a function is
-that of its signature and body without its docstring. A module imports another one wherever it says so: also
-within a function and under ``TYPE_CHECKING``. What one message passes through is traced by
-:mod:`tests.structure.trace`.
+Lines of code exclude blank lines, comments and docstrings. The length of a function is that of its signature
+and body without its docstring. Imports in functions and under ``TYPE_CHECKING`` count.
+:mod:`tests.structure.trace` traces the path of a message.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ LONG_FUNCTION_LINES = 40
 SHORT_FUNCTION_LINES = 15
 TRACE_SECONDS = 120
 PATHS = {"dispatch": "dispatch operator", "sensor": "deferred sensor"}
-"""The traces of :mod:`tests.structure.trace`, and what each is called in the table."""
+"""The traces of :mod:`tests.structure.trace`, and their names in the table."""
 NO_CODE = (
     tokenize.COMMENT,
     tokenize.NL,
@@ -56,8 +55,7 @@ Names = dict[str, list[str]]
 class Module:
     """
     :param name: within the package: ``client.retry``, or ``client`` for ``client/__init__.py``.
-    :param path: its file.
-    :param text: what is in it.
+    :param text: its source.
     """
 
     name: str
@@ -100,12 +98,12 @@ class Module:
 
     @property
     def is_entry(self) -> bool:
-        """Whether Python itself chooses its name: a package's own module, or what ``python -m`` runs."""
+        """Whether its name is fixed by Python: ``__init__.py`` or ``__main__.py``."""
         return self.path.name in ("__init__.py", "__main__.py")
 
 
 def _is_string(node: ast.AST) -> bool:
-    """Whether a statement is nothing but a string: a docstring, or one of a variable."""
+    """Whether a statement is only a string: a docstring, also of a variable."""
     return (
         isinstance(node, ast.Expr)
         and isinstance(node.value, ast.Constant)
@@ -119,9 +117,9 @@ def _length(node: ast.stmt) -> int:
 
 class Package:
     """
-    The modules of a package, and which of them import which.
+    The modules of a package, and their imports.
 
-    :param folder: of the package.
+    :param folder: folder of the package.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -135,9 +133,9 @@ class Package:
 
     def resolve(self, dotted: str) -> str | None:
         """
-        The module that a dotted name within the package is of, or is.
+        The module of a dotted name within the package.
 
-        :return: None where it is of none but the package itself.
+        :return: None if it belongs only to the package itself.
         """
         parts = dotted.split(".")
         names = (".".join(parts[:length]) for length in range(len(parts), 0, -1))
@@ -162,7 +160,7 @@ class Package:
 
     @property
     def cycles(self) -> list[list[str]]:
-        """Groups of modules in which each imports each other, if only by way of the rest of the group."""
+        """Groups of modules that import each other, directly or indirectly."""
         return sorted(sorted(group) for group in connected(self.imports) if len(group) > 1)
 
 
@@ -203,8 +201,8 @@ def connected(graph: dict[str, set[str]]) -> list[list[str]]:
 
 def public_modules(package: Package, docs: Path) -> set[str]:
     """
-    The modules that a user may name: the API reference describes them, the rest of the documentation imports
-    them, or the provider's own description names them.
+    The modules that users may import: those in the API reference, in imports of the documentation, and in the
+    provider info.
     """
     prefix = rf"\b{package.folder.name}\.([\w.]+)"
     named: list[str] = []
@@ -214,7 +212,7 @@ def public_modules(package: Package, docs: Path) -> set[str]:
             named += re.findall(prefix if in_reference else rf"(?:from|import) {prefix}", path.read_text())
     info = package.modules.get("get_provider_info")
     for node in ast.walk(info.tree) if info else ():
-        # Without the package's name in front, which is added when it runs.
+        # Without the package's name, which is added at run time.
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and "." in node.value:
             named.append(node.value.strip("."))
     return {found for name in named if (found := package.resolve(name)) is not None}
@@ -222,10 +220,10 @@ def public_modules(package: Package, docs: Path) -> set[str]:
 
 def measure(package: Package | None = None, docs: Path = ROOT / "docs") -> tuple[Figures, Names]:
     """
-    What the files tell without running any.
+    The figures that need no running code.
 
-    :param package: what is measured; by default the package of this project.
-    :param docs: the folder of its documentation.
+    :param package: by default the package of this project.
+    :param docs: folder of its documentation.
     """
     package = package or Package(ROOT / NAME)
     single = _with_one_importer(package, public_modules(package, docs))
@@ -253,7 +251,7 @@ def measure(package: Package | None = None, docs: Path = ROOT / "docs") -> tuple
 
 
 def _with_one_importer(package: Package, public: set[str]) -> list[Module]:
-    """The modules that one other imports, and that have no other reason to be modules of their own."""
+    """Modules with one importer that are neither public nor fixed by Python."""
     return [
         module
         for name, module in package.modules.items()
@@ -276,9 +274,9 @@ def _sizes(modules: list[Module]) -> Figures:
 
 def trace() -> tuple[Figures, Names]:
     """
-    What one message passes through, in the order of the first calls.
+    The files and functions on the path of a message, in the order of the first calls.
 
-    :raises RuntimeError: the trace failed; its last lines say why.
+    :raises RuntimeError: the trace failed; the text has its last lines.
     """
     figures: Figures = {}
     names: Names = {}
@@ -307,7 +305,7 @@ def _traced() -> list[dict[str, list[str]]]:
 
 
 def _start_trace(path: str, home: str) -> subprocess.Popen[str]:
-    """Trace in a process of its own, which knows nothing of the user's Airflow or proxies."""
+    """Start a trace in a process without the environment of the user's Airflow and proxies."""
     kept = {
         name: value
         for name, value in os.environ.items()
@@ -325,7 +323,7 @@ def _start_trace(path: str, home: str) -> subprocess.Popen[str]:
 
 def count_tests() -> Figures:
     """
-    The test cases of each folder.
+    The number of test cases of each folder.
 
     :raises RuntimeError: pytest could not collect them.
     """
@@ -364,14 +362,14 @@ def table(figures: Figures, before: Figures | None = None) -> Iterator[str]:
 
 
 def listing(names: Names) -> Iterator[str]:
-    """The lines that name what was counted."""
+    """The lines that name the counted items."""
     for label, each in names.items():
         yield f"\n{label}:"
         yield from (f"  {name}" for name in each)
 
 
 def main(arguments: Iterable[str] | None = None) -> None:
-    """Measure and print."""
+    """Measure and print the figures."""
     options = _options(arguments)
     figures, names = measure()
     traced_figures, traced_names = trace()
@@ -393,7 +391,7 @@ def _options(arguments: Iterable[str] | None) -> Any:
     parser.add_argument(
         "--against", type=Path, metavar="FILE", help="show the figures of this file beside them"
     )
-    parser.add_argument("--list", action="store_true", help="name what was counted")
+    parser.add_argument("--list", action="store_true", help="name the counted items")
     parser.add_argument("--tests", action="store_true", help="count the test cases too")
     return parser.parse_args(None if arguments is None else list(arguments))
 
