@@ -15,7 +15,6 @@ from tests.logs import entries
         "\x1b[2m2026-01-01T10:00:00Z\x1b[0m [\x1b[31merror    \x1b[0m] API server error [supervisor]",
         '{"timestamp": "2026-01-01T10:00:00Z", "level": "warning", "event": "refused"}',
         "WARNING:  a line of uvicorn",
-        "/venv/module.py:12: DeprecationWarning: old",
         "Traceback (most recent call last):\n  File x\nValueError: y",
     ],
 )

@@ -26,9 +26,10 @@ BASIC = ("demo-client", "demo-secret")
 
 
 @pytest.mark.specification("9.1 credentials", "9.1 not stored")
-@pytest.mark.parametrize("slash", ["", "/"])
-@pytest.mark.parametrize("multipart", [True, False])
-@pytest.mark.parametrize("basic", [True, False])
+@pytest.mark.parametrize(
+    ("slash", "multipart", "basic"),
+    [("", True, True), ("", False, True), ("/", True, False), ("", False, False)],
+)
 def test_the_token_endpoint_takes_every_form(
     emulator: EmulatorServer, api: Api, slash: str, multipart: bool, basic: bool
 ) -> None:
