@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 import sys
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
@@ -125,27 +126,37 @@ def is_from_mapped(operator: object) -> bool:
     return bool(getattr(operator, "_BaseOperator__from_mapped", False))
 
 
-def mask_in_this_process(secret: str) -> None:
-    """
-    Let this process print a secret no more, without telling its supervisor.
+MOST_SECRETS = 6
+"""
+Secrets of a connection that stay masked in a triggerer: access token, refresh token and the Variable that
+holds both, of the latest renewal and of the one before. Older ones are no longer valid.
+"""
+masked: dict[str, list[str]] = {}
+"""For each connection id, its secrets that are masked in this triggerer."""
+_masking = threading.Lock()
 
-    Since 3.1. The public ``airflow.sdk.log.mask_secret`` also tells the supervisor, a blocking call that,
-    made from a thread, breaks a triggerer's own talk with the supervisor before 3.3. With 3.3 as the oldest
-    supported version the public one replaces it.
+
+def mask_in_triggerer(secret: str, connection_id: str) -> None:
+    """
+    Mask a secret in the logs of this process, in place of the oldest secret of its connection.
+
+    Since 3.1. The public ``airflow.sdk.log.mask_secret`` also informs the supervisor. That call blocks, and
+    before 3.3, made from a thread, it breaks the connection of a triggerer to its supervisor. It also keeps
+    every secret for ever, in a regular expression that is compiled again for each new one, while a triggerer
+    runs for months. A public way to remove a secret would replace this function.
     """
     from airflow.sdk._shared.secrets_masker import mask_secret
 
+    with _masking:
+        kept = [*(each for each in masked.get(connection_id, ()) if each != secret), secret]
+        masked[connection_id] = kept[-MOST_SECRETS:]
+        for old in kept[:-MOST_SECRETS]:
+            _unmask(old)
     mask_secret(secret)
 
 
-def forget_masked(secret: str) -> None:
-    """
-    Let Airflow's masker forget a secret that is of no use any more.
-
-    Since 3.1. A triggerer lives for months, and the masker compiles every secret that it was ever told anew
-    with each new one. Where it is another than we know, the secret stays masked. It would be replaced by a
-    public way to take a secret back.
-    """
+def _unmask(secret: str) -> None:
+    # In an Airflow with another masker the secret stays masked.
     with suppress(ImportError, AttributeError):
         from airflow.sdk._shared.secrets_masker import _secrets_masker
 

@@ -16,7 +16,7 @@ STATE = (
     "client.tokens.TOKENS",
     "client.settings._named",
     "dispatch.lease._paused",
-    "hooks.masking.masked",
+    "airflow_internals.masked",
     "metrics._names",
     "dispatch.quarantine._looked",
     "dispatch.quarantine._reported",

@@ -10,6 +10,8 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from urllib.parse import urlsplit
 
+from airflow.sdk.log import mask_secret
+
 from airflow_provider_workflow.cli.doctor_findings import FAILED, OK, SKIPPED, WARNING, Finding, Subject
 from airflow_provider_workflow.cli.login import is_loopback
 from airflow_provider_workflow.cli.running import hook_of
@@ -33,7 +35,6 @@ from airflow_provider_workflow.client.wire import host_of
 from airflow_provider_workflow.clock import now
 from airflow_provider_workflow.hooks.connection_test import Trial, plain_reason
 from airflow_provider_workflow.hooks.login import check_store
-from airflow_provider_workflow.hooks.masking import mask
 from airflow_provider_workflow.hooks.user_tokens import VariableStore
 
 
@@ -41,7 +42,7 @@ def connection(subject: Subject) -> Iterator[Finding]:
     hook = hook_of(Namespace(conn_id=subject.conn_id))
     found = hook.get_connection(subject.conn_id)
     subject.settings = hook.settings
-    subject.trial = Trial(hook.settings, mask)
+    subject.trial = Trial(hook.settings, mask_secret)
     detail = f"{subject.conn_id} is complete; its grant is {subject.settings.grant}"
     if found.conn_type == hook.conn_type:
         yield Finding("connection", OK, detail)
@@ -190,7 +191,7 @@ def user_tokens(subject: Subject) -> Iterator[Finding]:
         return
     try:
         check_store()
-        stored = VariableStore(settings, mask).read()
+        stored = VariableStore(settings, mask_secret).read()
         if stored is None:
             raise LoginRequiredError(settings.connection_id, "no tokens are stored")
     except TokenStoreError as error:
@@ -209,7 +210,7 @@ def user_tokens(subject: Subject) -> Iterator[Finding]:
         token_key(settings, settings.scope), replace(stored, renew_at=stored.expires_at), issued=False
     )
     subject.inbox_client = WorkflowClient(
-        settings, tokens=tokens, gates=Gates(), on_token=mask, attempts=1, store=_NoRenewal()
+        settings, tokens=tokens, gates=Gates(), on_token=mask_secret, attempts=1, store=_NoRenewal()
     )
     yield Finding("user_tokens", OK, f"stored; the access token is valid until {until}")
 

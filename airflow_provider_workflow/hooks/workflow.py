@@ -11,15 +11,16 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow.sdk import BaseHook
+from airflow.sdk.log import mask_secret
 
 from airflow_provider_workflow import clock
+from airflow_provider_workflow.airflow_internals import mask_in_triggerer
 from airflow_provider_workflow.client import api, inboxes, types
 from airflow_provider_workflow.client.call import Call
 from airflow_provider_workflow.client.settings import USER_GRANT, Settings
 from airflow_provider_workflow.config import max_event_streams
 from airflow_provider_workflow.hooks import connection, login, user_tokens
 from airflow_provider_workflow.hooks.connection_test import trial
-from airflow_provider_workflow.hooks.masking import mask, mask_here
 from airflow_provider_workflow.hooks.user_tokens import VariableStore
 from airflow_provider_workflow.metrics import observer
 
@@ -91,9 +92,9 @@ class WorkflowHook(BaseHook):
     def _new_client(self, settings: Settings, **options: Any) -> WorkflowClient:
         from airflow_provider_workflow.client.client import WorkflowClient
 
-        store = VariableStore(settings, mask) if settings.grant == USER_GRANT else None
+        store = VariableStore(settings, mask_secret) if settings.grant == USER_GRANT else None
         observe = observer(self.workflow_conn_id)
-        return WorkflowClient(settings, on_token=mask, store=store, observe=observe, **options)
+        return WorkflowClient(settings, on_token=mask_secret, store=store, observe=observe, **options)
 
     def close(self) -> None:
         """Close the connections of this hook's client; its next call opens new ones."""
@@ -133,7 +134,7 @@ class WorkflowHook(BaseHook):
         # Not ``extra_dejson``: it tells the supervisor what to mask, a blocking call that can end a
         # triggerer. There is no secret among our extra fields.
         settings = _settings(connection, _decoded(connection.extra), self.workflow_conn_id)
-        hide = partial(mask_here, connection_id=self.workflow_conn_id)
+        hide = partial(mask_in_triggerer, connection_id=self.workflow_conn_id)
         async with shared_session(settings.ca_file(), max_event_streams()) as session:
             yield AsyncWorkflowClient(
                 settings,
@@ -213,7 +214,7 @@ class WorkflowHook(BaseHook):
         :raises ConfigurationError: the connection's grant is not ``refresh_token``.
         :raises TokenStoreError: Airflow does not take them.
         """
-        login.keep(self.settings, token, clock.now() if asked_at is None else asked_at, mask)
+        login.keep(self.settings, token, clock.now() if asked_at is None else asked_at, mask_secret)
 
     def app_token(self, scope: str | None = None) -> types.Token:
         """
@@ -240,7 +241,7 @@ class WorkflowHook(BaseHook):
     def _masked(token: types.Token) -> types.Token:
         for name in ("access_token", "refresh_token"):
             if isinstance(value := token.get(name), str):
-                mask(value)
+                mask_secret(value)
         return token
 
     # Guess, templates, promotions (docs/service.md 7, 8 and 13)
@@ -372,7 +373,7 @@ class WorkflowHook(BaseHook):
 
     def test_connection(self) -> tuple[bool, str]:
         """Ask for a new token and use it once; says which of the steps failed, in one sentence."""
-        return trial(lambda: self.settings, mask)
+        return trial(lambda: self.settings, mask_secret)
 
 
 def _decoded(extra: str | None) -> Any:

@@ -16,10 +16,10 @@ from airflow.jobs.triggerer_job_runner import TriggerCommsDecoder
 from airflow.sdk.execution_time import task_runner
 from airflow.sdk.execution_time.comms import GetVariable
 
+from airflow_provider_workflow import airflow_internals
 from airflow_provider_workflow.client import api
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.emulator.server import EmulatorServer
-from airflow_provider_workflow.hooks import masking
 from airflow_provider_workflow.hooks.user_tokens import VariableStore, variable_name
 from tests.unit.client.stores import logged_in
 from tests.unit.hooks.conftest import Connect
@@ -111,4 +111,6 @@ async def test_tokens_are_renewed_while_other_triggers_talk_to_the_supervisor(
 
 
 def store(settings: Settings) -> VariableStore:
-    return VariableStore(settings, partial(masking.mask_here, connection_id="workflow_user"))
+    return VariableStore(
+        settings, partial(airflow_internals.mask_in_triggerer, connection_id="workflow_user")
+    )

@@ -9,11 +9,13 @@ from urllib.parse import parse_qs, quote, urlsplit
 import pytest
 from airflow.models.connection import Connection as StoredConnection
 from airflow.sdk import Connection as TaskConnection
+from airflow.sdk.log import mask_secret
 
+from airflow_provider_workflow import airflow_internals
 from airflow_provider_workflow.client import errors
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.emulator.server import EmulatorServer
-from airflow_provider_workflow.hooks import masking, workflow
+from airflow_provider_workflow.hooks import workflow
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from tests.unit.client.calls import SUBSCRIPTION
 from tests.unit.hooks.conftest import Connect
@@ -180,8 +182,8 @@ def test_access_tokens_are_masked(
 def test_masking_reaches_airflow(monkeypatch: pytest.MonkeyPatch) -> None:
     from airflow.sdk._shared.secrets_masker import redact
 
-    masking.mask("a-token-to-be-masked")
-    masking.mask_here("another-token-to-be-masked", "workflow_default")
+    mask_secret("a-token-to-be-masked")
+    airflow_internals.mask_in_triggerer("another-token-to-be-masked", "workflow_default")
     text = redact("a-token-to-be-masked another-token-to-be-masked")
     assert "token-to-be-masked" not in str(text)
 
