@@ -55,17 +55,17 @@ def answers_before_commit(fastapi: str) -> bool:
     return airflow_release() < (3, 2) and (int(major), int(minor)) >= (0, 118)
 
 
-def needs(feature: str, cure: str) -> Exception:
+def needs(feature: str, fix: str) -> Exception:
     """
     The error for a feature that came with Airflow 3.3.
 
     :param feature: what was asked for.
-    :param cure: what to use instead.
+    :param fix: what to use instead.
     """
     from airflow.exceptions import AirflowOptionalProviderFeatureException
 
     return AirflowOptionalProviderFeatureException(
-        f"{feature} needs Airflow 3.3 or later, and this is {__version__}; {cure}."
+        f"{feature} needs Airflow 3.3 or later, and this is {__version__}; {fix}."
     )
 
 

@@ -18,7 +18,7 @@ STATE = (
     "dispatch.lease._paused",
     "airflow_internals.masked",
     "metrics._names",
-    "dispatch.quarantine._looked",
+    "dispatch.quarantine._checked_at",
     "dispatch.quarantine._reported",
     "metrics._warned",
     "triggers.event_watcher._remembered",

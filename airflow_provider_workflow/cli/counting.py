@@ -21,7 +21,7 @@ from airflow_provider_workflow.client.inboxes import DELETING, FAILED
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.dispatch.dispatcher import Dispatcher
-    from airflow_provider_workflow.dispatch.results import Counted, Tally
+    from airflow_provider_workflow.dispatch.results import Counted, Counts
     from airflow_provider_workflow.hooks.workflow import WorkflowHook
 
 
@@ -147,7 +147,7 @@ def progress(dispatcher: Dispatcher) -> Iterator[None]:
     spinner = Spinner("line")
 
     def line() -> Spinner:
-        spinner.update(text=_progress_text(dispatcher.tally, total))
+        spinner.update(text=_progress_text(dispatcher.counts, total))
         return spinner
 
     console = Console(stderr=True, highlight=False, markup=False)
@@ -175,11 +175,11 @@ def _total_text(counts: MessageCounts | None, most: int | None) -> str:
     return f" of {counts.waiting}{'' if counts.complete else '+'}"
 
 
-def _progress_text(tally: Tally, total: str) -> str:
-    numbers = ", ".join(f"{counted['count']} {name}" for name, counted in outcomes(tally))
-    return f"{tally.handled}{total} messages: {numbers}"
+def _progress_text(counts: Counts, total: str) -> str:
+    numbers = ", ".join(f"{counted['count']} {name}" for name, counted in outcomes(counts))
+    return f"{counts.handled}{total} messages: {numbers}"
 
 
-def outcomes(tally: Tally) -> list[tuple[str, Counted]]:
+def outcomes(counts: Counts) -> list[tuple[str, Counted]]:
     """The counters of a result, with their names."""
-    return [(name, tally.result[name]) for name in ("started", "existing", "refused")]
+    return [(name, counts.result[name]) for name in ("started", "existing", "refused")]

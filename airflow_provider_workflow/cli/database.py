@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_workflow import airflow_internals
 from airflow_provider_workflow.cli.running import Exit
 from airflow_provider_workflow.dispatch.rejections import (
-    RunRefused,
+    RunRejected,
     ServerFault,
     TargetError,
     reason_without_values,
@@ -185,7 +185,7 @@ class DatabaseRuns:
         except SQLAlchemyError as error:
             raise _error_of(error) from None
         except (ValueError, TypeError, OverflowError, RecursionError, ParamValidationError) as error:
-            raise RunRefused(f"{type(error).__name__}: {reason_without_values(str(error))}") from None
+            raise RunRejected(f"{type(error).__name__}: {reason_without_values(str(error))}") from None
         return Start.STARTED
 
     def exists(self, dag_id: str, run_id: str) -> bool:
@@ -209,7 +209,7 @@ def _database_errors() -> Iterator[None]:
         raise _unreachable(error) from None
 
 
-def _error_of(error: Exception) -> RunRefused | TargetError:
+def _error_of(error: Exception) -> RunRejected | TargetError:
     """Blame a database error on the message or the target; without its text, which quotes values."""
     from sqlalchemy.exc import DataError, DBAPIError, StatementError
 
@@ -218,7 +218,7 @@ def _error_of(error: Exception) -> RunRefused | TargetError:
     if isinstance(error, DataError) or (
         isinstance(error, StatementError) and not isinstance(error, DBAPIError)
     ):
-        return RunRefused(f"the database cannot hold its payload: {type(error.orig).__name__}")
+        return RunRejected(f"the database cannot hold its payload: {type(error.orig).__name__}")
     return ServerFault(f"the database failed at this run: {type(error).__name__}")
 
 

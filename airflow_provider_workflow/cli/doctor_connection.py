@@ -198,7 +198,7 @@ def user_tokens(subject: Subject) -> Iterator[Finding]:
         yield Finding("user_tokens", FAILED, str(error), "run this command where Airflow runs")
         return
     except LoginRequiredError as error:
-        yield Finding("user_tokens", FAILED, error.reason, error.cure)
+        yield Finding("user_tokens", FAILED, error.reason, error.fix)
         return
     until = datetime.fromtimestamp(stored.expires_at, timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
     if stored.expires_at <= now():

@@ -9,7 +9,7 @@ from itertools import islice
 from airflow_provider_workflow.cli.doctor_findings import FAILED, OK, SKIPPED, WARNING, Finding, Subject
 from airflow_provider_workflow.client import api, inboxes, types
 from airflow_provider_workflow.client.errors import NotFoundError, WorkflowError
-from airflow_provider_workflow.dispatch.lease import ASSUMED_LAST_LEASE, PRECIOUS_LEASE
+from airflow_provider_workflow.dispatch.lease import ASSUMED_LAST_DELIVERY, HIGH_DELIVERY_COUNT
 
 Verdict = tuple[str, str | None]
 """The status of a finding, and its fix."""
@@ -134,16 +134,16 @@ def _often_leased(check: str, messages: Sequence[types.Message], more: bool) -> 
     """Report messages with a high delivery count, among those that can still be leased."""
     among = f" among the first {len(messages)}" if more else ""
     live = [message for message in messages if message.get("status") in ("available", "leased")]
-    ids = [str(message.get("id")) for message in live if _lease_count(message) >= PRECIOUS_LEASE]
+    ids = [str(message.get("id")) for message in live if _lease_count(message) >= HIGH_DELIVERY_COUNT]
     if not live:
         return Finding(check, OK, f"no message is available or leased{among}")
     counted = f"{_count(live, False)} that can be leased{among}"
-    high = f"a delivery count of {PRECIOUS_LEASE} or more"
+    high = f"a delivery count of {HIGH_DELIVERY_COUNT} or more"
     if not ids:
         return Finding(check, OK, f"none of {counted} has {high}")
     fix = (
         "check the log of the listener for the reason;"
-        f" a message has about {ASSUMED_LAST_LEASE} deliveries in total"
+        f" a message has about {ASSUMED_LAST_DELIVERY} deliveries in total"
     )
     return Finding(check, WARNING, f"{len(ids)} of {counted} have {high}: {_named(ids)}", fix)
 

@@ -10,7 +10,7 @@ from airflow_provider_workflow.cli.counting import outcomes, progress
 from airflow_provider_workflow.cli.running import Exit, hook_of
 
 if TYPE_CHECKING:
-    from airflow_provider_workflow.dispatch.results import Counted, Tally
+    from airflow_provider_workflow.dispatch.results import Counted, Counts
 
 SHOWN_IDS = 3
 
@@ -35,25 +35,25 @@ def drain(args: Namespace) -> int:
     targets = TargetCheck(DatabaseRuns(), routes.dag_ids)
     dispatcher = Dispatcher(hook_of(args), args.inbox, routes, targets, limits)
     dispatcher.check_targets()
-    tally = dispatcher.tally
+    counts = dispatcher.counts
     try:
         with progress(dispatcher):
             _, ended = drain_inbox(dispatcher)
         output.note(f"{ended}.")
     finally:
         # Also after an error: the runs were started.
-        output.show(args.output, tally.result, _rows(tally))
-    if tally.refused:
-        output.note(tally.refused_text())
+        output.show(args.output, counts.result, _rows(counts))
+    if counts.refused:
+        output.note(counts.rejected_text())
         return Exit.FAULT
     return Exit.OK
 
 
-def _rows(tally: Tally) -> list[output.Row]:
+def _rows(counts: Counts) -> list[output.Row]:
     """Numbers and the first ids, for a table; JSON and YAML have up to 100 ids of each."""
     return [
         {"messages": name, "count": counted["count"], "first ids": _first(counted)}
-        for name, counted in outcomes(tally)
+        for name, counted in outcomes(counts)
     ]
 
 

@@ -55,7 +55,7 @@ class ConfigurationError(WorkflowError, ValueError):
     """
     Fields of the connection are missing or wrong.
 
-    :param problems: one sentence per field, each naming the field and the cure.
+    :param problems: one sentence per field, each naming the field and the fix.
     """
 
     def __init__(self, problems: list[str]) -> None:
@@ -146,24 +146,24 @@ class AuthenticationError(WorkflowAPIError):
     :param text: what the service answered; kept as ``reason``.
     """
 
-    cure = ""
+    fix = ""
     """What to correct, once ``refused_by`` has named it."""
 
     def __init__(self, text: str, **more: Any) -> None:
         super().__init__(text, **more)
         self.reason = text
 
-    def refused_by(self, host: str, connection_id: str, cure: str) -> None:
+    def refused_by(self, host: str, connection_id: str, fix: str) -> None:
         """
         Let the text name the connection, unless it does so already.
 
         :param host: who refused it.
         :param connection_id: id of the Airflow connection.
-        :param cure: what to correct.
+        :param fix: what to correct.
         """
-        if not self.cure:
-            self.cure = cure
-            self.args = (f"The connection {connection_id!r} is refused by {host}, {cure}: {self.reason}",)
+        if not self.fix:
+            self.fix = fix
+            self.args = (f"The connection {connection_id!r} is refused by {host}, {fix}: {self.reason}",)
 
 
 class LoginRequiredError(AuthenticationError):
@@ -175,10 +175,10 @@ class LoginRequiredError(AuthenticationError):
     """
 
     def __init__(self, connection_id: str, reason: str) -> None:
-        self.cure = f"run: airflow-workflow login --conn-id {shlex.quote(connection_id)}"
+        self.fix = f"run: airflow-workflow login --conn-id {shlex.quote(connection_id)}"
         super().__init__(
             f"The user tokens of the connection {connection_id!r} cannot be used: {reason}."
-            f" Log in again where Airflow runs; {self.cure}",
+            f" Log in again where Airflow runs; {self.fix}",
             status=0,
         )
         self.connection_id = connection_id

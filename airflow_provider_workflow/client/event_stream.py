@@ -117,7 +117,7 @@ async def notices_of(client: AsyncWorkflowClient, inbox_id: str) -> AsyncGenerat
             if not token_refused(error) or tokens.is_sound(key, bearer.token):
                 raise
             if renewed or bearer.fresh:
-                tokens.note_sound(key, bearer.token)
+                tokens.mark_accepted(key, bearer.token)
                 raise
         tokens.drop(key, bearer.token)
         renewed = True
@@ -184,40 +184,40 @@ REFUSED_SECONDS = 300.0
 """How long a stream that the service refuses (4xx other than 429) is left alone (docs/service.md 5)."""
 
 
-class Bell:
-    """One listener's side of a stream: remembers a ring until it is heard."""
+class WakeUps:
+    """The wake-ups of one listener of a stream; one that arrives while nobody waits is kept."""
 
     def __init__(self) -> None:
-        self._rung = asyncio.Event()
+        self._event = asyncio.Event()
 
-    def ring(self) -> None:
-        self._rung.set()
+    def wake_up(self) -> None:
+        self._event.set()
 
     async def wait(self, seconds: float) -> bool:
         """
-        Wait for a ring.
+        Wait for a wake-up.
 
         :param seconds: at most this long, 0 or more.
-        :return: whether it rang.
+        :return: whether there was one.
         """
         try:
-            if not self._rung.is_set():
+            if not self._event.is_set():
                 async with clock.timeout(seconds):
-                    await self._rung.wait()
+                    await self._event.wait()
         except asyncio.TimeoutError:
             return False
-        self._rung.clear()
+        self._event.clear()
         return True
 
 
 @dataclass
 class _Stream:
-    bells: set[Bell] = field(default_factory=set)
+    listeners: set[WakeUps] = field(default_factory=set)
     task: asyncio.Task[None] | None = None
 
-    def ring(self) -> None:
-        for bell in self.bells:
-            bell.ring()
+    def wake_up(self) -> None:
+        for each in self.listeners:
+            each.wake_up()
 
 
 # By session too, so that a stream never outlives the session that it was opened on.
@@ -226,45 +226,45 @@ _streams: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[_Key, _Stream]] = We
 
 
 @asynccontextmanager
-async def listen(client: AsyncWorkflowClient, inbox_id: str, streams: int) -> AsyncIterator[Bell]:
+async def listen(client: AsyncWorkflowClient, inbox_id: str, streams: int) -> AsyncIterator[WakeUps]:
     """
-    Wait for what an inbox announces, on a stream that is shared with others of this event loop.
+    Wake-ups by the notices of an inbox, on a stream that is shared in this event loop.
 
-    :param streams: streams that may be open at once, 0 or more; a bell beyond that never rings.
+    :param streams: streams that may be open at once, 0 or more; a listener beyond that is never woken up.
     """
     of_loop = _streams.setdefault(asyncio.get_running_loop(), {})
     key = (client.session, client.settings, inbox_id)
-    bell = Bell()
+    wake_ups = WakeUps()
     if key not in of_loop and len(of_loop) >= streams:
-        yield bell
+        yield wake_ups
         return
     stream = of_loop.setdefault(key, _Stream())
-    stream.bells.add(bell)
+    stream.listeners.add(wake_ups)
     if stream.task is None:
         stream.task = asyncio.create_task(_keep_open(client, inbox_id, stream))
     try:
-        yield bell
+        yield wake_ups
     finally:
-        stream.bells.discard(bell)
-        if not stream.bells:
+        stream.listeners.discard(wake_ups)
+        if not stream.listeners:
             of_loop.pop(key, None)
             await end(stream.task)
 
 
 async def _keep_open(client: AsyncWorkflowClient, inbox_id: str, stream: _Stream) -> None:
     failures = 0
-    while stream.bells:
+    while stream.listeners:
         error: Exception | None = None
         try:
             async with aclosing(notices_of(client, inbox_id)) as notices:
                 async for notice in notices:
-                    stream.ring()
+                    stream.wake_up()
                     failures = failures if notice is None else 0
         except WorkflowError as fault:
             error = fault
             log.debug("Event stream of inbox %s: %s", inbox_id, fault)
         except Exception as fault:
-            # Whoever listens polls beneath the stream; without it they only hear of messages later.
+            # Listeners poll as well; without the stream they only lease messages later.
             if failures == 0:
                 log.warning("Event stream of inbox %s broke: %s", inbox_id, type(fault).__name__)
         pause = _pause(error, RECONNECT_SECONDS[min(failures, len(RECONNECT_SECONDS) - 1)])
@@ -274,10 +274,10 @@ async def _keep_open(client: AsyncWorkflowClient, inbox_id: str, stream: _Stream
 
 def _pause(error: Exception | None, pause: float) -> float:
     """
-    Seconds to leave the stream alone.
+    Seconds until the stream is opened again.
 
-    :param error: what ended it; None where the service did.
-    :param pause: what the number of failures asks for.
+    :param error: the error that ended it; None if the service ended it.
+    :param pause: the shortest pause, by the number of failures.
     """
     if isinstance(error, (RateLimitError, ServerError)):
         return max(pause, error.retry_after or 0.0)

@@ -36,10 +36,10 @@ def name_connection(error: AuthenticationError, call: Call[Any], settings: Setti
         return
     # A success that holds no token is of the token endpoint as well, whichever call needed the token.
     if call.family is Family.TOKEN or error.status == HTTPStatus.OK:
-        host, cure = settings.token_url, _of_token(error, settings)
+        host, fix = settings.token_url, _of_token(error, settings)
     else:
-        host, cure = settings.base_url, _of_api(error, call, settings)
-    error.refused_by(host_of(host), settings.connection_id, cure)
+        host, fix = settings.base_url, _of_api(error, call, settings)
+    error.refused_by(host_of(host), settings.connection_id, fix)
 
 
 def _of_token(error: AuthenticationError, settings: Settings) -> str:

@@ -214,12 +214,12 @@ class TokenCache:
         """Whether the service refused this token before its time: the store may still hold it."""
         return self._refused.get(key) == value
 
-    def note_sound(self, key: Key, value: str) -> None:
+    def mark_accepted(self, key: Key, value: str) -> None:
         """Note that a token was refused though it was new: another one would be refused as well."""
         self._sound[key] = value
 
     def is_sound(self, key: Key, value: str) -> bool:
-        """Whether ``note_sound`` was told of this token."""
+        """Whether ``mark_accepted`` was told of this token."""
         return self._sound.get(key) == value
 
     def spend(self, key: Key, refresh_token: str, reason: str) -> None:

@@ -21,25 +21,25 @@ from airflow_provider_workflow.client import types
 from airflow_provider_workflow.client.errors import WorkflowError
 from airflow_provider_workflow.client.wire import plain
 from airflow_provider_workflow.dispatch.lease import (
+    HIGH_DELIVERY_COUNT,
     MARGIN_SECONDS,
-    PRECIOUS_LEASE,
     HeldLease,
-    for_people,
-    lease_count,
+    delivery_count,
+    without_lease,
 )
 from airflow_provider_workflow.dispatch.payloads import storable
 from airflow_provider_workflow.dispatch.rejections import (
     RejectionsInARow,
-    RunRefused,
+    RunRejected,
     ServerFault,
     TargetError,
-    Unholdable,
+    UnencodableConf,
 )
-from airflow_provider_workflow.dispatch.results import Tally, note_nameless, note_refusal
+from airflow_provider_workflow.dispatch.results import Counts, log_nameless, log_rejection
 from airflow_provider_workflow.dispatch.routing import Routes, UnroutableError
 from airflow_provider_workflow.dispatch.runs import Runs, Start, former_run_id_of, run_id_of
 from airflow_provider_workflow.dispatch.session import InboxSession, while_missing
-from airflow_provider_workflow.dispatch.targets import Limits, Room, TargetCheck
+from airflow_provider_workflow.dispatch.targets import Capacity, Limits, TargetCheck
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.hooks.workflow import WorkflowHook
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LONGEST_DRAIN_SECONDS = 600.0
-AHEAD_SECONDS = 0.5
+LEASE_AHEAD_SECONDS = 0.5
 """Time before the last run of a lease at which the next lease is requested. It ages meanwhile, so this
 is a small part of the shortest lease, and about the time in which most services answer."""
 MOST_UNACKNOWLEDGED = 2
@@ -67,7 +67,7 @@ class Drained(Enum):
     """Why a drain ended."""
 
     EMPTY = "the inbox has no more messages"
-    NO_ROOM = "the target DAG has as many unfinished runs as it may"
+    NO_CAPACITY = "the target DAG has as many unfinished runs as it may"
     LIMIT = "as many messages as one task takes"
     OUT_OF_REACH = "the service is unreachable for now"
 
@@ -82,9 +82,9 @@ class Dispatcher:
     :param routes: chooses the DAG of a message.
     :param targets: checks the target DAGs before anything is leased.
     :param limits: how much is leased at a time.
-    :param tally: counts what became of messages, from where it was.
-    :param outlasts: decides on each error of a lease request whether it is transient, so that the drain ends
-        instead of failing.
+    :param counts: what became of messages so far; goes on counting.
+    :param is_transient_error: whether an error of a lease request is transient: then the drain ends without
+        an error.
     :param origin: the run of this task, for the notes of the runs that it starts; empty outside a task.
     :param working: whether runs of leased messages are being started at this moment.
     """
@@ -94,8 +94,8 @@ class Dispatcher:
     routes: Routes
     targets: TargetCheck
     limits: Limits
-    tally: Tally = field(default_factory=Tally)
-    outlasts: Callable[[WorkflowError], bool] = lambda _: False
+    counts: Counts = field(default_factory=Counts)
+    is_transient_error: Callable[[WorkflowError], bool] = lambda _: False
     origin: str = ""
     working: bool = False
     _leased_at: str = ""
@@ -114,8 +114,8 @@ class Dispatcher:
         return self.targets.runs
 
     @cached_property
-    def _room(self) -> Room:
-        return Room(self.limits, self.runs, self.routes.dag_ids)
+    def _capacity(self) -> Capacity:
+        return Capacity(self.limits, self.runs, self.routes.dag_ids)
 
     def check_targets(self) -> None:
         """
@@ -131,7 +131,7 @@ class Dispatcher:
 
         :param held: leased messages whose runs are not started yet.
         """
-        room = self._room.for_messages(self.tally.handled + held)
+        room = self._capacity.left(self.counts.handled + held)
         return self.targets.next_lease(min(room, self.limits.lease_limit), self.limits.lease_seconds)
 
     def drain(self, lease: HeldLease | None = None) -> Drained:
@@ -146,7 +146,7 @@ class Dispatcher:
         :raises WorkflowError: a permanent error of a lease request, or of an acknowledgement that failed
             until its lease ended.
         """
-        self._ends_at, before = clock.monotonic() + LONGEST_DRAIN_SECONDS, self.tally.handled
+        self._ends_at, before = clock.monotonic() + LONGEST_DRAIN_SECONDS, self.counts.handled
         try:
             with InboxSession(self.hook, self.inbox, self.runs.alongside) as session:
                 if lease is not None:
@@ -155,8 +155,8 @@ class Dispatcher:
                     self._work_on(replace(lease, inbox_id=session.inbox_id), session)
                 return self._lease_on(session)
         finally:
-            if self.tally.handled > before:
-                self._say_what_was_done()
+            if self.counts.handled > before:
+                self._log_result()
 
     def _lease_on(self, session: InboxSession) -> Drained:
         while not session.is_rejected and (session.has_next or self._leases_on()):
@@ -165,11 +165,11 @@ class Dispatcher:
                 continue
             count, seconds = (0, 0) if session.has_next else self.next_lease()
             if count == 0 and not session.has_next:
-                return Drained.NO_ROOM
+                return Drained.NO_CAPACITY
             try:
                 lease = session.lease(count, seconds)
             except WorkflowError as error:
-                if not self.outlasts(error):
+                if not self.is_transient_error(error):
                     raise
                 return Drained.OUT_OF_REACH
             if lease is not None:
@@ -184,7 +184,7 @@ class Dispatcher:
         """Whether this drain leases more: it ends after a time, and after a number of messages."""
         # A message that this drain left to its lease must not be leased by it again.
         in_time = clock.monotonic() < self._ends_at and clock.now() < self._redelivered_at
-        return in_time and self.tally.handled < self.limits.most_messages
+        return in_time and self.counts.handled < self.limits.most_messages
 
     def _acknowledge_again(self, session: InboxSession) -> None:
         """Wait, then send the failed acknowledgements again."""
@@ -204,19 +204,19 @@ class Dispatcher:
         """Start the runs of one lease, and acknowledge the messages that have theirs."""
         # The next lease may be of another inbox with the same name.
         self._leased_at = lease.inbox_id
-        note_nameless(self.inbox, lease, self.hook.workflow_conn_id, self.tally)
-        due = deque(lease.most_precious_first())
+        log_nameless(self.inbox, lease, self.hook.workflow_conn_id, self.counts)
+        due = deque(lease.highest_delivery_count_first())
         started: list[str] = []
         began_at = clock.monotonic()
         try:
             self.working = True
-            while due and self._room.comes_within(lease):
+            while due and self._capacity.wait_within(lease):
                 if self.start_run(due[0]):
-                    self._room.used()
+                    self._capacity.used()
                     started.append(due[0]["id"])
                 else:
                     self._redelivered_at = min(self._redelivered_at, lease.ends_at)
-                if lease_count(due.popleft()) >= PRECIOUS_LEASE:
+                if delivery_count(due.popleft()) >= HIGH_DELIVERY_COUNT:
                     _acknowledge(session, lease, started)
                 self._lease_ahead(lease, len(due), clock.monotonic() - began_at, session)
             self.working = False
@@ -228,7 +228,7 @@ class Dispatcher:
         finally:
             _acknowledge(session, lease, started)
         if due:
-            self._note_not_started(len(due), len(lease.messages))
+            self._log_not_started(len(due), len(lease.messages))
 
     def _give_up(
         self, lease: HeldLease, due: deque[types.LeasedMessage], session: InboxSession, error: BaseException
@@ -237,7 +237,7 @@ class Dispatcher:
         if not isinstance(error, Exception):
             session.hurry()
         if isinstance(error, TargetError):
-            if due and (not self.targets.is_proven or due[0]["id"] in self.tally.seen):
+            if due and (not self.targets.is_proven or due[0]["id"] in self.counts.seen):
                 # The rejected message stays leased: released, it would lose a delivery to the next try.
                 due.popleft()
             self.targets.broke()
@@ -255,7 +255,7 @@ class Dispatcher:
         goes_on = left and self.targets.is_proven and self._leases_on() and not session.unacknowledged
         if session.has_next or not (goes_on and more_may_be_there):
             return
-        nearly_done = left * elapsed / (whole - left) <= AHEAD_SECONDS
+        nearly_done = left * elapsed / (whole - left) <= LEASE_AHEAD_SECONDS
         if not nearly_done:
             return
         count, seconds = self.next_lease(held=left)
@@ -270,11 +270,11 @@ class Dispatcher:
         :raises TargetError: no run of any message can be started now.
         """
         message_id = message["id"]
-        if (count := lease_count(message)) >= PRECIOUS_LEASE:
+        if (count := delivery_count(message)) >= HIGH_DELIVERY_COUNT:
             log.warning(
                 "Inbox %s: message %s is on its delivery number %d", self.inbox, plain(message_id), count
             )
-        content = for_people(message)
+        content = without_lease(message)
         run_id = run_id_of(message_id, self._leased_at)
         dag_id, outcome = self._found_before(message), Start.EXISTING
         try:
@@ -286,14 +286,14 @@ class Dispatcher:
                     )
                     return False
                 outcome = self.runs.start(dag_id, run_id, self._conf(content), self._note(message_id))
-        except (RunRefused, UnroutableError) as error:
-            self.tally.refuse(message["id"], str(error))
-            note_refusal(self.hook, self.inbox, message, error)
-            if isinstance(error, RunRefused) and not isinstance(error, Unholdable):
-                self._blame(str(dag_id), error)
+        except (RunRejected, UnroutableError) as error:
+            self.counts.refuse(message["id"], str(error))
+            log_rejection(self.hook, self.inbox, message, error)
+            if isinstance(error, RunRejected) and not isinstance(error, UnencodableConf):
+                self._raise_if_target_at_fault(str(dag_id), error)
             return False
         self.targets.takes(dag_id, outcome)
-        self._take(outcome, message_id, run_id)
+        self._record(outcome, message_id, run_id)
         return True
 
     def _found_before(self, message: types.LeasedMessage) -> str | None:
@@ -303,7 +303,7 @@ class Dispatcher:
         An expression may read a value that changes between deliveries, and must not choose a second DAG. A
         run that version 0.1 started under another id must not be started again.
         """
-        if lease_count(message) < 2:
+        if delivery_count(message) < 2:
             return None
         former = former_run_id_of(message["id"])
         run_ids = [] if former is None else [former]
@@ -328,15 +328,15 @@ class Dispatcher:
         note = f"Message {plain(message_id)} of the inbox {plain(self.inbox)}"
         return (f"{note}, started by {self.origin}" if self.origin else note)[:LONGEST_NOTE]
 
-    def _take(self, outcome: Start, message_id: str, run_id: str) -> None:
+    def _record(self, outcome: Start, message_id: str, run_id: str) -> None:
         if self._in_a_row.rejected:
             self._in_a_row = RejectionsInARow()
-        self.tally.count(outcome.value, message_id)
-        self.tally.add_run(run_id)
+        self.counts.count(outcome.value, message_id)
+        self.counts.add_run(run_id)
         metric = metrics.STARTED if outcome is Start.STARTED else metrics.EXISTING
         metrics.count(metric, 1, inbox=self.inbox, conn_id=self.hook.workflow_conn_id)
 
-    def _blame(self, dag_id: str, error: RunRefused) -> None:
+    def _raise_if_target_at_fault(self, dag_id: str, error: RunRejected) -> None:
         """
         Decide whether the message or the target is at fault for a rejection.
 
@@ -353,7 +353,7 @@ class Dispatcher:
             self.runs.unfinished(dag_id)
         self._in_a_row.add(dag_id, error)
 
-    def _note_not_started(self, count: int, whole: int) -> None:
+    def _log_not_started(self, count: int, whole: int) -> None:
         log.warning(
             "Inbox %s: %d of %d leased messages were not started before the %g s safety margin at the end of"
             " their lease; they are redelivered",
@@ -363,13 +363,13 @@ class Dispatcher:
             MARGIN_SECONDS,
         )
 
-    def _say_what_was_done(self) -> None:
-        self.tally.result["inbox_id"] = self._leased_at
+    def _log_result(self) -> None:
+        self.counts.result["inbox_id"] = self._leased_at
         log.info(
             "Inbox %s: dispatched to %s: %s",
             plain(self.inbox),
             ", ".join(self.routes.dag_ids),
-            self.tally.summary(),
+            self.counts.summary(),
         )
 
 

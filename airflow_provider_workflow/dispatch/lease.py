@@ -32,11 +32,11 @@ log = logging.getLogger(__name__)
 
 MARGIN_SECONDS = 30.0
 """No run is started in these last seconds of a lease: its message could be redelivered meanwhile."""
-PRECIOUS_LEASE = 3
+HIGH_DELIVERY_COUNT = 3
 """From this delivery count on a message is started first, and acknowledged alone."""
-ASSUMED_LAST_LEASE = 5
+ASSUMED_LAST_DELIVERY = 5
 """Delivery count after which the service is assumed to quarantine a message; the number is not published."""
-LARGEST_HAND_OVER = 10_000_000
+LARGEST_HAND_OFF = 10_000_000
 """Bytes of a lease that a trigger hands off to its task at most."""
 SLICE = 16_000
 """Bytes of a lease that are encoded before control returns to the event loop."""
@@ -124,11 +124,11 @@ class HeldLease:
         """Seconds in which runs may still be started; negative when it is too late."""
         return self.ends_at - MARGIN_SECONDS - clock.now()
 
-    def most_precious_first(self) -> list[types.LeasedMessage]:
+    def highest_delivery_count_first(self) -> list[types.LeasedMessage]:
         """The messages, those with the highest delivery count first."""
-        return sorted(self.messages, key=lease_count, reverse=True)
+        return sorted(self.messages, key=delivery_count, reverse=True)
 
-    def handing_over(self) -> Iterator[str]:
+    def hand_off(self) -> Iterator[str]:
         """
         The lease as one ASCII JSON string, for the task that a trigger resumes.
 
@@ -142,10 +142,10 @@ class HeldLease:
         kept: list[str] = []
         left: list[str] = []
         size = unpaused = 0
-        for message in self.most_precious_first():
+        for message in self.highest_delivery_count_first():
             parts: list[str] = []
             try:
-                for part in in_slices(message) if size < LARGEST_HAND_OVER else ():
+                for part in in_slices(message) if size < LARGEST_HAND_OFF else ():
                     # Each part of a large message takes about half a millisecond.
                     if parts or unpaused + len(part) > SLICE:
                         yield ""
@@ -155,7 +155,7 @@ class HeldLease:
             except RecursionError:
                 parts.clear()
             text = "".join(parts)
-            if not text or (kept and size + len(text) > LARGEST_HAND_OVER):
+            if not text or (kept and size + len(text) > LARGEST_HAND_OFF):
                 left.append(message["id"])
             else:
                 kept.append(text)
@@ -165,8 +165,8 @@ class HeldLease:
         yield f'{json.dumps(head)[:-1]}, "messages": [{", ".join(kept)}]}}'
 
     @classmethod
-    def taken_over(cls, text: str) -> HeldLease:
-        """The lease that ``handing_over`` wrote."""
+    def from_hand_off(cls, text: str) -> HeldLease:
+        """The lease that ``hand_off`` wrote."""
         return cls(**json.loads(text))
 
 
@@ -185,13 +185,13 @@ def slices(ids: list[str]) -> Iterator[list[str]]:
     yield from (ids[start : start + most] for start in range(0, len(ids), most))
 
 
-def lease_count(message: types.LeasedMessage) -> int:
+def delivery_count(message: types.LeasedMessage) -> int:
     """The delivery count of a message, this lease included; 1 if the service does not say."""
     count = (message.get("message_attributes") or {}).get("lease_count")
     return count if isinstance(count, int) and not isinstance(count, bool) else 1
 
 
-def for_people(message: types.LeasedMessage) -> dict[str, Any]:
+def without_lease(message: types.LeasedMessage) -> dict[str, Any]:
     """The part of a message that a DAG is given: nothing of its lease."""
     return {
         "id": message["id"],
@@ -226,20 +226,20 @@ def lease_once(
     try:
         answer = hook.lease_messages(inbox_id, count, seconds, patient=patient)
     except InboxPausedError:
-        quarantine.look(hook, inbox or inbox_id)
+        quarantine.check(hook, inbox or inbox_id)
         raise
     attributes = answer.get("inbox_attributes") or {}
     if attributes.get("status") != PAUSED:
-        _note_resumed(hook, inbox or inbox_id)
+        _log_resumed(hook, inbox or inbox_id)
     if attributes.get("status") == FAILED:
         raise InboxUnusableError(inbox or inbox_id, attributes.get("paused_reason"))
     lease = HeldLease.of(answer, asked_at, seconds, hook.settings.timeout)
     if lease is None:
-        quarantine.look(hook, inbox or inbox_id)
+        quarantine.check(hook, inbox or inbox_id)
     return lease
 
 
-def note_paused(hook: WorkflowHook, inbox: str, reason: str) -> None:
+def log_paused(hook: WorkflowHook, inbox: str, reason: str) -> None:
     """Log that an inbox is paused: once in a task for each reason, until it is resumed."""
     said = _paused.setdefault(hook, {})
     if said.get(inbox) != reason:
@@ -247,7 +247,7 @@ def note_paused(hook: WorkflowHook, inbox: str, reason: str) -> None:
     said[inbox] = reason
 
 
-def _note_resumed(hook: WorkflowHook, inbox: str) -> None:
+def _log_resumed(hook: WorkflowHook, inbox: str) -> None:
     if hook in _paused and _paused[hook].pop(inbox, None) is not None:
         log.info("Inbox %s is no longer paused", inbox)
 

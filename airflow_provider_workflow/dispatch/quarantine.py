@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 QUARANTINED = "quarantined"
 MOST_PAGES = 5
 """Pages that one check lists at most."""
-LONGEST_LOOK_SECONDS = 30.0
+LONGEST_CHECK_SECONDS = 30.0
 """Timeout of a check in a trigger."""
 MOST_REMEMBERED = 100_000
 """Ids that a process keeps at most."""
@@ -44,11 +44,11 @@ PREFIX = "workflow_quarantine__"
 DESCRIPTION = "Quarantined messages of an inbox that were reported, as hashes of their ids. May be deleted."
 
 _reported: dict[str, None] = {}
-_looked: dict[tuple[str, str], float] = {}
-_alarms: set[asyncio.Future[None]] = set()
+_checked_at: dict[tuple[str, str], float] = {}
+_reports: set[asyncio.Future[None]] = set()
 
 
-def look(hook: WorkflowHook, inbox: str) -> None:
+def check(hook: WorkflowHook, inbox: str) -> None:
     """
     List the messages of an inbox, if a check is due in this process, and report the quarantined ones.
 
@@ -62,12 +62,12 @@ def look(hook: WorkflowHook, inbox: str) -> None:
     try:
         messages = hook.run_once(_listing(hook.settings, inbox))
     except Exception as error:
-        _say_that_it_failed(inbox, error)
+        _log_failure(inbox, error)
     else:
         report(messages, inbox=inbox, conn_id=conn_id)
 
 
-async def look_in_loop(client: AsyncWorkflowClient, inbox: str) -> None:
+async def check_in_loop(client: AsyncWorkflowClient, inbox: str) -> None:
     """
     The same check in a trigger.
 
@@ -77,10 +77,10 @@ async def look_in_loop(client: AsyncWorkflowClient, inbox: str) -> None:
     if not _is_due(conn_id, inbox):
         return
     try:
-        async with clock.timeout(LONGEST_LOOK_SECONDS):
+        async with clock.timeout(LONGEST_CHECK_SECONDS):
             messages = await client.run(_listing(client.settings, inbox))
     except Exception as error:
-        _say_that_it_failed(inbox, error)
+        _log_failure(inbox, error)
     else:
         report(messages, inbox=inbox, conn_id=conn_id)
 
@@ -103,17 +103,17 @@ def report(messages: Iterable[Mapping[str, Any]], *, inbox: str, conn_id: str) -
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        metrics.count(metrics.QUARANTINED, _alarm(news, inbox, conn_id), inbox=inbox, conn_id=conn_id)
+        metrics.count(metrics.QUARANTINED, _report_new(news, inbox, conn_id), inbox=inbox, conn_id=conn_id)
         return news
-    alarm = asyncio.ensure_future(_alarm_beside_the_loop(news, inbox, conn_id))
-    _alarms.add(alarm)
-    alarm.add_done_callback(_alarms.discard)
+    alarm = asyncio.ensure_future(_report_in_thread(news, inbox, conn_id))
+    _reports.add(alarm)
+    alarm.add_done_callback(_reports.discard)
     return news
 
 
 async def flush() -> None:
     """Wait until every alarm is raised that was begun in this event loop."""
-    await asyncio.gather(*_alarms)
+    await asyncio.gather(*_reports)
 
 
 def _listing(settings: Settings, inbox: str) -> Generator[Any, Any, list[types.Message]]:
@@ -121,14 +121,14 @@ def _listing(settings: Settings, inbox: str) -> Generator[Any, Any, list[types.M
     return (yield from inboxes.all_messages(inbox_id, MOST_PAGES))
 
 
-async def _alarm_beside_the_loop(ids: list[str], inbox: str, conn_id: str) -> None:
+async def _report_in_thread(ids: list[str], inbox: str, conn_id: str) -> None:
     from asgiref.sync import sync_to_async
 
-    number = await sync_to_async(_alarm)(ids, inbox, conn_id)
+    number = await sync_to_async(_report_new)(ids, inbox, conn_id)
     metrics.count(metrics.QUARANTINED, number, inbox=inbox, conn_id=conn_id)
 
 
-def _alarm(ids: list[str], inbox: str, conn_id: str) -> int:
+def _report_new(ids: list[str], inbox: str, conn_id: str) -> int:
     """Report messages that no process has reported; returns their number."""
     name = metrics.name_of(inbox)
     variable = _variable_name(conn_id, name)
@@ -179,10 +179,10 @@ def _mark(message_id: str) -> str:
 def _is_due(conn_id: str, inbox: str) -> bool:
     every, now = quarantine_check_seconds(), clock.monotonic()
     key = conn_id, metrics.name_of(inbox)
-    before = _looked.get(key)
+    before = _checked_at.get(key)
     if every <= 0 or (before is not None and now - before < every):
         return False
-    _looked[key] = now
+    _checked_at[key] = now
     return True
 
 
@@ -196,6 +196,6 @@ def _is_new(message_id: str) -> bool:
     return True
 
 
-def _say_that_it_failed(inbox: str, error: Exception) -> None:
+def _log_failure(inbox: str, error: Exception) -> None:
     cause = plain(str(error)) or type(error).__name__
     log.info("Inbox %s: cannot find out whether messages are in quarantine: %s", plain(inbox), cause)

@@ -25,9 +25,9 @@ from airflow_provider_workflow.client.errors import (
     WorkflowError,
 )
 from airflow_provider_workflow.client.wire import plain
-from airflow_provider_workflow.dispatch.lease import HeldLease, acknowledge, for_people, try_to_release
+from airflow_provider_workflow.dispatch.lease import HeldLease, acknowledge, try_to_release, without_lease
 from airflow_provider_workflow.dispatch.payloads import Unstorable, storable, unstorable
-from airflow_provider_workflow.dispatch.results import Tally, note_nameless, note_refusal
+from airflow_provider_workflow.dispatch.results import Counts, log_nameless, log_rejection
 from airflow_provider_workflow.dispatch.routing import Routes, UnroutableError
 from airflow_provider_workflow.dispatch.session import while_missing
 
@@ -58,7 +58,7 @@ class Receiver:
     :param inbox: id or name.
     :param routes: chooses the messages to return.
     :param context: of the running task.
-    :param tally: counts rejected messages.
+    :param counts: counts rejected messages.
     :param working: whether messages are leased and not stored yet; an interruption releases them.
     """
 
@@ -66,7 +66,7 @@ class Receiver:
     inbox: str
     routes: Routes
     context: Any
-    tally: Tally = field(default_factory=Tally)
+    counts: Counts = field(default_factory=Counts)
     working: bool = False
 
     @cached_property
@@ -186,10 +186,10 @@ class Receiver:
 
     def _fitting(self, lease: HeldLease) -> list[dict[str, Any]]:
         """The messages that match, in a form that an XCom can store; the leases of the others expire."""
-        note_nameless(self.inbox, lease, self.hook.workflow_conn_id, self.tally)
+        log_nameless(self.inbox, lease, self.hook.workflow_conn_id, self.counts)
         fitting = []
         for leased in lease.messages:
-            message = for_people(leased)
+            message = without_lease(leased)
             try:
                 if not self.routes.accepts(message):
                     continue
@@ -199,8 +199,8 @@ class Receiver:
             if problem is None:
                 fitting.append(self._as_stored(message))
             else:
-                self.tally.refuse(leased["id"], str(problem))
-                note_refusal(self.hook, self.inbox, leased, problem)
+                self.counts.refuse(leased["id"], str(problem))
+                log_rejection(self.hook, self.inbox, leased, problem)
         return fitting
 
     def _as_stored(self, message: dict[str, Any]) -> dict[str, Any]:

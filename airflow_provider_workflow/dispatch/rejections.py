@@ -15,7 +15,7 @@ MOST_REJECTED_IN_A_ROW = 20
 """Messages. After so many the target is broken: going on would use up a delivery of each message."""
 MOST_FAILED_IN_A_ROW = 2
 """The same for answers of 5xx on Airflow 3.3 and later, where a rejected message is answered with 4xx."""
-_OF_EVERYTHING = (401, 403, 408, 429)
+_ABOUT_ALL_RUNS = (401, 403, 408, 429)
 """Statuses that are about the caller or the API server, not about a run."""
 _LONGEST_REASON = 300
 _PARAM = re.compile(r"Invalid input for param (?P<name>[^:\s]{1,100}): ")
@@ -39,7 +39,7 @@ _RULES = [
 ]
 
 
-class RunRefused(Exception):
+class RunRejected(Exception):
     """
     Airflow rejected the run of one message; it may accept the runs of others.
 
@@ -51,11 +51,11 @@ class RunRefused(Exception):
         self.airflow_says = airflow_says
 
 
-class Unholdable(RunRefused):
+class UnencodableConf(RunRejected):
     """The conf of the run cannot be encoded; no request was sent to Airflow."""
 
 
-class ServerFault(RunRefused):
+class ServerFault(RunRejected):
     """Airflow failed to start the run (5xx): by its own fault, or because of the conf."""
 
 
@@ -75,7 +75,7 @@ class RejectionsInARow:
     rejected: int = 0
     failed: int = 0
 
-    def add(self, dag_id: str, error: RunRefused) -> None:
+    def add(self, dag_id: str, error: RunRejected) -> None:
         """
         Count a rejection.
 
@@ -91,7 +91,7 @@ class RejectionsInARow:
             )
 
 
-def fault_of(dag_id: str, error: Any) -> Exception:
+def error_of(dag_id: str, error: Any) -> Exception:
     """
     Whether Airflow's answer is about the run of one message, or about all runs.
 
@@ -99,7 +99,7 @@ def fault_of(dag_id: str, error: Any) -> Exception:
 
     :param error: an ``AirflowRuntimeError``; in ``dag.test()``, where no supervisor is between, the
         ``HTTPStatusError`` of the API server's own answer.
-    :return: a ``RunRefused`` or a ``TargetError``.
+    :return: a ``RunRejected`` or a ``TargetError``.
     """
     detail = _told(error)
     status = detail.get("status_code")
@@ -109,15 +109,15 @@ def fault_of(dag_id: str, error: Any) -> Exception:
         return TargetError(
             f"The DAG {dag_id!r} was not found. Deploy it, or correct trigger_dag_id; no message is lost."
         )
-    if status in _OF_EVERYTHING or reason in ("import_errors", "denied_run_type", "not_partitioned"):
+    if status in _ABOUT_ALL_RUNS or reason in ("import_errors", "denied_run_type", "not_partitioned"):
         return TargetError(f"Airflow does not start runs of {dag_id!r}: {said}. No message is lost.")
     if isinstance(status, int) and 400 <= status < 500:
-        return RunRefused(said, str(_inner(detail).get("message")))
+        return RunRejected(said, str(_inner(detail).get("message")))
     if isinstance(status, int) or detail.get("exception_type") == "HTTPStatusError":
         # Before Airflow 3.3 a rejected run is a 500 without JSON, and the supervisor passes on no status.
         return ServerFault(said)
     if detail.get("exception_type") == "PydanticSerializationError":
-        return Unholdable("Airflow cannot encode its payload")
+        return UnencodableConf("Airflow cannot encode its payload")
     return TargetError(f"Airflow's API server gives no usable answer: {said}. No message is lost.")
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from airflow_provider_workflow import metrics
 from airflow_provider_workflow.client import types
 from airflow_provider_workflow.client.wire import plain
-from airflow_provider_workflow.dispatch.lease import ASSUMED_LAST_LEASE, HeldLease, lease_count
+from airflow_provider_workflow.dispatch.lease import ASSUMED_LAST_DELIVERY, HeldLease, delivery_count
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.hooks.workflow import WorkflowHook
@@ -45,7 +45,7 @@ def _nothing() -> DispatchResult:
 
 
 @dataclass
-class Tally:
+class Counts:
     """
     Counts messages by what became of them.
 
@@ -65,7 +65,7 @@ class Tally:
         return {"result": self.result, "causes": self.causes}
 
     @classmethod
-    def carried(cls, brought: dict[str, Any] | None) -> Tally:
+    def carried(cls, brought: dict[str, Any] | None) -> Counts:
         """The counts that ``carry`` returned; of the counted messages the first 100 ids are known."""
         if not brought:
             return cls()
@@ -120,22 +120,22 @@ class Tally:
         if len(self.causes) < MOST_IDS:
             self.causes[plain(message_id)] = plain(cause)
 
-    def refused_text(self) -> str:
+    def rejected_text(self) -> str:
         """The rejected messages in one sentence."""
         shown = "; ".join(f"{message_id}: {cause}" for message_id, cause in list(self.causes.items())[:10])
         return f"{self.refused} messages were rejected and not acknowledged: {shown}"
 
 
-def note_nameless(inbox: str, lease: HeldLease, conn_id: str, tally: Tally | None = None) -> None:
+def log_nameless(inbox: str, lease: HeldLease, conn_id: str, counts: Counts | None = None) -> None:
     """
     Count and log the messages of a lease that have no id, which can be neither started nor acknowledged.
 
-    :param tally: where they are counted; None outside a task.
+    :param counts: where they are counted; None outside a task.
     """
     for position in lease.nameless:
-        if tally is not None:
+        if counts is not None:
             cause = "it has no id, so it can be neither started nor acknowledged"
-            tally.refuse(f"number {position} of lease {lease.lease_id}", cause)
+            counts.refuse(f"number {position} of lease {lease.lease_id}", cause)
         metrics.count(metrics.REFUSED, 1, inbox=inbox, conn_id=conn_id)
         log.error(
             "Inbox %s: the message at position %d of lease %s has no id; it cannot be acknowledged, and the"
@@ -146,10 +146,10 @@ def note_nameless(inbox: str, lease: HeldLease, conn_id: str, tally: Tally | Non
         )
 
 
-def note_refusal(hook: WorkflowHook, inbox: str, message: types.LeasedMessage, cause: object) -> None:
+def log_rejection(hook: WorkflowHook, inbox: str, message: types.LeasedMessage, cause: object) -> None:
     """Log and count a rejected message; as an error if the service will not deliver it again."""
     metrics.count(metrics.REFUSED, 1, inbox=inbox, conn_id=hook.workflow_conn_id)
-    if lease_count(message) >= ASSUMED_LAST_LEASE:
+    if delivery_count(message) >= ASSUMED_LAST_DELIVERY:
         log.error(
             "Inbox %s: message %s was rejected on its last lease; the service quarantines it: %s",
             inbox,

@@ -26,7 +26,7 @@ from airflow_provider_workflow.airflow_internals import (
     trigger_dag_run,
 )
 from airflow_provider_workflow.dispatch import payloads
-from airflow_provider_workflow.dispatch.rejections import RunRefused, TargetError, Unholdable, fault_of
+from airflow_provider_workflow.dispatch.rejections import RunRejected, TargetError, UnencodableConf, error_of
 
 log = logging.getLogger(__name__)
 
@@ -103,7 +103,7 @@ class Runs(Protocol):
         Start a run, or find that it exists. When this returns, the run is stored.
 
         :param note: shown on the page of the run (Airflow 3.2 and later).
-        :raises RunRefused: Airflow rejects this run; nothing was started.
+        :raises RunRejected: Airflow rejects this run; nothing was started.
         :raises TargetError: the DAG is missing, broken or denied, or Airflow does not answer.
         """
 
@@ -126,14 +126,14 @@ def check_conf(conf: dict[str, Any]) -> None:
     """
     Make sure that Airflow can encode a conf.
 
-    :raises Unholdable: it cannot. The error names the path of the value, never the value.
+    :raises UnencodableConf: it cannot. The error names the path of the value, never the value.
     """
     if (part := payloads.unstorable(conf, "conf", payloads.DEEPEST_CONF)) is not None:
-        raise Unholdable(f"Airflow cannot store it: {part}")
+        raise UnencodableConf(f"Airflow cannot store it: {part}")
 
 
 @cache
-def _refusals() -> tuple[type[Exception], ...]:
+def _rejections() -> tuple[type[Exception], ...]:
     """The exceptions for a rejection by the API server; in ``dag.test()`` there is no supervisor between."""
     from airflow.sdk.exceptions import AirflowRuntimeError
     from httpx import HTTPStatusError
@@ -178,7 +178,7 @@ class TaskRuns:
         if hasattr(self.ti, "get_dag"):
             try:
                 self.ti.get_dag(dag_id)
-            except (*_refusals(), OSError, EOFError) as error:  # type: ignore[misc]
+            except (*_rejections(), OSError, EOFError) as error:  # type: ignore[misc]
                 raise _target_error(dag_id, error) from None
         if thorough and airflow_release() >= (3, 3) and _is_rejected_anywhere(_CHECK_RUN_ID):
             self._try_impossible_run(dag_id)
@@ -186,7 +186,7 @@ class TaskRuns:
     def _try_impossible_run(self, dag_id: str) -> None:
         try:
             self.start(dag_id, _CHECK_RUN_ID, {})
-        except RunRefused as error:
+        except RunRejected as error:
             # An answer about the run id means that the DAG passed all checks before it.
             if _CHECK_RUN_ID[:20] not in error.airflow_says:
                 raise TargetError(
@@ -201,8 +201,8 @@ class TaskRuns:
 
         try:
             refusal = trigger_dag_run(dag_id, run_id, conf, note)
-        except _refusals() as error:
-            raise fault_of(dag_id, error) from None
+        except _rejections() as error:
+            raise error_of(dag_id, error) from None
         except ValidationError as error:
             # Of the answer, which is decoded here: the run may exist.
             raise TargetError(
@@ -211,7 +211,7 @@ class TaskRuns:
             ) from None
         except (ValueError, OverflowError, RecursionError) as error:
             # check_conf reports the known cases; nothing was sent in the others either.
-            raise Unholdable(f"Airflow cannot encode its payload: {type(error).__name__}") from None
+            raise UnencodableConf(f"Airflow cannot encode its payload: {type(error).__name__}") from None
         except (OSError, EOFError) as error:
             raise _target_error(dag_id, error) from None
         if refusal not in (None, "DAGRUN_ALREADY_EXISTS"):
@@ -229,7 +229,7 @@ class TaskRuns:
     def _count(self, dag_id: str, **which: Any) -> int:
         try:
             return int(self.ti.get_dr_count(dag_id=dag_id, **which))
-        except (*_refusals(), OSError, EOFError) as error:  # type: ignore[misc]
+        except (*_rejections(), OSError, EOFError) as error:  # type: ignore[misc]
             raise TargetError(
                 f"Airflow does not count the runs of {dag_id!r}: {type(error).__name__}. No message is lost."
             ) from None
@@ -247,7 +247,7 @@ def _target_error(dag_id: str, error: Exception) -> TargetError:
         return TargetError(
             f"The task's supervisor does not answer: {type(error).__name__}. No message is lost."
         )
-    fault = fault_of(dag_id, error)
+    fault = error_of(dag_id, error)
     if isinstance(fault, TargetError):
         return fault
     return TargetError(f"Airflow cannot check the DAG {dag_id!r}: {fault}. No message is lost.")

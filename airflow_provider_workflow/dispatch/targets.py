@@ -30,7 +30,7 @@ LEASE_SECONDS = (60, 3600)
 PILOT_SECONDS = 3600
 """Length of the pilot lease after an earlier try found the target DAG broken."""
 MOST_MESSAGES = 10_000
-ROOM_CHECK_SECONDS = 2.0
+CAPACITY_CHECK_SECONDS = 2.0
 STORE_KEY = "workflow_target_broken"
 
 
@@ -64,7 +64,7 @@ class Limits:
 class Before(Enum):
     """What was known of the target when this process started."""
 
-    WELL = "nothing shows that it was broken"
+    WORKING = "nothing shows that it was broken"
     BROKEN = "an earlier try of the task, or the DAG run before, found it broken or failed"
     UNKNOWN = "some run of the listener failed, or nothing is stored"
 
@@ -102,17 +102,17 @@ class TargetHistory:
         return (store := self._store()) is not None and store.get(STORE_KEY) is not None
 
     def _try_before(self) -> Before:
-        return Before.WELL if self._store() is not None and not self._is_remembered() else Before.BROKEN
+        return Before.WORKING if self._store() is not None and not self._is_remembered() else Before.BROKEN
 
     def _run_before(self, ti: Any) -> Before:
         if getattr(self.context.get("dag_run"), "logical_date", None) is None:
             # A run that an asset or the API started has no previous run that a task could query.
             failed = ti.get_dr_count(dag_id=ti.dag_id, states=["failed"])
-            return Before.UNKNOWN if failed else Before.WELL
+            return Before.UNKNOWN if failed else Before.WORKING
         run = ti.get_previous_dagrun() if hasattr(ti, "get_previous_dagrun") else None
         # Whatever made it fail: a longer lease of one message does no harm.
         failed = run is not None and str(getattr(run.state, "value", run.state)) == "failed"
-        return Before.BROKEN if failed else Before.WELL
+        return Before.BROKEN if failed else Before.WORKING
 
     def remember(self) -> None:
         """Store that the target is broken."""
@@ -148,7 +148,7 @@ class TargetCheck:
     dag_ids: Sequence[str]
     history: TargetHistory = field(default_factory=TargetHistory)
     _checked: bool = False
-    _before: Before = Before.WELL
+    _before: Before = Before.WORKING
     _take_runs: set[str] = field(default_factory=set)
     _have_started: set[str] = field(default_factory=set)
 
@@ -187,7 +187,7 @@ class TargetCheck:
         :param seconds: length of an ordinary lease, 60 to 3600 s.
         """
         if self._is_pilot():
-            long = seconds if self._before is Before.WELL else max(seconds, PILOT_SECONDS)
+            long = seconds if self._before is Before.WORKING else max(seconds, PILOT_SECONDS)
             return min(most, 1), long
         return most, seconds
 
@@ -211,7 +211,7 @@ class TargetCheck:
             return
         self._take_runs.add(dag_id)
         if self._before is Before.BROKEN and self._take_runs.issuperset(self.dag_ids):
-            self._before = Before.WELL
+            self._before = Before.WORKING
             self.history.forget()
 
     def has_started(self, dag_id: str) -> bool:
@@ -220,7 +220,7 @@ class TargetCheck:
 
 
 @dataclass
-class Room:
+class Capacity:
     """
     How many more runs the target DAGs may have.
 
@@ -234,7 +234,7 @@ class Room:
     dag_ids: Iterable[str]
     _left: int = 0
 
-    def for_messages(self, handled: int) -> int:
+    def left(self, handled: int) -> int:
         """
         How many messages may be leased now.
 
@@ -246,14 +246,14 @@ class Room:
             room = min(room, self._left)
         return max(0, room)
 
-    def comes_within(self, lease: HeldLease) -> bool:
+    def wait_within(self, lease: HeldLease) -> bool:
         """Wait until a run may be started, as long as the lease allows; at once without a limit on runs."""
         while lease.seconds_left() > 0:
             if self.limits.max_unfinished_runs is None or self._left > 0:
                 return True
             self._left = self._ask()
             if self._left <= 0:
-                clock.sleep(ROOM_CHECK_SECONDS)
+                clock.sleep(CAPACITY_CHECK_SECONDS)
         return False
 
     def used(self) -> None:

@@ -138,7 +138,7 @@ def trial(connection: Callable[[], Settings], on_token: Callable[[str], None]) -
 
 
 def plain_reason(error: WorkflowError) -> str:
-    """What the service answered, for those who name the connection and the cure themselves."""
+    """What the service answered, for those who name the connection and the fix themselves."""
     if isinstance(error, AuthenticationError) and not isinstance(error, LoginRequiredError):
         return error.reason
     return str(error)

@@ -146,9 +146,9 @@ class WorkflowInboxDispatchOperator(WorkflowOperator):
         )
         dispatcher.check_targets()
         log.log(*drain_inbox(dispatcher, on_paused=self.on_paused))
-        if dispatcher.tally.causes and self.on_refused == "fail":
-            raise AirflowFailException(dispatcher.tally.refused_text())
-        return dispatcher.tally.result
+        if dispatcher.counts.causes and self.on_refused == "fail":
+            raise AirflowFailException(dispatcher.counts.rejected_text())
+        return dispatcher.counts.result
 
     def on_kill(self) -> None:
         """
@@ -179,7 +179,7 @@ def drain_inbox(dispatcher: Dispatcher, *, on_paused: str = "fail") -> tuple[int
     try:
         return logging.INFO, f"Inbox {dispatcher.inbox}: {dispatcher.drain().value}"
     except InboxPausedError as paused:
-        if on_paused == "fail" and dispatcher.tally.handled == 0:
+        if on_paused == "fail" and dispatcher.counts.handled == 0:
             raise InboxNotActiveError(dispatcher.inbox, paused.paused_reason) from None
         return logging.WARNING, f"Inbox {dispatcher.inbox} is paused: {plain(paused.paused_reason)}"
 

@@ -216,9 +216,9 @@ class WorkflowInboxSensor(RendersStrings, BaseSensorOperator):
         """
         if self.deferrable:
             return self._poll_or_defer(context, clock.now() + self.timeout)
-        from airflow_provider_workflow.dispatch.results import Tally
+        from airflow_provider_workflow.dispatch.results import Counts
 
-        self._work.tally = Tally()
+        self._work.counts = Counts()
         if self.reschedule:
             self._raise_short_intervals()
         with closing(self._work.hook):
@@ -240,7 +240,7 @@ class WorkflowInboxSensor(RendersStrings, BaseSensorOperator):
         value = self._work.poll(context)
         # In the mode reschedule each poll has a process of its own.
         if value is None and not context.get("task_reschedule_count"):
-            self._work.note_waiting(self.poke_interval)
+            self._work.log_waiting(self.poke_interval)
         return PokeReturnValue(is_done=value is not None, xcom_value=value)
 
     def resume(
@@ -288,12 +288,12 @@ class WorkflowInboxSensor(RendersStrings, BaseSensorOperator):
         :param event: the trigger's event; None before the first deferral.
         :param held: seconds that the sensor waited for capacity.
         """
-        from airflow_provider_workflow.dispatch.results import Tally
+        from airflow_provider_workflow.dispatch.results import Counts
         from airflow_provider_workflow.sensors.work import lease_of, skip_on_failure
 
         work = self._work
         with closing(work.hook), skip_on_failure(soft_fail=self.soft_fail, never_fail=self.never_fail):
-            work.tally = Tally.carried(so_far)
+            work.counts = Counts.carried(so_far)
             lease = None if event is None else lease_of(self.inbox, event)
             value = work.poll(context, lease)
             if value is None:
@@ -304,10 +304,10 @@ class WorkflowInboxSensor(RendersStrings, BaseSensorOperator):
         from airflow_provider_workflow.triggers.inbox import WorkflowInboxTrigger
         from airflow_provider_workflow.triggers.retrying import settle_seconds
 
-        tally, (limit, seconds) = self._work.tally, self._work.next_lease()
+        counts, (limit, seconds) = self._work.counts, self._work.next_lease()
         left = deadline - clock.now()
         if left <= 0:
-            done = f" {tally.handled} messages were worked on." if tally.handled else ""
+            done = f" {counts.handled} messages were worked on." if counts.handled else ""
             raise AirflowSensorTimeout(
                 f"Inbox {self.inbox!r}: nothing more to do within {self.timeout:g} s.{done}"
             )
@@ -317,6 +317,6 @@ class WorkflowInboxSensor(RendersStrings, BaseSensorOperator):
         self.defer(
             trigger=WorkflowInboxTrigger(**kwargs, settle_seconds=settle_seconds(), hold_seconds=hold),
             method_name="resume",
-            kwargs={"deadline": deadline, "so_far": tally.carry(), "hold_seconds": hold},
+            kwargs={"deadline": deadline, "so_far": counts.carry(), "hold_seconds": hold},
             timeout=timedelta(seconds=left),
         )

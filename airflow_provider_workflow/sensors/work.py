@@ -26,11 +26,11 @@ from airflow_provider_workflow.dispatch.lease import (
     InboxNotActiveError,
     InboxUnusableError,
     lease_once,
-    note_paused,
+    log_paused,
     try_to_release,
 )
 from airflow_provider_workflow.dispatch.receiving import Receiver
-from airflow_provider_workflow.dispatch.results import DispatchResult, Tally
+from airflow_provider_workflow.dispatch.results import Counts, DispatchResult
 from airflow_provider_workflow.dispatch.routing import Routes
 from airflow_provider_workflow.dispatch.runs import TaskRuns, origin_of
 from airflow_provider_workflow.dispatch.session import while_missing
@@ -69,12 +69,12 @@ class Work:
     """
     The polls of one process; they share the hook, the counters, and the checks of the targets.
 
-    :param tally: the counters, which continue from earlier polls.
+    :param counts: the counters, which continue from earlier polls.
     """
 
     hook: WorkflowHook
     options: Options
-    tally: Tally = field(default_factory=Tally)
+    counts: Counts = field(default_factory=Counts)
     _targets: TargetCheck | None = None
     _worker: Dispatcher | Receiver | None = None
     _waiting_noted: bool = False
@@ -107,8 +107,8 @@ class Work:
             value = self._paused(paused.paused_reason, receives)
         # Received messages are returned first, or a rejected one would hold up the others.
         at_the_end = value is None if receives else value is not None
-        if self.tally.refused and self.options.on_refused == "fail" and at_the_end:
-            raise AirflowFailException(self.tally.refused_text())
+        if self.counts.refused and self.options.on_refused == "fail" and at_the_end:
+            raise AirflowFailException(self.counts.rejected_text())
         return value
 
     def next_lease(self) -> tuple[int, int]:
@@ -119,14 +119,14 @@ class Work:
         if not isinstance(self._worker, Dispatcher):
             return limits.first_lease, limits.lease_seconds
         # After started runs the sensor only waits for capacity, and ends when the inbox is empty.
-        return (0, limits.lease_seconds) if self.tally.handled else self._worker.next_lease()
+        return (0, limits.lease_seconds) if self.counts.handled else self._worker.next_lease()
 
     @property
     def is_working(self) -> bool:
         """Whether leased messages are being processed now."""
         return self._worker is not None and self._worker.working
 
-    def note_waiting(self, poll_interval: float) -> None:
+    def log_waiting(self, poll_interval: float) -> None:
         """Log, once, that the sensor waits on its worker."""
         if not self._waiting_noted:
             self._waiting_noted = True
@@ -141,7 +141,7 @@ class Work:
         """Check, before messages are leased, that they can be processed."""
         try:
             if self.options.trigger_dag_id is None:
-                return Receiver(self.hook, self.options.inbox, self._routes, context, self.tally)
+                return Receiver(self.hook, self.options.inbox, self._routes, context, self.counts)
             dispatcher = self._new_dispatcher(context)
             dispatcher.check_targets()
         except Exception:
@@ -162,8 +162,8 @@ class Work:
             self._routes,
             self._targets,
             self.options.limits,
-            self.tally,
-            outlasts=self._is_transient,
+            self.counts,
+            is_transient_error=self._is_transient,
             origin=origin_of(context),
         )
 
@@ -177,11 +177,11 @@ class Work:
         return Faults(self.options.inbox, log)
 
     def _paused(self, reason: str, receives: bool) -> DispatchResult | None:
-        done = self.tally.handled > 0 and not receives
+        done = self.counts.handled > 0 and not receives
         if self.options.on_paused == "fail" and not done:
             raise InboxNotActiveError(self.options.inbox, reason) from None
-        note_paused(self.hook, self.options.inbox, reason)
-        return self.tally.result if done else None
+        log_paused(self.hook, self.options.inbox, reason)
+        return self.counts.result if done else None
 
     def _dispatch(self, dispatcher: Dispatcher, lease: HeldLease | None) -> DispatchResult | None:
         if lease is not None:
@@ -189,10 +189,10 @@ class Work:
         drained = dispatcher.drain(lease)
         if drained is Drained.EMPTY:
             self._faults.over()
-        unfinished = drained in (Drained.NO_ROOM, Drained.OUT_OF_REACH)
-        if self.tally.handled == 0 or (unfinished and self.options.continues):
+        unfinished = drained in (Drained.NO_CAPACITY, Drained.OUT_OF_REACH)
+        if self.counts.handled == 0 or (unfinished and self.options.continues):
             return None
-        return self.tally.result
+        return self.counts.result
 
     def _receive(self, receiver: Receiver, lease: HeldLease | None) -> Any:
         auto = self.options.acknowledge == "auto"
@@ -273,7 +273,7 @@ def lease_of(inbox: str, event: dict[str, Any]) -> HeldLease | None:
         if inbox_id and name:
             # For the tags of metrics: this process has not looked up the name.
             metrics.remember_name(inbox_id, name)
-        return replace(HeldLease.taken_over(event["lease"]), inbox_id=inbox_id)
+        return replace(HeldLease.from_hand_off(event["lease"]), inbox_id=inbox_id)
     if status in ("poll", "look"):  # "look" until version 0.1
         return None
     if status == PAUSED:

@@ -24,7 +24,7 @@ from airflow_provider_workflow import clock, metrics
 from airflow_provider_workflow.client import types
 from airflow_provider_workflow.client.json_steps import in_slices
 from airflow_provider_workflow.client.wire import plain
-from airflow_provider_workflow.dispatch.lease import SLICE, HeldLease, for_people
+from airflow_provider_workflow.dispatch.lease import SLICE, HeldLease, without_lease
 from airflow_provider_workflow.triggers.event_poller import Leased, Stream, is_alone
 
 log = logging.getLogger(__name__)
@@ -57,7 +57,7 @@ def carried(message: types.LeasedMessage) -> Iterator[Carried | None]:
 
     :raises ValueError: the message cannot be encoded.
     """
-    shown = for_people(message)
+    shown = without_lease(message)
     parts: list[str] = []
     try:
         for part in in_slices(shown):

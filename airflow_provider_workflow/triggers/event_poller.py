@@ -17,7 +17,7 @@ from airflow_provider_workflow.client.errors import InboxPausedError, TransportE
 from airflow_provider_workflow.client.inboxes import PAUSED
 from airflow_provider_workflow.dispatch import quarantine
 from airflow_provider_workflow.dispatch.lease import HeldLease
-from airflow_provider_workflow.dispatch.results import note_nameless
+from airflow_provider_workflow.dispatch.results import log_nameless
 from airflow_provider_workflow.triggers.retrying import (
     LONGEST_ANSWER_SECONDS,
     Faults,
@@ -197,7 +197,7 @@ class Poller:
             self._state.seen(str(attributes["status"]), attributes.get("paused_reason"))
         lease = HeldLease.of(answer, self._begun_at, self.stream.lease_seconds, client.settings.timeout)
         if lease is None:
-            await quarantine.look_in_loop(client, self.stream.inbox)
+            await quarantine.check_in_loop(client, self.stream.inbox)
         else:
-            note_nameless(self.stream.inbox, lease, self.stream.workflow_conn_id)
+            log_nameless(self.stream.inbox, lease, self.stream.workflow_conn_id)
         return lease

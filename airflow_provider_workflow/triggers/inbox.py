@@ -164,7 +164,7 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
             self._unsent = client, inbox_id, str(answer["lease_id"])
             name = metrics.name_of(inbox_id)
             return {"status": "leased", "inbox_id": inbox_id, "inbox_name": name, "lease": text}
-        await quarantine.look_in_loop(client, self.inbox)
+        await quarantine.check_in_loop(client, self.inbox)
         return None
 
     def _event_of_paused(self, inbox_id: str, reason: str) -> dict[str, Any] | None:
@@ -197,7 +197,7 @@ async def _leased_text(
     answer = await client.send(api.lease_messages(inbox_id, limit, seconds))
     lease = HeldLease.of(answer, begun_at, seconds, client.settings.timeout)
     text = ""
-    for text in lease.handing_over() if lease else ():
+    for text in lease.hand_off() if lease else ():
         if not text:
             await asyncio.sleep(0)
     return answer, text

@@ -16,7 +16,7 @@ from airflow_provider_workflow.triggers.base import SerializesArguments, type_er
 if TYPE_CHECKING:
     from airflow_provider_workflow.client import types
     from airflow_provider_workflow.client.client import AsyncWorkflowClient
-    from airflow_provider_workflow.client.event_stream import Bell
+    from airflow_provider_workflow.client.event_stream import WakeUps
     from airflow_provider_workflow.triggers.retrying import Faults, InboxState
     from airflow_provider_workflow.triggers.wakeup import NoticeSchedule
 
@@ -157,7 +157,7 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
         return TriggerEvent({**payload, "certain": certain})
 
 
-async def _wait(wake_up: Bell | None, schedule: NoticeSchedule, at_least: float) -> None:
+async def _wait(wake_up: WakeUps | None, schedule: NoticeSchedule, at_least: float) -> None:
     """Wait until the next poll is due, at least ``at_least`` seconds."""
     from airflow_provider_workflow.triggers.wakeup import wait_for
 

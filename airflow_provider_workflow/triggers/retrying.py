@@ -25,7 +25,7 @@ from airflow_provider_workflow.dispatch.lease import InboxUnusableError
 from airflow_provider_workflow.triggers.wakeup import LEAST_PAUSE_SECONDS, PollingOptions, wait_for
 
 if TYPE_CHECKING:
-    from airflow_provider_workflow.client.event_stream import Bell
+    from airflow_provider_workflow.client.event_stream import WakeUps
 
 T = TypeVar("T")
 
@@ -244,7 +244,7 @@ async def attempt_until_result(
 
 async def poll(
     attempt: Callable[[], Awaitable[T | None]],
-    wake_up: Bell | None,
+    wake_up: WakeUps | None,
     options: PollingOptions,
     log: logging.Logger,
     faults: Faults | None = None,

@@ -15,7 +15,7 @@ from airflow_provider_workflow.client.settings import host_of
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.client.client import AsyncWorkflowClient
-    from airflow_provider_workflow.client.event_stream import Bell
+    from airflow_provider_workflow.client.event_stream import WakeUps
 
 LEAST_PAUSE_SECONDS = 1.0
 """Minimum seconds between two polls, also with wake-ups."""
@@ -165,7 +165,7 @@ async def find_inbox(client: AsyncWorkflowClient, inbox: str) -> str:
 @asynccontextmanager
 async def wake_ups_of(
     client: AsyncWorkflowClient, inbox_id: str, wake_on_events: bool = True
-) -> AsyncIterator[Bell | None]:
+) -> AsyncIterator[WakeUps | None]:
     """
     The wake-ups of an inbox's event stream; None if ``wake_on_events`` is False.
 
@@ -182,7 +182,7 @@ async def wake_ups_of(
         yield wake_up
 
 
-async def wait_for(wake_up: Bell | None, seconds: float) -> bool:
+async def wait_for(wake_up: WakeUps | None, seconds: float) -> bool:
     """
     Wait for a wake-up; return whether there was one.
 

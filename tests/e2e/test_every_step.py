@@ -34,8 +34,8 @@ class Step:
 
 
 STEPS = (
-    Step("before hand over", IN_TRIGGERER),
-    Step("after hand over", IN_TRIGGERER),
+    Step("before hand off", IN_TRIGGERER),
+    Step("after hand off", IN_TRIGGERER),
     Step("before store event", IN_TRIGGERER),
     Step("after store event", IN_TRIGGERER),
     Step("before resume", ON_WORKER),

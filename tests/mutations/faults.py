@@ -52,8 +52,8 @@ FAULTS = (
     Fault(
         "acknowledge a message whose run was rejected",
         "dispatch/dispatcher.py",
-        "                self._blame(str(dag_id), error)\n            return False",
-        "                self._blame(str(dag_id), error)\n            return True",
+        "                self._raise_if_target_at_fault(str(dag_id), error)\n            return False",
+        "                self._raise_if_target_at_fault(str(dag_id), error)\n            return True",
         DISPATCH,
     ),
     Fault(
@@ -101,8 +101,8 @@ FAULTS = (
     Fault(
         "acknowledge messages with a high delivery count only with their lease",
         "dispatch/dispatcher.py",
-        "                if lease_count(due.popleft()) >= PRECIOUS_LEASE:",
-        "                if lease_count(due.popleft()) >= 1000:",
+        "                if delivery_count(due.popleft()) >= HIGH_DELIVERY_COUNT:",
+        "                if delivery_count(due.popleft()) >= 1000:",
         DISPATCH,
     ),
     Fault(
@@ -150,8 +150,8 @@ FAULTS = (
     Fault(
         "start new messages before those with a high delivery count",
         "dispatch/lease.py",
-        "        return sorted(self.messages, key=lease_count, reverse=True)",
-        "        return sorted(self.messages, key=lease_count)",
+        "        return sorted(self.messages, key=delivery_count, reverse=True)",
+        "        return sorted(self.messages, key=delivery_count)",
         LEASES,
     ),
     Fault(
@@ -176,10 +176,10 @@ FAULTS = (
         ("tests/unit/test_run_ids.py",),
     ),
     Fault(
-        "treat any answer of Airflow as a started run",
+        "treat any error of Airflow as an existing run",
         "dispatch/runs.py",
-        '            raise TargetError(f"Airflow did not start a run of {dag_id!r}: {answer.error.value}")',
-        "            return Start.STARTED",
+        '        if refusal not in (None, "DAGRUN_ALREADY_EXISTS"):',
+        "        if False:",
         TARGETS,
     ),
     Fault(

@@ -28,13 +28,13 @@ async def shared_session(ca_file: str | None, streams: int) -> AsyncIterator[Any
 
 
 @asynccontextmanager
-async def listen(client: Any, inbox_id: str, streams: int) -> AsyncIterator[event_stream.Bell]:
+async def listen(client: Any, inbox_id: str, streams: int) -> AsyncIterator[event_stream.WakeUps]:
     """A stream of one's own, which nobody closes."""
-    bell = event_stream.Bell()
-    stream = event_stream._Stream({bell})
+    wake_ups = event_stream.WakeUps()
+    stream = event_stream._Stream({wake_ups})
     stream.task = asyncio.create_task(event_stream._keep_open(client, inbox_id, stream))
     _streams.append(stream)
-    yield bell
+    yield wake_ups
 
 
 def install() -> None:

@@ -1,4 +1,4 @@
-"""The address of an inbox as an asset: one way to write each, and errors that name the cure."""
+"""The address of an inbox as an asset: one way to write each, and errors that name the fix."""
 
 from __future__ import annotations
 

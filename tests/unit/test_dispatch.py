@@ -10,7 +10,7 @@ from airflow_provider_workflow.client.errors import InboxPausedError
 from airflow_provider_workflow.dispatch import targets
 from airflow_provider_workflow.dispatch.dispatcher import Drained
 from airflow_provider_workflow.dispatch.lease import InboxUnusableError
-from airflow_provider_workflow.dispatch.results import Tally
+from airflow_provider_workflow.dispatch.results import Counts
 from airflow_provider_workflow.emulator.clock import ManualClock
 from tests.unit.fake_clock import FakeClock
 from tests.unit.workbench import Workbench
@@ -22,9 +22,9 @@ def test_every_message_starts_one_run_and_is_acknowledged(bench: Workbench) -> N
     dispatcher.check_targets()
 
     assert dispatcher.drain() is Drained.EMPTY
-    assert dispatcher.tally.result["started"] == {"count": 3, "ids": ["a", "b", "c"]}
+    assert dispatcher.counts.result["started"] == {"count": 3, "ids": ["a", "b", "c"]}
     assert bench.states == {}
-    assert dispatcher.tally.result["inbox_id"] == bench.inbox_id
+    assert dispatcher.counts.result["inbox_id"] == bench.inbox_id
     conf = bench.supervisor.runs["handle", bench.run_id("a")]
     assert conf["inbox_id"] == bench.inbox_id
     assert set(conf["message"]) == {"id", "created_at", "payload", "message_attributes"}
@@ -50,7 +50,7 @@ def test_a_message_that_comes_again_finds_its_run(bench: Workbench, clock: Manua
     dispatcher.drain()
 
     assert len(bench.supervisor.runs) == 1
-    assert dispatcher.tally.result["existing"]["ids"] == ["a"]
+    assert dispatcher.counts.result["existing"]["ids"] == ["a"]
     assert bench.states == {}
 
 
@@ -61,7 +61,7 @@ def test_a_message_twice_in_one_lease_starts_one_run(bench: Workbench) -> None:
     dispatcher.drain(bench.lease())
 
     assert len(bench.supervisor.runs) == 1
-    assert dispatcher.tally.handled == 1
+    assert dispatcher.counts.handled == 1
     assert bench.states == {}
 
 
@@ -87,7 +87,7 @@ def test_what_matches_nothing_is_left_to_its_lease(bench: Workbench) -> None:
 
     assert bench.states == {"b": "leased"}
     assert bench.service.count("release") == 0
-    assert dispatcher.tally.handled == 1
+    assert dispatcher.counts.handled == 1
 
 
 def test_messages_go_to_the_dag_that_is_chosen_for_them(bench: Workbench) -> None:
@@ -112,9 +112,9 @@ def test_no_more_than_max_messages_are_leased(bench: Workbench) -> None:
 
 def test_what_was_done_before_counts_towards_max_messages(bench: Workbench) -> None:
     bench.put(*"abc")
-    tally = Tally()
-    tally.count("started", "before")
-    dispatcher = bench.dispatcher(max_messages=2, tally=tally)
+    counts = Counts()
+    counts.count("started", "before")
+    dispatcher = bench.dispatcher(max_messages=2, counts=counts)
     dispatcher.check_targets()
 
     assert dispatcher.drain() is Drained.LIMIT

@@ -88,7 +88,7 @@ def test_an_expired_lease_is_not_acknowledged_again_and_its_messages_find_their_
         dispatcher.drain()
     assert bench.supervisor.started == ["a"]
     assert bench.states == {}
-    assert dispatcher.tally.result["started"]["count"] == 1
+    assert dispatcher.counts.result["started"]["count"] == 1
 
 
 def test_a_rejected_acknowledgement_ends_leasing_at_once(bench: Workbench, fake_clock: FakeClock) -> None:

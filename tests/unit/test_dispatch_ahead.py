@@ -183,11 +183,11 @@ def test_a_lease_that_fails_ahead_is_met_after_the_work_on_this_one(bench: Workb
     bench.service.fault("status", operation="lease", status=503, times=1, after=1)
     met: list[WorkflowError] = []
 
-    def outlasts(error: WorkflowError) -> bool:
+    def is_transient_error(error: WorkflowError) -> bool:
         met.append(error)
         return True
 
-    dispatcher.outlasts = outlasts
+    dispatcher.is_transient_error = is_transient_error
     assert dispatcher.drain() is Drained.OUT_OF_REACH
     assert [error.status for error in met] == [503]
     assert bench.supervisor.started == ["a", "b"]

@@ -24,7 +24,7 @@ def test_a_rejected_message_is_neither_acknowledged_nor_released_and_the_others_
     assert bench.supervisor.started == ["a", "b"]
     assert bench.states == {"bad": "leased"}
     assert bench.service.count("release") == 0
-    assert dispatcher.tally.result["refused"] == {"count": 1, "ids": ["bad"]}
+    assert dispatcher.counts.result["refused"] == {"count": 1, "ids": ["bad"]}
     assert "message bad was rejected" in caplog.text
 
 
@@ -35,7 +35,7 @@ def test_an_expression_that_fails_on_a_message_is_of_that_message(bench: Workben
     dispatcher.drain()
 
     assert bench.supervisor.started == ["b"]
-    assert "match cannot be evaluated" in dispatcher.tally.causes["bad"]
+    assert "match cannot be evaluated" in dispatcher.counts.causes["bad"]
 
 
 def test_a_message_refused_on_its_last_lease_is_an_error_line(
@@ -76,7 +76,7 @@ def test_from_airflow_3_3_on_two_5xx_in_a_row_are_of_airflow(bench: Workbench, r
     with pytest.raises(TargetError, match=r"the last 2 runs .* in a row"):
         dispatcher.drain(bench.lease())
     assert bench.states == {"b": "leased", "c": "leased", "d": "available"}
-    assert dispatcher.tally.result["refused"]["ids"] == ["b", "c"]
+    assert dispatcher.counts.result["refused"]["ids"] == ["b", "c"]
 
 
 def test_a_5xx_is_of_airflow_where_it_cannot_count_the_runs_either(bench: Workbench) -> None:
@@ -99,7 +99,7 @@ def test_two_5xx_with_a_run_between_are_of_two_messages(bench: Workbench) -> Non
     dispatcher = bench.dispatcher()
     dispatcher.drain(bench.lease())
 
-    assert dispatcher.tally.result["refused"]["ids"] == ["b", "d"]
+    assert dispatcher.counts.result["refused"]["ids"] == ["b", "d"]
 
 
 @pytest.mark.parametrize("minor", [1, 2])

@@ -85,7 +85,7 @@ def test_a_message_that_comes_again_goes_to_the_dag_that_has_its_run(bench: Work
     dispatcher = bench.dispatcher(routes)
     dispatcher.drain()
     assert list(bench.supervisor.runs) == [("work", bench.run_id("a"))]
-    assert dispatcher.tally.result["existing"]["ids"] == ["a"]
+    assert dispatcher.counts.result["existing"]["ids"] == ["a"]
     assert bench.states == {}
 
 

@@ -21,7 +21,7 @@ def test_a_message_without_an_id_is_counted_and_the_others_start(
     dispatcher.drain()
 
     assert bench.supervisor.started == ["a", "c"]
-    assert dispatcher.tally.refused == 1
+    assert dispatcher.counts.refused == 1
     [record] = [each for each in caplog.records if each.levelno >= logging.WARNING]
     assert "Inbox orders: the message at position 2 of lease" in record.getMessage()
 
@@ -61,7 +61,7 @@ def test_a_message_that_was_started_before_the_upgrade_finds_its_run(bench: Work
     dispatcher.drain()
 
     assert bench.supervisor.runs == {}
-    assert dispatcher.tally.result["existing"]["ids"] == ["a"]
+    assert dispatcher.counts.result["existing"]["ids"] == ["a"]
     assert bench.states == {}
 
 

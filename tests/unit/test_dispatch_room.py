@@ -22,7 +22,7 @@ def test_only_as_many_are_leased_as_there_is_room_for(bench: Workbench) -> None:
     bench.put(*"abcdef")
     dispatcher = bench.ready_dispatcher(max_unfinished_runs=5, lease_limit=100)
 
-    assert dispatcher.drain() is Drained.NO_ROOM
+    assert dispatcher.drain() is Drained.NO_CAPACITY
     assert bench.lease_sizes == [3]
     assert bench.service.count("release") == 0
     assert bench.states == {"d": "available", "e": "available", "f": "available"}
@@ -34,7 +34,7 @@ def test_room_is_asked_for_before_each_lease(bench: Workbench) -> None:
     dispatcher = bench.dispatcher(max_unfinished_runs=5)
     dispatcher.check_targets()
 
-    assert dispatcher.drain() is Drained.NO_ROOM
+    assert dispatcher.drain() is Drained.NO_CAPACITY
     assert bench.lease_sizes == [1, 2, 1]
 
 
@@ -46,7 +46,7 @@ def test_without_room_nothing_is_leased(bench: Workbench, unfinished: int) -> No
     dispatcher.check_targets()
 
     assert dispatcher.next_lease() == (0, 300)
-    assert dispatcher.drain() is Drained.NO_ROOM
+    assert dispatcher.drain() is Drained.NO_CAPACITY
     assert bench.service.count("lease") == 0
 
 

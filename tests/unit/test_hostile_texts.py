@@ -12,7 +12,7 @@ from airflow.providers.common.compat.sdk import AirflowException, AirflowSkipExc
 from airflow_provider_workflow.client.errors import GuessRejectedError
 from airflow_provider_workflow.dispatch.lease import HeldLease
 from airflow_provider_workflow.dispatch.quarantine import report
-from airflow_provider_workflow.dispatch.results import Tally
+from airflow_provider_workflow.dispatch.results import Counts
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from airflow_provider_workflow.operators.ensure_inbox import (
     InboxNameTakenError,
@@ -164,9 +164,9 @@ def test_the_id_of_a_quarantined_message(connected: Any) -> None:
 
 
 def test_the_ids_of_refused_messages(said: list[str]) -> None:
-    tally = Tally()
-    tally.refuse(HOSTILE, HOSTILE)
-    said += [tally.refused_text(), *tally.result["refused"]["ids"]]
+    counts = Counts()
+    counts.refuse(HOSTILE, HOSTILE)
+    said += [counts.rejected_text(), *counts.result["refused"]["ids"]]
 
 
 @pytest.mark.since(3, 3, "the acknowledging of asset events")

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_workflow.dispatch.lease import SLICE, HeldLease, for_people, lease_count
+from airflow_provider_workflow.dispatch.lease import SLICE, HeldLease, delivery_count, without_lease
 from tests.unit.fake_clock import FakeClock
-from tests.unit.workbench import handed_over
+from tests.unit.workbench import handed_off
 
 ANY_TEXT = st.text(st.characters(codec=None, exclude_categories=()))
 ANY_JSON = st.recursive(
@@ -51,31 +51,31 @@ def test_a_lease_may_be_worked_on_until_30_s_before_its_end(fake_clock: FakeCloc
 def test_messages_that_used_up_most_of_their_leases_come_first_and_the_others_keep_their_order() -> None:
     lease = held(message("a"), message("b", count=3), message("c"), message("d", count=4))
 
-    assert [each["id"] for each in lease.most_precious_first()] == ["d", "b", "a", "c"]
+    assert [each["id"] for each in lease.highest_delivery_count_first()] == ["d", "b", "a", "c"]
 
 
 @pytest.mark.parametrize("attributes", [None, {"lease_count": None}, {"lease_count": True}])
 def test_a_message_whose_leases_are_not_told_counts_one(attributes: Any) -> None:
-    assert lease_count({**message("a"), "message_attributes": attributes}) == 1
+    assert delivery_count({**message("a"), "message_attributes": attributes}) == 1
 
 
 def test_a_dag_sees_nothing_of_the_lease() -> None:
-    assert set(for_people(message("a", {"x": 1}))) == {"id", "created_at", "payload", "message_attributes"}
+    assert set(without_lease(message("a", {"x": 1}))) == {"id", "created_at", "payload", "message_attributes"}
 
 
 @given(st.lists(ANY_JSON, min_size=1, max_size=4))
 def test_any_payload_crosses_as_one_ascii_text(payloads: list[Any]) -> None:
     lease = held(*(message(str(number), payload) for number, payload in enumerate(payloads)))
-    text = handed_over(lease)
+    text = handed_off(lease)
 
     assert text.isascii()
     assert "\0" not in text
-    assert HeldLease.taken_over(text) == lease
+    assert HeldLease.from_hand_off(text) == lease
 
 
 def test_ten_megabytes_cross_and_the_rest_is_named() -> None:
     lease = held(*(message(name, "x" * 4_000_000) for name in "abcd"))
-    taken = HeldLease.taken_over(handed_over(lease))
+    taken = HeldLease.from_hand_off(handed_off(lease))
 
     assert [each["id"] for each in taken.messages] == ["a", "b"]
     assert taken.left == ["c", "d"]
@@ -83,14 +83,14 @@ def test_ten_megabytes_cross_and_the_rest_is_named() -> None:
 
 def test_a_large_message_does_not_keep_small_ones_behind_it_back() -> None:
     lease = held(message("a"), message("big", "x" * 10_000_000), message("b"))
-    taken = HeldLease.taken_over(handed_over(lease))
+    taken = HeldLease.from_hand_off(handed_off(lease))
 
     assert [each["id"] for each in taken.messages] == ["a", "b"]
     assert taken.left == ["big"]
 
 
 def test_a_message_of_more_than_ten_megabytes_crosses_alone() -> None:
-    taken = HeldLease.taken_over(handed_over(held(message("a", "x" * 11_000_000))))
+    taken = HeldLease.from_hand_off(handed_off(held(message("a", "x" * 11_000_000))))
 
     assert [each["id"] for each in taken.messages] == ["a"]
 
@@ -98,14 +98,14 @@ def test_a_message_of_more_than_ten_megabytes_crosses_alone() -> None:
 def test_the_most_precious_messages_cross_first() -> None:
     lease = held(message("a", "x" * 6_000_000), message("b", "x" * 6_000_000, count=4))
 
-    assert HeldLease.taken_over(handed_over(lease)).left == ["a"]
+    assert HeldLease.from_hand_off(handed_off(lease)).left == ["a"]
 
 
 def test_a_payload_too_deep_for_json_stays_behind() -> None:
     deep: Any = 1
     for _ in range(100_000):
         deep = [deep]
-    taken = HeldLease.taken_over(handed_over(held(message("deep", deep), message("b"))))
+    taken = HeldLease.from_hand_off(handed_off(held(message("deep", deep), message("b"))))
 
     assert [each["id"] for each in taken.messages] == ["b"]
     assert taken.left == ["deep"]
@@ -130,7 +130,7 @@ def test_a_message_without_an_id_is_known_by_its_position() -> None:
 
     assert [each["id"] for each in lease.messages] == ["a"]
     assert lease.nameless == [1, 3, 4]
-    assert HeldLease.taken_over(handed_over(lease)).nameless == [1, 3, 4]
+    assert HeldLease.from_hand_off(handed_off(lease)).nameless == [1, 3, 4]
 
 
 @pytest.mark.parametrize(("found", "shown"), [(12345, "12345"), (True, "true")])
@@ -140,20 +140,20 @@ def test_an_id_that_is_another_scalar_is_its_json_text(found: Any, shown: str) -
 
 def test_a_large_lease_is_written_in_slices_of_the_same_text() -> None:
     lease = held(*(message(str(number), "x" * 10_000) for number in range(100)))
-    *slices, text = lease.handing_over()
+    *slices, text = lease.hand_off()
 
     assert set(slices) == {""}
     assert len(slices) >= len(text) // SLICE
-    assert HeldLease.taken_over(text) == lease
+    assert HeldLease.from_hand_off(text) == lease
 
 
 def test_a_large_message_is_written_in_slices_as_well() -> None:
     lease = held(message("a", list(range(100_000))))
-    *slices, text = lease.handing_over()
+    *slices, text = lease.hand_off()
 
     assert len(slices) > 20
-    assert HeldLease.taken_over(text) == lease
+    assert HeldLease.from_hand_off(text) == lease
 
 
 def test_a_small_lease_is_written_at_once() -> None:
-    assert len(list(held(message("a", "x" * 1000)).handing_over())) == 1
+    assert len(list(held(message("a", "x" * 1000)).hand_off())) == 1

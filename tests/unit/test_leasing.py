@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from airflow_provider_workflow.client.errors import InboxPausedError
-from airflow_provider_workflow.dispatch.lease import lease_once, note_paused
+from airflow_provider_workflow.dispatch.lease import lease_once, log_paused
 from tests.unit.workbench import INBOX, Workbench
 
 
@@ -16,7 +16,7 @@ def look(bench: Workbench) -> None:
     try:
         lease_once(bench.hook, bench.inbox_id, 100, 300, INBOX)
     except InboxPausedError as paused:
-        note_paused(bench.hook, INBOX, paused.paused_reason)
+        log_paused(bench.hook, INBOX, paused.paused_reason)
 
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[str]:

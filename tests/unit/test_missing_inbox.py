@@ -98,7 +98,7 @@ def test_a_service_that_is_out_of_reach_meanwhile_is_outlasted_as_ever(
     bench.hook.delete_inbox(INBOX)
     bench.service.fault("status", operation="list_inboxes", status=503, after=1, times=None)
     dispatcher = bench.dispatcher()
-    dispatcher.outlasts = lambda error: isinstance(error, ServerError)
+    dispatcher.is_transient_error = lambda error: isinstance(error, ServerError)
 
     assert dispatcher.drain() is Drained.OUT_OF_REACH
     assert fake_clock.slept == [1]
@@ -138,7 +138,7 @@ class TestBetweenTwoLeases:
 
         assert dispatcher.drain() is Drained.EMPTY
         self.check_runs(bench, "a")
-        assert dispatcher.tally.result["inbox_id"] == bench.hook.get_inbox(INBOX)["id"]
+        assert dispatcher.counts.result["inbox_id"] == bench.hook.get_inbox(INBOX)["id"]
         gone, looking = warnings(caplog)
         assert gone.startswith(GONE)
         assert looking.startswith(LOOKING)
@@ -182,8 +182,8 @@ class TestBetweenTwoLeases:
         with pytest.raises(NotFoundError, match="no inbox with the name or id 'orders'"):
             dispatcher.drain()
         assert fake_clock.slept == [*MISSING_PAUSES]
-        assert dispatcher.tally.result["inbox_id"] == bench.inbox_id
-        assert dispatcher.tally.result["started"]["ids"] == ["a"]
+        assert dispatcher.counts.result["inbox_id"] == bench.inbox_id
+        assert dispatcher.counts.result["started"]["ids"] == ["a"]
 
 
 def test_an_acknowledgement_that_an_inbox_does_not_know_is_a_fault_while_the_inbox_is_there(

@@ -72,7 +72,7 @@ def test_each_test_gets_the_alarm_for_a_quarantined_message(
         WorkflowHook().lease_messages("orders", lease_seconds=60)
         workflow_emulator.advance(61)
 
-    quarantine.look(WorkflowHook(), "orders")
+    quarantine.check(WorkflowHook(), "orders")
 
     assert [each.levelno for each in caplog.records].count(logging.ERROR) == 1
 

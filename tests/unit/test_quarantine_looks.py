@@ -35,7 +35,7 @@ async def test_a_trigger_that_ends_as_its_look_is_answered_ends(turns: int, benc
             return []
 
     async def look() -> None:
-        await quarantine.look_in_loop(Client(), "orders")  # type: ignore[arg-type]
+        await quarantine.check_in_loop(Client(), "orders")  # type: ignore[arg-type]
         await asyncio.Event().wait()
 
     looking = asyncio.ensure_future(look())

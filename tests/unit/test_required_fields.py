@@ -330,7 +330,7 @@ async def test_the_inbox_trigger_hands_over_a_message_of_the_required_fields_alo
     event = await fire(trigger(inbox=INBOX))
 
     assert event["status"] == "leased"
-    [message] = HeldLease.taken_over(event["lease"]).messages
+    [message] = HeldLease.from_hand_off(event["lease"]).messages
     assert message["id"] == MESSAGE
 
 

@@ -10,7 +10,7 @@ from airflow.sdk.execution_time.comms import ErrorResponse, OKResponse
 from pydantic import ValidationError
 
 from airflow_provider_workflow.dispatch.rejections import (
-    RunRefused,
+    RunRejected,
     ServerFault,
     TargetError,
     reason_without_values,
@@ -39,7 +39,7 @@ def test_a_run_that_exists_counts_as_existing(supervisor: Supervisor) -> None:
 def test_what_airflow_cannot_encode_is_refused_before_it_is_sent(
     supervisor: Supervisor, payload: Any, cause: str
 ) -> None:
-    with pytest.raises(RunRefused, match=cause):
+    with pytest.raises(RunRejected, match=cause):
         RUNS.start("handle", "workflow__1", {"message": payload})
     assert supervisor.asked == []
 
@@ -48,7 +48,7 @@ def test_what_airflow_cannot_encode_is_refused_before_it_is_sent(
 def test_what_fails_while_it_is_encoded_is_refused(supervisor: Supervisor, error: Exception) -> None:
     supervisor.fail(error)
 
-    with pytest.raises(RunRefused, match=type(error).__name__):
+    with pytest.raises(RunRejected, match=type(error).__name__):
         RUNS.start("handle", "workflow__1", {})
 
 
@@ -59,7 +59,7 @@ def test_what_fails_while_it_is_encoded_is_refused(supervisor: Supervisor, error
 def test_a_refusal_of_one_run_is_of_one_message(supervisor: Supervisor, error: Exception) -> None:
     supervisor.fail(error)
 
-    with pytest.raises(RunRefused) as caught:
+    with pytest.raises(RunRejected) as caught:
         RUNS.start("handle", "workflow__1", {})
     assert not isinstance(caught.value, ServerFault)
 
@@ -99,7 +99,7 @@ def test_a_missing_or_broken_dag_and_a_lost_server_are_of_everything(
     ("error", "meaning"),
     [
         (unwrapped(404, "not_found"), TargetError),
-        (unwrapped(400, "value_error"), RunRefused),
+        (unwrapped(400, "value_error"), RunRejected),
         (unwrapped(500), ServerFault),
     ],
 )

@@ -12,7 +12,7 @@ from tools import structure
 PAGE = Path(__file__).parents[2] / "docs" / "architecture.md"
 CAPS = {
     "files per message, dispatch operator": 25,
-    "files per message, deferred sensor": 33,
+    "files per message, deferred sensor": 32,
     "import cycles": 0,
 }
 """The current figures, to be lowered as they fall. The goal is 25 and 30 files."""
@@ -39,7 +39,7 @@ def test_a_message_passes_through_few_files(
 def test_the_page_on_architecture_names_each_file_of_the_way(
     traced: tuple[structure.Figures, structure.Names],
 ) -> None:
-    table = PAGE.read_text().partition("## One message, file by file")[2].partition("\n## ")[0]
+    table = PAGE.read_text().partition("## The path of a message")[2].partition("\n## ")[0]
     passed = [each.partition(": ")[0] for each in traced[1]["functions per message, dispatch operator"]]
 
     assert re.findall(r"^\| `([\w/]+\.py)` \|", table, re.MULTILINE) == passed

@@ -29,7 +29,7 @@ def attempt(bench: Workbench, **limits: Any) -> Any:
         return error
     finally:
         bench.ti.try_number += 1
-    return dispatcher.tally.result
+    return dispatcher.counts.result
 
 
 def test_the_first_lease_of_a_process_is_one_message(bench: Workbench) -> None:

@@ -18,9 +18,9 @@ from tests.unit.fakes import OldTaskInstance, StateStore, Supervisor, TaskInstan
 INBOX = "orders"
 
 
-def handed_over(lease: HeldLease) -> str:
+def handed_off(lease: HeldLease) -> str:
     """The text by which a trigger hands a lease over to its task."""
-    *_, text = lease.handing_over()
+    *_, text = lease.hand_off()
     return text
 
 
@@ -48,9 +48,9 @@ class Workbench:
         self.service.put(INBOX, *payloads, ids=list(ids), attributes=attributes or None)
 
     def dispatcher(
-        self, targets: Any = "handle", match: str | None = None, tally: Any = None, **limits: Any
+        self, targets: Any = "handle", match: str | None = None, counts: Any = None, **limits: Any
     ) -> Dispatcher:
-        more = {} if tally is None else {"tally": tally}
+        more = {} if counts is None else {"tally": counts}
         routes = Routes(targets, match)
         check = TargetCheck(TaskRuns(self.ti), routes.dag_ids, TargetHistory(self.context))
         return Dispatcher(self.hook, INBOX, routes, check, Limits(**limits), **more)

@@ -23,12 +23,12 @@ from types import ModuleType
 from typing import Any
 
 FUNCTIONS = {
-    "hand over": ("airflow_provider_workflow.dispatch.lease", "HeldLease.handing_over"),
+    "hand off": ("airflow_provider_workflow.dispatch.lease", "HeldLease.hand_off"),
     "store event": ("airflow.models.trigger", "Trigger.submit_event"),
-    "lease": ("airflow_provider_workflow.dispatch.session", "lease_once"),
+    "lease": ("airflow_provider_workflow.dispatch.lease", "lease_once"),
     "resume": ("airflow_provider_workflow.sensors.inbox", "WorkflowInboxSensor.resume"),
     "start run": ("airflow_provider_workflow.dispatch.runs", "TaskRuns.start"),
-    "acknowledge": ("airflow_provider_workflow.dispatch.session", "acknowledge"),
+    "acknowledge": ("airflow_provider_workflow.dispatch.lease", "acknowledge"),
 }
 """The functions whose calls can be stopped before and after, by the step that each is."""
 FOLDER = os.environ.get("WORKFLOW_TEST_STOPS")

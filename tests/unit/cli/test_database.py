@@ -13,7 +13,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import DataError, IntegrityError, OperationalError, StatementError
 
 from airflow_provider_workflow.cli.database import DatabaseRuns, MissingDagError
-from airflow_provider_workflow.dispatch.rejections import RunRefused, ServerFault, TargetError
+from airflow_provider_workflow.dispatch.rejections import RunRejected, ServerFault, TargetError
 from airflow_provider_workflow.dispatch.runs import Start
 from tests.unit.cli.database import Database
 
@@ -68,20 +68,20 @@ def test_what_airflow_cannot_hold_is_refused_before_the_database_is_asked(
 ) -> None:
     failing(monkeypatch, AssertionError())
 
-    with pytest.raises(RunRefused, match=r"Airflow cannot store it: conf\.message"):
+    with pytest.raises(RunRejected, match=r"Airflow cannot store it: conf\.message"):
         RUNS.start("handle", "workflow__1", {"message": payload})
 
 
 def test_a_conf_that_the_dag_refuses_is_of_one_message(database: Database) -> None:
     database.add_dag("strict", params={"x": Param(type="integer")})
 
-    with pytest.raises(RunRefused, match="Invalid input for param x"):
+    with pytest.raises(RunRejected, match="Invalid input for param x"):
         RUNS.start("strict", "workflow__1", {"x": "no number"})
     assert RUNS.start("strict", "workflow__2", {"x": 1}) is Start.STARTED
 
 
 def test_a_run_id_that_airflow_refuses_is_of_one_message(handle: Database) -> None:
-    with pytest.raises(RunRefused, match="ValueError"):
+    with pytest.raises(RunRejected, match="ValueError"):
         RUNS.start("handle", "no run id ..", {})
 
 
@@ -94,8 +94,8 @@ def of(kind: Any, **more: Any) -> Exception:
 @pytest.mark.parametrize(
     ("error", "kind"),
     [
-        (of(DataError), RunRefused),
-        (TypeError("made up"), RunRefused),
+        (of(DataError), RunRejected),
+        (TypeError("made up"), RunRejected),
         (of(OperationalError), ServerFault),
         (of(IntegrityError), ServerFault),
         (of(OperationalError, connection_invalidated=True), TargetError),

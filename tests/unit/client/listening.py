@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_workflow.client.client import AsyncWorkflowClient
-from airflow_provider_workflow.client.event_stream import Bell
+from airflow_provider_workflow.client.event_stream import WakeUps
 from airflow_provider_workflow.client.over_aiohttp import shared_session
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.tokens import TokenCache
@@ -79,12 +79,12 @@ async def nothing_leaks() -> AsyncIterator[None]:
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
-async def rings(bell: Bell) -> bool:
+async def rings(bell: WakeUps) -> bool:
     """Whether the bell rings, in the time of this machine."""
     return await asyncio.wait_for(bell.wait(A_DAY), LONG)
 
 
-async def silent(bell: Bell) -> bool:
+async def silent(bell: WakeUps) -> bool:
     """Whether the bell does not ring within a moment."""
     await asyncio.sleep(0.05)
     return not await bell.wait(0)

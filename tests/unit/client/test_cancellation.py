@@ -12,7 +12,7 @@ import pytest
 from airflow_provider_workflow.client import event_stream
 from airflow_provider_workflow.client.attempt import Bearer
 from airflow_provider_workflow.client.client import AsyncWorkflowClient, carry_through
-from airflow_provider_workflow.client.event_stream import Bell, listen
+from airflow_provider_workflow.client.event_stream import WakeUps, listen
 from airflow_provider_workflow.client.settings import Settings
 from tests.unit.client.listening import (
     LONG,
@@ -121,7 +121,7 @@ async def test_a_stream_that_misses_a_cancellation_ends_at_the_next(
 
 
 async def rung(go: asyncio.Event, _: Settings) -> None:
-    bell = Bell()
+    bell = WakeUps()
 
     async def ring() -> None:
         await go.wait()

@@ -9,7 +9,7 @@ import certifi
 import pytest
 
 from airflow_provider_workflow.client.client import AsyncWorkflowClient
-from airflow_provider_workflow.client.event_stream import Bell, listen
+from airflow_provider_workflow.client.event_stream import WakeUps, listen
 from airflow_provider_workflow.client.over_aiohttp import shared_session
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.tokens import TokenCache
@@ -43,7 +43,7 @@ async def test_a_bell_rings_once_connected_and_with_each_notice(
 
 
 async def test_a_ring_is_remembered_until_it_is_heard() -> None:
-    bell = Bell()
+    bell = WakeUps()
     bell.ring()
     bell.ring()
     assert await bell.wait(0)
@@ -54,13 +54,13 @@ async def test_listeners_share_one_stream(
     new_client: NewClient, inbox: str, emulator: EmulatorServer
 ) -> None:
     async with contextlib.AsyncExitStack() as stack:
-        bells = []
+        listeners = []
         for _ in range(3):
             client = await stack.enter_async_context(new_client())
-            bells.append(await stack.enter_async_context(listen(client, inbox, streams=1)))
-        assert await rings(bells[0])
+            listeners.append(await stack.enter_async_context(listen(client, inbox, streams=1)))
+        assert await rings(listeners[0])
         emulator.put("orders", {})
-        for bell in bells[1:]:
+        for bell in listeners[1:]:
             assert await rings(bell)
         assert emulator.count("events") == 1
 

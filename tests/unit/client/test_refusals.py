@@ -34,7 +34,7 @@ def refused(
 
 
 @pytest.mark.parametrize(
-    ("status", "code", "call", "more", "cure"),
+    ("status", "code", "call", "more", "fix"),
     [
         (
             401,
@@ -76,14 +76,14 @@ def test_a_refusal_names_connection_host_and_cure_in_one_sentence(
     code: str,
     call: Call[Any],
     more: dict[str, Any],
-    cure: str,
+    fix: str,
     make_send: MakeSender,
     scripted: ScriptedServer,
 ) -> None:
     error = refused(status, code, call, make_send, scripted, **more)
 
     text = str(error)
-    begin = f"The connection 'shop_prod' is refused by 127.0.0.1:{scripted.port}, {cure}"
+    begin = f"The connection 'shop_prod' is refused by 127.0.0.1:{scripted.port}, {fix}"
     assert text.startswith(begin)
     assert text.endswith(f": {error.reason}")
     assert "\n" not in text

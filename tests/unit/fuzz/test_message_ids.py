@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from airflow_provider_workflow.dispatch import runs
 from airflow_provider_workflow.dispatch.payloads import unstorable
-from airflow_provider_workflow.dispatch.results import Tally
+from airflow_provider_workflow.dispatch.results import Counts
 from airflow_provider_workflow.process_state import reset as forget
 from tests.unit.fuzz import journeys
 from tests.unit.fuzz.budget import tries
@@ -110,10 +110,10 @@ def test_messages_of_any_ids_are_dispatched_once_and_acknowledged(bench: Workben
     fit = {each for each in ids if unstorable(each) is None}
     assert fit <= set(dispatched)
     assert bench.hook.list_messages("orders") == []
-    result = journeys.through_xcom(dispatcher.tally.result)
+    result = journeys.through_xcom(dispatcher.counts.result)
     assert result["started"]["count"] == len(ids)
     assert all(each.isprintable() for each in result["started"]["ids"])
-    assert Tally.carried(journeys.through_event(dispatcher.tally.carry())).handled == len(ids)
+    assert Counts.carried(journeys.through_event(dispatcher.counts.carry())).handled == len(ids)
     bench.service.store.inboxes.delete(bench.inbox_id)
     bench.inbox_id = bench.service.open_inbox("orders")
     forget()

@@ -26,7 +26,7 @@ from tests.unit.fuzz.budget import tries
 from tests.unit.fuzz.payloads import ANY_PAYLOAD, ANY_TEXT, MARKS, TEMPLATES, same, too_much
 from tests.unit.receipts import Receipt
 from tests.unit.triggers.watched import carried
-from tests.unit.workbench import INBOX, Workbench, handed_over
+from tests.unit.workbench import INBOX, Workbench, handed_off
 
 DEEPEST = 147
 """Levels of a payload that Airflow stores as it is."""
@@ -85,7 +85,7 @@ def dispatched(airflow: Workbench, payloads: list[Any]) -> None:
     assert [each for each in sent if not same(payload_of(messages[each]), sent[each])] == []
     as_text = {each for each, message in messages.items() if "payload_json" in message}
     assert as_text == {each for each in sent if too_much(sent[each], DEEPEST)}
-    assert dispatcher.tally.refused == 0
+    assert dispatcher.counts.refused == 0
 
 
 @tries(120)
@@ -135,12 +135,12 @@ def test_a_lease_crosses_from_trigger_to_task_with_any_payload_in_it(
     ]
     held = HeldLease.of({"lease_id": ids.draw(ANY_TEXT) or "l", "results": messages}, 1e9, 300)  # type: ignore[typeddict-item,arg-type]
     assert held is not None
-    text = handed_over(held)
+    text = handed_off(held)
     assert text.isascii()
     assert text.isprintable()
 
     crossed = journeys.through_event({"status": "leased", "inbox_id": "i", "lease": text})
-    taken = HeldLease.taken_over(crossed["lease"])
+    taken = HeldLease.from_hand_off(crossed["lease"])
     assert taken.lease_id == held.lease_id
     arrived = {each["id"]: each["payload"] for each in taken.messages}
     assert set(arrived) | set(taken.left) == {each["id"] for each in messages}

@@ -1,4 +1,4 @@
-"""What the page's "Test" button says: one sentence that names the step and the cure."""
+"""What the page's "Test" button says: one sentence that names the step and the fix."""
 
 from __future__ import annotations
 

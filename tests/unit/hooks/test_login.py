@@ -108,7 +108,7 @@ def test_all_that_a_connection_lacks_is_named_at_once() -> None:
         "redirect_uri",
         "scope",
     ]
-    assert all("(" in problem for problem in raised.value.problems), "each has its cure"
+    assert all("(" in problem for problem in raised.value.problems), "each has its fix"
 
 
 def test_the_error_of_a_task_names_the_command() -> None:

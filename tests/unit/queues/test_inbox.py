@@ -1,4 +1,4 @@
-"""``MessageQueueTrigger(scheme="workflow-inbox")`` becomes the event trigger; or there is a cure."""
+"""``MessageQueueTrigger(scheme="workflow-inbox")`` becomes the event trigger; or there is a fix."""
 
 from __future__ import annotations
 

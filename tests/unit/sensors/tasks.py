@@ -9,7 +9,7 @@ from airflow.providers.common.compat.sdk import TaskDeferred
 
 from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
 from tests.unit.fakes import StateStore
-from tests.unit.workbench import INBOX, Workbench, handed_over
+from tests.unit.workbench import INBOX, Workbench, handed_off
 
 
 def sensor(**arguments: Any) -> WorkflowInboxSensor:
@@ -45,7 +45,7 @@ class Task:
 
     def leased(self, seconds: int = 300) -> dict[str, Any]:
         """The event of a trigger that leased."""
-        lease = handed_over(self.bench.lease(seconds=seconds))
+        lease = handed_off(self.bench.lease(seconds=seconds))
         inbox = {"inbox_id": self.bench.inbox_id, "inbox_name": INBOX}
         return {"status": "leased", **inbox, "lease": lease}
 

@@ -57,7 +57,7 @@ class Day:
             try:
                 act()
             except Exception as error:
-                # Not an exception that a watcher outlasts.
+                # Not an exception that a watcher is_transient_error.
                 raise Over(error) from error
             self._rung = self._rung or told
 

@@ -1,4 +1,4 @@
-"""The producer outlasts all faults, leases no more than Airflow stores, and gives back what it holds."""
+"""The producer survives all errors, leases no more than Airflow stores, and releases what it holds."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ async def test_it_leases_and_hands_the_lease_over(bench: Workbench, fake_clock: 
 
     assert set(event) == {"status", "inbox_id", "inbox_name", "lease"}
     assert (event["status"], event["inbox_id"], event["inbox_name"]) == ("leased", bench.inbox_id, INBOX)
-    assert [each["id"] for each in HeldLease.taken_over(event["lease"]).messages] == ["a", "b"]
+    assert [each["id"] for each in HeldLease.from_hand_off(event["lease"]).messages] == ["a", "b"]
     assert bench.sent("lease") == [{"lease_limit": 2, "lease_seconds": 90}]
     assert bench.service.count("ack") == bench.service.count("release") == 0
 
@@ -97,7 +97,7 @@ def test_any_payload_is_handed_over_as_one_ascii_text(
 
     bench.put("a", payload=payload)
     event = asyncio.run(fire(trigger()))
-    lease = HeldLease.taken_over(event["lease"])
+    lease = HeldLease.from_hand_off(event["lease"])
     bench.hook.acknowledge_messages(bench.inbox_id, lease.lease_id)
 
     assert all(isinstance(value, str) and value.isascii() and "\0" not in value for value in event.values())
@@ -108,7 +108,7 @@ async def test_what_is_over_ten_megabytes_stays_behind(bench: Workbench, fake_cl
     bench.put("a", "b", "c", payload="x" * 4_000_000)
     event = await fire(trigger())
 
-    assert HeldLease.taken_over(event["lease"]).left == ["c"]
+    assert HeldLease.from_hand_off(event["lease"]).left == ["c"]
 
 
 async def test_it_settles_before_it_leases(bench: Workbench, fake_clock: FakeClock) -> None:

@@ -35,7 +35,7 @@ async def test_an_inbox_that_is_away_for_ten_seconds_fails_no_try(
     fake_clock.then(delete)
     event = await fire(trigger())
 
-    assert [each["id"] for each in HeldLease.taken_over(event["lease"]).messages] == ["a"]
+    assert [each["id"] for each in HeldLease.from_hand_off(event["lease"]).messages] == ["a"]
     assert caplog.text.count("Inbox orders does not exist (any more); looking it up by its name") == 1
 
 
@@ -64,7 +64,7 @@ async def test_an_inbox_that_was_deleted_and_created_again_is_found_by_its_name(
     fake_clock.then(replace)
     event = await fire(trigger())
     assert event["inbox_id"] == bench.hook.get_inbox("orders")["id"] != bench.inbox_id
-    assert [each["id"] for each in HeldLease.taken_over(event["lease"]).messages] == ["a"]
+    assert [each["id"] for each in HeldLease.from_hand_off(event["lease"]).messages] == ["a"]
 
 
 @pytest.mark.parametrize("by", ["name", "id"])

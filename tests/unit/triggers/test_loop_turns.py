@@ -84,7 +84,7 @@ async def test_a_turn_of_the_loop_has_little_to_do_with_a_megabyte(
 
     for each in watchers:
         assert [one["payload"] for one in triggerer.stored_messages(each)] == payloads
-    lease = HeldLease.taken_over((await sensor)["lease"])
+    lease = HeldLease.from_hand_off((await sensor)["lease"])
     assert [one["payload"] for one in lease.messages] == payloads
     assert sum(size >= LARGE_BODY for size in witness.read_beside) == 2
     assert max(witness.read_here) < LARGE_BODY
