@@ -11,7 +11,7 @@ import pytest
 
 from airflow_provider_workflow.assets import messages_of
 from tests.e2e.stage import Inbox
-from tests.e2e.watching import dag_file, events_of, kill_triggerer, publishing, restart_triggerer
+from tests.e2e.watching import dag_file, events_of, kill_triggerer, pause, publishing, restart_triggerer
 
 IMPORTS = """
 from airflow.sdk import DAG, Asset, AssetWatcher, task
@@ -156,12 +156,12 @@ def test_kills_of_the_triggerer_at_random_moments_lose_none_of_a_hundred_message
     assert found.hidden == 0
 
 
-def test_pausing_its_dag_again_and_again_loses_nothing(stage, watched):
+def test_pausing_its_dag_again_and_again_loses_nothing(stage, dags_folder, watched):
     moments = random.Random(1)
     with publishing(watched, 100, seed=1, longest_pause=4.5) as ids:
         for _ in range(3):
-            for change in (stage.airflow.api.pause, stage.airflow.api.unpause):
-                change(watched.name)
+            for paused in (True, False):
+                pause(stage, dags_folder, watched.name, paused=paused)
                 time.sleep(moments.uniform(4.0, 10.0))
     # What was held for longer than the watcher was there comes again when its leases end.
     watched.expire_leases()

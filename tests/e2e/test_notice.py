@@ -14,6 +14,7 @@ from tests.e2e.watching import (
     events_of,
     kill_at_random,
     kill_triggerer,
+    pause,
     publishing,
     restart_triggerer,
     table,
@@ -81,7 +82,7 @@ def no_parsing(stage):
         stage.airflow.wait_until_healthy()
 
 
-def test_bursts_of_two_hundred_messages_start_two_hundred_runs(stage, watched):
+def test_bursts_of_two_hundred_messages_start_two_hundred_runs(stage, dags_folder, watched):
     api, name = stage.airflow.api, watched.name
     ids = []
     for size in (1, 20, 9, 20):
@@ -95,10 +96,10 @@ def test_bursts_of_two_hundred_messages_start_two_hundred_runs(stage, watched):
         api.unpause(name)
         stage.until(watched.all_acknowledged, "what came, and was rung for, while the DAG was paused")
 
-    api.pause(name)
+    pause(stage, dags_folder, name)
     stage.until(lambda: not listened_to(stage, watched), "the watcher to be taken away")
     ids += put(watched, 20)
-    api.unpause(name)
+    pause(stage, dags_folder, name, paused=False)
     stage.until(watched.all_acknowledged, "what came while there was no watcher")
 
     watched.fault("hold", "ack")

@@ -106,6 +106,17 @@ def dag_file(stage: Stage, folder: Path, name: str, text: str, *dag_ids: str) ->
         path.unlink()
 
 
+def pause(stage: Stage, folder: Path, name: str, *, paused: bool = True) -> None:
+    """
+    Pause the DAG of a file that a test added, or unpause it, and have the file parsed at once.
+
+    Only where the file is parsed, Airflow takes away the watcher of a DAG that is paused, or brings it back.
+    """
+    change = stage.airflow.api.pause if paused else stage.airflow.api.unpause
+    change(name)
+    (folder / f"{name}.py").touch()
+
+
 def kill_triggerer(stage: Stage) -> None:
     """``kill -9`` the triggerer with all of its processes."""
     stage.airflow.kill("triggerer", tree=True)
