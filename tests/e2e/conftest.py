@@ -12,6 +12,7 @@ import pytest
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.e2e import examples
 from tests.e2e.counting import Statsd
+from tests.e2e.leaks import check_that_no_secret_was_left
 from tests.e2e.stage import Inbox, Stage
 from tests.marks import Marks
 from tools.local_airflow import LocalAirflow
@@ -41,7 +42,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def marks() -> Marks:
-    """The secrets of all tests, which the last of them look for; whoever makes one adds it."""
+    """The secrets of all tests, which are looked for in the end; whoever makes one adds it."""
     return Marks()
 
 
@@ -91,6 +92,7 @@ def airflow(
     stops_folder: Path,
     wrong_secret: str,
     statsd: Statsd,
+    marks: Marks,
 ) -> Iterator[LocalAirflow]:
     """A running Airflow, shared by all tests: leave its four processes alive."""
     user = emulator.connection()
@@ -105,6 +107,7 @@ def airflow(
     settings = SETTINGS | stops | statsd.settings
     with LocalAirflow(home, dags_folder, connections, settings, parallelism=8, log_level="INFO") as airflow:
         yield airflow
+        check_that_no_secret_was_left(Stage(airflow, emulator), marks)
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,48 @@
+"""That no test left a secret anywhere in an Airflow: looked for when all tests are through with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import chain
+
+from tests.e2e.places import Place, decrypted, files, listed, rows
+from tests.e2e.stage import Stage
+from tests.marks import Marks
+
+CONNECTIONS = "decrypted connection.password"
+"""Where a connection of the database has its secret; those of the environment have theirs nowhere."""
+REFUSED = "listener_with_a_wrong_secret"
+"""A DAG whose task names the cause in its log: where that is found, a secret would be."""
+
+
+def check_that_no_secret_was_left(stage: Stage, marks: Marks) -> None:
+    """
+    Look at all files of an Airflow, at all rows of its database and at what its API lists.
+
+    Of what Airflow encrypts, such as the arguments of triggers, only connections hold any.
+    """
+    stage.start(REFUSED, "no-such-inbox").fails()
+    stage.until(
+        lambda: _holds(_database(stage), "trigger.kwargs", b"workflow_default"), "an example to listen"
+    )
+    written, kept, shown = _files(stage), _database(stage), list(listed(stage.airflow.api))
+    assert _holds(written, f"/dag_id={REFUSED}/", b"wrong secret."), "a task log is not looked at"
+    assert _holds(shown, "/taskInstances", b"workflow_default"), "what tasks are given is not looked at"
+    left = _leaks(marks, chain(written, kept, shown)) - {(CONNECTIONS, "client secret")}
+    assert not left, f"secrets that were left: {sorted(left)}"
+
+
+def _files(stage: Stage) -> list[Place]:
+    return list(files(stage.airflow.home))
+
+
+def _database(stage: Stage) -> list[Place]:
+    return [*rows(stage.airflow.home), *decrypted(stage.airflow.home)]
+
+
+def _holds(places: Iterable[Place], where: str, text: bytes) -> bool:
+    return any(where in name and text in content for name, content in places)
+
+
+def _leaks(marks: Marks, places: Iterable[Place]) -> set[tuple[str, str]]:
+    return {(place, what) for place, content in places for what in marks.found(content)}
