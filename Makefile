@@ -73,8 +73,9 @@ coverage: setup ## Run the unit tests, and show which lines of the package no te
 	COVERAGE_CORE=$$($(BIN)/python -c 'import sys; print("sysmon" if sys.version_info >= (3, 12) else "ctrace")') \
 		$(BIN)/python -m pytest $(UNIT) --numprocesses $(WORKERS) --dist loadfile --cov --cov-report=term-missing
 
-e2e: setup ## Run the end-to-end tests, with a real Airflow
-	$(BIN)/python -m pytest $(E2E) --durations=50
+# Each process has an Airflow of its own, and takes the next file when it is done with one.
+e2e: setup ## Run the end-to-end tests, with a real Airflow, in WORKERS=2 processes (0: in one)
+	$(BIN)/python -m pytest $(E2E) --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=50
 
 test-matrix: ## Test on each supported Airflow and Python (MATRIX="3.1:3.10 3.3:3.13" chooses)
 	$(PYTHON) -m tools.matrix $(MATRIX)

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import fcntl
 import itertools
 import json
+import os
 import re
 import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,6 +24,20 @@ DAGS_FOLDER = Path(__file__).parent / "dags"
 EXAMPLES = Path(__file__).parents[2] / "dags_examples"
 STOPS = Path(__file__).parent / "stops"
 INBOX_NUMBERS = itertools.count(1)
+LONG = (
+    "test_soak",
+    "test_every_step",
+    "test_crash",
+    "test_event",
+    "test_notice",
+    "test_distribution",
+    "test_kills",
+    "test_healthy_hour",
+    "test_broken_target",
+    "test_hostile",
+    "test_secrets_at_debug",
+)
+"""Files that take a minute or more: begun first, so that no process is left alone with one in the end."""
 SETTINGS = {
     # A triggerer that was killed counts as alive for this long; its triggers wait until then.
     "AIRFLOW__TRIGGERER__JOB_HEARTBEAT_SEC": "1",
@@ -31,13 +48,25 @@ SETTINGS = {
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line(
-        "markers", "last: runs after all others, whose traces it looks at or would disturb"
-    )
+    config.addinivalue_line("markers", "last: runs after all others, which it would disturb")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: "last" in item.keywords)
+    items.sort(key=_turn)
+
+
+def _turn(item: pytest.Item) -> int:
+    if "last" in item.keywords:
+        return len(LONG) + 1
+    return LONG.index(item.path.stem) if item.path.stem in LONG else len(LONG)
+
+
+@pytest.fixture
+def redis_alone() -> Iterator[None]:
+    """For tests that empty the one Redis database that the environment names: they wait for each other."""
+    with (Path(tempfile.gettempdir()) / f"workflow-test-redis-{os.getuid()}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -94,7 +123,7 @@ def airflow(
     statsd: Statsd,
     marks: Marks,
 ) -> Iterator[LocalAirflow]:
-    """A running Airflow, shared by all tests: leave its four processes alive."""
+    """A running Airflow, shared by all tests of a process: leave its own four processes alive."""
     user = emulator.connection()
     user["extra"]["grant"] = "refresh_token"
     connections = {
