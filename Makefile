@@ -17,7 +17,7 @@ export AIRFLOW_HOME := $(CURDIR)/$(VENV)/airflow
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup test check-format format lint types imports unit coverage e2e test-matrix crash-test soak bench
+.PHONY: help setup test check-format format lint types imports unit coverage e2e test-matrix crash-test soak mutations bench
 .PHONY: demo docs screenshots structure dist clean
 
 help: ## Say what there is to make
@@ -85,6 +85,9 @@ crash-test: setup ## Kill everything while messages come, and count (MESSAGES=30
 
 soak: setup ## Let everything run for long, and see whether anything grows (MINUTES=30 RATE=1)
 	$(BIN)/python -m tests.soak
+
+mutations: setup ## Seed faults into a copy, and see that the unit tests notice each (ONLY="words of a name")
+	$(BIN)/python -m tests.mutations $(if $(ONLY),"$(ONLY)")
 
 bench: $(BENCH_INSTALLED) ## Measure, beside other ways of doing the same (ONLY=name; QUICK=1 to see that it works)
 	AIRFLOW_HOME=$(CURDIR)/$(BENCH)/airflow $(BENCH)/bin/python -m tests.benchmarks \

@@ -98,8 +98,8 @@ class LocalAirflow:
         self._sessions: list[int] = []
         self._watchdog: Watchdog | None = None
 
-    def start(self, timeout: float = 90) -> None:
-        """Create the database, start all processes, and wait until all are healthy.
+    def start(self, timeout: float = 180) -> None:
+        """Create the database, start all processes at once, and wait until all are healthy.
 
         :param timeout: seconds until healthy.
         :raises RuntimeError: a process ended; the text has the ends of the logs.
@@ -207,7 +207,7 @@ class LocalAirflow:
             text += self.logs(name).read_text(errors="replace").splitlines()[-lines:]
         return "\n".join(text)
 
-    def wait_until_healthy(self, timeout: float = 90) -> None:
+    def wait_until_healthy(self, timeout: float = 180) -> None:
         """Wait until Airflow reports all components as healthy, and its API for tasks is ready."""
 
         def healthy() -> bool:
@@ -221,7 +221,7 @@ class LocalAirflow:
         self.api.wait_until(healthy, timeout, "every component healthy", interval=0.2)
         self.api.prepare_for_tasks()
 
-    def wait_for_dags(self, dag_ids: Collection[str], timeout: float = 60) -> None:
+    def wait_for_dags(self, dag_ids: Collection[str], timeout: float = 120) -> None:
         """Wait until the DAGs can be run.
 
         :raises TimeoutError: after ``timeout`` seconds; the text has the missing DAGs and the import errors.

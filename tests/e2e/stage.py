@@ -15,7 +15,7 @@ from tools.airflow_api import AirflowAPIError, Json
 from tools.local_airflow import LocalAirflow
 
 T = TypeVar("T")
-PATIENCE_SECONDS = 90.0
+PATIENCE_SECONDS = 180.0
 """How long a test waits for anything: far longer than it takes, as nothing here measures speed."""
 
 

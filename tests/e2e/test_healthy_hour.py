@@ -12,7 +12,7 @@ import pytest
 from airflow_provider_workflow.airflow_internals import airflow_release
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.e2e.examples import EXAMPLES
-from tests.e2e.stage import Inbox, Stage
+from tests.e2e.stage import PATIENCE_SECONDS, Inbox, Stage
 from tests.logs import Entry, entries_of
 from tools.local_airflow import LocalAirflow
 
@@ -118,7 +118,7 @@ class Hour:
         run_id = self.api.trigger_dag(POLLING)
         self.stage.until(lambda: len(parcels.requests("lease")) > 1, "a second poll")
         parcels.put(*ONE_MESSAGE)
-        self.api.wait_for_run(POLLING, run_id)
+        self.api.wait_for_run(POLLING, run_id, PATIENCE_SECONDS)
 
     def _run_by_hand(self) -> None:
         for name, inbox in self.inboxes.items():
@@ -126,7 +126,7 @@ class Hour:
                 inbox.put(*INBOXES.get(name, ONE_MESSAGE))
         for group in RUN_BY_HAND:
             for run in [(dag_id, self.api.trigger_dag(dag_id)) for dag_id in group]:
-                self.api.wait_for_run(*run)
+                self.api.wait_for_run(*run, PATIENCE_SECONDS)
         self._until_all_is_done()
 
     def _until_all_is_done(self) -> None:

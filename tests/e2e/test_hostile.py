@@ -13,7 +13,7 @@ import pytest
 from airflow_provider_workflow.dispatch.payloads import payload_of
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.crash.topology import POSTGRES_VARIABLE, database
-from tests.e2e.stage import Stage
+from tests.e2e.stage import PATIENCE_SECONDS, Stage
 from tools.local_airflow import LocalAirflow
 
 
@@ -115,7 +115,7 @@ def test_hostile_messages_start_runs_that_get_them_unchanged(stage, inbox, trigg
 def test_hostile_messages_are_returned_unchanged(stage, inbox, triggerer):
     run = stage.start("receiver_that_logs", inbox)
     ids = put_when_armed(stage, inbox, run)
-    stage.airflow.api.wait_for_run(run.dag_id, run.run_id)
+    stage.airflow.api.wait_for_run(run.dag_id, run.run_id, PATIENCE_SECONDS)
     text = stage.airflow.api.xcom(run.dag_id, run.run_id, "read")
     got = {message["id"]: message for message in json.loads(text)}
     assert got.keys() == set(ids.values())

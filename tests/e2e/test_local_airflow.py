@@ -5,6 +5,7 @@ import signal
 import pytest
 
 from tests.e2e.conftest import DAGS_FOLDER
+from tests.e2e.stage import PATIENCE_SECONDS
 from tools.airflow_api import AirflowAPIError
 from tools.local_airflow import COMPONENTS, LocalAirflow
 
@@ -12,7 +13,7 @@ from tools.local_airflow import COMPONENTS, LocalAirflow
 def test_a_run_succeeds_and_its_xcom_and_log_can_be_read(airflow):
     airflow.wait_for_dags(["greet"])
     run_id = airflow.api.trigger_dag("greet", conf={"name": "inbox"})
-    assert airflow.api.wait_for_run("greet", run_id)["conf"] == {"name": "inbox"}
+    assert airflow.api.wait_for_run("greet", run_id, PATIENCE_SECONDS)["conf"] == {"name": "inbox"}
     assert airflow.api.xcom("greet", run_id, "greet") == "hello inbox"
     assert "attempt=1.log" in airflow.api.task_log("greet", run_id, "greet")
     assert run_id in [run["dag_run_id"] for run in airflow.api.dag_runs("greet")]
@@ -21,14 +22,14 @@ def test_a_run_succeeds_and_its_xcom_and_log_can_be_read(airflow):
 def test_a_cleared_task_runs_again(airflow):
     airflow.wait_for_dags(["greet"])
     run_id = airflow.api.trigger_dag("greet", run_id="to_be_cleared")
-    airflow.api.wait_for_run("greet", run_id)
+    airflow.api.wait_for_run("greet", run_id, PATIENCE_SECONDS)
     airflow.api.clear_task("greet", run_id, "greet")
     airflow.api.wait_until(
         lambda: [task["try_number"] for task in airflow.api.task_instances("greet", run_id)] == [2],
-        timeout=30,
+        timeout=PATIENCE_SECONDS,
         what="second try",
     )
-    airflow.api.wait_for_run("greet", run_id)
+    airflow.api.wait_for_run("greet", run_id, PATIENCE_SECONDS)
 
 
 def test_a_run_of_a_paused_dag_waits_until_it_is_unpaused(airflow):
@@ -37,7 +38,7 @@ def test_a_run_of_a_paused_dag_waits_until_it_is_unpaused(airflow):
     run_id = airflow.api.trigger_dag("greet")
     assert airflow.api.dag_run("greet", run_id)["state"] == "queued"
     airflow.api.unpause("greet")
-    airflow.api.wait_for_run("greet", run_id)
+    airflow.api.wait_for_run("greet", run_id, PATIENCE_SECONDS)
 
 
 def test_a_wait_that_runs_out_shows_what_was_awaited_and_the_logs(airflow):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import requests
 
-from tests.e2e.stage import Inbox, Run
+from tests.e2e.stage import PATIENCE_SECONDS, Inbox, Run
 
 ORDERS = "When an order arrives in the shop, add a row to the spreadsheet"
 
@@ -46,7 +46,7 @@ def test_mapped_guesses_have_a_link_each(stage):
     stage.airflow.wait_for_dags(["guess_of_a_task"])
     api = stage.airflow.api
     run = Run(stage.airflow, "guess_of_a_task", api.trigger_dag("guess_of_a_task"))
-    api.wait_for_run(run.dag_id, run.run_id)
+    api.wait_for_run(run.dag_id, run.run_id, PATIENCE_SECONDS)
     urls = [api.xcom(run.dag_id, run.run_id, "work", map_index=n)["prefilled_url"] for n in (0, 1)]
     assert [links(run, n) for n in (0, 1)] == [{"Open workflow editor": url} for url in urls]
 

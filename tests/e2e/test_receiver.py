@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.stage import Inbox, Stage
+from tests.e2e.stage import PATIENCE_SECONDS, Inbox, Stage
 from tests.marks import Marks
 from tools.airflow_api import Json
 
@@ -138,7 +138,7 @@ def check_one_run_each(stage: Stage, inbox: Inbox, ids: list[str]) -> None:
     """Wait until each of these messages has its one run, which succeeded."""
     stage.until(inbox.all_acknowledged, "the messages to be acknowledged")
     for message_id in ids:
-        stage.airflow.api.wait_for_run(HANDLER, inbox.run_id_of(message_id))
+        stage.airflow.api.wait_for_run(HANDLER, inbox.run_id_of(message_id), PATIENCE_SECONDS)
     runs = Counter(run["conf"]["message"]["id"] for run in stage.runs_of(inbox, HANDLER))
     assert {message_id: runs[message_id] for message_id in ids} == dict.fromkeys(ids, 1)
     assert inbox.lease_counts == [1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.e2e.stage import Inbox, Run
+from tests.e2e.stage import PATIENCE_SECONDS, Inbox, Run
 
 auto_acknowledgement = pytest.mark.since(3, 3, "the task state store")
 
@@ -51,7 +51,7 @@ def test_the_example_acknowledges_after_the_work(stage):
     states = {task["task_id"]: task["state"] for task in api.task_instances(run.dag_id, run.run_id)}
     assert states == {"wait": "success", "work": "success", "acknowledge": "running"}
     invoices.release_held()
-    api.wait_for_run(run.dag_id, run.run_id)
+    api.wait_for_run(run.dag_id, run.run_id, PATIENCE_SECONDS)
     assert api.xcom(run.dag_id, run.run_id, "acknowledge") == {"done": 2, "lease_ended": 0}
     assert all(invoices.messages[message_id]["status"] == "acked" for message_id in ids)
 
