@@ -224,9 +224,7 @@ class Settings:
         """
         name_of_token_url, token_url = _token_url(extra)
         given = {"host": host, "login": login, "password": password, "oauth_url": token_url}
-        problems = [
-            f"{name} is missing ({fix})" for name, fix in REQUIRED.items() if not _text(given[name])
-        ]
+        problems = [f"{name} is missing ({fix})" for name, fix in REQUIRED.items() if not _text(given[name])]
         _check_former_name(extra, problems)
         if ":" in _text(login):
             problems.append("login holds a colon (no client ID does)")
