@@ -1,1 +1,1 @@
-"""What becomes of leased messages: started as DAG runs, then acknowledged."""
+"""A leased message becomes a DAG run, and is acknowledged."""

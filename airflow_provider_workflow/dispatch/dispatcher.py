@@ -82,7 +82,7 @@ class Dispatcher:
     :param routes: chooses the DAG of a message.
     :param targets: checks the target DAGs before anything is leased.
     :param limits: how much is leased at a time.
-    :param counts: what became of messages so far; goes on counting.
+    :param counts: the outcomes of messages, from those that are counted already.
     :param is_transient_error: whether an error of a lease request is transient: then the drain ends without
         an error.
     :param origin: the run of this task, for the notes of the runs that it starts; empty outside a task.

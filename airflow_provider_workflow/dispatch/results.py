@@ -1,4 +1,4 @@
-"""What became of messages: counts, the first ids, and why messages were rejected."""
+"""The outcomes of messages: counts, the first ids, and why messages were rejected."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _nothing() -> DispatchResult:
 @dataclass
 class Counts:
     """
-    Counts messages by what became of them.
+    Counts messages by outcome.
 
     :param result: the counts so far.
     :param causes: why the first 100 rejected messages were rejected, by message id.

@@ -53,9 +53,9 @@ class MissingInbox:
 
     def pause(self, error: NotFoundError) -> float:
         """
-        Seconds to wait before it is looked up by its name once more.
+        Seconds to wait before the next look-up by name.
 
-        :raises NotFoundError: it was given by its id, or has been away for as long as it is waited for.
+        :raises NotFoundError: the inbox was given by its id, or the 30 s are over.
         """
         if is_id(self._inbox) or self._count == len(MISSING_PAUSES):
             raise error
@@ -69,7 +69,7 @@ class MissingInbox:
         return MISSING_PAUSES[self._count - 1]
 
     def found(self) -> None:
-        """It is there; should it be deleted once more, it is waited for as long again."""
+        """The inbox exists; if it is deleted again, the 30 s begin again."""
         self._count = 0
 
 

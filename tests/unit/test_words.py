@@ -40,8 +40,17 @@ NOT_PLAIN = {
 """Patterns that the modules of :data:`PLAIN` and the documentation do not have in any text."""
 NOT_USED = {**REPLACED, **NOT_PLAIN}
 PLAIN = (
-    *("cli", "emulator", "operators", "sensors", "triggers"),
-    *("assets.py", "clock.py", "links.py", "metrics.py", "options.py", "process_state.py"),
+    *("cli", "client", "dispatch", "emulator", "hooks", "operators", "queues", "sensors", "triggers"),
+    *(
+        "airflow_internals.py",
+        "assets.py",
+        "config.py",
+        "clock.py",
+        "links.py",
+        "metrics.py",
+        "options.py",
+        "process_state.py",
+    ),
     *("pytest_plugin.py", "rendering.py"),
 )
 PAGES = sorted(
