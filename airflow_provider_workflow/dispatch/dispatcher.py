@@ -27,7 +27,7 @@ from airflow_provider_workflow.dispatch.lease import (
     delivery_count,
     without_lease,
 )
-from airflow_provider_workflow.dispatch.payloads import storable
+from airflow_provider_workflow.dispatch.payloads import log_replaced, storable
 from airflow_provider_workflow.dispatch.rejections import (
     RejectionsInARow,
     RunRejected,
@@ -60,7 +60,14 @@ LONGEST_NOTE = 1000
 
 
 class TaskKilled(BaseException):
-    """The task was killed while it held a lease. Raised by ``on_kill``, so that the lease is released."""
+    """
+    The task was killed while it held a lease. Raised by ``on_kill``, so that the lease is released.
+
+    :param inbox: id or name.
+    """
+
+    def __init__(self, inbox: str) -> None:
+        super().__init__(f"The task was ended while it worked on a lease of the inbox {inbox}")
 
 
 class Drained(Enum):
@@ -314,14 +321,7 @@ class Dispatcher:
 
     def _conf(self, content: dict[str, Any]) -> dict[str, Any]:
         message, replaced = storable(content)
-        for part in replaced:
-            log.warning(
-                "Inbox %s: message %s has a value that Airflow cannot store: %s. Its run starts; if the value"
-                " is the payload, payload_of() of airflow_provider_workflow.dispatch.payloads returns it",
-                self.inbox,
-                plain(content["id"]),
-                part,
-            )
+        log_replaced(self.inbox, content["id"], replaced)
         return {"inbox_id": self._leased_at, "message": message}
 
     def _note(self, message_id: str) -> str:

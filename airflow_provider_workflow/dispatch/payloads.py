@@ -13,11 +13,14 @@ ASCII JSON string in ``payload_json`` instead, and :func:`payload_of` returns it
 from __future__ import annotations
 
 import json
+import logging
 import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from airflow_provider_workflow.client.wire import plain
+
+log = logging.getLogger(__name__)
 
 DEEPEST = 147
 """Levels of a payload. Some Airflow versions accept a run whose conf has more than 150 levels, three of them
@@ -74,6 +77,18 @@ def storable(message: Mapping[str, Any]) -> tuple[dict[str, Any], list[Unstorabl
             if name == "payload":
                 result["payload_json"] = json.dumps(value)
     return result, found
+
+
+def log_replaced(inbox: str, message_id: str, replaced: list[Unstorable]) -> None:
+    """Log the parts of a message that were replaced."""
+    for part in replaced:
+        log.warning(
+            "Inbox %s: message %s has a value that Airflow cannot store: %s. If the value is the payload,"
+            " payload_of() of airflow_provider_workflow.dispatch.payloads returns it",
+            inbox,
+            plain(message_id),
+            part,
+        )
 
 
 def unstorable(value: Any, name: str = "value", deepest: int = DEEPEST) -> Unstorable | None:

@@ -26,7 +26,7 @@ from airflow_provider_workflow.client.errors import (
 )
 from airflow_provider_workflow.client.wire import plain
 from airflow_provider_workflow.dispatch.lease import HeldLease, acknowledge, try_to_release, without_lease
-from airflow_provider_workflow.dispatch.payloads import Unstorable, storable, unstorable
+from airflow_provider_workflow.dispatch.payloads import Unstorable, log_replaced, storable, unstorable
 from airflow_provider_workflow.dispatch.results import Counts, log_nameless, log_rejection
 from airflow_provider_workflow.dispatch.routing import Routes, UnroutableError
 from airflow_provider_workflow.dispatch.session import while_missing
@@ -211,14 +211,7 @@ class Receiver:
             result.update(payload=None, payload_json=json.dumps(message["payload"]))
             if not _survives_xcom(result):
                 result["message_attributes"] = None
-        for part in replaced:
-            log.warning(
-                "Inbox %s: message %s has a value that an XCom cannot store: %s. If the value is the payload,"
-                " payload_of() of airflow_provider_workflow.dispatch.payloads returns it",
-                self.inbox,
-                plain(message["id"]),
-                part,
-            )
+        log_replaced(self.inbox, message["id"], replaced)
         return result
 
 

@@ -159,7 +159,7 @@ class WorkflowInboxDispatchOperator(WorkflowOperator):
         if self._dispatcher is not None and self._dispatcher.working:
             from airflow_provider_workflow.dispatch.dispatcher import TaskKilled
 
-            raise TaskKilled(f"The task was ended while it worked on a lease of the inbox {self.inbox}")
+            raise TaskKilled(self.inbox)
 
 
 def drain_inbox(dispatcher: Dispatcher, *, on_paused: str = "fail") -> tuple[int, str]:

@@ -233,7 +233,7 @@ class WorkflowInboxSensor(RendersStrings, BaseSensorOperator):
         if "_work" in vars(self) and self._work.is_working:
             from airflow_provider_workflow.dispatch.dispatcher import TaskKilled
 
-            raise TaskKilled(f"The task was ended while it worked on a lease of the inbox {self.inbox}")
+            raise TaskKilled(self.inbox)
 
     def poke(self, context: Context) -> PokeReturnValue:
         """Poll the inbox once, for the modes poke and reschedule."""

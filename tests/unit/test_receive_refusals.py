@@ -55,7 +55,7 @@ def test_a_payload_that_an_xcom_cannot_store_is_returned_as_json_text(
     assert good["payload"] == {"n": "good"}
     assert bench.states == {}
     assert receiver.counts.refused == 0
-    assert "message odd has a value that an XCom cannot store: payload" in caplog.text
+    assert "message odd has a value that Airflow cannot store: payload" in caplog.text
 
 
 def test_an_id_that_an_xcom_cannot_store_refuses_its_message(bench: Workbench, receipt: Receipt) -> None:
