@@ -156,7 +156,7 @@ def mask_in_triggerer(secret: str, connection_id: str) -> None:
 
 
 def _unmask(secret: str) -> None:
-    # In an Airflow with another masker the secret stays masked.
+    """Remove a secret from the masker; in an Airflow with another masker it stays masked."""
     with suppress(ImportError, AttributeError):
         from airflow.sdk._shared.secrets_masker import _secrets_masker
 

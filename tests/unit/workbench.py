@@ -50,7 +50,7 @@ class Workbench:
     def dispatcher(
         self, targets: Any = "handle", match: str | None = None, counts: Any = None, **limits: Any
     ) -> Dispatcher:
-        more = {} if counts is None else {"tally": counts}
+        more = {} if counts is None else {"counts": counts}
         routes = Routes(targets, match)
         check = TargetCheck(TaskRuns(self.ti), routes.dag_ids, TargetHistory(self.context))
         return Dispatcher(self.hook, INBOX, routes, check, Limits(**limits), **more)

@@ -79,15 +79,15 @@ async def nothing_leaks() -> AsyncIterator[None]:
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
-async def rings(bell: WakeUps) -> bool:
-    """Whether the bell rings, in the time of this machine."""
-    return await asyncio.wait_for(bell.wait(A_DAY), LONG)
+async def is_woken_up(listener: WakeUps) -> bool:
+    """Whether the listener is_woken_up, in the time of this machine."""
+    return await asyncio.wait_for(listener.wait(A_DAY), LONG)
 
 
-async def silent(bell: WakeUps) -> bool:
-    """Whether the bell does not ring within a moment."""
+async def silent(listener: WakeUps) -> bool:
+    """Whether the listener does not ring within a moment."""
     await asyncio.sleep(0.05)
-    return not await bell.wait(0)
+    return not await listener.wait(0)
 
 
 async def until(condition: Callable[[], bool]) -> None:

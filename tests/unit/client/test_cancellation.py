@@ -19,10 +19,10 @@ from tests.unit.client.listening import (
     STREAMS,
     client,
     inbox,
+    is_woken_up,
     naps,
     new_client,
     nothing_leaks,
-    rings,
 )
 
 __all__ = ["client", "inbox", "naps", "new_client", "nothing_leaks"]
@@ -82,8 +82,8 @@ async def test_a_stream_that_renews_its_token_ends_before_its_listener_does(
 
     async def listens() -> None:
         try:
-            async with listen(client, inbox, STREAMS) as bell:
-                await rings(bell)
+            async with listen(client, inbox, STREAMS) as listener:
+                await is_woken_up(listener)
         finally:
             did.append("left")
 
@@ -110,8 +110,8 @@ async def test_a_stream_that_misses_a_cancellation_ends_at_the_next(
         yield None
 
     async def listens() -> None:
-        async with listen(client, inbox, STREAMS) as bell:
-            await rings(bell)
+        async with listen(client, inbox, STREAMS) as listener:
+            await is_woken_up(listener)
 
     monkeypatch.setattr(event_stream, "notices_of", notices_of)
     task = asyncio.ensure_future(listens())
@@ -121,14 +121,14 @@ async def test_a_stream_that_misses_a_cancellation_ends_at_the_next(
 
 
 async def rung(go: asyncio.Event, _: Settings) -> None:
-    bell = WakeUps()
+    listener = WakeUps()
 
     async def ring() -> None:
         await go.wait()
-        bell.ring()
+        listener.wake_up()
 
     ringing = asyncio.ensure_future(ring())
-    await bell.wait(LONG)
+    await listener.wait(LONG)
     await ringing
 
 

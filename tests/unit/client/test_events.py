@@ -1,4 +1,4 @@
-"""The event stream: rings on connecting and on notices, shared, limited, closed by the last who leaves."""
+"""The event stream: wakes up on connecting and on notices; shared, limited, closed by its last listener."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from tests.unit.client.listening import (
     NewClient,
     client,
     inbox,
+    is_woken_up,
     naps,
     new_client,
     nothing_leaks,
-    rings,
     silent,
     until,
 )
@@ -32,22 +32,22 @@ from tests.unit.client.listening import (
 __all__ = ["client", "inbox", "naps", "new_client", "nothing_leaks"]
 
 
-async def test_a_bell_rings_once_connected_and_with_each_notice(
+async def test_a_listener_is_woken_up_once_connected_and_by_each_notice(
     client: AsyncWorkflowClient, inbox: str, emulator: EmulatorServer
 ) -> None:
-    async with listen(client, inbox, STREAMS) as bell:
-        assert await rings(bell)
-        assert await silent(bell)
+    async with listen(client, inbox, STREAMS) as listener:
+        assert await is_woken_up(listener)
+        assert await silent(listener)
         emulator.put("orders", {})
-        assert await rings(bell)
+        assert await is_woken_up(listener)
 
 
-async def test_a_ring_is_remembered_until_it_is_heard() -> None:
-    bell = WakeUps()
-    bell.ring()
-    bell.ring()
-    assert await bell.wait(0)
-    assert not await bell.wait(0)
+async def test_a_wake_up_is_kept_until_it_is_waited_for() -> None:
+    listener = WakeUps()
+    listener.wake_up()
+    listener.wake_up()
+    assert await listener.wait(0)
+    assert not await listener.wait(0)
 
 
 async def test_listeners_share_one_stream(
@@ -58,10 +58,10 @@ async def test_listeners_share_one_stream(
         for _ in range(3):
             client = await stack.enter_async_context(new_client())
             listeners.append(await stack.enter_async_context(listen(client, inbox, streams=1)))
-        assert await rings(listeners[0])
+        assert await is_woken_up(listeners[0])
         emulator.put("orders", {})
-        for bell in listeners[1:]:
-            assert await rings(bell)
+        for listener in listeners[1:]:
+            assert await is_woken_up(listener)
         assert emulator.count("events") == 1
 
 
@@ -70,16 +70,16 @@ async def test_the_stream_outlives_the_listener_that_opened_it(
 ) -> None:
     async with contextlib.AsyncExitStack() as later:
         async with new_client() as first, listen(first, inbox, STREAMS) as opening:
-            assert await rings(opening)
-            bell = await later.enter_async_context(
+            assert await is_woken_up(opening)
+            listener = await later.enter_async_context(
                 listen(await later.enter_async_context(new_client()), inbox, STREAMS)
             )
-        await bell.wait(0)
+        await listener.wait(0)
         emulator.put("orders", {})
-        assert await rings(bell)
+        assert await is_woken_up(listener)
         assert emulator.count("events") == 1
         emulator.emulator.streams.close()
-        assert await rings(bell)
+        assert await is_woken_up(listener)
 
 
 async def test_no_stream_outlives_the_session_that_it_was_opened_on(
@@ -91,20 +91,20 @@ async def test_no_stream_outlives_the_session_that_it_was_opened_on(
         async with shared_session(None, 1) as one, shared_session(certifi.where(), 1) as other:
             clients = [AsyncWorkflowClient(settings, each, tokens=tokens) for each in (one, other)]
             async with listen(clients[0], inbox, STREAMS) as opening:
-                assert await rings(opening)
+                assert await is_woken_up(opening)
                 await later.enter_async_context(shared_session(certifi.where(), 1))
-                bell = await later.enter_async_context(listen(clients[1], inbox, STREAMS))
-                assert await rings(bell)
+                listener = await later.enter_async_context(listen(clients[1], inbox, STREAMS))
+                assert await is_woken_up(listener)
         emulator.put("orders", {})
-        assert await rings(bell)
+        assert await is_woken_up(listener)
 
 
 async def test_without_streams_a_bell_never_rings(
     client: AsyncWorkflowClient, inbox: str, emulator: EmulatorServer
 ) -> None:
-    async with listen(client, inbox, streams=0) as bell:
+    async with listen(client, inbox, streams=0) as listener:
         emulator.put("orders", {})
-        assert await silent(bell)
+        assert await silent(listener)
     assert emulator.count("events") == 0
 
 
@@ -112,20 +112,20 @@ async def test_an_inbox_beyond_the_limit_is_not_listened_to(
     client: AsyncWorkflowClient, inbox: str, emulator: EmulatorServer
 ) -> None:
     other = emulator.open_inbox("other")
-    async with listen(client, inbox, streams=1) as bell:
+    async with listen(client, inbox, streams=1) as listener:
         async with listen(client, other, streams=1) as beyond:
-            assert await rings(bell)
+            assert await is_woken_up(listener)
             assert await silent(beyond)
         assert emulator.count("events") == 1
-    async with listen(client, other, streams=1) as bell:
-        assert await rings(bell)
+    async with listen(client, other, streams=1) as listener:
+        assert await is_woken_up(listener)
 
 
 async def test_the_last_who_leaves_closes_the_stream(
     client: AsyncWorkflowClient, inbox: str, emulator: EmulatorServer
 ) -> None:
-    async with listen(client, inbox, STREAMS), listen(client, inbox, STREAMS) as bell:
-        assert await rings(bell)
+    async with listen(client, inbox, STREAMS), listen(client, inbox, STREAMS) as listener:
+        assert await is_woken_up(listener)
     await until(lambda: not emulator.emulator.streams.open)
 
 
@@ -150,7 +150,7 @@ async def test_settings_with_a_prefix_of_their_own_listen_there(
     new_client: NewClient, inbox: str, emulator: EmulatorServer
 ) -> None:
     settings = settings_of(emulator, inbox_path="/trigger-inbox/api/v1")
-    async with new_client(settings) as client, listen(client, inbox, STREAMS) as bell:
-        assert await rings(bell)
+    async with new_client(settings) as client, listen(client, inbox, STREAMS) as listener:
+        assert await is_woken_up(listener)
     assert emulator.requests[-1].path.startswith("/trigger-inbox/api/v1/")
     assert emulator.requests[-1].headers["accept"] == "text/event-stream"

@@ -19,10 +19,10 @@ from tests.unit.client.listening import (
     NewClient,
     client,
     inbox,
+    is_woken_up,
     naps,
     new_client,
     nothing_leaks,
-    rings,
     silent,
     until,
 )
@@ -34,12 +34,12 @@ __all__ = ["client", "inbox", "naps", "new_client", "nothing_leaks"]
 async def test_a_stream_that_ends_is_opened_again_and_rings(
     client: AsyncWorkflowClient, inbox: str, emulator: EmulatorServer, naps: Naps
 ) -> None:
-    async with listen(client, inbox, STREAMS) as bell:
+    async with listen(client, inbox, STREAMS) as listener:
         for _ in range(6):
-            assert await rings(bell)
+            assert await is_woken_up(listener)
             await until(lambda: bool(emulator.emulator.streams.open))
             emulator.emulator.streams.close()
-        assert await rings(bell)
+        assert await is_woken_up(listener)
     assert all(
         pause <= nap <= 1.25 * pause
         for nap, pause in zip(naps.taken, (0.5, 1.0, 2.0, 5.0, 5.0, 5.0), strict=False)
@@ -50,14 +50,14 @@ async def test_a_notice_makes_the_pauses_short_again(
     client: AsyncWorkflowClient, inbox: str, emulator: EmulatorServer, naps: Naps
 ) -> None:
     emulator.fault("drop", operation="events", times=6)  # aiohttp tries each twice
-    async with listen(client, inbox, STREAMS) as bell:
-        assert await rings(bell)
+    async with listen(client, inbox, STREAMS) as listener:
+        assert await is_woken_up(listener)
         await until(lambda: bool(emulator.emulator.streams.open))
         emulator.put("orders", {})
-        assert await rings(bell)
+        assert await is_woken_up(listener)
         before = len(naps.taken)
         emulator.emulator.streams.close()
-        assert await rings(bell)
+        assert await is_woken_up(listener)
     assert naps.taken[before - 1] >= 2.0
     assert naps.taken[before] <= 0.5 * 1.25
 
@@ -65,11 +65,11 @@ async def test_a_notice_makes_the_pauses_short_again(
 async def test_a_token_that_ran_out_is_renewed_once(
     client: AsyncWorkflowClient, inbox: str, emulator: EmulatorServer, naps: Naps
 ) -> None:
-    async with listen(client, inbox, STREAMS) as bell:
-        assert await rings(bell)
+    async with listen(client, inbox, STREAMS) as listener:
+        assert await is_woken_up(listener)
         emulator.store.tokens.expire()
         emulator.emulator.streams.close()
-        assert await rings(bell)
+        assert await is_woken_up(listener)
     assert emulator.count("token") == 2
     assert len(naps.taken) == 1
 
@@ -79,9 +79,9 @@ async def test_a_stream_that_is_refused_is_left_alone_for_five_minutes(
     status: int, client: AsyncWorkflowClient, inbox: str, emulator: EmulatorServer, naps: Naps
 ) -> None:
     emulator.fault("status", operation="events", status=status, times=None)
-    async with listen(client, inbox, STREAMS) as bell:
+    async with listen(client, inbox, STREAMS) as listener:
         await asyncio.wait_for(naps.long.wait(), LONG)
-        assert await silent(bell)
+        assert await silent(listener)
     assert 300 <= naps.taken[-1] <= 375
     assert emulator.count("events") == 1
 
@@ -109,8 +109,8 @@ async def test_a_busy_service_is_given_the_time_that_it_asks_for(
     naps: Naps,
 ) -> None:
     emulator.fault("status", operation="events", status=status, headers=headers)
-    async with listen(client, inbox, STREAMS) as bell:
-        assert await rings(bell)
+    async with listen(client, inbox, STREAMS) as listener:
+        assert await is_woken_up(listener)
     assert naps.taken[0] >= least
 
 
@@ -125,18 +125,18 @@ async def test_what_is_no_event_stream_never_rings(
     reply: bytes, new_client: NewClient, scripted: ScriptedServer, naps: Naps
 ) -> None:
     scripted.answers = [reply]
-    async with new_client(scripted.settings()) as client, listen(client, "i", STREAMS) as bell:
+    async with new_client(scripted.settings()) as client, listen(client, "i", STREAMS) as listener:
         await asyncio.wait_for(naps.long.wait(), LONG)
-        assert await silent(bell)
+        assert await silent(listener)
 
 
 async def test_a_server_that_is_away_is_tried_again(
     new_client: NewClient, closed_port: int, naps: Naps
 ) -> None:
     settings = Settings("http://127.0.0.1:1", "i", "s", f"http://127.0.0.1:{closed_port}/t", verify=False)
-    async with new_client(settings) as client, listen(client, "i", STREAMS) as bell:
+    async with new_client(settings) as client, listen(client, "i", STREAMS) as listener:
         await until(lambda: len(naps.taken) > 12)
-        assert await silent(bell)
+        assert await silent(listener)
 
 
 async def test_a_fault_of_our_own_ends_no_stream_and_is_said_once(
@@ -150,6 +150,6 @@ async def test_a_fault_of_our_own_ends_no_stream_and_is_said_once(
         return original(*arguments)
 
     monkeypatch.setattr(event_stream, "build", breaks)
-    async with listen(client, inbox, STREAMS) as bell:
-        assert await rings(bell)
+    async with listen(client, inbox, STREAMS) as listener:
+        assert await is_woken_up(listener)
     assert caplog.text.count("broke: KeyError") == 1

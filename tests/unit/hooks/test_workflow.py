@@ -102,7 +102,7 @@ def test_the_flow_of_a_user_s_tokens(
     hook: WorkflowHook, emulator: EmulatorServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     masked: list[str] = []
-    monkeypatch.setattr(workflow, "mask", masked.append)
+    monkeypatch.setattr(workflow, "mask_secret", masked.append)
     url = hook.authorization_url(scope="workflow", state="random")
     query = {name: values[0] for name, values in parse_qs(urlsplit(url).query).items()}
     back = emulator.store.oauth.approve(query)
@@ -174,7 +174,7 @@ def test_access_tokens_are_masked(
     hook: WorkflowHook, emulator: EmulatorServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     masked: list[str] = []
-    monkeypatch.setattr(workflow, "mask", masked.append)
+    monkeypatch.setattr(workflow, "mask_secret", masked.append)
     hook.list_inboxes()
     assert [f"Bearer {each}" for each in masked] == [emulator.requests[-1].headers["authorization"]]
 

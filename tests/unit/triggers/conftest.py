@@ -1,4 +1,4 @@
-"""The bell of a trigger, and the clock of several that wait side by side."""
+"""The wake-ups of a trigger, and the clock of several that wait side by side."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from airflow_provider_workflow.client import over_aiohttp
 from tests.unit.counted import counted  # noqa: F401
 from tests.unit.fake_clock import FakeClock
 from tests.unit.triggers.day import day  # noqa: F401
-from tests.unit.triggers.loops import FakeBell
+from tests.unit.triggers.loops import FakeWakeUps
 from tests.unit.triggers.triggerer import triggerer  # noqa: F401
 from tests.unit.workbench import Workbench
 
 
 @pytest.fixture
-def bell(fake_clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> FakeBell:
-    fake = FakeBell()
+def wake_ups(fake_clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> FakeWakeUps:
+    fake = FakeWakeUps()
     monkeypatch.setattr("airflow_provider_workflow.client.event_stream.listen", fake.listen)
     return fake
 

@@ -1,4 +1,4 @@
-"""A trigger run by hand, and its bell, which rings when a test says so."""
+"""A trigger run by hand, and the wake-ups that a test sets."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any
 from airflow_provider_workflow.triggers.inbox import WorkflowInboxTrigger
 
 
-class FakeBell:
+class FakeWakeUps:
     """
-    A bell that rings at these waits.
+    Wake-ups at given waits.
 
-    :param rings: whether it rings, one wait after the other; no more rings after that.
+    :param woken: the results of the waits, in turn; False after the last.
     """
 
-    def __init__(self, *rings: bool) -> None:
-        self.rings = list(rings)
+    def __init__(self, *woken: bool) -> None:
+        self.woken = list(woken)
         self.waited: list[float] = []
         self.closed = False
         self.then: Callable[[int], None] = lambda count: None
@@ -25,10 +25,10 @@ class FakeBell:
     async def wait(self, seconds: float) -> bool:
         self.waited.append(seconds)
         self.then(len(self.waited))
-        return self.rings.pop(0) if self.rings else False
+        return self.woken.pop(0) if self.woken else False
 
     @asynccontextmanager
-    async def listen(self, client: Any, inbox_id: str, streams: int) -> AsyncIterator[FakeBell]:
+    async def listen(self, client: Any, inbox_id: str, streams: int) -> AsyncIterator[FakeWakeUps]:
         try:
             yield self
         finally:

@@ -16,7 +16,7 @@ from airflow_provider_workflow.dispatch.lease import HeldLease
 from airflow_provider_workflow.triggers.inbox import WorkflowInboxTrigger
 from tests.unit.fake_clock import FakeClock, nothing
 from tests.unit.test_leases import ANY_JSON
-from tests.unit.triggers.loops import FakeBell, fire, trigger
+from tests.unit.triggers.loops import FakeWakeUps, fire, trigger
 from tests.unit.workbench import INBOX, Workbench
 
 
@@ -76,13 +76,13 @@ async def test_it_leases_and_hands_the_lease_over(bench: Workbench, fake_clock: 
     assert bench.service.count("ack") == bench.service.count("release") == 0
 
 
-async def test_after_a_hand_over_nothing_is_released(bench: Workbench, bell: FakeBell) -> None:
+async def test_after_a_hand_off_nothing_is_released(bench: Workbench, wake_ups: FakeWakeUps) -> None:
     bench.put("a")
     running = trigger(wake_on_events=True).run()
     await anext(running)
     await running.aclose()
 
-    assert bell.closed
+    assert wake_ups.closed
     assert bench.states == {"a": "leased"}
     assert bench.service.count("release") == 0
 
@@ -141,32 +141,32 @@ async def test_the_interval_doubles_while_the_inbox_stays_empty(
     assert fake_clock.slept == [5, 10, 20, 40, 60, 60]
 
 
-async def test_a_ring_resets_the_interval(bench: Workbench, bell: FakeBell) -> None:
-    bell.rings = [False, False, True, False]
-    bell.then = lambda count: bench.put("a") if count == 6 else None
+async def test_a_wake_up_resets_the_interval(bench: Workbench, wake_ups: FakeWakeUps) -> None:
+    wake_ups.woken = [False, False, True, False]
+    wake_ups.then = lambda count: bench.put("a") if count == 6 else None
     await fire(trigger(wake_on_events=True))
 
-    # The ring that led to nothing is followed by a second in which no other is heard.
-    assert bell.waited == [5, 10, 20, 4, 10, 20]
+    # After a wake-up without a message, others are ignored for a second.
+    assert wake_ups.waited == [5, 10, 20, 4, 10, 20]
 
 
-async def test_rings_do_not_hasten_what_fails(
-    bench: Workbench, fake_clock: FakeClock, bell: FakeBell
+async def test_wake_ups_do_not_hasten_what_fails(
+    bench: Workbench, fake_clock: FakeClock, wake_ups: FakeWakeUps
 ) -> None:
-    bell.rings = [True] * 100
+    wake_ups.woken = [True] * 100
     bench.service.fault("status", operation="lease", status=503, times=4)
     fake_clock.then(*[nothing] * 3, lambda: bench.put("a"))
     await fire(trigger(wake_on_events=True))
 
-    # Whatever rings meanwhile, the service is asked every 5 s at most.
+    # The service is called every 5 s at most, whatever the wake-ups.
     assert fake_clock.slept == [5, 5, 5, 5]
 
 
-async def test_a_ring_for_what_others_lease_is_answered_once_a_second(
-    bench: Workbench, fake_clock: FakeClock, bell: FakeBell
+async def test_a_wake_up_for_what_others_lease_is_answered_once_a_second(
+    bench: Workbench, fake_clock: FakeClock, wake_ups: FakeWakeUps
 ) -> None:
-    bell.rings = [True] * 100
-    bell.then = lambda count: bench.put("a") if count == 5 else None
+    wake_ups.woken = [True] * 100
+    wake_ups.then = lambda count: bench.put("a") if count == 5 else None
     await fire(trigger(wake_on_events=True))
 
     assert fake_clock.slept == [1, 1, 1, 1]

@@ -7,7 +7,7 @@ import pytest
 from airflow_provider_workflow.triggers.wakeup import TICK_SECONDS, until_tick, wait_for
 from tests.unit.fake_clock import FakeClock
 from tests.unit.triggers.day import Day
-from tests.unit.triggers.loops import FakeBell
+from tests.unit.triggers.loops import FakeWakeUps
 from tests.unit.triggers.notices import trigger
 from tests.unit.workbench import Workbench
 
@@ -22,13 +22,13 @@ def test_a_wait_ends_at_the_tick_that_follows(now: float, seconds: float) -> Non
 
 
 async def test_waits_begun_within_a_tick_of_each_other_end_together(fake_clock: FakeClock) -> None:
-    bell = FakeBell()
+    wake_ups = FakeWakeUps()
     for now in (100.1, 100.2):
         fake_clock.set(now)
-        await wait_for(bell, 5.0)
+        await wait_for(wake_ups, 5.0)
         await wait_for(None, 5.0)
 
-    assert fake_clock.slept == bell.waited == [pytest.approx(5.15), pytest.approx(5.05)]
+    assert fake_clock.slept == wake_ups.waited == [pytest.approx(5.15), pytest.approx(5.05)]
 
 
 async def test_a_watcher_without_a_stream_wakes_once_for_each_look(bench: Workbench, day: Day) -> None:
