@@ -1,4 +1,4 @@
-"""The event stream among all these faults: it never wakes a listener up for them, and how long it is left alone."""
+"""The event stream among all these faults: it never wakes a listener up, and how long it is left alone."""
 
 from __future__ import annotations
 
