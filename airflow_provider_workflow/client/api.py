@@ -1,7 +1,7 @@
 """
-Every endpoint of the service, once: each function checks its arguments and returns a ``Call``.
+One function per endpoint of the service; each checks its arguments and returns a ``Call``.
 
-Bad arguments raise ``ValueError`` that names the field and its range, before anything is sent.
+Invalid arguments raise a ``ValueError`` that names the field and its range, before a request is sent.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ def list_inboxes(
     One page of inboxes.
 
     :param limit: inboxes in the page, 1 to 100.
-    :param offset: inboxes to pass over, 0 or more.
-    :param status: only those with this status.
-    :param name: only the one with this name.
+    :param offset: inboxes to skip, 0 or more.
+    :param status: only inboxes with this status.
+    :param name: only the inbox with this name.
     """
     query = given(
         limit=within("limit", limit, (1, PAGE_SIZE)),
@@ -60,10 +60,10 @@ def _new_inbox(
     inputs = subscription.get("inputs")
     if inputs is not None and not isinstance(inputs, Mapping):
         raise ValueError("subscription.inputs must be an object with the trigger's fields, such as {}")
-    # The service requires them, be they none (docs/service.md 2).
+    # The service requires ``inputs``, even if it is empty (docs/service.md 2).
     body: dict[str, Any] = {"subscription": {**subscription, "inputs": dict(inputs or {})}}
     if name is not None:
-        # Newer servers call it ``key`` (docs/service.md 2).
+        # Newer servers name it ``key`` (docs/service.md 2).
         body["name"] = body["key"] = filled("name", name, NAME_LENGTH)
     if notification_url is not None:
         body["notification_url"] = filled("notification_url", notification_url, URL_LENGTH)
@@ -74,12 +74,12 @@ def create_inbox(
     subscription: types.Subscription, name: str | None = None, notification_url: str | None = None
 ) -> Call[types.Inbox]:
     """
-    Create an inbox; it begins as ``initializing``.
+    Create an inbox; its first status is ``initializing``.
 
-    :param subscription: ``app_key``, ``action_key``, and, where they are needed, ``inputs`` (left out: none)
-        and ``connection_id``.
+    :param subscription: ``app_key``, ``action_key``, and, if needed, ``inputs`` (default: empty) and
+        ``connection_id``.
     :param name: up to 100 characters, unique; cannot be changed later.
-    :param notification_url: told by POST when messages arrive; up to 2048 characters.
+    :param notification_url: receives a POST when messages arrive; up to 2048 characters.
     """
     body = _new_inbox(subscription, name, notification_url)
     return Call("create_inbox", "POST", Family.INBOX, "/inboxes", wire.inbox, json=body, repeatable=False)
@@ -88,23 +88,23 @@ def create_inbox(
 def ensure_inbox(
     name: str, subscription: types.Subscription, notification_url: str | None = None
 ) -> Call[types.Inbox]:
-    """Create the inbox of this name, or return the one that has the same subscription."""
+    """Create the inbox with this name, or return the existing one if it has the same subscription."""
     body = _new_inbox(subscription, filled("name", name, NAME_LENGTH), notification_url)
     return Call("ensure_inbox", "PUT", Family.INBOX, "/inboxes", wire.inbox, json=body)
 
 
 def _path_to(inbox_id: str, rest: str = "") -> str:
-    """The path of something of an inbox, its id percent-encoded."""
+    """The path of an inbox or of a resource below it; the id is percent-encoded."""
     return f"/inboxes/{segment('inbox_id', inbox_id)}{rest}"
 
 
 def get_inbox(inbox_id: str) -> Call[types.Inbox]:
-    """An inbox by its id (docs/service.md 4)."""
+    """Get an inbox by its id (docs/service.md 4)."""
     return Call("get_inbox", "GET", Family.INBOX, _path_to(inbox_id), wire.inbox)
 
 
 def update_inbox(inbox_id: str, notification_url: str | None) -> Call[types.Inbox]:
-    """Change where an inbox announces its messages; None announces them nowhere."""
+    """Change the notification URL of an inbox; None removes it."""
     if notification_url is not None:
         filled("notification_url", notification_url, URL_LENGTH)
     body = {"notification_url": notification_url}
@@ -112,33 +112,33 @@ def update_inbox(inbox_id: str, notification_url: str | None) -> Call[types.Inbo
 
 
 def delete_inbox(inbox_id: str) -> Call[types.Inbox]:
-    """Delete an inbox with all that is in it."""
+    """Delete an inbox and its messages."""
     return Call("delete_inbox", "DELETE", Family.INBOX, _path_to(inbox_id), wire.inbox)
 
 
 def pause_inbox(inbox_id: str) -> Call[types.Inbox]:
-    """Pause an inbox. While it is paused the service drops new events. 409 where it is paused already."""
+    """Pause an inbox: the service then drops new events. 409 if it is already paused."""
     path = _path_to(inbox_id, "/pause")
     return Call("pause_inbox", "POST", Family.INBOX, path, wire.inbox, repeatable=False)
 
 
 def resume_inbox(inbox_id: str) -> Call[types.Inbox]:
-    """Resume a paused inbox. 409 where it is not paused."""
+    """Resume a paused inbox. 409 if it is not paused."""
     path = _path_to(inbox_id, "/resume")
     return Call("resume_inbox", "POST", Family.INBOX, path, wire.inbox, repeatable=False)
 
 
-# The messages of an inbox, and the stream that announces them (docs/service.md 3, 4 and 5).
+# Messages of an inbox, and the event stream that announces them (docs/service.md 3, 4 and 5).
 
 
 def list_messages(
     inbox_id: str, cursor: str | None = None, limit: int | None = None
 ) -> Call[types.MessagePage]:
     """
-    One page of the messages of an inbox, quarantined ones included, payloads not (docs/service.md 4).
+    One page of the messages of an inbox, including quarantined ones, without payloads (docs/service.md 4).
 
-    :param cursor: from ``next_cursor`` of the page before; None begins.
-    :param limit: messages in the page, 1 to 100; None leaves it to the service.
+    :param cursor: ``next_cursor`` of the previous page; None for the first page.
+    :param limit: messages in the page, 1 to 100; None for the default of the service.
     """
     if limit is not None:
         within("limit", limit, (1, PAGE_SIZE))
@@ -148,21 +148,21 @@ def list_messages(
 
 def next_cursor(page: types.MessagePage) -> str | None:
     """
-    The cursor of the page after this one, or None at the end.
+    The cursor of the next page, or None if this is the last one.
 
-    Only the cursor is taken from the ``next`` address, so that a token never follows it to another host.
+    Only the cursor of the ``next`` URL is used, so that no token is sent to another host.
     """
-    # Not ``urlsplit``, which refuses some addresses for their host.
+    # ``urlsplit`` raises for some hosts.
     query = (page.get("next") or "").partition("#")[0].partition("?")[2]
     return parse_qs(query).get("cursor", [None])[0]
 
 
 def lease_messages(inbox_id: str, lease_limit: int = 10, lease_seconds: int = 300) -> Call[types.Lease]:
     """
-    Lease messages. An empty inbox answers with ``lease_id`` None.
+    Lease messages. For an empty inbox ``lease_id`` is None.
 
-    :param lease_limit: messages at most, 1 to 100.
-    :param lease_seconds: how long they stay leased, 1 to 3600 s; no call extends it.
+    :param lease_limit: maximum number of messages, 1 to 100.
+    :param lease_seconds: duration of the lease, 1 to 3600 s; it cannot be extended.
     """
     body = {
         "lease_seconds": within("lease_seconds", lease_seconds, LEASE_SECONDS),
@@ -176,9 +176,9 @@ def acknowledge_messages(
     inbox_id: str, lease_id: str, message_ids: Sequence[str] | None = None
 ) -> Call[types.Acknowledged]:
     """
-    Remove leased messages for good (docs/service.md 3.2). Repeating it does no harm.
+    Acknowledge leased messages: the service removes them (docs/service.md 3.2). The call is idempotent.
 
-    :param message_ids: 1 to 100 of the lease; None for all of it.
+    :param message_ids: 1 to 100 ids of the lease; None for all of its messages.
     """
     body = {"lease_id": opaque("lease_id", lease_id), **id_list(message_ids)}
     path = _path_to(inbox_id, "/messages/ack")
@@ -189,9 +189,9 @@ def release_messages(
     inbox_id: str, lease_id: str, message_ids: Sequence[str] | None = None
 ) -> Call[types.Released]:
     """
-    Make leased messages leasable again at once. The attempt is not given back.
+    Release leased messages: they are available again at once. Their delivery count stays as it is.
 
-    :param message_ids: 1 to 100 of the lease; None for all of it.
+    :param message_ids: 1 to 100 ids of the lease; None for all of its messages.
     """
     body = {"lease_id": opaque("lease_id", lease_id), **id_list(message_ids)}
     path = _path_to(inbox_id, "/messages/release")
@@ -199,18 +199,18 @@ def release_messages(
 
 
 def events(inbox_id: str) -> Call[None]:
-    """The event stream of an inbox (docs/service.md 5); ``event_stream.py`` opens it."""
+    """Open the event stream of an inbox (docs/service.md 5); sent by ``event_stream.py``."""
     return Call("events", "GET", Family.INBOX, _path_to(inbox_id, "/events"), wire.nothing)
 
 
-# Workflows that the service suggests: of a text, and as templates (docs/service.md 7 and 13).
+# Workflow guesses and templates (docs/service.md 7 and 13).
 
 
 def guess(description: str) -> Call[types.Guess]:
     """
-    Guess a workflow from a text (docs/service.md 13).
+    Guess a workflow from a description (docs/service.md 13).
 
-    :param description: the text; its longest length is not published.
+    :param description: not empty; the service does not publish a maximum length.
     """
     return Call(
         name="guess",
@@ -232,10 +232,10 @@ def list_templates(
 
     :param apps: only templates that use these apps.
     :param limit: templates in the page, 1 to 100.
-    :param offset: templates to pass over, 0 or more.
+    :param offset: templates to skip, 0 or more.
     """
     if isinstance(apps, str):
-        raise ValueError("apps must be a list of app names, not one text")
+        raise ValueError("apps must be a list of app names, not one string")
     query = given(
         apps=",".join(filled("apps", app) for app in apps) if apps else None,
         limit=within("limit", limit, (1, PAGE_SIZE)),
@@ -250,14 +250,14 @@ def list_templates(
 
 
 def unenroll_promotion(enrollment_id: str) -> Call[None]:
-    """End a user's enrolment in a promotion, for the application (docs/service.md 8 and 14)."""
+    """End a user's enrolment in a promotion, with the application's token (docs/service.md 8 and 14)."""
     path = f"/v2/promotions/{segment('enrollment_id', enrollment_id)}"
     return Call(
         "unenroll_promotion", "DELETE", Family.PROMOTIONS, path, wire.nothing, scope="promotions:write"
     )
 
 
-# Tokens, and where a user grants them (docs/service.md 9.1, 10 and 14).
+# Tokens and the authorization page (docs/service.md 9.1, 10 and 14).
 
 
 def _token(name: str, form: Mapping[str, str], *, repeatable: bool) -> Call[types.Token]:
@@ -275,17 +275,17 @@ def _token(name: str, form: Mapping[str, str], *, repeatable: bool) -> Call[type
 
 
 def app_token(scope: str) -> Call[types.Token]:
-    """An access token for the application itself: the client-credentials grant (docs/service.md 9.1)."""
+    """Request an access token for the application: the client-credentials grant (docs/service.md 9.1)."""
     form = {"grant_type": "client_credentials", "scope": filled("scope", scope)}
     return _token("app_token", form, repeatable=True)
 
 
 def exchange_code(code: str, redirect_uri: str) -> Call[types.Token]:
     """
-    A user's tokens for an authorization code (docs/service.md 9.1 and 14.3).
+    Exchange an authorization code for a user's tokens (docs/service.md 9.1 and 14.3).
 
-    :param code: valid for 2 minutes, once.
-    :param redirect_uri: the one that the authorization page was opened with.
+    :param code: valid for 2 minutes; can be used once.
+    :param redirect_uri: the redirect URI with which the authorization page was opened.
     """
     form = {
         "grant_type": "authorization_code",
@@ -297,9 +297,9 @@ def exchange_code(code: str, redirect_uri: str) -> Call[types.Token]:
 
 def refresh_user_token(refresh_token: str) -> Call[types.Token]:
     """
-    A user's next tokens (docs/service.md 9.1 and 14.3).
+    Refresh a user's tokens (docs/service.md 9.1 and 14.3).
 
-    :param refresh_token: used up by the call; the answer holds the next one.
+    :param refresh_token: invalid after the call; the response contains a new one.
     """
     form = {"grant_type": "refresh_token", "refresh_token": filled("refresh_token", refresh_token)}
     return _token("refresh_user_token", form, repeatable=False)
@@ -309,13 +309,13 @@ def authorization_url(
     settings: Settings, *, scope: str, state: str, redirect_uri: str | None = None, **prefilled: str
 ) -> str:
     """
-    The address of the authorization page, for a browser (docs/service.md 10).
+    The URL of the authorization page, to open in a browser (docs/service.md 10).
 
-    :param scope: space-separated scopes that the user is asked for.
-    :param state: random text that the redirect must bring back.
-    :param redirect_uri: where the browser goes afterwards; the connection's by default.
+    :param scope: space-separated scopes that the user is asked to grant.
+    :param state: random string that the redirect must contain.
+    :param redirect_uri: where the page redirects the browser; the connection's by default.
     :param prefilled: optional parameters such as ``sign_up_email`` or ``utm_source``.
-    :raises ValueError: the connection has no ``auth_url``, or there is no ``redirect_uri``.
+    :raises ValueError: ``auth_url`` or ``redirect_uri`` is missing.
     """
     target = redirect_uri or settings.redirect_uri
     for field, value in (("auth_url", settings.auth_url), ("redirect_uri", target)):

@@ -1,27 +1,27 @@
 """
 One attempt of a call, from the rate gate to the value, as a generator of steps that a sender performs.
 
-Every call is sent over ``requests`` in tasks and over ``aiohttp`` in triggers, and both decide alike:
-which token, how long to wait, which error. So the decisions are made once, here and in ``tokens.py``,
-by generators that send nothing and wait for nothing themselves. Whatever does is a *step*: the
-generator yields it; a sender (one of the two classes of ``client.py``) performs it, and sends its result
-back in, or throws its error.
+Calls are sent over ``requests`` in tasks and over ``aiohttp`` in triggers. Both make the same decisions:
+which token to send, how long to wait, which error to raise. These are implemented once, here and in
+``tokens.py``, as generators without I/O. Each I/O operation is a *step*: the generator yields it, a sender
+(one of the two classes of ``client.py``) performs it, and sends its result into the generator or throws its
+error.
 
-A generator that waits, sends a request, and sends it once more with a new token::
+A generator that waits, sends a request, and repeats it with a new token::
 
     def attempt(call, parties):
-        yield Pause(1.5)  # answered with nothing, once the time is over
-        token = yield from access_token(...)  # another generator, whose steps pass through
-        answer = yield Request("POST", ...)  # answered with an ``Answer``
+        yield Pause(1.5)  # result: None, after the wait
+        token = yield from access_token(...)  # the steps of another generator
+        answer = yield Request("POST", ...)  # result: an ``Answer``
         if answer.status == 401:
             answer = yield Request("POST", ...)
         return call.read(answer)
 
-What performs it, here without errors (``client.py`` has both in full)::
+The loops that perform the steps, without error handling (complete in ``client.py``)::
 
     def run(exchange):  # WorkflowClient: in a task
         step = next(exchange)
-        while True:  # until StopIteration, which holds what the generator returned
+        while True:  # until StopIteration, which has the generator's return value
             step = exchange.send(self._perform(step))  # clock.sleep, requests
 
     async def run(exchange):  # AsyncWorkflowClient: in a trigger
@@ -29,19 +29,19 @@ What performs it, here without errors (``client.py`` has both in full)::
         while True:
             step = exchange.send(await self._perform(step))  # clock.async_sleep, aiohttp
 
-A test needs no sender: it calls ``next`` and ``send`` itself and looks at the steps.
+A test does not need a sender: it can call ``next`` and ``send`` and check the steps.
 
-===================== =========================================== =================================
-step                  asks the sender to                          is answered with
-===================== =========================================== =================================
-``Request``           send this request, once                     the ``Answer``
-``Call``              send this call, with its retries            its value
-``Pause``             wait                                        nothing
-``Renewal``           wait for a token that another caller renews nothing, or its error
-``UseStore``          read or write the user's tokens             ``UserTokens`` or None
-``Read``              make the value of a large answer            the value
-``CarryThrough``      perform another generator, uncancelled      what it returns
-===================== =========================================== =================================
+===================== ============================================ =============================
+step                  what the sender does                         result
+===================== ============================================ =============================
+``Request``           sends this request, once                     the ``Answer``
+``Call``              sends this call, with its retries            its value
+``Pause``             waits                                        None
+``Renewal``           waits for a token that another caller renews None, or the renewal's error
+``UseStore``          reads or writes the user's tokens            ``UserTokens`` or None
+``Read``              parses a large answer                        the value
+``CarryThrough``      runs another generator without cancellation  its return value
+===================== ============================================ =============================
 """
 
 from __future__ import annotations
@@ -86,26 +86,26 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 Observer = Callable[[Call[Any], Any], None]
-"""Is told what came of each attempt of a call: its value, or its ``WorkflowError``. It must not raise."""
+"""Called after each attempt with the call and its value or ``WorkflowError``. It must not raise."""
 
 Step = Request | Pause | Renewal | Call[Any] | CarryThrough | Read
 
 SHORTEST_SECRET = 5
-"""Characters; shorter ones (of tests) would be replaced within words."""
+"""Minimum number of characters of a secret that is masked; shorter ones would match parts of words."""
 _HEADERS = {"Accept": "application/json", "User-Agent": f"airflow-provider-workflow/{__version__}"}
 _ENCODER = json.JSONEncoder(separators=(",", ":"))
 
 
 HEAD_START_SECONDS = 0.5
-"""How much earlier than others a waiting acknowledgement goes through a gate that opens."""
+"""Additional delay of other calls at a gate while urgent calls wait there."""
 
 
 @dataclass
 class Gate:
     """
-    Keeps a family of calls back while the service wants no more of them.
+    Delays the calls of a family while the service does not accept them.
 
-    :param opens_at: when calls pass again, by ``clock.monotonic``.
+    :param opens_at: from when calls are sent again, by ``clock.monotonic``.
     """
 
     opens_at: float = 0.0
@@ -113,11 +113,11 @@ class Gate:
     lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def close(self, seconds: float) -> None:
-        """Let nothing pass for this many seconds; never opens a gate earlier."""
+        """Delay calls for this many seconds; never shortens an earlier delay."""
         self.opens_at = max(self.opens_at, clock.monotonic() + seconds)
 
     def delay(self, *, urgent: bool) -> float:
-        """Seconds until a call may pass. While acknowledgements wait, others wait a moment longer."""
+        """Seconds until a call can be sent; calls that are not urgent are sent after waiting urgent ones."""
         opens_at = self.opens_at
         if not urgent and self._urgent_waiting:
             opens_at += HEAD_START_SECONDS
@@ -125,7 +125,7 @@ class Gate:
 
     @contextmanager
     def waiting(self, *, urgent: bool) -> Iterator[None]:
-        """Counts a waiting acknowledgement for as long as it waits."""
+        """Count an urgent call as waiting within the context."""
         change = 1 if urgent else 0
         with self.lock:
             self._urgent_waiting += change
@@ -137,19 +137,19 @@ class Gate:
 
 
 class Gates:
-    """One gate for each (host, client, family), so that none of them delays another."""
+    """One gate for each base URL, client ID and family, so that they do not delay each other."""
 
     def __init__(self) -> None:
         self._gates: dict[tuple[str, str, Family], Gate] = {}
 
     def of(self, settings: Settings, family: Family) -> Gate:
-        """The gate that this connection's calls of a family pass."""
+        """The gate for this connection's calls of a family."""
         base = settings.token_url if family is Family.TOKEN else settings.base_url
         key = (base, settings.client_id, family)
         return self._gates.get(key) or self._gates.setdefault(key, Gate())
 
     def forget_waiting(self) -> None:
-        """In a forked child: who waits, waits in the parent; how long the service wants peace still holds."""
+        """In a forked child: reset the counts of waiting calls, which wait in the parent; keep the delays."""
         self._gates = {key: Gate(gate.opens_at) for key, gate in self._gates.items()}
 
 
@@ -162,11 +162,10 @@ os.register_at_fork(after_in_child=GATES.forget_waiting)
 @dataclass(frozen=True)
 class Bearer:
     """
-    An access token that a call is sent with. No plain string: some reporters of errors print the variables
-    of every frame.
+    The access token of a call. Not a plain string, as some error reporters print the variables of each frame.
 
     :param token: the access token.
-    :param fresh: whether it was issued just now.
+    :param fresh: whether it was issued for this call.
     """
 
     token: str = field(repr=False)
@@ -180,11 +179,11 @@ def build(
     proxy_of: Callable[[str], str | None] = proxy_for,
 ) -> Request:
     """
-    A call as a request to the connection's own addresses: no other address is ever sent a token.
+    Build the request of a call. Its URL is always one of the connection's, so no other host gets a token.
 
-    :param bearer: for a call that needs an access token.
-    :param proxy_of: tells the proxy for an address.
-    :raises ConfigurationError: there is one that cannot be used.
+    :param bearer: access token, if the call needs one.
+    :param proxy_of: returns the proxy for a URL.
+    :raises ConfigurationError: the proxy is not an HTTP proxy.
     """
     base, path = _address(settings, call)
     headers = dict(_HEADERS)
@@ -209,7 +208,7 @@ def _pair(settings: Settings) -> str:
 
 
 def _address(settings: Settings, call: Call[Any]) -> tuple[str, str]:
-    """One of the connection's two addresses, and what is appended to it."""
+    """One of the connection's two base URLs, and the path to append to it."""
     if call.family is Family.INBOX:
         return settings.base_url, settings.inbox_path + call.path
     if call.family is Family.TEMPLATES:
@@ -220,11 +219,11 @@ def _address(settings: Settings, call: Call[Any]) -> tuple[str, str]:
 
 
 def hide(answer: Answer, settings: Settings, call: Call[Any], bearer: Bearer | None = None) -> Answer:
-    """An error's answer without the secrets that were sent: services quote them, and errors are logged."""
+    """Mask the request's secrets in an error answer: services quote them, and errors are logged."""
     if answer.status < 300:
         return answer
     form = call.form or {}
-    body = _plainly(answer.body)
+    body = _unescaped(answer.body)
     for secret in (
         settings.client_secret,
         _pair(settings),
@@ -238,8 +237,8 @@ def hide(answer: Answer, settings: Settings, call: Call[Any], bearer: Bearer | N
     return replace(answer, body=body)
 
 
-def _plainly(body: bytes) -> bytes:
-    """A JSON body without needless escapes: services escape "/", "é" or any other."""
+def _unescaped(body: bytes) -> bytes:
+    """A JSON body without optional escapes, which services use for "/", "é" or other characters."""
     try:
         return json.dumps(json.loads(body), ensure_ascii=False).encode(errors="surrogatepass")
     except (ValueError, RecursionError):
@@ -253,15 +252,15 @@ def ignore(*_: object) -> None:
 @dataclass(frozen=True)
 class Parties:
     """
-    What all attempts of a client have in common.
+    What all attempts of a client share.
 
     :param settings: the connection.
-    :param tokens: where access tokens are kept.
+    :param tokens: cache of access tokens.
     :param gates: the rate gates.
-    :param longest_wait: seconds to wait at a rate gate before ``RateLimitError``; None for any time.
-    :param on_token: told every new access token, so that logs can mask it.
-    :param observe: told what came of each attempt.
-    :param proxy_for: tells the proxy for a URL, as the environment named it at the first call.
+    :param longest_wait: maximum wait at a rate gate in seconds, then ``RateLimitError``; None: no maximum.
+    :param on_token: called with every new access token, so that logs can mask it.
+    :param observe: called with the outcome of each attempt.
+    :param proxy_for: returns the proxy for a URL, as the environment defined it at the first call.
     """
 
     settings: Settings
@@ -275,9 +274,9 @@ class Parties:
 
 def attempt(call: Call[T], parties: Parties) -> Generator[Step, Any, T]:
     """
-    One attempt: through the rate gate, with a token where one is needed, to the answer's value.
+    One attempt: wait at the rate gate, get a token if needed, send the request, return the value.
 
-    :raises WorkflowError: the attempt failed; the retry policy decides what follows.
+    :raises WorkflowError: the attempt failed; the retry policy decides whether it is repeated.
     """
     try:
         value = yield from _attempt(call, parties)
@@ -301,7 +300,7 @@ def _attempt(call: Call[T], parties: Parties) -> Generator[Step, Any, T]:
         and not (bearer.fresh or answer.is_success)
         and token_refused(failure(call, answer))
     ):
-        # Once more with a new one (docs/service.md 11).
+        # Repeat the request with a new token (docs/service.md 11).
         parties.tokens.drop(token_key(parties.settings, scope_of(call, parties.settings)), bearer.token)
         bearer = yield from bearer_token(call, parties)
         answer = yield from _send(call, parties, bearer)
@@ -314,7 +313,7 @@ def _attempt(call: Call[T], parties: Parties) -> Generator[Step, Any, T]:
         return value
     except TransportError as unreadable:
         text = str(unreadable)
-    # Raised out here it has no context: the frames of the reading function hold the answer.
+    # Raised here, it has no context: the frames of the reading function contain the answer.
     raise TransportError(f"{call.name}: {text}", sent=True)
 
 
@@ -331,18 +330,17 @@ def _send(call: Call[Any], parties: Parties, bearer: Bearer | None) -> Generator
     answer: Answer = yield build(parties.settings, call, bearer, parties.proxy_for)
     if (seconds := answer.retry_after()) is not None:
         gate = parties.gates.of(parties.settings, call.family)
-        _log_what_is_not_believed(gate, call, answer)
+        _log_capped_wait(gate, call, answer)
         gate.close(seconds)
     return hide(answer, parties.settings, call, bearer)
 
 
-def _log_what_is_not_believed(gate: Gate, call: Call[Any], answer: Answer) -> None:
+def _log_capped_wait(gate: Gate, call: Call[Any], answer: Answer) -> None:
     requested = answer.requested_wait() or 0.0
-    # Once for all calls that were under way together.
+    # Logged once for calls that were in progress at the same time.
     if requested > BELIEVED_WAIT_SECONDS and gate.delay(urgent=True) == 0:
         log.warning(
-            "The service asks for no %s calls for %.0f s; they are sent again after %.0f s, the longest wait"
-            " that is believed",
+            "The service requests no %s calls for %.0f s; they are sent again after %.0f s, the maximum wait",
             call.family.value,
             requested,
             BELIEVED_WAIT_SECONDS,
@@ -350,7 +348,11 @@ def _log_what_is_not_believed(gate: Gate, call: Call[Any], answer: Answer) -> No
 
 
 def bearer_token(call: Call[Any], parties: Parties) -> Generator[Any, Any, Bearer]:
-    """The token that a call is sent with."""
+    """
+    The access token for a call, from the cache or new.
+
+    :raises WorkflowError: no token could be obtained.
+    """
     key = token_key(parties.settings, scope_of(call, parties.settings))
     before = parties.tokens.usable(key)
     token = yield from access_token(parties.tokens, key)
@@ -358,7 +360,7 @@ def bearer_token(call: Call[Any], parties: Parties) -> Generator[Any, Any, Beare
         return Bearer(token, fresh=False)
     parties.on_token(token)
     after = parties.tokens.usable(key)
-    # A user's token that lay in the store may be long refused by the service.
+    # The service may already have rejected a user's token that came from the store.
     return Bearer(token, fresh=after is None or after.issued)
 
 
@@ -370,5 +372,5 @@ def token_refused(error: WorkflowAPIError) -> bool:
     """Whether a new token may help (docs/service.md 11)."""
     if error.status not in (400, 401):
         return False
-    # A token of another scope: the next one would have the same (docs/service.md 14.4).
+    # The token has the wrong scope, and a new one would have the same (docs/service.md 14.4).
     return error.code == "unauthenticated" if error.status == 400 else error.code != "invalid_audience"

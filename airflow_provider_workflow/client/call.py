@@ -13,17 +13,17 @@ T = TypeVar("T")
 
 
 class Family(str, Enum):
-    """A group of endpoints with one base address and one rate gate."""
+    """A group of endpoints with one base URL and one rate gate."""
 
     GUESS = "guess"
     TEMPLATES = "templates"
     INBOX = "inbox"
-    TOKEN = "token"  # noqa: S105 the name of a family, no secret
+    TOKEN = "token"  # noqa: S105 the name of a family, not a secret
     PROMOTIONS = "promotions"
 
 
 class Identity(str, Enum):
-    """How a call says who is asking (docs/service.md 14)."""
+    """How a call is authenticated (docs/service.md 14)."""
 
     CLIENT_ID = "client_id in the query"
     BASIC = "client ID and secret by HTTP Basic"
@@ -31,7 +31,7 @@ class Identity(str, Enum):
 
 
 CONNECTION_SCOPE = ""
-"""A scope of this value stands for the one that the connection names."""
+"""Placeholder for the connection's own scope."""
 
 
 @dataclass(frozen=True)
@@ -39,19 +39,19 @@ class Call(Generic[T]):
     """
     One request to one endpoint; its type parameter is the type of the answer.
 
-    :param name: what the call is named in texts, such as ``lease_messages``.
+    :param name: name of the call in logs and errors, such as ``lease_messages``.
     :param method: HTTP method.
-    :param family: which base address and which rate gate.
-    :param path: appended to the family's base address; parts are percent-encoded already.
-    :param read: makes the answer's value of a 2xx answer.
-    :param identity: how it is identified.
-    :param scope: scope of the access token, where ``identity`` is ``BEARER``.
+    :param family: determines the base URL and the rate gate.
+    :param path: appended to the family's base URL; already percent-encoded.
+    :param read: returns the value of a 2xx answer.
+    :param identity: how it is authenticated.
+    :param scope: scope of the access token, if ``identity`` is ``BEARER``.
     :param query: query parameters.
     :param json: the body, sent as JSON.
-    :param form: the body, sent as ``multipart/form-data``; holds secrets.
-    :param repeatable: whether it may be sent again after anything. Where False it is repeated only
-        when it surely had no effect: nothing was sent, or it was refused with 429.
-    :param urgent: whether it goes through a rate gate before others: it gives up a lease in time.
+    :param form: the body, sent as ``multipart/form-data``; contains secrets.
+    :param repeatable: whether it can be sent again after any failure. If False, it is repeated only
+        if it had no effect: nothing was sent, or it was rejected with 429.
+    :param urgent: whether it is sent before others when a rate gate opens, to end a lease before it expires.
     """
 
     name: str
@@ -68,8 +68,8 @@ class Call(Generic[T]):
     urgent: bool = False
 
 
-# The steps that an exchange (a generator) yields beside requests, calls and the renewals of others: a
-# sender performs each in its own way, see ``attempt.py``.
+# The steps that an exchange (a generator) yields besides requests, calls and renewals; each sender has its
+# own implementation of them, see ``attempt.py``.
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Pause:
     """
     A step: wait.
 
-    :param seconds: how long, above 0.
+    :param seconds: duration, above 0.
     """
 
     seconds: float
@@ -86,12 +86,12 @@ class Pause:
 @dataclass(frozen=True)
 class UserTokens:
     """
-    A user's tokens, with times in seconds since 1970 as several machines read them.
+    A user's tokens. Times are in seconds since 1970, as several machines read them.
 
     :param access_token: sent with each request.
-    :param refresh_token: used up by the next refresh.
-    :param renew_at: from here on they are renewed before they are used.
-    :param expires_at: from here on the service refuses the access token.
+    :param refresh_token: invalid after the next refresh.
+    :param renew_at: from this time on they are renewed before use.
+    :param expires_at: from this time on the service rejects the access token.
     """
 
     access_token: str = field(repr=False)
@@ -102,20 +102,20 @@ class UserTokens:
 
 class TokenStore(Protocol):
     """
-    Where a connection's user tokens are kept, for all processes; its methods may block.
+    Stores a connection's user tokens for all processes; its methods may block.
 
-    Both raise ``TokenStoreError`` where the store is unreachable.
+    Both raise ``TokenStoreError`` if the store is unreachable.
     """
 
     def read(self) -> UserTokens | None:
         """
-        The tokens that were written last; None where there are none.
+        The tokens that were written last; None if there are none.
 
-        :raises LoginRequiredError: there is something that cannot be read.
+        :raises LoginRequiredError: the stored value cannot be decrypted.
         """
 
     def write(self, tokens: UserTokens) -> None:
-        """Replace the tokens; they are kept once this returns."""
+        """Replace the tokens; they are stored when this returns."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ class UseStore:
     """
     A step: use the store of the connection's user tokens.
 
-    :param write: tokens to replace those in it; None reads them, and is answered with them, or None.
+    :param write: tokens to store; None reads the stored tokens, and the result is these or None.
     """
 
     write: UserTokens | None = field(default=None, repr=False)
@@ -132,10 +132,10 @@ class UseStore:
 @dataclass(frozen=True)
 class Read:
     """
-    A step: make the value of an answer that takes long to read; answered with it.
+    A step: parse a large answer; the result is its value.
 
-    :param read: makes it; only computes.
-    :param answer: what it is made of.
+    :param read: returns the value; does no I/O.
+    :param answer: the answer to parse.
     """
 
     read: Callable[[Answer], Any] = field(repr=False)
@@ -145,9 +145,9 @@ class Read:
 @dataclass(frozen=True)
 class CarryThrough:
     """
-    A step: perform this exchange to its end, even where the caller is cancelled in the middle of it.
+    A step: run an exchange to its end, even if the caller is cancelled meanwhile.
 
-    :param exchange: must not be left half done; answered with what it returns.
+    :param exchange: must not be interrupted; the result is its return value.
     """
 
     exchange: Generator[Any, Any, Any] = field(repr=False)

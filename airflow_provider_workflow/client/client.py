@@ -1,11 +1,11 @@
 """
 The two senders: the same calls over ``requests`` (in tasks) and ``aiohttp`` (in triggers).
 
-A sender only performs steps; what the steps are stands in ``attempt.py``. The first attempt is made
-without the machinery of repeating, which costs as much as the rest of a call that goes well.
+A sender performs steps, which ``attempt.py`` describes. The first attempt is made without tenacity, which
+would double the cost of a call that succeeds.
 
-At the end stands what the asynchronous one waits with: it misses no cancellation, and finishes what
-nobody could repeat.
+The functions at the end of this module wait for asyncio tasks: they lose no cancellation, and finish
+operations that cannot be repeated.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ T = TypeVar("T")
 
 class WorkflowClient:
     """
-    Sends calls over ``requests``. Not to be shared between threads; to be closed, or used as a context.
+    Sends calls over ``requests``. Not thread-safe. Close it, or use it as a context manager.
 
     :param settings: the checked connection.
-    :param tokens: where access tokens are kept; the cache of the process by default.
+    :param tokens: cache of access tokens; the one of the process by default.
     :param gates: the rate gates; those of the process by default.
-    :param longest_wait: seconds to wait at a rate gate before ``RateLimitError``; None for any time.
-    :param on_token: told every new access token, so that logs can mask it.
-    :param attempts: how often a call is sent at most, 1 or more.
-    :param store: of user tokens; only a connection with the grant ``refresh_token`` needs one.
-    :param observe: told what came of each attempt of a call.
+    :param longest_wait: maximum wait at a rate gate in seconds, then ``RateLimitError``; None: no maximum.
+    :param on_token: called with every new access token, so that logs can mask it.
+    :param attempts: maximum number of attempts of a call, 1 or more.
+    :param store: store of user tokens; only needed for the grant ``refresh_token``.
+    :param observe: called with the outcome of each attempt of a call.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class WorkflowClient:
             self._wire = None
 
     def hurried(self) -> WorkflowClient:
-        """This client, with the same connections, but nothing is sent twice nor waits at a rate gate."""
+        """A copy with the same connections that makes one attempt per call and never waits at a rate gate."""
         self._open()
         other = copy(self)
         other._attempts = 1
@@ -153,7 +153,7 @@ class WorkflowClient:
         return self._await_renewal(step)
 
     def _await_renewal(self, renewal: Renewal) -> None:
-        """Wait for a token that another thread renews: not for long, where this client waits for nothing."""
+        """Wait for a renewal by another thread; a client that never waits at a gate has a time limit."""
         hurries = self._parties.longest_wait == 0
         try:
             renewal.result(self.settings.timeout if hurries else None)
@@ -162,9 +162,9 @@ class WorkflowClient:
 
     def exchange(self, request: Request) -> Answer:
         """
-        Send one request; the only step of a call that needs a network.
+        Send one request; the only step that uses the network.
 
-        :raises TransportError: there was no whole answer.
+        :raises TransportError: no complete answer was received.
         """
         return self._open().exchange(request)
 
@@ -178,13 +178,13 @@ class WorkflowClient:
 
 class AsyncWorkflowClient:
     """
-    Sends calls over ``aiohttp``; the session belongs to whoever made it.
+    Sends calls over ``aiohttp``; it does not close the session.
 
-    The parameters that are not named here are those of ``WorkflowClient``.
+    For the other parameters see ``WorkflowClient``.
 
     :param session: from ``over_aiohttp.shared_session``; shared by the clients of an event loop.
-    :param store: of user tokens; only a connection with the grant ``refresh_token`` needs one.
-    :param in_thread: runs what blocks (the store) beside the loop.
+    :param store: store of user tokens; only needed for the grant ``refresh_token``.
+    :param in_thread: runs blocking functions (of the store) in a thread.
     """
 
     def __init__(
@@ -257,7 +257,7 @@ class AsyncWorkflowClient:
         if isinstance(step, CarryThrough):
             return carry_through(self.run(step.exchange))
         if isinstance(step, Read):
-            # Beside the loop, which it would block. Any thread will do: it computes, and talks to nobody.
+            # It would block the loop. Any thread is suitable, as it does no I/O.
             return asyncio.to_thread(_read_in_steps, step)
         if isinstance(step, UseStore):
             return self._in_thread(_use, self._store, step)
@@ -280,25 +280,27 @@ def _read_in_steps(step: Read) -> Any:
 
 async def carry_through(work: Coroutine[Any, Any, T]) -> T:
     """
-    Await something to its end. Where the caller is cancelled, however often, it ends first.
+    Await a coroutine to its end, even if the caller is cancelled, any number of times.
 
-    Airflow cancels a trigger about once a second until it has ended, so one delay is not enough.
+    Airflow cancels a trigger about once a second until it ends, so ``asyncio.shield`` is not enough.
+
+    :raises asyncio.CancelledError: the caller was cancelled; raised after the coroutine has ended.
     """
     task = asyncio.ensure_future(work)
     try:
         await _ended(task)
     except asyncio.CancelledError:
         if not task.cancelled():
-            task.exception()  # seen: the caller has left
+            task.exception()  # marks it as retrieved: the caller cannot receive it
         raise
     return task.result()
 
 
 async def end(task: asyncio.Task[None]) -> None:
     """
-    Cancel a task, and wait until it has ended, though the caller is cancelled meanwhile.
+    Cancel a task and wait until it has ended, even if the caller is cancelled meanwhile.
 
-    :raises asyncio.CancelledError: the caller was.
+    :raises asyncio.CancelledError: the caller was cancelled; raised after the task has ended.
     """
     task.cancel()
     await _ended(task, insisting=True)
@@ -308,13 +310,13 @@ async def _ended(task: asyncio.Task[Any], *, insisting: bool = False) -> None:
     """
     Wait for a task.
 
-    :param insisting: cancel it each time that the caller is.
-    :raises asyncio.CancelledError: the caller was; raised once the task has ended.
+    :param insisting: whether to cancel the task each time that the caller is cancelled.
+    :raises asyncio.CancelledError: the caller was cancelled; raised after the task has ended.
     """
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
         try:
-            # Not awaited itself: its end must not be taken for a cancellation of the caller.
+            # The task is not awaited directly: its cancellation must not look like one of the caller.
             await asyncio.wait({task})
         except asyncio.CancelledError as again:
             cancelled = again

@@ -1,26 +1,26 @@
 """
-The exceptions of the client, and the one function that turns an answer into one of them.
+The exceptions of the client.
 
 ::
 
     WorkflowError
-    ├── ConfigurationError           the connection's fields are missing or wrong (all of them named)
-    ├── TransportError               no usable answer came; ``sent`` tells whether bytes may have arrived
+    ├── ConfigurationError           fields of the connection are missing or invalid (all are named)
+    ├── TransportError               no usable answer; ``sent``: whether the service may have the request
     │   └── TokenStoreError          the store of user tokens is unreachable
     └── WorkflowAPIError             the service answered with an error
-        ├── AuthenticationError      401, 403, an expired token, refused credentials
-        │   └── LoginRequiredError   the user's tokens are of no use any more: log in again
-        ├── InvalidRequestError      any other 4xx: the request is at fault
-        │   └── GuessRejectedError   the text describes no workflow
+        ├── AuthenticationError      401, 403, an expired token, rejected credentials
+        │   └── LoginRequiredError   the user's tokens are no longer valid: log in again
+        ├── InvalidRequestError      any other 4xx: the request is invalid
+        │   └── GuessRejectedError   the description matches no workflow
         ├── NotFoundError            404
         ├── ConflictError            409
-        │   └── InboxPausedError     409 of a lease: paused, and nothing left to lease
-        ├── LeaseExpiredError        400 ``lease_expired``: the messages come again
-        ├── RateLimitError           429, or a wait that is too long to sleep through
+        │   └── InboxPausedError     409 of a lease: paused, and no messages left to lease
+        ├── LeaseExpiredError        400 ``lease_expired``: the messages are redelivered
+        ├── RateLimitError           429, or the required wait exceeds the maximum
         └── ServerError              5xx
 
-A class stands for a thing that a caller does differently. Texts name the call, the status and
-the service's own explanation; they never hold a token, a secret or a request body.
+There is one class for each case that callers handle differently. Messages name the call, the status and
+the service's explanation; they never contain a token, a secret or a request body.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from typing import Any
 
 class WorkflowError(Exception):
     """
-    Base of everything that this provider raises about the service.
+    Base class of the errors of calls to the service.
 
-    ``exhausted`` is set once a call has used up its own attempts, so that a call which depends on
-    it (any call depends on its token) does not multiply them by its own.
+    ``exhausted`` is True after all attempts of a call have failed, so that a call that depends on it
+    (as every call depends on its token call) does not retry it.
     """
 
     exhausted = False
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Exceptions are made again from ``args`` alone, which the keyword arguments are no part of.
+        # By default exceptions are unpickled from ``args``, which do not include the keyword arguments.
         return _again, (type(self), self.args, vars(self))
 
 
@@ -53,9 +53,9 @@ def _again(kind: type[WorkflowError], args: tuple[Any, ...], state: dict[str, An
 
 class ConfigurationError(WorkflowError, ValueError):
     """
-    Fields of the connection are missing or wrong.
+    Fields of the connection are missing or invalid.
 
-    :param problems: one sentence per field, each naming the field and the fix.
+    :param problems: one sentence per field, with the name of the field and the fix.
     """
 
     def __init__(self, problems: list[str]) -> None:
@@ -65,11 +65,11 @@ class ConfigurationError(WorkflowError, ValueError):
 
 class TransportError(WorkflowError):
     """
-    No usable answer came: connection refused, reset, timed out, or a body that is not JSON.
+    No usable answer: the connection was refused, reset or timed out, or the body is not JSON.
 
-    :param sent: whether the service may have taken the request. Only when this is False may a
-        call that is not repeatable be sent again.
-    :param permanent: whether trying again cannot help (a certificate that does not verify).
+    :param sent: whether the service may have received the request. A call that is not repeatable is
+        only sent again if this is False.
+    :param permanent: whether a retry cannot succeed (the certificate does not verify).
     """
 
     def __init__(self, text: str, *, sent: bool, permanent: bool = False) -> None:
@@ -80,9 +80,10 @@ class TransportError(WorkflowError):
 
 class TokenStoreError(TransportError):
     """
-    User tokens could not be read from their store, or written to it; nothing was sent to the service.
+    User tokens could not be read from their store or written to it; nothing was sent to the service.
 
-    It is Airflow that did not answer; whoever waits for the service to come back waits for this too.
+    Airflow, not the service, did not answer. Callers that retry while the service is unavailable also retry
+    after this error.
     """
 
     def __init__(self, text: str) -> None:
@@ -92,11 +93,11 @@ class TokenStoreError(TransportError):
 @dataclass(frozen=True)
 class RateLimit:
     """
-    What the ``X-RateLimit-*`` headers say (docs/service.md 15).
+    The values of the ``X-RateLimit-*`` headers (docs/service.md 15).
 
-    :param limit: requests allowed in the window, or None.
-    :param remaining: requests left in it, or None.
-    :param reset: seconds until it resets, or None.
+    :param limit: requests allowed per window, or None.
+    :param remaining: requests left in the window, or None.
+    :param reset: seconds until the window resets, or None.
     """
 
     limit: int | None
@@ -108,11 +109,11 @@ class WorkflowAPIError(WorkflowError):
     """
     The service answered with an error (docs/service.md 11).
 
-    :param status: HTTP status code, or 0 where the call was held back before it was sent.
+    :param status: HTTP status code, or 0 if the call was not sent.
     :param code: ``errors[0].code``, or None.
-    :param detail: ``errors[0].detail`` or the nearest thing to it in the answer.
-    :param source: ``errors[0].source``: pointer, parameter or header at fault, or None.
-    :param meta: ``errors[0].meta``, or the answer's own fields where it is no envelope.
+    :param detail: ``errors[0].detail``, or another description in the answer.
+    :param source: ``errors[0].source``: the invalid pointer, parameter or header, or None.
+    :param meta: ``errors[0].meta``, or fields of the answer if it has no ``errors``.
     :param retry_after: seconds to wait before the next attempt, or None.
     :param rate_limit: the rate headers, or None.
     """
@@ -141,13 +142,13 @@ class WorkflowAPIError(WorkflowError):
 
 class AuthenticationError(WorkflowAPIError):
     """
-    The token, the client ID or the client secret was refused (401, 403, 400 ``unauthenticated``).
+    The token, the client ID or the client secret was rejected (401, 403, 400 ``unauthenticated``).
 
-    :param text: what the service answered; kept as ``reason``.
+    :param text: what the service answered; also available as ``reason``.
     """
 
     fix = ""
-    """What to correct, once ``refused_by`` has named it."""
+    """What to correct; set by ``refused_by``."""
 
     def __init__(self, text: str, **more: Any) -> None:
         super().__init__(text, **more)
@@ -155,9 +156,9 @@ class AuthenticationError(WorkflowAPIError):
 
     def refused_by(self, host: str, connection_id: str, fix: str) -> None:
         """
-        Let the text name the connection, unless it does so already.
+        Add the connection, the host and the fix to the message, once.
 
-        :param host: who refused it.
+        :param host: the host that rejected it.
         :param connection_id: id of the Airflow connection.
         :param fix: what to correct.
         """
@@ -168,10 +169,10 @@ class AuthenticationError(WorkflowAPIError):
 
 class LoginRequiredError(AuthenticationError):
     """
-    A connection's user tokens are missing or of no use any more (docs/service.md 14.3).
+    A connection's user tokens are missing or no longer valid (docs/service.md 14.3).
 
-    :param connection_id: whose tokens.
-    :param reason: why they cannot be used.
+    :param connection_id: id of the Airflow connection.
+    :param reason: why the tokens cannot be used.
     """
 
     def __init__(self, connection_id: str, reason: str) -> None:
@@ -186,11 +187,11 @@ class LoginRequiredError(AuthenticationError):
 
 
 class InvalidRequestError(WorkflowAPIError):
-    """The service refuses the request itself; sending it again changes nothing (4xx)."""
+    """The service rejects the request as invalid (4xx); a retry cannot succeed."""
 
 
 class GuessRejectedError(InvalidRequestError):
-    """The text describes no workflow (docs/service.md 13.2); ``messages`` says why."""
+    """The description matches no workflow (docs/service.md 13.2); ``messages`` has the reasons."""
 
     @property
     def messages(self) -> list[dict[str, Any]]:
@@ -199,15 +200,15 @@ class GuessRejectedError(InvalidRequestError):
 
 
 class NotFoundError(WorkflowAPIError):
-    """No such thing, or it was deleted (404)."""
+    """The resource does not exist or was deleted (404)."""
 
 
 class ConflictError(WorkflowAPIError):
-    """The thing exists in another form, or is in another state (409)."""
+    """The resource exists with other values, or its state does not allow the call (409)."""
 
 
 class InboxPausedError(ConflictError):
-    """The inbox is paused and drained (409 of a lease); ``meta`` holds ``paused_reason``."""
+    """The inbox is paused and has no messages to lease (409 of a lease); ``meta`` has ``paused_reason``."""
 
     @property
     def paused_reason(self) -> str:
@@ -215,11 +216,11 @@ class InboxPausedError(ConflictError):
 
 
 class LeaseExpiredError(WorkflowAPIError):
-    """The lease ran out before the call (400 ``lease_expired``); its messages come again."""
+    """The lease expired before the call (400 ``lease_expired``); its messages are redelivered."""
 
 
 class RateLimitError(WorkflowAPIError):
-    """Too many requests (429); ``retry_after`` says how many seconds to stay away."""
+    """Too many requests (429); ``retry_after``: seconds until the next call is allowed."""
 
 
 class ServerError(WorkflowAPIError):

@@ -1,8 +1,8 @@
 """
-Who listens to the event stream of an inbox (docs/service.md 5): rings when there may be something to lease.
+Event streams of inboxes (docs/service.md 5): they wake up listeners when messages may be available.
 
-A stream carries no messages and replays nothing, so every (re)connection rings as well, and those
-who wait poll beneath it. All who wait for the same inbox in an event loop share one stream.
+A stream has no messages and does not replay notices. Therefore each (re)connection is also a wake-up, and
+listeners poll as well. All listeners of an inbox in an event loop share one stream.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ if TYPE_CHECKING:
 
 
 LONGEST_LINE = 65536
-"""Bytes of a line, and of an event, that are kept; a notice is some hundred."""
+"""Maximum number of bytes of a line and of an event; the rest is dropped. A notice has a few hundred."""
 
 
 class EventParser:
-    """Takes an event stream apart, whatever way its bytes are cut."""
+    """Parses an event stream that arrives in chunks of any size."""
 
     def __init__(self) -> None:
         self._rest = b""
@@ -60,13 +60,15 @@ class EventParser:
 
     def feed(self, chunk: bytes) -> list[Any]:
         """
+        Add bytes to the stream.
+
         :param chunk: the next bytes of the stream.
-        :return: the decoded data of each event that is now whole; undecodable data counts as {}.
+        :return: the decoded data of each event that is now complete; {} if the data is not JSON.
         """
         if not chunk:
             return []
         if self._after_return:
-            chunk = chunk.removeprefix(b"\n")  # the second half of a line end that was cut in two
+            chunk = chunk.removeprefix(b"\n")  # the rest of a CRLF that is split between two chunks
         self._after_return = chunk.endswith(b"\r")
         lines = (self._rest + chunk).replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
         self._rest = lines.pop()[:LONGEST_LINE]
@@ -83,7 +85,7 @@ class EventParser:
 
 
 def _decoded(data: bytes) -> Any:
-    # A notice that cannot be read is still a notice: whoever waits will lease and see.
+    # A notice that cannot be decoded still wakes up the listeners.
     try:
         return json.loads(data) or {}
     except (ValueError, RecursionError):
@@ -91,16 +93,16 @@ def _decoded(data: bytes) -> Any:
 
 
 SILENCE_SECONDS = 60.0
-"""Without a byte for four keep-alives the connection is dead."""
+"""Read timeout: the duration of four keep-alive intervals."""
 
 
 async def notices_of(client: AsyncWorkflowClient, inbox_id: str) -> AsyncGenerator[Any, None]:
     """
-    Connect, with a new token where the one at hand is refused.
+    Open the event stream of an inbox, with a new token if the cached one is rejected.
 
-    Yields None once connected, then each notice, until the service ends the stream.
+    Yields None when connected, then each notice, until the service ends the stream.
 
-    :raises WorkflowError: it could not be opened, or broke.
+    :raises WorkflowError: the stream could not be opened, or the connection was lost.
     """
     tokens = client.parties.tokens
     key = token_key(client.settings, scope_of(api.events(inbox_id), client.settings))
@@ -113,7 +115,7 @@ async def notices_of(client: AsyncWorkflowClient, inbox_id: str) -> AsyncGenerat
                     yield notice
             return
         except AuthenticationError as error:
-            # Streams share their token with all other calls, and come back again and again.
+            # Streams reconnect often, and must not renew the token, which all calls share, each time.
             if not token_refused(error) or tokens.is_sound(key, bearer.token):
                 raise
             if renewed or bearer.fresh:
@@ -154,12 +156,13 @@ async def _read(client: AsyncWorkflowClient, request: Request, bearer: Bearer) -
             return
     except (aiohttp.ClientError, asyncio.TimeoutError, OSError) as error:
         broken = fault(error, request, line)
-    raise broken  # out here it has no context, as in ``exchange``
+    raise broken  # raised here, it has no context, as in ``exchange``
 
 
 async def refusal_of(
     client: AsyncWorkflowClient, response: aiohttp.ClientResponse, seconds: float, bearer: Bearer
 ) -> WorkflowAPIError:
+    """The error for a response that is not an event stream; its body is read for at most ``seconds``."""
     call = api.events("-")
     body = b""
     if response.status >= 300:
@@ -181,11 +184,11 @@ log = logging.getLogger(__name__)
 
 RECONNECT_SECONDS = (0.5, 1.0, 2.0, 5.0)
 REFUSED_SECONDS = 300.0
-"""How long a stream that the service refuses (4xx other than 429) is left alone (docs/service.md 5)."""
+"""Pause before a stream that was rejected (4xx other than 429) is opened again (docs/service.md 5)."""
 
 
 class WakeUps:
-    """The wake-ups of one listener of a stream; one that arrives while nobody waits is kept."""
+    """The wake-ups of one listener of a stream; one that occurs between two waits ends the next wait."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
@@ -197,7 +200,7 @@ class WakeUps:
         """
         Wait for a wake-up.
 
-        :param seconds: at most this long, 0 or more.
+        :param seconds: maximum duration, 0 or more.
         :return: whether there was one.
         """
         try:
@@ -220,7 +223,7 @@ class _Stream:
             each.wake_up()
 
 
-# By session too, so that a stream never outlives the session that it was opened on.
+# The key includes the session, so that no stream outlives the session on which it was opened.
 _Key = tuple["aiohttp.ClientSession", Settings, str]
 _streams: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[_Key, _Stream]] = WeakKeyDictionary()
 

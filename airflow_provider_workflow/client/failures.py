@@ -1,4 +1,4 @@
-"""Turns an answer that is no success, or that none came, into an exception: what each status means."""
+"""Converts an unsuccessful answer, or the lack of one, into an exception: what each status means."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from airflow_provider_workflow.client.wire import Answer, Request, host_of
 
 def name_connection(error: AuthenticationError, call: Call[Any], settings: Settings) -> None:
     """
-    Let an error name the connection, the host that refused it, and what to correct.
+    Add to an error the connection, the host that rejected it, and what to correct.
 
-    A connection without an id is left unnamed.
+    An error of a connection without an id stays as it is.
     """
     if not settings.connection_id:
         return
-    # A success that holds no token is of the token endpoint as well, whichever call needed the token.
+    # A 200 without a token also comes from the token endpoint, whatever the family of the call.
     if call.family is Family.TOKEN or error.status == HTTPStatus.OK:
         host, fix = settings.token_url, _of_token(error, settings)
     else:
@@ -73,10 +73,10 @@ LONGEST_DETAIL = 500
 
 def failure(call: Call[Any], answer: Answer) -> WorkflowAPIError:
     """
-    The exception that an answer stands for which is no 2xx (docs/service.md 11).
+    The exception for an answer that is not a 2xx (docs/service.md 11).
 
-    The status decides first, ``errors[0].code`` second. Survives an errors envelope, ``{detail}``
-    alone, a token endpoint's ``{error, error_description}``, an HTML page and an empty body.
+    Its class depends on the status, then on ``errors[0].code``. The body can be an ``errors`` envelope, only
+    ``{detail}``, a token endpoint's ``{error, error_description}``, an HTML page, or empty.
     """
     found = _body(answer)
     body = found or {}
@@ -125,7 +125,7 @@ def _kind(
 def _detail(first: dict[str, Any], body: dict[str, Any], answer: Answer) -> str:
     if 300 <= answer.status < 400:
         where = _host(answer.headers.get("location", ""))
-        return f"it redirects to {where}, which is not followed; configure the final address"
+        return f"it redirects to {where}, which is not followed; configure the final URL"
     messages = body.get("messages")
     if isinstance(messages, list):
         details = [_string(m.get("detail")) for m in messages if isinstance(m, dict)]
@@ -144,7 +144,7 @@ def _detail(first: dict[str, Any], body: dict[str, Any], answer: Answer) -> str:
 
 
 def one_line(text: str) -> str:
-    """A text of the service as part of ours: no line of a log is made up by it."""
+    """A string of the service on one line, so that it cannot forge lines of a log; at most 500 characters."""
     return " ".join("".join(sign if sign.isprintable() else " " for sign in text[:LONGEST_DETAIL]).split())
 
 
@@ -152,7 +152,7 @@ def _host(location: str) -> str:
     try:
         return urlsplit(location).hostname or "another path"
     except ValueError:
-        return "what is no address"
+        return "an invalid URL"
 
 
 def _phrase(status: int) -> str:
@@ -191,7 +191,7 @@ def _string(value: Any) -> str | None:
 
 
 class Stage(str, Enum):
-    """What failed before a request was sent, as the error says it."""
+    """What failed before a request was sent; the value begins the error message."""
 
     CONNECTION = "{host} cannot be reached"
     PROXY = "{host} cannot be reached through the proxy of the environment"
@@ -201,17 +201,17 @@ class Stage(str, Enum):
 
 def no_answer(request: Request, stage: Stage, reason: str, *, sent: bool, timed_out: bool) -> TransportError:
     """
-    The exception for a request without a whole answer; it names the host and no part of the request.
+    The exception for a request without a complete answer; it names the host and no part of the request.
 
-    :param stage: what failed where nothing was sent.
-    :param reason: as the library or the system has it, without the URL.
+    :param stage: what failed, if nothing was sent.
+    :param reason: from the library or the operating system, without the URL.
     :param sent: whether the service may have received the request.
     """
     host = host_of(request.url)
     if stage is Stage.CERTIFICATE:
         return TransportError(stage.value.format(host=host), sent=False, permanent=True)
     if timed_out:
-        what = "whole answer" if sent else "connection"
-        return TransportError(f"{host} gave no {what} within {request.timeout:g} s", sent=sent)
-    what = f"the connection to {host} broke off" if sent else stage.value.format(host=host)
+        what = f"no complete answer from {host}" if sent else f"no connection to {host}"
+        return TransportError(f"{what} within {request.timeout:g} s", sent=sent)
+    what = f"the connection to {host} was lost" if sent else stage.value.format(host=host)
     return TransportError(f"{what}: {reason}", sent=sent)

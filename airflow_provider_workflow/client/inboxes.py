@@ -1,4 +1,4 @@
-"""Calls to an inbox that is given by id or by name, and listings that take several pages."""
+"""Calls to an inbox by its id or name, and listings of several pages."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ INITIALIZING = "initializing"
 ACTIVE = "active"
 PAUSED = "paused"
 DELETING = "deleting"
-"""Its name may stand for another inbox already."""
+"""A new inbox may already have its name."""
 FAILED = "initialization_failure"
-"""Only deleting and creating it again helps (docs/service.md 2.2)."""
+"""The fix is to delete the inbox and create it again (docs/service.md 2.2)."""
 SETTLED_STATES = frozenset({ACTIVE, PAUSED, FAILED})
-"""States that waiting does not change; ``initializing``, ``deleting`` and unknown ones may pass."""
+"""States that do not change without a call; ``initializing``, ``deleting`` and unknown ones are transient."""
 
 T = TypeVar("T")
 
@@ -30,7 +30,7 @@ _known: dict[tuple[Settings, str], str] = {}
 
 
 def is_id(inbox: str) -> bool:
-    """Whether an inbox is given by its id, under which no other one is ever created."""
+    """Whether this is the id of an inbox, which is never reused, and not a name."""
     return _UUID.fullmatch(inbox) is not None
 
 
@@ -38,11 +38,11 @@ def at_inbox(settings: Settings, inbox: str, make: Callable[[str], Call[T]]) -> 
     """
     Send a call to an inbox.
 
-    A name is looked up once per process; where its inbox was deleted, it is looked up once more, as
-    another may have been created under that name.
+    A name is looked up once per process. If the inbox has been deleted, the name is looked up again, as a
+    new inbox may have it.
 
     :param inbox: id or name.
-    :param make: makes the call for an inbox id; called first to check its arguments.
+    :param make: returns the call for an inbox id; called first to check its arguments.
     :raises NotFoundError: there is no such inbox.
     """
     make(filled("inbox", inbox))
@@ -57,10 +57,10 @@ def at_inbox(settings: Settings, inbox: str, make: Callable[[str], Call[T]]) -> 
         except NotFoundError:
             _known.pop((settings, inbox), None)
         else:
-            if not _is_going(value):
+            if not _is_being_deleted(value):
                 return value
             _known.pop((settings, inbox), None)
-            if not _changed_nothing(call, value):
+            if not _had_no_effect(call, value):
                 return value
     inbox_id = yield from look_up(settings, inbox)
     value = yield make(inbox_id)
@@ -69,7 +69,7 @@ def at_inbox(settings: Settings, inbox: str, make: Callable[[str], Call[T]]) -> 
 
 def id_of(settings: Settings, inbox: str) -> Generator[Call[Any], Any, str]:
     """
-    The id of an inbox, without a call where it is known. It may stand for one that is gone.
+    The id of an inbox; without a call if it is known. The inbox may have been deleted since.
 
     :param inbox: id or name.
     :raises NotFoundError: no inbox of this connection has the name.
@@ -79,16 +79,16 @@ def id_of(settings: Settings, inbox: str) -> Generator[Call[Any], Any, str]:
     return _known.get((settings, inbox)) or (yield from look_up(settings, inbox))
 
 
-def _is_going(value: Any) -> bool:
-    """Whether an answer shows an inbox that is being deleted."""
+def _is_being_deleted(value: Any) -> bool:
+    """Whether the inbox in an answer is being deleted."""
     if not isinstance(value, dict):
         return False
     shown = value.get("inbox_attributes") or value
     return isinstance(shown, dict) and shown.get("status") == DELETING
 
 
-def _changed_nothing(call: Call[Any], value: Any) -> bool:
-    """Whether a call may be made to another inbox now: it only looked, or leased nothing."""
+def _had_no_effect(call: Call[Any], value: Any) -> bool:
+    """Whether the call can be repeated for another inbox: it was a GET, or leased no messages."""
     return call.method == "GET" or value.get("results") == []
 
 
@@ -105,19 +105,20 @@ def look_up(settings: Settings, name: str) -> Generator[Call[Any], Any, str]:
             return inbox["id"]
     fix = "create it first, or check the connection's account"
     if any("name" not in inbox for inbox in found):
-        # Not taken for the one that is looked for: messages of another inbox would start this one's DAG.
+        # An inbox without a name is never used: messages of another inbox would start this inbox's DAG.
         fix = "the service lists inboxes without their names, so give the inbox's id instead"
     raise NotFoundError(f"there is no inbox with the name or id {name!r}; {fix}", status=404)
 
 
-def _news(seen: set[Any], page: list[Any]) -> list[Any]:
+def _unseen(seen: set[Any], page: list[Any]) -> list[Any]:
     """
-    What a page adds: lists shift while they are read, and a service that shows one page for ever
-    must not be listened to for ever.
+    The items of a page that were not in earlier pages.
+
+    Lists change while they are read, and reading ends even if the service returns the same page every time.
     """
-    news = [each for each in page if each.get("id") not in seen]
-    seen.update(each.get("id") for each in news)
-    return news
+    unseen = [each for each in page if each.get("id") not in seen]
+    seen.update(each.get("id") for each in unseen)
+    return unseen
 
 
 def all_inboxes(
@@ -129,10 +130,10 @@ def all_inboxes(
     offset = 0
     while True:
         page = yield api.list_inboxes(offset=offset, status=status, name=name)
-        news = _news(seen, page["results"])
-        found += news
+        unseen = _unseen(seen, page["results"])
+        found += unseen
         offset += len(page["results"])
-        if not news or not page.get("next"):
+        if not unseen or not page.get("next"):
             return found
 
 
@@ -142,7 +143,7 @@ def all_messages(
     """
     All messages of an inbox, page by page.
 
-    :param pages: how many at most, 1 or more; None for all.
+    :param pages: maximum number of pages, 1 or more; None for all.
     """
     found, _ = yield from first_messages(inbox_id, pages)
     return found
@@ -152,16 +153,16 @@ def first_messages(
     inbox_id: str, pages: int | None
 ) -> Generator[Call[types.MessagePage], types.MessagePage, tuple[list[types.Message], bool]]:
     """
-    The messages of an inbox, page by page, and whether there are more of them.
+    The messages of an inbox, page by page, and whether there are more.
 
-    :param pages: how many at most, 1 or more; None for all.
+    :param pages: maximum number of pages, 1 or more; None for all.
     """
     found: list[types.Message] = []
     seen: set[Any] = set()
     cursor: str | None = None
     for number in count(1):
         page = yield api.list_messages(inbox_id, cursor)
-        found += _news(seen, page["results"])
+        found += _unseen(seen, page["results"])
         before, cursor = cursor, api.next_cursor(page)
         if cursor is None or cursor == before:
             return found, False
@@ -174,9 +175,9 @@ def all_templates(
     apps: list[str] | None, limit: int | None
 ) -> Generator[Call[list[types.Template]], list[types.Template], list[types.Template]]:
     """
-    Templates, page by page until a short page.
+    Templates, page by page until a page is not full.
 
-    :param limit: templates at most, 1 or more; None for all.
+    :param limit: maximum number of templates, 1 or more; None for all.
     """
     if limit is not None:
         at_least_one("limit", limit)
@@ -185,10 +186,10 @@ def all_templates(
     offset = 0
     while True:
         page = yield api.list_templates(apps, PAGE_SIZE, offset)
-        news = _news(seen, page)
-        found += news
+        unseen = _unseen(seen, page)
+        found += unseen
         offset += len(page)
         if limit is not None and len(found) >= limit:
             return found[:limit]
-        if not news or len(page) < PAGE_SIZE:
+        if not unseen or len(page) < PAGE_SIZE:
             return found

@@ -1,4 +1,4 @@
-"""Large JSON in short steps: decoded in a thread beside an event loop, and encoded within the loop."""
+"""Large JSON in short steps: decoded in a thread next to an event loop, and encoded within the loop."""
 
 from __future__ import annotations
 
@@ -10,57 +10,57 @@ from typing import Any
 
 TURN_SECONDS = 0.0005
 REST_SECONDS = 0.0002
-"""How long such a thread computes at a time, and how long it rests then."""
+"""How long a decoding thread computes before it sleeps, and how long it sleeps."""
 
 
 class Pace:
     """
-    Of one thread, from now on; to be called often, between steps that are short.
+    Lets a computing thread sleep regularly; to call often, between short steps of one thread.
 
-    Threads share the interpreter: one that only computes keeps it for 5 ms (``sys.getswitchinterval()``) each
-    time that an event loop has something to do. A thread that sleeps for a moment hands it over at once.
+    A thread that only computes holds the GIL for 5 ms (``sys.getswitchinterval()``) each time that the event
+    loop needs it. A thread that sleeps releases it at once.
     """
 
     def __init__(self) -> None:
         self._rested_at = time.perf_counter()
 
     def __call__(self) -> None:
-        """Rest, if it is time to."""
+        """Sleep if ``TURN_SECONDS`` have passed since the last sleep."""
         if time.perf_counter() - self._rested_at >= TURN_SECONDS:
             time.sleep(REST_SECONDS)
             self._rested_at = time.perf_counter()
 
 
 STRETCH = 100_000
-"""Bytes that are looked at together."""
+"""Bytes of the parts that ``is_flat`` checks."""
 DENSEST = 2_500
-"""Strings that such a stretch may have, where it has no end of an object."""
+"""Maximum number of strings in such a part without the end of an object."""
 MEMBERS = 4_000
-"""Members that are put into an object in one step."""
+"""Members that are added to an object in one step."""
 
 
 def decoded(body: bytes, pace: Pace) -> Any:
     """
     Decode a body in steps.
 
-    The decoder in C holds the interpreter until it is done, in whatever thread, unless it calls back. It can
-    do so for each object and each number, which is often enough for most bodies.
+    The C decoder holds the GIL until it has finished, unless it calls a hook. It has hooks for objects and
+    numbers, which are called often enough for most bodies.
 
-    :param pace: of the thread that decodes, beside an event loop.
-    :raises ValueError: it is not JSON.
-    :raises RecursionError: it is nested too deep.
+    :param pace: of the thread that decodes, next to an event loop.
+    :raises ValueError: the body is not JSON.
+    :raises RecursionError: the body is nested too deep.
     """
     if is_flat(body):
         try:
             return json.loads(body, cls=_InPython, pace=pace)
         except RecursionError:
-            pass  # the decoder in C goes deeper
+            pass  # the C decoder has a higher limit
     steps = _Steps(pace)
     return json.loads(body, object_hook=steps.value, parse_int=steps.whole, parse_float=steps.fraction)
 
 
 def is_flat(body: bytes) -> bool:
-    """Whether many strings follow each other in one object, or in lists."""
+    """Whether a body has many consecutive strings in one object, or in lists."""
     return any(
         body.find(b"}", start, start + STRETCH) < 0 and body.count(b'"', start, start + STRETCH) > 2 * DENSEST
         for start in range(0, len(body), STRETCH)
@@ -69,10 +69,10 @@ def is_flat(body: bytes) -> bool:
 
 class _InPython(json.JSONDecoder):
     """
-    The decoder that the standard library has in Python as well: it calls back for each string, too.
+    The standard library's decoder in Python, which also calls a hook for each string.
 
-    It takes up to ten times as long, and is only for what the one in C would hold the interpreter over: 8 ms
-    for an object of a megabyte with short members.
+    It takes up to ten times as long, and is only used where the C decoder would hold the GIL: for 8 ms with
+    an object of a megabyte with short members.
     """
 
     def __init__(self, *, pace: Pace) -> None:
@@ -83,7 +83,7 @@ class _InPython(json.JSONDecoder):
 
 
 class _Steps:
-    """What a decoder calls back, each with a rest where it is time for one."""
+    """The hooks of a decoder; each calls the pace."""
 
     def __init__(self, pace: Pace) -> None:
         self._pace = pace
@@ -114,9 +114,9 @@ class _Steps:
 
 def whole(digits: str) -> int | float:
     """
-    A whole number of a body; one of more digits than Python converts becomes infinite.
+    A whole number of a body; infinity if it has more digits than Python converts.
 
-    One such number must not hide the other messages of a lease.
+    One such number must not make the other messages of a lease unreadable.
     """
     try:
         return int(digits)
@@ -126,24 +126,24 @@ def whole(digits: str) -> int | float:
 
 UNITS = 2_000
 """
-How much one slice writes: values of numbers, strings, lists and dictionaries, and 16 characters of a long
-string count as one. Measuring and writing that many takes about half a millisecond.
+Size of a slice. A value, and each 16 characters of a string, count as one unit. Counting and encoding that
+many units takes about half a millisecond.
 """
 CHARACTERS = 16 * UNITS
 DEEPEST = 100
-"""Levels that are cut into slices; each takes up to four frames of Python's stack, which has 1000."""
+"""Levels that are split into slices; each needs up to four frames of Python's stack, which has 1000."""
 
 
 def in_slices(value: Any, level: int = 1) -> Iterator[str]:
     """
-    What ``json.dumps`` makes of a JSON value, in parts that take about half a millisecond each.
+    The output of ``json.dumps`` for a JSON value, in parts that take about half a millisecond each.
 
-    What lies deeper than ``DEEPEST`` levels is one part, however large it is.
+    A value deeper than ``DEEPEST`` levels is one part, whatever its size.
 
-    The encoder of the standard library does all of its work in one call, 10 to 25 ms for 1 MB, and a thread
-    would not help: the call lets no other thread run.
+    The standard library's encoder does all of its work in one call, 10 to 25 ms for 1 MB. A thread would not
+    help, as the call holds the GIL.
 
-    :param level: how deep the value itself lies; the outermost is 1.
+    :param level: depth of the value; the outermost is 1.
     :raises RecursionError: the value is nested too deep.
     """
     if level > DEEPEST or units_of(value) <= UNITS:
@@ -158,7 +158,7 @@ def in_slices(value: Any, level: int = 1) -> Iterator[str]:
 
 
 def units_of(value: Any) -> int:
-    """How much there is to write; just more than ``UNITS`` where it is more. Without recursion."""
+    """Number of units of a value; counting stops above ``UNITS``. Does not recurse."""
     waiting, units = [value], 0
     while waiting and units <= UNITS:
         item = waiting.pop()
@@ -178,7 +178,7 @@ def units_of(value: Any) -> int:
 
 
 def _elements(values: list[Any], level: int) -> Iterator[Iterator[str]]:
-    """The elements of a large list: as many at a time as fit a slice, and large ones by themselves."""
+    """The elements of a large list: as many per part as fit into a slice, and large ones separately."""
     some: list[Any] = []
     left = UNITS
     for value in values:
@@ -196,7 +196,7 @@ def _elements(values: list[Any], level: int) -> Iterator[Iterator[str]]:
 
 
 def _members(values: dict[str, Any], level: int) -> Iterator[Iterator[str]]:
-    """The same for the members of a large dictionary."""
+    """The members of a large dictionary, in the same way as ``_elements``."""
     some: dict[str, Any] = {}
     left = UNITS
     for key, value in values.items():

@@ -1,4 +1,4 @@
-"""Carries a request with ``aiohttp``: for triggers, which share one session per event loop."""
+"""Sends requests with ``aiohttp``: for triggers, which share one session per event loop."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from airflow_provider_workflow.client.failures import Stage, no_answer
 from airflow_provider_workflow.client.wire import Answer, Request
 
 CONNECTIONS = 100
-"""Connections for calls, beside those that event streams hold."""
+"""Maximum number of connections for calls, in addition to those of event streams."""
 
 
 @dataclass
 class Line:
     """
-    How far a request came, which the exceptions of ``aiohttp`` do not tell.
+    Whether a request had a connection, which the exceptions of ``aiohttp`` do not say.
 
-    :param stood: whether it had a connection, so that the service may have taken it; None where nobody
-        told, which counts as yes.
+    :param stood: whether it had a connection, so that the service may have received it; None if that is
+        unknown, which counts as True.
     """
 
     stood: bool | None = None
 
     @classmethod
     def begin(cls) -> Line:
-        """That of the request that is sent next in this context."""
+        """The line of the next request in this context."""
         line = cls()
         _line.set(line)
         return line
@@ -46,11 +46,11 @@ _line: ContextVar[Line] = ContextVar("line")
 
 
 class _Connector(aiohttp.TCPConnector):
-    """Tells the line when it stands. The library's own traces would, at a fifth of what a request costs."""
+    """Records the connection in the line. The library's traces could too, but cost a fifth of a request."""
 
     async def connect(self, *args: Any, **kwargs: Any) -> aiohttp.connector.Connection:
         line = _line.get(None) or Line()
-        if line.stood is None:  # otherwise the library sends anew what may have been taken
+        if line.stood is None:  # else the library is repeating a request that may have been received
             line.stood = False
         connection = await super().connect(*args, **kwargs)
         line.stood = True
@@ -69,19 +69,19 @@ _sessions: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str | None, _Shared
 @asynccontextmanager
 async def shared_session(ca_file: str | None, streams: int) -> AsyncIterator[aiohttp.ClientSession]:
     """
-    The session of this event loop, closed when its last user leaves.
+    The session of this event loop, closed when its last user leaves the context.
 
-    Building one loads the CA certificates, about 20 ms in which the loop stands still.
+    To create one loads the CA certificates, which blocks the loop for about 20 ms.
 
-    :param ca_file: file of the CA certificates to trust; None verifies nothing.
-    :param streams: event streams that may be open at once; its connection limit leaves room for them.
+    :param ca_file: file with the CA certificates to trust; None: certificates are not verified.
+    :param streams: maximum number of open event streams; added to the session's connection limit.
     """
     of_loop = _sessions.setdefault(asyncio.get_running_loop(), {})
     shared = of_loop.get(ca_file)
     if shared is None:
         tls: ssl.SSLContext | bool = ssl.create_default_context(cafile=ca_file) if ca_file else False
         connector = _Connector(limit=CONNECTIONS + streams, ssl=tls, ttl_dns_cache=300)
-        # No cookies: clients of other connections use the same session.
+        # No cookies: clients of different connections share the session.
         jar = aiohttp.DummyCookieJar()
         session = aiohttp.ClientSession(connector=connector, cookie_jar=jar, trust_env=False)
         shared = of_loop[ca_file] = _Shared(session)
@@ -97,9 +97,9 @@ async def shared_session(ca_file: str | None, streams: int) -> AsyncIterator[aio
 
 async def exchange(session: aiohttp.ClientSession, request: Request) -> Answer:
     """
-    Send a request and read all of its answer.
+    Send a request and read its complete answer.
 
-    :raises TransportError: no whole answer came within ``request.timeout`` seconds.
+    :raises TransportError: no complete answer within ``request.timeout`` seconds.
     """
     line = Line.begin()
     try:
@@ -116,12 +116,12 @@ async def exchange(session: aiohttp.ClientSession, request: Request) -> Answer:
             return Answer(response.status, response.headers, await response.read())
     except (aiohttp.ClientError, asyncio.TimeoutError, OSError) as error:
         broken = fault(error, request, line)
-    # Out here it has no context: the exceptions of the library hold the request with its secrets.
+    # Raised here, it has no context: the library's exceptions contain the request with its secrets.
     raise broken
 
 
 def fault(error: BaseException, request: Request, line: Line) -> TransportError:
-    """See ``no_answer``."""
+    """The ``TransportError`` for an exception of ``aiohttp``; see ``no_answer``."""
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         stage = Stage.CERTIFICATE
     elif isinstance(error, (aiohttp.ClientHttpProxyError, aiohttp.ClientProxyConnectionError)):

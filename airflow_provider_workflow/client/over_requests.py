@@ -1,4 +1,4 @@
-"""Carries a request with ``requests``: for tasks and for the page's connection test."""
+"""Sends requests with ``requests``: for tasks and for the connection test of Airflow's UI."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _current = _Attempt()
 
 
 def sent() -> bool:
-    """Whether this thread's latest attempt came so far that the service may have taken its request."""
+    """Whether the service may have received the request of this thread's latest attempt."""
     return _current.sent
 
 
@@ -48,7 +48,7 @@ def remaining() -> float:
 
 
 class _LimitedReader(io.RawIOBase):
-    """Reads a socket, each time with what is left of the attempt as its time limit."""
+    """Reads a socket; the timeout of each read is the remaining time of the attempt."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
@@ -68,7 +68,7 @@ class _LimitedReader(io.RawIOBase):
 
 
 class _Socket:
-    """What ``HTTPResponse`` wants of a socket: a file to read from."""
+    """The part of a socket that ``HTTPResponse`` uses: a file to read from."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
@@ -79,10 +79,10 @@ class _Socket:
 
 class _Head:
     """
-    Where an answer's status line and headers are read from.
+    The reader of an answer's status line and headers.
 
-    To ``http.client`` headers that break off are all there are, so that half an answer would pass for
-    a whole one without a body.
+    ``http.client`` accepts headers that end with the connection, so that half an answer would look like a
+    complete one without a body.
     """
 
     def __init__(self, reader: Any) -> None:
@@ -113,7 +113,7 @@ class _Response(HTTPResponse):
 
 
 class _Limited:
-    """What both kinds of connection do within the time limit of the attempt."""
+    """Applies the time limit of the attempt to both kinds of connection."""
 
     sock: Any
     timeout: float | None
@@ -146,14 +146,14 @@ class _SecurePool(HTTPSConnectionPool):
     ConnectionCls = _SecureConnection
 
     def _validate_conn(self, conn: Any) -> None:
-        # As the base class does, but for its warning with each request that no certificate is verified:
-        # that is said once, where the connection is read (``Settings.ca_file``).
+        # Like the base class, without its warning about unverified certificates with each request:
+        # ``Settings.ca_file`` logs it once.
         if conn.sock is None:
             conn.connect()
 
 
 class DeadlineAdapter(HTTPAdapter):
-    """Sends with a ``timeout`` that is a total, from connecting to the last byte."""
+    """Applies ``timeout`` to the whole attempt, from connecting to the last byte."""
 
     def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
         super().init_poolmanager(*args, **kwargs)
@@ -177,8 +177,9 @@ class DeadlineAdapter(HTTPAdapter):
 class _Session(requests.Session):
     def get_redirect_target(self, resp: requests.Response) -> None:
         """
-        None is followed, so none is worked out: that would fail where the address of one is none, and
-        the caller would learn nothing of the redirect.
+        Return None: redirects are not followed.
+
+        The base class would raise for an invalid URL, and the caller would not learn of the redirect.
         """
 
 
@@ -186,7 +187,7 @@ class RequestsWire:
     """
     One session: connections stay open between calls.
 
-    :param ca_file: file of the CA certificates to trust; None verifies nothing.
+    :param ca_file: file with the CA certificates to trust; None: certificates are not verified.
     """
 
     def __init__(self, ca_file: str | None) -> None:
@@ -202,9 +203,9 @@ class RequestsWire:
 
     def exchange(self, request: Request) -> Answer:
         """
-        Send a request and read all of its answer.
+        Send a request and read its complete answer.
 
-        :raises TransportError: no whole answer came within ``request.timeout`` seconds.
+        :raises TransportError: no complete answer within ``request.timeout`` seconds.
         """
         try:
             response = self._session.request(
@@ -221,7 +222,7 @@ class RequestsWire:
             return Answer(response.status_code, response.headers, response.content)
         except (requests.RequestException, OSError) as error:
             fault = _fault(error, request)
-        # Out here it has no context: the exceptions of the library hold the request with its secrets.
+        # Raised here, it has no context: the library's exceptions contain the request with its secrets.
         raise fault
 
 
@@ -240,10 +241,10 @@ def _fault(error: Exception, request: Request) -> TransportError:
 
 
 def _reason(chain: list[BaseException]) -> str:
-    # The innermost cause, by type: library texts repeat the address with its query.
+    # The type of the innermost cause: messages of the library contain the URL with its query.
     inner = chain[-1]
     if isinstance(inner, OSError) and inner.strerror:
         return inner.strerror
     if type(inner) is OSError:
-        return str(inner)  # of http.client: the status line with which a proxy refused a tunnel
+        return str(inner)  # from http.client: the status line with which a proxy rejected a tunnel
     return type(inner).__name__

@@ -1,4 +1,4 @@
-"""When a call is sent again, and how long before that it waits."""
+"""When a call is retried, and after which delay."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ BACKOFF_SECONDS = 1.0
 BACKOFF_CAP_SECONDS = 20.0
 LONGEST_WAIT_SECONDS = 60.0
 """
-How long a call waits until the service accepts calls again. Where that takes longer it fails with
-``RateLimitError``: a task frees its slot, and a trigger logs that it waits, and for how long.
+Maximum time that a call waits until the service accepts calls again. If that takes longer, it fails with
+``RateLimitError``: a task frees its slot, and a trigger logs how long it waits.
 """
 
 
 class RetryIfItMayHelp(retry_base):
     """
-    Repeat a call after a fault that may pass, as far as the call allows it.
+    Retry a call after a transient error, if the call can be repeated.
 
-    :param longest_wait: seconds that the caller is ready to wait at a rate gate; None for any time.
+    :param longest_wait: maximum wait at a rate gate in seconds; None: no maximum.
     """
 
     def __init__(self, call: Call[Any], longest_wait: float | None = None) -> None:
@@ -35,7 +35,7 @@ class RetryIfItMayHelp(retry_base):
         if isinstance(error, WorkflowError) and error.exhausted:
             return False
         if isinstance(error, RateLimitError):
-            # Status 0: the gate itself refused to wait that long; the next attempt would meet it as well.
+            # Status 0: the wait at the gate would be too long, and would be for the next attempt as well.
             return error.status != 0 and not self._too_long(error.retry_after)
         if isinstance(error, TransportError):
             return not error.permanent and (self.call.repeatable or not error.sent)
@@ -49,8 +49,12 @@ class RetryIfItMayHelp(retry_base):
 
 def policy(call: Call[Any], attempts: int, longest_wait: float | None) -> dict[str, Any]:
     """
-    Arguments for tenacity's ``Retrying`` and ``AsyncRetrying``: 5 attempts, capped exponential
-    back-off with jitter. ``Retry-After`` is obeyed by the rate gate, which every attempt passes.
+    Arguments for tenacity's ``Retrying`` and ``AsyncRetrying``: capped exponential back-off with jitter.
+
+    The rate gate, at which every attempt waits, obeys ``Retry-After``.
+
+    :param attempts: maximum number of attempts, 1 or more.
+    :param longest_wait: see ``RetryIfItMayHelp``.
     """
     return {
         "retry": RetryIfItMayHelp(call, longest_wait),

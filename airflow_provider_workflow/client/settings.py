@@ -1,4 +1,4 @@
-"""What a client has to know of a connection: built in one place, all faults reported at once."""
+"""The settings of a client, from the fields of a connection; one error names all invalid fields."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ SCHEMES = ("http", "https")
 
 def base_url(host: str, scheme: str | None, port: int | None) -> str:
     """
-    The base URL that a connection's host stands for; "" for none.
+    The base URL of a connection's host; "" if there is no host.
 
-    :param host: with or without scheme and port. An IPv6 address needs no brackets: Airflow removes those
-        of a connection that is given as a URI.
-    :param scheme: where the host names none; https by default.
-    :param port: where the host names none.
+    :param host: with or without scheme and port. An IPv6 address does not need brackets: Airflow removes
+        them from a connection URI.
+    :param scheme: used if the host has none; https by default.
+    :param port: used if the host has none.
     """
     if not host:
         return ""
@@ -45,15 +45,15 @@ def _bracketed(host: str) -> str:
 
 
 def is_scheme(scheme: str | None) -> bool:
-    """Whether a connection's ``schema`` is a scheme of the API."""
+    """Whether a connection's ``schema`` is http or https."""
     return (scheme or "").lower() in SCHEMES
 
 
 def check_scheme(scheme: str | None, problems: list[str]) -> None:
     """
-    Check the connection's ``schema``; in a connection URI it is all that follows the host.
+    Check the connection's ``schema``; in a connection URI that is the path after the host.
 
-    :param problems: is told what is wrong.
+    :param problems: list to which errors are added.
     """
     if scheme and not is_scheme(scheme):
         problems.append(
@@ -64,7 +64,7 @@ def check_scheme(scheme: str | None, problems: list[str]) -> None:
 
 
 def _split(address: str) -> SplitResult | None:
-    """The parts of a web address, or None where it is none."""
+    """The parts of a URL, or None if it is not an http or https URL."""
     try:
         parts = urlsplit(address)
         usable = parts.scheme in SCHEMES and bool(parts.hostname) and parts.port != 0
@@ -74,15 +74,15 @@ def _split(address: str) -> SplitResult | None:
 
 
 def host_of(url: str) -> str:
-    """The host of a checked web address, with its port where it names one; for log lines."""
+    """The host of a checked URL, with its port if there is one; for log lines."""
     return urlsplit(url).netloc
 
 
 def check_addresses(values: Mapping[str, Any], problems: list[str]) -> None:
     """
-    Check the addresses and paths among a connection's fields.
+    Check the URLs and paths among a connection's fields.
 
-    :param problems: is told what is wrong with each.
+    :param problems: list to which errors are added.
     """
     for name in ("host", "oauth_url", "token_url", "auth_url", "redirect_uri"):
         address = values.get(name)
@@ -90,9 +90,9 @@ def check_addresses(values: Mapping[str, Any], problems: list[str]) -> None:
             continue
         parts = _split(address)
         if parts is None:
-            problems.append(f"{name} is no web address (write it as https://name/path)")
+            problems.append(f"{name} is not a URL (write it as https://host/path)")
         elif parts.username or parts.password:
-            problems.append(f"{name} holds credentials (move them to Login and Password)")
+            problems.append(f"{name} contains credentials (move them to Login and Password)")
         elif name in ("host", "auth_url") and (parts.query or parts.fragment):
             problems.append(f"{name} has a query (paths are appended to it)")
     for name in ("inbox_path", "templates_path"):
@@ -102,12 +102,12 @@ def check_addresses(values: Mapping[str, Any], problems: list[str]) -> None:
 
 def proxy_for(url: str) -> str | None:
     """
-    The proxy that ``HTTP_PROXY``, ``HTTPS_PROXY``, ``ALL_PROXY`` and ``NO_PROXY`` name for an address.
+    The proxy for a URL by ``HTTP_PROXY``, ``HTTPS_PROXY``, ``ALL_PROXY`` and ``NO_PROXY``; None for no proxy.
 
-    Neither sender is left to read the environment itself: ``requests`` would also read ``.netrc``
-    and replace our token by what it finds there.
+    The HTTP libraries do not read the environment themselves: ``requests`` would also read ``.netrc`` and
+    replace the access token by credentials from there.
 
-    :raises ConfigurationError: it is no HTTP proxy; to go without it would go where nobody meant to.
+    :raises ConfigurationError: it is not an HTTP proxy. Requests are not sent without the configured proxy.
     """
     from requests.utils import get_environ_proxies, select_proxy
 
@@ -125,18 +125,18 @@ def proxy_for(url: str) -> str | None:
 log = logging.getLogger(__name__)
 
 _named: set[tuple[str, str]] = set()
-# The log of a task is not that of the process that it was forked from.
+# A task is a forked process with a log of its own.
 os.register_at_fork(after_in_child=_named.clear)
 
 
 def warn_once(connection_id: str, base_url: str) -> None:
-    """Log a WARNING, unless this process has done so for this connection."""
+    """Log a WARNING about unverified certificates, once per process and connection."""
     if (connection_id, base_url) in _named:
         return
     _named.add((connection_id, base_url))
     log.warning(
-        "The connection %r verifies no certificate: anybody between here and the service may read its"
-        " secrets. Set verify to true, or to a file with the certificate of the service's authority",
+        "The connection %r does not verify certificates: an attacker on the network can read its secrets."
+        " Set verify to true, or to a file with the CA certificate of the service",
         connection_id or base_url,
     )
 
@@ -145,7 +145,7 @@ DEFAULT_TIMEOUT = 30.0
 APP_GRANT = "client_credentials"
 USER_GRANT = "refresh_token"
 GRANTS = (APP_GRANT, USER_GRANT)
-"""Whose access tokens are used: the application's own, or those of a user who has logged in."""
+"""Where access tokens come from: the application's own, or those of a user who has logged in."""
 REQUIRED = {
     "host": "set the base URL of the service as Host",
     "login": "set the client ID as Login",
@@ -163,9 +163,9 @@ EXTRA_FIELDS = (
     "verify",
     "grant",
 )
-"""Those of the connection's Extra; each is a field of ``Settings``, ``oauth_url`` its ``token_url``."""
+"""Fields of the connection's Extra; each is a field of ``Settings`` (``oauth_url`` is ``token_url``)."""
 FORMER_OAUTH_URL = "token_url"
-"""Former name of ``oauth_url``, still read. Airflow masks every extra whose name contains "token"."""
+"""Former name of ``oauth_url``, still accepted. Airflow masks every extra whose name contains "token"."""
 
 
 @dataclass(frozen=True)
@@ -175,17 +175,17 @@ class Settings:
 
     :param base_url: base URL of the API, with scheme and without a trailing slash.
     :param client_id: public identifier of the application.
-    :param client_secret: its secret.
-    :param token_url: the token endpoint, used exactly as given.
-    :param auth_url: base of the authorization page, or "" where no user flow is used.
+    :param client_secret: secret of the application.
+    :param token_url: URL of the token endpoint, used unchanged.
+    :param auth_url: base URL of the authorization page, or "" if users do not log in.
     :param scope: scope of the token for the trigger inbox (docs/service.md 14.4).
     :param inbox_path: prefix of the trigger inbox (docs/service.md 4).
     :param templates_path: path of the templates endpoint (docs/service.md 7).
     :param redirect_uri: redirect URI of the authorization-code flow, or "".
-    :param timeout: seconds for one attempt, from connecting to the last byte; above 0.
+    :param timeout: seconds for one attempt, from connecting to the last byte; above 0 and up to 3600.
     :param verify: True, False, or the path of a file with CA certificates.
-    :param grant: where access tokens come from.
-    :param connection_id: whose user tokens these are; no part of any address.
+    :param grant: where access tokens come from; see ``GRANTS``.
+    :param connection_id: id of the Airflow connection; identifies its user tokens, and is not sent.
     """
 
     base_url: str
@@ -215,19 +215,19 @@ class Settings:
         connection_id: str = "",
     ) -> Settings:
         """
-        Check the fields of a connection. Values of ``extra`` may be strings, as a connection given
-        as a URI has them (``verify="false"``).
+        Check the fields of a connection. Values of ``extra`` may be strings, as in a connection URI
+        (``verify="false"``).
 
-        :param scheme: scheme of the base URL where ``host`` has none; https by default.
-        :param port: port of the base URL where ``host`` has none, or None.
-        :raises ConfigurationError: names every missing or wrong field.
+        :param scheme: scheme of the base URL if ``host`` has none; https by default.
+        :param port: port of the base URL if ``host`` has none, or None.
+        :raises ConfigurationError: names every missing or invalid field.
         """
         name_of_token_url, token_url = _token_url(extra)
         given = {"host": host, "login": login, "password": password, "oauth_url": token_url}
         problems = [f"{name} is missing ({fix})" for name, fix in REQUIRED.items() if not _text(given[name])]
         _check_former_name(extra, problems)
         if ":" in _text(login):
-            problems.append("login holds a colon (no client ID does)")
+            problems.append("login contains a colon (a client ID has none)")
         address = base_url(_text(host), scheme, port)
         values: dict[str, Any] = {name: text for name in EXTRA_FIELDS if (text := _text(extra.get(name)))}
         values.pop("oauth_url", None)
@@ -247,12 +247,13 @@ class Settings:
 
     def ca_file(self) -> str | None:
         """
-        The CA certificates that both senders trust; None when certificates are not verified, of which a
-        WARNING tells once.
+        The file with the CA certificates that both senders trust; None if certificates are not verified.
 
-        The environment variables are those of ``requests``; reading them here keeps both alike.
+        In the second case a WARNING is logged once.
 
-        :raises ConfigurationError: an environment variable names no such file.
+        The environment variables are those of ``requests``; they are read here so that they apply to both.
+
+        :raises ConfigurationError: an environment variable names a file without certificates.
         """
         if self.verify is False:
             if any(urlsplit(url).scheme == "https" for url in (self.base_url, self.token_url)):
@@ -273,7 +274,7 @@ class Settings:
 
 
 def _token_url(extra: Mapping[str, Any]) -> tuple[str, str]:
-    """The address of the token endpoint, and the name of the extra that holds it."""
+    """The name of the extra that has the URL of the token endpoint, and the URL."""
     given = {name: _text(extra.get(name)) for name in ("oauth_url", FORMER_OAUTH_URL)}
     name = next((name for name, address in given.items() if address), "oauth_url")
     return name, given[name]

@@ -1,19 +1,18 @@
 """
-Access tokens: kept by each process while they last, obtained and renewed by one caller at a time.
+Access tokens: cached per process until they expire, requested and renewed by one caller at a time.
 
-User tokens are renewed while other processes renew them too (docs/service.md 14.3). A refresh token is
-used up by the refresh, whose answer holds the next one; so the tokens are kept in a store that the
-processes of all workers share. The store knows neither locks nor compare-and-set:
+Several processes renew user tokens concurrently (docs/service.md 14.3). A refresh invalidates the refresh
+token and returns a new one, so the tokens are in a store that the processes of all workers share. The store
+has neither locks nor compare-and-set:
 
-- Whoever finds the stored access token due sends the refresh token, once, and stores the answer
-  before anybody uses it.
-- Of two that do so at the same time the service refuses one. That one reads the store until the
-  other's tokens are there, 10 s at most, and goes on with them.
-- Where no answer came, the refresh token may be used up and nobody knows the next one. It is not
-  sent again by this process; unless another process stores newer tokens within 10 s, the user has to
-  log in again. The same holds where a process dies between the answer and the store: the next to
-  renew meets the refusal, waits 10 s, and says so.
-- A refresh that was refused for the time being (429, 5xx), or never sent, used nothing up.
+- A process that finds the stored access token due sends the refresh token, once, and stores the answer
+  before the new tokens are used.
+- If two processes do so at the same time, the service rejects one of them. That process reads the store
+  until the other's tokens are there, for at most 10 s, and uses them.
+- If there is no answer, the refresh token may be invalid and the new one is lost. This process does not send
+  the old one again; unless another process stores newer tokens within 10 s, the user must log in again. The
+  same applies if a process dies before it stores the answer: the next renewal fails after these 10 s.
+- A refresh that failed temporarily (429, 5xx) or was not sent does not invalidate the refresh token.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ from airflow_provider_workflow.client.settings import APP_GRANT, USER_GRANT, Set
 
 RENEW_EARLY_SECONDS = 300.0
 LONGEST_LIFETIME_SECONDS = 30 * 86400.0
-"""For an answer that promises more than anybody keeps."""
+"""Maximum that is assumed, whatever ``expires_in`` says."""
 ASSUMED_LIFETIME_SECONDS = 3600.0
 """For an answer without ``expires_in`` (docs/service.md 9)."""
 
@@ -52,7 +51,7 @@ def access_token_of(answer: types.Token) -> str:
     """
     The access token of an answer.
 
-    :raises AuthenticationError: the answer holds none that can be sent.
+    :raises AuthenticationError: it is missing or cannot be sent in a header.
     """
     value = answer.get("access_token") if isinstance(answer, dict) else None
     if not (isinstance(value, str) and value and value.isascii() and value.isprintable()):
@@ -62,9 +61,9 @@ def access_token_of(answer: types.Token) -> str:
 
 def times_of(answer: types.Token, asked_at: float) -> tuple[float, float]:
     """
-    From when on a token is renewed before it is used, and from when on the service refuses it.
+    The times from which a token is renewed before use, and from which the service rejects it.
 
-    :param asked_at: when it was asked for; its life counts from there.
+    :param asked_at: time of the request, from which its lifetime is counted.
     """
     life = _lifetime(answer)
     return asked_at + life - min(RENEW_EARLY_SECONDS, life / 2), asked_at + life
@@ -84,11 +83,11 @@ def _lifetime(answer: types.Token) -> float:
 
 def user_tokens_of(answer: types.Token, asked_at: float, refresh_token: str = "") -> UserTokens:
     """
-    A user's tokens of an answer of the token endpoint.
+    A user's tokens from an answer of the token endpoint.
 
-    :param asked_at: when they were asked for, in seconds since 1970.
-    :param refresh_token: goes on where the answer holds none (RFC 6749, section 6).
-    :raises AuthenticationError: the answer lacks a token.
+    :param asked_at: time of the request, in seconds since 1970.
+    :param refresh_token: kept if the answer has none (RFC 6749, section 6).
+    :raises AuthenticationError: a token is missing.
     """
     access_token = access_token_of(answer)
     given = answer.get("refresh_token") or refresh_token
@@ -98,17 +97,17 @@ def user_tokens_of(answer: types.Token, asked_at: float, refresh_token: str = ""
 
 
 RENEW_AGAIN_SECONDS = 30.0
-"""After an early renewal that failed: not every call is to wait for an endpoint that is down."""
+"""Time between early renewals if one failed, so that not every call waits for an endpoint that is down."""
 
 Renewal = Future[None]
 
 
 class Key(NamedTuple):
     """
-    What tells one token from another.
+    Identifies a token.
 
     :param secret: digest of the client secret.
-    :param user: the connection whose user's it is; "" for a token of the application.
+    :param user: id of the connection if it is a user's token; "" for a token of the application.
     """
 
     token_url: str
@@ -122,11 +121,11 @@ class Key(NamedTuple):
 @dataclass(frozen=True)
 class CachedToken:
     """
-    An access token and its times, in the seconds of ``clock.monotonic``.
+    An access token and its times, by ``clock.monotonic``.
 
-    :param renew_at: from here on it is renewed before it is used.
-    :param expires_at: from here on the service refuses it.
-    :param issued: whether this process had it issued; otherwise the store of user tokens held it.
+    :param renew_at: from this time on it is renewed before use.
+    :param expires_at: from this time on the service rejects it.
+    :param issued: whether this process requested it; otherwise it is from the store of user tokens.
     """
 
     value: str = field(repr=False)
@@ -136,7 +135,7 @@ class CachedToken:
 
 
 class TokenCache:
-    """Tokens of this process. Each is renewed by one caller at a time; the others wait for it."""
+    """The tokens of this process. Each is renewed by one caller at a time; the others wait."""
 
     def __init__(self) -> None:
         self._tokens: dict[Key, CachedToken] = {}
@@ -147,23 +146,23 @@ class TokenCache:
         self._lock = threading.Lock()
 
     def usable(self, key: Key) -> CachedToken | None:
-        """The cached token, if the service still takes it."""
+        """The cached token, if it has not expired."""
         token = self._tokens.get(key)
         return token if token is not None and clock.monotonic() < token.expires_at else None
 
     def join(self, key: Key) -> tuple[Renewal, bool]:
-        """The renewal under way for this token, and whether it is the caller's to carry out."""
+        """The current renewal of this token, and whether the caller must perform it."""
         with self._lock:
             renewal = self._renewals.get(key)
             if renewal is not None:
                 return renewal, False
             self._renewals[key] = renewal = Future()
-            # From here on a waiter that is cancelled cannot cancel what the others wait for.
+            # A waiter that is cancelled must not cancel the future for the others.
             renewal.set_running_or_notify_cancel()
             return renewal, True
 
     def leave(self, key: Key, renewal: Renewal, error: Exception | None) -> None:
-        """End a renewal: those who wait go on with its token, or fail as it failed."""
+        """End a renewal: the waiting callers use the new token, or get the error."""
         with self._lock:
             self._renewals.pop(key, None)
         if error is None:
@@ -173,10 +172,10 @@ class TokenCache:
 
     def keep(self, key: Key, answer: types.Token, asked_at: float) -> str:
         """
-        Keep the token of an answer.
+        Cache the token of an answer.
 
-        :param asked_at: when it was asked for, by ``clock.monotonic``; its life counts from there.
-        :raises AuthenticationError: the answer holds no token.
+        :param asked_at: time of the request, by ``clock.monotonic``; the lifetime is counted from it.
+        :raises AuthenticationError: the answer has no token.
         """
         value = access_token_of(answer)
         self._tokens[key] = CachedToken(value, *times_of(answer, asked_at))
@@ -184,18 +183,18 @@ class TokenCache:
 
     def adopt(self, key: Key, tokens: UserTokens, *, issued: bool) -> str:
         """
-        Take up a user's access token.
+        Cache a user's access token.
 
-        :param issued: whether it is the answer to this process's own request.
+        :param issued: whether it is the answer to a request of this process.
         """
-        # Processes tell each other by the time of the day when user tokens end.
+        # Processes share the times of user tokens as epoch seconds.
         ahead = clock.monotonic() - clock.now()
         times = (tokens.renew_at + ahead, tokens.expires_at + ahead)
         self._tokens[key] = CachedToken(tokens.access_token, *times, issued)
         return tokens.access_token
 
     def postpone(self, key: Key) -> str | None:
-        """Use the token on, if the service still takes it, and leave its renewal alone for a while."""
+        """The cached token, if it has not expired, with its renewal postponed; otherwise None."""
         token = self.usable(key)
         if token is None:
             return None
@@ -203,7 +202,7 @@ class TokenCache:
         return token.value
 
     def drop(self, key: Key, value: str) -> None:
-        """Forget a token that the service refused, unless it was renewed in the meantime."""
+        """Remove a token that the service rejected, unless it was renewed meanwhile."""
         with self._lock:
             cached = self._tokens.get(key)
             if cached is not None and cached.value == value:
@@ -211,32 +210,32 @@ class TokenCache:
                 self._refused[key] = value
 
     def was_refused(self, key: Key, value: str) -> bool:
-        """Whether the service refused this token before its time: the store may still hold it."""
+        """Whether the service rejected this token before it expired: the store may still have it."""
         return self._refused.get(key) == value
 
     def mark_accepted(self, key: Key, value: str) -> None:
-        """Note that a token was refused though it was new: another one would be refused as well."""
+        """Record that a new token was rejected, so another new one would be rejected as well."""
         self._sound[key] = value
 
     def is_sound(self, key: Key, value: str) -> bool:
-        """Whether ``mark_accepted`` was told of this token."""
+        """Whether ``mark_accepted`` recorded this token."""
         return self._sound.get(key) == value
 
     def spend(self, key: Key, refresh_token: str, reason: str) -> None:
-        """Note a refresh token that is, or may be, used up: this process never sends it again."""
+        """Record a refresh token that is, or may be, invalid: this process does not send it again."""
         self._spent[key] = (refresh_token, reason)
 
     def why_spent(self, key: Key, refresh_token: str) -> str | None:
-        """The reason that ``spend`` was given for this refresh token, or None."""
+        """The reason that ``spend`` recorded for this refresh token, or None."""
         spent, reason = self._spent.get(key, ("", None))
         return reason if spent == refresh_token else None
 
     def forget(self, key: Key) -> None:
-        """Forget a token: the user has logged in anew."""
+        """Remove a token, as the user has logged in again."""
         self._tokens.pop(key, None)
 
     def forget_renewals(self) -> None:
-        """In a forked child: whoever was renewing lives in the parent and will never tell this one."""
+        """In a forked child: drop the renewals, which the parent performs and which never end here."""
         self._lock = threading.Lock()
         self._renewals = {}
 
@@ -247,23 +246,23 @@ TOKENS = TokenCache()
 os.register_at_fork(after_in_child=TOKENS.forget_renewals)
 
 READ_AGAIN_SECONDS = (0.25, 0.25, 0.5, 1.0, 1.0, 1.0, 2.0, 2.0, 2.0)
-"""Pauses of one that waits for another's tokens: 10 s in all."""
+"""Pauses between reads while waiting for another process's tokens: 10 s in total."""
 WRITE_AGAIN_SECONDS = (0.0, 1.0, 2.0)
-"""Pauses before each attempt to store tokens that exist nowhere else."""
+"""Pauses before each attempt to store new tokens."""
 
-NONE_STORED = "none are stored, as far as Airflow gives them out just now"
-LOST = "the refresh token may be used up, and the answer that held the next one was lost"
-REFUSED = "the service does not take the refresh token any more, and nobody stored a newer one"
-NOT_STORED = "the refresh token is used up, and the next one could not be stored"
+NONE_STORED = "none are stored, or Airflow cannot read them at the moment"
+LOST = "the refresh token may be invalid, and the answer with the new one was lost"
+REFUSED = "the service no longer accepts the refresh token, and no process stored a newer one"
+NOT_STORED = "the refresh token is invalid, and the new one could not be stored"
 
 
 def is_users(settings: Settings, scope: str) -> bool:
-    """Whether a token of this scope is the user's; promotions need the application's (docs/service.md 14)."""
+    """Whether a user's token has this scope; promotions use the application's token (docs/service.md 14)."""
     return settings.grant == USER_GRANT and scope == settings.scope
 
 
 def token_key(settings: Settings, scope: str) -> Key:
-    """What tells one token from another; the secret itself is no part of it."""
+    """The cache key of a token; it has a digest of the client secret."""
     secret = _digest(settings.client_secret)
     grant, user = (USER_GRANT, settings.connection_id) if is_users(settings, scope) else (APP_GRANT, "")
     return Key(settings.token_url, settings.client_id, grant, scope, secret, user)
@@ -276,11 +275,10 @@ def _digest(secret: str) -> str:
 
 def access_token(cache: TokenCache, key: Key) -> Generator[Any, Any, str]:
     """
-    The token of this key, from the cache where it is fresh.
+    The access token of a key, from the cache if it is not due for renewal.
 
-    Yields the token call to send, the exchange that renews a user's tokens, or another caller's
-    renewal to wait for. A token that is due but not yet expired is used on while the token endpoint
-    or the store of user tokens is unreachable.
+    Yields the token call, the exchange that renews a user's tokens, or another caller's renewal. While the
+    token endpoint or the store of user tokens is unavailable, a token is used until it expires.
     """
     while True:
         token = cache.usable(key)
@@ -309,23 +307,23 @@ def access_token(cache: TokenCache, key: Key) -> Generator[Any, Any, str]:
 
 
 Exchange = Generator[Any, Any, tuple[UserTokens, bool]]
-"""Ends with tokens, and whether they are the answer to this process's own request."""
+"""Returns tokens, and whether they are the answer to a request of this process."""
 
 
 def user_token(cache: TokenCache, key: Key) -> Generator[Any, Any, str]:
     """
-    An access token of the connection's user (``key.user``), from the store where it is fresh there.
+    An access token of the connection's user (``key.user``), from the store if it is not due for renewal.
 
-    :raises LoginRequiredError: there is no way on without the user.
+    :raises LoginRequiredError: the user must log in again.
     """
     stored: UserTokens | None = yield UseStore()
     if stored is None:
-        # Airflow answers in the same way while its API is away, so a token that still holds is used on.
+        # Airflow also returns None while its API is unavailable, so a token is used until it expires.
         if (value := cache.postpone(key)) is not None:
             return value
         raise LoginRequiredError(key.user, NONE_STORED)
     if clock.now() < stored.expires_at and not cache.was_refused(key, stored.access_token):
-        # Where it is due, this is what the caller goes on with while the token endpoint is away.
+        # If it is due, the caller still uses it while the token endpoint is unavailable.
         cache.adopt(key, stored, issued=False)
         if clock.now() < stored.renew_at:
             return stored.access_token
@@ -341,7 +339,7 @@ def _renew(cache: TokenCache, key: Key, stored: UserTokens) -> Exchange:
         answer = yield api.refresh_user_token(stored.refresh_token)
         fresh = user_tokens_of(answer, asked_at, stored.refresh_token)
     except WorkflowError as fault:
-        reason = _used_up(fault)
+        reason = _why_invalid(fault)
         if reason is None:
             raise
         cache.spend(key, stored.refresh_token, reason)
@@ -351,11 +349,11 @@ def _renew(cache: TokenCache, key: Key, stored: UserTokens) -> Exchange:
         return newer, False
     if fresh.refresh_token != stored.refresh_token:
         cache.spend(key, stored.refresh_token, NOT_STORED)
-    return (yield from _keep_safe(fresh, stored, key.user))
+    return (yield from _store(fresh, stored, key.user))
 
 
-def _used_up(fault: WorkflowError) -> str | None:
-    """Why a refresh token is of no use after this fault; None where it still is."""
+def _why_invalid(fault: WorkflowError) -> str | None:
+    """Why a refresh token is, or may be, invalid after this error; None if it is still valid."""
     if isinstance(fault, TransportError):
         return LOST if fault.sent else None
     if isinstance(fault, AuthenticationError):
@@ -367,7 +365,7 @@ def _used_up(fault: WorkflowError) -> str | None:
 
 
 def _newer(stored: UserTokens) -> Generator[Any, Any, UserTokens | None]:
-    """Tokens that another process stores within 10 s."""
+    """The tokens that another process stores within 10 s, or None."""
     for seconds in READ_AGAIN_SECONDS:
         yield Pause(seconds)
         try:
@@ -379,11 +377,13 @@ def _newer(stored: UserTokens) -> Generator[Any, Any, UserTokens | None]:
     return None
 
 
-def _keep_safe(fresh: UserTokens, stored: UserTokens, connection_id: str) -> Exchange:
+def _store(fresh: UserTokens, stored: UserTokens, connection_id: str) -> Exchange:
     """
-    Store new tokens before anybody uses them; what was stored in the meantime is not overwritten.
+    Store new tokens before they are used, unless the store has changed meanwhile; then use the stored ones.
 
-    Somebody may have logged in; or an attempt that seemed to fail succeeded, and others renewed since.
+    A user may have logged in, or a write that raised may have succeeded and other processes renewed since.
+
+    :raises LoginRequiredError: the tokens could not be stored.
     """
     for seconds in WRITE_AGAIN_SECONDS:
         if seconds:

@@ -1,9 +1,9 @@
 """
-The bodies that the service answers with (docs/service.md 2, 3, 4, 7, 9.2 and 13).
+Types of the service's responses (docs/service.md 2, 3, 4, 7, 9.2 and 13).
 
-They are ``TypedDict``: plain dictionaries at run time, so they cross XCom and trigger
-serialisation as they are, and fields that the service adds later pass through untouched.
-Enumerations are open for the same reason: they are typed ``str`` and listed in the comments.
+They are ``TypedDict``, so values are plain dictionaries: XCom and triggers can serialise them, and fields
+that the service adds later are kept. For the same reason enumerations have the type ``str``; comments list
+their values.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Subscription(TypedDict, total=False):
 
 
 class _RequiredOfInbox(TypedDict):
-    """What every inbox has."""
+    """Required fields of an inbox."""
 
     id: str
     status: str  #: initializing, active, paused, deleting, initialization_failure
@@ -38,14 +38,14 @@ class Inbox(_RequiredOfInbox, total=False):
 
 
 class InboxAttributes(TypedDict, total=False):
-    """The state of the inbox that comes with every lease (docs/service.md 4)."""
+    """The state of the inbox in the response to a lease request (docs/service.md 4)."""
 
     status: str
     paused_reason: str | None
 
 
 class MessageAttributes(TypedDict, total=False):
-    """What the service knows of a message beside its payload (docs/service.md 3)."""
+    """Attributes of a message, such as its delivery count (docs/service.md 3)."""
 
     lease_count: int
     error_message: str | None
@@ -53,13 +53,13 @@ class MessageAttributes(TypedDict, total=False):
 
 
 class _RequiredOfMessage(TypedDict):
-    """What every message has."""
+    """Required fields of a message."""
 
     id: str
 
 
 class Message(_RequiredOfMessage, total=False):
-    """A message as lists show it: never with its payload (docs/service.md 3)."""
+    """A message in a list: without its payload (docs/service.md 3)."""
 
     created_at: str
     status: str  #: available, leased, acked, quarantined
@@ -67,13 +67,13 @@ class Message(_RequiredOfMessage, total=False):
 
 
 class LeasedMessage(Message, total=False):
-    """A message as a lease hands it over: with its payload."""
+    """A message in a lease: with its payload."""
 
     payload: dict[str, Any]
 
 
 class Lease(TypedDict):
-    """The answer of a lease; an empty one has ``lease_id`` None and no results."""
+    """The response to a lease request; without messages ``lease_id`` is None and ``results`` empty."""
 
     lease_id: str | None
     leased_until: str | None
@@ -82,21 +82,21 @@ class Lease(TypedDict):
 
 
 class Acknowledged(TypedDict):
-    """The answer of an acknowledgement; ``acked_id`` is None when nothing matched."""
+    """The response to an acknowledgement; ``acked_id`` is None if no message matched."""
 
     acked_id: str | None
     results: list[Message]
 
 
 class Released(TypedDict):
-    """The answer of a release; ``released_id`` is None when nothing matched."""
+    """The response to a release; ``released_id`` is None if no message matched."""
 
     released_id: str | None
     results: list[Message]
 
 
 class InboxPage(TypedDict):
-    """One page of inboxes; ``next`` is a whole URL or None."""
+    """One page of inboxes; ``next`` is an absolute URL or None."""
 
     count: int
     next: str | None
@@ -105,7 +105,7 @@ class InboxPage(TypedDict):
 
 
 class MessagePage(TypedDict):
-    """One page of messages; ``next`` is a whole URL or None, and nothing counts them."""
+    """One page of messages; ``next`` is an absolute URL or None. There is no count."""
 
     next: str | None
     previous: str | None
@@ -113,7 +113,7 @@ class MessagePage(TypedDict):
 
 
 class _RequiredOfRawStep(TypedDict):
-    """What every step of a suggested workflow has."""
+    """Required fields of a step of a suggested workflow."""
 
     app: str
     api: str
@@ -126,19 +126,19 @@ class RawStep(_RequiredOfRawStep, total=False):
 
 
 class _RequiredOfGuessStep(TypedDict):
-    """The step that a suggestion consists of."""
+    """Required fields of a guessed step."""
 
     step: RawStep
 
 
 class GuessStep(_RequiredOfGuessStep, total=False):
-    """The best step, and what else may have been meant (docs/service.md 13.1)."""
+    """The best step, and alternatives to it (docs/service.md 13.1)."""
 
     alternatives: list[RawStep]
 
 
 class _RequiredOfGuess(TypedDict):
-    """What every guess has."""
+    """Required fields of a guess."""
 
     title: str
     steps: list[GuessStep]
@@ -152,7 +152,7 @@ class Guess(_RequiredOfGuess, total=False):
 
 
 class Template(TypedDict, total=False):
-    """A workflow template (docs/service.md 7); the service may leave fields out."""
+    """A workflow template (docs/service.md 7); the service may omit fields."""
 
     id: int
     title: str
@@ -168,7 +168,7 @@ class Template(TypedDict, total=False):
 
 
 class Token(TypedDict, total=False):
-    """The token endpoint's answer (docs/service.md 9.2)."""
+    """The response of the token endpoint (docs/service.md 9.2)."""
 
     access_token: str
     expires_in: int

@@ -1,7 +1,7 @@
 """
-What crosses the wire, as data: a request that is ready to be sent, and the answer to one.
+HTTP as data: a request that is ready to send, the answer to it, and the functions that check answers.
 
-Both senders fill and read the same two classes, so nothing about the protocol lives in a sender.
+Both senders use the same two classes, so the senders do not implement the protocol.
 """
 
 from __future__ import annotations
@@ -20,33 +20,33 @@ from airflow_provider_workflow.client.json_steps import Pace, decoded, whole
 from airflow_provider_workflow.client.types import Template
 
 EPOCH_RESET_FLOOR = 1e9
-"""A reset value from here on is epoch seconds, a smaller one a delta (docs/service.md 15)."""
+"""A reset value of at least this is in epoch seconds, a smaller one is a delta (docs/service.md 15)."""
 LARGEST_NUMBER = 1e12
-"""What a header says beyond this is as good as never."""
+"""Limit for the absolute value of a number in a header."""
 BELIEVED_WAIT_SECONDS = 900.0
 """
-How long a wait that the service asks for is believed. It may ask for more by mistake: a date in 2099,
-milliseconds in place of seconds, an epoch. After this time it is sent a call again.
+Maximum wait at the service's request; then a call is sent again. The service may request more by mistake:
+a date in 2099, milliseconds instead of seconds, an epoch.
 """
 BUSY = (429, 503)
-"""Statuses whose ``Retry-After`` is a request to send no calls (docs/service.md 15)."""
+"""Statuses with which ``Retry-After`` is obeyed (docs/service.md 15)."""
 LARGE_BODY = 64_000
-"""Bytes. From here on decoding takes so long (a millisecond) that an event loop has it done beside itself."""
+"""Bytes. To decode a body of this size takes about a millisecond, so an event loop uses a thread for it."""
 _DECIMAL = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?")
 
 
 @dataclass(frozen=True)
 class Request:
     """
-    A request with everything in it. Headers and body stay out of ``repr``: they hold secrets.
+    A complete request. ``repr`` omits query, headers, body and proxy, which contain secrets.
 
     :param method: HTTP method.
-    :param url: whole address, without the query.
+    :param url: absolute URL, without the query.
     :param query: query parameters.
-    :param headers: all headers but those that the HTTP library adds.
+    :param headers: all headers except those that the HTTP library adds.
     :param body: the encoded body, or None.
     :param timeout: seconds for the whole attempt, from connecting to the last byte.
-    :param proxy: address of the proxy to send it through, or None.
+    :param proxy: URL of the proxy, or None.
     """
 
     method: str
@@ -61,12 +61,12 @@ class Request:
 @dataclass(frozen=True)
 class Answer:
     """
-    What came back.
+    The response to a request.
 
     :param status: HTTP status code.
-    :param headers: the headers, found by their names in lower case.
-    :param body: all of the body.
-    :param pace: of the thread in which it is read beside an event loop; None anywhere else.
+    :param headers: the headers; can be looked up by lower-case names.
+    :param body: the complete body.
+    :param pace: of the thread that decodes it next to an event loop; None elsewhere.
     """
 
     status: int
@@ -76,7 +76,7 @@ class Answer:
 
     @property
     def is_success(self) -> bool:
-        """Whether the status is a 2xx; ``failures.failure`` says what any other one means."""
+        """Whether the status is a 2xx; ``failures.failure`` converts any other into an exception."""
         return 200 <= self.status < 300
 
     def json(self) -> Any:
@@ -89,30 +89,31 @@ class Answer:
             return _decoded_at_once(self.body) if self.pace is None else decoded(self.body, self.pace)
         except (ValueError, RecursionError):
             pass
-        # Out here it has no context: the exceptions of the decoder hold the body, maybe that of a token.
+        # Raised here, it has no context: the decoder's exceptions contain the body, which may have a token.
         kind = self.headers.get("content-type", "no content type")
         raise TransportError(
-            f"status {self.status} came with a body that is not JSON ({kind}, {len(self.body)} bytes)",
+            f"the answer with status {self.status} has a body that is not JSON"
+            f" ({kind}, {len(self.body)} bytes)",
             sent=True,
         )
 
     def now(self) -> float:
         """
-        The service's own clock, in epoch seconds; ours where it sends no ``Date``.
+        The time of the service, in epoch seconds; the local time if it sends no ``Date``.
 
-        Dates in headers are compared with this, so a local clock that is wrong does no harm.
+        Dates in headers are compared with it, so that an inaccurate local clock has no effect.
         """
         return _http_date(self.headers.get("date")) or clock.now()
 
     def retry_after(self) -> float | None:
-        """Seconds to wait before the next call: what is asked for, up to :data:`BELIEVED_WAIT_SECONDS`."""
+        """Seconds to wait before the next call: the requested wait, at most :data:`BELIEVED_WAIT_SECONDS`."""
         seconds = self.requested_wait()
         return None if seconds is None else min(seconds, BELIEVED_WAIT_SECONDS)
 
     def requested_wait(self) -> float | None:
         """
-        Seconds for which the service asks for no more calls: ``Retry-After`` of a 429 or 503, in seconds
-        or as an HTTP date, else the reset header of a window that has nothing left (docs/service.md 15).
+        Seconds for which the service requests no calls: ``Retry-After`` of a 429 or 503, in seconds or as
+        an HTTP date, else the reset header of a window without remaining requests (docs/service.md 15).
         """
         value = self.headers.get("retry-after") if self.status in BUSY else None
         seconds = _number(value)
@@ -125,7 +126,7 @@ class Answer:
         return None if seconds is None else max(0.0, seconds)
 
     def rate_limit(self) -> RateLimit | None:
-        """The ``X-RateLimit-*`` headers, or None where none came (docs/service.md 15)."""
+        """The ``X-RateLimit-*`` headers, or None if there are none (docs/service.md 15)."""
         limit, remaining, reset = (
             _number(self.headers.get(f"x-ratelimit-{name}")) for name in ("limit", "remaining", "reset")
         )
@@ -142,7 +143,7 @@ class Answer:
 
 def _decoded_at_once(body: bytes) -> Any:
     try:
-        return json.loads(body)  # which calls nothing back, for speed
+        return json.loads(body)  # without hooks, for speed
     except (json.JSONDecodeError, UnicodeDecodeError):
         raise
     except ValueError:  # a number of more digits than Python converts
@@ -150,7 +151,7 @@ def _decoded_at_once(body: bytes) -> Any:
 
 
 def _number(value: str | None) -> float | None:
-    # "nan", "inf" and "1_000" are floats to Python and no time to wait.
+    # float() also accepts "nan", "inf" and "1_000".
     if value is None or not _DECIMAL.fullmatch(value.strip()):
         return None
     return max(-LARGEST_NUMBER, min(float(value), LARGEST_NUMBER))
@@ -166,14 +167,14 @@ def _http_date(value: str | None) -> float | None:
 
 
 def host_of(url: str) -> str:
-    """How an address is named in texts: host and port, never path or query."""
+    """Host and port of a URL, for errors, which must not contain its path or query."""
     parts = urlsplit(url)
     name = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else str(parts.hostname)
     return f"{name}:{parts.port}" if parts.port else name
 
 
 def causes(error: BaseException) -> list[BaseException]:
-    """An exception and all that it came from, innermost last; libraries nest them in several ways."""
+    """An exception and its causes, innermost last; libraries chain exceptions in several ways."""
     chain = [error]
     while len(chain) < 20:
         last = chain[-1]
@@ -190,15 +191,15 @@ def _exceptions(args: tuple[Any, ...]) -> Iterator[BaseException]:
 
 
 DEEPEST = 300
-"""Levels: more than Airflow holds, and fewer than Python decodes."""
+"""Levels: more than Airflow can store, and fewer than Python can decode."""
 _STRING_OR_BRACKET = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
 
 
 def nothing(answer: Answer) -> None:
     """
-    No value: what such an answer says is its status.
+    No value: only the status of the answer matters.
 
-    :raises TransportError: there is a body, and it is not JSON: the page of somebody in between.
+    :raises TransportError: there is a body that is not JSON, such as the page of a proxy.
     """
     if answer.body:
         answer.json()
@@ -208,7 +209,7 @@ def thing(answer: Answer) -> Any:
     """
     An object.
 
-    :raises TransportError: the body is none.
+    :raises TransportError: the body is not an object.
     """
     body = answer.json()
     if not isinstance(body, dict):
@@ -218,9 +219,9 @@ def thing(answer: Answer) -> Any:
 
 def inbox(answer: Answer) -> Any:
     """
-    An inbox: an object with the two fields that everybody relies on.
+    An inbox: an object with its required fields, ``id`` and ``status``.
 
-    :raises TransportError: the body is none.
+    :raises TransportError: the body is not an inbox.
     """
     body = thing(answer)
     if not (_text(body.get("id")) and _text(body.get("status"))):
@@ -230,9 +231,9 @@ def inbox(answer: Answer) -> Any:
 
 def guess(answer: Answer) -> Any:
     """
-    A suggested workflow with the fields that are required of it (docs/service.md 13.1).
+    A suggested workflow with its required fields (docs/service.md 13.1).
 
-    :raises TransportError: the body is none.
+    :raises TransportError: the body is not a suggested workflow.
     """
     body = thing(answer)
     steps = body.get("steps")
@@ -248,9 +249,9 @@ def guess(answer: Answer) -> Any:
 
 def receipt(answer: Answer) -> Any:
     """
-    What was acknowledged or released.
+    The response to an acknowledgement or a release.
 
-    :raises TransportError: the body does not tell.
+    :raises TransportError: ``results`` is not a list of objects.
     """
     body = thing(answer)
     if body.get("results") is not None and not _objects(body["results"]):
@@ -260,9 +261,9 @@ def receipt(answer: Answer) -> Any:
 
 def page(answer: Answer) -> Any:
     """
-    A page of a listing: an object with ``results``, a list of objects, and the address ``next``.
+    A page of a listing: an object with ``results``, a list of objects, and the URL ``next``.
 
-    :raises TransportError: the body is none.
+    :raises TransportError: the body is not such a page.
     """
     body = _with_results(answer)
     following = body.get("next")
@@ -273,9 +274,9 @@ def page(answer: Answer) -> Any:
 
 def page_of_inboxes(answer: Answer) -> Any:
     """
-    A page of inboxes, each as ``inbox`` has it.
+    A page of inboxes, each with the fields that ``inbox`` requires.
 
-    :raises TransportError: the body is none.
+    :raises TransportError: the body is not such a page.
     """
     body = page(answer)
     if not all(_text(each.get("id")) and _text(each.get("status")) for each in body["results"]):
@@ -286,7 +287,7 @@ def page_of_inboxes(answer: Answer) -> Any:
 
 
 def _named(inbox: dict[str, Any]) -> dict[str, Any]:
-    """The inbox with its ``name``, which newer servers may send as ``key`` alone (docs/service.md 2)."""
+    """The inbox with ``name``; newer servers may only send ``key`` (docs/service.md 2)."""
     if inbox.get("name") is None and inbox.get("key") is not None:
         inbox["name"] = inbox["key"]
     return inbox
@@ -294,11 +295,13 @@ def _named(inbox: dict[str, Any]) -> dict[str, Any]:
 
 def lease(answer: Answer) -> Any:
     """
-    A lease. One payload that is nested too deep to be decoded must not hide the other messages, which
-    would be leased with it again and again until the service quarantines them all: such a payload is
-    cut at a depth at which no Airflow holds it, so whoever starts runs refuses that message alone.
+    A lease.
 
-    :raises TransportError: the body is none.
+    One payload that is nested too deep to decode must not make the whole lease unreadable: its messages
+    would be leased together repeatedly, until the service quarantines all of them. Such a payload is
+    truncated at a depth that Airflow cannot store, so that only that message is rejected.
+
+    :raises TransportError: the body is not a lease.
     """
     try:
         return _sound(_with_results(answer))
@@ -311,8 +314,8 @@ def lease(answer: Answer) -> Any:
 
 def _sound(body: Any) -> Any:
     """
-    A lease whose attributes, where they are no objects, are None: its messages are leased already, and
-    must not be lost over what is only said about them.
+    The lease, with attributes that are not objects replaced by None: the messages are already leased, and
+    must not be lost because of invalid attributes.
     """
     for attributes, holders in (("inbox_attributes", [body]), ("message_attributes", body["results"])):
         for holder in holders:
@@ -322,7 +325,7 @@ def _sound(body: Any) -> Any:
 
 
 def _cut(body: bytes, pace: Pace | None) -> bytes:
-    """A JSON text in which null stands for whatever is nested deeper than ``DEEPEST`` levels."""
+    """The JSON body with null in place of values nested deeper than ``DEEPEST`` levels."""
     kept: list[bytes] = []
     depth = done = 0
     for found in _STRING_OR_BRACKET.finditer(body):
@@ -342,9 +345,9 @@ def _cut(body: bytes, pace: Pace | None) -> bytes:
 
 def templates(answer: Answer) -> list[Template]:
     """
-    A bare list of objects (docs/service.md 7).
+    A list of objects (docs/service.md 7).
 
-    :raises TransportError: the body is none.
+    :raises TransportError: the body is not such a list.
     """
     body = answer.json()
     if not _objects(body) or not _plain_ids(body):
@@ -368,19 +371,20 @@ def _text(value: Any, *, or_empty: bool = False) -> bool:
 
 
 def _plain_ids(items: list[dict[str, Any]]) -> bool:
-    """Whether no id is an object or a list: listings tell what they have seen by it."""
+    """Whether no id is an object or a list: listings use the ids as keys."""
     return {type(each.get("id")) for each in items}.isdisjoint((dict, list))
 
 
 def _misshapen(answer: Answer, wanted: str) -> TransportError:
-    return TransportError(f"status {answer.status} came with a body that is not {wanted}", sent=True)
+    text = f"the answer with status {answer.status} has a body that is not {wanted}"
+    return TransportError(text, sent=True)
 
 
 def plain(text: str, longest: int = 300) -> str:
     """
-    A string of the service in a form that is safe in an error, a log line, an event or an XCom.
+    A string of the service, escaped so that it is safe in an error, a log line, an event or an XCom.
 
-    :param longest: characters that are kept; a longer string is cut.
+    :param longest: maximum number of characters; a longer string is truncated.
     """
     cut = text if len(text) <= longest else text[: longest - 3] + "..."
     return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in cut)

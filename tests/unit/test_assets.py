@@ -104,8 +104,8 @@ def test_an_error_shows_no_password() -> None:
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        ({"inbox": ""}, "inbox must be a text that is not empty"),
-        ({"inbox": "a", "workflow_conn_id": None}, "workflow_conn_id must be a text that is not empty"),
+        ({"inbox": ""}, "inbox must be a string that is not empty"),
+        ({"inbox": "a", "workflow_conn_id": None}, "workflow_conn_id must be a string that is not empty"),
         ({"inbox": "\ud800"}, "inbox cannot be part of a URI: it has a lone surrogate"),
     ],
 )

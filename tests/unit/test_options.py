@@ -130,8 +130,8 @@ def test_a_text_that_is_there_or_comes_later_is_kept(value: Any) -> None:
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        ("", "name must be a text that is not empty"),
-        (5, "name must be a text that is not empty"),
+        ("", "name must be a string that is not empty"),
+        (5, "name must be a string that is not empty"),
         ("a text too long", "name must have at most 12 characters, not 15"),
     ],
 )

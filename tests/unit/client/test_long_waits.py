@@ -1,4 +1,4 @@
-"""What is logged where the service asks for a longer wait than is believed."""
+"""What is logged where the service requests a longer wait than the maximum."""
 
 from __future__ import annotations
 
@@ -44,18 +44,18 @@ def test_a_wait_that_is_not_believed_ends_after_fifteen_minutes_and_is_logged(
     assert gates.of(SETTINGS, Family.TEMPLATES).delay(urgent=False) == BELIEVED_WAIT_SECONDS == 900
     [record] = caplog.records
     assert record.levelname == "WARNING"
-    assert "they are sent again after 900 s, the longest wait that is believed" in record.getMessage()
+    assert "they are sent again after 900 s, the maximum wait" in record.getMessage()
 
 
 def test_it_is_logged_once_for_all_calls_that_were_under_way(
     fake_clock: FakeClock, gates: Gates, caplog: pytest.LogCaptureFixture
 ) -> None:
     told_to_wait(gates, "3600", times=3)
-    assert caplog.text.count("asks for no templates calls for 3600 s") == 1
+    assert caplog.text.count("requests no templates calls for 3600 s") == 1
 
     fake_clock.advance(901)
     told_to_wait(gates, "3600", times=3)
-    assert caplog.text.count("asks for no templates calls for 3600 s") == 2
+    assert caplog.text.count("requests no templates calls for 3600 s") == 2
 
 
 def test_a_wait_that_is_believed_is_logged_by_whoever_waits_alone(

@@ -151,7 +151,7 @@ def test_two_names_of_the_token_url_that_differ_are_a_fault_with_its_fix() -> No
 
 def test_a_token_url_that_is_no_web_address_is_named_by_the_name_that_it_was_given_by() -> None:
     (problem,) = problems({"oauth_url": "", "token_url": "a b"})
-    assert problem.startswith("token_url is no web address")
+    assert problem.startswith("token_url is not a URL")
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_slashes_at_the_end_are_no_part_of_a_path() -> None:
 
 
 def test_an_id_that_basic_authentication_cannot_carry_is_named() -> None:
-    assert problems(login="a:b") == ["login holds a colon (no client ID does)"]
+    assert problems(login="a:b") == ["login contains a colon (a client ID has none)"]
 
 
 def test_a_secret_keeps_its_spaces_and_stays_out_of_the_repr() -> None:

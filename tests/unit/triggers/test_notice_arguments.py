@@ -56,11 +56,11 @@ def test_airflow_takes_it_for_the_trigger_of_an_asset() -> None:
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        ({"inbox": ""}, "inbox must be a text that is not empty"),
-        ({"workflow_conn_id": " "}, "workflow_conn_id must be a text that is not empty"),
-        ({"renotify_seconds": 4.9}, "renotify_seconds must be a number of seconds from 5 on, not 4.9"),
-        ({"renotify_seconds": "60"}, "renotify_seconds must be a number of seconds from 5 on, not '60'"),
-        ({"renotify_seconds": float("inf")}, "renotify_seconds must be a number of seconds from 5 on"),
+        ({"inbox": ""}, "inbox must be a string that is not empty"),
+        ({"workflow_conn_id": " "}, "workflow_conn_id must be a string that is not empty"),
+        ({"renotify_seconds": 4.9}, "renotify_seconds must be a number of seconds of 5 or more, not 4.9"),
+        ({"renotify_seconds": "60"}, "renotify_seconds must be a number of seconds of 5 or more, not '60'"),
+        ({"renotify_seconds": float("inf")}, "renotify_seconds must be a number of seconds of 5 or more"),
         ({"poll_interval": 90}, r"poll_interval \(90 s\) must be at most max_poll_interval \(60 s\)"),
         ({"wake_on_events": "False"}, "wake_on_events must be True or False, not 'False'"),
     ],

@@ -79,7 +79,7 @@ def test_json_of_another_kind_is_no_answer(name: str, service: Service) -> None:
     found = {}
     for body in (*JSON_OF_ANOTHER_KIND, other):
         outcome = service.play(STEPS, name, answer(200, body))
-        found[body.decode()] = complaint(name, outcome, "status 200 came with a body that is not ")
+        found[body.decode()] = complaint(name, outcome, "the answer with status 200 has a body that is not ")
     check(found)
 
 
@@ -128,7 +128,9 @@ def test_an_answer_without_what_callers_rely_on_is_none(name: str, service: Serv
     found = {}
     for body in WRONG_FIELDS[name]:
         outcome = service.play(STEPS, name, answer(200, body))
-        found[json.dumps(body)] = complaint(name, outcome, "status 200 came with a body that is not ")
+        found[json.dumps(body)] = complaint(
+            name, outcome, "the answer with status 200 has a body that is not "
+        )
     check(found)
 
 

@@ -51,7 +51,7 @@ def locations(elsewhere: ScriptedServer) -> dict[str, tuple[bytes, str]]:
         "another path": (b"/elsewhere", another_path),
         "an empty one": (b"", another_path),
         "another scheme": (b"file:///etc/passwd", another_path),
-        "no address": (b"http://[::1/x", "redirects to what is no address, which is not followed"),
+        "no address": (b"http://[::1/x", "redirects to an invalid URL, which is not followed"),
         "no port": (b"http://localhost:port/x", "redirects to localhost, which is not followed"),
         "no UTF-8": (b"http://\xff\xfe\xfd/x", "redirects to "),
         "a port too many": (b"http://localhost:99999999/x", "redirects to localhost, which"),
@@ -68,7 +68,7 @@ def test_no_redirect_is_followed(kind: str, name: str, service: Service, elsewhe
         for title, (location, says) in locations(elsewhere).items():
             head = b"HTTP/1.1 %d Any\r\nContent-Length: 0\r\nLocation: " % status
             outcome = service.play(kind, name, head + location + b"\r\n\r\n")
-            texts = (f"{name} was answered with {status}: it {says}", "configure the final address")
+            texts = (f"{name} was answered with {status}: it {says}", "configure the final URL")
             due = Expected(errors.WorkflowAPIError, texts, 1, has={"status": status})
             found[f"{status}, {title}"] = due.complaint(outcome)
             assert "pw" not in str(outcome.error)

@@ -98,7 +98,7 @@ def sent_by(kind: str, name: str, line: Line) -> int:
 def test_a_call_whose_answer_broke_off_may_have_had_its_effect(
     kind: str, name: str, service: Service
 ) -> None:
-    says = (f"the connection to 127.0.0.1:{service.port} broke off: ",)
+    says = (f"the connection to 127.0.0.1:{service.port} was lost: ",)
     found = {}
     for title, line in LINES.items():
         outcome = service.play(kind, name, line.script)
@@ -124,7 +124,7 @@ def trickled(kind: str, name: str, script: Script, service: Service) -> str:
     if repeated(name) > 1:
         well = outcome.error is None and outcome.sent == 2
         return "" if well else f"sent {outcome.sent} times; {outcome.error!r}"
-    says = (f"127.0.0.1:{service.port} gave no whole answer within {PATIENCE:g} s",)
+    says = (f"no complete answer from 127.0.0.1:{service.port} within {PATIENCE:g} s",)
     return Expected(errors.TransportError, says, 1, has={"sent": True}).complaint(outcome)
 
 
@@ -165,8 +165,8 @@ def test_without_a_token_endpoint_nothing_is_sent_whose_token_is_missing(
     found = {}
     for title, changes, script, says in (
         ("nobody listens", {"token_url": f"http://127.0.0.1:{closed_port}/t"}, None, "cannot be reached"),
-        ("reset", {}, reset, "broke off"),
-        ("half an answer", {}, LINES["cut in a body of known length"].script, "broke off"),
+        ("reset", {}, reset, "was lost"),
+        ("half an answer", {}, LINES["cut in a body of known length"].script, "was lost"),
         ("an HTML page", {}, answer(200, b"<html>", {"Content-Type": "text/html"}), "not JSON (text/html"),
         ("no token", {}, answer(200, {"token_type": "Bearer"}), "without a usable access_token"),
         ("a token of two lines", {}, answer(200, {"access_token": "a\r\nX: y"}), "usable access_token"),

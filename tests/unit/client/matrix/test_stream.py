@@ -68,7 +68,7 @@ BEFORE_THE_HEADERS_END = [
 
 
 async def test_a_line_that_breaks_is_tried_again_soon(service: Service, hear: Hear) -> None:
-    says = f"the connection to 127.0.0.1:{service.port} broke off"
+    says = f"the connection to 127.0.0.1:{service.port} was lost"
     found = {}
     for title in BEFORE_THE_HEADERS_END:
         heard = await hear(service, LINES[title].script)
