@@ -68,9 +68,26 @@ def _secrets(path: Path) -> dict[str, str]:
     return kept
 
 
-def sqlite(home: Path) -> str:
-    """Return the URL of the database in a home; writers wait for each other longer than the default 5 s."""
-    return f"sqlite:///{home}/{DATABASE}?timeout=20"
+def sqlite(home: Path, seconds: int = 20) -> str:
+    """
+    Return the address of a home's own database.
+
+    :param seconds: how long a writer waits for another, before Airflow fails what it did.
+    """
+    return f"sqlite:///{home}/{DATABASE}?timeout={seconds}"
+
+
+def of_process(name: str, home: Path, env: Mapping[str, str]) -> dict[str, str]:
+    """
+    Return the environment of one process, by its name, made of that of all.
+
+    The API server waits for SQLite the usual 5 s. It writes its audit log in its event loop: where another of
+    its requests has the lock, and needs the event loop to commit, both wait for as long as that lasts.
+    """
+    own = {}
+    if name == "api-server" and env["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"] == sqlite(home):
+        own["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"] = sqlite(home, seconds=5)
+    return {**env, **own}
 
 
 def create_database(python: str, home: Path, env: Mapping[str, str]) -> None:

@@ -24,7 +24,7 @@ from types import TracebackType
 import requests
 
 from tools.airflow_api import AirflowAPI
-from tools.airflow_settings import QUICK, create_database, environment, sqlite
+from tools.airflow_settings import QUICK, create_database, environment, of_process, sqlite
 from tools.sessions import Watchdog, end_sessions, members, send_signal
 
 COMPONENTS = {
@@ -147,7 +147,7 @@ class LocalAirflow:
             process = subprocess.Popen(
                 [self._python, "-m", module, *arguments],
                 cwd=self.home,
-                env=self.env,
+                env=of_process(name, self.home, self.env),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
