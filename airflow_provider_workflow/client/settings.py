@@ -150,7 +150,7 @@ REQUIRED = {
     "host": "set the base URL of the service as Host",
     "login": "set the client ID as Login",
     "password": "set the client secret as Password",
-    "oauth_url": "set the Token URL, the address of the token endpoint, in Extra",
+    "oauth_url": "set the URL of the token endpoint as Token URL in Extra",
 }
 EXTRA_FIELDS = (
     "oauth_url",

@@ -1,7 +1,7 @@
 """
-The connection form, stated once: the provider info and the hook's form methods both read it.
+The definition of the connection form, for the provider info and the hook's form methods.
 
-Imports nothing when it is loaded: Airflow reads the provider info in every one of its processes.
+It imports no other module when it is loaded, as every process of Airflow reads the provider info.
 """
 
 from __future__ import annotations
@@ -35,24 +35,26 @@ CONN_FIELDS: dict[str, dict[str, Any]] = {
     # Not "token_url": Airflow masks every extra whose name contains "token".
     "oauth_url": {
         "label": "Token URL",
-        "description": "Required: address of the token endpoint, exactly as the service gives it.",
-        # Required, as null is none of its types; the page shows an example where it shows placeholders.
+        "description": "Required: URL of the token endpoint, exactly as the service states it.",
+        # The field is required, as its type does not allow null; the UI shows an example as placeholder.
         "schema": {"type": "string", "examples": ["https://api.example.com/oauth/token/"]},
     },
-    "auth_url": _text("Authorization URL", "Base of the authorization page; only needed for user tokens."),
+    "auth_url": _text("Authorization URL", "Base URL of the authorization page; only for user tokens."),
     "scope": _text("Scope", "Scope of the access token for trigger inboxes.", "external"),
     "inbox_path": _text("Inbox path", "Path prefix of the trigger inbox API.", "/trigger-inbox/v1"),
     "templates_path": _text("Templates path", "Path of the templates endpoint.", "/v1/workflow-templates"),
-    "redirect_uri": _text("Redirect URI", "Where the authorization page returns to; only for user tokens."),
+    "redirect_uri": _text(
+        "Redirect URI", "URL to which the authorization page redirects; only for user tokens."
+    ),
     "timeout": {
         "label": "Timeout (seconds)",
-        "description": "For one attempt, from connecting to the last byte of the answer.",
+        "description": "Limit for one attempt, from connecting to the last byte of the answer.",
         "schema": {"type": ["number", "null"], "default": 30, "minimum": 1, "maximum": 3600},
     },
     "verify": _text("Verify TLS", "true, false, or the path of a file with CA certificates.", "true"),
     "grant": {
         "label": "Grant",
-        "description": "Whose tokens are used: client_credentials for the application's own, "
+        "description": "Which tokens are used: client_credentials for those of the application, "
         "refresh_token for those of a user who has logged in.",
         "schema": {
             "type": ["string", "null"],
@@ -64,7 +66,7 @@ CONN_FIELDS: dict[str, dict[str, Any]] = {
 
 
 def form_widgets() -> dict[str, Any]:
-    """The form's own fields as Airflow 3.1 shows them."""
+    """The provider's own fields of the form, for Airflow 3.1."""
     from flask_appbuilder.fieldwidgets import BS3TextFieldWidget
     from wtforms import StringField
 

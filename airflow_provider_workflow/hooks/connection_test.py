@@ -1,8 +1,8 @@
 """
-A connection tried step by step: a new token, one use of it.
+Tests a connection in two steps: request a new token, use it once.
 
-The connection form's test makes one sentence of it, the command ``doctor`` a list of findings. Both go
-past the token cache and the store of user tokens, and send each call once.
+The test of the connection form returns one sentence, the command ``doctor`` a list of findings. Both use
+neither the token cache nor the store of user tokens, and make one attempt per call.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from airflow_provider_workflow.client.wire import Answer
 
 TOKEN = "No access token"  # noqa: S105 the beginning of a sentence
-API = "A token was issued, but the trigger inbox API did not take it"
+API = "A token was issued, but the trigger inbox API did not accept it"
 USER = (
-    "The token endpoint takes the client ID and the client secret. Tokens of users are not tried here: "
-    "a test must not use up the refresh token that tasks depend on."
+    "The token endpoint accepts the client ID and the client secret. Tokens of users are not tested here: "
+    "a test must not invalidate the refresh token that tasks depend on."
 )
 ADDRESS = {TOKEN: "Token URL", API: "Base URL"}
 
@@ -41,11 +41,11 @@ ADDRESS = {TOKEN: "Token URL", API: "Base URL"}
 @dataclass(frozen=True)
 class Issued:
     """
-    What came with a token, the token left out.
+    Attributes of a token that was issued, without the token.
 
-    :param scope: space-separated scopes that were granted; those asked for where the answer names none
-        (RFC 6749, section 5.1).
-    :param ahead: seconds that the service's clock is ahead of ours; None where it does not tell the time.
+    :param scope: space-separated granted scopes; the requested ones if the answer has none (RFC 6749,
+        section 5.1).
+    :param ahead: seconds by which the service's clock is ahead of the local one; None if it sends no date.
     """
 
     scope: str
@@ -54,10 +54,10 @@ class Issued:
 
 class Trial:
     """
-    The application itself asks for a token, whatever the connection's grant. To be closed.
+    Tests a connection with a token of the application, whatever the connection's grant. Must be closed.
 
     :param settings: the checked connection.
-    :param on_token: told the token, so that logs can mask it.
+    :param on_token: called with the token, so that logs can mask it.
     """
 
     def __init__(self, settings: Settings, on_token: Callable[[str], None]) -> None:
@@ -67,7 +67,7 @@ class Trial:
 
     @cached_property
     def client(self) -> WorkflowClient:
-        """Sends each call once, with the token of this trial."""
+        """Makes one attempt per call, with the token of this trial."""
         from airflow_provider_workflow.client.attempt import Gates
         from airflow_provider_workflow.client.client import WorkflowClient
 
@@ -81,9 +81,9 @@ class Trial:
 
     def token(self) -> Issued:
         """
-        Ask for a token; the calls that follow are sent with it.
+        Request a token, which later calls of this trial use.
 
-        :raises WorkflowError: none was issued.
+        :raises WorkflowError: no token was issued.
         """
         call = api.app_token(self.settings.scope)
         answers: list[Answer] = []
@@ -105,21 +105,21 @@ class Trial:
         """
         Use the token once.
 
-        :raises WorkflowError: the trigger inbox API does not take it.
+        :raises WorkflowError: the trigger inbox API does not accept it.
         """
         self.client.send(api.list_inboxes(limit=1))
 
 
 def trial(connection: Callable[[], Settings], on_token: Callable[[str], None]) -> tuple[bool, str]:
     """
-    Try a connection, for the connection form.
+    Test a connection, for the connection form.
 
-    The page tests a copy of the connection under a random id of 8 letters and digits (Airflow 3.1 to
-    3.3), for which no tokens of users are stored.
+    The UI tests a copy of the connection with a random id of 8 letters and digits (Airflow 3.1 to 3.3), for
+    which no user tokens are stored.
 
-    :param connection: checks the connection's fields.
-    :param on_token: told the token, so that logs can mask it.
-    :return: whether it works, and one sentence about it.
+    :param connection: returns the settings of the connection, or raises ``ConfigurationError``.
+    :param on_token: called with the token, so that logs can mask it.
+    :return: whether the test succeeded, and one sentence about the result.
     """
     step = TOKEN
     try:
@@ -133,18 +133,18 @@ def trial(connection: Callable[[], Settings], on_token: Callable[[str], None]) -
     except ConfigurationError as error:
         return False, str(error)
     except WorkflowError as error:
-        return False, f"{step}: {plain_reason(error)}{_cure(error, step)}"
+        return False, f"{step}: {plain_reason(error)}{_fix(error, step)}"
     return True, "A token was issued and the trigger inbox API accepts it."
 
 
 def plain_reason(error: WorkflowError) -> str:
-    """What the service answered, for those who name the connection and the fix themselves."""
+    """What the service answered, without the connection and the fix, which the caller adds."""
     if isinstance(error, AuthenticationError) and not isinstance(error, LoginRequiredError):
         return error.reason
     return str(error)
 
 
-def _cure(error: WorkflowError, step: str) -> str:
+def _fix(error: WorkflowError, step: str) -> str:
     if isinstance(error, TransportError):
         return f" (check {ADDRESS[step]} and the network between)"
     if isinstance(error, AuthenticationError):

@@ -1,7 +1,7 @@
 """
-A user logs in: what the authorization page sent back is checked, then kept (docs/service.md 10 and 14.3).
+User login: checks of the redirect, and storage of the tokens (docs/service.md 10 and 14.3).
 
-Nothing here needs a terminal; the command ``login`` brings the user here.
+It does not need a terminal; the command ``login`` uses it.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ PREFILLED = (
 
 class AuthorizationDeniedError(WorkflowError):
     """
-    The authorization page sent an error instead of a code (RFC 6749, section 4.1.2.1).
+    The redirect has an error instead of a code (RFC 6749, section 4.1.2.1).
 
-    :param code: such as ``access_denied``.
-    :param explanation: what the service says about it, or "".
+    :param code: error code, such as ``access_denied``.
+    :param explanation: the service's description of it, or "".
     """
 
     def __init__(self, code: str, explanation: str) -> None:
@@ -49,42 +49,42 @@ class AuthorizationDeniedError(WorkflowError):
 
 def check_state(state: str, expected: str) -> None:
     """
-    Make sure that a redirect answers our own request, before its code is used (docs/service.md 14.3).
+    Check the ``state`` of a redirect, before its code is used (docs/service.md 14.3).
 
-    :raises ValueError: it does not, or nothing was expected.
+    :raises ValueError: it differs from the expected one, or that is empty.
     """
     if not (expected and hmac.compare_digest(state.encode(), expected.encode())):
-        raise ValueError("state is not the one that was sent: this is no answer to our own request")
+        raise ValueError("state is not the one that was sent: the redirect does not belong to this login")
 
 
 def check_grant(settings: Settings) -> None:
     """
-    Make sure that a user's tokens would be used.
+    Check that the connection uses tokens of a user.
 
-    :raises ConfigurationError: the connection uses those of the application.
+    :raises ConfigurationError: it uses tokens of the application.
     """
     if settings.grant != USER_GRANT:
-        raise ConfigurationError([f"grant must be {USER_GRANT} for a user's tokens to be used"])
+        raise ConfigurationError([f"grant must be {USER_GRANT} to use a user's tokens"])
 
 
 def check_ready(settings: Settings, scope: str) -> None:
     """
-    Make sure that a user can log in for this connection, before he is sent to the authorization page.
+    Check that a user can log in for this connection, before the authorization page is opened.
 
-    :param scope: space-separated scopes that he is to be asked for.
-    :raises ConfigurationError: names every field that is missing or wrong.
+    :param scope: space-separated scopes that the user is asked to grant.
+    :raises ConfigurationError: names every missing or invalid field.
     """
     problems = []
     if settings.grant != USER_GRANT:
-        problems.append(f"grant is {settings.grant} (set it to {USER_GRANT} for a user's tokens to be used)")
+        problems.append(f"grant is {settings.grant} (set it to {USER_GRANT} to use a user's tokens)")
     if not settings.auth_url:
-        problems.append("auth_url is missing (set the base of the authorization page in Extra)")
+        problems.append("auth_url is missing (set the base URL of the authorization page in Extra)")
     if not settings.redirect_uri:
         problems.append("redirect_uri is missing (set one of those configured for your application in Extra)")
     if missing := set(settings.scope.split()) - set(scope.split()):
         problems.append(
-            f"scope needs {' '.join(sorted(missing))}, which the user would not be asked for"
-            " (ask for it too, or change the connection's scope)"
+            f"scope needs {' '.join(sorted(missing))}, which the user is not asked to grant"
+            " (request it too, or change the connection's scope)"
         )
     if problems:
         raise ConfigurationError(problems)
@@ -92,15 +92,15 @@ def check_ready(settings: Settings, scope: str) -> None:
 
 def check_store() -> None:
     """
-    Make sure that user tokens can be kept from here; only outside of tasks and triggerers.
+    Check that this process can store user tokens; only for processes other than tasks and triggerers.
 
-    To read a Variable would not do: Airflow takes a database that is away for a Variable that is missing.
+    It does not read a Variable: without a database connection Airflow reports the Variable as missing.
 
-    :raises TokenStoreError: Airflow's database is unreachable, or not set up.
+    :raises TokenStoreError: Airflow's database is unreachable, or not migrated.
     """
     try:
         airflow_internals.check_database()
-    except Exception as error:  # whatever the driver of the database raises; its text holds the address
+    except Exception as error:  # any exception of the database driver; its message contains the URL
         raise TokenStoreError(
             f"Airflow's database cannot be used from here ({type(error).__name__}): run this where Airflow"
             " runs, with its configuration, and after 'airflow db migrate'"
@@ -109,14 +109,14 @@ def check_store() -> None:
 
 def query_of(address: str, redirect_uri: str) -> str:
     """
-    The query of an address that a user copied from the browser.
+    The query of a URL that a user copied from the browser.
 
-    :raises ValueError: it is not the connection's redirect URI.
+    :raises ValueError: the URL is not the connection's redirect URI.
     """
     expected, given = urlsplit(redirect_uri), urlsplit(address.strip())
     if _place(given) != _place(expected):
         raise ValueError(
-            f"this is not the address that the authorization page returns to: it begins with {redirect_uri}"
+            f"this is not the URL to which the authorization page redirects: that begins with {redirect_uri}"
         )
     return given.query
 
@@ -127,29 +127,31 @@ def _place(parts: SplitResult) -> tuple[str, str, str]:
 
 def code_of(query: str, expected_state: str) -> str:
     """
-    The code in the query of a redirect, its ``state`` checked first (docs/service.md 14.3).
+    The code in the query of a redirect, after a check of its ``state`` (docs/service.md 14.3).
 
-    :raises ValueError: it is no answer to our own request; the user may still send the right one.
-    :raises AuthorizationDeniedError: the user, or the service, refused.
+    :raises ValueError: the redirect is invalid or belongs to another request; the user can enter another URL.
+    :raises AuthorizationDeniedError: the user or the service denied the authorization.
     """
     fields = parse_qs(query, keep_blank_values=True, max_num_fields=50)
     if any(len(fields.get(name, [])) > 1 for name in ("state", "code", "error")):
-        raise ValueError("the address holds state, code or error more than once")
+        raise ValueError("the URL has state, code or error more than once")
     check_state(fields.get("state", [""])[0], expected_state)
     if "error" in fields:
         raise AuthorizationDeniedError(fields["error"][0], fields.get("error_description", [""])[0])
     code = fields.get("code", [""])[0]
     if not code:
-        raise ValueError("the address holds no code")
+        raise ValueError("the URL has no code")
     return code
 
 
 def keep(settings: Settings, token: types.Token, asked_at: float, mask: Callable[[str], None]) -> None:
     """
-    Store a user's tokens in the place of those before.
+    Store a user's tokens, replacing earlier ones.
 
-    :param asked_at: when they were asked for, in seconds since 1970.
-    :param mask: told every token, so that logs can mask it.
+    :param asked_at: time of the request, in seconds since 1970.
+    :param mask: called with every token, so that logs can mask it.
+    :raises ConfigurationError: the connection uses tokens of the application.
+    :raises TokenStoreError: the tokens could not be stored.
     """
     check_grant(settings)
     VariableStore(settings, mask).write(user_tokens_of(token, asked_at))

@@ -1,13 +1,12 @@
 """
 The store of user tokens: one Airflow Variable per connection (docs/service.md 14.3).
 
-A Variable, because the tokens change with every refresh and all workers and triggerers have to see
-the change. Airflow encrypts it and masks it in the page, its name holding "token"; but every task
-may read every Variable, so its value is encrypted once more, with a key that only those have who can
-read the connection. A connection whose client secret is changed can read its tokens no more.
+It is a Variable because the tokens change with every refresh, and all workers and triggerers need the new
+ones. Airflow encrypts it, and masks it in the UI, as its name contains "token". Every task can read every
+Variable, so the provider also encrypts the value, with a key that only processes with access to the
+connection can derive. After a change of the client secret the stored tokens cannot be read.
 
-What is lost where a process dies between the service's answer and the Variable is told in
-``client/tokens.py``.
+For what happens if a process dies before it stores the tokens see ``client/tokens.py``.
 """
 
 from __future__ import annotations
@@ -35,19 +34,19 @@ if TYPE_CHECKING:
 
 PREFIX = "workflow_token__"
 DESCRIPTION = (
-    "Tokens of the user who logged in for a workflow connection, encrypted. Changes with every renewal."
+    "Encrypted tokens of the user who logged in for a workflow connection. Changes with every renewal."
 )
 PURPOSE = b"airflow-provider-workflow: user tokens of the connection "
 UNREADABLE = (
-    "the client secret is not the one they were stored with, or the Variable {name!r} was changed by hand"
+    "the client secret has changed since they were stored, or the Variable {name!r} was changed by hand"
 )
 
 
 def variable_name(connection_id: str) -> str:
     """
-    Name of the Variable that keeps a connection's user tokens.
+    Name of the Variable with a connection's user tokens.
 
-    Connection ids may be longer, and hold signs that a Variable's address may not; such are hashed.
+    Connection ids that are too long, or have characters that the URL of a Variable cannot have, are hashed.
     """
     if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,199}", connection_id):
         return PREFIX + connection_id
@@ -56,10 +55,10 @@ def variable_name(connection_id: str) -> str:
 
 class VariableStore:
     """
-    Keeps the user tokens of one connection in an Airflow Variable. Its methods block.
+    Stores the user tokens of one connection in an Airflow Variable. Its methods block.
 
     :param settings: the connection.
-    :param mask: told every token, and what holds them, so that logs can mask it.
+    :param mask: called with every token and the Variable's value, so that logs can mask them.
     """
 
     def __init__(self, settings: Settings, mask: Callable[[str], None]) -> None:
@@ -69,18 +68,18 @@ class VariableStore:
 
     def read(self) -> UserTokens | None:
         """
-        The tokens that were stored last; None where there are none.
+        The tokens that were stored last; None if there are none.
 
-        :raises TokenStoreError: Airflow does not give the Variable out.
-        :raises LoginRequiredError: it cannot be decrypted.
+        :raises TokenStoreError: the Variable could not be read.
+        :raises LoginRequiredError: its value cannot be decrypted.
         """
         try:
             text = read_variable(self.name)
-        except Exception as error:  # whatever Airflow's API, its database or a secrets backend raise
+        except Exception as error:  # any exception of Airflow's API, its database or a secrets backend
             raise self._away("read", error) from error
         if text is None:
             return None
-        # Airflow masks it by itself, and for ever; told of it, a triggerer's mask lets it go in time.
+        # Airflow masks the value too, but permanently; ``mask_in_triggerer`` unmasks obsolete values.
         self._mask(text)
         tokens = self._opened(text)
         self._hide(tokens)
@@ -88,9 +87,9 @@ class VariableStore:
 
     def write(self, tokens: UserTokens) -> None:
         """
-        Store tokens in the place of those before.
+        Store tokens, replacing earlier ones.
 
-        :raises TokenStoreError: Airflow does not take them.
+        :raises TokenStoreError: the Variable could not be written.
         """
         self._hide(tokens)
         text = self._cipher().encrypt(json.dumps(asdict(tokens)).encode()).decode()
@@ -107,7 +106,7 @@ class VariableStore:
 
         with suppress(InvalidToken, ValueError, TypeError):
             return UserTokens(**json.loads(self._cipher().decrypt(text.encode())))
-        # Out here it has no context: an error about the decrypted text holds it.
+        # Raised here, it has no context: an exception about the decrypted value contains the value.
         raise LoginRequiredError(self._settings.connection_id, UNREADABLE.format(name=self.name))
 
     def _cipher(self) -> Fernet:
@@ -115,7 +114,7 @@ class VariableStore:
         from cryptography.hazmat.primitives.hashes import SHA256
         from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-        # HKDF stretches nothing: the secret is long and random already, being made by the service.
+        # HKDF does no key stretching, which is not needed: the service generates long random secrets.
         purpose = PURPOSE + self._settings.connection_id.encode()
         derive = HKDF(SHA256(), length=32, salt=self._settings.client_id.encode(), info=purpose)
         return Fernet(urlsafe_b64encode(derive.derive(self._settings.client_secret.encode())))
@@ -127,9 +126,10 @@ class VariableStore:
 
 def in_use(settings: Settings, scope: str, client: WorkflowClient) -> Token | None:
     """
-    The user's access token that this process sends now, renewed first where it is due.
+    The user's access token that this process uses; it is first renewed if it is due.
 
-    :param scope: space-separated scopes; None is returned where the application's own token is sent for them.
+    :param scope: space-separated scopes.
+    :return: None if calls of this scope use the application's token.
     """
     if not is_users(settings, scope):
         return None
@@ -144,8 +144,8 @@ def read_variable(name: str) -> str | None:
     """
     The value of an Airflow Variable, or None.
 
-    In tasks and triggerers None may also mean that Airflow's API does not answer: the SDK does not
-    tell the two apart.
+    In tasks and triggerers None can also mean that Airflow's API does not answer: the SDK does not
+    distinguish the two.
     """
     if not airflow_internals.is_supervised():
         return airflow_internals.stored_variable(name)
@@ -156,7 +156,7 @@ def read_variable(name: str) -> str | None:
 
 
 def write_variable(name: str, value: str, description: str = DESCRIPTION) -> None:
-    """Set an Airflow Variable; it is set once this returns."""
+    """Set an Airflow Variable; it is stored when this returns."""
     if not airflow_internals.is_supervised():
         return airflow_internals.store_variable(name, value, description)
     from airflow.sdk import Variable

@@ -1,4 +1,4 @@
-"""``WorkflowHook``: an Airflow connection becomes a client; one named method per endpoint."""
+"""``WorkflowHook``: creates clients from an Airflow connection, and has one method per endpoint."""
 
 from __future__ import annotations
 
@@ -38,11 +38,10 @@ HURRIED_SECONDS = 5.0
 
 class WorkflowHook(BaseHook):
     """
-    Talks to the workflow service through a connection of type ``workflow``.
+    Calls the workflow service through a connection of type ``workflow``.
 
-    Every method raises a ``WorkflowError`` (see ``client/errors.py`` for the tree) when the service
-    does not do as asked, and ``ValueError`` for an argument out of its range, before anything is sent.
-    Where a method takes ``inbox``, an id or a name will do.
+    Every method raises a ``WorkflowError`` (see ``client/errors.py``) if the call fails, and ``ValueError``
+    for an invalid argument, before a request is sent. The argument ``inbox`` is an id or a name.
 
     :param workflow_conn_id: id of the Airflow connection.
     """
@@ -56,16 +55,16 @@ class WorkflowHook(BaseHook):
         super().__init__()
         self.workflow_conn_id = workflow_conn_id
 
-    # Airflow asks a class for these two only where they stand in the class itself.
+    # Airflow only calls these two methods if the class itself defines them.
 
     @classmethod
     def get_connection_form_widgets(cls) -> dict[str, Any]:
-        """The form's own fields, for Airflow 3.1; later versions read them from the provider info."""
+        """The provider's fields of the form, for Airflow 3.1; later versions use the provider info."""
         return connection.form_widgets()
 
     @classmethod
     def get_ui_field_behaviour(cls) -> dict[str, Any]:
-        """The form's standard fields, for Airflow 3.1; later versions read them from the provider info."""
+        """The standard fields of the form, for Airflow 3.1; later versions use the provider info."""
         return {
             "hidden_fields": connection.HIDDEN,
             "relabeling": connection.RELABELED,
@@ -79,14 +78,14 @@ class WorkflowHook(BaseHook):
         """
         The checked connection.
 
-        :raises ConfigurationError: names every field that is missing or wrong.
+        :raises ConfigurationError: names every missing or invalid field.
         """
         connection = self.get_connection(self.workflow_conn_id)
         return _settings(connection, connection.extra_dejson, self.workflow_conn_id)
 
     @cached_property
     def client(self) -> WorkflowClient:
-        """The client of this hook; its connections stay open for as long as the hook lives."""
+        """The client of this hook; its connections stay open until ``close``."""
         return self._new_client(self.settings)
 
     def _new_client(self, settings: Settings, **options: Any) -> WorkflowClient:
@@ -103,9 +102,9 @@ class WorkflowHook(BaseHook):
 
     def hurried(self) -> Self:
         """
-        This hook with another client: it sends each call once, for at most 5 s, and waits at no rate gate.
+        A copy with a client that makes one attempt per call, for at most 5 s, and never waits at a rate gate.
 
-        For a task that is being ended. To be closed.
+        For a task that is being stopped. Must be closed.
         """
         other = copy(self)
         settings = replace(self.settings, timeout=min(self.settings.timeout, HURRIED_SECONDS))
@@ -114,16 +113,16 @@ class WorkflowHook(BaseHook):
 
     def run_once(self, exchange: Generator[Any, Any, T]) -> T:
         """
-        Make calls that are not worth any patience: none is sent twice, nor waits at a rate gate.
+        Make optional calls: with one attempt per call, and without waiting at a rate gate.
 
         :param exchange: the calls, such as ``inboxes.all_messages``.
-        :raises WorkflowError: the first of them that failed.
+        :raises WorkflowError: a call failed.
         """
         return self.client.hurried().run(exchange)
 
     @asynccontextmanager
     async def async_client(self) -> AsyncIterator[AsyncWorkflowClient]:
-        """A client for triggers: nothing in it blocks the event loop, and it shares the loop's session."""
+        """A client for triggers: it does not block the event loop, and uses the loop's shared session."""
         from airflow.providers.common.compat.connection import get_async_connection
         from asgiref.sync import sync_to_async
 
@@ -131,8 +130,8 @@ class WorkflowHook(BaseHook):
         from airflow_provider_workflow.client.over_aiohttp import shared_session
 
         connection = await get_async_connection(self.workflow_conn_id)
-        # Not ``extra_dejson``: it tells the supervisor what to mask, a blocking call that can end a
-        # triggerer. There is no secret among our extra fields.
+        # Not ``extra_dejson``: it sends the values to mask to the supervisor, a blocking call that can
+        # crash a triggerer. The provider's extra fields contain no secrets.
         settings = _settings(connection, _decoded(connection.extra), self.workflow_conn_id)
         hide = partial(mask_in_triggerer, connection_id=self.workflow_conn_id)
         async with shared_session(settings.ca_file(), max_event_streams()) as session:
@@ -141,8 +140,8 @@ class WorkflowHook(BaseHook):
                 session,
                 on_token=hide,
                 store=VariableStore(settings, hide) if settings.grant == USER_GRANT else None,
-                # Not any thread: what a Variable asks of the supervisor goes through the triggerer's loop
-                # only from asgiref's. Others break the triggerer's own talk before Airflow 3.3.
+                # A Variable sends its requests to the supervisor through the triggerer's event loop only in
+                # a thread of asgiref. Before Airflow 3.3 other threads break the triggerer's communication.
                 in_thread=lambda function, *given: sync_to_async(function)(*given),
                 observe=observer(self.workflow_conn_id),
             )
@@ -156,13 +155,13 @@ class WorkflowHook(BaseHook):
         self, *, scope: str, state: str, redirect_uri: str | None = None, **prefilled: str
     ) -> str:
         """
-        Address of the authorization page, to be opened in a browser.
+        The URL of the authorization page, to open in a browser.
 
-        :param scope: space-separated scopes that the user is asked for.
-        :param state: random text; compare it with the one that the redirect brings back.
-        :param redirect_uri: where the browser goes afterwards; the connection's by default.
+        :param scope: space-separated scopes that the user is asked to grant.
+        :param state: random string; compare it with the ``state`` of the redirect.
+        :param redirect_uri: where the page redirects the browser; the connection's by default.
         :param prefilled: optional parameters such as ``sign_up_email`` or ``utm_source``.
-        :raises ValueError: the connection has no ``auth_url``, or there is no ``redirect_uri``.
+        :raises ValueError: ``auth_url`` or ``redirect_uri`` is missing.
         """
         return api.authorization_url(
             self.settings, scope=scope, state=state, redirect_uri=redirect_uri, **prefilled
@@ -170,10 +169,10 @@ class WorkflowHook(BaseHook):
 
     def exchange_code(self, code: str, redirect_uri: str | None = None) -> types.Token:
         """
-        A user's tokens for an authorization code; sent once, never repeated.
+        Exchange an authorization code for a user's tokens; never retried after the code may have been used.
 
         :param code: valid for 2 minutes.
-        :param redirect_uri: the one that the page was opened with; the connection's by default.
+        :param redirect_uri: the one with which the page was opened; the connection's by default.
         """
         return self._masked(
             self.client.send(api.exchange_code(code, redirect_uri or self.settings.redirect_uri))
@@ -181,21 +180,21 @@ class WorkflowHook(BaseHook):
 
     def refresh_user_token(self, refresh_token: str) -> types.Token:
         """
-        A user's next tokens; sent once, never repeated.
+        Refresh a user's tokens; never retried after the refresh token may have been used.
 
-        :param refresh_token: used up by the call. Store the answer's own before anything else.
+        :param refresh_token: invalid after the call. Store the returned one before anything else.
         """
         return self._masked(self.client.send(api.refresh_user_token(refresh_token)))
 
     def log_in(self, *, code: str, state: str, expected_state: str, redirect_uri: str | None = None) -> None:
         """
-        Exchange what the authorization page sent back, and store the user's tokens (docs/service.md 14.3).
+        Exchange the code of a redirect, and store the user's tokens (docs/service.md 14.3).
 
-        :param code: valid for 2 minutes, once.
-        :param state: as the redirect brought it back.
-        :param expected_state: as ``authorization_url`` was given it.
-        :param redirect_uri: the one that the page was opened with; the connection's by default.
-        :raises ValueError: the redirect answers another request than ours; nothing was sent.
+        :param code: valid for 2 minutes; can be used once.
+        :param state: the ``state`` of the redirect.
+        :param expected_state: the ``state`` that was passed to ``authorization_url``.
+        :param redirect_uri: the one with which the page was opened; the connection's by default.
+        :raises ValueError: the redirect belongs to another request; nothing was sent.
         :raises ConfigurationError: the connection's grant is not ``refresh_token``.
         """
         login.check_grant(self.settings)
@@ -205,20 +204,20 @@ class WorkflowHook(BaseHook):
 
     def store_user_tokens(self, token: types.Token, asked_at: float | None = None) -> None:
         """
-        Store a user's tokens for all tasks and triggers of this connection, in the place of those before.
+        Store a user's tokens for all tasks and triggers of this connection, replacing earlier ones.
 
-        Processes that hold an access token from before use it until it is due.
+        Other processes use a cached access token until it is due for renewal.
 
-        :param token: an answer of the token endpoint that holds a refresh token.
-        :param asked_at: when it was asked for, in seconds since 1970; now by default.
+        :param token: an answer of the token endpoint with a refresh token.
+        :param asked_at: time of the request, in seconds since 1970; now by default.
         :raises ConfigurationError: the connection's grant is not ``refresh_token``.
-        :raises TokenStoreError: Airflow does not take them.
+        :raises TokenStoreError: Airflow could not store them.
         """
         login.keep(self.settings, token, clock.now() if asked_at is None else asked_at, mask_secret)
 
     def app_token(self, scope: str | None = None) -> types.Token:
         """
-        A new access token for the application itself; the token cache is left alone.
+        Request a new access token for the application; the token cache is neither read nor changed.
 
         :param scope: space-separated scopes; the connection's by default.
         """
@@ -226,12 +225,12 @@ class WorkflowHook(BaseHook):
 
     def access_token(self, scope: str | None = None) -> types.Token:
         """
-        What calls of this scope are sent with: a user's token, or a new one of the application.
+        The access token for calls of this scope: a user's token, or a new one of the application.
 
-        A user's is renewed first where it is due. It comes without its refresh token.
+        A user's token is first renewed if it is due; the refresh token is not returned.
 
         :param scope: space-separated scopes; the connection's by default.
-        :raises LoginRequiredError: the user's tokens are of no use any more.
+        :raises LoginRequiredError: the user's tokens are no longer valid.
         """
         wanted = scope or self.settings.scope
         of_user = user_tokens.in_use(self.settings, wanted, self.client)
@@ -248,18 +247,18 @@ class WorkflowHook(BaseHook):
 
     def guess(self, description: str) -> types.Guess:
         """
-        Guess a workflow from a text.
+        Guess a workflow from a description.
 
-        :raises GuessRejectedError: the text describes no workflow.
+        :raises GuessRejectedError: the description matches no workflow.
         """
         return self.client.send(api.guess(description))
 
     def list_templates(self, apps: list[str] | None = None, limit: int | None = None) -> list[types.Template]:
         """
-        Workflow templates.
+        List workflow templates.
 
         :param apps: only templates that use these apps.
-        :param limit: templates at most, 1 or more; None for all.
+        :param limit: maximum number of templates, 1 or more; None for all.
         """
         return self.client.run(inboxes.all_templates(apps, limit))
 
@@ -270,7 +269,7 @@ class WorkflowHook(BaseHook):
     # Inboxes (docs/service.md 4)
 
     def list_inboxes(self, status: str | None = None, name: str | None = None) -> list[types.Inbox]:
-        """All inboxes, or those with this status or name."""
+        """List all inboxes, or those with this status and name."""
         return self.client.run(inboxes.all_inboxes(status, name))
 
     def create_inbox(
@@ -280,13 +279,13 @@ class WorkflowHook(BaseHook):
         notification_url: str | None = None,
     ) -> types.Inbox:
         """
-        Create an inbox; sent once, never repeated (``ensure_inbox`` may be).
+        Create an inbox; never retried if the service may have received the request (unlike ``ensure_inbox``).
 
-        :param subscription: ``app_key``, ``action_key``, and, where they are needed, ``inputs`` (left out:
-            none) and ``connection_id``.
+        :param subscription: ``app_key``, ``action_key``, and, if needed, ``inputs`` (default: empty) and
+            ``connection_id``.
         :param name: up to 100 characters, unique.
-        :param notification_url: told by POST when messages arrive; up to 2048 characters.
-        :raises ConflictError: the name is taken.
+        :param notification_url: receives a POST when messages arrive; up to 2048 characters.
+        :raises ConflictError: another inbox has the name.
         """
         return self.client.send(api.create_inbox(subscription, name, notification_url))
 
@@ -294,30 +293,30 @@ class WorkflowHook(BaseHook):
         self, name: str, subscription: types.Subscription, notification_url: str | None = None
     ) -> types.Inbox:
         """
-        Create the inbox of this name, or return the one that has the same subscription.
+        Create the inbox with this name, or return the existing one if it has the same subscription.
 
         :param name: up to 100 characters, unique.
-        :param subscription: ``app_key``, ``action_key``, and, where they are needed, ``inputs`` (left out:
-            none) and ``connection_id``.
-        :param notification_url: told by POST when messages arrive; up to 2048 characters.
-        :raises ConflictError: the name belongs to an inbox with another subscription.
+        :param subscription: ``app_key``, ``action_key``, and, if needed, ``inputs`` (default: empty) and
+            ``connection_id``.
+        :param notification_url: receives a POST when messages arrive; up to 2048 characters.
+        :raises ConflictError: the inbox with this name has another subscription.
         """
         return self.client.send(api.ensure_inbox(name, subscription, notification_url))
 
     def get_inbox(self, inbox: str) -> types.Inbox:
-        """An inbox with its ``status`` and ``paused_reason``."""
+        """Get an inbox with its ``status`` and ``paused_reason``."""
         return self._at(inbox, api.get_inbox)
 
     def update_inbox(self, inbox: str, notification_url: str | None) -> types.Inbox:
-        """Change where an inbox announces its messages; None announces them nowhere."""
+        """Change the notification URL of an inbox; None removes it."""
         return self._at(inbox, partial(api.update_inbox, notification_url=notification_url))
 
     def delete_inbox(self, inbox: str) -> types.Inbox:
-        """Delete an inbox with all that is in it."""
+        """Delete an inbox and its messages."""
         return self._at(inbox, api.delete_inbox)
 
     def pause_inbox(self, inbox: str) -> types.Inbox:
-        """Pause an inbox; while it is paused the service drops new events."""
+        """Pause an inbox: the service then drops new events."""
         return self._at(inbox, api.pause_inbox)
 
     def resume_inbox(self, inbox: str) -> types.Inbox:
@@ -327,7 +326,7 @@ class WorkflowHook(BaseHook):
     # Messages (docs/service.md 3 and 4)
 
     def list_messages(self, inbox: str) -> list[types.Message]:
-        """All messages of an inbox, quarantined ones included, payloads not."""
+        """List all messages of an inbox, including quarantined ones, without payloads."""
         inbox_id = self.get_inbox(inbox)["id"]
         return self.client.run(inboxes.all_messages(inbox_id))
 
@@ -335,12 +334,12 @@ class WorkflowHook(BaseHook):
         self, inbox: str, lease_limit: int = 10, lease_seconds: int = 300, *, patient: bool = True
     ) -> types.Lease:
         """
-        Lease messages; sent once, as a lease whose answer was lost costs its messages an attempt.
+        Lease messages; never retried after a lost answer, as each lease increases the delivery count.
 
-        :param lease_limit: messages at most, 1 to 100.
-        :param lease_seconds: how long they stay leased, 1 to 3600 s; no call extends it.
-        :param patient: whether to wait where the service wants no calls for now; without it that is an error.
-        :raises InboxPausedError: the inbox is paused and holds no more messages.
+        :param lease_limit: maximum number of messages, 1 to 100.
+        :param lease_seconds: duration of the lease, 1 to 3600 s; it cannot be extended.
+        :param patient: whether to retry, and to wait while the service accepts no calls; otherwise raise.
+        :raises InboxPausedError: the inbox is paused and has no messages to lease.
         """
         make = partial(api.lease_messages, lease_limit=lease_limit, lease_seconds=lease_seconds)
         if patient:
@@ -351,10 +350,10 @@ class WorkflowHook(BaseHook):
         self, inbox: str, lease_id: str, message_ids: Sequence[str] | None = None
     ) -> types.Acknowledged:
         """
-        Remove leased messages for good.
+        Acknowledge leased messages: the service removes them.
 
         :param message_ids: 1 to 100 ids; None for the whole lease.
-        :raises LeaseExpiredError: the lease ran out; the messages come again.
+        :raises LeaseExpiredError: the lease has expired; the messages are redelivered.
         """
         return self._at(inbox, partial(api.acknowledge_messages, lease_id=lease_id, message_ids=message_ids))
 
@@ -362,17 +361,17 @@ class WorkflowHook(BaseHook):
         self, inbox: str, lease_id: str, message_ids: Sequence[str] | None = None
     ) -> types.Released:
         """
-        Make leased messages leasable again at once; the attempt is not given back.
+        Release leased messages: they are available again at once. Their delivery count stays as it is.
 
         :param message_ids: 1 to 100 ids; None for the whole lease.
-        :raises LeaseExpiredError: the lease ran out; the messages are leasable already.
+        :raises LeaseExpiredError: the lease has expired; the messages are already available.
         """
         return self._at(inbox, partial(api.release_messages, lease_id=lease_id, message_ids=message_ids))
 
     # The form's test
 
     def test_connection(self) -> tuple[bool, str]:
-        """Ask for a new token and use it once; says which of the steps failed, in one sentence."""
+        """Request a new token and use it once; return whether that succeeded, and one sentence about it."""
         return trial(lambda: self.settings, mask_secret)
 
 
@@ -384,7 +383,7 @@ def _decoded(extra: str | None) -> Any:
 
 
 def _settings(connection: Any, extra: Any, conn_id: str) -> Settings:
-    # An extra that is no object holds no fields, and the error that names those missing says so.
+    # If the extra is not an object, the error names the missing fields.
     return Settings.build(
         host=connection.host,
         login=connection.login,

@@ -192,8 +192,8 @@ def test_the_address_that_the_browser_ends_at_may_be_pasted(
     [
         (lambda back: "", "No URL was pasted"),
         (lambda back: back.replace("state=", "state=x"), "state is not the one that was sent"),
-        (lambda back: back.replace("/back", "/other"), "this is not the address"),
-        (lambda back: parse_qs(urlsplit(back).query)["code"][0], "this is not the address"),
+        (lambda back: back.replace("/back", "/other"), "this is not the URL"),
+        (lambda back: parse_qs(urlsplit(back).query)["code"][0], "this is not the URL"),
     ],
 )
 def test_what_is_pasted_is_checked_before_anything_is_sent(

@@ -41,7 +41,7 @@ def test_a_token_endpoint_that_is_away(connect: Connect, closed_port: int) -> No
 
 def test_an_api_that_is_away(connect: Connect, closed_port: int) -> None:
     text = says(connect(host=f"http://127.0.0.1:{closed_port}"))
-    assert text.startswith("A token was issued, but the trigger inbox API did not take it: 127.0.0.1")
+    assert text.startswith("A token was issued, but the trigger inbox API did not accept it: 127.0.0.1")
     assert "check Base URL" in text
 
 
@@ -59,7 +59,7 @@ def test_an_unknown_scope(connect: Connect) -> None:
 
 def test_a_scope_that_does_not_open_the_inbox(connect: Connect) -> None:
     text = says(connect({"scope": "workflow"}))
-    assert text.startswith("A token was issued, but the trigger inbox API did not take it: list_inboxes")
+    assert text.startswith("A token was issued, but the trigger inbox API did not accept it: list_inboxes")
     assert "(invalid_audience)" in text
     assert "check Client ID, Client secret and Scope" in text
 

@@ -77,7 +77,7 @@ def test_tokens_of_another_secret_client_or_connection_cannot_be_read(
     with pytest.raises(LoginRequiredError) as raised:
         store_of(other).read()
     text = str(raised.value)
-    assert "the client secret is not the one they were stored with" in text
+    assert "the client secret has changed since they were stored" in text
     assert "Log in again" in text
     assert told(raised.value, SECRETS) == []
 

@@ -133,7 +133,7 @@ def test_the_connection_test_leaves_user_tokens_alone(
     for hook in (user, WorkflowHook("aB12Cd34")):
         passed, text = hook.test_connection()
         assert passed
-        assert "Tokens of users are not tried here" in text
+        assert "Tokens of users are not tested here" in text
     assert [each.operation for each in emulator.requests] == ["token", "token"]
     assert variables.asked == []
     wrong = connect({"grant": "refresh_token"}, password="wrong")
