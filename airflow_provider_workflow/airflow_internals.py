@@ -1,13 +1,13 @@
 """
-What this package uses of Airflow beyond its public API, and how the versions of Airflow differ.
+All uses of Airflow beyond its public API, and the differences between versions of Airflow.
 
-Each function wraps one name, or one step, that Airflow does not document. It says since which version of
-Airflow the name is there (3.1 is the oldest that is supported), why it is needed, and what would replace it.
-No other module imports such a name; a test compares. What is documented (``airflow.sdk``,
-``airflow.triggers``, ``airflow.configuration``, ``airflow.exceptions``, ``airflow.cli.cli_config``, the
-``common.compat`` provider) is imported where it is needed.
+Each function wraps one undocumented name or operation of Airflow. Its docstring states since which version
+it exists (3.1 is the oldest supported version), why it is needed, and what would replace it. A test checks
+that no other module imports such a name. Documented modules (``airflow.sdk``, ``airflow.triggers``,
+``airflow.configuration``, ``airflow.exceptions``, ``airflow.cli.cli_config``, the ``common.compat``
+provider) are imported where they are needed.
 
-Importing this module loads nothing but ``airflow`` itself, as DAG files load it.
+This module imports only ``airflow`` when it is loaded, as DAG files load it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def airflow_version() -> str:
-    """The whole version of the installed Airflow."""
+    """Complete version string of the installed Airflow."""
     return __version__
 
 
@@ -44,12 +44,13 @@ def airflow_release() -> tuple[int, int]:
 
 def answers_before_commit(fastapi: str) -> bool:
     """
-    Whether an API server confirms a DAG run before it has committed it, so that a confirmed run may be lost.
+    Whether an API server confirms a DAG run before it commits it, so that a confirmed run may be lost.
 
-    From 0.118 on FastAPI ends a request's database session after the answer, unless the session is bound to
-    the function, as it is from Airflow 3.2 on. Airflow 3.1.1 to 3.1.8 exclude such a FastAPI; 3.1.0 does not.
+    FastAPI 0.118 and later ends a request's database session after the response, unless the session has the
+    scope of the function, as in Airflow 3.2 and later. Airflow 3.1.1 to 3.1.8 exclude these versions of
+    FastAPI; 3.1.0 does not.
 
-    :param fastapi: the version of FastAPI beside this Airflow.
+    :param fastapi: version of the installed FastAPI.
     """
     major, minor = re.findall(r"\d+", fastapi)[:2]
     return airflow_release() < (3, 2) and (int(major), int(minor)) >= (0, 118)
@@ -57,9 +58,9 @@ def answers_before_commit(fastapi: str) -> bool:
 
 def needs(feature: str, fix: str) -> Exception:
     """
-    The error for a feature that came with Airflow 3.3.
+    The error for a feature that requires Airflow 3.3.
 
-    :param feature: what was asked for.
+    :param feature: the requested feature.
     :param fix: what to use instead.
     """
     from airflow.exceptions import AirflowOptionalProviderFeatureException
@@ -74,20 +75,20 @@ def needs(feature: str, fix: str) -> Exception:
 
 def is_supervised() -> bool:
     """
-    Whether this is a task or a triggerer, which reach Airflow through their supervisor only.
+    Whether this process is a task or a triggerer, which access Airflow only through their supervisor.
 
-    Since 3.1. The SDK's ``Variable`` cannot write elsewhere, and there is no public way to tell. It would be
-    replaced by a ``Variable`` of the SDK that works in every process of Airflow.
+    Since 3.1. The SDK's ``Variable`` cannot write in other processes, and there is no public way to detect
+    them. A ``Variable`` of the SDK that works in every process would replace it.
     """
     return hasattr(sys.modules.get("airflow.sdk.execution_time.task_runner"), "SUPERVISOR_COMMS")
 
 
 def keeps_answers_apart() -> bool:
     """
-    Whether two threads of a task may ask the supervisor at the same time.
+    Whether two threads of a task can send requests to the supervisor at the same time.
 
-    Its lock is there since 3.2; ``dag.test()`` has none. It would be replaced by a supervisor that says so,
-    or by 3.2 as the oldest supported version and a lock in ``dag.test()``.
+    The lock exists since 3.2; ``dag.test()`` has none. A public attribute would replace it, or 3.2 as the
+    oldest supported version and a lock in ``dag.test()``.
     """
     from airflow.sdk.execution_time import task_runner
 
@@ -96,13 +97,13 @@ def keeps_answers_apart() -> bool:
 
 def trigger_dag_run(dag_id: str, run_id: str, conf: dict[str, Any], note: str | None) -> str | None:
     """
-    Ask the supervisor for a DAG run, as ``TriggerDagRunOperator`` does; it is stored once this returns.
+    Request a DAG run from the supervisor, as ``TriggerDagRunOperator`` does; it is stored when this returns.
 
-    Since 3.1 (the note: 3.2). An operator starts one run and ends its task; starting several from one task
-    would need a public call of the SDK, which this would be replaced by.
+    Since 3.1 (the note: 3.2). The operator can start only one run per task. A public function of the SDK that
+    starts several runs from one task would replace it.
 
-    :return: None, or the name of Airflow's ``ErrorType``: ``DAGRUN_ALREADY_EXISTS``, for example.
-    :raises Exception: what refuses or fails on the way (see ``dispatch/runs.py``).
+    :return: None, or the name of Airflow's ``ErrorType``, such as ``DAGRUN_ALREADY_EXISTS``.
+    :raises Exception: the request was rejected or failed (see ``dispatch/runs.py``).
     """
     from airflow.sdk.execution_time import task_runner
     from airflow.sdk.execution_time.comms import ErrorResponse, TriggerDagRun
@@ -118,10 +119,10 @@ def trigger_dag_run(dag_id: str, run_id: str, conf: dict[str, Any], note: str | 
 
 def is_from_mapped(operator: object) -> bool:
     """
-    Whether Airflow made this operator of a mapped one.
+    Whether Airflow created this operator from a mapped one.
 
-    Since 3.1. Airflow ignores ``start_from_trigger`` there, and the operator refuses it. It would be replaced
-    by a public mark of such an operator.
+    Since 3.1. Airflow ignores ``start_from_trigger`` there, and the operator rejects it. A public attribute
+    of such an operator would replace it.
     """
     return bool(getattr(operator, "_BaseOperator__from_mapped", False))
 
@@ -141,9 +142,9 @@ def mask_in_triggerer(secret: str, connection_id: str) -> None:
     Mask a secret in the logs of this process, in place of the oldest secret of its connection.
 
     Since 3.1. The public ``airflow.sdk.log.mask_secret`` also informs the supervisor. That call blocks, and
-    before 3.3, made from a thread, it breaks the connection of a triggerer to its supervisor. It also keeps
-    every secret for ever, in a regular expression that is compiled again for each new one, while a triggerer
-    runs for months. A public way to remove a secret would replace this function.
+    before 3.3, made from a thread, it breaks the connection of a triggerer to its supervisor. It also never
+    removes a secret from a regular expression that it compiles again for each new one, while a triggerer runs
+    for months. A public way to remove a secret would replace this function.
     """
     from airflow.sdk._shared.secrets_masker import mask_secret
 
@@ -168,10 +169,11 @@ def _unmask(secret: str) -> None:
 @cache
 def stats() -> Any:
     """
-    Airflow's ``Stats``, set up.
+    Airflow's ``Stats``, initialized.
 
-    ``Stats`` is public; in a triggerer that of the Task SDK is set up by importing ``airflow.sdk.serde``
-    (since 3.2) alone, which 3.2 does late or never. It goes when ``Stats`` sets itself up.
+    ``Stats`` is public. In a triggerer only the import of ``airflow.sdk.serde`` (since 3.2) initializes that
+    of the Task SDK, and Airflow 3.2 imports it late or never. A ``Stats`` that initializes itself would
+    replace this function.
     """
     from airflow.providers.common.compat.sdk import Stats
 
@@ -185,9 +187,9 @@ def stats() -> Any:
 
 def console() -> Any:
     """
-    The console to which Airflow's commands print, without markup.
+    The console of Airflow's commands, without markup.
 
-    Since 3.1. Our commands look like Airflow's own. rich's ``Console`` would replace it.
+    Since 3.1. It gives our commands the format of Airflow's own. rich's ``Console`` would replace it.
     """
     from airflow.cli.simple_table import AirflowConsole
 
@@ -195,18 +197,18 @@ def console() -> Any:
 
 
 def table() -> Any:
-    """An empty table as Airflow's commands print it; see :func:`console`. Since 3.1."""
+    """An empty table in the format of Airflow's commands; see :func:`console`. Since 3.1."""
     from airflow.cli.simple_table import SimpleTable
 
     return SimpleTable(show_header=True)
 
 
-# The metadata database, which commands read where there is no supervisor. All of this is there since 3.1, and
-# would be replaced by Airflow's REST API, for which a command would need an address and credentials.
+# The metadata database, which commands use as they have no supervisor. All of this exists since 3.1.
+# Airflow's REST API would replace it, but a command would need its URL and credentials.
 
 
 def database_session() -> AbstractContextManager[Session]:
-    """A session of the metadata database, which is committed at its end."""
+    """A session of the metadata database; it is committed when the context ends."""
     from airflow.utils.session import create_session
 
     return create_session()
@@ -214,9 +216,9 @@ def database_session() -> AbstractContextManager[Session]:
 
 def check_database() -> None:
     """
-    Read a row of the metadata database.
+    Check the metadata database by reading a row.
 
-    :raises Exception: whatever the driver of the database raises; its text may hold the address.
+    :raises Exception: any exception of the database driver; its message may contain the database URL.
     """
     from airflow.models.variable import Variable
     from sqlalchemy import select
@@ -226,7 +228,7 @@ def check_database() -> None:
 
 
 def stored_variable(name: str) -> str | None:
-    """The value of an Airflow Variable, read outside tasks and triggerers; the SDK's cannot write there."""
+    """The value of an Airflow Variable, for processes other than tasks and triggerers; None if missing."""
     from airflow.models.variable import Variable
 
     value: str | None = Variable.get(name, default_var=None)
@@ -234,7 +236,7 @@ def stored_variable(name: str) -> str | None:
 
 
 def store_variable(name: str, value: str, description: str) -> None:
-    """Set an Airflow Variable outside tasks and triggerers."""
+    """Set an Airflow Variable, in processes other than tasks and triggerers, where the SDK's cannot write."""
     from airflow.models.variable import Variable
 
     Variable.set(name, value, description=description)
@@ -242,9 +244,9 @@ def store_variable(name: str, value: str, description: str) -> None:
 
 def dag_row(dag_id: str, session: Session) -> Any:
     """
-    The row of a DAG: ``is_paused``, ``has_import_errors``, and from 3.3 on ``allowed_run_types``.
+    The row of a DAG: ``is_paused``, ``has_import_errors``, and since 3.3 ``allowed_run_types``.
 
-    :return: None where there is none, or where the DAG is in no DAG file any more.
+    :return: None if there is no such row, or no DAG file contains the DAG any more.
     """
     from airflow.models.dag import DagModel
 
@@ -253,7 +255,7 @@ def dag_row(dag_id: str, session: Session) -> Any:
 
 
 def is_serialized(dag_id: str, session: Session) -> bool:
-    """Whether a version of a DAG is stored from which runs can be made."""
+    """Whether a serialized version of a DAG is stored, from which runs can be created."""
     from airflow.models.dagbag import DBDagBag
 
     return DBDagBag().get_latest_version_of_dag(dag_id, session=session) is not None
@@ -261,10 +263,10 @@ def is_serialized(dag_id: str, session: Session) -> bool:
 
 def serialized_dags(word: str, session: Session) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """
-    The newest version of each DAG that a DAG file has, with its id.
+    The id and the latest serialized version of each DAG that is in a DAG file.
 
-    :param word: has to be in the DAG, unless it is stored compressed: the database sifts, as an Airflow may
-        have thousands of DAGs, each with many versions.
+    :param word: only DAGs that contain this string; compressed DAGs are not filtered. The database filters,
+        as there may be thousands of DAGs, each with many versions.
     """
     from airflow.models.dag import DagModel
     from airflow.models.serialized_dag import SerializedDagModel
@@ -286,7 +288,7 @@ def serialized_dags(word: str, session: Session) -> Iterator[tuple[str, Mapping[
 
 
 def triggerer_jobs() -> list[tuple[Any, str]]:
-    """Latest heartbeat (a time with a zone, or None) and state of each triggerer that the database knows."""
+    """Latest heartbeat (a timezone-aware time, or None) and state of each triggerer in the database."""
     from airflow.jobs.job import Job
     from sqlalchemy import select
 
@@ -298,7 +300,7 @@ def triggerer_jobs() -> list[tuple[Any, str]]:
 
 
 def count_triggers(path: str) -> int:
-    """How many triggers wait for a triggerer whose import path begins so."""
+    """Number of stored triggers whose import path starts with ``path``."""
     from airflow.models.trigger import Trigger
     from sqlalchemy import func, select
 
@@ -309,9 +311,9 @@ def count_triggers(path: str) -> int:
 
 def count_dag_runs(dag_id: str, **which: Iterable[str]) -> int:
     """
-    How many runs a DAG has.
+    Number of runs of a DAG.
 
-    :param which: their ``run_id``, or their ``state``, is one of these.
+    :param which: only runs whose ``run_id`` or ``state`` is one of these values.
     """
     from airflow.models.dagrun import DagRun
     from sqlalchemy import func, select
@@ -324,12 +326,12 @@ def count_dag_runs(dag_id: str, **which: Iterable[str]) -> int:
 
 def create_dag_run(dag_id: str, run_id: str, conf: dict[str, Any], note: str | None) -> None:
     """
-    Create a DAG run as ``airflow dags trigger`` does; the note is shown from 3.2 on.
+    Create a DAG run as ``airflow dags trigger`` does; the note needs 3.2.
 
-    Where the database fails it is tried again. A second try finds the run that the first one, or somebody
-    else at the same time, has created.
+    After a database error it is retried. A retry raises ``DagRunAlreadyExists`` if the first attempt, or
+    another process at the same time, has created the run.
 
-    :raises DagRunAlreadyExists: there is one.
+    :raises DagRunAlreadyExists: the run exists.
     :raises DagNotFound: there is no such DAG.
     """
     from airflow.api.common.trigger_dag import trigger_dag

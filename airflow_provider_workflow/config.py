@@ -1,8 +1,8 @@
 """
-The options of ``[workflow]`` in Airflow's configuration, stated once: the provider info lists them, and
-the functions read them.
+The options of ``[workflow]`` in Airflow's configuration, and the functions that read them.
 
-Imports nothing: Airflow reads the provider info in every one of its processes.
+The provider info lists the options. Every process of Airflow reads it, so this module imports no other module
+when it is loaded.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ QUARANTINE_CHECK_SECONDS = "quarantine_check_seconds"
 OPTIONS: dict[str, dict[str, Any]] = {
     MAX_EVENT_STREAMS: {
         "description": (
-            "Event streams that one triggerer keeps open at once. Inboxes beyond that are"
-            " polled. Each stream holds one socket."
+            "Maximum number of event streams that a triggerer keeps open. Further inboxes are only"
+            " polled. Each stream uses one socket."
         ),
         "version_added": "0.1.0",
         "type": "integer",
@@ -26,8 +26,9 @@ OPTIONS: dict[str, dict[str, Any]] = {
     },
     QUARANTINE_CHECK_SECONDS: {
         "description": (
-            "A task or trigger that finds its inbox empty lists it to find quarantined messages, at most"
-            " every so many seconds in one process, and raises an alarm for them. 0 switches that off."
+            "Minimum number of seconds between two checks of an inbox for quarantined messages in one"
+            " process. A task or trigger checks when it finds its inbox empty, and reports each"
+            " quarantined message with an ERROR log line and a metric. 0 disables the checks."
         ),
         "version_added": "0.1.0",
         "type": "integer",
@@ -38,12 +39,12 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 
 def max_event_streams() -> int:
-    """Event streams that one process keeps open at once."""
+    """Maximum number of event streams that one process keeps open."""
     return _number(MAX_EVENT_STREAMS)
 
 
 def quarantine_check_seconds() -> int:
-    """Seconds between two looks for quarantined messages of an inbox; 0 for none."""
+    """Minimum seconds between two checks of an inbox for quarantined messages; 0: no checks."""
     return _number(QUARANTINE_CHECK_SECONDS)
 
 

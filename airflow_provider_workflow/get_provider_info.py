@@ -1,4 +1,4 @@
-"""What Airflow reads of this provider when it discovers providers."""
+"""The entry point that Airflow calls when it discovers providers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _CONNECTION_TYPE = {
     "conn-fields": CONN_FIELDS,
 }
 
-_CONFIG = {SECTION: {"description": "How the workflow provider behaves.", "options": OPTIONS}}
+_CONFIG = {SECTION: {"description": "Options of the workflow provider.", "options": OPTIONS}}
 
 
 def get_provider_info() -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """
 The metrics of this provider, which are sent through Airflow's Stats.
 
-``observer``, which the hook gives to its clients, counts what answers of the service show (leased,
-acknowledged, released, rate limited). Callers count what only they know (runs started, events emitted).
+``observer``, which the hook passes to its clients, counts outcomes of calls (leased, acknowledged, released,
+rate limited). Other modules count what only they know (runs started, events emitted).
 
 No function here raises, sends a request to the service, or blocks an event loop.
 """
@@ -259,14 +259,15 @@ def gauge(metric: Metric, value: float, *, inbox: str, conn_id: str) -> None:
     set_gauge(metric.name, value, {"inbox": name_of(inbox), "conn_id": conn_id})
 
 
-# What the service answers, counted for all who make calls through the hook.
+# Metrics of the answers of the service, for all calls through the hook.
 
 
 def observer(conn_id: str) -> Callable[[Call[Any], Any], None]:
     """
-    What a client tells of each attempt of a call: what it was answered, as a value or as an exception.
+    A callback that counts the outcome of each attempt of a call: the answer's value, or the exception.
 
     :param conn_id: id of the Airflow connection.
+    :return: the callback, which does not raise.
     """
 
     def observe(call: Call[Any], outcome: Any) -> None:
@@ -343,7 +344,7 @@ def _inbox_of(call: Call[Any]) -> str:
 
 
 def _age(message: Mapping[str, Any], now: float) -> float:
-    """Seconds since a message was created; 0 where it does not say when."""
+    """Seconds since a message was created; 0 if that time is missing or invalid."""
     try:
         created = datetime.fromisoformat(str(message.get("created_at")).replace("Z", "+00:00"))
     except ValueError:

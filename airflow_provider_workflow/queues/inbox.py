@@ -1,7 +1,7 @@
 """
 ``MessageQueueTrigger(scheme="workflow-inbox", inbox=...)`` of the provider ``common.messaging``.
 
-Airflow imports this module whenever a DAG file imports ``common.messaging``, so it imports next to nothing.
+Airflow imports this module whenever a DAG file imports ``common.messaging``, so it has few imports.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ SCHEME = "workflow-inbox"
 
 class WorkflowInboxMessageQueueProvider(BaseMessageQueueProvider):
     """
-    Makes ``MessageQueueTrigger(scheme="workflow-inbox", ...)`` a ``WorkflowInboxEventTrigger``.
+    Maps ``MessageQueueTrigger(scheme="workflow-inbox", ...)`` to ``WorkflowInboxEventTrigger``.
 
-    All further arguments are those of ``WorkflowInboxEventTrigger``, and so is what it needs (Airflow 3.3)
-    and what it raises. The deprecated form by address (``queue=``) is not served.
+    Other arguments, requirements (Airflow 3.3) and exceptions are those of ``WorkflowInboxEventTrigger``. The
+    deprecated argument ``queue`` is not supported.
     """
 
     scheme = SCHEME
 
     def queue_matches(self, queue: str) -> bool:  # noqa: ARG002 its name is the base class's
-        """No address is this provider's."""
+        """Return False: the provider does not support queue URLs."""
         return False
 
     def trigger_class(self) -> type[WorkflowInboxEventTrigger]:
-        """The trigger that is made of the arguments."""
+        """The trigger class that is created with the arguments."""
         from airflow_provider_workflow.triggers.event import WorkflowInboxEventTrigger
 
         return WorkflowInboxEventTrigger
 
     def trigger_kwargs(self, queue: str, **kwargs: Any) -> dict[str, Any]:  # noqa: ARG002 the same
-        """Nothing, as no address is this provider's."""
+        """Return no arguments, as the provider does not support queue URLs."""
         return {}
