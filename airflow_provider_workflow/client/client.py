@@ -102,7 +102,7 @@ class WorkflowClient:
         """
         Send a call and return its answer's value.
 
-        :raises WorkflowError: it failed, after its retries where it may be repeated.
+        :raises WorkflowError: it failed, after all retries that its policy allows.
         """
         try:
             return self.run(attempt(call, self._parties))
@@ -213,7 +213,7 @@ class AsyncWorkflowClient:
         """
         Send a call and return its answer's value.
 
-        :raises WorkflowError: it failed, after its retries where it may be repeated.
+        :raises WorkflowError: it failed, after all retries that its policy allows.
         """
         try:
             return await self.run(attempt(call, self.parties))

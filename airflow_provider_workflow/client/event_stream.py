@@ -231,9 +231,9 @@ _streams: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[_Key, _Stream]] = We
 @asynccontextmanager
 async def listen(client: AsyncWorkflowClient, inbox_id: str, streams: int) -> AsyncIterator[WakeUps]:
     """
-    Wake-ups by the notices of an inbox, on a stream that is shared in this event loop.
+    Wake-ups by the notices of an inbox, from the stream that this event loop shares.
 
-    :param streams: streams that may be open at once, 0 or more; a listener beyond that is never woken up.
+    :param streams: maximum number of open streams, 0 or more; beyond it, a listener gets no wake-ups.
     """
     of_loop = _streams.setdefault(asyncio.get_running_loop(), {})
     key = (client.session, client.settings, inbox_id)

@@ -249,7 +249,7 @@ class Settings:
         """
         The file with the CA certificates that both senders trust; None if certificates are not verified.
 
-        In the second case a WARNING is logged once.
+        If they are not verified, a WARNING is logged once.
 
         The environment variables are those of ``requests``; they are read here so that they apply to both.
 
