@@ -75,19 +75,16 @@ class InitializationFailedError(AirflowFailException):
     def __init__(self, name: str, reason: str | None, again: bool) -> None:
         from airflow_provider_workflow.client.wire import plain
 
-        failed = (
-            "failed to initialise again after it was deleted and created" if again else "failed to initialise"
-        )
-        text = (
-            f"Inbox {name!r} {failed} ({plain(reason or 'no reason given')})."
-            " Check app_key, action_key, inputs and connection_id"
-        )
+        after = " again after it was deleted and created" if again else ""
+        fix = "Check app_key, action_key, inputs and connection_id"
         if not again:
-            text += (
+            fix += (
                 "; then set recreate_failed=True, or delete the inbox (WorkflowDeleteInboxOperator),"
                 " so that it is created again"
             )
-        super().__init__(f"{text}.")
+        super().__init__(
+            f"Inbox {name!r} failed to initialise{after} ({plain(reason or 'no reason given')}). {fix}."
+        )
 
 
 class InboxNotSettledError(AirflowException):
@@ -99,8 +96,7 @@ class InboxNotSettledError(AirflowException):
 
     def __init__(self, name: str, seconds: float) -> None:
         super().__init__(
-            f"Inbox {name!r} was not active within {seconds:g} s."
-            " Check it in the service, or increase timeout."
+            f"Inbox {name!r} was not active within {seconds:g} s. Check it, or increase timeout."
         )
 
 
@@ -241,12 +237,9 @@ class WorkflowEnsureInboxOperator(WorkflowOperator):
         left = deadline - clock.now()
         if self._is_done(inbox):
             if inbox["status"] == PAUSED:
-                log.warning(
-                    "Inbox %s is paused (%s): new events are dropped until it is resumed"
-                    " (WorkflowResumeInboxOperator)",
-                    self.name,
-                    plain(inbox.get("paused_reason") or "no reason given"),
-                )
+                reason = plain(inbox.get("paused_reason") or "no reason given")
+                text = "Inbox %s is paused (%s): new events are dropped until it is resumed (%s)"
+                log.warning(text, self.name, reason, "WorkflowResumeInboxOperator")
             self._log_state(named, inbox, "")
             return inbox_summary(inbox)
         if left <= 0 or not self.deferrable:
