@@ -71,7 +71,7 @@ def redis_alone() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def marks() -> Marks:
-    """The secrets of all tests, which are looked for in the end; whoever makes one adds it."""
+    """The secrets of all tests, which are searched for at the end; a test that makes one adds it."""
     return Marks()
 
 

@@ -85,7 +85,7 @@ async def is_woken_up(listener: WakeUps) -> bool:
 
 
 async def silent(listener: WakeUps) -> bool:
-    """Whether the listener does not ring within a moment."""
+    """Whether the listener is not woken up within a moment."""
     await asyncio.sleep(0.05)
     return not await listener.wait(0)
 
