@@ -1,4 +1,4 @@
-"""A dispatch operator that says what it took; for the DAGs of benchmarks."""
+"""Operators that say what they took; for the DAGs of benchmarks."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import time
 from typing import Any
 
+from airflow_provider_workflow.decorators.workflow_inbox import WorkflowInboxDecoratedOperator
 from airflow_provider_workflow.dispatch.runs import TaskRuns
 from airflow_provider_workflow.operators.inbox import WorkflowInboxDispatchOperator
 from tests.benchmarks.process import MEGABYTE, resident
@@ -36,3 +37,12 @@ class MeasuredDispatchOperator(WorkflowInboxDispatchOperator):
             "used": time.process_time() - used,
             "grown": (resident(os.getpid()) - held) / MEGABYTE,
         }
+
+
+class MeasuredBatchOperator(WorkflowInboxDecoratedOperator):
+    """Returns how many messages it processed, and when it began and ended (seconds since 1970)."""
+
+    def execute(self, context: Any) -> Any:
+        began_at = time.time()
+        done = super().execute(context)
+        return {"count": done["processed"]["count"], "began_at": began_at, "ended_at": time.time()}

@@ -50,11 +50,21 @@ WORKFLOW = Provider(
     (
         *(
             f"operators.{n}"
-            for n in ("inbox", "ensure_inbox", "inbox_admin", "guess", "templates", "promotion")
+            for n in (
+                "inbox",
+                "ensure_inbox",
+                "inbox_admin",
+                "dead_letters",
+                "guess",
+                "templates",
+                "promotion",
+            )
         ),
         "sensors.inbox",
+        "decorators.workflow_inbox",
         *(f"triggers.{n}" for n in ("inbox", "inbox_active", "notice", "event")),
         "queues.inbox",
+        "decorators.inbox_dag",
         "assets",
     ),
 )
@@ -62,6 +72,7 @@ RECIPES = {
     "sensor": Provider(OURS, ("sensors.inbox",)),
     "notice trigger and dispatch operator": Provider(OURS, ("triggers.notice", "operators.inbox", "assets")),
     "event trigger": Provider(OURS, ("triggers.event", "assets")),
+    "batches": Provider(OURS, ("decorators.workflow_inbox",)),
     "operators": Provider(OURS, tuple(name for name in WORKFLOW.modules if name.startswith("operators."))),
 }
 """What a DAG file that follows one of them imports."""

@@ -1,6 +1,7 @@
 """
 How many DAG runs dispatchers start per second, beside the bare supervisor call in a loop, Airflow's REST
-API, and a mapped ``TriggerDagRunOperator``, in turns and in the same Airflow.
+API, and a mapped ``TriggerDagRunOperator``, in turns and in the same Airflow. And how many messages a task
+processes in batches, without a DAG run for each.
 """
 
 from __future__ import annotations
@@ -45,11 +46,11 @@ QUICK = Size(rounds=1, messages=20, many=40, mapped=5, by_rest=5, dispatchers=(1
 def run(quick: bool) -> list[Row]:
     """Measure; ``quick`` with few messages."""
     size = QUICK if quick else Size()
-    dag_ids = ["dispatch", "dispatch_in_turn", "bare", "mapped"]
+    dag_ids = ["dispatch", "dispatch_in_turn", "batches", "bare", "mapped"]
     with stage("throughput", dag_ids, ["throughput"]) as (service, airflow):
         measured = Throughput(service, airflow)
         rows = [*_in_turns(measured, size), *_side_by_side(measured, size), *_many(measured, size)]
-        return [*rows, _with_a_slow_service(measured, size)]
+        return [*rows, _in_batches(measured, size), _with_a_slow_service(measured, size)]
 
 
 def _in_turns(measured: Throughput, size: Size) -> list[Row]:
@@ -104,6 +105,21 @@ def _many(measured: Throughput, size: Size) -> list[Row]:
         alone(f"memory that one task grows by, {size.messages} messages", "MB", [few.grown]),
         alone(f"memory that one task grows by, {size.many} messages", "MB", [many.grown]),
     ]
+
+
+def _in_batches(measured: Throughput, size: Size) -> Row:
+    """Beside the start of a run for each message; running these runs takes far longer than starting them."""
+    samples: dict[str, list[float]] = {"batches": [], "dispatch": []}
+    for _ in range(size.rounds):
+        for dag_id, rates in samples.items():
+            rates.append(measured.dispatched(size.messages, dag_id=dag_id).rate)
+    return compared(
+        f"messages processed by one task in batches of 100, {size.messages} messages",
+        "1/s",
+        samples["batches"],
+        "DAG runs started by one task, one for each message",
+        samples["dispatch"],
+    )
 
 
 def _with_a_slow_service(measured: Throughput, size: Size) -> Row:
@@ -165,7 +181,7 @@ class Throughput:
         self, messages: int, dispatchers: int = 1, text: str = "", dag_id: str = "dispatch"
     ) -> Work:
         """
-        By our operator, from an inbox that holds so many messages.
+        By our operator, or in batches, from an inbox that holds so many messages.
 
         :param text: in the payload of each.
         :param dag_id: of the DAG with the operator.

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
+
+from airflow_provider_workflow.dispatch.payloads import payload_of
 
 Json = dict[str, Any]
 
@@ -18,11 +21,17 @@ class Account:
 
     :param recipe: its name.
     :param put: when each message was put (epoch seconds), by its id.
+    :param payloads: their payloads.
+    :param dead_letters: those that have a run of the dead-letter DAG.
+    :param changed: those whose payload in that run is another one.
     :param hidden: how many of the duplicates were handed to a DAG without a word that they are some.
     """
 
     recipe: str
     put: dict[str, float]
+    payloads: dict[str, Any] = field(default_factory=dict)
+    dead_letters: int = 0
+    changed: int = 0
     done: Counter[str] = field(default_factory=Counter)
     hidden: int = 0
     unfinished: int = 0
@@ -51,8 +60,22 @@ class Account:
                 self.unfinished += 1
                 continue
             self.done[message["id"]] += 1
+            self.changed += payload_of(message) != self.payloads[message["id"]]
             delay = _epoch(run["queued_at"]) - self.put[message["id"]]
             self.longest_delay = max(self.longest_delay, delay)
+
+    def count_dead_letters(self, runs: Collection[Json]) -> None:
+        """Count the runs of the dead-letter DAG; each is what was done for its message, as a run would be."""
+        for run in runs:
+            message = json.loads(run["conf"]["message_json"])
+            if message["id"] not in self.put:
+                continue
+            if run["state"] != "success":
+                self.unfinished += 1
+                continue
+            self.done[message["id"]] += 1
+            self.dead_letters += 1
+            self.changed += message["payload"] != self.payloads[message["id"]]
 
     def count_deliveries(self, messages: Iterable[Json]) -> None:
         """Count messages as DAGs were given them, one or more times."""
@@ -80,6 +103,8 @@ COLUMNS = (
     "lost",
     "duplicates",
     "hidden",
+    "dead letters",
+    "changed",
     "unfinished",
     "quarantined",
     "redeliveries",
@@ -108,6 +133,8 @@ def _row(account: Account) -> tuple[str, ...]:
         str(account.lost),
         str(account.duplicates),
         str(account.hidden),
+        str(account.dead_letters),
+        str(account.changed),
         str(account.unfinished),
         str(account.quarantined),
         str(account.redeliveries),

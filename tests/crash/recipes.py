@@ -21,6 +21,7 @@ class Recipe:
     :param count: counts what was done for each message.
     :param once: whether each message may be worked on only once.
     :param promised: False for the shape that is only there to be compared with.
+    :param has_dead_letters: whether some of its messages are rejected, and none may be quarantined.
     """
 
     name: str
@@ -28,17 +29,21 @@ class Recipe:
     count: Count
     once: bool = True
     promised: bool = True
+    has_dead_letters: bool = False
 
     def kept(self, account: Account) -> bool:
         """Whether what it promises was kept."""
-        return account.lost == 0 and account.unfinished == 0 and (account.duplicates == 0 or not self.once)
+        done = account.lost == account.unfinished == 0 and (account.duplicates == 0 or not self.once)
+        return done and not account.changed and not (self.has_dead_letters and account.quarantined)
 
 
-def runs_of(dag_id: str) -> Count:
-    """Count the runs of a target DAG."""
+def runs_of(dag_id: str, dead_letter_dag_id: str | None = None) -> Count:
+    """Count the runs of a target DAG, and those of a dead-letter DAG."""
 
     def count(account: Account, api: AirflowAPI, _: Path) -> None:
         account.count_runs(api.dag_runs(dag_id))
+        if dead_letter_dag_id is not None:
+            account.count_dead_letters(api.dag_runs(dead_letter_dag_id))
 
     return count
 
@@ -59,8 +64,20 @@ def deliveries_of(asset: str) -> Count:
 
 
 RECIPES = (
-    Recipe("sensor with dispatch", "crash-sensor", runs_of("handle_sensor")),
-    Recipe("notice with dispatch", "crash-notice", runs_of("handle_notice")),
+    Recipe(
+        "sensor with dispatch",
+        "crash-sensor",
+        runs_of("handle_sensor", "dead_letters_sensor"),
+        has_dead_letters=True,
+    ),
+    Recipe(
+        "notice with dispatch",
+        "crash-notice",
+        runs_of("handle_notice", "dead_letters_notice"),
+        has_dead_letters=True,
+    ),
+    Recipe("inbox_dag", "crash-decorated", runs_of("handle_decorated")),
+    Recipe("task.workflow_inbox", "crash-batches", work_done, once=False),
     Recipe("messages, acknowledged by hand", "crash-manual", work_done, once=False),
     Recipe("messages in asset events", "crash-events", deliveries_of("crash_events"), once=False),
     Recipe("acknowledged first, to compare", "crash-ack-first", runs_of("handle_ack_first"), promised=False),

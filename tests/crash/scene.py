@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
 import requests
 
 from tests.crash.account import Account
+from tests.crash.poison import message_of
 from tests.crash.recipes import Recipe
 from tests.crash.service import Service
 from tools.airflow_api import AirflowAPIError
@@ -33,12 +34,21 @@ class Scene:
 
     def put(self, recipe: Recipe, number: int) -> None:
         """Put a message; its time is that of the first attempt."""
-        message_id = str(uuid.uuid4())
-        self.accounts[recipe].put[message_id] = time.time()
-        self.service.put(recipe.inbox, message_id, {"number": number})
+        message_id, payload = (
+            message_of(number) if recipe.has_dead_letters else (str(uuid.uuid4()), {"number": number})
+        )
+        account = self.accounts[recipe]
+        account.put[message_id], account.payloads[message_id] = time.time(), payload
+        self.service.put(recipe.inbox, message_id, payload)
 
-    def settles(self, seconds: float, recipes: Collection[Recipe]) -> bool:
-        """Wait until everything is done for every message of these recipes; whether it came to that."""
+    def settles(
+        self, seconds: float, recipes: Collection[Recipe], meanwhile: Callable[[], None] = lambda: None
+    ) -> bool:
+        """
+        Wait until everything is done for every message of these recipes; whether it came to that.
+
+        :param meanwhile: called each time that something is not done yet.
+        """
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             time.sleep(LOOK_SECONDS)
@@ -48,6 +58,7 @@ class Scene:
                 continue  # something is being started again
             if all(counted[recipe].lost == counted[recipe].unfinished == 0 for recipe in recipes):
                 return True
+            meanwhile()
         return False
 
     def counted(self) -> dict[Recipe, Account]:
@@ -55,7 +66,7 @@ class Scene:
         return {recipe: self._count(recipe, account) for recipe, account in self.accounts.items()}
 
     def _count(self, recipe: Recipe, account: Account) -> Account:
-        now = Account(account.recipe, account.put)
+        now = Account(account.recipe, account.put, account.payloads)
         recipe.count(now, self.airflow.api, self.worked)
         now.count_leases(self.service.summary(recipe.inbox)["messages"])
         return now

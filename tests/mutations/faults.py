@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 DISPATCH = ("tests/unit/test_dispatch*.py", "tests/unit/test_session.py", "tests/unit/test_missing_inbox.py")
 TARGETS = ("tests/unit/test_targets.py", "tests/unit/test_dispatch_faults.py", "tests/unit/test_runs.py")
+DEAD_LETTERS = ("tests/unit/test_dead_letters.py", "tests/unit/test_blame.py")
 LEASES = ("tests/unit/test_lease*.py", "tests/unit/test_leasing.py", "tests/unit/test_dispatch*.py")
 RECEIVING = ("tests/unit/test_receive*.py", "tests/unit/sensors/test_receiving.py")
 SENSOR = ("tests/unit/sensors",)
@@ -35,6 +36,34 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "make dead letters of messages while the target may be at fault",
+        "dispatch/blame.py",
+        "            self._settle(each, at_fault=each.again and not target_broke)",
+        "            self._settle(each, at_fault=True)",
+        DEAD_LETTERS,
+    ),
+    Fault(
+        "start a dead letter after the lease has ended",
+        "dispatch/blame.py",
+        "        if lease.seconds_left() <= 0:",
+        "        if False:",
+        DEAD_LETTERS,
+    ),
+    Fault(
+        "acknowledge a dead letter that was not started",
+        "dispatch/dead_letters.py",
+        'not started: {error}")\n            return False',
+        'not started: {error}")\n            return True',
+        DEAD_LETTERS,
+    ),
+    Fault(
+        "do not look for the dead letter of a redelivered message",
+        "dispatch/dispatcher.py",
+        "if self._dead_letters is not None and self._dead_letters.is_found(message, self._leased_at):",
+        "if False:",
+        DEAD_LETTERS,
+    ),
+    Fault(
         "drop the acknowledgement of started runs",
         "dispatch/dispatcher.py",
         "    session.acknowledge(lease, chosen)",
@@ -44,16 +73,16 @@ FAULTS = (
     Fault(
         "acknowledge before the run is started",
         "dispatch/dispatcher.py",
-        "                if self.start_run(due[0]):",
+        "                if self.start_run(due[0], lease):",
         '                session.acknowledge(lease, [due[0]["id"]])\n'
-        "                if self.start_run(due[0]):",
+        "                if self.start_run(due[0], lease):",
         DISPATCH,
     ),
     Fault(
         "acknowledge a message whose run was rejected",
         "dispatch/dispatcher.py",
-        "                self._raise_if_target_at_fault(str(dag_id), error)\n            return False",
-        "                self._raise_if_target_at_fault(str(dag_id), error)\n            return True",
+        "            self._blame.reject(message, lease, dag_id or only, error)\n            return False",
+        "            self._blame.reject(message, lease, dag_id or only, error)\n            return True",
         DISPATCH,
     ),
     Fault(
@@ -73,8 +102,8 @@ FAULTS = (
     Fault(
         "release the message that Airflow rejected",
         "dispatch/dispatcher.py",
-        "                due.popleft()\n            self.targets",
-        "                pass\n            self.targets",
+        "            due.popleft()\n        try:",
+        "            pass\n        try:",
         DISPATCH,
     ),
     Fault(
@@ -93,8 +122,8 @@ FAULTS = (
     ),
     Fault(
         "blame the message although the target never took a run",
-        "dispatch/dispatcher.py",
-        "        if not self.targets.has_started(dag_id):",
+        "dispatch/blame.py",
+        "        if not (self.targets.has_started(dag_id) or again or self._may_try_another):",
         "        if False:",
         (*DISPATCH, *TARGETS),
     ),
@@ -122,7 +151,7 @@ FAULTS = (
     Fault(
         "forget the lease that was requested ahead",
         "dispatch/session.py",
-        "            self._wait_for_thread()\n            self._release_next()",
+        "            self._even_if_ended(self._release_next)",
         "            self._wait_for_thread()",
         DISPATCH,
     ),
@@ -143,7 +172,7 @@ FAULTS = (
     Fault(
         "count a lease from the answer instead of the request",
         "dispatch/lease.py",
-        "            ends_at=max(asked_at, clock.now() - attempt_seconds) + lease_seconds,",
+        '            ends_at=answer["sent_at"] + lease_seconds,',
         "            ends_at=clock.now() + lease_seconds,",
         LEASES,
     ),
@@ -171,7 +200,7 @@ FAULTS = (
     Fault(
         "give messages of two inboxes one run id",
         "dispatch/runs.py",
-        '    run_id = f"{RUN_ID_PREFIX}{message_id}__{inbox.hexdigest()[:8]}"',
+        '    run_id = f"{prefix}{message_id}__{inbox.hexdigest()[:8]}"',
         '    run_id = f"{RUN_ID_PREFIX}{message_id}__00000000"',
         ("tests/unit/test_run_ids.py",),
     ),

@@ -96,8 +96,9 @@ class SoakScene(Scene):
 
     def put(self, recipe: Recipe, number: int) -> None:
         """Put a message."""
-        (message_id,) = self.service.of(recipe.inbox).put(recipe.inbox, {"number": number})
-        self.accounts[recipe].put[message_id] = time.time()
+        account, payload = self.accounts[recipe], {"number": number}
+        (message_id,) = self.service.of(recipe.inbox).put(recipe.inbox, payload)
+        account.put[message_id], account.payloads[message_id] = time.time(), payload
 
     def sample(self, sampler: Sampler, at: float) -> None:
         """

@@ -6,7 +6,7 @@ from datetime import datetime
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk import DAG, task
 
-from tests.benchmarks.measured import MeasuredDispatchOperator
+from tests.benchmarks.measured import MeasuredBatchOperator, MeasuredDispatchOperator
 
 START = datetime(2025, 1, 1)
 
@@ -29,6 +29,14 @@ with DAG("dispatch_in_turn", schedule=None, start_date=START):
     MeasuredDispatchOperator(
         task_id="start_runs", inbox="throughput", trigger_dag_id="dispatch_target", ahead=False
     )
+
+
+def ignore(messages):
+    """What a task does with a batch: nothing, so that leasing and acknowledging are measured."""
+
+
+with DAG("batches", schedule=None, start_date=START):
+    MeasuredBatchOperator(task_id="start_runs", inbox="throughput", python_callable=ignore)
 
 with DAG("bare", schedule=None, start_date=START):
 

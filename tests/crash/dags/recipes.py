@@ -4,9 +4,13 @@ import os
 from datetime import datetime, timedelta
 from pathlib import Path
 
+from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG, Asset, AssetWatcher, task
 
 from airflow_provider_workflow.airflow_internals import airflow_release
+from airflow_provider_workflow.assets import schedule_of
+from airflow_provider_workflow.decorators import inbox_dag
+from airflow_provider_workflow.dispatch.dead_letters import message_of
 from airflow_provider_workflow.operators.inbox import (
     WorkflowAcknowledgeOperator,
     WorkflowInboxDispatchOperator,
@@ -15,7 +19,7 @@ from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
 from airflow_provider_workflow.triggers.notice import WorkflowInboxNoticeTrigger
 from tests.crash.ack_first import AckFirstListener
 
-PATIENT = {"retries": 100, "retry_delay": timedelta(seconds=2), "max_retry_delay": timedelta(seconds=10)}
+PATIENT = {"retries": 100, "retry_delay": timedelta(seconds=2), "retry_exponential_backoff": False}
 WAITING = {"deferrable": True, "poll_interval": 1, "max_poll_interval": 5, **PATIENT}
 LEASES = {"lease_seconds": 60, "lease_limit": 2}
 """Small ones, so that whatever waits is several of them, and tasks are killed while they hold two."""
@@ -24,7 +28,12 @@ WORKED = Path(os.environ["WORKFLOW_CRASH_WORKED"])
 
 with DAG("listen", **CONTINUOUS):
     WorkflowInboxSensor(
-        task_id="listen", inbox="crash-sensor", trigger_dag_id="handle_sensor", **LEASES, **WAITING
+        task_id="listen",
+        inbox="crash-sensor",
+        trigger_dag_id="handle_sensor",
+        dead_letter_dag_id="dead_letters_sensor",
+        **LEASES,
+        **WAITING,
     )
 
 notices = WorkflowInboxNoticeTrigger(
@@ -32,10 +41,25 @@ notices = WorkflowInboxNoticeTrigger(
 )
 asset = Asset("crash_notices", watchers=[AssetWatcher(name="crash_notices", trigger=notices)])
 
-with DAG("drain", schedule=[asset], max_active_runs=1, start_date=datetime(2025, 1, 1)):
+with DAG("drain", schedule=schedule_of(asset), max_active_runs=1, start_date=datetime(2025, 1, 1)):
     WorkflowInboxDispatchOperator(
-        task_id="drain", inbox="crash-notice", trigger_dag_id="handle_notice", **LEASES, **PATIENT
+        task_id="drain",
+        inbox="crash-notice",
+        trigger_dag_id="handle_notice",
+        dead_letter_dag_id="dead_letters_notice",
+        dead_letter_after=1,
+        **LEASES,
+        **PATIENT,
     )
+
+for dag_id in ("dead_letters_sensor", "dead_letters_notice"):
+    with DAG(dag_id, schedule=None, max_active_runs=32):
+
+        @task(**PATIENT)
+        def restore(dag_run=None):
+            print(message_of(dag_run.conf)["id"])
+
+        restore()
 
 if airflow_release() >= (3, 3):
     from airflow_provider_workflow.triggers.event import WorkflowInboxEventTrigger
@@ -65,6 +89,33 @@ with DAG("work_first", **CONTINUOUS):
             (WORKED / message["id"]).touch()
 
     work(wait.output) >> WorkflowAcknowledgeOperator(task_id="acknowledge", lease=wait.output, **PATIENT)
+
+
+@inbox_dag(
+    inbox="crash-decorated",
+    listener_args=PATIENT,
+    renotify_seconds=15,
+    poll_interval=2,
+    max_poll_interval=10,
+    **LEASES,
+)
+def handle_decorated(message):
+    EmptyOperator(task_id="handle")
+
+
+waiting = WorkflowInboxNoticeTrigger(
+    inbox="crash-batches", renotify_seconds=15, poll_interval=2, max_poll_interval=10
+)
+available = Asset("crash_batches", watchers=[AssetWatcher(name="crash_batches", trigger=waiting)])
+
+with DAG("work_in_batches", schedule=schedule_of(available), max_active_runs=1):
+
+    @task.workflow_inbox(inbox="crash-batches", batch_size=5, lease_seconds=60, **PATIENT)
+    def store(messages):
+        for message in messages:
+            (WORKED / message["id"]).touch()
+
+    store()
 
 with DAG("acknowledge_first", **CONTINUOUS):
     AckFirstListener(task_id="listen", inbox="crash-ack-first", trigger_dag_id="handle_ack_first", **PATIENT)

@@ -1,18 +1,13 @@
 """The target DAGs of the recipes with a dispatch. This file is broken and mended while messages come."""
 
-from datetime import timedelta
+from airflow.providers.standard.operators.empty import EmptyOperator
+from airflow.sdk import DAG, Param
 
-from airflow.sdk import DAG, Param, task
-
-PATIENT = {"retries": 100, "retry_delay": timedelta(seconds=2), "max_retry_delay": timedelta(seconds=10)}
-REQUIRED = {"need": Param(type="string")}
-PARAMS = {}
+WHOLE = {"message": Param({}, type="object", properties={"id": {"not": {"pattern": "^poison-"}}})}
+REQUIRED = {**WHOLE, "need": Param(type="string")}
+PARAMS = WHOLE
 
 for dag_id in ("handle_sensor", "handle_notice"):
-    with DAG(dag_id, schedule=None, max_active_runs=32, params=PARAMS):
-
-        @task(**PATIENT)
-        def handle(dag_run=None):
-            print(dag_run.conf["message"]["payload"]["number"])
-
-        handle()
+    with DAG(dag_id, schedule=None, max_active_runs=100, params=PARAMS):
+        # No worker is needed for it: runs are counted, and a thousand tasks take longer than their dispatch.
+        EmptyOperator(task_id="handle")

@@ -1,4 +1,4 @@
-"""A listener, a bell with its dispatcher, a carrier of messages, and watchers that have nothing to do."""
+"""A listener, notices with their dispatcher, a carrier of messages, and watchers that have nothing to do."""
 
 import os
 import time
@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG, Asset, AssetAny, AssetWatcher, task
 
+from airflow_provider_workflow.assets import schedule_of
 from airflow_provider_workflow.operators.inbox import WorkflowInboxDispatchOperator
 from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
 from airflow_provider_workflow.triggers.event import WorkflowInboxEventTrigger
@@ -15,7 +16,7 @@ from tests.soak.probe import ProbeTrigger
 from tests.soak.recipes import IDLE, LISTENER_CONN
 
 POLLS = {"poll_interval": 2, "max_poll_interval": 5}
-RETRIES = {"retries": 3, "retry_delay": timedelta(seconds=2)}
+RETRIES = {"retries": 3, "retry_delay": timedelta(seconds=2), "retry_exponential_backoff": False}
 START = datetime(2025, 1, 1)
 
 
@@ -38,8 +39,8 @@ with DAG("listen", schedule="@continuous", max_active_runs=1, start_date=START):
         **RETRIES,
     )
 
-rings = watched("soak_rings", WorkflowInboxNoticeTrigger("soak-notice", renotify_seconds=10, **POLLS))
-with DAG("drain", schedule=[rings], max_active_runs=1, start_date=START):
+notices = watched("soak_notices", WorkflowInboxNoticeTrigger("soak-notice", renotify_seconds=10, **POLLS))
+with DAG("drain", schedule=schedule_of(notices), max_active_runs=1, start_date=START):
     WorkflowInboxDispatchOperator(
         task_id="drain", inbox="soak-notice", trigger_dag_id="handle_notice", **RETRIES
     )

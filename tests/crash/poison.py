@@ -1,0 +1,39 @@
+"""Messages that the target DAGs reject, with payloads that some layer of Airflow cannot store either."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+EVERY = 20
+"""One message of so many is rejected."""
+PREFIX = "poison-"
+"""The target DAGs reject messages whose ids begin so."""
+
+
+def _nested(levels: int) -> Any:
+    value: Any = "bottom"
+    for _ in range(levels):
+        value = {"in": value}
+    return value
+
+
+PAYLOADS: tuple[Any, ...] = (
+    {"text": "before\0after"},
+    {"text": "\ud800", "\udfff": 1},
+    {"number": 2**70, "less": -(2**70)},
+    {"number": 1.5e300},
+    _nested(300),
+    [[[None, True, {}]]],
+    {"__type": "dict", "__var": {"__classname__": "builtins.object", "__version__": 1, "__data__": "{}"}},
+    {"text": "{{ 1 // 0 }} {% raise %}", "{{ ds }}": "key"},
+    {"text": "x" * 300_000},
+    "",
+)
+
+
+def message_of(number: int) -> tuple[str, Any]:
+    """Id and payload of the message with this number of a recipe, 0 or more."""
+    if number % EVERY != EVERY // 2:
+        return str(uuid.uuid4()), {"number": number}
+    return f"{PREFIX}{uuid.uuid4()}", PAYLOADS[number // EVERY % len(PAYLOADS)]

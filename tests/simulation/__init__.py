@@ -1,0 +1,31 @@
+"""
+Whole histories of the provider, played in one process from a seed: ``make simulate``.
+
+The heart of the package is real: ``sensors/work.py``, and all of ``dispatch/`` that starts runs. Around it
+everything is simulated, and decided by the seed: the time, the service (by the rules of the emulator),
+Airflow with its DAG runs and retries, and the order in which processes act. Processes are killed, frozen and
+timed out, and calls fail before or after their effect.
+
+Where the expression of a route changes its answer between deliveries, processes are neither frozen nor slow:
+one that stops for longer than the safety margin of a lease may start the run of another DAG.
+
+=================  ====================================================================
+``scheduler.py``   time, processes and threads as greenlets, and how they end
+``threads.py``     the thread pool of a session
+``service.py``     the service, and the hook that calls it
+``airflow.py``     target DAGs, their runs, and the supervisor of a task
+``tasks.py``       one try of a task: sensor, operator, trigger
+``listeners.py``   DAG runs and retries of those tasks
+``plan.py``        what a seed chooses
+``held.py``        what a process holds and knows
+``ledger.py``      what is observed of leases, and the rules that must hold at each moment
+``starts.py``      what is observed of runs as they are started, and the rules for that
+``letters.py``     what is observed of dead letters, and when a message may become one
+``answers.py``     what errors of the service and answers of Airflow mean
+``invariants.py``  the rules for the end of a history
+``world.py``       all of it together, for one history
+``play.py``        plays one history
+``seeded.py``      faults that the simulation must notice
+``teeth.py``       whether it notices them
+=================  ====================================================================
+"""

@@ -1,0 +1,79 @@
+"""
+``make simulate``: play many histories, each from a seed of its own.
+
+A seed whose history breaks a rule is printed with its history, and how to play it again. Exit code 0 only if
+all rules hold in all histories.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Sequence
+from multiprocessing import get_context
+
+from tests.simulation.play import play, staged
+from tests.simulation.teeth import try_all
+
+CHUNK = 250
+MOST_SHOWN = 3
+LONGEST_HISTORY = 400
+"""Lines of a history that are printed, from its end."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=100_000, help="number of histories")
+    parser.add_argument("--seed", type=int, default=0, help="the first seed")
+    parser.add_argument("--workers", type=int, default=2, help="number of processes")
+    parser.add_argument("--teeth", action="store_true", help="seed faults, and see that they are noticed")
+    parser.add_argument("--history", action="store_true", help="print each history")
+    chosen = parser.parse_args(arguments)
+    began_at = time.monotonic()
+    seeds = range(chosen.seed, chosen.seed + chosen.seeds)
+    if chosen.teeth:
+        return 0 if try_all(seeds, chosen.workers) else 1
+    failed = failures(seeds, chosen.workers)
+    seconds = time.monotonic() - began_at
+    for seed in list(seeds) if chosen.history else sorted(failed)[:MOST_SHOWN]:
+        show(seed, failed.get(seed, ""))
+    for seed, rule in sorted(failed.items())[MOST_SHOWN:]:
+        print(f"Seed {seed}: {rule}")
+    print(
+        f"{len(failed)} of {len(seeds)} histories broke a rule ({seconds:.1f} s,"
+        f" {seconds / len(seeds) * 1000:.2f} ms each)"
+    )
+    return 1 if failed else 0
+
+
+def failures(seeds: Sequence[int], workers: int) -> dict[int, str]:
+    """The seeds whose history breaks a rule, and which."""
+    chunks = [seeds[start : start + CHUNK] for start in range(0, len(seeds), CHUNK)]
+    if workers < 2 or len(chunks) < 2:
+        return {seed: rule for chunk in chunks for seed, rule in played(chunk)}
+    with get_context("fork").Pool(workers) as pool:
+        return {seed: rule for some in pool.imap_unordered(played, chunks) for seed, rule in some}
+
+
+def played(seeds: Sequence[int]) -> list[tuple[int, str]]:
+    """Play some seeds; those that break a rule."""
+    with staged():
+        return [(seed, rule) for seed in seeds if (rule := play(seed))]
+
+
+def show(seed: int, rule: str) -> None:
+    """Print the history of a seed."""
+    lines: list[str] = []
+    with staged():
+        again = play(seed, lines)
+    print("\n".join(lines[-LONGEST_HISTORY:]))
+    print(f"Seed {seed}: {again or 'all rules hold'}. Play it again: make simulate SEED={seed} SEEDS=1")
+    if again != rule and rule:
+        print(f"Played without its history it broke another rule: {rule}")
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("PYTHONHASHSEED", "0")
+    sys.exit(main())

@@ -1,0 +1,77 @@
+"""
+The rules for the end of a history, when nothing was disturbed for long enough.
+
+10. Each message has exactly one run and is acknowledged, and everything is done in time.
+11. A message that Airflow rejects, that no route takes, or whose expression fails has no run and is not
+    acknowledged.
+12. A message that was quarantined was disturbed: at least one of its deliveries ended with a process that was
+    killed or frozen, with a call that failed, or beside a message of the kinds above. A broken target alone
+    quarantines no message within two hours.
+13. With a dead-letter DAG each message has exactly one run or exactly one dead letter, and is acknowledged,
+    but for a message that no route takes and that is left to its lease. A sound message is a dead letter only
+    from its fourth delivery on, or if its target rejected it and has started a run of another one since: the
+    process that was told of the rejection started that run itself, or the target rejected it again after
+    that. A message is quarantined only if each of its last two deliveries ended without a decision.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.simulation.plan import NORMAL
+
+if TYPE_CHECKING:
+    from tests.simulation.held import Key
+    from tests.simulation.world import World
+
+
+def check(world: World) -> str:
+    """The first rule that does not hold; empty if all do."""
+    if world.ledger.violation:
+        return world.ledger.violation
+    find = _with_dead_letters if world.plan.dead_letter_dag_id else _without
+    return next((found for key in world.messages if (found := find(world, key))), "")
+
+
+def _without(world: World, key: Key) -> str:
+    """What is wrong about a message where there is no dead-letter DAG."""
+    ledger, message, runs = world.ledger, world.messages[key], len(world.ledger.runs.get(key, ()))
+    if message.kind != NORMAL:
+        return f"rule 11: {message.kind} {key[1]} has {runs} runs" if runs or key in ledger.done else ""
+    if _is_quarantined(world, key):
+        return "" if _was_disturbed(world, key) else f"rule 12: nothing disturbed {key[1]}, now quarantined"
+    if runs != 1:
+        return f"rule 10: {key[1]} has {runs} runs"
+    return "" if key in ledger.done else f"rule 10: {key[1]} is not acknowledged in time"
+
+
+def _with_dead_letters(world: World, key: Key) -> str:
+    """What is wrong about a message where there is a dead-letter DAG."""
+    ledger, kind = world.ledger, world.messages[key].kind
+    runs, letters = len(ledger.runs.get(key, ())), len(ledger.dead_letters.get(key, ()))
+    what = f"rule 13: {kind} {key[1]} has {runs} runs and {letters} dead letters"
+    if not world.plan.ends(kind):
+        return what if runs or letters or key in ledger.done else ""
+    if not runs and not letters and _is_quarantined(world, key):
+        last = ledger.deliveries[key][-2:]
+        undecided = all(ledger.letters.is_undecided(key, each) for each in last)
+        return "" if undecided else f"{what}, and is quarantined"
+    if runs + letters != 1 and key not in ledger.letters.excepted:
+        return what
+    if kind != NORMAL and not letters:
+        return what
+    if _is_quarantined(world, key):
+        return "" if _was_disturbed(world, key) else f"{what}, and is quarantined"
+    return "" if key in ledger.done else f"{what}, and is not acknowledged in time"
+
+
+def _is_quarantined(world: World, key: Key) -> bool:
+    queue = world.store.messages.queue(key[0])
+    return any(each.id == key[1] and each.status == "quarantined" for each in queue.live.values())
+
+
+def _was_disturbed(world: World, key: Key) -> bool:
+    return any(
+        held.process.harmed or any(world.is_odd(key[0], each) for each in held.counts)
+        for held in world.ledger.deliveries[key]
+    )

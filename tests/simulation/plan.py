@@ -1,0 +1,238 @@
+"""What a seed chooses: the versions, the listeners, the messages, and what disturbs them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from tests.simulation.airflow import BROKEN, IMPORT_ERROR, MISSING, REJECTS
+
+RELEASES = ((3, 1), (3, 2), (3, 3), (3, 4))
+POKE, DEFERRED, FROM_TRIGGER, OPERATOR = "poke", "deferred", "from trigger", "operator"
+KINDS = (POKE, POKE, DEFERRED, DEFERRED, FROM_TRIGGER, OPERATOR)
+NORMAL, POISON, UNMATCHED, UNROUTABLE = "normal", "poison", "unmatched", "unroutable"
+DEAD_LETTERS = "dead"
+MATCH = "length(payload.items) > `0`"
+"""False for an unmatched message, and an error for one that is not routable."""
+ONE: str = "handle"
+TWO = {"handle": "payload.shop == 'a'", "handle_b": "payload.shop != 'a'"}
+CHANGING = {
+    "handle": "message_attributes.lease_count < `2`",
+    "handle_b": "message_attributes.lease_count > `1`",
+}
+"""Chooses another DAG for a message that is delivered again."""
+ITEMS: dict[str, Any] = {NORMAL: ["x"], POISON: ["x"], UNMATCHED: [], UNROUTABLE: 7}
+
+
+@dataclass(frozen=True)
+class PlannedMessage:
+    """
+    :param kind: whether Airflow rejects it, or no route takes it.
+    :param at: seconds after the beginning.
+    :param count: deliveries that it has behind it by then.
+    """
+
+    message_id: str
+    kind: str
+    at: float
+    payload: Mapping[str, Any]
+    count: int = 0
+
+
+@dataclass(frozen=True)
+class Episode:
+    """
+    Something is broken for a time.
+
+    :param what: a state of a target DAG; otherwise ``service`` (away), ``inbox`` (paused) or ``acknowledge``
+        (each acknowledgement fails).
+    :param at_run: it begins with the run of this number instead, from 1.
+    """
+
+    what: str
+    begin: float
+    end: float
+    dag_id: str = ""
+    at_run: int | None = None
+
+
+@dataclass
+class Plan:
+    """
+    All choices of a history.
+
+    :param inboxes: the listeners of each inbox, by kind.
+    :param disturbed_for: seconds after which nothing is disturbed any more.
+    :param harm: part of the processes that are killed, frozen or timed out.
+    :param service_faults: part of the calls to the service that fail, and likewise of those to Airflow.
+    :param has_store: whether tasks have a task state store.
+    :param is_scheduled: whether DAG runs of listeners have a logical date.
+    :param silent_fail: whether a sensor goes on after an error.
+    :param dead_letter_dag_id: the DAG that takes what the targets reject; None without one.
+    :param dead_letter_after: delivery count from which a rejected message is a dead letter.
+    :param unmatched: ``dead_letter`` or ``lease``: what becomes of a message that no route takes.
+    :param pace: what the time of each call is multiplied with.
+    :param old_triggers: part of the deferrals whose trigger an earlier version made: it leases no pilot.
+    """
+
+    seed: int
+    release: tuple[int, int]
+    inboxes: list[list[str]]
+    messages: list[PlannedMessage]
+    targets: str | dict[str, str]
+    match: str | None
+    lease_limit: int
+    lease_seconds: int
+    max_messages: int | None
+    max_unfinished_runs: int | None
+    run_seconds: float
+    on_refused: str
+    disturbed_for: float
+    harm: float
+    service_faults: float
+    airflow_faults: float
+    has_store: bool
+    is_scheduled: bool
+    silent_fail: bool
+    retries: int
+    retry_seconds: float
+    poll_seconds: float
+    quarantine_after: int
+    old_triggers: float
+    hand_off_bytes: int
+    duplicates: int
+    pace: float
+    dead_letter_dag_id: str | None = None
+    dead_letter_after: int = 3
+    unmatched: str = "lease"
+    episodes: list[Episode] = field(default_factory=list)
+
+    @property
+    def dag_ids(self) -> list[str]:
+        return [self.targets] if isinstance(self.targets, str) else list(self.targets)
+
+    def ends(self, kind: str) -> bool:
+        """Whether a message of this kind is acknowledged in the end."""
+        if kind == UNMATCHED:
+            return self.dead_letter_dag_id is not None and self.unmatched == "dead_letter"
+        return kind == NORMAL or self.dead_letter_dag_id is not None
+
+    @property
+    def changes(self) -> bool:
+        """Whether the DAG of a message changes: then nothing may be delayed beyond the safety margin."""
+        return self.targets is CHANGING
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether runs of the targets are started by one process at a time, which knows their capacity."""
+        return (
+            self.max_unfinished_runs is not None
+            and len(self.inboxes) == 1
+            and self.inboxes[0] in ([POKE], [OPERATOR])
+        )
+
+
+def choose(seed: int) -> Plan:
+    """The plan of a seed."""
+    random = Random(seed)
+    disturbed_for = random.choice((300.0, 1200.0, 3600.0, 7200.0))
+    release = random.choice(RELEASES)
+    targets = random.choice((ONE, ONE, ONE, TWO, CHANGING))
+    two_inboxes = random.random() < 0.2
+    has_dead_letters = random.random() < 0.5
+    plan = Plan(
+        seed=seed,
+        release=release,
+        inboxes=[_listeners(random), *([_listeners(random)[:1]] if two_inboxes else [])],
+        messages=_messages(random, disturbed_for, has_dead_letters),
+        targets=targets,
+        match=MATCH,
+        lease_limit=random.choice((1, 2, 3, 5)),
+        lease_seconds=random.choice((60, 60, 120, 300)),
+        max_messages=random.choice((None, None, None, 1, 3)),
+        max_unfinished_runs=random.choice((None, None, None, 1, 2)),
+        run_seconds=random.choice((1.0, 30.0, 200.0)),
+        on_refused=random.choice(("fail", "log")),
+        disturbed_for=disturbed_for,
+        harm=random.choice((0.0, 0.2, 0.5, 0.8)),
+        service_faults=random.choice((0.0, 0.0, 0.03, 0.15)),
+        airflow_faults=random.choice((0.0, 0.0, 0.03, 0.15)),
+        has_store=release >= (3, 3) and random.random() < 0.8,
+        is_scheduled=random.random() < 0.6,
+        silent_fail=random.random() < 0.2,
+        retries=random.choice((0, 2, 5)),
+        retry_seconds=random.choice((10.0, 60.0, 300.0)),
+        poll_seconds=random.choice((20.0, 60.0, 300.0)),
+        quarantine_after=random.choice((5, 1000, 1000)),
+        old_triggers=random.choice((0.0, 0.0, 0.5)),
+        hand_off_bytes=random.choice((10_000_000, 300)),
+        duplicates=random.choice((0, 0, 0, 1)),
+        pace=random.choice((1.0, 1.0, 0.1)),
+        dead_letter_dag_id=DEAD_LETTERS if has_dead_letters else None,
+        dead_letter_after=random.randint(1, 4),
+        unmatched=random.choice(("lease", "dead_letter")),
+    )
+    plan.episodes = _episodes(random, plan)
+    return plan
+
+
+def _listeners(random: Random) -> list[str]:
+    return [random.choice(KINDS) for _ in range(random.choice((1, 2, 2, 3)))]
+
+
+def _messages(random: Random, seconds: float, has_dead_letters: bool) -> list[PlannedMessage]:
+    odd = random.choice((0.0, 0.2, 0.5) if has_dead_letters else (0.0, 0.0, 0.2))
+    most = random.choice((0, 0, 3)) if has_dead_letters else 0
+    return [
+        _message(random, number, seconds * random.choice((0.0, 1.0)), random.random() < odd, most)
+        for number in range(1, random.randint(2, 12))
+    ]
+
+
+def sound_message(name: str, number: int) -> PlannedMessage:
+    """A message that its target takes."""
+    return PlannedMessage(name, NORMAL, 0.0, {"n": number, "shop": "ab"[number % 2], "items": ITEMS[NORMAL]})
+
+
+def _message(random: Random, number: int, seconds: float, is_odd: bool, most: int) -> PlannedMessage:
+    kind = random.choice((POISON, UNMATCHED, UNROUTABLE)) if is_odd else NORMAL
+    at = 0.0 if random.random() < 0.4 else random.random() * seconds
+    payload = {"n": number, "shop": random.choice("ab"), "items": ITEMS[kind]}
+    return PlannedMessage(f"m{number}", kind, at, payload, random.randint(0, most))
+
+
+def _episodes(random: Random, plan: Plan) -> list[Episode]:
+    found = [
+        _episode(random, plan, random.choice(BROKEN), random.choice(plan.dag_ids))
+        for _ in range(random.choice((0, 0, 1, 2)))
+    ]
+    if random.random() < 0.3:
+        number = random.randint(1, 5)
+        found.append(Episode(random.choice(BROKEN), 0.0, random.choice((5.0, 300.0)), "handle", number))
+    if plan.dead_letter_dag_id is not None:
+        found.extend(_episodes_with_dead_letters(random, plan, plan.dead_letter_dag_id))
+    if random.random() < 0.1:
+        found.append(_episode(random, plan, "service"))
+    if random.random() < 0.1:
+        found.append(_episode(random, plan, "inbox"))
+    if random.random() < 0.15:
+        found.append(_episode(random, plan, "acknowledge"))
+    return found
+
+
+def _episodes_with_dead_letters(random: Random, plan: Plan, dag_id: str) -> Iterator[Episode]:
+    """The dead-letter DAG is broken too, and a target again and again."""
+    if random.random() < 0.3:
+        yield _episode(random, plan, random.choice((MISSING, IMPORT_ERROR, REJECTS)), dag_id)
+    if random.random() < 0.2:
+        target = random.choice(plan.dag_ids)
+        for _ in range(random.randint(2, 6)):
+            begin = random.random() * plan.disturbed_for
+            yield Episode(REJECTS, begin, begin + random.choice((5.0, 60.0, 900.0)), target)
+
+
+def _episode(random: Random, plan: Plan, what: str, dag_id: str = "") -> Episode:
+    begin = random.choice((0.0, random.random() * plan.disturbed_for))
+    return Episode(what, begin, begin + random.random() * (plan.disturbed_for - begin), dag_id)

@@ -1,0 +1,129 @@
+"""Plays histories: replaces what the package uses of the world outside by the simulated one."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import uuid
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import patch
+
+from airflow_provider_workflow import clock, metrics, process_state
+from airflow_provider_workflow.dispatch import blame, lease, quarantine, runs, session
+from airflow_provider_workflow.emulator.rules import inboxes, leases
+from airflow_provider_workflow.hooks import user_tokens
+from tests.simulation import invariants
+from tests.simulation.plan import choose
+from tests.simulation.threads import SimulatedExecutor, wait_for
+from tests.simulation.world import World
+
+PACKAGE = "airflow_provider_workflow"
+HISTORIES_OF_GARBAGE = 200
+"""After so many histories their worlds are freed."""
+
+
+class HistoryLog(logging.Handler):
+    """Adds the log lines of the package to the history."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(logging.INFO)
+        self.world = world
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.world.note(self.world.process, f"log {record.levelname}", record.getMessage())
+
+
+class Stage:
+    """The world of the history that is played now."""
+
+    world: World
+    played = 0
+
+    def replacements(self) -> list[tuple[Any, str, Any]]:
+        """Module, name, and what stands there while histories are played."""
+        made_up = SimpleNamespace(uuid4=lambda: self.world.new_id(), UUID=uuid.UUID)
+        return [
+            (session, "ThreadPoolExecutor", lambda *_: SimulatedExecutor(self.world.scheduler)),
+            (session, "wait", lambda futures, seconds: wait_for(self.world.scheduler, futures, seconds)),
+            (runs, "trigger_dag_run", lambda *given: self.world.airflow.trigger_dag_run(*given)),
+            (runs, "keeps_answers_apart", lambda: self.world.plan.release >= (3, 2)),
+            (runs, "airflow_release", lambda: self.world.plan.release),
+            (runs, "version", lambda name: "0.117.0"),
+            (blame, "airflow_release", lambda: self.world.plan.release),
+            (user_tokens, "read_variable", lambda name: self.world.airflow.read_variable(name)),
+            (user_tokens, "write_variable", lambda *given: self.world.airflow.write_variable(*given)),
+            (quarantine, "report", lambda *_, **__: []),
+            (quarantine, "quarantine_check_seconds", lambda: 300.0),
+            (metrics, "count", lambda *_, **__: None),
+            (leases, "uuid", made_up),
+            (inboxes, "uuid", made_up),
+        ]
+
+
+_stage = Stage()
+
+
+@contextmanager
+def staged() -> Iterator[None]:
+    """Within it histories can be played."""
+    with ExitStack() as stack:
+        # Each world leaves garbage with cycles; what Airflow has loaded need not be searched for it.
+        gc.collect()
+        gc.freeze()
+        gc.disable()
+        stack.callback(gc.enable)
+        stack.callback(gc.unfreeze)
+        stack.callback(logging.disable, logging.root.manager.disable)
+        logging.disable(logging.CRITICAL)
+        for module, name, stand_in in _stage.replacements():
+            stack.enter_context(patch.object(module, name, stand_in))
+        yield
+
+
+def play(seed: int, lines: list[str] | None = None) -> str:
+    """
+    Play the history of a seed, within :func:`staged`.
+
+    :param lines: receives the history.
+    :return: the rule that does not hold; empty if all hold.
+    """
+    world = _stage.world = World(choose(seed), lines)
+    process_state.reset()
+    with (
+        clock.use(world.clock),
+        _logging(world),
+        patch.object(lease, "LARGEST_HAND_OFF", world.plan.hand_off_bytes),
+    ):
+        try:
+            world.play()
+        finally:
+            world.end()
+    _stage.played += 1
+    if _stage.played % HISTORIES_OF_GARBAGE == 0:
+        gc.collect()
+    rule = invariants.check(world)
+    world.forget()
+    return rule
+
+
+@contextmanager
+def _logging(world: World) -> Iterator[None]:
+    if world.lines is None:
+        yield
+        return
+    logging.disable(logging.NOTSET)
+    logger, handler = logging.getLogger(PACKAGE), HistoryLog(world)
+    level, propagates = logger.level, logger.propagate
+    logger.setLevel(logging.INFO)
+    logger.addHandler(handler)
+    logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+        logger.propagate = propagates
+        logging.disable(logging.CRITICAL)

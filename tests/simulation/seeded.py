@@ -1,0 +1,233 @@
+"""
+Faults that the simulation must notice: those of ``tests/mutations`` in the code that it plays, and more.
+
+A fault is seeded into the running process: the functions that it changes get its code, until they are
+restored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from importlib import import_module
+from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+import airflow_provider_workflow
+from tests.mutations.__main__ import seeded as with_fault
+from tests.mutations.faults import FAULTS, Fault
+
+PACKAGE = Path(airflow_provider_workflow.__file__).parent
+PLAYED = (
+    *("dispatch/dispatcher.py", "dispatch/session.py", "dispatch/lease.py", "dispatch/runs.py"),
+    *("dispatch/rejections.py", "dispatch/targets.py", "sensors/work.py"),
+    *("dispatch/blame.py", "dispatch/dead_letters.py", "dispatch/rejection_history.py"),
+)
+UNNOTICED = {
+    "go on leasing after an acknowledgement failed permanently": "the session raises that error as well",
+}
+"""Faults of ``tests/mutations`` that break no rule in a history, and why."""
+MORE = (
+    Fault(
+        "start runs after the lease has expired",
+        "dispatch/lease.py",
+        "        return self.ends_at - MARGIN_SECONDS - clock.now()",
+        "        return self.ends_at + 300.0 - clock.now()",
+        (),
+    ),
+    Fault(
+        "release what was acknowledged",
+        "dispatch/session.py",
+        "            acknowledge(hook, lease.inbox_id, lease.lease_id, ids, self.inbox)",
+        "            try_to_release(hook, lease.inbox_id, lease.lease_id, ids, self.inbox)",
+        (),
+    ),
+    Fault(
+        "treat the answer that a run exists as an error",
+        "dispatch/runs.py",
+        '        if refusal not in (None, "DAGRUN_ALREADY_EXISTS"):',
+        "        if refusal is not None:",
+        (),
+    ),
+    Fault(
+        "forget that the target was broken",
+        "dispatch/targets.py",
+        '                store.set(STORE_KEY, "1")',
+        "                pass",
+        (),
+    ),
+    Fault(
+        "lease more than one message first",
+        "dispatch/targets.py",
+        "        return not self._take_runs\n",
+        "        return False\n",
+        (),
+    ),
+)
+"""Faults of this package's heart that unit tests notice in other ways."""
+OF_DEAD_LETTERS = (
+    Fault(
+        "start a dead letter of a message that may have a run",
+        "dispatch/blame.py",
+        "        if self.dead_letters is None or not self._has_no_run(rejection):",
+        "        if self.dead_letters is None:",
+        (),
+    ),
+    Fault(
+        "blame the message for each rejection",
+        "dispatch/blame.py",
+        "            self.undecided.append(rejection)",
+        "            self._blame_message(rejection)",
+        (),
+    ),
+    Fault(
+        "try one message after the other on a target that rejects them",
+        "dispatch/blame.py",
+        "        return possible and all(each.again for each in self.undecided)",
+        "        return possible",
+        (),
+    ),
+    Fault(
+        "try another message on a target that was broken before",
+        "dispatch/blame.py",
+        "        possible = self.dead_letters is not None and not self.targets.was_broken",
+        "        possible = self.dead_letters is not None",
+        (),
+    ),
+    Fault(
+        "start no dead letter while the target is at fault",
+        "dispatch/dead_letters.py",
+        "    return delivery_count(message) >= LAST_SAFE_DELIVERY",
+        "    return False",
+        (),
+    ),
+    Fault(
+        "take an existing run as proof that the target works",
+        "dispatch/blame.py",
+        "        if self.dead_letters is not None and outcome is Start.STARTED:",
+        "        if self.dead_letters is not None:",
+        (),
+    ),
+    Fault(
+        "blame a message that is rejected again, whatever was started",
+        "dispatch/rejection_history.py",
+        "        was_at_fault = rejected.pop(mark(message_id), False)",
+        "        was_at_fault = rejected.pop(mark(message_id), None) is not None",
+        (),
+    ),
+    Fault(
+        "release a message whose dead letter is being started",
+        "dispatch/dispatcher.py",
+        "        rejected = {*self.counts.seen, *undecided, self._blame.deciding}",
+        "        rejected = {*self.counts.seen, *undecided}",
+        (),
+    ),
+    Fault(
+        "start a dead letter on any delivery",
+        "dispatch/dead_letters.py",
+        "        return delivery_count(message) >= self.rules.after",
+        "        return True",
+        (),
+    ),
+    Fault(
+        "start dead letters of messages that no route takes, though they are left to their leases",
+        "dispatch/blame.py",
+        ' and letters.rules.unmatched == "dead_letter"',
+        "",
+        (),
+    ),
+    Fault(
+        "do not acknowledge a dead letter",
+        "dispatch/blame.py",
+        '            self.acknowledge(lease, message["id"])',
+        "            pass",
+        (),
+    ),
+)
+"""Faults of dead letters."""
+
+
+def faults() -> list[Fault]:
+    """All faults in the code that is played."""
+    return [*(each for each in FAULTS if each.file in PLAYED), *MORE, *OF_DEAD_LETTERS]
+
+
+def fault(name: str) -> Fault:
+    """The fault of this name."""
+    return next(each for each in faults() if each.name == name)
+
+
+@contextmanager
+def seeded(chosen: Fault) -> Iterator[None]:
+    """
+    Within it the package has a fault.
+
+    :raises ValueError: the fault changes no function.
+    """
+    name = f"airflow_provider_workflow.{chosen.file.removesuffix('.py').replace('/', '.')}"
+    path = PACKAGE / chosen.file
+    source = path.read_text()
+    faulty = _codes(compile(with_fault(chosen, source), str(path), "exec"))
+    sound = _codes(compile(source, str(path), "exec"))
+    before = {
+        function: function.__code__
+        for function in _functions(import_module(name))
+        if _differ(sound.get(function.__qualname__), faulty.get(function.__qualname__))
+    }
+    if not before:
+        raise ValueError(f"{chosen.name} changes no function of {name}")
+    try:
+        for function in before:
+            function.__code__ = faulty[function.__qualname__]
+        yield
+    finally:
+        for function, code in before.items():
+            function.__code__ = code
+
+
+def _differ(one: CodeType | None, other: CodeType | None) -> bool:
+    """Whether two versions of a function do different things, wherever their lines are."""
+    if one is None or other is None:
+        return False
+    return _shape(one) != _shape(other)
+
+
+def _shape(code: CodeType) -> tuple[Any, ...]:
+    constants = tuple(_shape(each) if isinstance(each, CodeType) else each for each in code.co_consts)
+    return code.co_code, constants, code.co_names, code.co_varnames
+
+
+def _codes(code: CodeType, prefix: str = "") -> dict[str, CodeType]:
+    """The code of each function of a module, by its qualified name."""
+    found: dict[str, CodeType] = {}
+    for each in code.co_consts:
+        if isinstance(each, CodeType):
+            name = f"{prefix}{each.co_name}"
+            found[name] = each
+            found.update(_codes(each, f"{name}."))
+    return found
+
+
+def _functions(module: ModuleType) -> Iterator[FunctionType]:
+    """The functions and methods that a module defines."""
+    for value in vars(module).values():
+        if getattr(value, "__module__", None) != module.__name__:
+            continue
+        members = vars(value).values() if isinstance(value, type) else [value]
+        for member in members:
+            function = _function(member)
+            if function is not None and function.__module__ == module.__name__:
+                yield function
+
+
+def _function(member: Any) -> FunctionType | None:
+    """The function behind a method, a property or a decorated function."""
+    if isinstance(member, property):
+        member = member.fget
+    elif isinstance(member, cached_property):
+        member = member.func
+    member = getattr(member, "__func__", member)
+    member = getattr(member, "__wrapped__", member)
+    return member if isinstance(member, FunctionType) else None

@@ -1,0 +1,37 @@
+"""``make simulate TEETH=1``: seed each fault, and see whether a history breaks a rule."""
+
+from __future__ import annotations
+
+from multiprocessing import get_context
+
+from tests.mutations.faults import Fault
+from tests.simulation.play import play, staged
+from tests.simulation.seeded import UNNOTICED, fault, faults, seeded
+
+
+def first_noticed(chosen: Fault, seeds: range) -> tuple[int, str] | None:
+    """The first seed whose history breaks a rule with this fault, and the rule."""
+    with staged(), seeded(chosen):
+        for seed in seeds:
+            if rule := play(seed):
+                return seed, rule
+    return None
+
+
+def try_all(seeds: range, workers: int) -> bool:
+    """Seed all faults, one after the other; whether each that should be noticed was."""
+    names = [each.name for each in faults()]
+    with get_context("fork").Pool(max(1, workers)) as pool:
+        found = pool.starmap(_noticed, [(name, seeds) for name in names], chunksize=1)
+    good = True
+    for name, noticed in zip(names, found, strict=True):
+        if noticed is not None:
+            print(f"noticed: {name} (seed {noticed[0]}): {noticed[1]}")
+        else:
+            print(f"NOT noticed: {name} ({UNNOTICED.get(name, 'no reason is known')})")
+            good = good and name in UNNOTICED
+    return good
+
+
+def _noticed(name: str, seeds: range) -> tuple[int, str] | None:
+    return first_noticed(fault(name), seeds)

@@ -1,0 +1,22 @@
+"""``make simulate`` says how many histories broke a rule, and shows them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation.__main__ import main
+from tests.simulation.seeded import fault, seeded
+
+
+def test_it_ends_with_0_if_all_rules_hold(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--seeds", "3", "--workers", "0"]) == 0
+    assert capsys.readouterr().out.startswith("0 of 3 histories broke a rule")
+
+
+def test_it_shows_a_history_that_breaks_a_rule_and_how_to_play_it(capsys: pytest.CaptureFixture[str]) -> None:
+    with seeded(fault("acknowledge before the run is started")):
+        assert main(["--seeds", "20", "--workers", "0"]) == 1
+
+    shown = capsys.readouterr().out
+    assert "Play it again: make simulate SEED=" in shown
+    assert "of 20 histories broke a rule" in shown
