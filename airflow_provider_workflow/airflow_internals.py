@@ -3,9 +3,9 @@ All uses of Airflow beyond its public API, and the differences between versions 
 
 Each function wraps one undocumented name or operation of Airflow. Its docstring states since which version
 it exists (3.1 is the oldest supported version), why it is needed, and what would replace it. A test checks
-that no other module imports such a name. Documented modules (``airflow.sdk``, ``airflow.triggers``,
-``airflow.configuration``, ``airflow.exceptions``, ``airflow.cli.cli_config``, the ``common.compat``
-provider) are imported where they are needed.
+that only two modules of ``plugin/`` import such names too. Documented modules (``airflow.sdk``,
+``airflow.triggers``, ``airflow.configuration``, ``airflow.exceptions``, ``airflow.cli.cli_config``, the
+``common.compat`` provider) are imported where they are needed.
 
 This module imports only ``airflow`` when it is loaded, as DAG files load it.
 """
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from sqlalchemy.orm import Session
+
+LONGEST_NOTE = 1000
+"""Characters of the note of a run, which is truncated to it. PostgreSQL rejects the run of a longer one."""
 
 # Versions
 
@@ -56,17 +59,18 @@ def answers_before_commit(fastapi: str) -> bool:
     return airflow_release() < (3, 2) and (int(major), int(minor)) >= (0, 118)
 
 
-def needs(feature: str, fix: str) -> Exception:
+def needs(feature: str, fix: str, release: tuple[int, int] = (3, 3)) -> Exception:
     """
-    The error for a feature that requires Airflow 3.3.
+    The error for a feature that requires a newer Airflow.
 
     :param feature: the requested feature.
     :param fix: what to use instead.
+    :param release: major and minor version of the first Airflow that has it.
     """
     from airflow.exceptions import AirflowOptionalProviderFeatureException
 
     return AirflowOptionalProviderFeatureException(
-        f"{feature} needs Airflow 3.3 or later, and this is {__version__}; {fix}."
+        f"{feature} needs Airflow {release[0]}.{release[1]} or later, and this is {__version__}; {fix}."
     )
 
 
@@ -108,13 +112,26 @@ def trigger_dag_run(dag_id: str, run_id: str, conf: dict[str, Any], note: str | 
     from airflow.sdk.execution_time import task_runner
     from airflow.sdk.execution_time.comms import ErrorResponse, TriggerDagRun
 
-    shown: dict[str, Any] = {"note": note} if note and "note" in TriggerDagRun.model_fields else {}
+    fields = TriggerDagRun.model_fields
+    shown: dict[str, Any] = {"note": note[:LONGEST_NOTE]} if note and "note" in fields else {}
     order = TriggerDagRun(dag_id=dag_id, run_id=run_id, conf=conf, **shown)
     answer = task_runner.SUPERVISOR_COMMS.send(order)
     return str(answer.error.value) if isinstance(answer, ErrorResponse) else None
 
 
 # The Task SDK
+
+
+def http_status_error() -> type[Exception]:
+    """
+    The exception of the SDK's HTTP client for an answer that is an error; a task gets it in ``dag.test()``.
+
+    Since 3.1, of httpx before 3.4 and of httpx2 from then on. A public exception of the SDK would replace it.
+    """
+    from airflow.sdk.api.client import ServerResponseError
+
+    base: type[Exception] = ServerResponseError.__bases__[0]
+    return base
 
 
 def is_from_mapped(operator: object) -> bool:
@@ -125,6 +142,17 @@ def is_from_mapped(operator: object) -> bool:
     of such an operator would replace it.
     """
     return bool(getattr(operator, "_BaseOperator__from_mapped", False))
+
+
+def state_stores(accessors: Any) -> list[Any]:
+    """
+    The state store of each asset of a trigger, from what Airflow gives the trigger.
+
+    Since 3.3. A trigger of two assets must name the asset in each call, and does not know its assets. An
+    iteration over them would replace this function.
+    """
+    found = [getattr(accessors, name, {}) for name in ("_by_name", "_by_uri")]
+    return [store for each in found for store in each.values()] or [accessors]
 
 
 MOST_SECRETS = 6
@@ -324,13 +352,36 @@ def count_dag_runs(dag_id: str, **which: Iterable[str]) -> int:
         return int(session.scalar(runs) or 0)
 
 
-def create_dag_run(dag_id: str, run_id: str, conf: dict[str, Any], note: str | None) -> None:
+def dag_run_model() -> Any:
+    """
+    The SQLAlchemy model of DAG runs, for the queries of ``database/dag_runs.py``.
+
+    Since 3.1, with the columns that are used there: ``id``, ``dag_id``, ``run_id``, ``state``, ``run_after``
+    and ``conf``, which is JSON. No function of Airflow finds runs by the beginning of their id and by entries
+    of their conf, page by page; filters of its REST API for both would replace it.
+    """
+    from airflow.models.dagrun import DagRun
+
+    return DagRun
+
+
+def create_dag_run(
+    dag_id: str,
+    run_id: str,
+    conf: dict[str, Any],
+    note: str | None,
+    *,
+    triggered_by: str = "CLI",
+    user: str | None = None,
+) -> None:
     """
     Create a DAG run as ``airflow dags trigger`` does; the note needs 3.2.
 
     After a database error it is retried. A retry raises ``DagRunAlreadyExists`` if the first attempt, or
     another process at the same time, has created the run.
 
+    :param triggered_by: name of Airflow's ``DagRunTriggeredByType``.
+    :param user: name of the user who starts it.
     :raises DagRunAlreadyExists: the run exists.
     :raises DagNotFound: there is no such DAG.
     """
@@ -338,8 +389,8 @@ def create_dag_run(dag_id: str, run_id: str, conf: dict[str, Any], note: str | N
     from airflow.utils.retries import run_with_db_retries
     from airflow.utils.types import DagRunTriggeredByType
 
-    shown = {"note": note} if note and "note" in signature(trigger_dag).parameters else {}
-    given: dict[str, Any] = {"run_id": run_id, "conf": conf, **shown}
+    shown = {"note": note[:LONGEST_NOTE]} if note and "note" in signature(trigger_dag).parameters else {}
+    given: dict[str, Any] = {"run_id": run_id, "conf": conf, "triggering_user_name": user, **shown}
     for attempt in run_with_db_retries():
         with attempt:
-            trigger_dag(dag_id, triggered_by=DagRunTriggeredByType.CLI, **given)
+            trigger_dag(dag_id, triggered_by=DagRunTriggeredByType[triggered_by], **given)

@@ -42,8 +42,36 @@ def create_asset(
     """
     from airflow.sdk import Asset
 
-    uri = f"{SCHEME}://{_part('workflow_conn_id', workflow_conn_id)}/{_part('inbox', inbox)}"
+    uri = uri_of(inbox, workflow_conn_id)
     return Asset(name=name or uri, uri=uri, extra=extra, **arguments)
+
+
+def uri_of(inbox: str, workflow_conn_id: str) -> str:
+    """
+    The URI of the asset of an inbox.
+
+    :raises ValueError: an argument is invalid; the text names it.
+    """
+    return f"{SCHEME}://{_part('workflow_conn_id', workflow_conn_id)}/{_part('inbox', inbox)}"
+
+
+def schedule_of(asset: Asset) -> Any:
+    """
+    The schedule of a DAG with one run for all events of the asset since the run before.
+
+    ``DAG(schedule=schedule_of(asset))`` is for the notices of ``WorkflowInboxNoticeTrigger``: each says that
+    messages are available, and one run leases all of them. Airflow 3.4 starts a run for each event of
+    ``schedule=[asset]``, so that most runs would find an empty inbox.
+
+    :return: a timetable that batches events from Airflow 3.4 on; a list of the asset before.
+    """
+    from airflow_provider_workflow.airflow_internals import airflow_release
+
+    if airflow_release() < (3, 4):
+        return [asset]
+    from airflow.sdk import AssetTriggeredTimetable  # type: ignore[attr-defined, unused-ignore]  # Airflow 3.4
+
+    return AssetTriggeredTimetable(asset, batch_asset_events=True)
 
 
 def messages_of(event: Any) -> list[dict[str, Any]]:

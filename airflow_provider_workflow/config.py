@@ -12,6 +12,9 @@ from typing import Any
 SECTION = "workflow"
 MAX_EVENT_STREAMS = "max_event_streams"
 QUARANTINE_CHECK_SECONDS = "quarantine_check_seconds"
+PAGE = "page"
+SWITCH = {"on": True, "true": True, "1": True, "off": False, "false": False, "0": False}
+NOTIFICATION_BASE_URL = "notification_base_url"
 
 OPTIONS: dict[str, dict[str, Any]] = {
     MAX_EVENT_STREAMS: {
@@ -35,6 +38,26 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "example": None,
         "default": "600",
     },
+    PAGE: {
+        "description": (
+            "on or off. Whether the API server serves the page Inboxes and its API. If off, or if the value"
+            " is neither, nothing of this provider is mounted. Takes effect when the API server starts."
+        ),
+        "version_added": "0.2.0",
+        "type": "string",
+        "example": None,
+        "default": "on",
+    },
+    NOTIFICATION_BASE_URL: {
+        "description": (
+            "URL by which the service reaches the API server, up to where /workflow/notify begins; the"
+            " notification_url of inboxes are made from it. Empty: the option base_url of the section api."
+        ),
+        "version_added": "0.2.0",
+        "type": "string",
+        "example": "https://hooks.example.com",
+        "default": "",
+    },
 }
 
 
@@ -46,6 +69,20 @@ def max_event_streams() -> int:
 def quarantine_check_seconds() -> int:
     """Minimum seconds between two checks of an inbox for quarantined messages; 0: no checks."""
     return _number(QUARANTINE_CHECK_SECONDS)
+
+
+def page() -> bool:
+    """Whether the API server serves the page of inboxes and its API."""
+    from airflow.providers.common.compat.sdk import conf
+
+    return SWITCH.get(str(conf.get(SECTION, PAGE, fallback=OPTIONS[PAGE]["default"])).strip().lower(), False)
+
+
+def notification_base_url() -> str:
+    """URL by which the service reaches the API server; empty if it is that of ``[api] base_url``."""
+    from airflow.providers.common.compat.sdk import conf
+
+    return str(conf.get(SECTION, NOTIFICATION_BASE_URL, fallback="") or "")
 
 
 def _number(option: str) -> int:

@@ -1,4 +1,4 @@
-"""Links on a task's page (tab Details): the editor of a guess, and the DAG runs that messages started."""
+"""Links on a task's page (tab Details): the editor of a guess, and DAG runs of messages."""
 
 from __future__ import annotations
 
@@ -71,6 +71,19 @@ class StartedRunsLink(BaseOperatorLink):
             run_after_gte=_text(ti_key.start_date - CLOCK_SKEW),
             run_after_lte=_text(datetime.fromtimestamp(clock.now(), timezone.utc) + CLOCK_SKEW),
         )
+
+
+class ReplayedRunLink(BaseOperatorLink):
+    """Link of a ``WorkflowDeadLetterReplayOperator`` to the run of the message that it replayed."""
+
+    name = "Replayed DAG run"
+
+    def get_link(self, operator: Any, *, ti_key: Any) -> str:
+        """URL of the run; empty if the task has not succeeded."""
+        result = returned(operator, ti_key)
+        if not isinstance(result, Mapping):
+            return ""
+        return _page(f"dags/{result['dag_id']}/runs/{quote(result['run_id'], safe='')}")
 
 
 def returned(operator: Any, ti_key: Any) -> Any:

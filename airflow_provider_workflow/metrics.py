@@ -169,7 +169,8 @@ EXISTING = Metric("workflow.inbox.existing", COUNTER, "redelivered messages that
 REFUSED = Metric(
     "workflow.inbox.refused",
     COUNTER,
-    "messages whose run Airflow rejected, that an expression failed on, or that have no id",
+    "messages whose run Airflow rejected, that an expression or the function of a batch failed on, or that"
+    " have no id",
 )
 NOTICES = Metric("workflow.inbox.rung", COUNTER, "asset events that announce available messages (notices)")
 EMITTED = Metric("workflow.inbox.emitted", COUNTER, "messages carried in asset events")
@@ -177,6 +178,10 @@ REJECTED = Metric(
     "workflow.inbox.rejected", COUNTER, "messages that a watcher could not put into an asset event"
 )
 ACKNOWLEDGED = Metric("workflow.inbox.acknowledged", COUNTER, "messages acknowledged: removed from the inbox")
+DEAD_LETTERED = Metric(
+    "workflow.inbox.dead_lettered", COUNTER, "messages that started a run of the dead-letter DAG"
+)
+REPLAYED = Metric("workflow.inbox.replayed", COUNTER, "dead letters whose run was started by a replay")
 RELEASED = Metric("workflow.inbox.released", COUNTER, "messages released before their lease expired")
 LEASE_EXPIRED = Metric(
     "workflow.inbox.lease_expired",
@@ -207,6 +212,8 @@ METRICS = (
     EMITTED,
     REJECTED,
     ACKNOWLEDGED,
+    DEAD_LETTERED,
+    REPLAYED,
     RELEASED,
     LEASE_EXPIRED,
     QUARANTINED,

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import inspect
+import json
 import logging
-from collections.abc import Mapping
-from typing import Any
+import re
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import conf
 
 from airflow_provider_workflow.airflow_internals import airflow_release, needs
 from airflow_provider_workflow.client.arguments import LEASE_LIMIT, filled, intervals, within
-from airflow_provider_workflow.dispatch.targets import LEASE_SECONDS, Limits
+from airflow_provider_workflow.dispatch.targets import DEAD_LETTER_AFTER, LEASE_SECONDS, Limits
+
+if TYPE_CHECKING:
+    from airflow_provider_workflow.client import types
 
 log = logging.getLogger(__name__)
 
 ANY_NUMBER = (1, 10**9)
+IN_DAG_FILE = ("unusual_prefix_", "__main__.")
+"""How the names of modules begin that Airflow makes of DAG files."""
 
 
 def check_limits(
@@ -91,6 +99,97 @@ def check_routes(targets: str | Mapping[str, str] | None, match: str | None) -> 
         from airflow_provider_workflow.dispatch.routing import Routes
 
         Routes(plain or None, expression)
+
+
+def check_dead_letters(
+    dead_letter_dag_id: str | None, dead_letter_after: int, unmatched: str, targets: Any
+) -> None:
+    """
+    Check the arguments for dead letters.
+
+    :raises ValueError: an argument is invalid, or contradicts another one; the text names it.
+    """
+    within("dead_letter_after", dead_letter_after, DEAD_LETTER_AFTER)
+    check_choice("unmatched", unmatched, ("lease", "dead_letter"))
+    if dead_letter_dag_id is None:
+        if unmatched == "dead_letter":
+            raise ValueError('unmatched="dead_letter" needs dead_letter_dag_id')
+        return
+    check_string("dead_letter_dag_id", dead_letter_dag_id)
+    if targets is None:
+        raise ValueError("dead_letter_dag_id needs trigger_dag_id: without it no runs are started")
+    if dead_letter_dag_id in ([targets] if isinstance(targets, str) else list(targets)):
+        raise ValueError(
+            f"dead_letter_dag_id must name another DAG than trigger_dag_id, not {dead_letter_dag_id!r}:"
+            " it starts for messages that the target rejects"
+        )
+
+
+def check_callbacks(field: str, given: Any) -> tuple[Callable[[Any], object], ...]:
+    """
+    The callbacks of a task: one or a list of functions or notifiers; None if there are none.
+
+    :raises ValueError: one of them cannot be called with the context; the text names the argument.
+    """
+    callbacks = given if isinstance(given, (list, tuple)) else () if given is None else (given,)
+    for each in callbacks:
+        name = getattr(each, "__name__", type(each).__name__)
+        if isinstance(each, type):
+            raise ValueError(f"{field} must be an instance of the notifier {name}, not its class")
+        if not callable(each):
+            raise ValueError(
+                f"{field} must be a function, a notifier, or a list of these, not a {name}; the task calls"
+                " it with its context"
+            )
+        if inspect.iscoroutinefunction(each):
+            raise ValueError(f"{field} cannot be the async function {name}: a task calls plain functions")
+    return tuple(callbacks)
+
+
+def check_on_dead_letter(given: Any, dead_letter_dag_id: str | None) -> tuple[Callable[[Any], object], ...]:
+    """
+    The callbacks for dead letters.
+
+    :raises ValueError: see ``check_callbacks``; or there is no dead-letter DAG.
+    """
+    if given is not None and dead_letter_dag_id is None:
+        raise ValueError("on_dead_letter needs dead_letter_dag_id")
+    return check_callbacks("on_dead_letter", given)
+
+
+def check_trigger_callbacks(field: str, given: Any) -> str | None:
+    """
+    The callbacks of a trigger as one JSON string, in which Airflow changes nothing when it stores it.
+
+    :param given: what Airflow's deadline alerts take (``AsyncCallback``, ``SyncCallback``), the import path
+        of a function or notifier, a list of these, or the string that this function returned.
+    :raises ValueError: the trigger could not import or call one of them; the text names the argument.
+    """
+    if given is None or (isinstance(given, str) and given.startswith("[")):
+        return given
+    callbacks = given if isinstance(given, (list, tuple)) else (given,)
+    try:
+        return json.dumps([_stored_callback(field, each) for each in callbacks], sort_keys=True)
+    except TypeError as error:
+        raise ValueError(
+            f"{field} has arguments that Airflow cannot store with the trigger: {error}. Give strings,"
+            " numbers, lists and dictionaries"
+        ) from None
+
+
+def _stored_callback(field: str, callback: Any) -> dict[str, Any]:
+    path = callback if isinstance(callback, str) else getattr(callback, "path", None)
+    if not isinstance(path, str) or getattr(callback, "executor", None):
+        raise ValueError(
+            f"{field} must be AsyncCallback(function or notifier class, kwargs={{...}}), or an import path:"
+            " it is called in the triggerer, which gets it from Airflow's database. See docs/alerting.md"
+        )
+    if not re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)+", path) or path.startswith(IN_DAG_FILE):
+        raise ValueError(
+            f"{field} cannot be {path!r}: the triggerer imports it, so it must be at the top of a module"
+            " that the triggerer can import, not of a DAG file"
+        )
+    return {"path": path, "kwargs": getattr(callback, "kwargs", None) or {}}
 
 
 def check_inputs(inputs: Any) -> Mapping[str, Any] | None:
@@ -211,3 +310,16 @@ def check_sensor_options(
             "max_wait cannot be used with deferrable=True: give max_poll_interval (seconds,"
             f" now {max_poll_interval:g}) instead, or deferrable=False"
         )
+
+
+def subscription_of(app_key: str, action_key: str, inputs: Any, connection_id: Any) -> types.Subscription:
+    """
+    Make a subscription. Numbers may be given as strings, from a template or a command line.
+
+    :raises ValueError: the inputs are not a mapping.
+    """
+    given = dict(check_inputs(inputs) or {})
+    wanted: types.Subscription = {"app_key": app_key, "action_key": action_key, "inputs": given}
+    if connection_id is not None:
+        wanted["connection_id"] = whole_number(connection_id)
+    return wanted

@@ -19,9 +19,12 @@ STATE = (
     "airflow_internals.masked",
     "metrics._names",
     "dispatch.quarantine._checked_at",
+    "dispatch.quarantine._listeners",
     "dispatch.quarantine._reported",
     "metrics._warned",
     "triggers.event_watcher._remembered",
+    "plugin.service.ANSWERS",
+    "plugin.listeners.USES",
 )
 """
 Module and attribute of all state that outlives a test: a collection, or an object that can be created without

@@ -11,7 +11,12 @@ if TYPE_CHECKING:
 
 Kinds = type | tuple[type, ...]
 ABSENT = type(None)
-ROUTED: Mapping[str, Kinds] = {"inbox": (), "trigger_dag_id": Mapping, "match": ABSENT}
+ROUTED: Mapping[str, Kinds] = {
+    "inbox": (),
+    "trigger_dag_id": Mapping,
+    "match": ABSENT,
+    "dead_letter_dag_id": ABSENT,
+}
 """``STRINGS`` of the classes that route the messages of an inbox."""
 
 

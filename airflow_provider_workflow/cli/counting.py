@@ -7,7 +7,7 @@ A count that is incomplete is marked: the order of a list is not published.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -60,7 +60,7 @@ class MessageCounts:
     def row(self) -> output.Row:
         """The counts for a table: ``12+`` if there may be more, and an age instead of a time."""
         more = "" if self.complete else "+"
-        created = _time_of(self.oldest)
+        created = time_of(self.oldest)
         age = output.duration(clock.now() - created.timestamp()) if created else None
         found = (*(f"{number}{more}" for number in (self.waiting, self.leased, self.quarantined)), age)
         return dict(zip(COLUMNS, found, strict=True))
@@ -79,7 +79,7 @@ def count_messages(hook: WorkflowHook, inbox_id: str) -> MessageCounts:
     statuses = [message.get("status") for message in messages]
     live = (message for message in messages if message.get("status") in ("available", "leased"))
     created = (message.get("created_at") for message in live)
-    known = [(when, text) for text in created if (when := _time_of(text)) is not None]
+    known = [(when, text) for text in created if (when := time_of(text)) is not None]
     return MessageCounts(
         waiting=statuses.count("available"),
         leased=statuses.count("leased"),
@@ -117,7 +117,7 @@ def _number(inboxes: int) -> str:
     return "1 inbox" if inboxes == 1 else f"{inboxes} inboxes"
 
 
-def _time_of(text: Any) -> datetime | None:
+def time_of(text: Any) -> datetime | None:
     """Parse a timestamp of the service; None if it is invalid or has no time zone."""
     try:
         time = datetime.fromisoformat(str(text).replace("Z", "+00:00"))
@@ -139,22 +139,36 @@ def progress(dispatcher: Dispatcher) -> Iterator[None]:
     if not sys.stderr.isatty():
         yield
         return
+    total = _total_text(_waiting(dispatcher), dispatcher.limits.max_messages)
+    with live(lambda: _progress_text(dispatcher.counts, total)):
+        yield
+
+
+@contextmanager
+def live(text: Callable[[], str]) -> Iterator[None]:
+    """
+    Show a line on stderr, if that is a terminal, and renew it several times per second.
+
+    :param text: returns the line.
+    """
+    if not sys.stderr.isatty():
+        yield
+        return
     from rich.console import Console
     from rich.live import Live
     from rich.spinner import Spinner
 
-    total = _total_text(_waiting(dispatcher), dispatcher.limits.max_messages)
     spinner = Spinner("line")
 
     def line() -> Spinner:
-        spinner.update(text=_progress_text(dispatcher.counts, total))
+        spinner.update(text=text())
         return spinner
 
     console = Console(stderr=True, highlight=False, markup=False)
     with Live(
         console=console, get_renderable=line, refresh_per_second=REFRESHES_PER_SECOND, transient=True
-    ) as live:
-        live.refresh()
+    ) as shown:
+        shown.refresh()
         yield
 
 
@@ -182,4 +196,17 @@ def _progress_text(counts: Counts, total: str) -> str:
 
 def outcomes(counts: Counts) -> list[tuple[str, Counted]]:
     """The counters of a result, with their names."""
-    return [(name, counts.result[name]) for name in ("started", "existing", "refused")]
+    return list(counts.counted().items())
+
+
+SHOWN_IDS = 3
+
+
+def first_ids(counted: Mapping[str, Any]) -> str:
+    """
+    The first ids of an outcome, for a table.
+
+    :param counted: a ``Counted``: a number, and the first ids.
+    """
+    shown = counted["ids"][:SHOWN_IDS]
+    return ", ".join([*shown, "..."] if counted["count"] > len(shown) else shown)

@@ -10,77 +10,23 @@ To add a command: write a function that takes the parsed arguments and returns a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
+from airflow_provider_workflow.cli.command import (
+    COMMON,
+    CONN_ID,
+    INBOX,
+    SINCE,
+    Command,
+    Group,
+    Option,
+    option,
+)
+from airflow_provider_workflow.cli.dead_letter_commands import DEAD_LETTER_GROUP
 from airflow_provider_workflow.emulator.command_line import DEFAULT_PORT, OPTIONS
-from airflow_provider_workflow.receiver import options as receiver
 
 EXIT_CODES = (
     "Exit codes: 0 done, 1 rejected by the service or another error, 2 wrong usage, 3 not found,"
     " 4 nothing to lease, 5 wrong connection or credentials, 130 interrupted."
 )
-
-
-@dataclass(frozen=True)
-class Option:
-    """
-    An argument of a command.
-
-    :param flags: the name of a positional argument; or the option's short form, if any, then its long one.
-    :param given: further arguments of ``add_argument``.
-    """
-
-    flags: tuple[str, ...]
-    given: dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Command:
-    """
-    A command.
-
-    :param function: import path of the function that takes the parsed arguments and returns an exit code.
-    :param options: positional arguments first, in their order.
-    """
-
-    name: str
-    help: str
-    function: str
-    options: tuple[Option, ...] = ()
-    description: str | None = None
-
-
-@dataclass(frozen=True)
-class Group:
-    """Commands under a common name."""
-
-    name: str
-    help: str
-    commands: tuple[Command, ...]
-
-
-def option(*flags: str, **given: Any) -> Option:
-    """An ``Option``, with the arguments of ``add_argument``. No square brackets: Airflow reads markup."""
-    return Option(flags, given)
-
-
-CONN_ID = option(
-    "--conn-id",
-    default="workflow_default",
-    metavar="ID",
-    help="Airflow connection of type workflow (default: %(default)s)",
-)
-OUTPUT = option(
-    "-o",
-    "--output",
-    choices=("table", "json", "yaml", "plain"),
-    default="table",
-    help="how the result is printed: table, json, yaml or plain (default: %(default)s)",
-)
-COMMON = (CONN_ID, OUTPUT)
-"""Options of each command that calls the service."""
-INBOX = option("inbox", metavar="INBOX", help="id or name of the inbox")
 
 
 def _timeout(kind: type, default: float, limits: str) -> Option:
@@ -161,6 +107,11 @@ _ENSURE = Command(
         option(
             "--notification-url", metavar="URL", help="URL to which the service posts when messages arrive"
         ),
+        option(
+            "--notify",
+            action="store_true",
+            help="let the service notify Airflow's API server, which makes an event of the inbox's asset",
+        ),
         option("--wait", action="store_true", help="wait until the inbox is active"),
         _timeout(float, 600.0, "maximum time to wait, above 0"),
         *COMMON,
@@ -186,11 +137,52 @@ _DRAIN = Command(
             metavar="N",
             help="runs of the DAG that may be queued and running at once, 1 or more (default: any number)",
         ),
+        option("--dead-letter-dag-id", metavar="DAG", help="the DAG to start for a message that is rejected"),
+        option(
+            "--dead-letter-after",
+            type=int,
+            default=3,
+            metavar="N",
+            help="delivery count from which it is a dead letter, 1 to 4 (default: %(default)s)",
+        ),
         *COMMON,
     ),
     description="Start one DAG run for each available message, and acknowledge it once its run exists."
     " A message has one run however often it is delivered, also by sensors and operators. Needs"
     " Airflow's metadata database, as airflow dags trigger does.",
+)
+
+_AUDIT = Command(
+    "audit",
+    "Compare the messages of an inbox with the DAG runs and dead letters that Airflow has",
+    f"{_HERE}.audit.audit",
+    (
+        INBOX,
+        option(
+            "--target-dag-id",
+            action="append",
+            required=True,
+            metavar="DAG",
+            help="a DAG that messages of the inbox start; may be repeated",
+        ),
+        option(
+            "--dead-letter-dag-id",
+            action="append",
+            metavar="DAG",
+            help="a dead-letter DAG; may be repeated (default: every DAG that has dead letters)",
+        ),
+        SINCE,
+        option(
+            "--overdue",
+            default="1h",
+            metavar="LENGTH",
+            help="how long a message may wait for its run: 30m, 2h, 7d (default: %(default)s)",
+        ),
+        *COMMON,
+    ),
+    description="Compare the messages that the service lists with the DAG runs and dead letters that Airflow"
+    " has, and report each message that has neither, with the cause. Exit code 0 if nothing is missing, 1 if"
+    " something is. Reads Airflow's metadata database.",
 )
 
 INBOX_GROUP = Group(
@@ -288,9 +280,9 @@ INBOX_GROUP = Group(
             (INBOX, _LEASE_ID, _MESSAGE_IDS, *COMMON),
         ),
         _DRAIN,
+        _AUDIT,
     ),
 )
-
 
 DESCRIPTION = "Commands of the workflow provider: inboxes, their messages, tokens, and a local service."
 
@@ -353,22 +345,15 @@ PUT = Command(
     ),
     description="Put messages into an inbox of a running emulator. The real service has no such call.",
 )
-RECEIVER = Command(
-    "receiver",
-    receiver.HELP,
-    f"{_HERE}.receiver.receiver",
-    tuple(option(flag, **given) for flag, given in receiver.OPTIONS),
-    description=receiver.DESCRIPTION,
-)
 
 COMMANDS: tuple[Command | Group, ...] = (
+    DEAD_LETTER_GROUP,
     DOCTOR,
     EMULATOR,
     GUESS,
     INBOX_GROUP,
     LOGIN,
     PUT,
-    RECEIVER,
     TEMPLATES,
     TOKEN,
 )

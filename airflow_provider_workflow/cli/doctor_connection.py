@@ -22,11 +22,7 @@ from airflow_provider_workflow.client.client import WorkflowClient
 from airflow_provider_workflow.client.errors import (
     AuthenticationError,
     LoginRequiredError,
-    NotFoundError,
-    RateLimitError,
-    ServerError,
     TokenStoreError,
-    TransportError,
     WorkflowError,
 )
 from airflow_provider_workflow.client.settings import USER_GRANT, Settings, proxy_for
@@ -34,6 +30,7 @@ from airflow_provider_workflow.client.tokens import TokenCache, token_key
 from airflow_provider_workflow.client.wire import host_of
 from airflow_provider_workflow.clock import now
 from airflow_provider_workflow.hooks.connection_test import Trial, plain_reason
+from airflow_provider_workflow.hooks.diagnosis import INBOX_SCOPE, SCOPE_FIX, fix_of_api, fix_of_token
 from airflow_provider_workflow.hooks.login import check_store
 from airflow_provider_workflow.hooks.user_tokens import VariableStore
 
@@ -99,8 +96,6 @@ def _reached(check: str, field: str, url: str, settings: Settings) -> Finding:
         return Finding(check, FAILED, error.detail, error.fix)
 
 
-INBOX_SCOPE = "external"
-"""The scope that trigger inboxes require (docs/service.md 14.4)."""
 MOST_CLOCK_SKEW = 30.0
 """Seconds. The end of a lease is computed with the local clock, and passed from machine to machine."""
 
@@ -115,42 +110,18 @@ def client(subject: Subject) -> Iterator[Finding]:
             subject.scope_refused = error
             yield Finding("client", OK, f"{accepted}, but not the scope")
         else:
-            yield Finding("client", FAILED, plain_reason(error), _fix_of_token(error))
-
-
-def _fix_of_token(error: WorkflowError) -> str:
-    if isinstance(error, AuthenticationError) and (
-        error.status in (401, 403) or "client" in (error.code or "")
-    ):
-        return (
-            "copy Client ID and Client secret again from the settings of your application;"
-            " regenerating the secret invalidates the previous one"
-        )
-    return _fix(
-        error, "Token URL", "it must be the URL of the token endpoint, exactly as the service documents it"
-    )
-
-
-def _fix(error: WorkflowError, field: str, otherwise: str) -> str:
-    if isinstance(error, RateLimitError):
-        return "too many requests were made; try again later"
-    if isinstance(error, ServerError):
-        return "the service reports an internal error; try again later"
-    if isinstance(error, TransportError) and not error.sent:
-        return f"check {field}, and the network connection to it"
-    return f"check {field}: {otherwise}"
+            yield Finding("client", FAILED, plain_reason(error), fix_of_token(error))
 
 
 def scope(subject: Subject) -> Iterator[Finding]:
     requested = subject.settings.scope
-    fix = f"set Scope to {INBOX_SCOPE}, or leave it empty"
     if subject.scope_refused is not None:
-        yield Finding("scope", FAILED, f"{requested}: {plain_reason(subject.scope_refused)}", fix)
+        yield Finding("scope", FAILED, f"{requested}: {plain_reason(subject.scope_refused)}", SCOPE_FIX)
         return
     granted = subject.issued.scope if subject.issued else ""
     if INBOX_SCOPE not in granted.split():
         detail = f"the token was issued for {granted or 'no scope'}; trigger inboxes need {INBOX_SCOPE}"
-        yield Finding("scope", FAILED, detail, fix)
+        yield Finding("scope", FAILED, detail, SCOPE_FIX)
     elif missing := set(requested.split()) - set(granted.split()):
         detail = f"{' '.join(sorted(missing))} was requested but not granted"
         yield Finding("scope", WARNING, detail, "request it for your application, or remove it from Scope")
@@ -232,19 +203,7 @@ def inbox_api(subject: Subject) -> Iterator[Finding]:
         fix = "run doctor again after the next task or trigger has renewed it"
         yield Finding("inbox_api", SKIPPED, str(error), fix)
     except WorkflowError as error:
-        yield Finding("inbox_api", FAILED, plain_reason(error), _fix_of_api(error, subject))
-
-
-def _fix_of_api(error: WorkflowError, subject: Subject) -> str:
-    if isinstance(error, AuthenticationError) and error.code == "invalid_audience":
-        if subject.settings.grant == USER_GRANT:
-            return f"log in again with the scope {INBOX_SCOPE}"
-        return f"set Scope to {INBOX_SCOPE}, and use a Token URL and a Base URL of the same service"
-    if isinstance(error, AuthenticationError):
-        return "request access to trigger inboxes for your application"
-    if isinstance(error, NotFoundError):
-        return f"check Inbox path ({subject.settings.inbox_path}) and Base URL"
-    return _fix(error, "Base URL and Inbox path", "they must lead to the API of the service")
+        yield Finding("inbox_api", FAILED, plain_reason(error), fix_of_api(error, subject.settings))
 
 
 LONGEST_SECONDS = 10.0

@@ -12,8 +12,14 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_workflow import airflow_internals, clock
 from airflow_provider_workflow.cli import output
-from airflow_provider_workflow.cli.database import TRIGGERS, DeployedDag, InboxUse, deployed, inbox_uses
 from airflow_provider_workflow.cli.doctor_findings import FAILED, OK, SKIPPED, WARNING, Finding, Subject
+from airflow_provider_workflow.database.inbox_uses import (
+    TRIGGERS,
+    DeployedDag,
+    InboxUse,
+    deployed,
+    inbox_uses,
+)
 from airflow_provider_workflow.triggers.retrying import settle_seconds
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from airflow_provider_workflow.cli.doctor_findings import FAILED, OK, SKIPPED, W
 from airflow_provider_workflow.client import api, inboxes, types
 from airflow_provider_workflow.client.errors import NotFoundError, WorkflowError
 from airflow_provider_workflow.dispatch.lease import ASSUMED_LAST_DELIVERY, HIGH_DELIVERY_COUNT
+from airflow_provider_workflow.hooks.diagnosis import DROPPED, fix_of_pause
 
 Verdict = tuple[str, str | None]
 """The status of a finding, and its fix."""
@@ -21,7 +22,6 @@ SHOWN_IDS = 3
 DEFAULT = "workflow_default"
 
 RESUME = "airflow-workflow inbox resume {inbox}"
-DROPPED = "new events are dropped meanwhile"
 RECREATE = "delete it (airflow-workflow inbox delete {inbox}), and create it again"
 STATES: dict[str, Verdict] = {
     "active": (OK, None),
@@ -30,30 +30,6 @@ STATES: dict[str, Verdict] = {
     "deleting": (WARNING, "nothing, if the deletion is intended; its name is free once it is deleted"),
 }
 OTHER_STATE: Verdict = (WARNING, "this provider does not know this state; update the provider")
-REASONS: dict[str, Verdict] = {
-    "user": (WARNING, f"a user paused it; to resume it: {RESUME}"),
-    "authentication": (
-        FAILED,
-        f"the credentials of the app's account expired: connect the account again; then: {RESUME}",
-    ),
-    "authentication_access_revoked": (
-        FAILED,
-        f"the access to the app's account was revoked: grant it again, and connect it; then: {RESUME}",
-    ),
-    "partner_revoked": (
-        FAILED,
-        f"ask the maker of the connected app why it withdrew the access; then: {RESUME}",
-    ),
-    "subscribe_failed": (FAILED, f"check the subscription's inputs with the connected app; then: {RESUME}"),
-    "migrate_failed": (FAILED, f"{RESUME}; if that fails, {RECREATE}"),
-    "abandoned": (FAILED, f"no messages were leased for a long time: unpause its listener; then: {RESUME}"),
-    "upstream_failures": (
-        FAILED,
-        f"check whether the connected app has a problem; when it is solved: {RESUME}",
-    ),
-}
-"""By ``paused_reason`` (docs/service.md 2.3), an open enumeration."""
-OTHER_REASON: Verdict = (FAILED, f"find out why the inbox was paused; then: {RESUME}")
 
 
 def examine_inboxes(subject: Subject) -> Iterator[Finding]:
@@ -108,7 +84,8 @@ def _inbox(subject: Subject, inbox: types.Inbox) -> Iterator[Finding]:
 def _state(subject: Subject, name: str, inbox: types.Inbox) -> Finding:
     check, status, reason = f"inbox {name}", inbox["status"], inbox.get("paused_reason")
     if status == "paused":
-        level, fix = REASONS.get(reason or "", OTHER_REASON)
+        level = WARNING if reason == "user" else FAILED
+        fix: str | None = fix_of_pause(reason, resume=RESUME, recreate=RECREATE)
         detail = f"paused ({reason or 'no reason given'}): {DROPPED}"
     else:
         level, fix = STATES.get(status, OTHER_STATE)

@@ -6,13 +6,11 @@ from argparse import Namespace
 from typing import TYPE_CHECKING
 
 from airflow_provider_workflow.cli import output
-from airflow_provider_workflow.cli.counting import outcomes, progress
+from airflow_provider_workflow.cli.counting import first_ids, outcomes, progress
 from airflow_provider_workflow.cli.running import Exit, hook_of
 
 if TYPE_CHECKING:
-    from airflow_provider_workflow.dispatch.results import Counted, Counts
-
-SHOWN_IDS = 3
+    from airflow_provider_workflow.dispatch.results import Counts
 
 
 def drain(args: Namespace) -> int:
@@ -23,17 +21,21 @@ def drain(args: Namespace) -> int:
         one that was rejected.
     :raises InboxNotActiveError: the inbox is paused and had no messages.
     """
-    from airflow_provider_workflow.cli.database import DatabaseRuns
+    from airflow_provider_workflow.database.runs import DatabaseRuns
+    from airflow_provider_workflow.dispatch.dead_letters import DeadLetterRules
     from airflow_provider_workflow.dispatch.dispatcher import Dispatcher
     from airflow_provider_workflow.dispatch.routing import Routes
     from airflow_provider_workflow.dispatch.targets import TargetCheck
     from airflow_provider_workflow.operators.inbox import drain_inbox
-    from airflow_provider_workflow.options import check_limits
+    from airflow_provider_workflow.options import check_dead_letters, check_limits
 
+    check_dead_letters(args.dead_letter_dag_id, args.dead_letter_after, "lease", args.trigger_dag_id)
+    dead_letters = args.dead_letter_dag_id
+    rules = DeadLetterRules(dead_letters, args.dead_letter_after) if dead_letters else None
     limits = check_limits(100, 300, args.max_messages, args.max_unfinished_runs)
     routes = Routes(args.trigger_dag_id)
-    targets = TargetCheck(DatabaseRuns(), routes.dag_ids)
-    dispatcher = Dispatcher(hook_of(args), args.inbox, routes, targets, limits)
+    targets = TargetCheck(DatabaseRuns(), routes.dag_ids, dead_letter_dag_id=args.dead_letter_dag_id)
+    dispatcher = Dispatcher(hook_of(args), args.inbox, routes, targets, limits, dead_letter_rules=rules)
     dispatcher.check_targets()
     counts = dispatcher.counts
     try:
@@ -43,7 +45,7 @@ def drain(args: Namespace) -> int:
     finally:
         # Also after an error: the runs were started.
         output.show(args.output, counts.result, _rows(counts))
-    if counts.refused:
+    if counts.failing:
         output.note(counts.rejected_text())
         return Exit.FAULT
     return Exit.OK
@@ -52,11 +54,6 @@ def drain(args: Namespace) -> int:
 def _rows(counts: Counts) -> list[output.Row]:
     """Numbers and the first ids, for a table; JSON and YAML have up to 100 ids of each."""
     return [
-        {"messages": name, "count": counted["count"], "first ids": _first(counted)}
+        {"messages": name, "count": counted["count"], "first ids": first_ids(counted)}
         for name, counted in outcomes(counts)
     ]
-
-
-def _first(counted: Counted) -> str:
-    shown = counted["ids"][:SHOWN_IDS]
-    return ", ".join([*shown, "..."] if counted["count"] > len(shown) else shown)

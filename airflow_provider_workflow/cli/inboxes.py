@@ -60,14 +60,16 @@ def ensure(args: Namespace) -> int:
     Create an inbox or find it; with ``--wait``, wait until it is active.
 
     :raises InboxNameTakenError: the name belongs to an inbox with another subscription.
+    :raises NotificationURLError: ``--notify`` needs what Airflow's configuration lacks.
     """
-    from airflow_provider_workflow.operators.ensure_inbox import NamedInbox, doubling, subscription_of
+    from airflow_provider_workflow.operators.ensure_inbox import NamedInbox, doubling
+    from airflow_provider_workflow.options import subscription_of
 
     filled("name", args.name, NAME_LENGTH)
     if not args.timeout > 0:
         raise ValueError(f"--timeout must be above 0, not {args.timeout:g}")
     wanted = subscription_of(args.app_key, args.action_key, _json_object(args.inputs), args.connection_id)
-    named = NamedInbox(hook_of(args), args.name, wanted, args.notification_url)
+    named = NamedInbox(hook_of(args), args.name, wanted, _notification_url(args))
 
     def is_done(inbox: types.Inbox) -> bool:
         return not args.wait or inbox["status"] not in (INITIALIZING, DELETING)
@@ -83,6 +85,17 @@ def ensure(args: Namespace) -> int:
     if inbox["status"] == PAUSED:
         output.note(f"Inbox {args.name!r} is paused: new events are dropped until it is resumed.")
     return _shown(args, inbox)
+
+
+def _notification_url(args: Namespace) -> str | None:
+    if not args.notify:
+        url: str | None = args.notification_url
+        return url
+    if args.notification_url is not None:
+        raise ValueError("--notify and --notification-url exclude each other")
+    from airflow_provider_workflow.notifications import checked_url
+
+    return checked_url(args.name, args.conn_id, output.note)
 
 
 def pause(args: Namespace) -> int:
@@ -178,13 +191,14 @@ def list_messages(args: Namespace) -> int:
 def lease(args: Namespace) -> int:
     """Lease messages, if there are any."""
     leased = hook_of(args).lease_messages(args.inbox, args.limit, args.lease_seconds)
+    shown = {name: value for name, value in leased.items() if name != "sent_at"}
     if not leased.get("lease_id"):
         status = (leased.get("inbox_attributes") or {}).get("status")
         output.note(f"There is nothing to lease (the inbox is {status}).")
-        output.show(args.output, leased)
+        output.show(args.output, shown)
         return Exit.NOTHING_TO_LEASE
     rows = [{**_message_row(message), "payload": message.get("payload")} for message in leased["results"]]
-    output.show(args.output, leased, output.fields(_of_lease(leased)), rows)
+    output.show(args.output, shown, output.fields(_of_lease(leased)), rows)
     return Exit.OK
 
 

@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_workflow import __version__
-from airflow_provider_workflow.cli.definition import COMMANDS, DESCRIPTION, EXIT_CODES, Command, Group
+from airflow_provider_workflow.cli.command import Command, Group
+from airflow_provider_workflow.cli.definition import COMMANDS, DESCRIPTION, EXIT_CODES
 
 COMPLETING = "_ARGCOMPLETE"
 """Environment variable that argcomplete's shell function sets."""

@@ -107,11 +107,19 @@ def _code_of(error: Exception) -> int | None:
         return own
     if isinstance(error, (AuthenticationError, ConfigurationError)):
         return Exit.CREDENTIALS
-    if isinstance(error, NotFoundError):
+    if isinstance(error, NotFoundError) or _is_missing_dag(error):
         return Exit.NOT_FOUND
     if isinstance(error, (WorkflowError, OSError)) or _is_airflows(error):
         return Exit.FAULT
     return Exit.USAGE if isinstance(error, ValueError) else None
+
+
+def _is_missing_dag(error: Exception) -> bool:
+    try:
+        from airflow_provider_workflow.database.runs import MissingDagError
+    except Exception:  # Airflow cannot be imported; report the original error
+        return False
+    return isinstance(error, MissingDagError)
 
 
 def _is_airflows(error: Exception) -> bool:

@@ -327,7 +327,9 @@ def _wait(gate: Gate, call: Call[Any], longest: float | None) -> Generator[Step,
 
 
 def _send(call: Call[Any], parties: Parties, bearer: Bearer | None) -> Generator[Step, Any, Answer]:
+    sent_at = clock.now()
     answer: Answer = yield build(parties.settings, call, bearer, parties.proxy_for)
+    answer = replace(answer, sent_at=sent_at)
     if (seconds := answer.retry_after()) is not None:
         gate = parties.gates.of(parties.settings, call.family)
         _log_capped_wait(gate, call, answer)

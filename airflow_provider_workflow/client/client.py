@@ -158,7 +158,8 @@ class WorkflowClient:
         try:
             renewal.result(self.settings.timeout if hurries else None)
         except FutureTimeoutError:
-            raise TransportError("the access token is still being renewed", sent=False) from None
+            text = "the access token is still being renewed"
+            raise TransportError(text, sent=False, timed_out=True) from None
 
     def exchange(self, request: Request) -> Answer:
         """

@@ -70,12 +70,14 @@ class TransportError(WorkflowError):
     :param sent: whether the service may have received the request. A call that is not repeatable is
         only sent again if this is False.
     :param permanent: whether a retry cannot succeed (the certificate does not verify).
+    :param timed_out: whether the time limit of the attempt ended it.
     """
 
-    def __init__(self, text: str, *, sent: bool, permanent: bool = False) -> None:
+    def __init__(self, text: str, *, sent: bool, permanent: bool = False, timed_out: bool = False) -> None:
         super().__init__(text)
         self.sent = sent
         self.permanent = permanent
+        self.timed_out = timed_out
 
 
 class TokenStoreError(TransportError):

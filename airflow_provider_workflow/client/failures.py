@@ -212,6 +212,6 @@ def no_answer(request: Request, stage: Stage, reason: str, *, sent: bool, timed_
         return TransportError(stage.value.format(host=host), sent=False, permanent=True)
     if timed_out:
         what = f"no complete answer from {host}" if sent else f"no connection to {host}"
-        return TransportError(f"{what} within {request.timeout:g} s", sent=sent)
+        return TransportError(f"{what} within {request.timeout:g} s", sent=sent, timed_out=True)
     what = f"the connection to {host} was lost" if sent else stage.value.format(host=host)
     return TransportError(f"{what}: {reason}", sent=sent)

@@ -70,6 +70,7 @@ class LeasedMessage(Message, total=False):
     """A message in a lease: with its payload."""
 
     payload: dict[str, Any]
+    payload_json: str  #: the whole payload, where it is too deep to decode and ``payload`` is shortened
 
 
 class Lease(TypedDict):
@@ -79,6 +80,7 @@ class Lease(TypedDict):
     leased_until: str | None
     results: list[LeasedMessage]
     inbox_attributes: InboxAttributes
+    sent_at: float  #: when the request was sent, in epoch seconds by the local clock; not from the service
 
 
 class Acknowledged(TypedDict):

@@ -15,6 +15,7 @@ from typing import Any, cast
 from urllib.parse import urlsplit
 
 from airflow_provider_workflow import clock
+from airflow_provider_workflow.client import deep_json
 from airflow_provider_workflow.client.errors import RateLimit, TransportError
 from airflow_provider_workflow.client.json_steps import Pace, decoded, whole
 from airflow_provider_workflow.client.types import Template
@@ -67,12 +68,14 @@ class Answer:
     :param headers: the headers; can be looked up by lower-case names.
     :param body: the complete body.
     :param pace: of the thread that decodes it next to an event loop; None elsewhere.
+    :param sent_at: when the request was sent, in epoch seconds by the local clock.
     """
 
     status: int
     headers: Mapping[str, str] = field(repr=False)
     body: bytes = field(repr=False)
     pace: Pace | None = field(default=None, repr=False, compare=False)
+    sent_at: float = 0.0
 
     @property
     def is_success(self) -> bool:
@@ -190,11 +193,6 @@ def _exceptions(args: tuple[Any, ...]) -> Iterator[BaseException]:
     return (arg for arg in args if isinstance(arg, BaseException))
 
 
-DEEPEST = 300
-"""Levels: more than Airflow can store, and fewer than Python can decode."""
-_STRING_OR_BRACKET = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
-
-
 def nothing(answer: Answer) -> None:
     """
     No value: only the status of the answer matters.
@@ -298,18 +296,28 @@ def lease(answer: Answer) -> Any:
     A lease.
 
     One payload that is nested too deep to decode must not make the whole lease unreadable: its messages
-    would be leased together repeatedly, until the service quarantines all of them. Such a payload is
-    truncated at a depth that Airflow cannot store, so that only that message is rejected.
+    would be leased together repeatedly, until the service quarantines all of them. Such a message has a
+    shortened payload, and all of it as an ASCII JSON string in ``payload_json``.
 
     :raises TransportError: the body is not a lease.
     """
     try:
-        return _sound(_with_results(answer))
+        body = _sound(_with_results(answer))
     except TransportError as unreadable:
         try:
-            return _sound(_with_results(replace(answer, body=_cut(answer.body, answer.pace))))
-        except TransportError:
+            body = _deep(answer)
+        except (TransportError, ValueError):
             raise unreadable from None
+    body["sent_at"] = answer.sent_at
+    return body
+
+
+def _deep(answer: Answer) -> Any:
+    """The lease of a body that is nested too deep to decode."""
+    body = _sound(_with_results(replace(answer, body=deep_json.shortened(answer.body, answer.pace))))
+    for position, text in deep_json.whole_payloads(answer.body, answer.pace).items():
+        body["results"][position]["payload_json"] = text
+    return body
 
 
 def _sound(body: Any) -> Any:
@@ -317,30 +325,13 @@ def _sound(body: Any) -> Any:
     The lease, with attributes that are not objects replaced by None: the messages are already leased, and
     must not be lost because of invalid attributes.
     """
+    for message in body["results"]:
+        message.pop("payload_json", None)  # set here alone
     for attributes, holders in (("inbox_attributes", [body]), ("message_attributes", body["results"])):
         for holder in holders:
             if attributes in holder and not isinstance(holder[attributes], dict):
                 holder[attributes] = None
     return body
-
-
-def _cut(body: bytes, pace: Pace | None) -> bytes:
-    """The JSON body with null in place of values nested deeper than ``DEEPEST`` levels."""
-    kept: list[bytes] = []
-    depth = done = 0
-    for found in _STRING_OR_BRACKET.finditer(body):
-        if pace is not None:
-            pace()
-        sign = found.group()
-        if sign in (b"[", b"{"):
-            depth += 1
-            if depth == DEEPEST + 1:
-                kept.append(body[done : found.start()] + b"null")
-        elif sign in (b"]", b"}"):
-            if depth == DEEPEST + 1:
-                done = found.end()
-            depth -= 1
-    return b"".join((*kept, body[done:]))
 
 
 def templates(answer: Answer) -> list[Template]:
@@ -387,4 +378,6 @@ def plain(text: str, longest: int = 300) -> str:
     :param longest: maximum number of characters; a longer string is truncated.
     """
     cut = text if len(text) <= longest else text[: longest - 3] + "..."
+    if cut.isprintable():
+        return cut
     return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in cut)

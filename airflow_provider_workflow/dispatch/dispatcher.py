@@ -11,8 +11,8 @@ import logging
 import math
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -20,22 +20,29 @@ from airflow_provider_workflow import clock, metrics
 from airflow_provider_workflow.client import types
 from airflow_provider_workflow.client.errors import WorkflowError
 from airflow_provider_workflow.client.wire import plain
+from airflow_provider_workflow.dispatch.blame import Blame
+from airflow_provider_workflow.dispatch.dead_letters import (
+    DeadLetter,
+    DeadLetterRules,
+    DeadLetters,
+    is_on_last_safe_delivery,
+)
 from airflow_provider_workflow.dispatch.lease import (
     HIGH_DELIVERY_COUNT,
-    MARGIN_SECONDS,
     HeldLease,
     delivery_count,
     without_lease,
 )
 from airflow_provider_workflow.dispatch.payloads import log_replaced, storable
-from airflow_provider_workflow.dispatch.rejections import (
-    RejectionsInARow,
-    RunRejected,
-    ServerFault,
-    TargetError,
-    UnencodableConf,
+from airflow_provider_workflow.dispatch.rejection_history import RejectionHistory
+from airflow_provider_workflow.dispatch.rejections import RunRejected, TargetError
+from airflow_provider_workflow.dispatch.results import (
+    Counts,
+    Drained,
+    log_nameless,
+    log_not_started,
+    log_result,
 )
-from airflow_provider_workflow.dispatch.results import Counts, log_nameless, log_rejection
 from airflow_provider_workflow.dispatch.routing import Routes, UnroutableError
 from airflow_provider_workflow.dispatch.runs import Runs, Start, former_run_id_of, run_id_of
 from airflow_provider_workflow.dispatch.session import InboxSession, while_missing
@@ -47,36 +54,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LONGEST_DRAIN_SECONDS = 600.0
-LEASE_AHEAD_SECONDS = 0.5
-"""Time before the last run of a lease at which the next lease is requested. It ages meanwhile, so this
-is a small part of the shortest lease, and about the time in which most services answer."""
 MOST_UNACKNOWLEDGED = 2
 """Leases with a failed acknowledgement; with so many, nothing more is leased."""
-FIRST_PAUSE_SECONDS = 5.0
-LONGEST_PAUSE_SECONDS = 60.0
-"""Pause between two attempts to send failed acknowledgements; it doubles from the first to the longest."""
-LONGEST_NOTE = 1000
-"""Characters. PostgreSQL rejects the run of a longer one; escaped, a character of an id takes up to ten."""
-
-
-class TaskKilled(BaseException):
-    """
-    The task was killed while it held a lease. Raised by ``on_kill``, so that the lease is released.
-
-    :param inbox: id or name.
-    """
-
-    def __init__(self, inbox: str) -> None:
-        super().__init__(f"The task was ended while it worked on a lease of the inbox {inbox}")
-
-
-class Drained(Enum):
-    """Why a drain ended."""
-
-    EMPTY = "the inbox has no more messages"
-    NO_CAPACITY = "the target DAG has as many unfinished runs as it may"
-    LIMIT = "as many messages as one task takes"
-    OUT_OF_REACH = "the service is unreachable for now"
 
 
 @dataclass
@@ -93,6 +72,8 @@ class Dispatcher:
     :param is_transient_error: whether an error of a lease request is transient: then the drain ends without
         an error.
     :param origin: the run of this task, for the notes of the runs that it starts; empty outside a task.
+    :param dead_letter_rules: when messages become dead letters; None if they never do.
+    :param on_dead_letter: called with each dead letter whose run was started, and the id of that run.
     :param working: whether runs of leased messages are being started at this moment.
     """
 
@@ -104,12 +85,13 @@ class Dispatcher:
     counts: Counts = field(default_factory=Counts)
     is_transient_error: Callable[[WorkflowError], bool] = lambda _: False
     origin: str = ""
+    dead_letter_rules: DeadLetterRules | None = None
+    on_dead_letter: Callable[[DeadLetter, str], None] | None = None
     working: bool = False
     _leased_at: str = ""
-    _in_a_row: RejectionsInARow = field(default_factory=RejectionsInARow)
+    _session: InboxSession = field(init=False)
     _redelivered_at: float = math.inf
     _ends_at: float = math.inf
-    _pause: float = FIRST_PAUSE_SECONDS
 
     @cached_property
     def inbox_id(self) -> str:
@@ -124,13 +106,50 @@ class Dispatcher:
     def _capacity(self) -> Capacity:
         return Capacity(self.limits, self.runs, self.routes.dag_ids)
 
-    def check_targets(self) -> None:
+    @cached_property
+    def _dead_letters(self) -> DeadLetters | None:
+        if self.dead_letter_rules is None:
+            return None
+        where = self.inbox, self.hook.workflow_conn_id
+        return DeadLetters(self.dead_letter_rules, self.runs, *where, self.counts, self.on_dead_letter)
+
+    @cached_property
+    def _blame(self) -> Blame:
+        history = RejectionHistory(self.hook.workflow_conn_id, self.inbox)
+        if self._dead_letters is not None:
+            history.load()
+        of_drain = self.hook, self.inbox, self.targets, self.counts, self._dead_letters, history
+        return Blame(*of_drain, lambda lease, message_id: self._session.acknowledge(lease, [message_id]))
+
+    def check_targets(self, lease: HeldLease | None = None) -> None:
         """
         Check the target DAGs, before anything is leased.
 
+        :param lease: a lease of a trigger. If the check fails, its messages that the service would soon
+            quarantine become dead letters.
         :raises TargetError: no run of one of them can be started.
         """
-        self.targets.check()
+        try:
+            self.targets.check()
+        except TargetError as error:
+            if lease is not None and self._dead_letters is not None:
+                self._fail(lease, error)
+            raise
+
+    def _fail(self, lease: HeldLease, error: TargetError) -> None:
+        """Make dead letters of the messages of a hand-off that are on their last safe delivery."""
+        inbox_id = self._leased_at = lease.inbox_id or self.inbox_id
+        with InboxSession(self.hook, self.inbox, alongside=False, inbox_id=inbox_id) as self._session:
+            self._rescue(replace(lease, inbox_id=inbox_id), deque(lease.messages), error)
+
+    def _rescue(self, lease: HeldLease, due: deque[types.LeasedMessage], error: TargetError) -> None:
+        """Make dead letters of the messages on their last safe delivery; remove each from those due."""
+        for message in list(filter(is_on_last_safe_delivery, due)):
+            due.remove(message)
+            # Raised again for each message that has no run.
+            with suppress(TargetError):
+                if self.start_run(message, lease, error):
+                    self._session.acknowledge(lease, [message["id"]])
 
     def next_lease(self, held: int = 0) -> tuple[int, int]:
         """
@@ -156,19 +175,37 @@ class Dispatcher:
         self._ends_at, before = clock.monotonic() + LONGEST_DRAIN_SECONDS, self.counts.handled
         try:
             with InboxSession(self.hook, self.inbox, self.runs.alongside) as session:
-                if lease is not None:
-                    # Not looked up by name: that may fail, or find another inbox by now.
-                    session.inbox_id = lease.inbox_id or self.inbox_id
-                    self._work_on(replace(lease, inbox_id=session.inbox_id), session)
-                return self._lease_on(session)
+                return self._drain(session, lease)
         finally:
+            if self._dead_letters is not None and "_blame" in vars(self):
+                self._blame.history.save()
             if self.counts.handled > before:
-                self._log_result()
+                self.counts.result["inbox_id"] = self._leased_at
+                log_result(self.inbox, self.routes.dag_ids, self.counts)
+
+    def _drain(self, session: InboxSession, lease: HeldLease | None) -> Drained:
+        self._session = session
+        try:
+            if lease is not None:
+                # Not looked up by name: that may fail, or find another inbox by now.
+                session.inbox_id = lease.inbox_id or self.inbox_id
+                self._work_on(replace(lease, inbox_id=session.inbox_id), session)
+            drained = self._lease_on(session)
+            self._decide()
+        except Exception:
+            self._decide(target_broke=True)
+            raise
+        return drained
+
+    def _decide(self, *, target_broke: bool = False) -> None:
+        """Decide about the rejected messages for which no run of another message came."""
+        if self._dead_letters is not None and self._blame.undecided:
+            self._blame.decide(target_broke=target_broke)
 
     def _lease_on(self, session: InboxSession) -> Drained:
         while not session.is_rejected and (session.has_next or self._leases_on()):
             if session.unacknowledged >= MOST_UNACKNOWLEDGED and not session.has_next:
-                self._acknowledge_again(session)
+                session.acknowledge_again()
                 continue
             count, seconds = (0, 0) if session.has_next else self.next_lease()
             if count == 0 and not session.has_next:
@@ -182,7 +219,7 @@ class Dispatcher:
             if lease is not None:
                 self._work_on(lease, session)
             elif session.unacknowledged:
-                self._acknowledge_again(session)
+                session.acknowledge_again()
             else:
                 return Drained.EMPTY
         return Drained.LIMIT
@@ -192,20 +229,6 @@ class Dispatcher:
         # A message that this drain left to its lease must not be leased by it again.
         in_time = clock.monotonic() < self._ends_at and clock.now() < self._redelivered_at
         return in_time and self.counts.handled < self.limits.most_messages
-
-    def _acknowledge_again(self, session: InboxSession) -> None:
-        """Wait, then send the failed acknowledgements again."""
-        if self._pause == FIRST_PAUSE_SECONDS:
-            log.warning(
-                "Inbox %s: an acknowledgement failed. The runs of its messages exist, runs of other messages"
-                " are started as before, and the acknowledgement is sent again until the lease ends",
-                self.inbox,
-            )
-        clock.sleep(self._pause)
-        self._pause = min(self._pause * 2, LONGEST_PAUSE_SECONDS)
-        session.acknowledge_again()
-        if not session.unacknowledged:
-            self._pause = FIRST_PAUSE_SECONDS
 
     def _work_on(self, lease: HeldLease, session: InboxSession) -> None:
         """Start the runs of one lease, and acknowledge the messages that have theirs."""
@@ -218,7 +241,10 @@ class Dispatcher:
         try:
             self.working = True
             while due and self._capacity.wait_within(lease):
-                if self.start_run(due[0]):
+                if self._blame.rejected:
+                    # The message with the lowest delivery count shows best whether the target is at fault.
+                    due.rotate(1)
+                if self.start_run(due[0], lease):
                     self._capacity.used()
                     started.append(due[0]["id"])
                 else:
@@ -235,20 +261,35 @@ class Dispatcher:
         finally:
             _acknowledge(session, lease, started)
         if due:
-            self._log_not_started(len(due), len(lease.messages))
+            log_not_started(self.inbox, len(due), len(lease.messages))
 
     def _give_up(
         self, lease: HeldLease, due: deque[types.LeasedMessage], session: InboxSession, error: BaseException
     ) -> None:
         """Release the messages of a lease whose runs were not started."""
         if not isinstance(error, Exception):
-            session.hurry()
-        if isinstance(error, TargetError):
-            if due and (not self.targets.is_proven or due[0]["id"] in self.counts.seen):
-                # The rejected message stays leased: released, it would lose a delivery to the next try.
-                due.popleft()
+            self._hurry(session)
+        target_broke = isinstance(error, TargetError)
+        undecided = [each.message["id"] for each in self._blame.undecided]
+        rejected = {*self.counts.seen, *undecided, self._blame.deciding}
+        if due and (due[0]["id"] in rejected or (target_broke and not self.targets.is_proven)):
+            # The rejected message stays leased: released, it would lose a delivery to the next try.
+            due.popleft()
+        try:
+            if isinstance(error, TargetError) and self._dead_letters is not None:
+                self._rescue(lease, due, error)
+        except BaseException:
+            self._hurry(session)
+            raise
+        finally:
+            session.release(lease, [message["id"] for message in due])
+        if target_broke:
             self.targets.broke()
-        session.release(lease, [message["id"] for message in due])
+
+    def _hurry(self, session: InboxSession) -> None:
+        """The task is being ended: only release what it holds."""
+        session.hurry()
+        self._blame.history.discard()
 
     def _lease_ahead(self, lease: HeldLease, left: int, elapsed: float, session: InboxSession) -> None:
         """
@@ -259,20 +300,21 @@ class Dispatcher:
         """
         whole = len(lease.messages)
         more_may_be_there = whole >= self.limits.lease_limit and self.limits.max_unfinished_runs is None
-        goes_on = left and self.targets.is_proven and self._leases_on() and not session.unacknowledged
-        if session.has_next or not (goes_on and more_may_be_there):
+        if not (left and more_may_be_there and self.targets.is_proven and self._leases_on()):
             return
-        nearly_done = left * elapsed / (whole - left) <= LEASE_AHEAD_SECONDS
-        if not nearly_done:
-            return
-        count, seconds = self.next_lease(held=left)
-        if count > 0:
-            session.lease_ahead(count, seconds)
+        if session.is_time_for_next(left * elapsed / (whole - left)):
+            count, seconds = self.next_lease(held=left)
+            if count > 0:
+                session.lease_ahead(count, seconds)
 
-    def start_run(self, message: types.LeasedMessage) -> bool:
+    def start_run(
+        self, message: types.LeasedMessage, lease: HeldLease, broken: TargetError | None = None
+    ) -> bool:
         """
         Start the run of a message, or find it.
 
+        :param lease: of the message.
+        :param broken: why no run can be started; an existing one is found nevertheless.
         :return: whether the message may be acknowledged.
         :raises TargetError: no run of any message can be started now.
         """
@@ -283,25 +325,37 @@ class Dispatcher:
             )
         content = without_lease(message)
         run_id = run_id_of(message_id, self._leased_at)
+        if self._dead_letters is not None and self._dead_letters.is_found(message, self._leased_at):
+            return True
         dag_id, outcome = self._found_before(message), Start.EXISTING
         try:
             if dag_id is None:
                 dag_id = self.routes.target(content)
                 if dag_id is None:
-                    log.debug(
-                        "Inbox %s: message %s is unmatched; its lease expires", self.inbox, plain(message_id)
-                    )
+                    self._leave_unmatched(message, lease)
+                    return False
+                if broken is not None:
+                    raise broken
+                if lease.seconds_left() <= 0:
+                    # Airflow may have taken long to answer what it was asked before.
+                    log.info("Inbox %s: the lease of message %s has ended", self.inbox, plain(message_id))
                     return False
                 outcome = self.runs.start(dag_id, run_id, self._conf(content), self._note(message_id))
+        except TargetError as error:
+            self._blame.fail(message, lease, str(dag_id), error)
+            raise
         except (RunRejected, UnroutableError) as error:
-            self.counts.refuse(message["id"], str(error))
-            log_rejection(self.hook, self.inbox, message, error)
-            if isinstance(error, RunRejected) and not isinstance(error, UnencodableConf):
-                self._raise_if_target_at_fault(str(dag_id), error)
+            only = self.routes.dag_ids[0] if len(self.routes.dag_ids) == 1 else None
+            self._blame.reject(message, lease, dag_id or only, error)
             return False
         self.targets.takes(dag_id, outcome)
-        self._record(outcome, message_id, run_id)
+        self._record(outcome, dag_id, message_id, run_id)
         return True
+
+    def _leave_unmatched(self, message: types.LeasedMessage, lease: HeldLease) -> None:
+        log.debug("Inbox %s: message %s is unmatched; its lease expires", self.inbox, plain(message["id"]))
+        if self._dead_letters is not None:
+            self._blame.unmatched(message, lease)
 
     def _found_before(self, message: types.LeasedMessage) -> str | None:
         """
@@ -314,7 +368,7 @@ class Dispatcher:
             return None
         former = former_run_id_of(message["id"])
         run_ids = [] if former is None else [former]
-        if len(self.routes.dag_ids) > 1:
+        if len(self.routes.dag_ids) > 1 or self._dead_letters is not None:
             run_ids.append(run_id_of(message["id"], self._leased_at))
         dag_ids = self.routes.dag_ids
         return next((d for d in dag_ids if any(self.runs.exists(d, each) for each in run_ids)), None)
@@ -326,51 +380,15 @@ class Dispatcher:
 
     def _note(self, message_id: str) -> str:
         note = f"Message {plain(message_id)} of the inbox {plain(self.inbox)}"
-        return (f"{note}, started by {self.origin}" if self.origin else note)[:LONGEST_NOTE]
+        return f"{note}, started by {self.origin}" if self.origin else note
 
-    def _record(self, outcome: Start, message_id: str, run_id: str) -> None:
-        if self._in_a_row.rejected:
-            self._in_a_row = RejectionsInARow()
+    def _record(self, outcome: Start, dag_id: str, message_id: str, run_id: str) -> None:
+        if self._dead_letters is not None or self._blame.rejected:
+            self._blame.start(dag_id, message_id, outcome)
         self.counts.count(outcome.value, message_id)
         self.counts.add_run(run_id)
         metric = metrics.STARTED if outcome is Start.STARTED else metrics.EXISTING
         metrics.count(metric, 1, inbox=self.inbox, conn_id=self.hook.workflow_conn_id)
-
-    def _raise_if_target_at_fault(self, dag_id: str, error: RunRejected) -> None:
-        """
-        Decide whether the message or the target is at fault for a rejection.
-
-        :raises TargetError: the target, or Airflow itself.
-        """
-        if not self.targets.has_started(dag_id):
-            raise TargetError(
-                f"Airflow rejected a run of the DAG {dag_id!r} before this task had started any: {error}."
-                " Correct the DAG (its params, its timetable, or the pattern of run ids). Each retry of this"
-                " task begins with one message; no message is lost."
-            )
-        if isinstance(error, ServerFault):
-            # Raises TargetError if Airflow does not answer.
-            self.runs.unfinished(dag_id)
-        self._in_a_row.add(dag_id, error)
-
-    def _log_not_started(self, count: int, whole: int) -> None:
-        log.warning(
-            "Inbox %s: %d of %d leased messages were not started before the %g s safety margin at the end of"
-            " their lease; they are redelivered",
-            self.inbox,
-            count,
-            whole,
-            MARGIN_SECONDS,
-        )
-
-    def _log_result(self) -> None:
-        self.counts.result["inbox_id"] = self._leased_at
-        log.info(
-            "Inbox %s: dispatched to %s: %s",
-            plain(self.inbox),
-            ", ".join(self.routes.dag_ids),
-            self.counts.summary(),
-        )
 
 
 def _acknowledge(session: InboxSession, lease: HeldLease, ids: list[str]) -> None:

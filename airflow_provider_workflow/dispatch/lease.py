@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import logging
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -43,6 +42,17 @@ SLICE = 16_000
 
 _paused: WeakKeyDictionary[WorkflowHook, dict[str, str]] = WeakKeyDictionary()
 """Why inboxes are paused, as a task has logged it."""
+
+
+class TaskKilled(BaseException):
+    """
+    The task was killed while it held a lease. Raised by ``on_kill``, so that the lease is released.
+
+    :param inbox: id or name.
+    """
+
+    def __init__(self, inbox: str) -> None:
+        super().__init__(f"The task was ended while it worked on a lease of the inbox {inbox}")
 
 
 class InboxUnusableError(AirflowFailException):
@@ -98,23 +108,19 @@ class HeldLease:
     inbox_id: str = ""
 
     @classmethod
-    def of(
-        cls, answer: types.Lease, asked_at: float, lease_seconds: int, attempt_seconds: float = math.inf
-    ) -> HeldLease | None:
+    def of(cls, answer: types.Lease, lease_seconds: int) -> HeldLease | None:
         """
         The lease of an answer; None for an empty one.
 
-        :param asked_at: epoch seconds before the call was made.
-        :param lease_seconds: the requested length, 1 to 3600 s.
-        :param attempt_seconds: the longest time of one attempt. A call may wait for the rate limit or for a
-            token before the attempt that leases; that time does not shorten the lease.
+        :param lease_seconds: the requested length, 1 to 3600 s. It begins when the request was sent: the call
+            may have waited before that, for the rate limit or for a token.
         """
         if not answer.get("lease_id") or not answer.get("results"):
             return None
         named = [_with_id(message) for message in answer["results"]]
         return cls(
             lease_id=str(answer["lease_id"]),
-            ends_at=max(asked_at, clock.now() - attempt_seconds) + lease_seconds,
+            ends_at=answer["sent_at"] + lease_seconds,
             leased_until=str(answer.get("leased_until") or ""),
             messages=[message for message in named if message is not None],
             nameless=[position for position, message in enumerate(named, 1) if message is None],
@@ -193,12 +199,14 @@ def delivery_count(message: types.LeasedMessage) -> int:
 
 def without_lease(message: types.LeasedMessage) -> dict[str, Any]:
     """The part of a message that a DAG is given: nothing of its lease."""
-    return {
+    part = {
         "id": message["id"],
         "created_at": message.get("created_at"),
         "payload": message.get("payload"),
         "message_attributes": message.get("message_attributes"),
     }
+    # Only where the payload is too deep to decode.
+    return {**part, "payload_json": message["payload_json"]} if "payload_json" in message else part
 
 
 def lease_once(
@@ -222,7 +230,6 @@ def lease_once(
     """
     from airflow_provider_workflow.client.errors import InboxPausedError
 
-    asked_at = clock.now()
     try:
         answer = hook.lease_messages(inbox_id, count, seconds, patient=patient)
     except InboxPausedError:
@@ -233,7 +240,7 @@ def lease_once(
         _log_resumed(hook, inbox or inbox_id)
     if attributes.get("status") == FAILED:
         raise InboxUnusableError(inbox or inbox_id, attributes.get("paused_reason"))
-    lease = HeldLease.of(answer, asked_at, seconds, hook.settings.timeout)
+    lease = HeldLease.of(answer, seconds)
     if lease is None:
         quarantine.check(hook, inbox or inbox_id)
     return lease

@@ -16,9 +16,13 @@ import json
 import logging
 import math
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
+from airflow_provider_workflow.client import deep_json
 from airflow_provider_workflow.client.wire import plain
+
+if TYPE_CHECKING:
+    from airflow_provider_workflow.types import Message, Payload
 
 log = logging.getLogger(__name__)
 
@@ -51,14 +55,22 @@ class Unstorable(NamedTuple):
         return f"{self.path} {self.reason}"
 
 
-def payload_of(message: Mapping[str, Any]) -> Any:
+@overload
+def payload_of(message: Message[Payload]) -> Payload: ...
+
+
+@overload
+def payload_of(message: Mapping[str, Any]) -> Any: ...
+
+
+def payload_of(message: Mapping[str, Any] | Message[Any]) -> Any:
     """
     The payload of a message, exactly as the service sent it.
 
     :param message: ``dag_run.conf["message"]``, or a message that a sensor returned.
     """
     text = message.get("payload_json")
-    return message.get("payload") if text is None else json.loads(text)
+    return message.get("payload") if text is None else deep_json.decode(text)
 
 
 def storable(message: Mapping[str, Any]) -> tuple[dict[str, Any], list[Unstorable]]:
@@ -75,8 +87,14 @@ def storable(message: Mapping[str, Any]) -> tuple[dict[str, Any], list[Unstorabl
             found.append(part)
             result[name] = plain(value) if name == "id" and isinstance(value, str) else None
             if name == "payload":
-                result["payload_json"] = json.dumps(value)
+                result["payload_json"] = payload_text(message)
     return result, found
+
+
+def payload_text(message: Mapping[str, Any]) -> str:
+    """The whole payload of a message as an ASCII JSON string."""
+    text: str | None = message.get("payload_json")
+    return json.dumps(message.get("payload")) if text is None else text
 
 
 def log_replaced(inbox: str, message_id: str, replaced: list[Unstorable]) -> None:

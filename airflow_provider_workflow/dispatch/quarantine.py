@@ -12,18 +12,17 @@ Nothing here raises: a failing report must not stop a task or a trigger.
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
 import logging
-import re
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from airflow_provider_workflow import clock, metrics
 from airflow_provider_workflow.client import inboxes, types
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.wire import plain
 from airflow_provider_workflow.config import quarantine_check_seconds
+from airflow_provider_workflow.dispatch.inbox_variable import MOST_KEPT, InboxVariable, mark
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.client.client import AsyncWorkflowClient
@@ -38,14 +37,30 @@ LONGEST_CHECK_SECONDS = 30.0
 """Timeout of a check in a trigger."""
 MOST_REMEMBERED = 100_000
 """Ids that a process keeps at most."""
-MOST_KEPT = 2_000
-"""Ids that the Variable keeps at most: hashes of 12 characters, which fit a text column of every database."""
 PREFIX = "workflow_quarantine__"
 DESCRIPTION = "Quarantined messages of an inbox that were reported, as hashes of their ids. May be deleted."
 
-_reported: dict[str, None] = {}
+Messages = list[Mapping[str, Any]]
+
+_reported: dict[tuple[str, str, str], None] = {}
+"""Connection, inbox and message id, as two inboxes may use the same message ids."""
 _checked_at: dict[tuple[str, str], float] = {}
 _reports: set[asyncio.Future[None]] = set()
+_listeners: WeakKeyDictionary[WorkflowHook, Callable[[str, Messages], None]] = WeakKeyDictionary()
+"""What the checks of a hook call with the id of the inbox and the messages that they reported."""
+
+
+def listen(hook: WorkflowHook, on_report: Callable[[str, Messages], None] | None) -> None:
+    """
+    Let the checks of a hook call a function with the messages that they report.
+
+    :param on_report: called with the id of the inbox and the listed messages, possibly in a thread. It must
+        not raise. None removes it.
+    """
+    if on_report is None:
+        _listeners.pop(hook, None)
+    else:
+        _listeners[hook] = on_report
 
 
 def check(hook: WorkflowHook, inbox: str) -> None:
@@ -60,32 +75,55 @@ def check(hook: WorkflowHook, inbox: str) -> None:
     if not _is_due(conn_id, inbox):
         return
     try:
-        messages = hook.run_once(_listing(hook.settings, inbox))
+        inbox_id, messages = hook.run_once(_listing(hook.settings, inbox))
     except Exception as error:
         _log_failure(inbox, error)
-    else:
-        report(messages, inbox=inbox, conn_id=conn_id)
+        return
+    reported = _report_new(_news(messages, inbox, conn_id), inbox, conn_id)
+    if hook in _listeners:
+        _listeners[hook](inbox_id, reported)
 
 
-async def check_in_loop(client: AsyncWorkflowClient, inbox: str) -> None:
+async def check_in_loop(
+    client: AsyncWorkflowClient, inbox: str, on_report: Callable[[Messages], Awaitable[None]] | None = None
+) -> None:
     """
     The same check in a trigger.
 
     :param inbox: id or name.
+    :param on_report: see ``report``.
     """
-    conn_id = client.settings.connection_id
-    if not _is_due(conn_id, inbox):
-        return
-    try:
-        async with clock.timeout(LONGEST_CHECK_SECONDS):
-            messages = await client.run(_listing(client.settings, inbox))
-    except Exception as error:
-        _log_failure(inbox, error)
-    else:
-        report(messages, inbox=inbox, conn_id=conn_id)
+    messages = await _listed(client, inbox)
+    report(messages, inbox=inbox, conn_id=client.settings.connection_id, on_report=on_report)
 
 
-def report(messages: Iterable[Mapping[str, Any]], *, inbox: str, conn_id: str) -> list[str]:
+async def finds_unreported(client: AsyncWorkflowClient, inbox: str) -> bool:
+    """
+    Whether a check is due in this process, and finds quarantined messages that no process has reported.
+
+    Reports nothing: for a trigger whose task reports them.
+
+    :param inbox: id or name.
+    """
+    from asgiref.sync import sync_to_async
+
+    where = client.settings.connection_id, metrics.name_of(inbox)
+    messages = _quarantined(await _listed(client, inbox))
+    found = [each for each in messages if (*where, each["id"]) not in _reported]
+    if not found:
+        return False
+    variable = _variable(*where)
+    known = await sync_to_async(_known)(variable)
+    return any(mark(each["id"]) not in known for each in found)
+
+
+def report(
+    messages: Iterable[Mapping[str, Any]],
+    *,
+    inbox: str,
+    conn_id: str,
+    on_report: Callable[[Messages], Awaitable[None]] | None = None,
+) -> list[str]:
     """
     Report the quarantined ones of listed messages: an ERROR line and a metric for each.
 
@@ -94,21 +132,20 @@ def report(messages: Iterable[Mapping[str, Any]], *, inbox: str, conn_id: str) -
     :param messages: all or some messages of a listing.
     :param inbox: id or name.
     :param conn_id: id of the Airflow connection.
+    :param on_report: awaited with the messages that were reported, in an event loop only. It must not raise.
     :return: ids of quarantined messages that this process had not reported.
     """
-    found = (each.get("id") for each in messages if each.get("status") == QUARANTINED)
-    news = [each for each in found if isinstance(each, str) and _is_new(each)]
-    if not news:
-        return []
+    news = _news(messages, inbox, conn_id)
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        metrics.count(metrics.QUARANTINED, _report_new(news, inbox, conn_id), inbox=inbox, conn_id=conn_id)
-        return news
-    alarm = asyncio.ensure_future(_report_in_thread(news, inbox, conn_id))
-    _reports.add(alarm)
-    alarm.add_done_callback(_reports.discard)
-    return news
+        _report_new(news, inbox, conn_id)
+    else:
+        if news:
+            alarm = asyncio.ensure_future(_report_in_thread(news, inbox, conn_id, on_report))
+            _reports.add(alarm)
+            alarm.add_done_callback(_reports.discard)
+    return [each["id"] for each in news]
 
 
 async def flush() -> None:
@@ -116,64 +153,71 @@ async def flush() -> None:
     await asyncio.gather(*_reports)
 
 
-def _listing(settings: Settings, inbox: str) -> Generator[Any, Any, list[types.Message]]:
+def _listing(settings: Settings, inbox: str) -> Generator[Any, Any, tuple[str, list[types.Message]]]:
     inbox_id = yield from inboxes.id_of(settings, inbox)
-    return (yield from inboxes.all_messages(inbox_id, MOST_PAGES))
+    return inbox_id, (yield from inboxes.all_messages(inbox_id, MOST_PAGES))
 
 
-async def _report_in_thread(ids: list[str], inbox: str, conn_id: str) -> None:
-    from asgiref.sync import sync_to_async
-
-    number = await sync_to_async(_report_new)(ids, inbox, conn_id)
-    metrics.count(metrics.QUARANTINED, number, inbox=inbox, conn_id=conn_id)
-
-
-def _report_new(ids: list[str], inbox: str, conn_id: str) -> int:
-    """Report messages that no process has reported; returns their number."""
-    name = metrics.name_of(inbox)
-    variable = _variable_name(conn_id, name)
-    known = _known(variable)
-    news = [each for each in ids if _mark(each) not in known]
-    for message_id in news:
-        log.error(
-            "Inbox %s: message %s is in quarantine; it is not delivered again and starts no run",
-            plain(name),
-            plain(message_id),
-        )
-    if news:
-        _keep(variable, [*known, *map(_mark, news)])
-    return len(news)
-
-
-def _known(variable: str) -> list[str]:
-    from airflow_provider_workflow.hooks.user_tokens import read_variable
-
+async def _listed(client: AsyncWorkflowClient, inbox: str) -> list[types.Message]:
+    """The messages of an inbox; none if no check is due, or if it fails."""
+    if not _is_due(client.settings.connection_id, inbox):
+        return []
     try:
-        kept = json.loads(read_variable(variable) or "[]")
-        return [each for each in kept if isinstance(each, str)]
+        async with clock.timeout(LONGEST_CHECK_SECONDS):
+            return (await client.run(_listing(client.settings, inbox)))[1]
     except Exception as error:
-        log.debug("The Airflow Variable %s cannot be read: %s", variable, type(error).__name__)
+        _log_failure(inbox, error)
         return []
 
 
-def _keep(variable: str, marks: list[str]) -> None:
-    from airflow_provider_workflow.hooks.user_tokens import write_variable
-
-    try:
-        write_variable(variable, json.dumps(marks[-MOST_KEPT:]), DESCRIPTION)
-    except Exception as error:
-        log.debug("The Airflow Variable %s cannot be written: %s", variable, type(error).__name__)
+def _quarantined(messages: Iterable[Mapping[str, Any]]) -> Messages:
+    found = (each for each in messages if each.get("status") == QUARANTINED)
+    return [each for each in found if isinstance(each.get("id"), str)]
 
 
-def _variable_name(conn_id: str, inbox: str) -> str:
-    name = f"{conn_id}__{inbox}"
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,199}", name):
-        name = hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest()
-    return PREFIX + name
+def _news(messages: Iterable[Mapping[str, Any]], inbox: str, conn_id: str) -> Messages:
+    """Quarantined messages that this process has not reported; it remembers them."""
+    where = conn_id, metrics.name_of(inbox)
+    return [each for each in _quarantined(messages) if _is_new((*where, each["id"]))]
 
 
-def _mark(message_id: str) -> str:
-    return hashlib.sha256(message_id.encode(errors="surrogatepass")).hexdigest()[:12]
+async def _report_in_thread(
+    news: Messages, inbox: str, conn_id: str, on_report: Callable[[Messages], Awaitable[None]] | None
+) -> None:
+    from asgiref.sync import sync_to_async
+
+    reported = await sync_to_async(_report_new)(news, inbox, conn_id)
+    if reported and on_report is not None:
+        await on_report(reported)
+
+
+def _report_new(messages: Messages, inbox: str, conn_id: str) -> Messages:
+    """Report messages that no process has reported, and return them."""
+    if not messages:
+        return []
+    name = metrics.name_of(inbox)
+    variable = _variable(conn_id, name)
+    known = _known(variable)
+    news = [each for each in messages if mark(each["id"]) not in known]
+    for each in news:
+        log.error(
+            "Inbox %s: message %s is in quarantine; it is not delivered again and starts no run",
+            plain(name),
+            plain(each["id"]),
+        )
+    if news:
+        variable.write([*known, *(mark(each["id"]) for each in news)][-MOST_KEPT:])
+    metrics.count(metrics.QUARANTINED, len(news), inbox=inbox, conn_id=conn_id)
+    return news
+
+
+def _variable(conn_id: str, name: str) -> InboxVariable:
+    return InboxVariable.of(PREFIX, conn_id, name, DESCRIPTION)
+
+
+def _known(variable: InboxVariable) -> list[str]:
+    kept = variable.read()
+    return [each for each in kept if isinstance(each, str)] if isinstance(kept, list) else []
 
 
 def _is_due(conn_id: str, inbox: str) -> bool:
@@ -186,13 +230,13 @@ def _is_due(conn_id: str, inbox: str) -> bool:
     return True
 
 
-def _is_new(message_id: str) -> bool:
-    if message_id in _reported:
+def _is_new(key: tuple[str, str, str]) -> bool:
+    if key in _reported:
         return False
     if len(_reported) >= MOST_REMEMBERED:
         # The oldest: if it is listed again, the Variable is read again.
         del _reported[next(iter(_reported))]
-    _reported[message_id] = None
+    _reported[key] = None
     return True
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, cast
 
 from airflow.providers.common.compat.sdk import AirflowException
 
@@ -30,6 +30,7 @@ from airflow_provider_workflow.dispatch.payloads import Unstorable, log_replaced
 from airflow_provider_workflow.dispatch.results import Counts, log_nameless, log_rejection
 from airflow_provider_workflow.dispatch.routing import Routes, UnroutableError
 from airflow_provider_workflow.dispatch.session import while_missing
+from airflow_provider_workflow.types import Lease, Message
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.hooks.workflow import WorkflowHook
@@ -38,15 +39,6 @@ log = logging.getLogger(__name__)
 
 STORE_KEY = "workflow_received"
 _XComRow = namedtuple("_XComRow", "value")
-
-
-class LeasedMessages(TypedDict):
-    """The result of a sensor with ``acknowledge="manual"``, for ``WorkflowAcknowledgeOperator``."""
-
-    inbox_id: str
-    lease_id: str
-    leased_until: str
-    messages: list[dict[str, Any]]
 
 
 @dataclass
@@ -73,7 +65,7 @@ class Receiver:
     def inbox_id(self) -> str:
         return while_missing(self.inbox, lambda: self.hook.get_inbox(self.inbox))["id"]
 
-    def stored(self) -> list[dict[str, Any]] | None:
+    def stored(self) -> list[Message] | None:
         """
         The messages that an earlier try of this task stored; None if there are none.
 
@@ -86,7 +78,7 @@ class Receiver:
         if not kept["acknowledged"]:
             self._acknowledge_stored(kept)
         log.info("Returning the %d messages that an earlier try of this task received", len(kept["messages"]))
-        messages: list[dict[str, Any]] = kept["messages"]
+        messages: list[Message] = kept["messages"]
         return messages
 
     def _acknowledge_stored(self, kept: dict[str, Any]) -> None:
@@ -100,7 +92,7 @@ class Receiver:
         log.warning("Inbox %s: the stored messages cannot be acknowledged any more: %s", self.inbox, error)
         self._keep({**kept, "acknowledged": True})
 
-    def take(self, lease: HeldLease) -> list[dict[str, Any]]:
+    def take(self, lease: HeldLease) -> list[Message]:
         """
         Store, read back, then acknowledge the messages of a lease.
 
@@ -127,7 +119,7 @@ class Receiver:
         log.info("Inbox %s: received %d messages, stored and acknowledged", plain(self.inbox), len(messages))
         return messages
 
-    def lend(self, lease: HeldLease) -> LeasedMessages | None:
+    def lend(self, lease: HeldLease) -> Lease | None:
         """The messages of a lease that match, with the ids that acknowledge them; None if none matches."""
         with self._released_on_fault(lease):
             messages = self._fitting(lease)
@@ -184,10 +176,10 @@ class Receiver:
     def _store(self) -> Any:
         return self.context["task_state_store"]
 
-    def _fitting(self, lease: HeldLease) -> list[dict[str, Any]]:
+    def _fitting(self, lease: HeldLease) -> list[Message]:
         """The messages that match, in a form that an XCom can store; the leases of the others expire."""
         log_nameless(self.inbox, lease, self.hook.workflow_conn_id, self.counts)
-        fitting = []
+        fitting: list[Message] = []
         for leased in lease.messages:
             message = without_lease(leased)
             try:
@@ -203,7 +195,7 @@ class Receiver:
                 log_rejection(self.hook, self.inbox, leased, problem)
         return fitting
 
-    def _as_stored(self, message: dict[str, Any]) -> dict[str, Any]:
+    def _as_stored(self, message: dict[str, Any]) -> Message:
         """A message that an XCom returns unchanged; ``payloads.payload_of`` reads its payload either way."""
         result, replaced = storable(message)
         if not replaced and not _survives_xcom(result):
@@ -212,7 +204,7 @@ class Receiver:
             if not _survives_xcom(result):
                 result["message_attributes"] = None
         log_replaced(self.inbox, message["id"], replaced)
-        return result
+        return cast("Message", result)
 
 
 def _survives_xcom(message: dict[str, Any]) -> bool:

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any
 
 from airflow.providers.common.compat.sdk import AirflowException
 
-from airflow_provider_workflow.airflow_internals import airflow_release
 from airflow_provider_workflow.client.wire import plain
 
-MOST_REJECTED_IN_A_ROW = 20
-"""Messages. After so many the target is broken: going on would use up a delivery of each message."""
-MOST_FAILED_IN_A_ROW = 2
-"""The same for answers of 5xx on Airflow 3.3 and later, where a rejected message is answered with 4xx."""
 _ABOUT_ALL_RUNS = (401, 403, 408, 429)
 """Statuses that are about the caller or the API server, not about a run."""
 _LONGEST_REASON = 300
@@ -61,34 +55,6 @@ class ServerFault(RunRejected):
 
 class TargetError(AirflowException):
     """No run of the DAG can be started at present, whatever the message."""
-
-
-@dataclass
-class RejectionsInARow:
-    """
-    Counts the rejected runs since the last one that was started.
-
-    :param rejected: all of them.
-    :param failed: those that were answered with 5xx.
-    """
-
-    rejected: int = 0
-    failed: int = 0
-
-    def add(self, dag_id: str, error: RunRejected) -> None:
-        """
-        Count a rejection.
-
-        :raises TargetError: there are so many that the target is broken.
-        """
-        self.rejected += 1
-        self.failed += isinstance(error, ServerFault)
-        most_failed = MOST_FAILED_IN_A_ROW if airflow_release() >= (3, 3) else MOST_REJECTED_IN_A_ROW
-        if self.rejected >= MOST_REJECTED_IN_A_ROW or self.failed >= most_failed:
-            raise TargetError(
-                f"Airflow rejected the last {self.rejected} runs of the DAG {dag_id!r} in a row, the last one"
-                f" with: {error}. No message is lost."
-            )
 
 
 def error_of(dag_id: str, error: Any) -> Exception:

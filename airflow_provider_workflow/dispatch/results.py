@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypedDict
+from enum import Enum
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_workflow import metrics
 from airflow_provider_workflow.client import types
 from airflow_provider_workflow.client.wire import plain
-from airflow_provider_workflow.dispatch.lease import ASSUMED_LAST_DELIVERY, HeldLease, delivery_count
+from airflow_provider_workflow.dispatch.lease import (
+    ASSUMED_LAST_DELIVERY,
+    MARGIN_SECONDS,
+    HeldLease,
+    delivery_count,
+)
+from airflow_provider_workflow.types import Counted as Counted
+from airflow_provider_workflow.types import DispatchResult as DispatchResult
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.hooks.workflow import WorkflowHook
@@ -20,20 +29,13 @@ MOST_IDS = 100
 MOST_RUNS_SHOWN = 3
 
 
-class Counted(TypedDict):
-    """A number of messages, and the ids of the first 100 of them."""
+class Drained(Enum):
+    """Why a drain ended."""
 
-    count: int
-    ids: list[str]
-
-
-class DispatchResult(TypedDict, total=False):
-    """The result of a dispatch: runs started, runs that existed already, messages rejected, and the inbox."""
-
-    inbox_id: str
-    started: Counted
-    existing: Counted
-    refused: Counted
+    EMPTY = "the inbox has no more messages"
+    NO_CAPACITY = "the target DAG has as many unfinished runs as it may"
+    LIMIT = "as many messages as one task takes"
+    OUT_OF_REACH = "the service is unreachable for now"
 
 
 def _nothing() -> DispatchResult:
@@ -41,6 +43,7 @@ def _nothing() -> DispatchResult:
         "started": {"count": 0, "ids": []},
         "existing": {"count": 0, "ids": []},
         "refused": {"count": 0, "ids": []},
+        "dead_lettered": {"count": 0, "ids": []},
     }
 
 
@@ -53,33 +56,44 @@ class Counts:
     :param causes: why the first 100 rejected messages were rejected, by message id.
     :param seen: ids that were counted.
     :param run_ids: the first few run ids, for a log line.
+    :param failing: number of rejected messages for which the task fails.
     """
 
     result: DispatchResult = field(default_factory=_nothing)
     causes: dict[str, str] = field(default_factory=dict)
     seen: set[str] = field(default_factory=set)
     run_ids: list[str] = field(default_factory=list)
+    failing: int = 0
 
     def carry(self) -> dict[str, Any]:
         """The state that a deferral keeps: small, and plain JSON."""
-        return {"result": self.result, "causes": self.causes}
+        return {"result": self.result, "causes": self.causes, "failing": self.failing}
 
     @classmethod
     def carried(cls, brought: dict[str, Any] | None) -> Counts:
         """The counts that ``carry`` returned; of the counted messages the first 100 ids are known."""
         if not brought:
             return cls()
-        result: DispatchResult = brought["result"]
-        counted = (result["started"], result["existing"], result["refused"])
-        return cls(result, brought["causes"], {message_id for each in counted for message_id in each["ids"]})
+        result: DispatchResult = {**_nothing(), **brought["result"]}
+        # Version 0.1 stored no dead letters, and the task failed for each rejected message.
+        counts = cls(result, brought["causes"], failing=brought.get("failing", result["refused"]["count"]))
+        counts.seen = {message_id for counted in counts.counted().values() for message_id in counted["ids"]}
+        return counts
+
+    def counted(self) -> dict[str, Counted]:
+        """The counts by outcome."""
+        result = self.result
+        return {
+            "started": result["started"],
+            "existing": result["existing"],
+            "refused": result["refused"],
+            "dead_lettered": result["dead_lettered"],
+        }
 
     @property
     def handled(self) -> int:
-        """Number of messages that were started, found or rejected."""
-        return sum(
-            counted["count"]
-            for counted in (self.result["started"], self.result["existing"], self.result["refused"])
-        )
+        """Number of messages that were started, found, rejected or became dead letters."""
+        return sum(counted["count"] for counted in self.counted().values())
 
     @property
     def refused(self) -> int:
@@ -88,17 +102,27 @@ class Counts:
 
     def count(self, outcome: str, message_id: str) -> None:
         """
-        Count a message, once for all its deliveries.
+        Count a message, once for all its deliveries: a rejected one by its last outcome.
 
-        :param outcome: ``started``, ``existing`` or ``refused``.
+        :param outcome: ``started``, ``existing``, ``refused`` or ``dead_lettered``.
         """
-        if message_id in self.seen:
+        if message_id in self.seen and (outcome == "refused" or not self._uncount_refused(message_id)):
             return
         self.seen.add(message_id)
-        counted: Counted = self.result[outcome]  # type: ignore[literal-required]
+        counted = self.counted()[outcome]
         counted["count"] += 1
         if len(counted["ids"]) < MOST_IDS:
             counted["ids"].append(plain(message_id))
+
+    def _uncount_refused(self, message_id: str) -> bool:
+        """Whether a message was counted as rejected, as far as its id is known; it no longer is."""
+        refused, shown = self.result["refused"], plain(message_id)
+        if shown not in refused["ids"]:
+            return False
+        refused["ids"].remove(shown)
+        refused["count"] -= 1
+        self.failing -= self.causes.pop(shown, None) is not None
+        return True
 
     def add_run(self, run_id: str) -> None:
         """Keep the id of a run if it is one of the first few."""
@@ -107,23 +131,31 @@ class Counts:
 
     def summary(self) -> str:
         """The counts, and the first runs, in one line."""
-        numbers = ", ".join(
-            f"{self.result[name]['count']} {name}" for name in ("started", "existing", "refused")
-        )
-        more = self.result["started"]["count"] + self.result["existing"]["count"] > len(self.run_ids)
+        numbers = ", ".join(f"{number} {name}" for name, number in self._shown())
+        more = self.handled - self.refused > len(self.run_ids)
         runs = ", ".join(self.run_ids) + (", ..." if more else "")
         return f"{numbers} (runs {runs})" if self.run_ids else numbers
 
-    def refuse(self, message_id: str, cause: str) -> None:
-        """Count a rejected message and keep the cause for the error of the task."""
+    def _shown(self) -> list[tuple[str, int]]:
+        """The counts, dead letters only if there are any."""
+        found = [(name.replace("_", "-"), each["count"]) for name, each in self.counted().items()]
+        return found if found[-1][1] else found[:-1]
+
+    def refuse(self, message_id: str, cause: str | None) -> None:
+        """
+        Count a rejected message.
+
+        :param cause: kept for the error of the task; None if the task does not fail for it.
+        """
+        self.failing += cause is not None and message_id not in self.seen
         self.count("refused", message_id)
-        if len(self.causes) < MOST_IDS:
+        if cause is not None and len(self.causes) < MOST_IDS:
             self.causes[plain(message_id)] = plain(cause)
 
     def rejected_text(self) -> str:
         """The rejected messages in one sentence."""
         shown = "; ".join(f"{message_id}: {cause}" for message_id, cause in list(self.causes.items())[:10])
-        return f"{self.refused} messages were rejected and not acknowledged: {shown}"
+        return f"{self.failing} messages were rejected and not acknowledged: {shown}"
 
 
 def log_nameless(inbox: str, lease: HeldLease, conn_id: str, counts: Counts | None = None) -> None:
@@ -158,3 +190,25 @@ def log_rejection(hook: WorkflowHook, inbox: str, message: types.LeasedMessage, 
         )
     else:
         log.warning("Inbox %s: message %s was rejected: %s", inbox, plain(message["id"]), cause)
+
+
+def log_not_started(inbox: str, count: int, whole: int) -> None:
+    """
+    Log the messages of a lease for which there was no time.
+
+    :param count: how many of them.
+    :param whole: number of messages of the lease.
+    """
+    log.warning(
+        "Inbox %s: %d of %d leased messages were not started before the %g s safety margin at the end of"
+        " their lease; they are redelivered",
+        inbox,
+        count,
+        whole,
+        MARGIN_SECONDS,
+    )
+
+
+def log_result(inbox: str, dag_ids: Sequence[str], counts: Counts) -> None:
+    """Log the outcome of a drain."""
+    log.info("Inbox %s: dispatched to %s: %s", plain(inbox), ", ".join(dag_ids), counts.summary())

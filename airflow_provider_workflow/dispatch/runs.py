@@ -22,6 +22,7 @@ from airflow.providers.common.compat.sdk import conf
 from airflow_provider_workflow.airflow_internals import (
     airflow_release,
     answers_before_commit,
+    http_status_error,
     keeps_answers_apart,
     trigger_dag_run,
 )
@@ -49,7 +50,7 @@ class Start(Enum):
     EXISTING = "existing"
 
 
-def run_id_of(message_id: str, inbox_id: str) -> str:
+def run_id_of(message_id: str, inbox_id: str, prefix: str = RUN_ID_PREFIX) -> str:
     """
     The run id of a message: always the same, so that a redelivered message finds its run.
 
@@ -57,11 +58,11 @@ def run_id_of(message_id: str, inbox_id: str) -> str:
     is too long, or has characters that a run id must not have, is hashed together with the inbox id.
     """
     inbox = hashlib.sha256(_bytes(inbox_id))
-    run_id = f"{RUN_ID_PREFIX}{message_id}__{inbox.hexdigest()[:8]}"
+    run_id = f"{prefix}{message_id}__{inbox.hexdigest()[:8]}"
     if _SAFE_ID.fullmatch(message_id) and ".." not in message_id and len(run_id) <= LONGEST_RUN_ID:
         return run_id
     inbox.update(b"\0" + _bytes(message_id))
-    return RUN_ID_PREFIX + inbox.hexdigest()
+    return prefix + inbox.hexdigest()
 
 
 def former_run_id_of(message_id: str) -> str | None:
@@ -136,9 +137,8 @@ def check_conf(conf: dict[str, Any]) -> None:
 def _rejections() -> tuple[type[Exception], ...]:
     """The exceptions for a rejection by the API server; in ``dag.test()`` there is no supervisor between."""
     from airflow.sdk.exceptions import AirflowRuntimeError
-    from httpx import HTTPStatusError
 
-    return AirflowRuntimeError, HTTPStatusError
+    return AirflowRuntimeError, http_status_error()
 
 
 @dataclass(frozen=True)

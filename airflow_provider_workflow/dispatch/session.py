@@ -36,6 +36,12 @@ T = TypeVar("T")
 
 MISSING_PAUSES = (1.0, 2.0, 4.0, 8.0, 15.0)
 """Seconds between the look-ups of an inbox that is not there: it may be created again under its name."""
+FIRST_PAUSE_SECONDS = 5.0
+LONGEST_PAUSE_SECONDS = 60.0
+"""Pause between two attempts to send failed acknowledgements; it doubles from the first to the longest."""
+LEASE_AHEAD_SECONDS = 0.5
+"""Time before the last run of a lease at which the next lease is requested. It ages meanwhile, so this
+is a small part of the shortest lease, and about the time in which most services answer."""
 LAST_LEASE_SECONDS = 5.0
 """How long a task that is being ended waits for the answer to a lease request, to release that lease."""
 
@@ -136,6 +142,7 @@ class InboxSession:
     _acknowledging: Future[None] | None = None
     _failed: list[FailedAcknowledgement] = field(default_factory=list)
     _expired: list[FailedAcknowledgement] = field(default_factory=list)
+    _pause: float = FIRST_PAUSE_SECONDS
     _hurries: bool = False
 
     def __enter__(self) -> InboxSession:
@@ -143,8 +150,7 @@ class InboxSession:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
-            self._wait_for_thread()
-            self._release_next()
+            self._even_if_ended(self._release_next)
             if kind is None and self._acknowledging is not None:
                 self._acknowledging.result()
             errors = [each.error for each in (*self._expired, *self._failed)]
@@ -168,6 +174,14 @@ class InboxSession:
         """Whether the next lease was requested already."""
         return self._next is not None
 
+    def is_time_for_next(self, seconds: float) -> bool:
+        """
+        Whether the next lease should be requested now.
+
+        :param seconds: estimated time until the runs of the current lease are started.
+        """
+        return not self.has_next and seconds <= LEASE_AHEAD_SECONDS and not self.unacknowledged
+
     def lease_ahead(self, count: int, seconds: int) -> None:
         """
         Request the next lease, while the runs of the current one are started.
@@ -187,10 +201,12 @@ class InboxSession:
         :param count: messages at most, 1 to 100; not used for a lease that was requested ahead.
         :param seconds: length of the lease, 1 to 3600 s; likewise.
         :raises NotFoundError: there is no such inbox, and none was created under its name within 30 s.
-        :raises WorkflowError: the service cannot be used; see ``lease_once``.
+        :raises WorkflowError: the service cannot be used; see ``lease_once``. Or an acknowledgement that was
+            waited for has failed permanently: further leases would only use up deliveries.
         """
         if self._next is None:
             self._wait_for_thread()
+            self._raise_if_rejected()
             return while_missing(self.inbox, lambda: self._lease(count, seconds))
         try:
             lease = self._next.result()
@@ -201,6 +217,13 @@ class InboxSession:
             return self.lease(*self._next_size)
         self._next = None
         return lease
+
+    def _raise_if_rejected(self) -> None:
+        """Raise the error of an acknowledgement that has failed permanently while it was waited for."""
+        rejected = next((each for each in self._failed if not each.is_transient), None)
+        if rejected is not None:
+            self._failed.remove(rejected)
+            raise rejected.error
 
     def _lease(self, count: int, seconds: int, *, patient: bool = True) -> HeldLease | None:
         self.inbox_id = inbox_id = self.inbox_id or self.hook.get_inbox(self.inbox)["id"]
@@ -242,10 +265,23 @@ class InboxSession:
     @property
     def is_rejected(self) -> bool:
         """Whether an acknowledgement failed permanently: further leases would only use up deliveries."""
-        return any(not each.is_transient for each in self._failed)
+        return any(not each.is_transient for each in (*self._failed, *self._expired))
 
     def acknowledge_again(self) -> None:
-        """Send each failed acknowledgement again, once."""
+        """Wait, then send each failed acknowledgement again, once."""
+        if self._pause == FIRST_PAUSE_SECONDS:
+            log.warning(
+                "Inbox %s: an acknowledgement failed. The runs of its messages exist, runs of other messages"
+                " are started as before, and the acknowledgement is sent again until the lease ends",
+                self.inbox,
+            )
+        clock.sleep(self._pause)
+        self._pause = min(self._pause * 2, LONGEST_PAUSE_SECONDS)
+        self._send_again()
+        if not self.unacknowledged:
+            self._pause = FIRST_PAUSE_SECONDS
+
+    def _send_again(self) -> None:
         self._wait_for_thread()
         failed, self._failed = self._failed, []
         once = self.hook.hurried()
@@ -274,13 +310,28 @@ class InboxSession:
 
     def release(self, lease: HeldLease, ids: list[str]) -> None:
         """Release messages at once; where that fails their lease expires instead."""
-        self._wait_for_thread()
-        try_to_release(self.hook, lease.inbox_id, lease.lease_id, ids, self.inbox)
+
+        def release() -> None:
+            self._wait_for_thread()
+            try_to_release(self.hook, lease.inbox_id, lease.lease_id, ids, self.inbox)
+
+        self._even_if_ended(release)
 
     def hurry(self) -> None:
         """From now on send each call once, with a timeout of a few seconds, as the task is being ended."""
         # A separate client: the thread may be in the middle of a call with the first one.
         self.hook, self.alongside, self._hurries = self.hook.hurried(), False, True
+
+    def _even_if_ended(self, act: Callable[[], None]) -> None:
+        """Do something; if the task is ended meanwhile, do it again in a hurry."""
+        try:
+            act()
+        except Exception:
+            raise
+        except BaseException:
+            self.hurry()
+            act()
+            raise
 
     def _wait_for_thread(self) -> None:
         """Wait until the thread no longer uses the hook."""
@@ -290,6 +341,7 @@ class InboxSession:
         wait(under_way, LAST_LEASE_SECONDS if self._hurries else None)
 
     def _release_next(self) -> None:
+        self._wait_for_thread()
         if self._next is None or not self._next.done() or self._next.exception() is not None:
             return
         lease = self._next.result()

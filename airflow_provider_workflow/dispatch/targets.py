@@ -27,6 +27,8 @@ log = logging.getLogger(__name__)
 
 LEASE_SECONDS = (60, 3600)
 """No run is started in the last 30 s of a lease, so a shorter lease would leave no time."""
+DEAD_LETTER_AFTER = (1, 4)
+"""The service delivers a message about five times: after the fourth delivery there is about one left."""
 PILOT_SECONDS = 3600
 """Length of the pilot lease after an earlier try found the target DAG broken."""
 MOST_MESSAGES = 10_000
@@ -82,12 +84,18 @@ class TargetHistory:
 
     context: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def is_retry(self) -> bool:
+        """Whether this is not the first try of the task."""
+        ti = self.context.get("ti")
+        return ti is not None and int(ti.try_number) > 1
+
     def before(self) -> Before:
         """What is known of the target when this process starts."""
         ti = self.context.get("ti")
         if ti is None:
             return Before.UNKNOWN
-        is_retry = int(ti.try_number) > 1
+        is_retry = self.is_retry
         try:
             if is_retry or self._is_remembered():
                 return self._try_before()
@@ -142,11 +150,13 @@ class TargetCheck:
     :param runs: where runs are started.
     :param dag_ids: the target DAGs.
     :param history: the results of earlier tries.
+    :param dead_letter_dag_id: the dead-letter DAG, which is checked too.
     """
 
     runs: Runs
     dag_ids: Sequence[str]
     history: TargetHistory = field(default_factory=TargetHistory)
+    dead_letter_dag_id: str | None = None
     _checked: bool = False
     _before: Before = Before.WORKING
     _take_runs: set[str] = field(default_factory=set)
@@ -165,7 +175,7 @@ class TargetCheck:
         if self._before is not Before.BROKEN:
             self._before = self.history.before()
         try:
-            for dag_id in self.dag_ids:
+            for dag_id in (*self.dag_ids, *filter(None, [self.dead_letter_dag_id])):
                 self.runs.check_target(dag_id, thorough=self._before is Before.BROKEN)
         except TargetError:
             self.history.remember()
@@ -201,6 +211,11 @@ class TargetCheck:
     def is_proven(self) -> bool:
         """Whether a run was started, or found, so that leases need no pilot."""
         return bool(self._take_runs)
+
+    @property
+    def was_broken(self) -> bool:
+        """Whether an earlier try, or this process, found a target broken that has started no run since."""
+        return self._before is Before.BROKEN
 
     def takes(self, dag_id: str, outcome: Start) -> None:
         """A run of a target was started, or found."""

@@ -24,7 +24,7 @@ from airflow_provider_workflow.options import (
     check_string,
     deferrable_or_default,
     known_later,
-    whole_number,
+    subscription_of,
 )
 from airflow_provider_workflow.rendering import ABSENT
 
@@ -117,6 +117,8 @@ class WorkflowEnsureInboxOperator(WorkflowOperator):
     :param notification_url: URL to which the service posts when messages arrive, up to 2048 characters
         (templated). That of an existing inbox is changed; None leaves it unchanged. Airflow shows the
         rendered URL on the task's page, unless it comes from a Variable whose name contains "secret".
+    :param notify: let the service notify Airflow's API server, in place of ``notification_url``: a
+        notification makes an event of ``create_asset(inbox=name)`` (docs/notifications.md).
     :param wait_until_active: False also returns an inbox that is still ``initializing``.
     :param recreate_failed: delete an inbox that failed to initialise, with any messages in it, and create
         it again, once per try.
@@ -154,6 +156,7 @@ class WorkflowEnsureInboxOperator(WorkflowOperator):
         inputs: Mapping[str, Any] | None = None,
         connection_id: str | int | None = None,
         notification_url: str | None = None,
+        notify: bool = False,
         wait_until_active: bool = True,
         recreate_failed: bool = False,
         deferrable: bool | None = None,
@@ -171,6 +174,11 @@ class WorkflowEnsureInboxOperator(WorkflowOperator):
         self.notification_url = notification_url
         if notification_url is not None:
             check_string("notification_url", notification_url, URL_LENGTH)
+        self.notify = flag("notify", notify)
+        if notify and notification_url is not None:
+            raise ValueError(
+                "notify and notification_url exclude each other: both are the URL for notifications"
+            )
         self.wait_until_active = flag("wait_until_active", wait_until_active)
         self.recreate_failed = flag("recreate_failed", recreate_failed)
         self.poll_interval, self.max_poll_interval = intervals(poll_interval, max_poll_interval)
@@ -185,6 +193,7 @@ class WorkflowEnsureInboxOperator(WorkflowOperator):
         :raises InitializationFailedError: the service could not subscribe it.
         :raises InboxNotSettledError: it was not active in time.
         :raises ValueError: a rendered argument has an invalid value.
+        :raises NotificationURLError: ``notify`` is True, and Airflow's configuration lacks what is needed.
         :raises WorkflowError: the service cannot be used.
         """
         return self._wait_until_active(
@@ -226,7 +235,12 @@ class WorkflowEnsureInboxOperator(WorkflowOperator):
         from airflow_provider_workflow.client.wire import plain
 
         subscription = subscription_of(self.app_key, self.action_key, self.inputs, self.connection_id)
-        named = NamedInbox(self.hook, self.name, subscription, self.notification_url)
+        url = self.notification_url
+        if self.notify:
+            from airflow_provider_workflow.notifications import checked_url
+
+            url = checked_url(self.name, self.workflow_conn_id, log.warning)
+        named = NamedInbox(self.hook, self.name, subscription, url)
         further = () if self.deferrable else doubling(self.poll_interval, self.max_poll_interval)
         pauses = chain(first_pauses, further)
         while (inbox := named.wait_until(self._is_done, pauses, deadline))["status"] == FAILED:
@@ -384,16 +398,3 @@ def doubling(first: float, most: float) -> Iterator[float]:
     while True:
         yield first
         first = min(first * 2, most)
-
-
-def subscription_of(app_key: str, action_key: str, inputs: Any, connection_id: Any) -> types.Subscription:
-    """
-    Make a subscription. Numbers may be given as strings, from a template or a command line.
-
-    :raises ValueError: the inputs are not a mapping.
-    """
-    given = dict(check_inputs(inputs) or {})
-    wanted: types.Subscription = {"app_key": app_key, "action_key": action_key, "inputs": given}
-    if connection_id is not None:
-        wanted["connection_id"] = whole_number(connection_id)
-    return wanted

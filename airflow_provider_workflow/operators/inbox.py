@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 
@@ -15,15 +16,22 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_workflow.links import StartedRunsLink
 from airflow_provider_workflow.operators.base import WorkflowOperator
-from airflow_provider_workflow.options import check_choice, check_limits, check_routes
+from airflow_provider_workflow.options import (
+    check_callbacks,
+    check_choice,
+    check_dead_letters,
+    check_limits,
+    check_on_dead_letter,
+    check_routes,
+)
 from airflow_provider_workflow.rendering import ABSENT, ROUTED
+from airflow_provider_workflow.retry_defaults import RetriesByDefault
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+    from airflow_provider_workflow.dispatch.alerts import Alerts
     from airflow_provider_workflow.dispatch.dispatcher import Dispatcher
-    from airflow_provider_workflow.dispatch.receiving import LeasedMessages
-    from airflow_provider_workflow.dispatch.results import DispatchResult
     from airflow_provider_workflow.hooks.workflow import WorkflowHook
     from airflow_provider_workflow.operators.ensure_inbox import WorkflowEnsureInboxOperator
     from airflow_provider_workflow.operators.inbox_admin import (
@@ -31,6 +39,7 @@ if TYPE_CHECKING:
         WorkflowPauseInboxOperator,
         WorkflowResumeInboxOperator,
     )
+    from airflow_provider_workflow.types import DispatchResult, Lease
 
 __all__ = [
     "LeaseEnd",
@@ -68,12 +77,16 @@ class LeaseEnd(TypedDict):
     lease_ended: int
 
 
-class WorkflowInboxDispatchOperator(WorkflowOperator):
+class WorkflowInboxDispatchOperator(RetriesByDefault, WorkflowOperator):
     """
     Starts one DAG run for each message that an inbox holds now, without waiting for more.
 
     It does the same as ``WorkflowInboxSensor`` with ``trigger_dag_id``, but does not wait. Several
     operators may work on one inbox in parallel: a message still starts one run.
+
+    By default it has 5 retries, with pauses that double from 10 s, so it retries for five to ten minutes.
+    Airflow's arguments (``retries``, ``retry_delay``, ``retry_exponential_backoff``, ``max_retry_delay``) and
+    ``default_args`` win.
 
     :param inbox: id or name of the inbox (templated).
     :param trigger_dag_id: DAG to start for each message, or DAG ids with the JMESPath expression that
@@ -82,9 +95,18 @@ class WorkflowInboxDispatchOperator(WorkflowOperator):
     :param max_unfinished_runs: runs of the target DAG that may be queued and running at once, 1 or more;
         without capacity the operator ends, and the other messages stay in the inbox.
     :param on_refused: ``fail`` fails the task at its end if a message was rejected, ``log`` only logs it.
+        With ``dead_letter_dag_id`` the task fails only if that DAG rejected the message too.
     :param on_paused: ``fail`` or ``log``, for an inbox that is paused and has no more messages.
     :param match: JMESPath expression over a message (templated). A message for which it is false is not
         acknowledged, and is quarantined in the end unless another consumer acknowledges it.
+    :param dead_letter_dag_id: DAG to start for a message that Airflow keeps rejecting (templated); the
+        message is then acknowledged. Without it such a message is quarantined in the end.
+    :param dead_letter_after: delivery count from which a rejected message is a dead letter, 1 to 4.
+    :param unmatched: ``lease`` leaves a message that no route takes to its lease, for another consumer;
+        with ``dead_letter`` it is a dead letter too, from the same delivery count on.
+    :param on_dead_letter: function or notifier, or a list of these, called with the context for dead letters;
+        see ``docs/alerting.md``. Only with ``dead_letter_dag_id``.
+    :param on_quarantined: the same for messages that are found in quarantine.
     :param lease_limit: messages per lease, 1 to 100.
     :param lease_seconds: length of a lease, 60 to 3600 s.
     :param workflow_conn_id: id of the Airflow connection (templated).
@@ -94,6 +116,7 @@ class WorkflowInboxDispatchOperator(WorkflowOperator):
         "inbox",
         "trigger_dag_id",
         "match",
+        "dead_letter_dag_id",
         *WorkflowOperator.template_fields,
     )
     STRINGS = {**ROUTED, **WorkflowOperator.STRINGS}  # noqa: RUF012 see RendersStrings
@@ -110,6 +133,11 @@ class WorkflowInboxDispatchOperator(WorkflowOperator):
         on_refused: str = "fail",
         on_paused: str = "fail",
         match: str | None = None,
+        dead_letter_dag_id: str | None = None,
+        dead_letter_after: int = 3,
+        unmatched: str = "lease",
+        on_dead_letter: Any = None,
+        on_quarantined: Any = None,
         lease_limit: int = 100,
         lease_seconds: int = 300,
         **kwargs: Any,
@@ -117,6 +145,11 @@ class WorkflowInboxDispatchOperator(WorkflowOperator):
         super().__init__(**kwargs)
         self.limits = check_limits(lease_limit, lease_seconds, max_messages, max_unfinished_runs)
         check_routes(trigger_dag_id, match)
+        check_dead_letters(dead_letter_dag_id, dead_letter_after, unmatched, trigger_dag_id)
+        self.dead_letter_dag_id = dead_letter_dag_id
+        self.dead_letter_after, self.unmatched = dead_letter_after, unmatched
+        self.on_dead_letter = check_on_dead_letter(on_dead_letter, dead_letter_dag_id)
+        self.on_quarantined = check_callbacks("on_quarantined", on_quarantined)
         self.inbox = inbox
         self.trigger_dag_id = trigger_dag_id
         self.match = match
@@ -134,21 +167,41 @@ class WorkflowInboxDispatchOperator(WorkflowOperator):
         :raises AirflowFailException: messages were rejected, and ``on_refused`` is ``fail``.
         :raises WorkflowError: the service cannot be used.
         """
+        from airflow_provider_workflow.dispatch.dead_letters import DeadLetterRules
         from airflow_provider_workflow.dispatch.dispatcher import Dispatcher
         from airflow_provider_workflow.dispatch.routing import Routes
         from airflow_provider_workflow.dispatch.runs import TaskRuns, origin_of
         from airflow_provider_workflow.dispatch.targets import TargetCheck, TargetHistory
 
         routes = Routes(self.trigger_dag_id, self.match)
-        targets = TargetCheck(TaskRuns(context["ti"]), routes.dag_ids, TargetHistory(context))
+        dead_letters = self.dead_letter_dag_id
+        rules = dead_letters and DeadLetterRules(dead_letters, self.dead_letter_after, self.unmatched)
+        history = TargetHistory(context)
+        targets = TargetCheck(TaskRuns(context["ti"]), routes.dag_ids, history, dead_letters)
         self._dispatcher = dispatcher = Dispatcher(
-            self.hook, self.inbox, routes, targets, self.limits, origin=origin_of(context)
+            self.hook,
+            self.inbox,
+            routes,
+            targets,
+            self.limits,
+            origin=origin_of(context),
+            dead_letter_rules=rules or None,
         )
-        dispatcher.check_targets()
-        log.log(*drain_inbox(dispatcher, on_paused=self.on_paused))
-        if dispatcher.counts.causes and self.on_refused == "fail":
+        with self._alerts(context) as alerts:
+            dispatcher.on_dead_letter = alerts.add_dead_letter if alerts else None
+            dispatcher.check_targets()
+            log.log(*drain_inbox(dispatcher, on_paused=self.on_paused))
+        if dispatcher.counts.failing and self.on_refused == "fail":
             raise AirflowFailException(dispatcher.counts.rejected_text())
         return dispatcher.counts.result
+
+    def _alerts(self, context: Context) -> AbstractContextManager[Alerts | None]:
+        if not (self.on_dead_letter or self.on_quarantined):
+            return nullcontext()
+        from airflow_provider_workflow.dispatch.alerts import Alerts, Callbacks
+
+        callbacks = Callbacks(self.on_dead_letter, self.on_quarantined, self.dead_letter_dag_id)
+        return Alerts(callbacks, self.hook, self.inbox, context)
 
     def on_kill(self) -> None:
         """
@@ -157,7 +210,7 @@ class WorkflowInboxDispatchOperator(WorkflowOperator):
         :raises TaskKilled: the task was working on a lease.
         """
         if self._dispatcher is not None and self._dispatcher.working:
-            from airflow_provider_workflow.dispatch.dispatcher import TaskKilled
+            from airflow_provider_workflow.dispatch.lease import TaskKilled
 
             raise TaskKilled(self.inbox)
 
@@ -202,9 +255,7 @@ class LeaseOperator(WorkflowOperator):
     past_tense: ClassVar[str]
     """The action, for the log."""
 
-    def __init__(
-        self, *, lease: LeasedMessages | Any, message_ids: Sequence[str] | Any = None, **kwargs: Any
-    ) -> None:
+    def __init__(self, *, lease: Lease | Any, message_ids: Sequence[str] | Any = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.lease = lease
         self.message_ids = message_ids
@@ -222,7 +273,7 @@ class LeaseOperator(WorkflowOperator):
             log.warning("The lease of %d messages had ended already; they are redelivered", len(ids) - done)
         return {"done": done, "lease_ended": len(ids) - done}
 
-    def end(self, hook: WorkflowHook, lease: LeasedMessages, ids: list[str]) -> int:
+    def end(self, hook: WorkflowHook, lease: Lease, ids: list[str]) -> int:
         """Acknowledge or release the messages; return the number that the service confirmed."""
         raise NotImplementedError
 
@@ -241,7 +292,7 @@ class WorkflowAcknowledgeOperator(LeaseOperator):
 
     past_tense = "acknowledged"
 
-    def end(self, hook: WorkflowHook, lease: LeasedMessages, ids: list[str]) -> int:
+    def end(self, hook: WorkflowHook, lease: Lease, ids: list[str]) -> int:
         from airflow_provider_workflow.dispatch.lease import acknowledge
 
         return acknowledge(hook, lease["inbox_id"], lease["lease_id"], ids)
@@ -258,13 +309,13 @@ class WorkflowReleaseOperator(LeaseOperator):
 
     past_tense = "released"
 
-    def end(self, hook: WorkflowHook, lease: LeasedMessages, ids: list[str]) -> int:
+    def end(self, hook: WorkflowHook, lease: Lease, ids: list[str]) -> int:
         from airflow_provider_workflow.dispatch.lease import release
 
         return release(hook, lease["inbox_id"], lease["lease_id"], ids)
 
 
-def check_lease(lease: Any, message_ids: Any) -> tuple[LeasedMessages, list[str]]:
+def check_lease(lease: Any, message_ids: Any) -> tuple[Lease, list[str]]:
     """
     :raises ValueError: an argument is invalid; the text names it.
     """

@@ -20,9 +20,12 @@ from airflow_provider_workflow.links import StartedRunsLink
 from airflow_provider_workflow.options import (
     can_start_from_trigger,
     check_acknowledge,
+    check_callbacks,
     check_choice,
+    check_dead_letters,
     check_intervals,
     check_limits,
+    check_on_dead_letter,
     check_routes,
     check_sensor_options,
     check_trigger_arguments,
@@ -30,6 +33,7 @@ from airflow_provider_workflow.options import (
     reject_mapped_start_from_trigger,
 )
 from airflow_provider_workflow.rendering import ROUTED, RendersStrings
+from airflow_provider_workflow.retry_defaults import RetriesByDefault
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -37,13 +41,13 @@ if TYPE_CHECKING:
     from airflow_provider_workflow.sensors.work import Work
 
 
-class WorkflowInboxSensor(RendersStrings, BaseSensorOperator):
+class WorkflowInboxSensor(RendersStrings, RetriesByDefault, BaseSensorOperator):
     """
     Waits until an inbox has messages, then starts DAG runs for them or returns them.
 
     With ``trigger_dag_id`` each message starts exactly one DAG run, whose conf has ``inbox_id`` and
     ``message``, and is acknowledged then. The sensor returns the numbers of runs ``started`` and
-    ``existing``, and of messages ``refused``, each with the first 100 ids.
+    ``existing``, and of messages ``refused`` and ``dead_lettered``, each with the first 100 ids.
 
     Without it the sensor returns the messages of one lease. With ``acknowledge="auto"`` they are
     stored, then acknowledged, and a retry or a cleared task returns them again (kept for 30 days).
@@ -56,6 +60,10 @@ class WorkflowInboxSensor(RendersStrings, BaseSensorOperator):
     neither acknowledged nor released: it is redelivered when its lease expires, until the service
     quarantines it.
 
+    By default it has 20 retries, with pauses that double from 10 s to 10 minutes, so it retries errors for
+    two and a half hours. Airflow's arguments (``retries``, ``retry_delay``, ``retry_exponential_backoff``,
+    ``max_retry_delay``) and ``default_args`` win. ``acknowledge="auto"`` needs 1 retry or more.
+
     :param inbox: id or name of the inbox (templated).
     :param trigger_dag_id: DAG to start for each message, or DAG ids with the JMESPath expression that
         each is chosen by, tried in order (templated).
@@ -64,11 +72,21 @@ class WorkflowInboxSensor(RendersStrings, BaseSensorOperator):
     :param max_unfinished_runs: runs of the target DAG that may be queued and running at once, 1 or more;
         without capacity nothing is leased.
     :param on_refused: ``fail`` fails the task at its end if a message was rejected, ``log`` only logs it.
+        With ``dead_letter_dag_id`` the task fails only if that DAG rejected the message too.
         Without ``trigger_dag_id`` the task fails only if no other message was received: the other messages
         of a lease are returned, and the rejected one is redelivered.
     :param on_paused: ``fail`` or ``wait``, for an inbox that is paused and has no more messages.
     :param match: JMESPath expression over a message (templated). A message for which it is false is not
         acknowledged, and is quarantined in the end unless another consumer acknowledges it.
+    :param dead_letter_dag_id: DAG to start for a message that Airflow keeps rejecting (templated); the
+        message is then acknowledged. Only with ``trigger_dag_id``. Without a dead-letter DAG such a message
+        is quarantined in the end.
+    :param dead_letter_after: delivery count from which a rejected message is a dead letter, 1 to 4.
+    :param unmatched: ``lease`` leaves a message that no route takes to its lease, for another consumer;
+        with ``dead_letter`` it is a dead letter too, from the same delivery count on.
+    :param on_dead_letter: function or notifier, or a list of these, called with the context for dead letters;
+        see ``docs/alerting.md``. Only with ``dead_letter_dag_id``.
+    :param on_quarantined: the same for messages that are found in quarantine.
     :param lease_limit: messages per lease, 1 to 100.
     :param lease_seconds: length of a lease, 60 to 3600 s.
     :param poll_interval: seconds between polls, above 0. It doubles while the sensor is deferred and the
@@ -84,12 +102,19 @@ class WorkflowInboxSensor(RendersStrings, BaseSensorOperator):
         ``silent_fail`` and ``max_wait`` are for the modes poke and reschedule, and rejected with it.
     """
 
-    template_fields: Sequence[str] = ("inbox", "trigger_dag_id", "match", "workflow_conn_id")
+    template_fields: Sequence[str] = (
+        "inbox",
+        "trigger_dag_id",
+        "match",
+        "dead_letter_dag_id",
+        "workflow_conn_id",
+    )
     STRINGS = {**ROUTED, "workflow_conn_id": ()}  # noqa: RUF012 see RendersStrings
     template_fields_renderers = {"trigger_dag_id": "json"}  # noqa: RUF012 Airflow's own form
     ui_color = "#dbe7ff"
     operator_extra_links = (StartedRunsLink(),)
     start_from_trigger = False
+    RETRIES = 20
 
     def __init__(
         self,
@@ -102,6 +127,11 @@ class WorkflowInboxSensor(RendersStrings, BaseSensorOperator):
         on_refused: str = "fail",
         on_paused: str = "fail",
         match: str | None = None,
+        dead_letter_dag_id: str | None = None,
+        dead_letter_after: int = 3,
+        unmatched: str = "lease",
+        on_dead_letter: Any = None,
+        on_quarantined: Any = None,
         lease_limit: int = 100,
         lease_seconds: int = 300,
         poll_interval: float = 5,
@@ -116,6 +146,11 @@ class WorkflowInboxSensor(RendersStrings, BaseSensorOperator):
         super().__init__(poke_interval=poll_interval, **kwargs)
         self.limits = check_limits(lease_limit, lease_seconds, max_messages, max_unfinished_runs)
         check_routes(trigger_dag_id, match)
+        check_dead_letters(dead_letter_dag_id, dead_letter_after, unmatched, trigger_dag_id)
+        self.dead_letter_dag_id = dead_letter_dag_id
+        self.dead_letter_after, self.unmatched = dead_letter_after, unmatched
+        self.on_dead_letter = check_on_dead_letter(on_dead_letter, dead_letter_dag_id)
+        self.on_quarantined = check_callbacks("on_quarantined", on_quarantined)
         self.inbox = inbox
         self.trigger_dag_id = trigger_dag_id
         self.match = match
@@ -144,7 +179,7 @@ class WorkflowInboxSensor(RendersStrings, BaseSensorOperator):
     @classmethod
     def partial(cls, **kwargs: Any) -> Any:
         """
-        The same as ``BaseOperator.partial``.
+        The same as ``BaseOperator.partial``, with the retries of this sensor.
 
         :raises ValueError: ``start_from_trigger`` is given, which Airflow ignores for mapped tasks.
         """
@@ -185,14 +220,18 @@ class WorkflowInboxSensor(RendersStrings, BaseSensorOperator):
             "max_poll_interval": self.max_poll_interval,
             "wake_on_events": self.wake_on_events,
             "on_paused": self.on_paused,
+            "poll_on_quarantined": bool(self.on_quarantined),
         }
 
     @cached_property
     def _work(self) -> Work:
         """Made from the rendered arguments when the task runs; parsing a DAG file does not import it."""
+        from airflow_provider_workflow.dispatch.alerts import Callbacks
+        from airflow_provider_workflow.dispatch.dead_letters import DeadLetterRules
         from airflow_provider_workflow.hooks.workflow import WorkflowHook
         from airflow_provider_workflow.sensors.work import Options, Work
 
+        dead_letters = self.dead_letter_dag_id
         options = Options(
             inbox=self.inbox,
             trigger_dag_id=self.trigger_dag_id,
@@ -201,6 +240,12 @@ class WorkflowInboxSensor(RendersStrings, BaseSensorOperator):
             on_refused=self.on_refused,
             on_paused=self.on_paused,
             limits=self.limits,
+            dead_letter_rules=DeadLetterRules(dead_letters, self.dead_letter_after, self.unmatched)
+            if dead_letters
+            else None,
+            callbacks=Callbacks(self.on_dead_letter, self.on_quarantined, dead_letters)
+            if self.on_dead_letter or self.on_quarantined
+            else None,
             # In the mode reschedule the counters would be lost with the process.
             continues=self.deferrable or not self.reschedule,
         )
@@ -231,7 +276,7 @@ class WorkflowInboxSensor(RendersStrings, BaseSensorOperator):
         :raises TaskKilled: the task was working on a lease.
         """
         if "_work" in vars(self) and self._work.is_working:
-            from airflow_provider_workflow.dispatch.dispatcher import TaskKilled
+            from airflow_provider_workflow.dispatch.lease import TaskKilled
 
             raise TaskKilled(self.inbox)
 

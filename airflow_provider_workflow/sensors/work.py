@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,9 @@ from airflow_provider_workflow import metrics
 from airflow_provider_workflow.client.errors import InboxPausedError, WorkflowError
 from airflow_provider_workflow.client.inboxes import FAILED, PAUSED
 from airflow_provider_workflow.client.settings import host_of
-from airflow_provider_workflow.dispatch.dispatcher import Dispatcher, Drained
+from airflow_provider_workflow.dispatch.alerts import Alerts, Callbacks
+from airflow_provider_workflow.dispatch.dead_letters import DeadLetterRules
+from airflow_provider_workflow.dispatch.dispatcher import Dispatcher
 from airflow_provider_workflow.dispatch.lease import (
     HeldLease,
     InboxNotActiveError,
@@ -30,7 +32,7 @@ from airflow_provider_workflow.dispatch.lease import (
     try_to_release,
 )
 from airflow_provider_workflow.dispatch.receiving import Receiver
-from airflow_provider_workflow.dispatch.results import Counts, DispatchResult
+from airflow_provider_workflow.dispatch.results import Counts, DispatchResult, Drained
 from airflow_provider_workflow.dispatch.routing import Routes
 from airflow_provider_workflow.dispatch.runs import TaskRuns, origin_of
 from airflow_provider_workflow.dispatch.session import while_missing
@@ -52,6 +54,8 @@ class Options:
 
     :param continues: whether a sensor without capacity, or after a transient error, waits and continues with
         its counters; otherwise it ends.
+    :param dead_letter_rules: when messages become dead letters; None if they never do.
+    :param callbacks: called for dead letters and quarantined messages; None if there are none.
     """
 
     inbox: str
@@ -62,6 +66,8 @@ class Options:
     on_paused: str
     limits: Limits
     continues: bool
+    dead_letter_rules: DeadLetterRules | None = None
+    callbacks: Callbacks | None = None
 
 
 @dataclass
@@ -89,6 +95,16 @@ class Work:
         :param lease: the lease of a trigger.
         :return: the return value of the sensor; None if it has to wait.
         """
+        with self._alerts(context) as alerts:
+            return self._poll(context, lease, alerts)
+
+    def _alerts(self, context: Context) -> AbstractContextManager[Alerts | None]:
+        callbacks = self.options.callbacks
+        return (
+            nullcontext() if callbacks is None else Alerts(callbacks, self.hook, self.options.inbox, context)
+        )
+
+    def _poll(self, context: Context, lease: HeldLease | None, alerts: Alerts | None) -> Any:
         inbox = self.options.inbox
         if lease is not None and lease.seconds_left() <= 0:
             log.info("Inbox %s: a lease ended before the task resumed; leasing again", inbox)
@@ -96,7 +112,7 @@ class Work:
             self._release_all(lease)
             lease = None
         receives = self.options.trigger_dag_id is None
-        worker = self._worker = self._get_ready(context, lease)
+        worker = self._worker = self._get_ready(context, lease, alerts)
         value: Any
         try:
             if isinstance(worker, Receiver):
@@ -107,7 +123,7 @@ class Work:
             value = self._paused(paused.paused_reason, receives)
         # Received messages are returned first, or a rejected one would hold up the others.
         at_the_end = value is None if receives else value is not None
-        if self.counts.refused and self.options.on_refused == "fail" and at_the_end:
+        if self.counts.failing and self.options.on_refused == "fail" and at_the_end:
             raise AirflowFailException(self.counts.rejected_text())
         return value
 
@@ -137,25 +153,34 @@ class Work:
                 poll_interval,
             )
 
-    def _get_ready(self, context: Context, lease: HeldLease | None) -> Dispatcher | Receiver:
+    def _get_ready(
+        self, context: Context, lease: HeldLease | None, alerts: Alerts | None
+    ) -> Dispatcher | Receiver:
         """Check, before messages are leased, that they can be processed."""
         try:
             if self.options.trigger_dag_id is None:
                 return Receiver(self.hook, self.options.inbox, self._routes, context, self.counts)
-            dispatcher = self._new_dispatcher(context)
-            dispatcher.check_targets()
+            dispatcher = self._new_dispatcher(context, alerts)
+            dispatcher.check_targets(lease)
         except Exception:
             if lease is not None:
                 # One message stays leased: if it were released, the next try would lease it at once, and
                 # fail again with the same target or expression.
-                self._release(lease, [*(message["id"] for message in lease.messages[1:]), *lease.left])
+                rest = [message["id"] for message in lease.messages if message["id"] not in self.counts.seen]
+                self._release_or_hurry(lease, [*rest[1:], *lease.left])
+            raise
+        except BaseException:
+            # The task is being ended: nothing was tried.
+            if lease is not None:
+                self._release_at_once(lease)
             raise
         return dispatcher
 
-    def _new_dispatcher(self, context: Context) -> Dispatcher:
+    def _new_dispatcher(self, context: Context, alerts: Alerts | None) -> Dispatcher:
         if self._targets is None:
             runs = TaskRuns(context["ti"])
-            self._targets = TargetCheck(runs, self._routes.dag_ids, TargetHistory(context))
+            dead_letters = rules.dag_id if (rules := self.options.dead_letter_rules) else None
+            self._targets = TargetCheck(runs, self._routes.dag_ids, TargetHistory(context), dead_letters)
         return Dispatcher(
             self.hook,
             self.options.inbox,
@@ -165,6 +190,8 @@ class Work:
             self.counts,
             is_transient_error=self._is_transient,
             origin=origin_of(context),
+            dead_letter_rules=self.options.dead_letter_rules,
+            on_dead_letter=alerts.add_dead_letter if alerts else None,
         )
 
     @cached_property
@@ -230,6 +257,10 @@ class Work:
     def _release_all(self, lease: HeldLease) -> None:
         self._release(lease, [*(message["id"] for message in lease.messages), *lease.left])
 
+    def _release_at_once(self, lease: HeldLease) -> None:
+        with closing(self.hook.hurried()) as self.hook:
+            self._release_all(lease)
+
     def _release_left(self, lease: HeldLease) -> None:
         if lease.left:
             log.warning(
@@ -237,7 +268,15 @@ class Work:
                 self.options.inbox,
                 len(lease.left),
             )
-            self._release(lease, lease.left)
+            self._release_or_hurry(lease, lease.left)
+
+    def _release_or_hurry(self, lease: HeldLease, ids: list[str]) -> None:
+        """Release messages of a lease of which none was tried; all of it if the task ends meanwhile."""
+        try:
+            self._release(lease, ids)
+        except BaseException:
+            self._release_at_once(lease)
+            raise
 
     def _release(self, lease: HeldLease, ids: list[str]) -> None:
         inbox = self.options.inbox

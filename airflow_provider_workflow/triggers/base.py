@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, ClassVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from airflow.exceptions import AirflowOptionalProviderFeatureException
+
+from airflow_provider_workflow.airflow_internals import airflow_release, needs
+from airflow_provider_workflow.client.arguments import filled
+
+if TYPE_CHECKING:
+    from airflow_provider_workflow.dispatch.quarantine import Messages
+
+
+LONGEST_QUEUE = 256
+"""Characters of the name of a queue of triggerers, in Airflow's database."""
 
 
 class SerializesArguments:
     """
-    Serialises a trigger by the attributes that :attr:`ARGUMENTS` names.
+    Serialises a trigger by the attributes that :attr:`ARGUMENTS` and :attr:`IF_GIVEN` name.
 
     The path is that of the instance's class, so subclasses work. Arguments must not be secrets: Airflow
     stores them in its database.
@@ -20,11 +31,34 @@ class SerializesArguments:
 
     ARGUMENTS: ClassVar[tuple[str, ...]]
     """Names of the constructor's parameters; each is also an attribute."""
+    IF_GIVEN: ClassVar[tuple[str, ...]] = ()
+    """
+    Names of further ones that are left out unless they are true: what is stored does not change for triggers
+    that do not use them, and an older version of this package understands it.
+    """
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """The path of the class, and the arguments."""
         path = f"{type(self).__module__}.{type(self).__qualname__}"
-        return path, {name: getattr(self, name) for name in self.ARGUMENTS}
+        given = (name for name in self.IF_GIVEN if getattr(self, name))
+        return path, {name: getattr(self, name) for name in (*self.ARGUMENTS, *given)}
+
+
+def queue_of_triggerers(queue: str | None, trigger: str) -> dict[str, str]:
+    """
+    The argument of ``BaseEventTrigger`` for a queue of triggerers; empty without one.
+
+    :param trigger: name of the class of the trigger, for errors.
+    :raises ValueError: the queue is empty, or not a string.
+    :raises AirflowOptionalProviderFeatureException: a queue is given, and this Airflow is older than 3.4.
+    """
+    if queue is None:
+        return {}
+    filled("queue", queue, LONGEST_QUEUE)
+    if airflow_release() < (3, 4):
+        fix = "leave it out, and every triggerer may run the watcher"
+        raise needs(f"{trigger}(queue=...)", fix, (3, 4))
+    return {"queue": queue}
 
 
 @contextmanager
@@ -51,3 +85,24 @@ def is_in_a_triggerer() -> bool:
     except RuntimeError:
         return False
     return True
+
+
+class Alerting(Protocol):
+    """What has callbacks for quarantined messages: a trigger, or its stream."""
+
+    @property
+    def inbox(self) -> str: ...
+    @property
+    def workflow_conn_id(self) -> str: ...
+    @property
+    def on_quarantined(self) -> str | None: ...
+
+
+def on_report_of(alerting: Alerting, inbox_id: str) -> Callable[[Messages], Awaitable[None]] | None:
+    """What calls the callbacks with quarantined messages; None without callbacks."""
+    callbacks = alerting.on_quarantined
+    if callbacks is None:
+        return None
+    from airflow_provider_workflow.dispatch.alerts import call_in_trigger
+
+    return partial(call_in_trigger, callbacks, alerting.inbox, inbox_id, alerting.workflow_conn_id)

@@ -13,10 +13,11 @@ from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 from airflow_provider_workflow.airflow_internals import airflow_release, needs
 from airflow_provider_workflow.assets import messages_of
 from airflow_provider_workflow.client import arguments
-from airflow_provider_workflow.options import check_choice
+from airflow_provider_workflow.options import check_choice, check_trigger_callbacks
 from airflow_provider_workflow.triggers.base import (
     SerializesArguments,
     is_in_a_triggerer,
+    queue_of_triggerers,
     type_errors_in_triggerer,
 )
 
@@ -33,6 +34,7 @@ __all__ = ["WorkflowInboxEventTrigger", "messages_of"]
 log = logging.getLogger(__name__)
 
 UNMATCHED = ("release", "acknowledge")
+INSTEAD = "use WorkflowInboxNoticeTrigger with WorkflowInboxDispatchOperator instead"
 ACK_TIMEOUT_SECONDS = 300.0
 """The default of ``[triggerer] shared_stream_ack_timeout``."""
 
@@ -47,10 +49,15 @@ class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
     decodes, so that no payload can harm Airflow.
 
     **Airflow may not start a run for a stored event.** An event that is stored while its DAG is paused
-    never starts a run. Events within about 3 s of each other, or while a DAG with ``max_active_runs=1`` is
-    running, can wait for the next event, whose run then has all of them. The messages are acknowledged by
-    then; only the asset's events have them. If every message has to start a run, use
-    ``WorkflowInboxNoticeTrigger`` with ``WorkflowInboxDispatchOperator``.
+    never starts a run. Before Airflow 3.4 events within about 3 s of each other, or while a DAG with
+    ``max_active_runs=1`` is running, can wait for the next event, whose run then has all of them. The
+    messages are acknowledged by then; only the asset's events have them. If every message has to start a
+    run, use ``WorkflowInboxNoticeTrigger`` with ``WorkflowInboxDispatchOperator``.
+
+    **A run for each message**: from Airflow 3.4 on each event starts a run of its own, unless ``[scheduler]
+    batch_asset_events`` or the DAG's timetable batches them. With ``per_message=True`` each message has an
+    event of its own. After a kill a message can have two events, so two runs; the message of the second is
+    marked ``redelivered``.
 
     **A message can be delivered twice**: if the triggerer is killed or stopped between event and
     acknowledgement, if its DAG was paused, or if an acknowledgement fails. It is then marked
@@ -72,22 +79,34 @@ class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
 
     It never ends: it retries after transient and permanent errors (a wrong secret, a missing inbox), with
     growing pauses. Only arguments are serialized, no secrets. Payloads are stored unencrypted in the
-    asset's events, and Airflow writes every event to the triggerer's log (at INFO).
+    asset's events, and Airflow writes every event to the triggerer's log (at INFO, from 3.4 on at DEBUG).
 
     :param inbox: id or name.
     :param match: JMESPath expression over a message (``id``, ``created_at``, ``payload``,
         ``message_attributes``); None selects all messages.
     :param unmatched: ``release`` or ``acknowledge``.
-    :param lease_limit: messages per lease, 1 to 100.
+    :param lease_limit: messages per lease, and so per event, 1 to 100.
     :param lease_seconds: length of a lease, up to 3600 s; more than ``[triggerer]
         shared_stream_ack_timeout`` (300 s), the time that Airflow has to store an event.
-    :param min_interval: seconds between two events, above 0. Below 3 s more events start no run.
+    :param min_interval: seconds between the events of two leases, above 0. Before Airflow 3.4 more events
+        start no run below 3 s.
     :param workflow_conn_id: id of the Airflow connection.
     :param poll_interval: seconds between two polls, above 0; doubles while the inbox stays empty.
     :param max_poll_interval: maximum interval in seconds.
     :param wake_on_events: also listen to the inbox's event stream.
+    :param on_quarantined: called in the triggerer for messages that are found in quarantine:
+        ``AsyncCallback(function or notifier class, kwargs={...})``, its import path, or a list of these; see
+        ``docs/alerting.md``. Its arguments must not be secrets.
+    :param per_message: make an event for each message (Airflow 3.4).
+    :param max_wait_seconds: seconds to wait for ``lease_limit`` messages, counted from the first one that is
+        seen; 0 waits for none. Nothing is leased meanwhile, so the wait uses up no lease. Not with
+        ``per_message``.
+    :param queue: queue of triggerers that runs this trigger (Airflow 3.4; see ``[triggerer] queues_enabled``
+        and ``airflow triggerer --queues``); None is Airflow's default. Give all watchers of an inbox the same
+        one: they share a poller only in one triggerer.
     :raises ValueError: an argument is out of range, or the expression is invalid; the text names it.
-    :raises AirflowOptionalProviderFeatureException: this Airflow is older than 3.3.
+    :raises AirflowOptionalProviderFeatureException: this Airflow is older than 3.3, or, with ``queue`` or
+        ``per_message``, older than 3.4.
     """
 
     ARGUMENTS = (
@@ -101,7 +120,9 @@ class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
         "poll_interval",
         "max_poll_interval",
         "wake_on_events",
+        "on_quarantined",
     )
+    IF_GIVEN = ("per_message", "max_wait_seconds", "queue")
 
     def __init__(
         self,
@@ -115,15 +136,17 @@ class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
         poll_interval: float = 5,
         max_poll_interval: float = 60,
         wake_on_events: bool = True,
+        on_quarantined: Any = None,
+        per_message: bool = False,
+        max_wait_seconds: float = 0,
+        queue: str | None = None,
     ) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
         self._watcher: EventWatcher | None = None
         with type_errors_in_triggerer():
             if airflow_release() < (3, 3):
-                raise needs(
-                    type(self).__name__,
-                    "use WorkflowInboxNoticeTrigger with WorkflowInboxDispatchOperator instead",
-                )
+                raise needs(type(self).__name__, INSTEAD)
+            super().__init__(**queue_of_triggerers(queue, type(self).__name__))  # type: ignore[no-untyped-call, unused-ignore]
+            self.queue = queue
             self.inbox = arguments.filled("inbox", inbox)
             self.match = match
             self._matches = None if match is None else _compiled(match)
@@ -134,6 +157,9 @@ class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
             self.workflow_conn_id = arguments.filled("workflow_conn_id", workflow_conn_id)
             self.poll_interval, self.max_poll_interval = arguments.intervals(poll_interval, max_poll_interval)
             self.wake_on_events = arguments.flag("wake_on_events", wake_on_events)
+            self.on_quarantined = check_trigger_callbacks("on_quarantined", on_quarantined)
+            self.per_message = _check_per_message(per_message, type(self).__name__)
+            self.max_wait_seconds = _check_wait(max_wait_seconds, per_message=per_message)
 
     def shared_stream_key(self) -> Hashable:
         """The arguments of the poller: watchers with the same ones share it."""
@@ -154,7 +180,8 @@ class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
         from airflow_provider_workflow.triggers.event_poller import Stream
         from airflow_provider_workflow.triggers.event_watcher import EventWatcher
 
-        self._watcher = EventWatcher(Stream.of(vars(self)), self.asset_state_store, self._sift)
+        stream, store = Stream.of(vars(self)), self.asset_state_store
+        self._watcher = EventWatcher(stream, store, self._sift, per_message=self.per_message)
         return self._watcher.events(shared_stream)
 
     async def cleanup(self) -> None:
@@ -197,6 +224,23 @@ def _compiled(match: str) -> Matcher:
     from airflow_provider_workflow.dispatch.routing import matcher
 
     return matcher("match", match)
+
+
+def _check_per_message(per_message: bool, trigger: str) -> bool:
+    if arguments.flag("per_message", per_message) and airflow_release() < (3, 4):
+        # There events that follow each other closely share a run, or wait for the next event.
+        raise needs(f"{trigger}(per_message=True)", INSTEAD, (3, 4))
+    return per_message
+
+
+def _check_wait(max_wait_seconds: float, *, per_message: bool) -> float:
+    if max_wait_seconds == 0:
+        return 0
+    if per_message:
+        raise ValueError(
+            "max_wait_seconds has no use with per_message=True, which fills no batch: leave it out"
+        )
+    return arguments.seconds("max_wait_seconds", max_wait_seconds)
 
 
 def _check_lease_seconds(lease_seconds: int) -> int:

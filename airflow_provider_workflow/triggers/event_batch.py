@@ -15,9 +15,8 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 from airflow_provider_workflow import clock, metrics
@@ -133,13 +132,13 @@ class Choice(NamedTuple):
     :param wanted: the messages that it selects.
     :param rejected: causes of rejected messages, by id.
     :param again: ids of selected messages that were part of an earlier event.
-    :param payload: payload of its event; empty if it selects nothing.
+    :param payloads: payloads of its events.
     """
 
     wanted: list[Carried]
     rejected: dict[str, str]
     again: frozenset[str] = frozenset()
-    payload: Mapping[str, Any] = MappingProxyType({})
+    payloads: Sequence[Mapping[str, Any]] = ()
 
     @property
     def ids(self) -> list[str]:

@@ -18,14 +18,16 @@ from airflow_provider_workflow.client.inboxes import PAUSED
 from airflow_provider_workflow.dispatch import quarantine
 from airflow_provider_workflow.dispatch.lease import HeldLease
 from airflow_provider_workflow.dispatch.results import log_nameless
+from airflow_provider_workflow.triggers.base import on_report_of
 from airflow_provider_workflow.triggers.retrying import (
     LONGEST_ANSWER_SECONDS,
     Faults,
     InboxState,
+    answered_in_time,
     poll,
     watch_forever,
 )
-from airflow_provider_workflow.triggers.wakeup import find_inbox, log_wait, wake_ups_of
+from airflow_provider_workflow.triggers.wakeup import AVAILABLE, MOST_PAGES, find_inbox, log_wait, wake_ups_of
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.client.client import AsyncWorkflowClient
@@ -50,11 +52,14 @@ class Stream:
     poll_interval: float
     max_poll_interval: float
     wake_on_events: bool
+    on_quarantined: str | None = None
+    max_wait_seconds: float = 0
 
     @classmethod
     def of(cls, arguments: Mapping[str, Any]) -> Stream:
-        """Make a stream from the arguments of a trigger."""
-        return cls(**{field.name: arguments[field.name] for field in fields(cls)})
+        """Make a stream from the arguments of a trigger, of which some may be left out."""
+        names = [field.name for field in fields(cls)]
+        return cls(**{name: arguments[name] for name in names if name in arguments})
 
     def differences(self, other: Stream) -> list[str]:
         """The arguments in which two streams differ."""
@@ -113,11 +118,11 @@ class Poller:
         self.stream = stream
         self.inbox_id = ""
         self.pending: asyncio.Future[types.Lease] | None = None
-        self._begun_at = 0.0
         self._client: AsyncWorkflowClient | None = None
         self._exits = AsyncExitStack()
         self._state = InboxState(stream.inbox, "leased", log)
         self._has_begun = False
+        self._waits_until: float | None = None
 
     @property
     def client(self) -> AsyncWorkflowClient:
@@ -177,8 +182,8 @@ class Poller:
     async def _lease(self, client: AsyncWorkflowClient, inbox_id: str) -> HeldLease | None:
         """Lease once; None if there are no messages."""
         if self.pending is None:
+            await self._until_a_lease_is_due(client, inbox_id)
             call = api.lease_messages(inbox_id, self.stream.lease_limit, self.stream.lease_seconds)
-            self._begun_at = clock.now()
             self.pending = asyncio.ensure_future(client.send(call))
         # Not awaited directly: if the poller is cancelled, the answer is needed to release the lease.
         await clock.wait({self.pending}, LONGEST_ANSWER_SECONDS)
@@ -195,9 +200,41 @@ class Poller:
         attributes = answer.get("inbox_attributes") or {}
         if attributes.get("status"):
             self._state.seen(str(attributes["status"]), attributes.get("paused_reason"))
-        lease = HeldLease.of(answer, self._begun_at, self.stream.lease_seconds, client.settings.timeout)
+        lease = HeldLease.of(answer, self.stream.lease_seconds)
         if lease is None:
-            await quarantine.check_in_loop(client, self.stream.inbox)
+            stream = self.stream
+            await quarantine.check_in_loop(client, stream.inbox, on_report_of(stream, inbox_id))
         else:
             log_nameless(self.stream.inbox, lease, self.stream.workflow_conn_id)
         return lease
+
+    async def _until_a_lease_is_due(self, client: AsyncWorkflowClient, inbox_id: str) -> None:
+        """
+        Wait until the messages of a whole lease are available, or ``max_wait_seconds`` after some were seen.
+
+        Messages are counted in the inbox's list, so that no lease expires meanwhile. Where the list shows
+        none, the lease is due too: it finds messages of pages that were not read, and the inbox's state.
+        """
+        stream = self.stream
+        if not stream.max_wait_seconds:
+            return
+        while await self._may_become_more(client, inbox_id):
+            now = clock.monotonic()
+            if self._waits_until is None:
+                self._waits_until = now + stream.max_wait_seconds
+            if now >= self._waits_until:
+                break
+            await clock.async_sleep(min(stream.poll_interval, self._waits_until - now))
+        self._waits_until = None
+
+    async def _may_become_more(self, client: AsyncWorkflowClient, inbox_id: str) -> bool:
+        """Whether some messages are listed as available, but fewer than a lease may have."""
+        cursor: str | None = None
+        found = 0
+        for _ in range(MOST_PAGES):
+            page = await answered_in_time(client.send(api.list_messages(inbox_id, cursor)))
+            found += sum(each.get("status") == AVAILABLE for each in page["results"])
+            cursor = api.next_cursor(page)
+            if found >= self.stream.lease_limit or cursor is None:
+                break
+        return 0 < found < self.stream.lease_limit

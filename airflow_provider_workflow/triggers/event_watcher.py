@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -13,6 +13,7 @@ from airflow.sdk.exceptions import AirflowRuntimeError
 from airflow.triggers.base import TriggerEvent
 
 from airflow_provider_workflow import metrics
+from airflow_provider_workflow.airflow_internals import state_stores
 from airflow_provider_workflow.client.json_steps import Pace
 from airflow_provider_workflow.client.wire import plain
 from airflow_provider_workflow.triggers.event_batch import Batch, Carried, Choice, Watcher, event_payload
@@ -36,10 +37,12 @@ class EventWatcher(Watcher):
     :param stream: the stream whose batches it receives.
     :param store: Airflow's state store of the asset, or None.
     :param sift: returns the selected messages, and the causes of rejected ones by id; pauses in between.
+    :param per_message: whether each message gets an event of its own.
     """
 
-    def __init__(self, stream: Stream, store: Any, sift: Sift) -> None:
+    def __init__(self, stream: Stream, store: Any, sift: Sift, *, per_message: bool = False) -> None:
         super().__init__()
+        self._per_message = per_message
         self._stream = stream
         self._sift = sift
         self._emitted = Emitted(store, f"{stream.workflow_conn_id}/{stream.inbox}")
@@ -47,7 +50,7 @@ class EventWatcher(Watcher):
 
     def choose(self, batch: Batch, pace: Pace) -> Choice:
         """
-        Select messages from a batch, and make the event. It may take long: call it in a thread.
+        Select messages from a batch, and make the events. It may take long: call it in a thread.
 
         It does not raise: if it fails, the messages are rejected.
 
@@ -57,7 +60,7 @@ class EventWatcher(Watcher):
             wanted, rejected = self._sift(batch.messages, pace)
             pace()
             again = self._emitted.among([each.id for each in wanted])
-            return Choice(wanted, rejected, again, event_payload(batch.inbox_id, wanted, again))
+            return Choice(wanted, rejected, again, self._payloads(batch, wanted, again))
         except Exception as error:
             log.exception("Inbox %s: a watcher failed; the messages are rejected", self._stream.inbox)
             cause = f"its watcher failed: {type(error).__name__}"
@@ -65,11 +68,12 @@ class EventWatcher(Watcher):
 
     async def events(self, batches: AsyncIterator[Batch]) -> AsyncIterator[TriggerEvent]:
         """
-        Make an event of the messages that this watcher selected from each batch.
+        Make an event of the messages that this watcher selected from each batch, or one of each message.
 
-        Nothing is awaited between receiving a batch and yielding its event, nothing is raised, and the event
-        is recorded only after the yield has returned: if it ends before, the messages stay leased. Batches
-        without a choice (:meth:`choose`) are skipped; their messages are redelivered.
+        Nothing is raised, and the batch is recorded as emitted only after each yield has returned: if it ends
+        before, its messages stay leased. Of several events Airflow may store the first while the others are
+        made, so they are remembered before. Batches without a choice (:meth:`choose`) are skipped; their
+        messages are redelivered.
         """
         await self._emitted.load()
         try:
@@ -80,7 +84,11 @@ class EventWatcher(Watcher):
                 ids = choice.ids
                 batch.record_choice(self, ids, choice.rejected)
                 if ids:
-                    yield TriggerEvent(self._payload(batch, choice))
+                    payloads = self._payloads_now(batch, choice)
+                    if len(payloads) > 1:
+                        await self._emitted.remember(ids)
+                    for payload in payloads:
+                        yield TriggerEvent(dict(payload))
                     metrics.count(
                         metrics.EMITTED, len(ids), inbox=batch.inbox_id, conn_id=self._stream.workflow_conn_id
                     )
@@ -92,12 +100,18 @@ class EventWatcher(Watcher):
         finally:
             self.leave()
 
-    def _payload(self, batch: Batch, choice: Choice) -> dict[str, Any]:
+    def _payloads_now(self, batch: Batch, choice: Choice) -> Sequence[Mapping[str, Any]]:
         again = self._emitted.among(choice.ids)
         if again == choice.again:
-            return dict(choice.payload)
+            return choice.payloads
         # Some of them became part of another event after the choice.
-        return event_payload(batch.inbox_id, choice.wanted, again)
+        return self._payloads(batch, choice.wanted, again)
+
+    def _payloads(
+        self, batch: Batch, wanted: list[Carried], again: frozenset[str]
+    ) -> Sequence[Mapping[str, Any]]:
+        parts = [[each] for each in wanted] if self._per_message else [wanted]
+        return [event_payload(batch.inbox_id, part, again) for part in parts]
 
     def leave(self) -> None:
         """Mark the watcher as ended by Airflow."""
@@ -133,14 +147,14 @@ class Emitted:
     The latest messages of an inbox that were part of events of an asset.
 
     They are kept in the memory of this process and, from Airflow 3.3.2 on, in the asset's state store, from
-    which a new triggerer reads them.
+    which a new triggerer reads them; of a trigger of several assets, in the store of each.
 
     :param store: Airflow's state store of the asset, or None.
     :param stream: identifies the inbox.
     """
 
     def __init__(self, store: Any, stream: str) -> None:
-        self._store: Any = store if hasattr(store, "aset") else None
+        self._stores: list[Any] = state_stores(store) if hasattr(store, "aset") else []
         self._key = f"workflow_emitted_{_mark(stream)}"
         # Shared by the triggers of an asset: an event of any of them counts.
         self._marks = _remembered.setdefault((repr(store), stream), {})
@@ -148,17 +162,16 @@ class Emitted:
 
     async def load(self) -> None:
         """Read what an earlier process stored; on an error log a WARNING and continue."""
-        if self._store is None:
-            return
-        try:
-            stored = await self._store.aget(self._key)
-        except Exception as error:
-            self._warn_once(error)
-            return
-        if isinstance(stored, list):
-            newer = dict(self._marks)
-            self._marks.clear()
-            self._add([*map(str, stored), *newer])
+        for store in self._stores:
+            try:
+                stored = await store.aget(self._key)
+            except Exception as error:
+                self._warn_once(error)
+                continue
+            if isinstance(stored, list):
+                newer = dict(self._marks)
+                self._marks.clear()
+                self._add([*map(str, stored), *newer])
 
     def among(self, ids: Collection[str]) -> frozenset[str]:
         """Those of the ids that were part of an earlier event."""
@@ -172,10 +185,13 @@ class Emitted:
             event may never be stored.
         """
         self._add([_mark(each) for each in ids])
-        if self._store is None:
-            return False
+        answers = [await self._stored_in(store) for store in self._stores]
+        return bool(answers) and all(answers)
+
+    async def _stored_in(self, store: Any) -> bool:
+        """Write into the store of an asset; return whether Airflow answered."""
         try:
-            await self._store.aset(self._key, list(self._marks))
+            await store.aset(self._key, list(self._marks))
         except AirflowRuntimeError as error:
             self._warn_once(error)
         except Exception as error:

@@ -47,6 +47,8 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
     :param settle_seconds: seconds to wait before the first lease, 0 or more. Airflow fails the task if a
         trigger fires while the process that deferred is still ending.
     :param hold_seconds: if above 0, lease nothing, and fire ``poll`` after this many seconds.
+    :param poll_on_quarantined: fire ``poll`` for quarantined messages that were not reported, so that
+        the task reports them; otherwise the trigger does.
     """
 
     ARGUMENTS = (
@@ -60,6 +62,7 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
         "on_paused",
         "settle_seconds",
         "hold_seconds",
+        "poll_on_quarantined",
     )
 
     def __init__(
@@ -74,6 +77,7 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
         on_paused: str = "fail",
         settle_seconds: float = 0,
         hold_seconds: float = 0,
+        poll_on_quarantined: bool = False,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.inbox = inbox
@@ -86,6 +90,7 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
         self.on_paused = on_paused
         self.settle_seconds = settle_seconds
         self.hold_seconds = hold_seconds
+        self.poll_on_quarantined = poll_on_quarantined
         self._paused_reason: str | None = None
         self._unsent: tuple[AsyncWorkflowClient, str, str] | None = None
 
@@ -164,6 +169,8 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
             self._unsent = client, inbox_id, str(answer["lease_id"])
             name = metrics.name_of(inbox_id)
             return {"status": "leased", "inbox_id": inbox_id, "inbox_name": name, "lease": text}
+        if self.poll_on_quarantined:
+            return {"status": "poll"} if await quarantine.finds_unreported(client, self.inbox) else None
         await quarantine.check_in_loop(client, self.inbox)
         return None
 
@@ -193,9 +200,8 @@ async def _leased_text(
     from airflow_provider_workflow.client import api
     from airflow_provider_workflow.dispatch.lease import HeldLease
 
-    begun_at = clock.now()
     answer = await client.send(api.lease_messages(inbox_id, limit, seconds))
-    lease = HeldLease.of(answer, begun_at, seconds, client.settings.timeout)
+    lease = HeldLease.of(answer, seconds)
     text = ""
     for text in lease.hand_off() if lease else ():
         if not text:

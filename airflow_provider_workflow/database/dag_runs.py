@@ -1,0 +1,221 @@
+"""
+Queries of the DAG runs in Airflow's metadata database: by the beginning of their id, and by their conf.
+
+There may be a hundred thousand such runs, each with a message in its conf. So the database filters, reads
+pages, and returns single entries of a conf.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from airflow_provider_workflow import airflow_internals
+from airflow_provider_workflow.database.runs import database_errors
+
+Entry = str | tuple[str, ...]
+"""An entry of a conf: its name, or the names that lead to one within it."""
+PAGE = 500
+"""Runs of a query; some databases limit the number of values in one."""
+CLOCK_SKEW = timedelta(hours=1)
+"""How far the clocks of the machines that start runs may be apart."""
+
+
+class StoredRun(NamedTuple):
+    """
+    A DAG run.
+
+    :param key: its primary key.
+    :param run_after: when it was started.
+    :param conf: the requested entries of its conf, as strings; None for those that it lacks.
+    """
+
+    key: int
+    dag_id: str
+    run_id: str
+    state: str
+    run_after: datetime
+    conf: dict[Entry, str | None]
+
+
+class FoundRun(NamedTuple):
+    """A DAG run that was found by its id."""
+
+    dag_id: str
+    state: str
+    run_after: datetime
+
+
+@dataclass(frozen=True)
+class Selection:
+    """
+    Selects DAG runs.
+
+    :param prefix: the beginning of their ids.
+    :param dag_ids: only runs of these DAGs; all DAGs by default.
+    :param since: only runs that were started then or later.
+    :param until: only runs that were started then or before.
+    :param conf: only runs whose conf has this string in this entry.
+    """
+
+    prefix: str
+    dag_ids: tuple[str, ...] = ()
+    since: datetime | None = None
+    until: datetime | None = None
+    conf: Mapping[str, str] = field(default_factory=dict)
+
+    def conditions(self) -> list[Any]:
+        """The conditions of a query."""
+        run = airflow_internals.dag_run_model()
+        found = [run.run_id.startswith(self.prefix, autoescape=True)]
+        if self.dag_ids:
+            found.append(run.dag_id.in_(self.dag_ids))
+        if self.since is not None:
+            found.append(run.run_after >= self.since)
+        if self.until is not None:
+            found.append(run.run_after <= self.until)
+        return found + [run.conf[name].as_string() == value for name, value in self.conf.items()]
+
+
+def pages(
+    selection: Selection, entries: tuple[Entry, ...], *, size: int, newest_first: bool = True
+) -> Iterator[list[StoredRun]]:
+    """
+    The selected runs, page by page, ordered by the time of their start.
+
+    :param entries: the entries of the conf to read.
+    :param size: runs of a page, at most ``PAGE``.
+    :raises TargetError: the database is unreachable.
+    """
+    last: StoredRun | None = None
+    while page := _page(selection.conditions(), entries, last, newest_first, size):
+        yield page
+        if len(page) < size:
+            return
+        last = page[-1]
+
+
+def named(selection: Selection, entries: tuple[Entry, ...], ids: Collection[str]) -> list[StoredRun]:
+    """
+    The selected runs that have one of these ids, or whose conf has one of them as ``message_id``.
+
+    :raises TargetError: the database is unreachable.
+    """
+    from sqlalchemy import or_
+
+    run, each = airflow_internals.dag_run_model(), list(ids)
+    found: list[StoredRun] = []
+    for start in range(0, len(each), PAGE):
+        some = each[start : start + PAGE]
+        own = or_(run.run_id.in_(some), run.conf["message_id"].as_string().in_(some))
+        conditions, last = [*selection.conditions(), own], None
+        while page := _page(conditions, entries, last, True, PAGE):
+            found += page
+            last = page[-1]
+    return found
+
+
+def _page(
+    conditions: list[Any], entries: tuple[Entry, ...], last: StoredRun | None, newest_first: bool, size: int
+) -> list[StoredRun]:
+    from sqlalchemy import and_, or_, select
+
+    run = airflow_internals.dag_run_model()
+    if last is not None:
+        key = run.id < last.key if newest_first else run.id > last.key
+        time = run.run_after < last.run_after if newest_first else run.run_after > last.run_after
+        conditions = [*conditions, or_(time, and_(run.run_after == last.run_after, key))]
+    order = [each.desc() if newest_first else each.asc() for each in (run.run_after, run.id)]
+    columns = (run.id, run.dag_id, run.run_id, run.state, run.run_after)
+    read = select(*columns, *(run.conf[name].as_string() for name in entries))
+    with database_errors(), airflow_internals.database_session() as session:
+        rows = session.execute(read.where(*conditions).order_by(*order).limit(size)).all()
+    return [_stored(row, entries) for row in rows]
+
+
+def _stored(row: Any, entries: tuple[Entry, ...]) -> StoredRun:
+    key, dag_id, run_id, state, run_after, *values = row
+    # SQLite returns a number of the conf as a number.
+    conf = {name: None if value is None else str(value) for name, value in zip(entries, values, strict=True)}
+    return StoredRun(key, dag_id, run_id, str(state), run_after, conf)
+
+
+def found(dag_id: str, run_id: str, entries: tuple[Entry, ...]) -> StoredRun | None:
+    """
+    One run; None if there is no such run.
+
+    :raises TargetError: the database is unreachable.
+    """
+    run = airflow_internals.dag_run_model()
+    page = _page([run.dag_id == dag_id, run.run_id == run_id], entries, None, True, 1)
+    return page[0] if page else None
+
+
+def whole_conf(key: int) -> dict[str, Any]:
+    """
+    The conf of a run; empty if the run was deleted.
+
+    :param key: its primary key.
+    :raises TargetError: the database is unreachable.
+    """
+    from sqlalchemy import select
+
+    run = airflow_internals.dag_run_model()
+    with database_errors(), airflow_internals.database_session() as session:
+        conf = session.scalar(select(run.conf).where(run.id == key))
+    return conf if isinstance(conf, dict) else {}
+
+
+def runs_of(
+    run_ids: Collection[str], dag_ids: Collection[str], since: datetime | None = None
+) -> dict[str, list[FoundRun]]:
+    """
+    The runs with these ids, by run id.
+
+    :param run_ids: at most ``PAGE`` ids.
+    :param dag_ids: the DAGs in which they are searched.
+    :param since: if given, runs of all other DAGs are found too, if they were started then or later.
+    :raises TargetError: the database is unreachable.
+    """
+    from sqlalchemy import or_, select
+
+    run = airflow_internals.dag_run_model()
+    where = run.dag_id.in_(list(dag_ids))
+    if since is not None:
+        where = or_(where, run.run_after >= since - CLOCK_SKEW)
+    read = select(run.run_id, run.dag_id, run.state, run.run_after)
+    with database_errors(), airflow_internals.database_session() as session:
+        rows = session.execute(read.where(run.run_id.in_(list(run_ids)), where)).all()
+    found: dict[str, list[FoundRun]] = {}
+    for run_id, dag_id, state, run_after in rows:
+        found.setdefault(run_id, []).append(FoundRun(dag_id, str(state), run_after))
+    return found
+
+
+def count(selection: Selection) -> int:
+    """
+    Number of selected runs.
+
+    :raises TargetError: the database is unreachable.
+    """
+    from sqlalchemy import func, select
+
+    runs = select(func.count()).select_from(airflow_internals.dag_run_model())
+    with database_errors(), airflow_internals.database_session() as session:
+        return int(session.scalar(runs.where(*selection.conditions())) or 0)
+
+
+def dag_ids_of(prefix: str) -> list[str]:
+    """
+    The DAGs that have runs whose ids begin with a prefix.
+
+    :raises TargetError: the database is unreachable.
+    """
+    from sqlalchemy import select
+
+    run = airflow_internals.dag_run_model()
+    with database_errors(), airflow_internals.database_session() as session:
+        where = run.run_id.startswith(prefix, autoescape=True)
+        return sorted(session.scalars(select(run.dag_id).where(where).distinct()).all())

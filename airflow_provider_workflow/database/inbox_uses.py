@@ -1,0 +1,139 @@
+"""
+The tasks and asset watchers of deployed DAGs that use inboxes, from the serialized DAGs in the database.
+
+What they use is known as far as it is written in the DAG file: an inbox or a connection that a template gives
+is known only at run time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_workflow import airflow_internals
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+TRIGGERS = "airflow_provider_workflow.triggers."
+"""Prefix of the import paths of this provider's triggers."""
+DISPATCHING = {"inbox", "trigger_dag_id", "workflow_conn_id"}
+"""Template fields by which this provider's sensor and dispatch operator, and subclasses, are recognised."""
+CONSUMING = {"inbox", "dead_letter_dag_id", "workflow_conn_id", "op_args"}
+"""Template fields of a ``@task.workflow_inbox``."""
+DEFAULT_CONN_ID = "workflow_default"
+
+
+@dataclass(frozen=True)
+class DeployedDag:
+    """
+    The state of a DAG in the database.
+
+    :param missing: there is no such DAG, or no DAG file contains it any more.
+    """
+
+    dag_id: str
+    missing: bool = False
+    is_paused: bool = False
+    has_import_errors: bool = False
+
+
+@dataclass(frozen=True)
+class InboxUse:
+    """
+    A task or an asset watcher that waits for, or dispatches, the messages of an inbox.
+
+    :param dag_id: its DAG.
+    :param what: kind and name of the task or watcher, for a message.
+    :param kind: ``sensor``, ``operator``, ``decorator`` (a ``@task.workflow_inbox``) or ``watcher``.
+    :param conn_id: its connection; None if known only at run time.
+    :param inbox: id or name; None if known only at run time.
+    :param targets: the target DAGs that are known before run time.
+    """
+
+    dag_id: str
+    what: str
+    kind: str
+    conn_id: str | None
+    inbox: str | None
+    targets: tuple[str, ...] = ()
+
+
+def deployed(dag_id: str, session: Session) -> DeployedDag:
+    """Read the state of a DAG, which need not exist."""
+    dag = airflow_internals.dag_row(dag_id, session)
+    if dag is None:
+        return DeployedDag(dag_id, missing=True)
+    return DeployedDag(dag_id, False, bool(dag.is_paused), bool(dag.has_import_errors))
+
+
+def inbox_uses(session: Session) -> Iterator[InboxUse]:
+    """All uses of inboxes, in the newest version of each DAG."""
+    for dag_id, dag in airflow_internals.serialized_dags("workflow_conn_id", session):
+        yield from _uses_of(dag_id, dag)
+
+
+def _uses_of(dag_id: str, dag: Mapping[str, Any]) -> Iterator[InboxUse]:
+    for task in dag.get("tasks", ()):
+        fields = _plain(task)
+        templated = set(fields.get("template_fields", ()))
+        if templated >= DISPATCHING:
+            yield _task(dag_id, fields, "sensor" if fields.get("_is_sensor") else "operator")
+        elif templated >= CONSUMING:
+            yield _task(dag_id, fields, "decorator")
+    for watcher in _watchers(dag.get("timetable")):
+        trigger = watcher["trigger"]
+        arguments = _plain(trigger.get("kwargs") or {})
+        name = str(trigger["classpath"]).rpartition(".")[2]
+        conn_id = _known(arguments.get("workflow_conn_id", DEFAULT_CONN_ID))
+        what = f"asset watcher {watcher.get('name')} ({name})"
+        yield InboxUse(dag_id, what, "watcher", conn_id, _known(arguments.get("inbox")))
+
+
+def _task(dag_id: str, fields: Mapping[str, Any], kind: str) -> InboxUse:
+    """
+    Make the use of a task. Of a mapped task only the arguments of ``partial()`` are known.
+
+    Airflow omits the connection from these if it is the default one.
+    """
+    own: Mapping[str, Any] = fields
+    conn_id = fields.get("workflow_conn_id")
+    if fields.get("_is_mapped"):
+        own = _plain(fields.get("partial_kwargs") or {})
+        expanded = "workflow_conn_id" in json.dumps(fields.get("expand_input"))
+        conn_id = None if expanded else own.get("workflow_conn_id", DEFAULT_CONN_ID)
+    routes = _plain(own.get("trigger_dag_id"))
+    targets = [routes] if isinstance(routes, str) else list(routes or ())
+    return InboxUse(
+        dag_id,
+        f"task {fields.get('task_id')} ({fields.get('task_type')})",
+        kind,
+        _known(conn_id),
+        _known(own.get("inbox")),
+        tuple(target for target in targets if _known(target)),
+    )
+
+
+def _watchers(value: Any) -> Iterator[Mapping[str, Any]]:
+    """The watchers with triggers of this provider, among the assets of a timetable."""
+    if isinstance(value, list):
+        for each in value:
+            yield from _watchers(each)
+    elif isinstance(value, Mapping):
+        trigger = value.get("trigger")
+        if isinstance(trigger, Mapping) and str(trigger.get("classpath", "")).startswith(TRIGGERS):
+            yield value
+        for each in value.values():
+            yield from _watchers(each)
+
+
+def _plain(value: Any) -> Any:
+    """Unwrap a value that Airflow serialized together with its type."""
+    return value["__var"] if isinstance(value, Mapping) and "__var" in value else value
+
+
+def _known(value: Any) -> str | None:
+    """The value if it is a string without a template, else None."""
+    return value if isinstance(value, str) and "{{" not in value and "{%" not in value else None

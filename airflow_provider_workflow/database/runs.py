@@ -1,0 +1,124 @@
+"""
+DAG runs in Airflow's metadata database, for the command line and the API server.
+
+Outside a task there is no supervisor. Runs are started with the function that ``airflow dags trigger`` calls,
+after the checks that Airflow's API makes for a task. It is internal to Airflow, and wrapped in
+``airflow_internals.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from airflow_provider_workflow import airflow_internals
+from airflow_provider_workflow.dispatch.rejections import (
+    RunRejected,
+    ServerFault,
+    TargetError,
+    reason_without_values,
+)
+from airflow_provider_workflow.dispatch.runs import Start, check_conf
+
+
+class MissingDagError(TargetError):
+    """The target DAG does not exist."""
+
+    def __init__(self, dag_id: str) -> None:
+        super().__init__(
+            f"The DAG {dag_id!r} was not found. Deploy it, or name another target; no message is lost."
+        )
+
+
+@dataclass(frozen=True)
+class DatabaseRuns:
+    """
+    DAG runs in the metadata database (see ``runs.Runs``).
+
+    :param triggered_by: how Airflow's page names what starts them: ``CLI`` or ``REST_API``.
+    :param user: the user who starts them, if Airflow knows one.
+    """
+
+    triggered_by: str = "CLI"
+    user: str | None = None
+    alongside: ClassVar[bool] = False
+    """False, as Ctrl-C must interrupt all of a command, and would not reach another thread."""
+
+    def check_target(self, dag_id: str, *, thorough: bool = False) -> None:  # noqa: ARG002 always thorough
+        """See ``Runs.check_target``. The database shows every problem, except params that reject the conf."""
+        with database_errors(), airflow_internals.database_session() as session:
+            dag = airflow_internals.dag_row(dag_id, session)
+            if dag is None or not airflow_internals.is_serialized(dag_id, session):
+                raise MissingDagError(dag_id)
+            if dag.has_import_errors:
+                raise TargetError(f"The DAG {dag_id!r} has import errors. Correct them; no message is lost.")
+            allowed = getattr(dag, "allowed_run_types", None)  # since Airflow 3.3
+            if allowed is not None and "manual" not in allowed:
+                raise TargetError(f"The DAG {dag_id!r} does not allow manual runs. No message is lost.")
+
+    def start(self, dag_id: str, run_id: str, conf: dict[str, Any], note: str | None = None) -> Start:
+        """See ``Runs.start``."""
+        check_conf(conf)
+        from airflow.exceptions import DagNotFound, DagRunAlreadyExists, ParamValidationError
+        from sqlalchemy.exc import SQLAlchemyError
+
+        try:
+            airflow_internals.create_dag_run(
+                dag_id, run_id, conf, note, triggered_by=self.triggered_by, user=self.user
+            )
+        except DagRunAlreadyExists:
+            return Start.EXISTING
+        except DagNotFound:
+            raise MissingDagError(dag_id) from None
+        except SQLAlchemyError as error:
+            raise _error_of(error) from None
+        except (ValueError, TypeError, OverflowError, RecursionError, ParamValidationError) as error:
+            raise RunRejected(f"{type(error).__name__}: {reason_without_values(str(error))}") from None
+        return Start.STARTED
+
+    def exists(self, dag_id: str, run_id: str) -> bool:
+        """See ``Runs.exists``."""
+        with database_errors():
+            return airflow_internals.count_dag_runs(dag_id, run_id=[run_id]) > 0
+
+    def unfinished(self, dag_id: str) -> int:
+        """See ``Runs.unfinished``."""
+        with database_errors():
+            return airflow_internals.count_dag_runs(dag_id, state=["queued", "running"])
+
+
+@contextmanager
+def database_errors() -> Iterator[None]:
+    """
+    Convert the errors of a query.
+
+    :raises TargetError: the database is unreachable, or not migrated.
+    """
+    from sqlalchemy.exc import SQLAlchemyError
+
+    try:
+        yield
+    except SQLAlchemyError as error:
+        raise _unreachable(error) from None
+
+
+def _error_of(error: Exception) -> RunRejected | TargetError:
+    """Blame a database error on the message or the target; without its text, which quotes values."""
+    from sqlalchemy.exc import DataError, DBAPIError, StatementError
+
+    if isinstance(error, DBAPIError) and error.connection_invalidated:
+        return _unreachable(error)
+    if isinstance(error, DataError) or (
+        isinstance(error, StatementError) and not isinstance(error, DBAPIError)
+    ):
+        return RunRejected(f"the database cannot hold its payload: {type(error.orig).__name__}")
+    return ServerFault(f"the database failed at this run: {type(error).__name__}")
+
+
+def _unreachable(error: Exception) -> TargetError:
+    return TargetError(
+        "Airflow's metadata database is unreachable, or not migrated:"
+        f" {type(error).__name__}. No message is lost."
+    )

@@ -1,0 +1,199 @@
+"""
+Dead letters: messages that start a run of the dead-letter DAG, because no run of their target can be started.
+
+The service has no replay and no payload of a quarantined message (docs/service.md 3.2), so a message becomes
+a dead letter before its last delivery. As with a target, the id of the run follows from the ids of message
+and inbox, and the message is acknowledged once the run exists. A task of the dead-letter DAG reads it with
+:func:`message_of`::
+
+    from airflow_provider_workflow.dispatch.dead_letters import message_of
+
+    message = message_of(dag_run.conf)
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_workflow import metrics
+from airflow_provider_workflow.client import deep_json, types
+from airflow_provider_workflow.client.wire import plain
+from airflow_provider_workflow.dispatch.lease import delivery_count, without_lease
+from airflow_provider_workflow.dispatch.payloads import payload_text
+from airflow_provider_workflow.dispatch.rejections import RunRejected, TargetError
+from airflow_provider_workflow.dispatch.runs import RUN_ID_PREFIX, Runs, Start, run_id_of
+from airflow_provider_workflow.dispatch.targets import DEAD_LETTER_AFTER
+from airflow_provider_workflow.types import DeadLetter as DeadLetter
+
+if TYPE_CHECKING:
+    from airflow_provider_workflow.dispatch.results import Counts
+
+log = logging.getLogger(__name__)
+
+LAST_SAFE_DELIVERY = DEAD_LETTER_AFTER[1]
+"""From this delivery count on a message becomes a dead letter even if its target is at fault."""
+RUN_PREFIX = f"{RUN_ID_PREFIX}dead__"
+LONGEST_CAUSE = 500
+
+
+class Reason(str, Enum):
+    """Why a message is a dead letter."""
+
+    REJECTED = "rejected"  #: Airflow rejects its run, and starts runs of other messages
+    EXPRESSION = "expression"  #: an expression cannot be evaluated on it
+    UNMATCHED = "unmatched"  #: no route takes it
+    TARGET = "target"  #: the target starts no runs, and the service would soon quarantine the message
+    FAILED = "failed"  #: the function of a ``@task.workflow_inbox`` failed for it
+
+
+def is_on_last_safe_delivery(message: types.LeasedMessage) -> bool:
+    """Whether the service would soon quarantine a message."""
+    return delivery_count(message) >= LAST_SAFE_DELIVERY
+
+
+@dataclass(frozen=True)
+class DeadLetterRules:
+    """
+    When messages become dead letters.
+
+    :param dag_id: the dead-letter DAG.
+    :param after: delivery count, 1 to 4, from which a rejected message is a dead letter.
+    :param unmatched: whether a message that no route takes is one too: ``dead_letter``, or ``lease`` if it is
+        left to its lease.
+    """
+
+    dag_id: str
+    after: int = 3
+    unmatched: str = "lease"
+
+
+@dataclass
+class DeadLetters:
+    """
+    Starts runs of the dead-letter DAG.
+
+    :param runs: where they are started.
+    :param inbox: id or name, for log lines.
+    :param conn_id: id of the Airflow connection, for metrics.
+    :param counts: where dead letters are counted.
+    :param on_start: called with each dead letter whose run was started, and the id of that run.
+    """
+
+    rules: DeadLetterRules
+    runs: Runs
+    inbox: str
+    conn_id: str
+    counts: Counts
+    on_start: Callable[[DeadLetter, str], None] | None = None
+
+    def is_due(self, message: types.LeasedMessage) -> bool:
+        """Whether a message is a dead letter by its delivery count, if it is at fault itself."""
+        return delivery_count(message) >= self.rules.after
+
+    def is_found(self, message: types.LeasedMessage, inbox_id: str) -> bool:
+        """
+        Whether a message that was delivered before is a dead letter already.
+
+        :raises TargetError: Airflow does not answer.
+        """
+        # Without a delivery count it is not known whether this is the first delivery.
+        if "lease_count" in (message.get("message_attributes") or {}) and delivery_count(message) < 2:
+            return False
+        if not self.runs.exists(self.rules.dag_id, run_id_of(message["id"], inbox_id, RUN_PREFIX)):
+            return False
+        self.counts.count("dead_lettered", message["id"])
+        return True
+
+    def start(
+        self,
+        message: types.LeasedMessage,
+        inbox_id: str,
+        target_dag_id: str | None,
+        reason: Reason,
+        cause: str,
+    ) -> bool:
+        """
+        Start the run of a dead letter, or find it.
+
+        :return: whether the run exists, so that the message may be acknowledged. If not, an ERROR line names
+            both causes, and the message is left to its lease.
+        """
+        run_id = run_id_of(message["id"], inbox_id, RUN_PREFIX)
+        conf = conf_of(message, inbox_id, target_dag_id, reason, cause)
+        note = f"Message {conf['message_id']} of the inbox {plain(self.inbox)}, a dead letter: {reason.value}"
+        try:
+            outcome = self.runs.start(self.rules.dag_id, run_id, dict(conf), note)
+        except (RunRejected, TargetError) as error:
+            self._log_failure(message["id"], cause, error)
+            self.counts.refuse(message["id"], f"{cause}; and its dead letter was not started: {error}")
+            return False
+        self.counts.count("dead_lettered", message["id"])
+        self.counts.add_run(run_id)
+        if outcome is Start.STARTED:
+            if self.on_start is not None:
+                self.on_start(conf, run_id)
+            metrics.count(metrics.DEAD_LETTERED, 1, inbox=self.inbox, conn_id=self.conn_id)
+            log.warning(
+                "Inbox %s: message %s is a dead letter (%s): started the run %s of the DAG %s. Cause: %s",
+                plain(self.inbox),
+                plain(message["id"]),
+                reason.value,
+                run_id,
+                self.rules.dag_id,
+                cause,
+            )
+        return True
+
+    def _log_failure(self, message_id: str, cause: str, error: Exception) -> None:
+        log.error(
+            "Inbox %s: message %s was rejected, and the dead-letter DAG %s rejected it too; it is redelivered"
+            " when its lease expires. Cause of the first rejection: %s. Cause of the second: %s",
+            plain(self.inbox),
+            plain(message_id),
+            self.rules.dag_id,
+            cause,
+            error,
+        )
+
+
+def conf_of(
+    message: types.LeasedMessage, inbox_id: str, target_dag_id: str | None, reason: Reason, cause: str
+) -> DeadLetter:
+    """The ``conf`` of a dead letter, in ASCII."""
+    created_at = message.get("created_at")
+    return {
+        "inbox_id": _ascii(inbox_id),
+        "message_id": _ascii(message["id"]),
+        "created_at": _ascii(created_at) if isinstance(created_at, str) else None,
+        "delivery_count": delivery_count(message),
+        "reason": reason.value,
+        "cause": _ascii(cause, LONGEST_CAUSE),
+        "target_dag_id": target_dag_id,
+        "message_json": _json_of(without_lease(message)),
+    }
+
+
+def message_of(conf: Mapping[str, Any]) -> dict[str, Any]:
+    """
+    The message of a dead letter, exactly as the service sent it: ``id``, ``created_at``, ``payload`` and
+    ``message_attributes``.
+
+    :param conf: the ``conf`` of the dead-letter DAG's run.
+    """
+    message: dict[str, Any] = deep_json.decode(conf["message_json"])
+    return message
+
+
+def _json_of(message: dict[str, Any]) -> str:
+    rest = {name: value for name, value in message.items() if name not in ("payload", "payload_json")}
+    return f'{json.dumps(rest)[:-1]}, "payload": {payload_text(message)}}}'
+
+
+def _ascii(text: str, longest: int = 300) -> str:
+    """One line of printable ASCII; a longer one is truncated."""
+    return plain(text, longest).encode("ascii", "backslashreplace").decode()

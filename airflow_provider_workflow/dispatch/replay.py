@@ -1,0 +1,152 @@
+"""
+Replays: a dead letter starts the run that its message was meant to start.
+
+The run has the id and the ``conf`` that the dispatcher would have given it. So a message that is replayed
+twice, or redelivered after its replay, finds its run. The dead letter itself stays as it is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_provider_workflow import metrics
+from airflow_provider_workflow.client import deep_json
+from airflow_provider_workflow.client.json_steps import whole
+from airflow_provider_workflow.client.wire import plain
+from airflow_provider_workflow.dispatch.dead_letters import RUN_PREFIX
+from airflow_provider_workflow.dispatch.payloads import storable
+from airflow_provider_workflow.dispatch.runs import RUN_ID_PREFIX, Runs, Start, run_id_of
+
+NO_CONNECTION = "unknown"
+"""The tag ``conn_id`` of the metric: a dead letter does not name its connection."""
+
+
+class NotADeadLetterError(ValueError):
+    """A conf is not that of a dead letter."""
+
+
+class NoTargetError(ValueError):
+    """A dead letter has no target DAG: no route took its message, or an expression failed on it."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "it has no target, as no route took it or an expression failed on it: give trigger_dag_id"
+        )
+
+
+@dataclass(frozen=True)
+class Replay:
+    """
+    The run that replays a dead letter.
+
+    :param target_dag_id: the DAG that rejected the message; None if no DAG did.
+    :param run_id: id of the run.
+    :param conf: its ``conf``, as the dispatcher makes it.
+    :param dead_letter_run_id: the run id of the dead letter that the dispatcher made of this message.
+    """
+
+    target_dag_id: str | None
+    run_id: str
+    conf: dict[str, Any]
+    dead_letter_run_id: str
+
+    @classmethod
+    def of(cls, conf: Mapping[str, Any]) -> Replay:
+        """
+        The replay of a dead letter.
+
+        :param conf: the ``conf`` of the dead-letter DAG's run.
+        :raises NotADeadLetterError: it is not a dead letter.
+        """
+        inbox_id, target = conf.get("inbox_id"), conf.get("target_dag_id")
+        message_id, message = _message(conf.get("message_json"))
+        if not isinstance(inbox_id, str) or not (target is None or isinstance(target, str)):
+            raise NotADeadLetterError("its conf has no inbox_id, or a target_dag_id that is not a string")
+        return cls(
+            target or None,
+            run_id_of(message_id, inbox_id),
+            {"inbox_id": inbox_id, "message": message},
+            run_id_of(message_id, inbox_id, RUN_PREFIX),
+        )
+
+    def start(self, runs: Runs, trigger_dag_id: str | None = None, origin: str = "") -> tuple[str, Start]:
+        """
+        Start the run, or find it: in the DAG, or in the target of the dead letter.
+
+        :param trigger_dag_id: the DAG; None for the target of the dead letter.
+        :param origin: where it is started from, for the note of the run.
+        :return: the DAG that has the run, and whether this call started it.
+        :raises NoTargetError: there is neither a target nor ``trigger_dag_id``.
+        :raises RunRejected: Airflow rejects the run; nothing was started.
+        :raises TargetError: no run of the DAG can be started at present.
+        """
+        dag_id = trigger_dag_id or self.target_dag_id
+        if dag_id is None:
+            raise NoTargetError
+        if self.target_dag_id not in (None, dag_id) and runs.exists(str(self.target_dag_id), self.run_id):
+            return str(self.target_dag_id), Start.EXISTING
+        message_id, inbox_id = plain(self.conf["message"]["id"]), self.conf["inbox_id"]
+        note = f"Message {message_id} of the inbox {plain(inbox_id)}, replayed" + (
+            f" by {origin}" if origin else ""
+        )
+        outcome = runs.start(dag_id, self.run_id, self.conf, note)
+        if outcome is Start.STARTED:
+            metrics.count(metrics.REPLAYED, 1, inbox=inbox_id, conn_id=NO_CONNECTION)
+        return dag_id, outcome
+
+
+def run_id_of_replay(message_id: str, inbox_id: str, dead_letter_run_id: str) -> str:
+    """
+    The id of the run that replays a dead letter, without its message.
+
+    :param message_id: as in its ``conf``, where an id that cannot be printed is escaped or truncated.
+    :param dead_letter_run_id: the id of its own run.
+    """
+    if run_id_of(message_id, inbox_id, RUN_PREFIX) == dead_letter_run_id:
+        return run_id_of(message_id, inbox_id)
+    # Both run ids end with the same hash of the exact id.
+    return RUN_ID_PREFIX + dead_letter_run_id.removeprefix(RUN_PREFIX)
+
+
+def decoded(message_json: str) -> dict[str, Any]:
+    """
+    The message of a dead letter in the form in which a lease has it.
+
+    :return: the message. Of a payload that is nested too deep to decode, ``payload`` is shortened, and
+        ``payload_json`` is the whole of it.
+    :raises ValueError: the string is not JSON, or not an object.
+    """
+    try:
+        message = json.loads(message_json, parse_int=whole)
+    except RecursionError:
+        message = _shortened(message_json)
+    if not isinstance(message, dict):
+        raise ValueError("The string is not a JSON object")
+    return message
+
+
+def _shortened(message_json: str) -> dict[str, Any]:
+    body = f'{{"results": [{message_json}]}}'.encode()
+    message: dict[str, Any] = json.loads(deep_json.shortened(body), parse_int=whole)["results"][0]
+    return {**message, "payload_json": deep_json.whole_payloads(body)[0]}
+
+
+def _message(message_json: Any) -> tuple[str, dict[str, Any]]:
+    """The exact id of a message, and the message in a form that Airflow can store."""
+    if not isinstance(message_json, str):
+        raise NotADeadLetterError("its conf has no message_json")
+    try:
+        message = decoded(message_json)
+        message_id = message.get("id")
+        try:
+            message, _ = storable(message)
+        except RecursionError:  # deep enough to be decoded, and too deep to be encoded
+            message, _ = storable(_shortened(message_json))
+    except ValueError:
+        raise NotADeadLetterError("message_json in its conf is not a message") from None
+    if not isinstance(message_id, str) or not message_id:
+        raise NotADeadLetterError("message_json in its conf has no id")
+    return message_id, message

@@ -1,0 +1,119 @@
+"""``WorkflowDeadLetterReplayOperator``: starts the run that a dead letter's message was meant to start."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
+
+from airflow_provider_workflow.links import ReplayedRunLink
+from airflow_provider_workflow.options import check_string
+from airflow_provider_workflow.rendering import ABSENT, RendersStrings
+from airflow_provider_workflow.retry_defaults import RetriesByDefault
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+log = logging.getLogger(__name__)
+
+
+class ReplayedMessage(TypedDict):
+    """The run of a message; ``outcome`` is ``started``, or ``existing`` if the message had a run before."""
+
+    dag_id: str
+    run_id: str
+    outcome: str
+
+
+class ReplayRejectedError(AirflowException):
+    """Airflow rejected the run of a replay. The message stays a dead letter, and may be replayed again."""
+
+
+class WorkflowDeadLetterReplayOperator(RendersStrings, RetriesByDefault):
+    """
+    Starts the run that the message of a dead letter was meant to start, with its original run id.
+
+    It is idempotent: a message starts one run however often it is replayed. While the target is still broken
+    the try fails, the message stays a dead letter, and the retries replay it again.
+    For several dead letters use ``partial().expand(conf=...)``.
+
+    By default it has 20 retries, with pauses that double from 10 s to 6 hours, so it replays for two and a
+    half days. Airflow's arguments (``retries``, ``retry_delay``, ``retry_exponential_backoff``,
+    ``max_retry_delay``) and ``default_args`` win.
+
+    :param conf: the ``conf`` of a run of the dead-letter DAG, a dictionary (templated); by default that of
+        the run in which the task is.
+    :param trigger_dag_id: the DAG to start (templated); by default the target that rejected the message.
+        Required for a message that no route took, or on which an expression failed.
+    """
+
+    template_fields: Sequence[str] = ("conf", "trigger_dag_id")
+    RETRIES = 20
+    LONGEST_PAUSE = timedelta(hours=6)
+    STRINGS = {"trigger_dag_id": ABSENT}  # noqa: RUF012 see RendersStrings
+    template_fields_renderers = {"conf": "json"}  # noqa: RUF012 Airflow's own form
+    operator_extra_links = (ReplayedRunLink(),)
+    ui_color = "#dbe7ff"
+
+    def __init__(
+        self,
+        *,
+        conf: Mapping[str, Any] | Any = None,
+        trigger_dag_id: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.conf = conf
+        self.trigger_dag_id = (
+            None if trigger_dag_id is None else check_string("trigger_dag_id", trigger_dag_id)
+        )
+
+    def execute(self, context: Context) -> ReplayedMessage:
+        """
+        Start the run, or find it.
+
+        :raises AirflowFailException: ``conf`` is not a dead letter, or no DAG is known.
+        :raises ReplayRejectedError: the target rejected the run.
+        :raises TargetError: no run of the target can be started at present.
+        """
+        from airflow_provider_workflow.client.wire import plain
+        from airflow_provider_workflow.dispatch.rejections import RunRejected
+        from airflow_provider_workflow.dispatch.replay import NotADeadLetterError, NoTargetError, Replay
+        from airflow_provider_workflow.dispatch.runs import TaskRuns, origin_of
+
+        conf = context["dag_run"].conf if self.conf is None else self.conf
+        try:
+            replay = Replay.of(_checked(conf))
+            dag_id, outcome = replay.start(TaskRuns(context["ti"]), self.trigger_dag_id, origin_of(context))
+        except (NotADeadLetterError, NoTargetError) as error:
+            raise AirflowFailException(f"The dead letter cannot be replayed: {error}") from None
+        except RunRejected as error:
+            raise ReplayRejectedError(
+                f"The replay was rejected, and its message stays a dead letter: {error}"
+            ) from None
+        log.info(
+            "Message %s of the inbox %s was replayed: the run %s of the DAG %s is %s",
+            plain(replay.conf["message"]["id"]),
+            plain(replay.conf["inbox_id"]),
+            replay.run_id,
+            dag_id,
+            outcome.value,
+        )
+        return {"dag_id": dag_id, "run_id": replay.run_id, "outcome": outcome.value}
+
+
+def _checked(conf: Any) -> Mapping[str, Any]:
+    """
+    :raises NotADeadLetterError: it is not a dictionary.
+    """
+    from airflow_provider_workflow.dispatch.replay import NotADeadLetterError
+
+    if not isinstance(conf, Mapping):
+        raise NotADeadLetterError(
+            f"conf must be a dictionary, not a {type(conf).__name__}; for a dictionary from a template, set"
+            " render_template_as_native_obj=True on the DAG, or give another task's output"
+        )
+    return conf

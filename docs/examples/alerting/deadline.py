@@ -1,0 +1,46 @@
+"""A mail if the run of a message takes longer than 30 minutes, or if a message waits longer than that."""
+
+from datetime import datetime, timedelta, timezone
+
+from airflow.providers.smtp.notifications.smtp import SmtpNotifier
+from airflow.sdk import DAG, task
+from airflow.sdk.definitions.deadline import AsyncCallback, DeadlineAlert, DeadlineReference
+
+from airflow_provider_workflow.hooks.workflow import WorkflowHook
+
+LONGEST = timedelta(minutes=30)
+TO = {"to": "on-call@example.com", "html_content": "See the run in Airflow."}
+
+late_run = DeadlineAlert(
+    reference=DeadlineReference.DAGRUN_QUEUED_AT,
+    interval=LONGEST,
+    callback=AsyncCallback(SmtpNotifier, kwargs={**TO, "subject": "Late: {{ dag_run.dag_run_id }}"}),
+)
+
+with DAG("handle_parcel", schedule=None, start_date=datetime(2025, 1, 1), deadline=late_run) as handler:
+
+    @task
+    def handle(dag_run=None):
+        return dag_run.conf["message"]["id"]
+
+    handle()
+
+with DAG(
+    "watch_parcels",
+    schedule=timedelta(minutes=5),
+    start_date=datetime(2025, 1, 1),
+    catchup=False,
+    max_active_runs=1,
+) as watch:
+
+    @task(on_failure_callback=SmtpNotifier(**TO, subject="Parcels wait for longer than 30 minutes"))
+    def check_oldest():
+        waiting = ("available", "leased")
+        messages = WorkflowHook().list_messages("parcels")
+        created = [each["created_at"] for each in messages if each["status"] in waiting]
+        latest = datetime.now(timezone.utc) - LONGEST
+        late = [each for each in created if datetime.fromisoformat(each.replace("Z", "+00:00")) < latest]
+        if late:
+            raise ValueError(f"{len(late)} messages wait for longer than {LONGEST}, since {min(late)}")
+
+    check_oldest()
