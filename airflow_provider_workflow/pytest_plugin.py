@@ -1,21 +1,75 @@
 """
 A pytest plugin for tests of DAGs that use this provider: it gives each test an emulator of its own.
 
-Enable it in a ``conftest.py``::
-
-    pytest_plugins = ["airflow_provider_workflow.pytest_plugin"]
+pytest loads it wherever this package is installed (entry point ``pytest11``), so it imports neither Airflow
+nor the emulator before a test requests the fixture. The entry point has the name of this module: then
+``pytest_plugins = ["airflow_provider_workflow.pytest_plugin"]`` in a conftest file means the same plugin.
 """
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_workflow import process_state
-from airflow_provider_workflow.emulator.clock import ManualClock
-from airflow_provider_workflow.emulator.server import EmulatorServer
+if TYPE_CHECKING:
+    from airflow_provider_workflow.emulator.clock import ManualClock
+    from airflow_provider_workflow.emulator.server import EmulatorServer
+    from airflow_provider_workflow.pytest_airflow import PrivateAirflow
+
+_AIRFLOW = pytest.StashKey["PrivateAirflow"]()
+_DECIDED = pytest.StashKey[bool]()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """Set ``AIRFLOW_HOME`` before a conftest file or a test module can import Airflow."""
+    _decide(early_config)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The same for a plugin that a conftest file names, where no entry point was used."""
+    _decide(config)
+
+
+def _decide(config: pytest.Config) -> None:
+    if _DECIDED in config.stash:
+        return
+    from airflow_provider_workflow.pytest_airflow import is_configured, is_wanted
+
+    config.stash[_DECIDED] = True
+    if not is_configured() and is_wanted(config):
+        _private_airflow(config)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Remove the private Airflow of this session; processes of pytest-xdist may be ended after this hook."""
+    _remove(session.config)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """The same for a session that did not start."""
+    _remove(config)
+
+
+def _remove(config: pytest.Config) -> None:
+    if (airflow := config.stash.get(_AIRFLOW, None)) is not None:
+        airflow.remove()
+        del config.stash[_AIRFLOW]
+
+
+def _private_airflow(config: pytest.Config) -> PrivateAirflow | None:
+    """That of this session, which is made if it is not too late; None if the session uses the user's own."""
+    from airflow_provider_workflow.pytest_airflow import PrivateAirflow, is_configured
+
+    if _AIRFLOW in config.stash or is_configured() or "airflow" in sys.modules:
+        return config.stash.get(_AIRFLOW, None)
+    config.stash[_AIRFLOW] = PrivateAirflow(config.rootpath)
+    return config.stash[_AIRFLOW]
 
 
 class WorkflowEmulator:
@@ -79,14 +133,34 @@ class WorkflowEmulator:
             raise AssertionError(f"acknowledged in {inbox!r} too: {more}")
 
 
+@pytest.fixture(scope="session")
+def _workflow_airflow(pytestconfig: pytest.Config) -> None:
+    """A database for ``dag.test()``, unless the user has configured one."""
+    from airflow_provider_workflow.pytest_airflow import is_configured
+
+    if (airflow := _private_airflow(pytestconfig)) is not None:
+        airflow.create_tables()
+    elif not is_configured():
+        warnings.warn(
+            "The tests use the Airflow in ~/airflow: it was imported before the plugin could give it a"
+            " private AIRFLOW_HOME. Set AIRFLOW_HOME before pytest starts",
+            pytest.PytestWarning,
+            stacklevel=1,
+        )
+
+
 @pytest.fixture
-def workflow_emulator(monkeypatch: pytest.MonkeyPatch) -> Iterator[WorkflowEmulator]:
+def workflow_emulator(monkeypatch: pytest.MonkeyPatch, _workflow_airflow: None) -> Iterator[WorkflowEmulator]:
     """
     A new service, and the connection ``workflow_default`` to it, for the duration of one test.
 
     State of earlier tests is cleared: tokens, inbox names, rate limits, and which quarantined messages were
-    reported.
+    reported. If ``AIRFLOW_HOME`` is not set, the session has a private one with a new database.
     """
+    from airflow_provider_workflow import process_state
+    from airflow_provider_workflow.emulator.clock import ManualClock
+    from airflow_provider_workflow.emulator.server import EmulatorServer
+
     clock = ManualClock()
     process_state.reset()
     with EmulatorServer(clock=clock) as server:

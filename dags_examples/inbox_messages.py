@@ -1,22 +1,18 @@
 """Get the messages themselves: stored by Airflow, acknowledged, and returned (Airflow 3.3 or later)."""
 
 import logging
-from datetime import datetime, timedelta
 
-from airflow.sdk import DAG, task
+from airflow.sdk import dag, task
 
 from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
 
 log = logging.getLogger(__name__)
 
-with DAG("collect_readings", schedule=None, start_date=datetime(2025, 1, 1)):
-    wait = WorkflowInboxSensor(
-        task_id="wait",
-        inbox="readings",
-        deferrable=True,
-        retries=3,
-        retry_delay=timedelta(seconds=10),
-    )
+
+@dag(schedule=None, tags=["workflow"], doc_md=__doc__)
+def collect_readings():
+    # Without trigger_dag_id the sensor returns the messages of one lease to its own DAG.
+    wait = WorkflowInboxSensor(task_id="wait", inbox="readings", deferrable=True)
 
     @task
     def work(messages):
@@ -24,3 +20,6 @@ with DAG("collect_readings", schedule=None, start_date=datetime(2025, 1, 1)):
             log.info("Reading %s: %s", message["id"], message["payload"])
 
     work(wait.output)
+
+
+collect_readings()

@@ -1,24 +1,23 @@
 """Wait for messages, work on them, and acknowledge them only after the work succeeded."""
 
 import logging
-from datetime import datetime, timedelta
 
-from airflow.sdk import DAG, task
+from airflow.sdk import dag, task
 
 from airflow_provider_workflow.operators.inbox import WorkflowAcknowledgeOperator
 from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
 
 log = logging.getLogger(__name__)
 
-with DAG("work_then_acknowledge", schedule=None, start_date=datetime(2025, 1, 1)):
+
+@dag(schedule=None, tags=["workflow"], doc_md=__doc__)
+def work_then_acknowledge():
     wait = WorkflowInboxSensor(
         task_id="wait",
         inbox="invoices",
         acknowledge="manual",
-        lease_seconds=1800,  # longer than the work takes
+        lease_seconds=1800,  # longer than the work takes: then the messages are redelivered
         deferrable=True,
-        retries=3,
-        retry_delay=timedelta(seconds=10),
     )
 
     @task
@@ -26,4 +25,8 @@ with DAG("work_then_acknowledge", schedule=None, start_date=datetime(2025, 1, 1)
         for message in lease["messages"]:
             log.info("Invoice %s: %s", message["id"], message["payload"])
 
+    # If the work fails, nothing is acknowledged. Work on a message may be done twice: make it idempotent.
     work(wait.output) >> WorkflowAcknowledgeOperator(task_id="acknowledge", lease=wait.output)
+
+
+work_then_acknowledge()

@@ -1,9 +1,8 @@
 """Set up an inbox, and pause it during the maintenance of its consumers."""
 
 import logging
-from datetime import datetime
 
-from airflow.sdk import DAG, task
+from airflow.sdk import dag, task
 
 from airflow_provider_workflow.operators.inbox import (
     WorkflowEnsureInboxOperator,
@@ -13,7 +12,10 @@ from airflow_provider_workflow.operators.inbox import (
 
 log = logging.getLogger(__name__)
 
-with DAG("set_up_tickets", schedule=None, start_date=datetime(2025, 1, 1)):
+
+@dag(schedule=None, tags=["workflow"], doc_md=__doc__)
+def set_up_tickets():
+    # Creates the inbox, or finds it: the DAG can be run again.
     WorkflowEnsureInboxOperator(
         task_id="ensure",
         name="tickets",
@@ -24,14 +26,21 @@ with DAG("set_up_tickets", schedule=None, start_date=datetime(2025, 1, 1)):
         retries=3,
     )
 
-with DAG("maintain_tickets", schedule=None, start_date=datetime(2025, 1, 1)):
 
+@dag(schedule=None, tags=["workflow"], doc_md=__doc__)
+def maintain_tickets():
     @task
     def maintain(inbox):
         log.info("Inbox %s is %s", inbox["name"], inbox["status"])
 
+    # While an inbox is paused, the service drops its new events.
     pause = WorkflowPauseInboxOperator(task_id="pause", inbox="tickets", retries=3)
+    # all_done: it is resumed even if the maintenance failed.
     resume = WorkflowResumeInboxOperator(
         task_id="resume", inbox="tickets", retries=3, trigger_rule="all_done"
     )
     maintain(pause.output) >> resume
+
+
+set_up_tickets()
+maintain_tickets()

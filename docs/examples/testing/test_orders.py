@@ -11,7 +11,7 @@ def test_each_order_starts_its_run(workflow_emulator):
     workflow_emulator.assert_acknowledged("orders", ids)
 
 
-def test_an_order_is_handled():
+def test_an_order_is_priced(workflow_emulator):
     message = {"id": "1", "payload": {"price": 20}}
 
     run = handler.test(run_conf={"inbox_id": "1", "message": message})

@@ -1,6 +1,6 @@
 """Works on the invoices of an inbox, and acknowledges them after the work."""
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from airflow.sdk import DAG, task
 
@@ -14,8 +14,6 @@ with DAG("invoices", schedule=None, start_date=datetime(2025, 1, 1)) as dag:
         acknowledge="manual",
         lease_seconds=1800,
         deferrable=True,
-        retries=3,
-        retry_delay=timedelta(seconds=10),
     )
 
     @task

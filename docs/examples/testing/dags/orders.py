@@ -1,4 +1,4 @@
-"""Starts one run of the DAG "handle_order" for each order."""
+"""Starts one run of the DAG "price_order" for each order."""
 
 from datetime import datetime
 
@@ -7,9 +7,9 @@ from airflow.sdk import DAG, task
 from airflow_provider_workflow.operators.inbox import WorkflowInboxDispatchOperator
 
 with DAG("dispatch_orders", schedule=None, start_date=datetime(2025, 1, 1)) as dag:
-    WorkflowInboxDispatchOperator(task_id="start_runs", inbox="orders", trigger_dag_id="handle_order")
+    WorkflowInboxDispatchOperator(task_id="start_runs", inbox="orders", trigger_dag_id="price_order")
 
-with DAG("handle_order", schedule=None, start_date=datetime(2025, 1, 1)) as handler:
+with DAG("price_order", schedule=None, start_date=datetime(2025, 1, 1)) as handler:
 
     @task
     def price(dag_run=None):

@@ -1,0 +1,15 @@
+"""Every message of the inbox "signups" starts one run of the DAG "welcome"."""
+
+import logging
+
+from airflow.sdk import task
+
+from airflow_provider_workflow.decorators import inbox_dag
+
+log = logging.getLogger(__name__)
+
+
+@inbox_dag(inbox="signups")
+@task
+def welcome(message):
+    log.info("Welcome, %s", message["payload"]["name"])

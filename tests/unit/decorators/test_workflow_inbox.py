@@ -1,0 +1,333 @@
+"""A function of a DAG file that becomes a task which works on the messages of an inbox."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import AsyncIterator, Callable, Iterator
+from datetime import datetime
+from typing import Any
+
+import pytest
+from airflow.sdk import DAG, task, task_group
+from airflow.sdk.definitions.param import ParamsDict
+
+from airflow_provider_workflow.decorators.workflow_inbox import MessagesFailed, WorkflowInboxDecoratedOperator
+from airflow_provider_workflow.dispatch.failed_messages import FailedMessagesError
+from airflow_provider_workflow.dispatch.lease import TaskKilled
+from tests.unit.alarms import Variables, variables
+from tests.unit.workbench import INBOX, Workbench
+
+__all__ = ["variables"]
+
+START = datetime(2025, 1, 1)
+
+
+def of_orders(function: Callable[..., Any]) -> Any:
+    """A decorated function that works on the messages of the inbox."""
+    return task.workflow_inbox(inbox=INBOX)(function)
+
+
+def nothing(messages: list[Any]) -> None:
+    pass
+
+
+def operator_of(decorated: Any, *args: Any, **kwargs: Any) -> WorkflowInboxDecoratedOperator:
+    """The operator of a decorated function that a DAG file calls with these arguments."""
+    with DAG("batches", schedule=None, start_date=START):
+        operator: WorkflowInboxDecoratedOperator = decorated(*args, **kwargs).operator
+    return operator
+
+
+def executed(bench: Workbench, decorated: Any, *args: Any, **kwargs: Any) -> Any:
+    return operator_of(decorated, *args, **kwargs).execute(bench.context)  # type: ignore[arg-type]
+
+
+# The function
+
+
+def test_a_decorated_function_is_called_with_messages_and_its_result_is_ignored(bench: Workbench) -> None:
+    given: list[Any] = []
+
+    @task.workflow_inbox(inbox=INBOX, batch_size=2)
+    def work(messages: Any) -> str:
+        given.append([each["id"] for each in messages])
+        return "ignored"
+
+    bench.put("a", "b", "c")
+    result = executed(bench, work)
+
+    assert given == [["a", "b"], ["c"]]
+    assert (result["batches"], result["processed"]["count"]) == (2, 3)
+    assert bench.states == {}
+
+
+def test_other_arguments_and_variables_of_the_context_are_given_as_to_any_function(bench: Workbench) -> None:
+    given: list[Any] = []
+
+    @of_orders
+    def work(limit: int, messages: Any, factor: int = 2, *, ti: Any = None, unit: str = "EUR") -> None:
+        given.append((limit, [each["id"] for each in messages], factor, ti is bench.ti, unit))
+
+    bench.put("a")
+    executed(bench, work, 5, unit="USD")
+
+    assert given == [(5, ["a"], 2, True, "USD")]
+
+
+def test_a_function_with_arbitrary_arguments_gets_the_whole_context(bench: Workbench) -> None:
+    given: list[Any] = []
+
+    @of_orders
+    def work(messages: Any, *more: Any, **context: Any) -> None:
+        given.append((len(messages), more, set(context)))
+
+    bench.put("a")
+    executed(bench, work, 1, 2, limit=3)
+
+    assert given == [(1, (1, 2), {"ti", "task_state_store", "limit"})]
+
+
+def test_messages_cannot_be_given_in_the_dag_file() -> None:
+    with pytest.raises(TypeError, match="messages"):
+        operator_of(of_orders(nothing), messages=[])
+
+
+def test_a_missing_argument_of_the_function_is_found_when_the_dag_is_parsed() -> None:
+    def work(messages: Any, limit: int) -> None:
+        pass
+
+    with pytest.raises(TypeError, match="limit"):
+        operator_of(of_orders(work))
+
+
+async def coroutine(messages: Any) -> None:
+    pass
+
+
+async def async_generator(messages: Any) -> AsyncIterator[None]:
+    yield
+
+
+def generator(messages: Any) -> Iterator[None]:
+    yield
+
+
+def blind(orders: Any) -> None:
+    pass
+
+
+def collecting(*messages: Any) -> None:
+    pass
+
+
+@pytest.mark.parametrize(
+    ("function", "text"),
+    [
+        (coroutine, "coroutine of @task.workflow_inbox must not be async"),
+        (async_generator, "async_generator of @task.workflow_inbox must not be async"),
+        (generator, "generator of @task.workflow_inbox must not yield"),
+        (blind, "blind of @task.workflow_inbox must have the parameter 'messages'"),
+        (collecting, "collecting of @task.workflow_inbox must have the parameter 'messages'"),
+    ],
+)
+def test_a_function_that_would_process_nothing_fails_when_the_dag_is_parsed(
+    function: Callable[..., Any], text: str
+) -> None:
+    with pytest.raises(ValueError, match=text):
+        operator_of(of_orders(function))
+
+
+def test_a_function_that_returns_a_generator_has_not_run_and_acknowledges_nothing(bench: Workbench) -> None:
+    @of_orders
+    def work(messages: Any) -> Any:
+        return (each for each in messages)
+
+    bench.put("a")
+    with pytest.raises(TypeError, match="returned a generator, which has not run"):
+        executed(bench, work)
+    assert bench.states == {"a": "available"}
+
+
+# The arguments
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("inbox", ""),
+        ("batch_size", 0),
+        ("batch_size", 101),
+        ("lease_seconds", 59),
+        ("lease_seconds", 3601),
+        ("max_batches", 0),
+        ("dead_letter_after", 5),
+        ("dead_letter_dag_id", " "),
+        ("workflow_conn_id", ""),
+        ("on_dead_letter", print),
+        ("on_quarantined", 1),
+    ],
+)
+def test_a_wrong_argument_is_named_when_the_dag_is_parsed(field: str, value: Any) -> None:
+    with pytest.raises(ValueError, match=f"^{field}"):
+        operator_of(task.workflow_inbox(**{"inbox": INBOX, field: value})(nothing))
+
+
+def test_the_inbox_is_required() -> None:
+    with pytest.raises(TypeError, match="inbox"):
+        operator_of(task.workflow_inbox(nothing))
+
+
+def test_what_a_template_may_hold_is_rendered_to_strings() -> None:
+    native = DAG("native", schedule=None, start_date=START, render_template_as_native_obj=True)
+
+    @task.workflow_inbox(
+        inbox="{{ params.inbox }}",
+        workflow_conn_id="{{ params.inbox }}",
+        dead_letter_dag_id="{{ params.inbox }}",
+    )
+    def work(messages: Any, limit: int) -> None:
+        pass
+
+    with native:
+        operator = work("{{ params.limit }}").operator
+    operator.render_template_fields(
+        {"params": ParamsDict({"inbox": "20260101", "limit": 5}), "task": operator}
+    )
+
+    assert operator.inbox == operator.workflow_conn_id == operator.dead_letter_dag_id == "20260101"
+    assert operator.op_args == (5,)
+
+
+def test_an_overridden_task_has_its_own_inbox() -> None:
+    operator = operator_of(of_orders(nothing).override(task_id="other", inbox="invoices", batch_size=5))
+
+    assert (operator.task_id, operator.inbox, operator.batch_size) == ("other", "invoices", 5)
+
+
+def test_a_mapped_task_is_unmapped_with_its_argument(bench: Workbench) -> None:
+    given: list[Any] = []
+
+    @of_orders
+    def work(messages: Any, limit: int, factor: int) -> None:
+        given.append((len(messages), limit, factor))
+
+    with DAG("mapped", schedule=None, start_date=START):
+        mapped = work.partial(factor=2).expand(limit=[3, 4]).operator
+    operator = mapped.unmap({"op_kwargs": {"limit": 3, "factor": 2}})
+    bench.put("a")
+    operator.execute(bench.context)
+
+    assert given == [(1, 3, 2)]
+
+
+def test_a_task_in_a_group_has_the_prefix_of_the_group() -> None:
+    with DAG("grouped", schedule=None, start_date=START) as dag:
+
+        @task_group
+        def intake() -> None:
+            of_orders(nothing)()
+
+        intake()
+
+    assert dag.task_ids == ["intake.nothing"]
+
+
+def test_a_copied_operator_calls_the_same_function(bench: Workbench) -> None:
+    given: list[Any] = []
+
+    @of_orders
+    def work(messages: Any) -> None:
+        given.append(len(messages))
+
+    bench.put("a")
+    copy.deepcopy(operator_of(work)).execute(bench.context)  # type: ignore[arg-type]
+
+    assert given == [1]
+
+
+def test_the_page_of_a_task_shows_the_function_and_its_name() -> None:
+    operator = operator_of(of_orders(nothing))
+
+    assert operator.custom_operator_name == "@task.workflow_inbox"
+    assert operator.get_python_source().startswith("def nothing(messages")
+
+
+# Failures
+
+
+def test_messages_that_the_function_names_are_not_acknowledged(bench: Workbench) -> None:
+    @of_orders
+    def work(messages: Any) -> None:
+        raise MessagesFailed({"b": "no\nprice"})
+
+    bench.put("a", "b")
+    with pytest.raises(FailedMessagesError, match=r"1 messages failed .*: b: no\\nprice"):
+        executed(bench, work)
+    assert bench.states == {"b": "available"}
+
+
+def test_a_message_that_fails_on_its_third_delivery_starts_the_dead_letter_dag(bench: Workbench) -> None:
+    @task.workflow_inbox(inbox=INBOX, dead_letter_dag_id="dead")
+    def work(messages: Any) -> None:
+        raise MessagesFailed([messages[0]["id"]])
+
+    bench.supervisor.dags.add("dead")
+    bench.put("a", lease_count=2)
+    result = executed(bench, work)
+
+    assert result["dead_lettered"]["ids"] == ["a"]
+    assert bench.dead_letters["a"]["reason"] == "failed"
+
+
+def test_callbacks_are_called_for_dead_letters(bench: Workbench, variables: Variables) -> None:
+    alerts: list[Any] = []
+
+    @task.workflow_inbox(
+        inbox=INBOX,
+        dead_letter_dag_id="dead",
+        dead_letter_after=1,
+        on_dead_letter=lambda context: alerts.append(context["workflow"]),
+    )
+    def work(messages: Any) -> None:
+        raise MessagesFailed([messages[0]["id"]])
+
+    bench.supervisor.dags.add("dead")
+    bench.put("a")
+    executed(bench, work)
+
+    [alert] = alerts
+    assert (alert["event"], alert["count"], alert["messages"][0]["reason"]) == ("dead_letter", 1, "failed")
+
+
+@pytest.mark.parametrize("ids", ["a", [], {}, [1], 5, None])
+def test_failed_messages_need_ids(ids: Any) -> None:
+    with pytest.raises(ValueError, match=r"^ids must"):
+        MessagesFailed(ids)
+
+
+def test_failed_messages_are_counted_in_their_text() -> None:
+    assert str(MessagesFailed(iter(["a", "b"]))) == "2 messages failed"
+
+
+def test_a_task_that_is_being_ended_releases_the_batch_that_it_works_on(bench: Workbench) -> None:
+    operators: list[WorkflowInboxDecoratedOperator] = []
+
+    @of_orders
+    def work(messages: Any) -> None:
+        operators[0].on_kill()
+
+    operators.append(operator_of(work))
+    operators[0].on_kill()
+    bench.put("a")
+    with pytest.raises(TaskKilled):
+        operators[0].execute(bench.context)  # type: ignore[arg-type]
+    assert bench.states == {"a": "available"}
+
+
+def test_it_is_retried_with_growing_pauses_unless_arguments_say_otherwise() -> None:
+    of_itself = operator_of(of_orders(nothing))
+    given = operator_of(task.workflow_inbox(inbox=INBOX, retries=0)(nothing))
+
+    assert (of_itself.retries, of_itself.retry_delay.total_seconds()) == (5, 10)
+    assert of_itself.retry_exponential_backoff
+    assert given.retries == 0
