@@ -29,6 +29,11 @@ _CONNECTION_TYPE = {
     "conn-fields": CONN_FIELDS,
 }
 
+_TASK_DECORATOR = {
+    "name": "workflow_inbox",
+    "class-name": f"{_PACKAGE}.decorators.workflow_inbox.workflow_inbox_task",
+}
+
 _CONFIG = {SECTION: {"description": "Options of the workflow provider.", "options": OPTIONS}}
 
 
@@ -45,6 +50,7 @@ def get_provider_info() -> dict[str, Any]:
                 "operators.inbox",
                 "operators.ensure_inbox",
                 "operators.inbox_admin",
+                "operators.dead_letters",
                 "operators.guess",
                 "operators.templates",
                 "operators.promotion",
@@ -54,6 +60,7 @@ def get_provider_info() -> dict[str, Any]:
         "triggers": [
             _modules("triggers.inbox", "triggers.inbox_active", "triggers.notice", "triggers.event")
         ],
+        "task-decorators": [_TASK_DECORATOR],
         "queues": [f"{_PACKAGE}.queues.inbox.WorkflowInboxMessageQueueProvider"],
         "asset-uris": [
             {
@@ -62,7 +69,12 @@ def get_provider_info() -> dict[str, Any]:
                 "factory": f"{_PACKAGE}.assets.create_asset",
             }
         ],
-        "extra-links": [f"{_PACKAGE}.links.WorkflowEditorLink", f"{_PACKAGE}.links.StartedRunsLink"],
+        "extra-links": [
+            f"{_PACKAGE}.links.WorkflowEditorLink",
+            f"{_PACKAGE}.links.StartedRunsLink",
+            f"{_PACKAGE}.links.ReplayedRunLink",
+        ],
+        "plugins": [{"name": "workflow", "plugin-class": f"{_PACKAGE}.plugin.registration.WorkflowPlugin"}],
         "config": _CONFIG,
         "cli": [f"{_PACKAGE}.cli.main.workflow_commands"],
     }

@@ -1,0 +1,201 @@
+"""The messages of an inbox with their DAG runs, its dead letters, and the message of a DAG run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from functools import partial
+from itertools import islice
+from typing import Any
+
+from airflow_provider_workflow.client.failures import one_line
+from airflow_provider_workflow.database import dag_runs
+from airflow_provider_workflow.database.dag_runs import FoundRun, Selection, StoredRun
+from airflow_provider_workflow.database.dead_letters import ENTRIES, StoredDeadLetter, with_replays
+from airflow_provider_workflow.dispatch.dead_letters import RUN_PREFIX
+from airflow_provider_workflow.dispatch.rejections import TargetError
+from airflow_provider_workflow.dispatch.runs import RUN_ID_PREFIX, run_id_of
+from airflow_provider_workflow.plugin import airflow_server, errors, listeners, service, times
+from airflow_provider_workflow.plugin.access import Reader, run_of, run_url
+
+MOST_DEAD_LETTERS = 200
+"""The newest ones that are shown."""
+OF_A_MESSAGE: dict[str, tuple[str, ...]] = {
+    "message_id": ("message", "id"),
+    "created_at": ("message", "created_at"),
+    "delivery_count": ("message", "message_attributes", "lease_count"),
+}
+"""Where the conf of a message's run has these."""
+_NOTE = re.compile(r"of the inbox (.+), started by the run (\S+) of (\S+)$")
+"""The note of a message's run, which a user may have changed."""
+
+
+def listing(connection_id: str, inbox_id: str, cursor: str | None, reader: Reader) -> dict[str, Any]:
+    """
+    Up to 500 messages, each with its run.
+
+    :raises PageError: they cannot be listed.
+    """
+    fetch = partial(_fetched, connection_id, inbox_id, cursor)
+    kept = service.ANSWERS.get((connection_id, "messages", inbox_id, cursor), fetch)
+    if kept.error is not None:
+        raise kept.error
+    pages, runs = kept.value
+    return {
+        "messages": [_message(each, inbox_id, runs, reader) for each in pages.items],
+        "next": pages.following,
+        "fetched_at": times.of_seconds(kept.fetched_at),
+    }
+
+
+Runs = dict[str, list[FoundRun]]
+
+
+def _fetched(connection_id: str, inbox_id: str, cursor: str | None) -> tuple[service.Pages, Runs]:
+    pages = service.list_messages(connection_id, inbox_id, cursor)
+    ids = [each["id"] for each in pages.items if isinstance(each.get("id"), str)]
+    created = [moment for each in pages.items if (moment := times.parsed(each.get("created_at")))]
+    return pages, _runs_of(connection_id, inbox_id, ids, min(created, default=None))
+
+
+def _runs_of(connection_id: str, inbox_id: str, ids: Sequence[str], since: datetime | None) -> Runs:
+    """The runs of messages, and their dead letters: in the targets of the inbox, and in DAGs since then."""
+    prefixes = (RUN_ID_PREFIX, RUN_PREFIX)
+    run_ids = [run_id_of(each, inbox_id, prefix) for prefix in prefixes for each in ids]
+    targets = listeners.targets_of(connection_id)
+    found: Runs = {}
+    try:
+        for start in range(0, len(run_ids), dag_runs.PAGE):
+            found |= dag_runs.runs_of(run_ids[start : start + dag_runs.PAGE], targets, since)
+    except TargetError as error:
+        raise errors.database_away(error) from None
+    return found
+
+
+def _message(message: Mapping[str, Any], inbox_id: str, runs: Runs, reader: Reader) -> dict[str, Any]:
+    attributes = message.get("message_attributes") or {}
+    count, text = attributes.get("lease_count"), attributes.get("error_message")
+    found = {}
+    for name, prefix in (("run", RUN_ID_PREFIX), ("dead_letter", RUN_PREFIX)):
+        run_id = run_id_of(str(message.get("id")), inbox_id, prefix)
+        found[name] = reader.run(run_id, runs.get(run_id, []))
+    return {
+        "id": message.get("id"),
+        "status": message.get("status"),
+        "created_at": times.normal(message.get("created_at")),
+        "delivery_count": count if isinstance(count, int) else 0,
+        "error_message": one_line(text) if isinstance(text, str) else None,
+        "possible_duplicate": attributes.get("possible_duplicate_data") is True,
+        **found,
+    }
+
+
+def dead_letters(connection_id: str, inbox_id: str, reader: Reader) -> dict[str, Any]:
+    """
+    The newest dead letters of an inbox, of those DAGs whose runs the user may read.
+
+    :raises PageError: the database does not answer.
+    """
+    kept = service.ANSWERS.get((connection_id, "dead letters", inbox_id), partial(_buried, inbox_id))
+    if kept.error is not None:
+        raise kept.error
+    found: list[StoredDeadLetter] = kept.value
+    shown = [each for each in found[:MOST_DEAD_LETTERS] if reader.may_read_runs(each.run.dag_id)]
+    return {
+        "dead_letters": [_dead_letter(each, reader) for each in shown],
+        "is_partial": len(found) > MOST_DEAD_LETTERS,
+        "fetched_at": times.of_seconds(kept.fetched_at),
+    }
+
+
+def _buried(inbox_id: str) -> list[StoredDeadLetter]:
+    selection = Selection(RUN_PREFIX, conf={"inbox_id": inbox_id})
+    try:
+        pages = dag_runs.pages(selection, ENTRIES, size=MOST_DEAD_LETTERS + 1)
+        return list(
+            with_replays(list(islice((run for page in pages for run in page), MOST_DEAD_LETTERS + 1)))
+        )
+    except TargetError as error:
+        raise errors.database_away(error) from None
+
+
+def _dead_letter(letter: StoredDeadLetter, reader: Reader) -> dict[str, Any]:
+    run, conf = letter.run, letter.run.conf
+    return {
+        **run_of(run.dag_id, run.run_id, run.state),
+        "started_at": times.iso(run.run_after),
+        "message_id": letter.message_id,
+        "reason": conf["reason"],
+        "cause": conf["cause"],
+        "delivery_count": letter.delivery_count,
+        "created_at": times.normal(conf["created_at"]),
+        "target_dag_id": conf["target_dag_id"],
+        "replayed": reader.run(letter.replay_run_id, letter.replays),
+    }
+
+
+def of_run(dag_id: str, run_id: str, reader: Reader) -> dict[str, Any]:
+    """
+    The message that a DAG run was started for; None if it was started for something else.
+
+    :raises PageError: the database does not answer.
+    """
+    is_dead = run_id.startswith(RUN_PREFIX)
+    entries: tuple[dag_runs.Entry, ...] = ENTRIES if is_dead else ("inbox_id", *OF_A_MESSAGE.values())
+    try:
+        run = dag_runs.found(dag_id, run_id, entries) if run_id.startswith(RUN_ID_PREFIX) else None
+    except TargetError as error:
+        raise errors.database_away(error) from None
+    if run is None or not run.conf["inbox_id"]:
+        return {"message": None}
+    return {"message": _of_dead_letter(run) if is_dead else _of_message(run, reader)}
+
+
+def _of_dead_letter(run: StoredRun) -> dict[str, Any]:
+    letter = StoredDeadLetter(run, "", [])
+    return {
+        "kind": "dead_letter",
+        "inbox_id": run.conf["inbox_id"],
+        "inbox": None,
+        "connection_id": None,
+        "message_id": letter.message_id,
+        "delivery_count": letter.delivery_count,
+        "created_at": times.normal(run.conf["created_at"]),
+        "leased_at": None,
+        "listener": None,
+        "reason": run.conf["reason"],
+        "cause": run.conf["cause"],
+    }
+
+
+def _of_message(run: StoredRun, reader: Reader) -> dict[str, Any]:
+    inbox_id, conf = run.conf["inbox_id"], {name: run.conf[path] for name, path in OF_A_MESSAGE.items()}
+    inbox, listener = _noted(run, reader)
+    connection_id = listeners.connection_of_target(run.dag_id, (inbox_id, inbox))
+    may_use = connection_id and airflow_server.may_use_connection(reader.user, connection_id)
+    count = conf["delivery_count"] or ""
+    return {
+        "kind": "message",
+        "inbox_id": inbox_id,
+        "inbox": None if inbox == inbox_id else inbox,
+        "connection_id": connection_id if may_use else None,
+        "message_id": conf["message_id"],
+        "delivery_count": int(count) if count.isdigit() else None,
+        "created_at": times.normal(conf["created_at"]),
+        "leased_at": None,
+        "listener": listener,
+        "reason": None,
+        "cause": None,
+    }
+
+
+def _noted(run: StoredRun, reader: Reader) -> tuple[str | None, dict[str, Any] | None]:
+    """What the note of a run says: the inbox as its listener names it, and the run of the listener."""
+    noted = _NOTE.search(airflow_server.note_of(run.dag_id, run.run_id))
+    if noted is None:
+        return None, None
+    inbox, run_id, dag_id = noted.groups()
+    if not reader.may_read_runs(dag_id):
+        return inbox, None
+    return inbox, {"dag_id": dag_id, "run_id": run_id, "url": run_url(dag_id, run_id)}

@@ -1,0 +1,89 @@
+"""
+What Airflow loads as a plugin: the pages of its UI, and the application that its API server mounts.
+
+Every process of Airflow loads plugins, so this module imports no FastAPI: only the API server reads the
+properties that do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from airflow.plugins_manager import AirflowPlugin
+
+from airflow_provider_workflow import __version__, config
+from airflow_provider_workflow.airflow_internals import airflow_release
+
+URL_PREFIX = "/workflow"
+PAGE_ROUTE = "workflow-inboxes"
+TAB_ROUTE = "workflow-message"
+STARTED_BY = ["operator", "cli", "rest_api"]
+"""``triggered_by`` of the runs that this provider starts: tasks, commands, and replays on the page."""
+
+
+class _WhenRead:
+    """
+    A property of the class as well as of its instances, made when it is read.
+
+    Airflow makes an instance of a plugin from an entry point; of one that a provider names it uses the class.
+    """
+
+    def __init__(self, make: Callable[[], list[Any]]) -> None:
+        self._make = make
+
+    def __get__(self, instance: object, owner: type | None = None) -> list[Any]:
+        return self._make()
+
+
+def fastapi_apps() -> list[dict[str, Any]]:
+    """The application below ``/workflow``; none if ``[workflow] page`` is off."""
+    if not config.page():
+        return []
+    from airflow_provider_workflow.plugin.app import application
+
+    return [{"app": application(), "url_prefix": URL_PREFIX, "name": "Workflow"}]
+
+
+def react_apps() -> list[dict[str, Any]]:
+    """
+    The page "Inboxes", and the tab "Message" of DAG runs; none if ``[workflow] page`` is off.
+
+    Before Airflow 3.4 a tab cannot be restricted to some runs, and would stand on every run of every DAG: the
+    notes of runs (3.2 and later) and the links of listener tasks show the same there.
+    """
+    if not config.page():
+        return []
+    bundle = bundle_url()
+    page = {
+        "name": "Inboxes",
+        "bundle_url": bundle,
+        "destination": "nav",
+        "category": "browse",
+        "url_route": PAGE_ROUTE,
+    }
+    tab = {
+        "name": "Message",
+        "bundle_url": bundle,
+        "destination": "dag_run",
+        "url_route": TAB_ROUTE,
+        "applies_to": {"triggered_by": STARTED_BY},
+    }
+    return [page] if airflow_release() < (3, 4) else [page, tab]
+
+
+def bundle_url() -> str:
+    """Path of the pages' module, below the path of Airflow's base URL, which Airflow 3.1 does not add."""
+    from airflow.configuration import conf
+
+    base = urlsplit(str(conf.get("api", "base_url", fallback="") or "")).path.rstrip("/")
+    return f"{base}{URL_PREFIX}/static/inboxes.js?v={quote(__version__)}"
+
+
+class WorkflowPlugin(AirflowPlugin):
+    """The plugin; ``airflow plugins`` shows it."""
+
+    name = "workflow"
+    fastapi_apps = _WhenRead(fastapi_apps)
+    react_apps = _WhenRead(react_apps)

@@ -1,0 +1,198 @@
+// The JSON API of the page: requests, errors in words, and what is loaded again when.
+
+import { merged } from "./model.js";
+
+const TIMEOUT = 30;
+const LONGEST_WAIT = 300;
+
+const AIRFLOW = {
+  0: ["Airflow's API server does not answer.", "Check your network, and that the API server runs."],
+  401: ["You are not logged in to Airflow.", "Log in again; this page then opens where you left it."],
+  403: [
+    "Airflow does not allow you to do this.",
+    "Ask an administrator for a role that may read connections, or edit them to pause, resume and replay.",
+  ],
+  404: ["The API of this page is not there.", "Reload the page. If that does not help, restart the API server."],
+};
+
+/** What went wrong: `status` of HTTP (0 without an answer), `retryAfter` in seconds. */
+export class Problem extends Error {
+  constructor(status, body, retryAfter = 0) {
+    const [title, fix] = AIRFLOW[status] ?? [`Airflow's API server failed (HTTP ${status}).`, "Its log has the reason."];
+    const { error } = body ?? {};
+    super(error?.title ?? title);
+    Object.assign(this, { status, code: error?.code, title: this.message, fix: error ? error.fix : fix, retryAfter });
+    // It passes by itself within seconds.
+    this.isBusy = ["busy", "rate_limited"].includes(this.code);
+  }
+}
+
+const asProblem = (error) => (error instanceof Problem ? error : new Problem(0));
+
+/** Requests to the API. A path is a list of names; `root` is the URL of Airflow, with a slash at the end. */
+export function createClient({ root, fetch, clock }) {
+  async function send(path, query, signal, options) {
+    const control = new AbortController();
+    const abort = () => control.abort();
+    const timer = clock.setTimeout(abort, TIMEOUT * 1000);
+    signal?.addEventListener("abort", abort);
+    if (signal?.aborted) abort();
+    try {
+      const url = new URL(`workflow/api/${path.map(encodeURIComponent).join("/")}${query}`, root);
+      const response = await fetch(url.href, { signal: control.signal, ...options });
+      const body = await response.json().catch(() => null);
+      if (response.ok && body) return body;
+      const retryAfter = Math.min(Number(response.headers.get("Retry-After")) || 0, 900);
+      throw new Problem(response.ok ? 502 : response.status, body, retryAfter);
+    } catch (error) {
+      throw asProblem(error);
+    } finally {
+      clock.clearTimeout(timer);
+    }
+  }
+  const headers = { "Content-Type": "application/json", "X-Workflow-Page": "1" };
+  return {
+    get: (path, cursor, signal) => send(path, cursor ? `?cursor=${encodeURIComponent(cursor)}` : "", signal),
+    post: (path, body) => send(path, "", null, { method: "POST", headers, body: JSON.stringify(body) }),
+  };
+}
+
+/** At most `most` calls at once; the others wait for their turn. */
+export function limited(most, call) {
+  const lanes = [];
+  let turn = 0;
+  return (...given) => {
+    turn = (turn + 1) % most;
+    lanes[turn] = Promise.resolve(lanes[turn]).catch(() => {}).then(() => call(...given));
+    return lanes[turn];
+  };
+}
+
+/** Seconds until the next request: longer after each failure, and never earlier than the server asks. */
+export const nextDelay = ({ interval, failures, retryAfter }) =>
+  Math.max(Math.min(interval * 2 ** failures, LONGEST_WAIT), retryAfter ?? 0);
+
+/**
+ * An answer that is loaded again every `interval` seconds while the tab is visible; after `loadAll` on demand only.
+ * The first request is `delay` milliseconds after the start.
+ *
+ * @param load `(cursor, signal) => Promise<answer>`; `answer.next` is the next cursor or null.
+ * @param name of the field of an answer that has the items.
+ */
+export class Feed {
+  #subscribers = new Set();
+  #timer = null;
+  #control = null;
+  #unwatch = null;
+  #dueAt = 0;
+  #turn = 0;
+  #state = { answer: null, items: [], next: null, pages: 0, skew: 0, loadedAt: null, problem: null, failures: 0,
+             isLoading: false, isLoadingAll: false };
+
+  constructor(options) {
+    Object.assign(this, { keyOf: (item) => item.id, interval: 10, delay: 0 }, options);
+  }
+
+  get = () => this.#state;
+
+  subscribe = (subscriber) => {
+    this.#subscribers.add(subscriber);
+    return () => this.#subscribers.delete(subscriber);
+  };
+
+  start() {
+    this.#unwatch = this.visibility.subscribe(() => this.#schedule());
+    this.#schedule(this.clock.now() >= this.#dueAt);
+  }
+
+  stop() {
+    this.#unwatch?.();
+    this.#unwatch = null;
+    this.#abort();
+  }
+
+  /** Take over an answer that came with another one, if it is newer. */
+  seed(answer) {
+    if (!answer || answer.fetched_at <= this.#state.answer?.fetched_at) return;
+    this.#dueAt = this.clock.now() + this.interval * 1000;
+    this.#set({ ...this.#added(null, answer), problem: null, failures: 0 });
+    this.#schedule();
+  }
+
+  async refresh() {
+    this.#abort();
+    await this.#request(null);
+    this.#schedule();
+  }
+
+  /** Load what follows until nothing does, or there are `limit` items. */
+  async loadAll(limit = 5000) {
+    this.#abort();
+    const turn = this.#turn;
+    this.#set({ isLoadingAll: true });
+    while (this.#state.next && this.#state.items.length < limit) {
+      const isDone = await this.#request(this.#state.next);
+      if (turn !== this.#turn) return;
+      if (isDone) continue;
+      if (!this.#state.problem.isBusy) break;
+      await new Promise((resolve) => this.clock.setTimeout(resolve, this.#dueAt - this.clock.now()));
+      if (turn !== this.#turn) return;
+    }
+    this.#set({ isLoadingAll: false });
+    this.#schedule();
+  }
+
+  #set(changes) {
+    this.#state = { ...this.#state, ...changes };
+    this.#subscribers.forEach((each) => each());
+  }
+
+  #abort() {
+    this.#turn += 1;
+    this.clock.clearTimeout(this.#timer);
+    this.#control?.abort();
+    this.#control = null;
+    this.#set({ isLoading: false, isLoadingAll: false });
+  }
+
+  /** False also where another request took the place of this one. */
+  async #request(cursor) {
+    const control = (this.#control = new AbortController());
+    this.#set({ isLoading: true });
+    let changes;
+    try {
+      const answer = await this.load(cursor, control.signal);
+      changes = { ...this.#added(cursor, answer), problem: null, failures: 0 };
+    } catch (error) {
+      changes = { problem: asProblem(error), failures: this.#state.failures + 1 };
+    }
+    if (control !== this.#control) return false;
+    this.#control = null;
+    const { problem, failures } = changes;
+    const interval = problem?.isBusy ? 1 : this.interval;
+    const delay = nextDelay({ interval, failures, retryAfter: problem?.retryAfter });
+    this.#dueAt = this.clock.now() + delay * 1000;
+    this.#set({ ...changes, isLoading: false });
+    return !problem;
+  }
+
+  #added(cursor, answer) {
+    const items = answer[this.name] ?? [];
+    const now = this.clock.now();
+    return {
+      answer,
+      items: cursor ? merged(this.#state.items, items, this.keyOf) : items,
+      next: answer.next ?? null,
+      pages: cursor ? this.#state.pages + 1 : 1,
+      // Ages are those of the server's clock.
+      skew: (Date.parse(answer.fetched_at) || now) - now,
+      loadedAt: now,
+    };
+  }
+
+  #schedule(isDue = this.#state.pages <= 1) {
+    this.clock.clearTimeout(this.#timer);
+    if (!isDue || !this.#unwatch || this.#control || this.#state.isLoadingAll || !this.visibility.isVisible()) return;
+    this.#timer = this.clock.setTimeout(() => this.refresh(), Math.max(this.delay, this.#dueAt - this.clock.now()));
+  }
+}

@@ -1,0 +1,242 @@
+// The page "Inboxes" and the tab "Message" of a DAG run, for Airflow's UI.
+
+import { limited } from "./api.js";
+import * as model from "./model.js";
+import { STYLE } from "./style.js";
+import {
+  Action, Badge, Button, Cut, Details, Dialog, Empty, Heading, Link, Now, Run, Search, Select, Status, Strip, Table, Time,
+  Trouble, client, h, useFeed, useQuery,
+} from "./widgets.js";
+
+const { Fragment, useContext, useEffect, useMemo, useState } = globalThis.React;
+
+const getSummary = limited(2, client.get);
+const pathOf = (connection, ...rest) => ["connections", connection, "inboxes", ...rest];
+
+const PAUSE = `${model.DROPPED}: they do not arrive later. Messages in the inbox can still start DAG runs.`;
+const RESUME = "New events arrive again. Those that were dropped meanwhile do not come back.";
+const REPLAY = "The DAG run gets the original run id: replaying twice starts one.";
+
+function Frame({ feed, children }) {
+  const [, tick] = useState();
+  useEffect(() => {
+    const timer = setInterval(() => tick({}), 5000);
+    return () => clearInterval(timer);
+  }, []);
+  const value = { now: Date.now() + feed.skew, locale: model.localeOf(document.documentElement.lang) };
+  return h(Now.Provider, { value }, h("div.root", { lang: "en" }, h("style", STYLE), children));
+}
+
+/** A problem that passes by itself is shown only where there are no data. */
+const Failure = ({ feed: [{ problem, answer }, feed] }) =>
+  problem && !(problem.isBusy && answer)
+    ? h(Trouble, { problem, retry: () => feed.refresh() }, answer && h("span", "What is shown was loaded before."))
+    : null;
+
+function Listing({ what, feed: both, place, go, empty, filter, ...table }) {
+  const [{ items, answer, next, problem, pages, loadedAt, skew, isLoadingAll }, feed] = both;
+  const shown = useMemo(() => model.filtered(items, place), [items, place]);
+  const count = shown.length === items.length ? shown.length : `${shown.length} of ${items.length}`;
+  return h(Fragment,
+    h("div.bar",
+      h(Search, { label: `Filter ${what}`, value: place.text, change: (text) => go({ text }) }), filter,
+      h(Status, answer ? `${count} ${what}` : problem ? "" : `Loading ${what}…`),
+      h("span.line.muted.small.push",
+        loadedAt && h("span", "Updated ", h(Time, { at: new Date(loadedAt + skew).toISOString() })),
+        pages > 1 && "(refreshed on demand only)",
+        problem?.isBusy && "Airflow is busy; trying again.",
+        h(Button, { onClick: () => feed.refresh(), "aria-label": `Refresh ${what}` }, "Refresh"))),
+    h(Failure, { feed: both }),
+    next && h("div.line", h(Status, isLoadingAll ? "Loading more…" : `There are more ${what} than these.`),
+      h(Button, { onClick: () => feed.loadAll(), disabled: isLoadingAll }, "Load up to 5,000")),
+    shown.length ? h(Table, { label: what, items: shown, keyOf: feed.keyOf, ...table })
+      : items.length ? h(Empty, { title: `The filter leaves no ${what}.` }, "Clear it to see all of them.")
+      : answer && !problem && empty);
+}
+
+function State({ inbox }) {
+  const { label, palette, why } = model.describeState(inbox);
+  return h("div", h(Badge, { color: palette }, label), why && h("div.small.two", { title: why }, why));
+}
+
+function Listeners({ inbox, most = 99 }) {
+  const all = inbox.listeners ?? [];
+  if (!all.length) return h("span.muted", "No DAG listens");
+  const shown = all.slice(0, all.length > most ? most - 1 : most);
+  return h(Fragment, shown.map(({ dag_id: id, kind, url, is_paused: isPaused }) =>
+    h("div.line", { key: id + kind }, h(Link, { url, className: "wf-line" }, h(Cut, { text: id, title: `${id} (${kind})` })),
+      isPaused && h(Badge, { color: "orange" }, "paused"))),
+    shown.length < all.length && h("span.muted.small", `and ${all.length - shown.length} more`));
+}
+
+/** Counts that watchers stored stand in where the service does not answer. */
+function useSummary(connection, { id, summary }, interval) {
+  const [{ answer, problem }, feed] = useFeed(pathOf(connection, id, "summary"), { interval, delay: 100 }, getSummary);
+  useEffect(() => feed.seed(summary), [feed, summary]);
+  const { counts, stored, error } = answer ?? {};
+  return { ...answer, feed, counts: counts ?? stored?.counts, storedAt: counts ? null : stored?.at, problem: problem?.isBusy ? null : problem ?? error };
+}
+
+const Count = ({ connection, id, of, status }) => h(Link, { place: { connection, inbox: id, status }, title: of.problem?.title },
+  model.countText(of.counts?.[status], of.is_partial, useContext(Now).locale));
+
+const verbOf = ({ status }) => ({ active: "Pause", paused: "Resume" })[status];
+
+function Toggle({ inbox, ask }) {
+  const verb = verbOf(inbox);
+  return verb ? h(Button, { onClick: () => ask(inbox), "aria-label": `${verb} ${model.titleOf(inbox)}` }, verb) : null;
+}
+
+function ToggleDialog({ inbox, connection, close, done }) {
+  const verb = verbOf(inbox);
+  const act = async () => done(await client.post(pathOf(connection, inbox.id, verb.toLowerCase()), {}));
+  return h(Action, { title: `${verb} ${model.titleOf(inbox)}?`, verb: `${verb} inbox`, act, close }, h("p", verb === "Pause" ? PAUSE : RESUME));
+}
+
+function InboxList({ connection, ask, ...rest }) {
+  const columns = useMemo(() => {
+    const count = (status) => ({ id }, of) => h(Count, { connection, id, of, status });
+    return [
+      ["Inbox", "22%", (inbox) => h(Fragment,
+        h(Link, { place: { connection, inbox: inbox.id } }, h(Cut, { text: model.titleOf(inbox) })),
+        inbox.name && h(Cut, { look: "mono.muted", text: inbox.id }))],
+      ["State", "15%", (inbox) => h(State, { inbox })],
+      ["Available", "6rem", count("available"), "num"],
+      ["Leased", "5rem", count("leased"), "num"],
+      ["Quarantined", "7rem", count("quarantined"), "num"],
+      ["Oldest message", "9rem", (_, of) => (of.storedAt ? h("span.small", "counted ", h(Time, { at: of.storedAt })) : h(Time, { at: of.oldest_created_at }))],
+      ["Listening DAGs", "20%", (inbox) => h(Listeners, { inbox, most: 2 })],
+      ["Last hour", "8.5rem", (_, { history }) => h(Strip, { history })],
+      ["Action", "7rem", (inbox) => h(Toggle, { inbox, ask })],
+    ];
+  }, [connection]);
+  const empty = h(Empty, { title: "This connection has no inboxes." }, "Create one with `airflow-workflow inbox ensure`.");
+  return h(Listing, { what: "inboxes", columns, rowHeight: 60, useRow: (inbox) => useSummary(connection, inbox, 30), memory: connection, empty, ...rest });
+}
+
+const Stat = ({ label, children }) => h("div.stat", h("span.muted.small", label), children);
+
+function InboxPage({ connection, id, list: [list, lists], ask, ...rest }) {
+  const { place } = rest;
+  const { locale } = useContext(Now);
+  const known = list.items.find((each) => each.id === id);
+  useEffect(() => {
+    if (!known && list.next && !list.isLoading && !list.problem) lists.loadAll();
+  }, [known, list]);
+  const inbox = known ?? { id };
+  const of = useSummary(connection, inbox, 10);
+  const tab = (name, label) => h(Link, { place: { connection, inbox: id, tab: name }, "aria-current": place.tab === name ? "page" : null }, label);
+  const shared = { connection, id, inbox, key: id, ...rest };
+  return h(Fragment,
+    h("div.bar", h("div.line", h(Link, { place: { connection } }, "Inboxes"), "/", h(Heading, h("bdi", model.titleOf(inbox)))),
+      known && h(State, { inbox }), h("span.mono.muted", id), h(Toggle, { inbox, ask })),
+    !known && (list.answer && !list.next ? h(Empty, { title: "This connection has no such inbox." }, "It may be deleted.") : h(Failure, { feed: [list, lists] })),
+    of.problem && h(Trouble, { problem: of.problem, retry: () => of.feed.refresh() },
+      of.storedAt && h("span", "The counts are those that a watcher stored ", h(Time, { at: of.storedAt }), ".")),
+    h("div.bar",
+      model.COUNTED.map((status) => h(Stat, { key: status, label: status }, h("b", h(Count, { connection, id, of, status })))),
+      h(Stat, { label: "oldest message" }, h("b", h(Time, { at: of.oldest_created_at }))),
+      h(Stat, { label: "listening DAGs" }, h(Listeners, { inbox })),
+      of.history && h(Stat, { label: model.describeHistory(of.history, locale) }, h(Strip, { history: of.history, width: 300 }))),
+    h("nav.tabs", { "aria-label": "Inbox" }, tab("messages", "Messages"), tab("dead-letters", "Dead letters")),
+    h(place.tab === "dead-letters" ? DeadLetters : Messages, shared));
+}
+
+function Messages({ connection, id, inbox, place, go }) {
+  const feed = useFeed(pathOf(connection, id, "messages"), { name: "messages" });
+  const [open, setOpen] = useState(null);
+  const close = () => setOpen(null);
+  const columns = useMemo(() => [
+    ["Message", "22%", (it) => h("button.link.mono", { type: "button", onClick: () => setOpen(it) }, h(Cut, { text: it.id }))],
+    ["Status", "8rem", ({ status }) => h(Badge, { color: model.paletteOf(status) }, status)],
+    ["Created", "9rem", (it) => h(Time, { at: it.created_at })],
+    ["Deliveries", "6rem", (it) => it.delivery_count, "num"],
+    ["Error", "30%", (it) => h(Cut, { text: it.error_message })],
+    ["DAG run", "30%", (it) => h(Run, { run: it.run ?? it.dead_letter })],
+  ], []);
+  const options = ["", ...model.statusesOf(feed[0].items, place.status)];
+  const filter = h(Select, { label: "Status", value: place.status, options, change: (status) => go({ status }) });
+  const why = inbox.status === "paused" ? `${model.DROPPED}: resume the inbox to receive new ones.` : "Messages that started their DAG run have left it.";
+  const empty = h(Empty, { title: "The inbox holds no messages." }, why);
+  return h(Fragment, h(Listing, { what: "messages", feed, place, go, filter, columns, rowHeight: 40, memory: id, empty }),
+    open && h(Dialog, { title: "Message", close }, h(Details, { of: open }), h("div.end", h(Button, { onClick: close }, "Close"))));
+}
+
+function DeadLetters({ connection, id, place, go, say }) {
+  const feed = useFeed(pathOf(connection, id, "dead-letters"), { name: "dead_letters", keyOf: (it) => it.run_id, interval: 30 });
+  const [asked, ask] = useState(null);
+  const columns = useMemo(() => [
+    ["Message", "20%", (it) => h(Cut, { look: "mono", text: it.message_id })],
+    ["Reason", "30%", (it) => h(Fragment, h(Cut, { text: it.reason }), h(Cut, { look: "muted.small", text: it.cause }))],
+    ["Deliveries", "6rem", (it) => it.delivery_count, "num"],
+    ["When", "8rem", (it) => h(Time, { at: it.started_at })],
+    ["Dead-letter run", "25%", (run) => h(Run, { run })],
+    ["Replay", "25%", (it) => (it.replayed ? h(Run, { run: it.replayed })
+      : h(Button, { onClick: () => ask(it), "aria-label": `Replay ${it.message_id}` }, "Replay"))],
+  ], []);
+  const done = (run) => {
+    say(run.outcome === "existing" ? "Nothing was started; its DAG run exists:" : "The DAG run is started:", run);
+    feed[1].refresh();
+  };
+  const empty = h(Empty, { title: "There are no dead letters." }, "With a dead_letter_dag_id, messages that cannot start their DAG run come here.");
+  const filter = feed[0].answer?.is_partial && "Only the latest ones are listed.";
+  return h(Fragment, h(Listing, { what: "dead letters", feed, place, go, filter, columns, rowHeight: 52, memory: `${id}/dead`, empty }),
+    asked && h(ReplayDialog, { letter: asked, connection, id, done, close: () => ask(null) }));
+}
+
+function ReplayDialog({ letter, connection, id, close, done }) {
+  const target = letter.target_dag_id ?? "";
+  const [dag, setDag] = useState(target);
+  const [reason, setReason] = useState("");
+  const { dag_id, run_id } = letter;
+  const sent = { dag_id, run_id, trigger_dag_id: dag === target ? null : dag, reason };
+  const act = async () => done(await client.post(pathOf(connection, id, "dead-letters", "replay"), sent));
+  const field = (value, set) => ({ value, required: true, pattern: ".*\\S.*", onChange: (event) => set(event.target.value) });
+  return h(Action, { title: "Replay the message?", verb: "Start DAG run", act, close },
+    h(Details, { of: letter }), h("p", REPLAY),
+    h("label", "DAG to start", h("input", field(dag, setDag))),
+    h("label", "Why do you replay it?", h("input", { ...field(reason, setReason), maxLength: 500 })));
+}
+
+function Inboxes() {
+  const [query, setQuery] = useQuery();
+  const place = useMemo(() => model.placeOf(query), [query]);
+  const go = (changes) => setQuery(model.queryOf({ ...place, ...changes }, query), { replace: true });
+  const found = useFeed(["connections"], { name: "connections", interval: 60 });
+  const [{ items, answer, problem }] = found;
+  const ids = items.map((each) => each.connection_id);
+  const connection = place.connection || (ids.includes(answer?.default) ? answer.default : ids[0]) || "";
+  const list = useFeed(connection ? pathOf(connection) : [], { name: "inboxes" });
+  const [asked, ask] = useState(null);
+  const [said, setSaid] = useState(null);
+  const say = (text, run) => setSaid([text, run]);
+  useEffect(() => setSaid(null), [place.inbox, connection]);
+  const done = (inbox) => {
+    say(`${model.titleOf(inbox)} is ${model.describeState(inbox).label} now.`);
+    list[1].refresh();
+  };
+  const shared = { connection, place, go, ask, say };
+  const none = h(Empty, { title: "There is no connection of the type Workflow that you may read." },
+    "Add one under ", h(Link, { url: "/connections" }, "Admin, Connections"), ", or ask an administrator for access.");
+  return h(Frame, { feed: list[0] },
+    !place.inbox && h("div.bar", h(Heading, "Inboxes"), connection && h(Select, { label: "Connection", value: connection,
+      options: [...new Set([...ids, connection])], change: (id) => setQuery(model.queryOf({ connection: id }, query)) })),
+    h(Status, said && h("div.box", said[0], said[1] && h(Run, { run: said[1] }))),
+    h(Failure, { feed: found }),
+    !connection ? (answer ? none : !problem && h(Status, "Loading…"))
+      : place.inbox ? h(InboxPage, { ...shared, id: place.inbox, list }) : h(InboxList, { ...shared, feed: list, key: connection }),
+    asked && h(ToggleDialog, { inbox: asked, connection, done, close: () => ask(null) }));
+}
+
+function Message({ dagId, runId }) {
+  const feed = useFeed(["dags", dagId, "runs", runId, "message"], { interval: 60 });
+  const { message } = feed[0].answer ?? {};
+  const { connection_id: connection, inbox_id: inbox } = message ?? {};
+  const url = connection && `/plugin/workflow-inboxes?${model.queryOf({ connection, inbox })}`;
+  return h(Frame, { feed: feed[0] }, h(Failure, { feed }),
+    message === null && h(Empty, { title: "No message started this DAG run." }, "Those that an inbox message started show it here."),
+    message && h(Details, { of: { ...message, kind: message.kind.replace("_", " "), inbox: h(Link, { url }, h("bdi", message.inbox || inbox)) } }));
+}
+
+// Airflow's UI finds the components by the names of the pages.
+Object.assign(globalThis, { Inboxes, Message });

@@ -1,0 +1,131 @@
+// What the page shows, as pure functions.
+
+export const COUNTED = ["available", "leased", "quarantined"];
+export const DROPPED = "Events are dropped while paused";
+
+const STATES = {
+  active: ["active", "success"],
+  paused: ["paused", "orange"],
+  initialization_failure: ["setup failed", "failed", "Delete the inbox and create it again."],
+};
+
+export function describeState({ status = "unknown", paused_text: text, paused_reason: reason }) {
+  const [label, palette, fix] = STATES[status] ?? [status, "gray"];
+  return { label, palette, why: fix ?? (status === "paused" ? text || (reason ?? "").replaceAll("_", " ") : "") };
+}
+
+const MESSAGE_PALETTES = { available: "blue", leased: "running", acked: "success", quarantined: "failed" };
+
+export const paletteOf = (status) => MESSAGE_PALETTES[status] ?? "gray";
+
+export const titleOf = (inbox) => inbox.name || inbox.id;
+
+// Times and numbers in the user's locale
+
+const UNITS = { year: 31536000, month: 2592000, day: 86400, hour: 3600, minute: 60, second: 1 };
+const formats = {};
+
+// Making a formatter takes long.
+const format = (kind, locale, options) => (formats[kind + locale] ??= new Intl[kind](locale, options));
+
+export function localeOf(language) {
+  try {
+    return Intl.getCanonicalLocales(language || "en")[0];
+  } catch {
+    return "en";
+  }
+}
+
+export function relativeTime(time, now, locale) {
+  const seconds = Math.round((Date.parse(time) - now) / 1000);
+  if (Number.isNaN(seconds)) return "";
+  const unit = Object.keys(UNITS).find((each) => Math.abs(seconds) >= UNITS[each]) ?? "second";
+  return format("RelativeTimeFormat", locale, { numeric: "auto" }).format(Math.trunc(seconds / UNITS[unit]), unit);
+}
+
+export const absoluteTime = (time, locale) =>
+  format("DateTimeFormat", locale, { dateStyle: "medium", timeStyle: "long" }).format(Date.parse(time));
+
+export const number = (value, locale) => format("NumberFormat", locale).format(value);
+
+export const countText = (count, isPartial, locale) =>
+  typeof count === "number" ? number(count, locale) + (isPartial ? "+" : "") : "–";
+
+export function describeHistory(history, locale) {
+  const sum = (name) => number(history.reduce((all, bucket) => all + bucket[name], 0), locale);
+  const [arrived, started, dead] = ["arrived", "started", "dead_lettered"].map(sum);
+  return `Last hour: ${arrived} arrived, ${started} started, ${dead} dead-lettered`;
+}
+
+export function stripBars(history, width, height) {
+  const scale = height / Math.max(1, ...history.map((each) => Math.max(each.arrived, each.started + each.dead_lettered)));
+  const step = width / Math.max(1, history.length);
+  const bars = history.flatMap(({ arrived, started, dead_lettered: dead }, at) => [
+    ["arrived", at, arrived, arrived, 0.5],
+    ["started", at, started, started, 2],
+    ["dead", at, started + dead, dead, 2],
+  ]);
+  return bars.filter(([, , , size]) => size).map(([series, at, top, size, inset]) => ({
+    series,
+    x: at * step + inset,
+    y: height - top * scale,
+    width: step - 2 * inset,
+    height: size * scale,
+  }));
+}
+
+// Filters
+
+const known = new WeakMap();
+
+const stringsOf = (value) =>
+  typeof value === "string"
+    ? [value]
+    : Object.entries(value ?? {}).flatMap(([key, each]) => (/url$|_at$/.test(key) ? [] : stringsOf(each)));
+
+function textOf(item) {
+  if (!known.has(item)) known.set(item, stringsOf(item).join("\n").toLowerCase());
+  return known.get(item);
+}
+
+export function filtered(items, { status, text }) {
+  const wanted = text.trim().toLowerCase();
+  return items.filter((item) => (!status || item.status === status) && (!wanted || textOf(item).includes(wanted)));
+}
+
+export const statusesOf = (items, chosen) =>
+  [...new Set([...COUNTED, ...items.map((item) => item.status), chosen])].filter(Boolean);
+
+export function merged(old, added, keyOf) {
+  const all = new Map([...old, ...added].map((item) => [keyOf(item), item]));
+  return [...all.values()];
+}
+
+/** The rows in sight and some around them. Sizes in pixels. */
+export function windowOf({ count, rowHeight, top, height, around = 8 }) {
+  const last = Math.min(count, Math.ceil((top + height) / rowHeight) + around);
+  const first = Math.max(0, Math.min(Math.floor(top / rowHeight) - around, last - 1));
+  return { first, last };
+}
+
+// The URL
+
+const START = { connection: "", inbox: "", tab: "messages", status: "", text: "" };
+
+export function placeOf(query) {
+  const given = new URLSearchParams(query);
+  return Object.fromEntries(Object.keys(START).map((key) => [key, given.get(key) ?? START[key]]));
+}
+
+/** Parameters of others stay. */
+export function queryOf(place, current = "") {
+  const query = new URLSearchParams(current);
+  for (const key of Object.keys(START)) {
+    query.delete(key);
+    if (place[key] && place[key] !== START[key]) query.set(key, place[key]);
+  }
+  return query.toString();
+}
+
+/** A path of this Airflow; null for whatever else a link might be. */
+export const safePath = (url) => (/^\/(?![/\\])/.test(url ?? "") ? url : null);

@@ -1,0 +1,33 @@
+"""Times in answers: ISO 8601, in UTC."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import Any
+
+
+def iso(moment: datetime) -> str:
+    """A moment as text, to the second."""
+    return moment.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def of_seconds(seconds: float) -> str:
+    """A moment in seconds since 1970 as text."""
+    return iso(datetime.fromtimestamp(seconds, timezone.utc))
+
+
+def parsed(value: Any) -> datetime | None:
+    """The moment in a field of the service; None if it has none."""
+    if not isinstance(value, str):
+        return None
+    try:
+        moment = datetime.fromisoformat(value.strip().replace("Z", "+00:00"))
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
+
+
+def normal(value: Any) -> str | None:
+    """The moment in a field of the service as text; None if it has none."""
+    moment = parsed(value)
+    return None if moment is None else iso(moment)
