@@ -17,7 +17,7 @@ export AIRFLOW_HOME := $(CURDIR)/$(VENV)/airflow
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup test check-format format lint types imports unit coverage e2e test-matrix crash-test soak mutations bench
+.PHONY: help setup test check-format format lint types imports unit coverage e2e test-matrix crash-test soak mutations simulate bench
 .PHONY: demo docs screenshots structure dist clean
 
 help: ## Say what there is to make
@@ -89,12 +89,17 @@ soak: setup ## Let everything run for long, and see whether anything grows (MINU
 mutations: setup ## Seed faults into a copy, and see that the unit tests notice each (ONLY="words of a name")
 	$(BIN)/python -m tests.mutations $(if $(ONLY),"$(ONLY)")
 
+simulate: SEEDS ?= 100000
+simulate: setup ## Play whole histories, each from a seed (SEEDS=100000 SEED=first WORKERS=2 HISTORY=1 TEETH=1)
+	$(BIN)/python -m tests.simulation --seeds $(SEEDS) --workers $(WORKERS) $(addprefix --seed ,$(SEED)) \
+		$(if $(filter 1,$(HISTORY)),--history) $(if $(filter 1,$(TEETH)),--teeth)
+
 bench: $(BENCH_INSTALLED) ## Measure, beside other ways of doing the same (ONLY=name; QUICK=1 to see that it works)
 	AIRFLOW_HOME=$(CURDIR)/$(BENCH)/airflow $(BENCH)/bin/python -m tests.benchmarks \
 		$(addprefix --only ,$(ONLY)) $(if $(filter 1,$(QUICK)),--quick)
 
-demo: setup ## Show messages becoming DAG runs (ONCE=1 ends by itself)
-	$(BIN)/python -m tools.demo $(if $(filter 1,$(ONCE)),--once)
+demo: setup ## Show messages becoming DAG runs (CHAOS=1 kills processes meanwhile, ONCE=1 ends by itself)
+	$(BIN)/python -m tools.demo $(if $(filter 1,$(CHAOS)),--chaos) $(if $(filter 1,$(ONCE)),--once)
 
 # What builds it needs Python 3.11, and the pages are the same for every Python.
 docs: setup ## Build the documentation into build/docs; a warning is an error

@@ -134,6 +134,10 @@ class AirflowAPI:
         """Return the task instances of a run."""
         return list(self._pages(f"{_run(dag_id, run_id)}/taskInstances", "task_instances"))
 
+    def running_tasks(self) -> list[Json]:
+        """Return the running task instances of all DAGs; ``pid`` is the process of each."""
+        return list(self._pages("dags/~/dagRuns/~/taskInstances", "task_instances", state="running"))
+
     def asset_events(self, asset: str) -> list[Json]:
         """Return every event of an asset, oldest first; ``extra`` has the payload of a watcher's event."""
         found = self._pages("assets", "assets", name_pattern=asset)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Locator, Page
+    from playwright.sync_api import Browser, Locator, Page, Response
 
 COMMANDS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 PATIENCE_SECONDS = 90.0
@@ -86,6 +86,15 @@ class Visit:
         expect(ids).to_have_count(count, timeout=PATIENCE_SECONDS * 1000)
         return ids.all_inner_texts()
 
+    def trigger_form(self, dag_id: str) -> TriggerForm:
+        """The form that starts a run of a DAG by hand."""
+        # The first page of Airflow 3.1 that a browser opens becomes the start page.
+        self.page.goto(self.url)
+        self.page.get_by_role("link", name="Dags").first.wait_for()
+        self.page.goto(f"{self.url}/dags/{dag_id}")
+        self.page.get_by_role("button", name="Trigger").first.click()
+        return TriggerForm(self.page.get_by_role("dialog"))
+
     def add_connection(self, conn_id: str) -> ConnectionForm:
         """The form for a new connection of the type Workflow."""
         self._open_connections()
@@ -122,8 +131,7 @@ class ConnectionForm:
 
     def field(self, label: str) -> Locator:
         """The row of a field: its label, its input and its description."""
-        named = self.dialog.page.get_by_text(re.compile(rf"^{re.escape(label)}\s*\*?$"))
-        return self.dialog.get_by_role("group").filter(has=named)
+        return self.dialog.get_by_role("group").filter(has=_labelled(self.dialog, label))
 
     def input(self, label: str) -> Locator:
         """The input of a field. Some labels of Airflow's form are not associated with their inputs."""
@@ -144,3 +152,49 @@ class ConnectionForm:
         """Save, and wait until the form is closed."""
         self.dialog.get_by_role("button", name="Save").click()
         self.dialog.wait_for(state="hidden")
+
+
+@dataclass(frozen=True)
+class TriggerForm:
+    """The form that starts a run, with a field for each param of the DAG."""
+
+    dialog: Locator
+
+    def param(self, title: str) -> Locator:
+        """The row of a param: its title, its input and its description."""
+        return self.dialog.get_by_role("group").filter(has=_labelled(self.dialog, title))
+
+    def wait_for_json(self, title: str, part: str) -> None:
+        """
+        Wait until the JSON of a param that is an object shows this part.
+
+        :param part: JSON with a space wherever the page has spaces or a new line.
+        """
+        from playwright.sync_api import expect
+
+        expect(self._editor(title)).to_contain_text(part, timeout=PATIENCE_SECONDS * 1000)
+
+    def retype(self, title: str, word: str, replacement: str) -> None:
+        """Select a word of the JSON of a param, and type over it."""
+        self._editor(title).get_by_text(word, exact=True).dblclick()
+        self.dialog.page.keyboard.type(replacement)
+
+    def trigger(self) -> str:
+        """Start the run, and wait until its page is open; the id of the run."""
+        with self.dialog.page.expect_response(_starts_a_run) as started:
+            self.dialog.get_by_role("button", name="Trigger").click()
+        run_id = str(started.value.json()["dag_run_id"])
+        self.dialog.page.wait_for_url(f"**/runs/{run_id}")
+        return run_id
+
+    def _editor(self, title: str) -> Locator:
+        # Airflow 3.1 and 3.2 have another editor than later versions.
+        return self.param(title).locator(".view-lines, .cm-content")
+
+
+def _labelled(dialog: Locator, label: str) -> Locator:
+    return dialog.page.get_by_text(re.compile(rf"^{re.escape(label)}\s*\*?$"))
+
+
+def _starts_a_run(answer: Response) -> bool:
+    return answer.request.method == "POST" and answer.url.endswith("/dagRuns")

@@ -1,5 +1,5 @@
 """
-``make test-matrix``: the unit tests, and the main end-to-end test, on each supported Airflow and Python.
+``make test-matrix``: the unit tests, and the main end-to-end tests, on each supported Airflow and Python.
 
 Each pair has an environment of its own below ``.matrix``, with its pins in ``constraints``. A Python that is
 not installed is reported and skipped.
@@ -13,9 +13,30 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-PAIRS = ("3.1:3.10", "3.1:3.13", "3.2:3.12", "3.3:3.10", "3.3:3.11", "3.3:3.12", "3.3:3.13")
-"""Airflow and Python: for each Airflow its oldest and newest Python, and each Python at least once."""
-MAIN_TEST = "tests/e2e/test_listener.py"
+PAIRS = (
+    "3.1:3.10",
+    "3.1:3.13",
+    "3.2:3.12",
+    "3.3:3.10",
+    "3.3:3.11",
+    "3.3:3.12",
+    "3.3:3.13",
+    "3.4:3.11",
+    "3.4:3.13",
+)
+"""
+Airflow and Python: for each Airflow its oldest and newest Python, and each Python at least once. Airflow 3.4
+is a pre-release: the pins are those of 3.4.0b2.
+"""
+MAIN_TESTS = (
+    "tests/e2e/test_distribution.py",
+    "tests/e2e/test_listener.py",
+    "tests/e2e/test_queues_of_triggerers.py",
+)
+"""
+The files of the main end-to-end tests: the wheel with the first DAG of the README, the listener, and what
+only the newest Airflow has.
+"""
 COUNTED = re.compile(r"(\d+) (passed|failed|skipped|errors?)")
 
 
@@ -56,7 +77,7 @@ class Outcome:
     The results of the tests of a pair.
 
     :param unit: pytest's counts of the unit tests.
-    :param main: pytest's counts of the main end-to-end test.
+    :param main: pytest's counts of the main end-to-end tests.
     :param ok: whether both passed.
     """
 
@@ -70,7 +91,7 @@ def main(wanted: list[str]) -> int:
     """Run all pairs; return 0 if all that could be run passed."""
     pairs = [Pair.of(text) for text in wanted or PAIRS]
     outcomes = list(_outcomes(pairs))
-    print(f"\n{'Airflow':9}{'Python':8}{'unit tests':44}main end-to-end test")
+    print(f"\n{'Airflow':9}{'Python':8}{'unit tests':44}main end-to-end tests")
     for each in outcomes:
         print(f"{each.pair.airflow:9}{each.pair.python:8}{each.unit:44}{each.main}")
     return 0 if outcomes and all(each.ok for each in outcomes) else 1
@@ -82,7 +103,7 @@ def _outcomes(pairs: list[Pair]) -> Iterator[Outcome]:
             print(f"There is no python{pair.python} here: Airflow {pair.airflow} is not tried with it.")
             continue
         unit, unit_ok = _run(pair, "unit")
-        main_test, main_ok = _run(pair, "e2e", f"E2E={MAIN_TEST}")
+        main_test, main_ok = _run(pair, "e2e", f"E2E={' '.join(MAIN_TESTS)}")
         yield Outcome(pair, unit, main_test, unit_ok and main_ok)
 
 

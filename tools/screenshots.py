@@ -18,6 +18,8 @@ from rich.console import Console
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tools.browser import Visit, installed, launched, opened
 from tools.demo import ENVIRONMENT, HANDLER, INBOX, LISTENER, ROOT
+from tools.demo_bursts import order
+from tools.demo_verdict import Verdict
 from tools.demo_view import Messages, table
 from tools.local_airflow import LocalAirflow
 
@@ -45,8 +47,9 @@ def main() -> None:
     with _working() as (service, airflow), launched(path) as browser:
         messages = Messages(service, airflow.api, INBOX, HANDLER)
         for size in BURSTS:
-            _work_through(service, airflow, messages, size)
-        _terminal(browser, messages, airflow.url)
+            _work_through(airflow, messages, size)
+        verdict = Verdict.of(service.summary(INBOX)["messages"], airflow.api.dag_runs(HANDLER))
+        _terminal(browser, messages, airflow.url, verdict)
         _form(browser, airflow.url)
         _links(browser, airflow)
 
@@ -63,8 +66,9 @@ def _working() -> Iterator[tuple[EmulatorServer, LocalAirflow]]:
             yield service, airflow
 
 
-def _work_through(service: EmulatorServer, airflow: LocalAirflow, messages: Messages, size: int) -> None:
-    service.put(INBOX, *({"fruit": "plums", "crates": number + 1} for number in range(size)))
+def _work_through(airflow: LocalAirflow, messages: Messages, size: int) -> None:
+    first = len(messages.rows) + 1
+    messages.put(*map(order, range(first, first + size)))
 
     def done() -> bool:
         messages.look()
@@ -73,11 +77,12 @@ def _work_through(service: EmulatorServer, airflow: LocalAirflow, messages: Mess
     airflow.api.wait_until(done, PATIENCE_SECONDS, "all messages to have had their runs")
 
 
-def _terminal(browser: Browser, messages: Messages, url: str) -> None:
+def _terminal(browser: Browser, messages: Messages, url: str, verdict: Verdict) -> None:
     """The output of the demo in a terminal."""
-    console = Console(record=True, width=112, file=io.StringIO(), force_terminal=True)
+    console = Console(record=True, width=104, highlight=False, file=io.StringIO(), force_terminal=True)
     console.print("$ make demo")
     console.print(table(messages, url))
+    console.print(str(verdict))
     with opened(browser, WIDTH, HEIGHT) as page:
         page.set_content(console.export_html(inline_styles=True))
         page.locator("pre").screenshot(path=PICTURES / "demo.png")

@@ -22,12 +22,16 @@ from tools.local_airflow import LocalAirflow
 
 DAGS_FOLDER = Path(__file__).parent / "dags"
 EXAMPLES = Path(__file__).parents[2] / "dags_examples"
+ROOT = Path(__file__).parents[2]
 STOPS = Path(__file__).parent / "stops"
+DECORATED = ("decorated-notice", "decorated-sensor")
+"""The inboxes of ``dags/decorated.py``, whose listeners wait from the beginning."""
 INBOX_NUMBERS = itertools.count(1)
 LONG = (
     "test_soak",
     "test_every_step",
     "test_crash",
+    "test_demo",
     "test_event",
     "test_notice",
     "test_distribution",
@@ -36,6 +40,7 @@ LONG = (
     "test_broken_target",
     "test_hostile",
     "test_secrets_at_debug",
+    "test_queues_of_triggerers",
 )
 """Files that take a minute or more: begun first, so that no process is left alone with one in the end."""
 SETTINGS = {
@@ -79,7 +84,7 @@ def marks() -> Marks:
 def emulator(marks: Marks) -> Iterator[EmulatorServer]:
     """The workflow service, shared by all tests: each takes an inbox of its own."""
     with EmulatorServer(client_secret=marks.new("client secret")) as emulator:
-        for name in examples.INBOXES:
+        for name in (*examples.INBOXES, *DECORATED):
             emulator.open_inbox(name)
         yield emulator
 
@@ -132,7 +137,9 @@ def airflow(
         "workflow_user": json.dumps(user),
     }
     home = tmp_path_factory.mktemp("airflow")
-    stops = {"WORKFLOW_TEST_STOPS": str(stops_folder), "PYTHONPATH": str(STOPS)}
+    # The package and the tests of this checkout, whatever is installed.
+    path = os.pathsep.join((str(STOPS), str(ROOT)))
+    stops = {"WORKFLOW_TEST_STOPS": str(stops_folder), "PYTHONPATH": path}
     settings = SETTINGS | stops | statsd.settings
     with LocalAirflow(home, dags_folder, connections, settings, parallelism=8, log_level="INFO") as airflow:
         yield airflow

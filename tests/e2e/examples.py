@@ -52,6 +52,32 @@ EXAMPLES = {
             Seen("suggest_workflows", "templates", '"title": "Shop"'),
         ),
     ),
+    "inbox_batches.py": Example(
+        inbox="measurements",
+        put=({"value": 1}, {"value": 2}),
+        start=("store_measurements",),
+        see=(
+            Seen("store_measurements", "store", "Measurement {id[0]}: {payload[0]}"),
+            Seen("store_measurements", "store", "Measurement {id[1]}: {payload[1]}"),
+            Seen("store_measurements", "store", '"batches": 1'),
+        ),
+    ),
+    "inbox_dag.py": Example(
+        inbox="signups",
+        put=({"name": "Ada"}, {"name": "Grace"}),
+        see=(Seen("welcome", "welcome", "Welcome, Ada"), Seen("welcome", "welcome", "Welcome, Grace")),
+    ),
+    "inbox_dead_letters.py": Example(
+        inbox="payments",
+        put=({"amount": 1}, {"total": 2}),
+        see=(
+            Seen("handle_payment", "handle", "{payload[0]}"),
+            Seen("dead_payment", "store", "dead_payments/workflow__dead__{id[1]}__"),
+            Seen("dead_payment", "notify", "Dead letter {id[1]} (unmatched): no route takes it"),
+            Seen("dead_payment", "replay", '"outcome": "started"'),
+            Seen("handle_payment", "handle", "{payload[1]}"),
+        ),
+    ),
     "inbox_events.py": Example(
         inbox="alerts",
         put=({"level": "error", "n": 1}, {"level": "error", "n": 2}),

@@ -130,8 +130,8 @@ class Sealed:
     def do_everything(self) -> None:
         """Start runs of messages in every way, with right and wrong secrets, and with a user's tokens."""
         stage, waiting = self.stage, self.inbox("-waiting")
-        rung, carried, drained, plain = map(self.inbox, ("-rung", "-carried", "-drained", ""))
-        ids = {each: each.put({"n": 1}) for each in (rung, carried, drained, plain)}
+        noticed, carried, drained, plain = map(self.inbox, ("-noticed", "-carried", "-drained", ""))
+        ids = {each: each.put({"n": 1}) for each in (noticed, carried, drained, plain)}
         failing = [stage.start(f"{name}_with_a_wrong_secret", plain) for name in LISTENERS]
         running = [stage.start(dag_id, plain) for dag_id in ("listener", "sealed_inbox")]
         stage.start("listener", waiting)
@@ -146,7 +146,7 @@ class Sealed:
             run.succeeds()
         for run in failing:
             run.fails()
-        for inbox in (rung, drained, plain):
+        for inbox in (noticed, drained, plain):
             stage.wait_until_succeeded(inbox, ids[inbox])
         stage.until(lambda: self.airflow.api.asset_events(carried.name), "a message in an asset event")
 

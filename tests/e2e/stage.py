@@ -169,7 +169,7 @@ class Stage:
 
     def check_one_run_each(self, inbox: Inbox, ids: list[str], dag_id: str = "target") -> None:
         """Check that each of these messages, and no other of its inbox, started exactly one run."""
-        started = Counter(run["conf"]["message"]["id"] for run in self.runs_of(inbox, dag_id))
+        started = Counter(_message_id(run["conf"]) for run in self.runs_of(inbox, dag_id))
         assert started == Counter(ids)
 
     def wait_until_succeeded(self, inbox: Inbox, ids: list[str], dag_id: str = "target") -> None:
@@ -201,6 +201,11 @@ class Stage:
 
     def until(self, condition: Callable[[], T], what: str) -> T:
         return wait_until(self.airflow, condition, what)
+
+
+def _message_id(conf: Json) -> str:
+    """The id of the message that started a run of a target, or of the dead-letter DAG."""
+    return str(conf["message_id"] if "message_id" in conf else conf["message"]["id"])
 
 
 def wait_until(airflow: LocalAirflow, condition: Callable[[], T], what: str) -> T:

@@ -63,25 +63,3 @@ def test_no_more_runs_are_started_than_may_be_unfinished_and_no_lease_is_wasted(
     assert inbox.all_acknowledged()
     assert inbox.lease_counts == [1]
     stage.wait_until_succeeded(inbox, ids, "gated")
-
-
-def test_a_message_refused_before_the_wait_for_room_fails_the_task_after_it(stage, inbox, gate):
-    ids = inbox.put({"n": 0, "gate": str(gate)})
-    (refused,) = inbox.put({"no": "gate"})
-    ids += inbox.put(*[{"n": n, "gate": str(gate)} for n in range(1, 4)])
-    run = stage.start("listener_with_room_for_three", inbox, target="gated")
-    wait_through_deferrals(stage, run, 1)
-    gate.touch()
-    assert f"1 messages were rejected and not acknowledged: {refused}" in run.fails()
-    stage.wait_until_succeeded(inbox, ids, "gated")
-
-
-def test_waiting_for_room_counts_towards_the_timeout(stage, inbox, gate):
-    ids = inbox.put(*[{"n": n, "gate": str(gate)} for n in range(2)])
-    run = stage.start("listener_with_room_for_one", inbox, target="gated_for_ever")
-    wait_through_deferrals(stage, run, 2)
-    assert "AirflowSensorTimeout" in run.fails()
-    stage.check_one_run_each(inbox, ids[:1], "gated_for_ever")
-    assert inbox.counts == {"available": 1, "leased": 0, "acked": 1, "quarantined": 0}
-    gate.touch()
-    stage.wait_until_succeeded(inbox, ids[:1], "gated_for_ever")

@@ -1,4 +1,4 @@
-"""Airflow's page in a real browser: links that lead somewhere, and the form of a connection."""
+"""Airflow's page in a real browser: links that lead somewhere, the forms of a connection and of a run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from airflow_provider_workflow.hooks import connection
-from tests.e2e.stage import Inbox, Run, Stage
+from tests.e2e.stage import PATIENCE_SECONDS, Inbox, Run, Stage
 from tools.airflow_api import AirflowAPIError
 from tools.browser import Visit, installed, launched, opened
 
@@ -27,10 +27,10 @@ DEFAULTS = {
 }
 """What the form fills in, where nobody changes it."""
 
-pytestmark = [
-    pytest.mark.skipif(BROWSER is None, reason="no browser is installed (on Debian: apt install chromium)"),
-    pytest.mark.since(3, 3, "the page that is visited here"),
-]
+pytestmark = pytest.mark.skipif(
+    BROWSER is None, reason="no browser is installed (on Debian: apt install chromium)"
+)
+since_3_3 = pytest.mark.since(3, 3, "the page that is visited here")
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +57,7 @@ def link_of(visit: Visit, run: Run, name: str) -> Any:
     return visit.extra_link(run.dag_id, run.run_id, "work", name)
 
 
+@since_3_3
 def test_the_link_of_a_guess_opens_the_editor_with_its_steps(stage, visit):
     run = stage.start(
         "guesser", "none", text="When an order arrives in the shop, add a row to the spreadsheet"
@@ -72,6 +73,7 @@ def test_the_link_of_a_guess_opens_the_editor_with_its_steps(stage, visit):
     assert editor.get_by_role("listitem").all_inner_texts() == ["ShopAPI@1.0.0", "SpreadsheetAPI@1.0.0"]
 
 
+@since_3_3
 @pytest.mark.parametrize("dag_id", ["listener", "dispatcher"])
 def test_the_link_of_several_runs_lists_exactly_these(stage, visit, inbox, dag_id):
     others = Inbox.open(stage.emulator, f"others-{inbox.name}")
@@ -86,6 +88,7 @@ def test_the_link_of_several_runs_lists_exactly_these(stage, visit, inbox, dag_i
     assert sorted(visit.run_ids(3)) == sorted(inbox.run_id_of(each) for each in ids)
 
 
+@since_3_3
 def test_the_link_of_one_run_opens_it(stage, visit, inbox):
     (message_id,) = inbox.put({"n": 1})
     run = stage.start("dispatcher", inbox)
@@ -96,6 +99,7 @@ def test_the_link_of_one_run_opens_it(stage, visit, inbox):
     visit.page.get_by_role("heading", name=inbox.run_id_of(message_id)).wait_for()
 
 
+@since_3_3
 def test_a_guess_that_failed_and_a_dispatch_of_nothing_offer_no_link(stage, visit, inbox):
     dispatch = stage.start("dispatcher", inbox)
     guess = stage.start("skipping_guesser", "none", text="The weather is lovely")
@@ -111,6 +115,7 @@ def test_a_guess_that_failed_and_a_dispatch_of_nothing_offer_no_link(stage, visi
 # The form of a connection
 
 
+@since_3_3
 def test_the_form_shows_our_fields_with_their_labels(visit):
     form = visit.add_connection(CONN_ID)
 
@@ -137,6 +142,7 @@ def conn_id(stage) -> Iterator[str]:
         stage.airflow.api.request("DELETE", f"connections/{CONN_ID}")
 
 
+@since_3_3
 def test_a_connection_that_is_made_in_the_page_works_and_so_it_does_when_it_was_changed_there(
     stage, visit, inbox, conn_id
 ):
@@ -179,3 +185,22 @@ def check_it_works(stage: Stage, inbox: Inbox, conn_id: str) -> None:
     ids = inbox.put({"n": 1})
     run = stage.start("dispatcher_through", inbox, conn_id=conn_id)
     assert run.succeeds()["started"] == {"count": 1, "ids": ids}
+
+
+# The form of a run
+
+
+@pytest.mark.parametrize(("typed", "payload"), [(None, {"example": True}), ("false", {"example": False})])
+def test_a_dag_of_an_inbox_is_started_by_hand_with_its_example_or_a_changed_one(stage, visit, typed, payload):
+    stage.airflow.wait_for_dags(["decorated_by_notice"])
+    form = visit.trigger_form("decorated_by_notice")
+    form.param("Message").get_by_text("change the payload of this example").wait_for()
+    form.wait_for_json("Message", '"payload": { "example": true }')
+    if typed:
+        form.retype("Message", "true", typed)
+
+    run_id = form.trigger()
+    run = stage.airflow.api.wait_for_run("decorated_by_notice", run_id, PATIENCE_SECONDS)
+    assert run["run_type"] == "manual"
+    read = json.loads(stage.airflow.api.xcom("decorated_by_notice", run_id, "read_payload"))
+    assert read == {"payload": payload, "as_text": False}

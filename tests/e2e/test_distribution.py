@@ -1,4 +1,4 @@
-"""The wheel and the sdist: what is in them, and what a plain Airflow shows with the wheel and without."""
+"""The wheel and the sdist: what is in them, and what a plain Airflow does with the wheel and without."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import sys
 import tarfile
 import venv
 import zipfile
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -18,6 +19,11 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_workflow import __version__
+from airflow_provider_workflow.airflow_internals import airflow_release
+from airflow_provider_workflow.emulator.server import EmulatorServer
+from tests.e2e.stage import Inbox, Stage
+from tests.unit.documents import blocks
+from tools.local_airflow import LocalAirflow
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = "airflow_provider_workflow"
@@ -34,10 +40,12 @@ SHOWN = {
     "links": f"{PACKAGE}.links.WorkflowEditorLink",
     "queues": f"{PACKAGE}.queues.inbox.WorkflowInboxMessageQueueProvider",
     "triggers": f"{PACKAGE}.triggers.inbox",
-    "behaviours": "workflow",
     "configs": PROJECT,
 }
 """What a subcommand of ``airflow providers`` says of this one."""
+if airflow_release() >= (3, 2):
+    # Airflow 3.1 says it only where there are libraries for forms that nothing else of it needs.
+    SHOWN["behaviours"] = "workflow"
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +60,8 @@ def test_the_wheel_holds_the_package_its_licence_and_nothing_else(dist: Path) ->
     with zipfile.ZipFile(dist / f"{PACKAGE}-{__version__}-py3-none-any.whl") as wheel:
         held = set(wheel.namelist())
     metadata = {f"{PACKAGE}-{__version__}.dist-info/{name}" for name in METADATA}
-    assert held == metadata | tracked(PACKAGE)
+    examples = {each.replace("dags_examples", f"{PACKAGE}/example_dags") for each in tracked("dags_examples")}
+    assert held == metadata | tracked(PACKAGE) | examples
     assert f"{PACKAGE}/py.typed" in held
 
 
@@ -134,13 +143,47 @@ def test_a_plain_airflow_shows_the_wheel_once_it_is_installed_and_nothing_once_i
     with ThreadPoolExecutor(os.cpu_count()) as threads:
         said = dict(zip(SHOWN, threads.map(partial(plain.run, "airflow", "providers"), SHOWN), strict=True))
     assert not [command for command, text in SHOWN.items() if text not in said[command]]
-    assert "inboxes" in plain.run("airflow", "workflow", "--help")
+    if airflow_release() >= (3, 2):  # Airflow 3.1 has no commands of providers
+        assert "inboxes" in plain.run("airflow", "workflow", "--help")
     assert __version__ in plain.run("airflow-workflow", "--version")
 
     plain.pip("uninstall", "--yes", PROJECT)
 
     assert plain.files() == files
     assert PROJECT not in plain.run("airflow", "providers", "list")
+
+
+@pytest.fixture
+def stage(dist: Path, plain: PlainAirflow, tmp_path: Path) -> Iterator[Stage]:
+    """The plain Airflow with the wheel, and the first DAG of the README as its only DAG file."""
+    plain.pip("install", "--constraint", str(pins()), str(next(dist.glob("*.whl"))))
+    dags_folder = tmp_path / "dags"
+    dags_folder.mkdir()
+    (dags_folder / "signups.py").write_text(blocks("README.md", "python")[0])
+    python = plain.folder / "bin/python"
+    with EmulatorServer() as emulator:
+        emulator.open_inbox("signups")
+        connections = {"workflow_default": emulator.connection_json()}
+        # Nothing of this checkout.
+        env = {"PYTHONPATH": ""}
+        with LocalAirflow(
+            tmp_path / "airflow", dags_folder, connections, env, python=python, log_level="INFO"
+        ) as airflow:
+            yield Stage(airflow, emulator)
+    plain.pip("uninstall", "--yes", PROJECT)
+
+
+def test_the_first_dag_of_the_readme_runs_once_for_each_message_with_the_wheel_alone(stage: Stage) -> None:
+    stage.airflow.wait_for_dags(["welcome", "welcome_listener"])
+    signups = Inbox.open(stage.emulator, "signups")
+    names = dict(zip(signups.put({"name": "Ada"}, {"name": "Grace"}), ("Ada", "Grace"), strict=True))
+
+    stage.wait_until_succeeded(signups, list(names), "welcome")
+    for message_id, name in names.items():
+        log = stage.airflow.api.task_log("welcome", signups.run_id_of(message_id), "welcome")
+        assert f"Welcome, {name}" in log
+    stage.until(signups.all_acknowledged, "the acknowledgements")
+    assert signups.lease_counts == [1]
 
 
 def needed() -> list[str]:
@@ -156,8 +199,9 @@ def tracked(*folders: str) -> set[str]:
 
 def pins() -> Path:
     """Those that this environment was made with."""
-    of_python = ROOT / f"constraints/airflow-3.3-python{sys.version_info[0]}.{sys.version_info[1]}.txt"
-    return of_python if of_python.exists() else ROOT / "constraints/airflow-3.3.txt"
+    airflow = ROOT / "constraints/airflow-{}.{}".format(*airflow_release())
+    of_python = Path(f"{airflow}-python{sys.version_info[0]}.{sys.version_info[1]}.txt")
+    return of_python if of_python.exists() else Path(f"{airflow}.txt")
 
 
 def run(command: list[str], seconds: float, cwd: Path, env: dict[str, str] | None = None) -> str:

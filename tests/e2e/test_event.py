@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 import pytest
 
 from airflow_provider_workflow.assets import messages_of
-from tests.e2e.stage import Inbox
+from tests.e2e.stage import PATIENCE_SECONDS, Inbox
 from tests.e2e.watching import dag_file, events_of, kill_triggerer, pause, publishing, restart_triggerer
 
 IMPORTS = """
@@ -22,6 +22,7 @@ BY_CLASS = "WorkflowInboxEventTrigger({name!r}, poll_interval=1, max_poll_interv
 BY_SCHEME = (
     "MessageQueueTrigger(scheme='workflow-inbox', inbox={name!r}, poll_interval=1, max_poll_interval=4)"
 )
+PER_MESSAGE = "WorkflowInboxEventTrigger({name!r}, poll_interval=1, max_poll_interval=4, per_message=True)"
 SCHEME_IMPORT = """
 from airflow.providers.common.messaging.triggers.msg_queue import MessageQueueTrigger
 """
@@ -92,7 +93,7 @@ def worked_on(stage, name) -> list[str]:
     return [message_id for run_id in done for message_id in api.xcom(name, run_id, "work") or []]
 
 
-def account(stage, inbox: Inbox, ids) -> EventAccount:
+def account(stage, inbox: Inbox, ids, patience: float = STRANDED_SECONDS) -> EventAccount:
     """Wait until all is acknowledged and Airflow has started what it starts, and count."""
     name = inbox.name
     stage.until(
@@ -102,7 +103,7 @@ def account(stage, inbox: Inbox, ids) -> EventAccount:
     messages = stored(stage, name)
     times = Counter(message["id"] for message in messages)
     unmarked = Counter(message["id"] for message in messages if not message["redelivered"])
-    deadline = time.monotonic() + STRANDED_SECONDS
+    deadline = time.monotonic() + patience
     while (missing := set(times) - set(worked_on(stage, name))) and time.monotonic() < deadline:
         time.sleep(1)
     found = EventAccount(
@@ -140,16 +141,19 @@ def test_two_hundred_messages_are_in_events_once_each_and_acknowledged(stage, wa
 @pytest.mark.parametrize("seed", [1])
 def test_kills_of_the_triggerer_at_random_moments_lose_none_of_a_hundred_messages(stage, watched, seed):
     moments = random.Random(seed)
-    with publishing(watched, 100, seed, longest_pause=6.0) as ids:
+    more: list[str] = []
+    with publishing(watched, 100 - KILLS, seed, longest_pause=6.0) as ids:
         for _ in range(KILLS):
             before = watched.leases_made
+            # On a slow machine the others may all be acknowledged by now.
+            more += watched.put({"n": len(more)})
             stage.until(lambda: watched.leases_made > before, "a lease")  # noqa: B023 called at once
             time.sleep(moments.uniform(0.0, 8.0))
             kill_triggerer(stage)
             # What the dead triggerer held would come again when its leases end.
             watched.expire_leases()
             restart_triggerer(stage)
-    found = account(stage, watched, ids)
+    found = account(stage, watched, ids + more)
 
     assert found.lost == 0
     assert found.acknowledged == 100
@@ -192,6 +196,36 @@ def test_a_watcher_made_by_scheme_gets_messages_too(stage, dags_folder, inbox):
         found = account(stage, inbox, ids)
 
     assert (found.acknowledged, found.lost, found.duplicates) == (2, 0, 0)
+
+
+@pytest.mark.since(3, 4, "a DAG run for each asset event")
+def test_each_message_has_a_run_of_its_own_and_one_that_a_kill_repeats_is_marked(stage, dags_folder, inbox):
+    api, name = stage.airflow.api, inbox.name
+    with dag_file(stage, dags_folder, name, text_of(name, PER_MESSAGE), name):
+        with publishing(inbox, 20, seed=1, longest_pause=2.0) as ids:
+            stage.until(lambda: inbox.leases_made, "a lease")
+            time.sleep(1.5)
+            kill_triggerer(stage)
+            inbox.expire_leases()
+            restart_triggerer(stage)
+        found = account(stage, inbox, ids, patience=PATIENCE_SECONDS)
+        given = [api.xcom(name, run["dag_run_id"], "work") for run in api.dag_runs(name)]
+
+    assert (found.acknowledged, found.lost, found.hidden, found.stranded) == (20, 0, 0, 0)
+    assert {len(each) for each in given} == {1}
+    assert len(given) == found.events == 20 + found.duplicates
+
+
+def test_two_assets_of_one_trigger_have_each_event(stage, dags_folder, inbox):
+    name, second = inbox.name, f"{inbox.name}-second"
+    text = text_of(name) + DAG_TEXT.format(name=second, trigger=BY_CLASS.format(name=name))
+    with dag_file(stage, dags_folder, name, text, name, second):
+        ids = inbox.put(*({"n": n} for n in range(3)))
+        stage.until(inbox.all_acknowledged, "the messages to be acknowledged")
+
+    for asset in (name, second):
+        assert sorted(message["id"] for message in stored(stage, asset)) == sorted(ids)
+    assert inbox.lease_counts == [1]
 
 
 def test_the_example_is_given_its_alerts(stage, emulator):

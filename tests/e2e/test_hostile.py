@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_workflow.dispatch.dead_letters import RUN_PREFIX
 from airflow_provider_workflow.dispatch.payloads import payload_of
+from airflow_provider_workflow.dispatch.runs import run_id_of
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.crash.topology import POSTGRES_VARIABLE, database
 from tests.e2e.stage import PATIENCE_SECONDS, Stage
@@ -95,15 +97,16 @@ def triggerer(stage):
     assert stage.airflow.api.health()["triggerer"] == "healthy"
 
 
-def test_hostile_messages_start_runs_that_get_them_unchanged(stage, inbox, triggerer):
-    run = stage.start("listener_that_logs", inbox, target="payload_reader")
+@pytest.mark.parametrize("target", ["payload_reader", "decorated_by_notice"])
+def test_hostile_messages_start_runs_that_get_them_unchanged(stage, inbox, triggerer, target):
+    run = stage.start("listener_that_logs", inbox, target=target)
     ids = put_when_armed(stage, inbox, run)
     result = run.succeeds()
     assert result["started"]["count"] == len(ids)
     assert result["refused"]["count"] == 0
-    stage.wait_until_succeeded(inbox, list(ids.values()), "payload_reader")
+    stage.wait_until_succeeded(inbox, list(ids.values()), target)
     for name, payload in (HARMLESS | UNSTORABLE).items():
-        text = stage.airflow.api.xcom("payload_reader", inbox.run_id_of(ids[name]), "read_payload")
+        text = stage.airflow.api.xcom(target, inbox.run_id_of(ids[name]), "read_payload")
         seen = json.loads(text)
         assert seen["as_text"] == (name in UNSTORABLE), name
         assert as_text(seen["payload"]) == as_text(payload), name
@@ -124,3 +127,26 @@ def test_hostile_messages_are_returned_unchanged(stage, inbox, triggerer):
         assert as_text(payload_of(message)) == as_text(payload), name
         assert ("payload_json" in message) == (name in XCOM_CHANGES or name in UNSTORABLE), name
     assert inbox.all_acknowledged()
+
+
+@pytest.mark.since(3, 3, "an answer that tells why a run is rejected")
+def test_hostile_messages_that_are_rejected_reach_the_dead_letter_dag_unchanged(stage, inbox, triggerer):
+    hostile = HARMLESS | UNSTORABLE
+    run = stage.start("listener_with_dead_letters", inbox, target="fastidious")
+    run.reaches("deferred")
+    ids = {name: f"bad-{number}" for number, name in enumerate(hostile)}
+    # A run of another message shows of each rejected one that it is at fault itself.
+    good = [f"good-{number}" for number in range(len(hostile))]
+    inbox.put(
+        *(each for pair in zip(good, hostile.values(), strict=True) for each in pair),
+        ids=[each for pair in zip(good, ids.values(), strict=True) for each in pair],
+    )
+    stage.until(lambda: inbox.counts["acked"] == 2 * len(hostile), "every message to be acknowledged")
+    stage.check_one_run_each(inbox, good, "fastidious")
+    stage.check_one_run_each(inbox, list(ids.values()), "dead_letters")
+    for name, payload in hostile.items():
+        run_id = run_id_of(ids[name], inbox.id, RUN_PREFIX)
+        stage.airflow.api.wait_for_run("dead_letters", run_id, PATIENCE_SECONDS)
+        message = json.loads(stage.airflow.api.xcom("dead_letters", run_id, "read_dead_letter"))
+        assert message["id"] == ids[name]
+        assert as_text(message["payload"]) == as_text(payload), name

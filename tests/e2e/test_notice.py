@@ -1,4 +1,4 @@
-"""The recommended event-driven recipe: an asset that rings, and a DAG of one task that starts the runs."""
+"""The recommended event-driven recipe: notices of available messages, and a DAG of one task."""
 
 from __future__ import annotations
 
@@ -25,13 +25,14 @@ from datetime import timedelta
 
 from airflow.sdk import DAG, Asset, AssetWatcher
 
+from airflow_provider_workflow.assets import schedule_of
 from airflow_provider_workflow.operators.inbox import WorkflowInboxDispatchOperator
 from airflow_provider_workflow.triggers.notice import WorkflowInboxNoticeTrigger
 
-doorbell = WorkflowInboxNoticeTrigger({name!r}, renotify_seconds=5, poll_interval=1, max_poll_interval=4)
-watched = Asset({name!r}, watchers=[AssetWatcher(name={name!r}, trigger=doorbell)])
+notices = WorkflowInboxNoticeTrigger({name!r}, renotify_seconds=5, poll_interval=1, max_poll_interval=4)
+watched = Asset({name!r}, watchers=[AssetWatcher(name={name!r}, trigger=notices)])
 
-with DAG({name!r}, schedule=[watched], max_active_runs=1):
+with DAG({name!r}, schedule=schedule_of(watched), max_active_runs=1):
     WorkflowInboxDispatchOperator(
         task_id="work", inbox={name!r}, trigger_dag_id="target", retries=5, retry_delay=timedelta(seconds=1)
     )
@@ -114,6 +115,23 @@ def test_bursts_of_two_hundred_messages_start_two_hundred_runs(stage, dags_folde
     ids += put(watched, 40)
     restart_triggerer(stage)
     check(stage, watched, ids)
+
+
+def test_notices_during_a_slow_run_do_not_queue_a_run_each(stage, watched):
+    api, name = stage.airflow.api, watched.name
+    watched.fault("hold", "ack")
+    ids = put(watched, 1)
+    stage.until(watched.held, "the one active run to be slow")
+    for _ in range(4):
+        ids += ring_for(stage, watched, 1)
+    watched.release_held()
+    check(stage, watched, ids)
+    stage.until(
+        lambda: all(run["state"] == "success" for run in api.dag_runs(name)), "no run to be waiting any more"
+    )
+
+    assert len(events_of(stage, name)) >= 5
+    assert len(api.dag_runs(name)) <= 3, "the slow run, one for the notices meanwhile, one for a late notice"
 
 
 def test_the_example_starts_one_run_for_each_message(stage):

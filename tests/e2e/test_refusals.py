@@ -21,28 +21,6 @@ def test_one_refused_message_among_twenty_fails_the_task_and_starts_nineteen_run
     assert not inbox.requests("release")
 
 
-def test_a_refused_message_is_only_logged_where_that_is_asked_for(stage, inbox):
-    good = inbox.put(*[{"amount": n} for n in range(19)])
-    (refused,) = inbox.put({"no": "amount"})
-    run = stage.start("listener_that_logs", inbox, target="picky")
-    result = run.succeeds()
-    assert result["started"]["count"] == 19
-    assert result["refused"] == {"count": 1, "ids": [refused]}
-    assert f"message {refused} was rejected: " in run.log()
-    stage.check_one_run_each(inbox, good, "picky")
-    assert inbox.messages[refused]["status"] == "leased"
-    assert not inbox.requests("release")
-
-
-def test_a_target_that_rejects_the_first_run_is_at_fault_and_one_message_is_tried(stage, inbox):
-    inbox.put(*[{"no": "amount"}] * 30)
-    log = stage.start("listener", inbox, target="picky").fails()
-    assert "Airflow rejected a run of the DAG 'picky' before this task had started any" in log
-    assert "Invalid input for param message: it lacks a required property" in log
-    assert inbox.counts == {"available": 29, "leased": 1, "acked": 0, "quarantined": 0}
-    assert not inbox.requests("release")
-
-
 @pytest.mark.since(3, 2, "a question whether a DAG exists")
 def test_a_target_that_is_missing_fails_the_task_before_anything_is_leased(stage, inbox):
     inbox.put(*[{"n": n} for n in range(3)])
@@ -85,19 +63,3 @@ def test_a_target_that_is_broken_or_gone_costs_the_tries_of_a_task_one_message(s
         (dags_folder / "broken.py").unlink()
     assert inbox.counts == {"available": 1, "leased": 2, "acked": 0, "quarantined": 0}
     assert inbox.lease_counts == [0, 1]
-
-
-def test_a_target_that_goes_missing_while_the_sensor_waits_costs_no_attempt_but_one(
-    stage, inbox, dags_folder
-):
-    file = dags_folder / "fleeting.py"
-    file.write_text('from airflow.sdk import DAG\ndag = DAG("fleeting", schedule=None)\n')
-    stage.airflow.wait_for_dags(["fleeting"])
-    run = stage.start("listener", inbox, target="fleeting")
-    run.reaches("deferred")
-    file.unlink()
-    stage.until(lambda: "fleeting" not in {d["dag_id"] for d in stage.airflow.api.dags()}, "the DAG to go")
-    inbox.put(*[{"n": n} for n in range(3)])
-    assert "'fleeting'" in run.fails()
-    assert inbox.lease_counts == [0, 1]
-    assert inbox.counts == {"available": 2, "leased": 1, "acked": 0, "quarantined": 0}

@@ -2,14 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
-
-def test_a_paused_and_drained_inbox_fails_the_task_which_names_the_reason(stage, inbox):
-    inbox.force("paused", "authentication_access_revoked")
-    run = stage.start("listener", inbox)
-    assert f"Inbox '{inbox.name}' is paused (authentication_access_revoked)" in run.fails()
-
 
 def test_an_inbox_that_is_paused_while_the_sensor_waits_fails_the_task(stage, inbox):
     run = stage.start("listener", inbox)
@@ -31,40 +23,13 @@ def test_a_sensor_that_waits_for_a_paused_inbox_goes_on_after_its_resumption(sta
     stage.check_one_run_each(inbox, ids)
 
 
-def test_a_paused_inbox_that_still_holds_messages_is_drained(stage, inbox):
-    ids = inbox.put(*[{"n": n} for n in range(7)])
-    inbox.force("paused", "user")
-    runs = [stage.start("listener_of_five", inbox)]
-    assert runs[0].succeeds()["started"]["count"] == 7
-    stage.check_one_run_each(inbox, ids)
-    assert inbox.all_acknowledged()
-
-
-@pytest.mark.parametrize("when", ["before it looks", "while it waits"])
-def test_an_inbox_that_failed_to_initialise_fails_the_task_at_once(stage, inbox, when):
-    if when == "before it looks":
-        inbox.force("initialization_failure", "subscribe_failed")
+def test_an_inbox_that_fails_to_initialise_while_the_sensor_waits_fails_the_task_at_once(stage, inbox):
     run = stage.start("listener_with_retries", inbox)
-    if when == "while it waits":
-        run.reaches("deferred")
-        inbox.force("initialization_failure", "subscribe_failed")
+    run.reaches("deferred")
+    inbox.force("initialization_failure", "subscribe_failed")
     log = run.fails()
     assert "failed to initialise (subscribe_failed). Delete it and create it again." in log
     assert run.task["try_number"] == 1, "a retry cannot help"
-
-
-def test_a_sensor_waits_for_an_inbox_that_is_initializing(stage, inbox):
-    inbox.force("initializing")
-    run = stage.start("listener", inbox)
-    run.reaches("deferred")
-    inbox.force("active")
-    ids = inbox.put({"n": 1})
-    run.succeeds()
-    stage.check_one_run_each(inbox, ids)
-
-
-def test_an_inbox_that_does_not_exist_fails_the_task_which_names_it(stage):
-    assert "no-such-inbox" in stage.start("listener", "no-such-inbox").fails()
 
 
 def test_a_deferred_sensor_that_times_out_fails_without_a_retry(stage, inbox):

@@ -9,8 +9,8 @@ from datetime import datetime, timezone
 from threading import Lock
 from typing import Any
 
-import httpx
 import msgspec
+from airflow.sdk.api import client
 from airflow.sdk.api.client import ServerResponseError
 from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
 from airflow.sdk.execution_time.comms import ErrorResponse, OKResponse, TriggerDagRun
@@ -37,6 +37,7 @@ def lost(exception_type: str) -> AirflowRuntimeError:
 def unwrapped(status: int, reason: str | None = None) -> ServerResponseError:
     """What a task is told in ``dag.test()``, where it has no supervisor that says it in other words."""
     detail: Any = {"reason": reason, "message": "made up"} if reason else "made up"
+    httpx = getattr(client, "httpx2", None) or client.httpx  # type: ignore[attr-defined]
     request = httpx.Request("POST", "http://in-process/")
     error = ServerResponseError.from_response(
         httpx.Response(status, json={"detail": detail}, request=request)
@@ -118,7 +119,7 @@ class Supervisor:
     @property
     def started(self) -> list[str]:
         """Ids of the messages whose runs were started, in this order."""
-        return [conf["message"]["id"] for conf in self.runs.values()]
+        return [conf["message"]["id"] for conf in self.runs.values() if "message" in conf]
 
 
 @dataclass
@@ -134,12 +135,14 @@ class OldTaskInstance:
     pushed: dict[str, Any] = field(default_factory=dict)
     existing: Collection[tuple[str, str]] = ()
     refuses_nul: bool = False
+    supervisor: Supervisor | None = None
 
     def get_dr_count(
         self, dag_id: str, states: list[str] | None = None, run_ids: list[str] | None = None
     ) -> int:
         if run_ids is not None:
-            return sum((dag_id, run_id) in self.existing for run_id in run_ids)
+            known = {*self.existing, *(self.supervisor.runs if self.supervisor is not None else ())}
+            return sum((dag_id, run_id) in known for run_id in run_ids)
         if states == ["failed"]:
             return self.failed_runs if dag_id == self.dag_id else 0
         self.counted.append((dag_id, tuple(states or ())))
@@ -158,7 +161,6 @@ class OldTaskInstance:
 class TaskInstance(OldTaskInstance):
     """A running task of Airflow 3.2 and later."""
 
-    supervisor: Supervisor | None = None
     dag_fault: AirflowRuntimeError | None = None
     dags_asked: list[str] = field(default_factory=list)
     previous_dagrun: Any = None

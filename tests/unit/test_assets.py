@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import SplitResult, unquote, urlsplit
 
 import pytest
 from airflow.providers_manager import ProvidersManager
-from airflow.sdk import Asset
+from airflow.sdk import DAG, Asset
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_workflow.assets import SCHEME, create_asset, sanitize_uri
+from airflow_provider_workflow.assets import SCHEME, create_asset, sanitize_uri, schedule_of
 from airflow_provider_workflow.get_provider_info import get_provider_info
 from tests.unit.test_imports import loaded_by
 from tests.unit.test_parse_weight import HEAVY
@@ -34,6 +35,22 @@ def test_it_may_have_another_connection_a_name_and_whatever_assets_have() -> Non
 
     assert (asset.uri, asset.name, asset.group) == ("workflow-inbox://Shop/a", "a", "c")
     assert asset.extra == {"b": 1}
+
+
+def test_before_airflow_3_4_the_schedule_of_an_asset_is_a_list(release: Callable[[int, int], None]) -> None:
+    release(3, 3)
+    asset = create_asset(inbox="orders")
+
+    assert schedule_of(asset) == [asset]
+
+
+@pytest.mark.since(3, 4, "asset events that are not batched")
+def test_one_run_of_a_schedule_has_all_events_of_its_asset() -> None:
+    asset = create_asset(inbox="orders")
+    dag = DAG("dispatch_orders", schedule=schedule_of(asset), max_active_runs=1)
+
+    assert dag.timetable.batch_asset_events
+    assert dag.timetable.asset_condition == asset
 
 
 def test_airflow_finds_handler_and_factory() -> None:

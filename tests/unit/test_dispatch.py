@@ -8,9 +8,8 @@ import pytest
 
 from airflow_provider_workflow.client.errors import InboxPausedError
 from airflow_provider_workflow.dispatch import targets
-from airflow_provider_workflow.dispatch.dispatcher import Drained
 from airflow_provider_workflow.dispatch.lease import InboxUnusableError
-from airflow_provider_workflow.dispatch.results import Counts
+from airflow_provider_workflow.dispatch.results import Counts, Drained
 from airflow_provider_workflow.emulator.clock import ManualClock
 from tests.unit.fake_clock import FakeClock
 from tests.unit.workbench import Workbench

@@ -14,13 +14,14 @@ from airflow_provider_workflow.client import api
 from airflow_provider_workflow.client.client import WorkflowClient
 from airflow_provider_workflow.client.errors import TransportError, WorkflowError
 from airflow_provider_workflow.client.tokens import TokenCache, token_key
-from airflow_provider_workflow.dispatch.dispatcher import Drained
 from airflow_provider_workflow.dispatch.lease import HeldLease
 from airflow_provider_workflow.dispatch.rejections import TargetError
+from airflow_provider_workflow.dispatch.results import Drained
+from airflow_provider_workflow.dispatch.session import InboxSession
 from airflow_provider_workflow.emulator.clock import ManualClock
 from tests.unit.fake_clock import FakeClock, nothing
 from tests.unit.fakes import api_error
-from tests.unit.workbench import TaskTimeout, Workbench
+from tests.unit.workbench import INBOX, TaskTimeout, Workbench
 
 
 @pytest.fixture
@@ -55,6 +56,19 @@ def test_at_most_two_leases_are_unacknowledged(bench: Workbench, pauses: FakeClo
     assert bench.supervisor.started == [*"abcdef"]
     assert leases[:first_success].count("lease") <= 5
     assert bench.states == {}
+
+
+def test_a_rejected_acknowledgement_counts_after_its_lease_has_expired(
+    bench: Workbench, pauses: FakeClock
+) -> None:
+    bench.put("a")
+    bench.service.fault("status", operation="ack", status=400, times=None)
+    session = InboxSession(bench.hook, INBOX, alongside=False)
+    session.acknowledge(replace(bench.lease(seconds=60), inbox_id=bench.inbox_id), ["a"])
+    pauses.advance(61)
+
+    assert session.unacknowledged == 0
+    assert session.is_rejected
 
 
 def test_pauses_double_up_to_a_minute(bench: Workbench, pauses: FakeClock) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from airflow_provider_workflow.client.errors import InboxPausedError, WorkflowError
-from airflow_provider_workflow.dispatch.dispatcher import Drained
 from airflow_provider_workflow.dispatch.rejections import TargetError
+from airflow_provider_workflow.dispatch.results import Drained
 from tests.unit.fake_clock import FakeClock
 from tests.unit.fakes import api_error
 from tests.unit.workbench import TaskTimeout, Workbench
@@ -120,6 +120,22 @@ def test_a_fault_gives_back_the_lease_that_was_fetched_ahead(bench: Workbench) -
     assert leased.calls[1].is_set()
     assert bench.supervisor.started == ["a"]
     assert bench.states == {"b": "available", "c": "available", "d": "available"}
+
+
+def test_nothing_is_leased_after_an_acknowledgement_that_failed_for_good_meanwhile(
+    bench: Workbench, fake_clock: FakeClock
+) -> None:
+    bench.put(*"abcd")
+    bench.service.fault(
+        "status", operation="lease", status=429, headers={"Retry-After": "1"}, after=1, times=1
+    )
+    bench.service.fault("status", operation="ack", status=400, times=None)
+
+    with pytest.raises(WorkflowError, match="acknowledge_messages"):
+        bench.ready_dispatcher().drain()
+    assert bench.service.count("lease") == 2
+    assert bench.supervisor.started == ["a", "b"]
+    assert bench.states == {"a": "leased", "b": "leased", "c": "available", "d": "available"}
 
 
 def test_a_task_that_times_out_gives_it_back_as_well(bench: Workbench) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from airflow_provider_workflow.dispatch.dispatcher import Drained
+from airflow_provider_workflow.dispatch.results import Drained
 from tests.unit.fake_clock import FakeClock
 from tests.unit.workbench import Workbench
 

@@ -21,8 +21,15 @@ PYTHON = {
 RUN_BY = {
     "airflow connections add workflow_default --conn-json '{": "tests/unit/cli/test_documented_commands.py",
     "airflow connections add workflow_user --conn-json '{": "tests/unit/cli/test_documented_commands.py",
+    "airflow-workflow dead-letters list --since 7d": "tests/unit/cli/test_documented_commands.py",
     "airflow-workflow doctor": "tests/e2e/test_login.py",
+    "airflow-workflow inbox audit orders --target-dag-id handle_order --since 2h": (
+        "tests/unit/cli/test_documented_commands.py"
+    ),
     "airflow-workflow inbox ensure invoices --app-key tasks --action-key new_invoice --wait": (
+        "tests/unit/cli/test_documented_commands.py"
+    ),
+    "airflow-workflow inbox ensure shipments --app-key shop --action-key new_shipment --notify": (
         "tests/unit/cli/test_documented_commands.py"
     ),
     "airflow-workflow login --conn-id workflow_user": "tests/e2e/test_login.py",
@@ -38,13 +45,15 @@ RUN_BY = {
     "make setup": "Makefile",
     'make unit UNIT="tests/unit/test_routing.py -k expression" WORKERS=0': "Makefile",
     "make demo": "tests/e2e/test_demo.py",
+    "make demo CHAOS=1": "tests/e2e/test_demo.py",
     "make demo ONCE=1": "tests/e2e/test_demo.py",
+    "make simulate": "tests/unit/simulation/test_program.py",
     "make soak": "tests/e2e/test_soak.py",
     "make test": "Makefile",
     "make test-matrix": "tests/unit/tools/test_matrix.py",
     "pip install .": "tests/unit/test_readme.py",
+    'PYTHONPATH="$PWD/dags" python -m pytest': "tests/e2e/test_testing_example.py",
     "python -m airflow_provider_workflow.emulator --port 8765": "tests/unit/emulator",
-    "python -m airflow_provider_workflow.receiver": "tests/unit/receiver/test_command.py",
 }
 """Which test runs a block of commands, by its first line or by the words that this begins with."""
 LANGUAGES = {"bash", "nginx", "python", "text", "{eval-rst}", "{toctree}"}
@@ -112,9 +121,10 @@ def test_every_python_snippet_of_a_page_is_a_file_that_a_test_runs() -> None:
     assert [(page, other) for page in PAGES for other in languages(page) - LANGUAGES] == []
 
 
-def test_every_example_stands_on_a_page() -> None:
+def test_every_example_stands_on_a_page_or_is_linked_from_one() -> None:
     shown = {snippet for page in PAGES for snippet in blocks(page, "python")}
-    assert not [path for text, path in PYTHON.items() if text not in shown]
+    linked = {((ROOT / page).parent / link).resolve() for page in PAGES for link in LINK.findall(prose(page))}
+    assert not [path for text, path in PYTHON.items() if text not in shown and ROOT / path not in linked]
 
 
 def test_every_command_is_run_by_a_test() -> None:

@@ -39,6 +39,14 @@ def test_a_handler_reads_payloads_that_airflow_can_and_cannot_store(
     assert f"Measured: {value}" in caplog.text
 
 
+def test_a_decorated_function_of_two_tasks() -> None:
+    module = run("inbox_dag.py")
+    dag = module["handle_order"]
+
+    assert dag.get_task("ship").upstream_task_ids == {"charge"}
+    assert module["charge"].function(dag.params["message"], params=dag.params) == 40
+
+
 @pytest.mark.skipif(airflow_release() < (3, 3), reason="the trigger is for Airflow 3.3")
 def test_the_trigger_of_common_messaging() -> None:
     (watcher,) = run("message_queue.py")["alerts"].watchers

@@ -81,6 +81,7 @@ def test_every_module_that_it_names_exists(kind: str) -> None:
 def classes() -> list[str]:
     named = [each["hook-class-name"] for each in INFO["connection-types"]]
     named += [each["handler"] for each in INFO.get("asset-uris", []) if each.get("handler")]
+    named += [each["class-name"] for each in INFO["task-decorators"]]
     for kind in ("extra-links", "queues", "cli"):
         named += INFO.get(kind, [])
     return named

@@ -31,15 +31,15 @@ def message(message_id: str, payload: Any = None, count: int = 1) -> dict[str, A
 
 
 def held(*messages: dict[str, Any]) -> HeldLease:
-    answer: Any = {"lease_id": "lease", "leased_until": "2026", "results": list(messages)}
-    lease = HeldLease.of(answer, 1000.0, 300)
+    answer: Any = {"lease_id": "lease", "leased_until": "2026", "results": list(messages), "sent_at": 1000.0}
+    lease = HeldLease.of(answer, 300)
     assert lease is not None
     return lease
 
 
 @pytest.mark.parametrize("answer", [{"lease_id": None, "results": []}, {"lease_id": "x", "results": []}, {}])
 def test_an_empty_lease_is_none(answer: Any) -> None:
-    assert HeldLease.of(answer, 1000.0, 300) is None
+    assert HeldLease.of(answer, 300) is None
 
 
 def test_a_lease_may_be_worked_on_until_30_s_before_its_end(fake_clock: FakeClock) -> None:
@@ -109,18 +109,6 @@ def test_a_payload_too_deep_for_json_stays_behind() -> None:
 
     assert [each["id"] for each in taken.messages] == ["b"]
     assert taken.left == ["deep"]
-
-
-def test_time_spent_waiting_before_the_attempt_is_not_taken_off_the_lease(
-    fake_clock: FakeClock,
-) -> None:
-    fake_clock.set(1500)
-    answer: Any = {"lease_id": "lease", "results": [message("a")]}
-    waited_at_a_gate = HeldLease.of(answer, 1000.0, 300, attempt_seconds=30)
-    sent_at_once = HeldLease.of(answer, 1490.0, 300, attempt_seconds=30)
-    assert waited_at_a_gate is not None
-    assert sent_at_once is not None
-    assert (waited_at_a_gate.ends_at, sent_at_once.ends_at) == (1770.0, 1790.0)
 
 
 def test_a_message_without_an_id_is_known_by_its_position() -> None:

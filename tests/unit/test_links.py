@@ -15,7 +15,7 @@ from airflow.sdk.execution_time.comms import GetXCom, XComResult
 from airflow.sdk.execution_time.xcom import XCom
 
 from airflow_provider_workflow.dispatch.runs import run_id_of
-from airflow_provider_workflow.links import StartedRunsLink, WorkflowEditorLink
+from airflow_provider_workflow.links import ReplayedRunLink, StartedRunsLink, WorkflowEditorLink
 
 INBOX = "an-inbox"
 START = datetime(2026, 1, 1, 12, 0, 10, tzinfo=timezone.utc)
@@ -209,3 +209,15 @@ def test_without_an_address_of_airflow_the_link_is_a_path(
 
     link = StartedRunsLink().get_link(operator(), ti_key=TI)
     assert urlsplit(link).path == f"/dags/handle/runs/{run_id('a')}"
+
+
+def test_the_link_of_a_replay_is_the_page_of_its_run(task: Returned) -> None:
+    task.value = {"dag_id": "handle", "run_id": "workflow__a~+__0", "outcome": "existing"}
+
+    link = ReplayedRunLink().get_link(operator(None), ti_key=TI)
+
+    assert link == "https://airflow.example.com/under/dags/handle/runs/workflow__a~%2B__0"
+
+
+def test_a_replay_that_failed_has_no_link(task: Returned) -> None:
+    assert ReplayedRunLink().get_link(operator(None), ti_key=TI) == ""

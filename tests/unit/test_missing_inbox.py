@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_workflow.client.errors import NotFoundError, ServerError, WorkflowError
-from airflow_provider_workflow.dispatch.dispatcher import Drained
+from airflow_provider_workflow.dispatch.results import Drained
 from airflow_provider_workflow.dispatch.runs import run_id_of
 from airflow_provider_workflow.dispatch.session import MISSING_PAUSES, while_missing
 from airflow_provider_workflow.operators.inbox import WorkflowInboxDispatchOperator

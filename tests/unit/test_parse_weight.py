@@ -12,12 +12,14 @@ from tests.unit.loading import loaded
 
 FOLDER = Path(__file__).parents[2] / "dags_examples"
 EXAMPLES_HERE = sorted(FOLDER / name for name, example in EXAMPLES.items() if example.runs_here)
-CHOOSING = {"inbox_events.py", "inbox_routing.py"}
+CHOOSING = {"inbox_dead_letters.py", "inbox_events.py", "inbox_routing.py"}
 """Those with JMESPath expressions."""
 HEAVY = {"requests", "aiohttp", "tenacity", "jmespath"}
-SHELVES = {"operators", "sensors", "triggers", "queues", "client"}
+SHELVES = {"decorators", "operators", "sensors", "triggers", "queues", "client"}
 """Packages that hold modules, and nothing themselves."""
 RARE = {"dispatch.routing", "sensors.retry_pauses"}
+DECORATED = {"decorators.arguments", "decorators.listeners", "decorators.message"}
+"""What ``inbox_dag`` loads when it makes a DAG."""
 ARGUMENTS = {
     "operators.base",
     "clock",
@@ -29,6 +31,7 @@ ARGUMENTS = {
     "options",
     "links",
     "rendering",
+    "retry_defaults",
     "airflow_internals",
 }
 """What the modules that a DAG file names share."""
@@ -61,7 +64,7 @@ def test_a_dag_that_is_built_loads_no_more_than_what_it_names(path: Path) -> Non
     more = loaded(f"import runpy; runpy.run_path({str(path)!r})", DAG_FILE) - INFO
     chooses = path.name in CHOOSING
 
-    assert of_ours(more) - RARE <= {*WORKFLOW.modules, *SHELVES, *ARGUMENTS}
+    assert of_ours(more) - RARE <= {*WORKFLOW.modules, *SHELVES, *ARGUMENTS, *DECORATED}
     assert ("dispatch.routing" in of_ours(more)) is chooses
     assert more & HEAVY == ({"jmespath"} if chooses else set())
 

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_workflow.client.wire import plain
+from airflow_provider_workflow.dispatch.lease import without_lease
 from airflow_provider_workflow.dispatch.payloads import payload_of, storable, unstorable
 
 SCALARS = st.none() | st.booleans() | st.floats() | st.integers() | st.text(st.characters(codec=None))
@@ -110,3 +111,18 @@ def test_whatever_can_be_stored_can_be_sent_to_the_supervisor(value: Any) -> Non
 def test_a_string_of_the_service_is_one_short_printable_line_in_a_log(text: str) -> None:
     assert plain(text).isprintable()
     assert len(plain(text)) <= 300
+
+
+def test_a_payload_that_was_too_deep_to_decode_is_stored_whole() -> None:
+    whole = '{"a": ' * 10_000 + "1" + "}" * 10_000
+    short: Any = 1
+    for _ in range(300):
+        short = {"a": short}
+    message, _ = storable(without_lease({"id": "m", "payload": short, "payload_json": whole}))
+
+    assert message["payload"] is None
+    assert message["payload_json"] == whole
+    value, depth = payload_of(message), 0
+    while isinstance(value, dict):
+        value, depth = value["a"], depth + 1
+    assert depth == 10_000

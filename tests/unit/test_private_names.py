@@ -12,7 +12,7 @@ FOREIGN = {
     *("_encryption_key", "_signing_key"),  # of a key of cryptography
     *("_RequestFrame", "_ResponseFrame", "_thread_lock", "_secrets_masker"),  # the SDK's
     *("_shared_streams", "_groups", "_ack_timeout", "_now"),  # Airflow's shared streams
-    "_do_render_template_fields",  # called by Airflow
+    *("_do_render_template_fields", "_serialize_rendered_fields"),  # called by Airflow
     "_common",  # of psutil
     *("_exit", "_replace"),  # public, in spite of how they are written
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider_workflow.dispatch import quarantine
-from airflow_provider_workflow.dispatch.dispatcher import Drained
+from airflow_provider_workflow.dispatch.results import Drained
 from airflow_provider_workflow.emulator.clock import ManualClock
 from tests.unit.alarms import WHERE, Variables, alarms, another_process, crash, variables
 from tests.unit.counted import Counted, counted
@@ -95,6 +95,13 @@ async def test_a_page_at_hand_is_reported_beside_the_loop(
 
     assert len(alarms(caplog)) == 1
     assert counted.totals == {"quarantined": 1}
+
+
+def test_two_inboxes_with_the_same_message_ids_raise_an_alarm_each(caplog: pytest.LogCaptureFixture) -> None:
+    for inbox in ("orders", "invoices"):
+        quarantine.report([{"id": "a", "status": "quarantined"}], inbox=inbox, conn_id="c")
+
+    assert [each.split(":")[0] for each in alarms(caplog)] == ["Inbox orders", "Inbox invoices"]
 
 
 @pytest.mark.parametrize("hostile", ["my orders/é", "x" * 300, "\ud800"])

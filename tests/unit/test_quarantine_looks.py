@@ -11,7 +11,7 @@ import pytest
 
 from airflow_provider_workflow.client.errors import InboxPausedError
 from airflow_provider_workflow.dispatch import quarantine
-from airflow_provider_workflow.dispatch.dispatcher import Drained
+from airflow_provider_workflow.dispatch.results import Drained
 from airflow_provider_workflow.emulator.clock import ManualClock
 from tests.unit.alarms import Variables, alarms, another_process, crash, variables
 from tests.unit.counted import Counted, counted
@@ -29,10 +29,10 @@ async def test_a_trigger_that_ends_as_its_look_is_answered_ends(turns: int, benc
     class Client:
         settings = bench.hook.settings
 
-        async def run(self, listing: Any) -> list[Any]:
+        async def run(self, listing: Any) -> tuple[str, list[Any]]:
             listing.close()
             await go.wait()
-            return []
+            return "", []
 
     async def look() -> None:
         await quarantine.check_in_loop(Client(), "orders")  # type: ignore[arg-type]

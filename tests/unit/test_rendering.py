@@ -10,6 +10,7 @@ import pytest
 from airflow.sdk import DAG, BaseOperator
 from airflow.sdk.definitions.param import ParamsDict
 
+from airflow_provider_workflow.operators.dead_letters import WorkflowDeadLetterReplayOperator
 from airflow_provider_workflow.operators.ensure_inbox import WorkflowEnsureInboxOperator
 from airflow_provider_workflow.operators.guess import WorkflowGuessOperator
 from airflow_provider_workflow.operators.inbox import (
@@ -62,6 +63,10 @@ def test_a_string_that_python_reads_as_something_else_stays_a_string(text: str) 
         (lambda text: WorkflowPauseInboxOperator(task_id="a", inbox=text), "inbox"),
         (lambda text: WorkflowGuessOperator(task_id="a", description=text), "description"),
         (lambda text: WorkflowUnenrollOperator(task_id="a", enrollment_id=text), "enrollment_id"),
+        (
+            lambda text: WorkflowDeadLetterReplayOperator(task_id="a", trigger_dag_id=text),
+            "trigger_dag_id",
+        ),
         (lambda text: WorkflowTemplatesOperator(task_id="a", workflow_conn_id=text), "workflow_conn_id"),
     ],
 )

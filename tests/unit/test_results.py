@@ -14,13 +14,15 @@ def test_every_outcome_is_counted_with_its_ids() -> None:
     counts.count("started", "a")
     counts.count("existing", "b")
     counts.refuse("c", "too deep")
+    counts.count("dead_lettered", "d")
 
     assert counts.result == {
         "started": {"count": 1, "ids": ["a"]},
         "existing": {"count": 1, "ids": ["b"]},
         "refused": {"count": 1, "ids": ["c"]},
+        "dead_lettered": {"count": 1, "ids": ["d"]},
     }
-    assert counts.handled == 3
+    assert counts.handled == 4
 
 
 def test_only_the_first_100_ids_are_kept_and_all_are_counted() -> None:

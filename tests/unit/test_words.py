@@ -40,7 +40,18 @@ NOT_PLAIN = {
 """Patterns that the modules of :data:`PLAIN` and the documentation do not have in any text."""
 NOT_USED = {**REPLACED, **NOT_PLAIN}
 PLAIN = (
-    *("cli", "client", "dispatch", "emulator", "hooks", "operators", "queues", "sensors", "triggers"),
+    *(
+        "cli",
+        "client",
+        "decorators",
+        "dispatch",
+        "emulator",
+        "hooks",
+        "operators",
+        "queues",
+        "sensors",
+        "triggers",
+    ),
     *(
         "airflow_internals.py",
         "assets.py",
@@ -51,7 +62,7 @@ PLAIN = (
         "options.py",
         "process_state.py",
     ),
-    *("pytest_plugin.py", "rendering.py"),
+    *("pytest_airflow.py", "pytest_plugin.py", "rendering.py", "retry_defaults.py", "types.py"),
 )
 PAGES = sorted(
     path

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from airflow_provider_workflow.dispatch.dead_letters import DeadLetterRules
 from airflow_provider_workflow.dispatch.dispatcher import Dispatcher
 from airflow_provider_workflow.dispatch.lease import HeldLease, lease_once
 from airflow_provider_workflow.dispatch.routing import Routes
@@ -41,6 +42,7 @@ class Workbench:
         self.store = StateStore()
         self.hook = WorkflowHook()
         self.inbox_id = service.open_inbox(INBOX)
+        self.dead_letter_rules: DeadLetterRules | None = None
 
     def put(self, *ids: str, payload: Any = None, **attributes: Any) -> None:
         """Let messages with these ids arrive, each with a payload of its own unless one is given."""
@@ -52,8 +54,9 @@ class Workbench:
     ) -> Dispatcher:
         more = {} if counts is None else {"counts": counts}
         routes = Routes(targets, match)
-        check = TargetCheck(TaskRuns(self.ti), routes.dag_ids, TargetHistory(self.context))
-        return Dispatcher(self.hook, INBOX, routes, check, Limits(**limits), **more)
+        rules, history = self.dead_letter_rules, TargetHistory(self.context)
+        check = TargetCheck(TaskRuns(self.ti), routes.dag_ids, history, rules and rules.dag_id)
+        return Dispatcher(self.hook, INBOX, routes, check, Limits(**limits), dead_letter_rules=rules, **more)
 
     def ready_dispatcher(self, lease_limit: int = 2, **limits: Any) -> Dispatcher:
         """One whose target has started a run, so that it leases more than a pilot, two messages by
@@ -66,6 +69,16 @@ class Workbench:
     def run_id(self, message_id: str) -> str:
         """The id of the run that a message of the inbox starts."""
         return run_id_of(message_id, self.inbox_id)
+
+    def allow_dead_letters(self, after: int = 3, unmatched: str = "lease") -> None:
+        """Let dispatchers start runs of the DAG ``dead`` for messages that are rejected."""
+        self.supervisor.dags.add("dead")
+        self.dead_letter_rules = DeadLetterRules("dead", after, unmatched)
+
+    @property
+    def dead_letters(self) -> dict[str, Any]:
+        """The confs of the dead letters, by message id."""
+        return {conf["message_id"]: conf for (dag, _), conf in self.supervisor.runs.items() if dag == "dead"}
 
     @property
     def context(self) -> dict[str, Any]:

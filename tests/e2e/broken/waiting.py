@@ -23,4 +23,5 @@ for count in (1, 3, 5, 20):
             max_poll_interval=2,
             retries=1000,
             retry_delay=timedelta(seconds=1),
+            retry_exponential_backoff=False,
         )

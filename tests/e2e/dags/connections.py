@@ -13,7 +13,7 @@ CONF = {
     "workflow_conn_id": "{{ dag_run.conf['conn_id'] }}",
 }
 
-with DAG("dispatcher_through", schedule=None):
+with DAG("dispatcher_through", schedule=None, default_args={"retries": 0}):
     WorkflowInboxDispatchOperator(task_id="work", **CONF)
 
 with DAG("listener_through", schedule=None):
@@ -24,5 +24,6 @@ with DAG("listener_through", schedule=None):
         max_poll_interval=2,
         retries=30,
         retry_delay=timedelta(seconds=2),
+        retry_exponential_backoff=False,
         **CONF,
     )

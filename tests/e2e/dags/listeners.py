@@ -9,10 +9,11 @@ from airflow_provider_workflow.operators.inbox import WorkflowInboxDispatchOpera
 from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
 
 DEFERRED = {"deferrable": True, "poll_interval": 1, "max_poll_interval": 2}
-RETRIES = {"retries": 3, "retry_delay": timedelta(seconds=3)}
+RETRIES = {"retries": 3, "retry_delay": timedelta(seconds=3), "retry_exponential_backoff": False}
+ONCE = {"retries": 0}
+"""One try, where a DAG below says nothing else."""
 SENSORS = {
     "listener": DEFERRED,
-    "listener_of_five": {**DEFERRED, "lease_limit": 5},
     "listener_with_retries": {**DEFERRED, **RETRIES},
     "listener_that_backs_off": {**DEFERRED, **RETRIES, "retry_exponential_backoff": True},
     "listener_that_logs": {**DEFERRED, "on_refused": "log"},
@@ -20,7 +21,6 @@ SENSORS = {
     "listener_of_gold": {**DEFERRED, "match": "payload.kind == 'gold'"},
     "listener_of_cards": {**DEFERRED, "match": "starts_with(payload.card, '4')"},
     "listener_with_room_for_three": {**DEFERRED, "max_unfinished_runs": 3},
-    "listener_with_room_for_one": {**DEFERRED, "max_unfinished_runs": 1, "timeout": 12},
     "listener_with_a_wrong_secret": {**DEFERRED, "workflow_conn_id": "workflow_wrong"},
     "listener_of_a_user": {**DEFERRED, "workflow_conn_id": "workflow_user"},
     "poking_listener_of_a_user": {
@@ -34,6 +34,8 @@ SENSORS = {
     "impatient_soft_listener": {**DEFERRED, "timeout": 4, "soft_fail": True},
     "impatient_poking_listener": {"deferrable": False, "poll_interval": 0.5, "timeout": 2},
 }
+DEAD_LETTERS = {"dead_letter_dag_id": "dead_letters", "dead_letter_after": 1}
+SENSORS["listener_with_dead_letters"] = {**DEFERRED, **RETRIES, **DEAD_LETTERS}
 if airflow_release() >= (3, 3):
     SENSORS["listener_from_trigger"] = {**DEFERRED, "start_from_trigger": True}
     SENSORS["listener_from_trigger_with_a_wrong_secret"] = {
@@ -44,7 +46,7 @@ if airflow_release() >= (3, 3):
 CONF = {"inbox": "{{ dag_run.conf['inbox'] }}", "trigger_dag_id": "{{ dag_run.conf['target'] }}"}
 
 for dag_id, arguments in SENSORS.items():
-    with DAG(dag_id, schedule=None, max_active_runs=20):
+    with DAG(dag_id, schedule=None, max_active_runs=20, default_args=ONCE):
         WorkflowInboxSensor(task_id="work", **CONF, **arguments)
 
 DISPATCHERS = {
@@ -52,7 +54,8 @@ DISPATCHERS = {
     "dispatcher_of_five": {"lease_limit": 5},
     "dispatcher_with_retries": RETRIES,
     "dispatcher_of_two_with_retries": {"lease_limit": 2, **RETRIES},
+    "dispatcher_with_dead_letters": {**RETRIES, **DEAD_LETTERS},
 }
 for dag_id, arguments in DISPATCHERS.items():
-    with DAG(dag_id, schedule=None, max_active_runs=20):
+    with DAG(dag_id, schedule=None, max_active_runs=20, default_args=ONCE):
         WorkflowInboxDispatchOperator(task_id="work", **CONF, **arguments)

@@ -10,7 +10,7 @@ from airflow_provider_workflow.operators.inbox import WorkflowAcknowledgeOperato
 from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
 
 DEFERRED = {"deferrable": True, "poll_interval": 1, "max_poll_interval": 2}
-RETRIES = {"retries": 3, "retry_delay": timedelta(seconds=3)}
+RETRIES = {"retries": 3, "retry_delay": timedelta(seconds=3), "retry_exponential_backoff": False}
 INBOX = {"task_id": "work", "inbox": "{{ dag_run.conf['inbox'] }}"}
 
 
@@ -25,7 +25,7 @@ def first_id(lease):
     return [lease["messages"][0]["id"]]
 
 
-with DAG("lender", schedule=None):
+with DAG("lender", schedule=None, default_args={"retries": 0}):
     lease = WorkflowInboxSensor(**INBOX, **DEFERRED, acknowledge="manual").output
     one = WorkflowAcknowledgeOperator(task_id="acknowledge", lease=lease, message_ids=first_id(lease))
     # The lease no longer holds what was acknowledged: only the rest is given back.

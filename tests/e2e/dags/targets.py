@@ -7,6 +7,7 @@ from pathlib import Path
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG, Param, task
 
+from airflow_provider_workflow.dispatch.dead_letters import message_of
 from airflow_provider_workflow.dispatch.payloads import payload_of
 
 with DAG("target", schedule=None, max_active_runs=100):
@@ -41,23 +42,41 @@ with DAG(
 ):
     EmptyOperator(task_id="nothing")
 
+accepts_good = {"properties": {"id": {"pattern": "^good"}}}
+with DAG(
+    "fastidious",
+    schedule=None,
+    max_active_runs=100,
+    params={"message": Param({}, type="object", **accepts_good)},
+):
+    # It rejects messages by their ids, whatever their payloads are.
+    EmptyOperator(task_id="nothing")
+
+with DAG("dead_letters", schedule=None, max_active_runs=100):
+
+    @task
+    def read_dead_letter(dag_run=None):
+        """The message as a task restores it, as ASCII text."""
+        return json.dumps(message_of(dag_run.conf))
+
+    read_dead_letter()
+
 with DAG("greeting", schedule=None, params={"message": Param("hello", type="string")}):
     # Its param has the name of a field of our conf: every run is rejected, with the message in the reason.
     EmptyOperator(task_id="nothing")
 
 needs_a_gate = {"properties": {"payload": {"required": ["gate"]}}}
-for dag_id in ("gated", "gated_for_ever"):
-    with DAG(
-        dag_id,
-        schedule=None,
-        max_active_runs=100,
-        params={"message": Param({}, type="object", **needs_a_gate)},
-    ):
+with DAG(
+    "gated",
+    schedule=None,
+    max_active_runs=100,
+    params={"message": Param({}, type="object", **needs_a_gate)},
+):
 
-        @task
-        def wait_at_gate(dag_run=None):
-            """Runs until the file exists that the message names."""
-            while not Path(dag_run.conf["message"]["payload"]["gate"]).exists():
-                time.sleep(0.1)
+    @task
+    def wait_at_gate(dag_run=None):
+        """Runs until the file exists that the message names."""
+        while not Path(dag_run.conf["message"]["payload"]["gate"]).exists():
+            time.sleep(0.1)
 
-        wait_at_gate()
+    wait_at_gate()

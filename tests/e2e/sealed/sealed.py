@@ -6,13 +6,14 @@ from datetime import timedelta
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG, Asset, AssetWatcher
 
+from airflow_provider_workflow.assets import schedule_of
 from airflow_provider_workflow.operators.ensure_inbox import WorkflowEnsureInboxOperator
 from airflow_provider_workflow.operators.inbox import WorkflowInboxDispatchOperator
 from airflow_provider_workflow.triggers.event import WorkflowInboxEventTrigger
 from airflow_provider_workflow.triggers.notice import WorkflowInboxNoticeTrigger
 
 NAME = os.environ["SEALED_INBOX"]
-RUNG, CARRIED = f"{NAME}-rung", f"{NAME}-carried"
+NOTICED, CARRIED = f"{NAME}-noticed", f"{NAME}-carried"
 SOON = {"poll_interval": 1, "max_poll_interval": 2}
 
 
@@ -31,10 +32,10 @@ with DAG("sealed_inbox", schedule=None):
         **SOON,
     )
 
-bell = WorkflowInboxNoticeTrigger(inbox=RUNG, renotify_seconds=5, **SOON)
-with DAG("sealed_notice", schedule=[watched(RUNG, bell)], max_active_runs=1):
+notices = WorkflowInboxNoticeTrigger(inbox=NOTICED, renotify_seconds=5, **SOON)
+with DAG("sealed_notice", schedule=schedule_of(watched(NOTICED, notices)), max_active_runs=1):
     WorkflowInboxDispatchOperator(
-        task_id="work", inbox=RUNG, trigger_dag_id="target", retries=5, retry_delay=timedelta(seconds=1)
+        task_id="work", inbox=NOTICED, trigger_dag_id="target", retries=5, retry_delay=timedelta(seconds=1)
     )
 
 with DAG("sealed_event", schedule=[watched(CARRIED, WorkflowInboxEventTrigger(CARRIED, **SOON))]):

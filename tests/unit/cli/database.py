@@ -9,6 +9,7 @@ from typing import Any
 
 from airflow.api.common.delete_dag import delete_dag
 from airflow.jobs.job import Job
+from airflow.models.connection import Connection
 from airflow.models.dag import DagModel
 from airflow.models.dagbundle import DagBundleModel
 from airflow.models.dagrun import DagRun
@@ -17,7 +18,7 @@ from airflow.models.trigger import Trigger
 from airflow.sdk import DAG
 from airflow.serialization.serialized_objects import LazyDeserializedDAG
 from airflow.utils.session import create_session
-from sqlalchemy import null, select, update
+from sqlalchemy import null, select, text, update
 
 from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
 
@@ -62,6 +63,16 @@ class Database:
             session.flush()
             SerializedDagModel.write_dag(lazy, bundle_name=BUNDLE, session=session)
         self.change(dag.dag_id, **{"is_paused": False, **columns})
+
+    def add_connection(self, connection: Connection) -> None:
+        """Add a connection."""
+        with create_session() as session:
+            session.add(connection)
+
+    def add_team(self, name: str) -> None:
+        """Add a team (Airflow 3.2 and later)."""
+        with create_session() as session:
+            session.execute(text("INSERT INTO team (name) VALUES (:name)"), {"name": name})
 
     def compress_dags(self) -> None:
         """Store every serialized DAG as ``[core] compress_serialized_dags`` does."""

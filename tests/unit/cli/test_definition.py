@@ -89,7 +89,7 @@ def test_a_command_is_the_same_in_both_ways() -> None:
     assert described(parser()) == described(airflow_parser())
 
 
-@pytest.mark.parametrize("path", [(), ("inbox",)])
+@pytest.mark.parametrize("path", [(), ("dead-letters",), ("inbox",)])
 def test_a_group_is_the_same_in_both_ways(path: tuple[str, ...]) -> None:
     ours, airflows = at(parser(), path), at(airflow_parser(), path)
 
@@ -123,9 +123,9 @@ def without(option: str) -> set[str]:
 
 
 def test_a_command_that_talks_to_the_service_takes_a_connection_and_a_format() -> None:
-    # ``emulator`` and ``receiver`` serve, and ``login`` has nothing to show.
-    assert without("--conn-id") == {"emulator", "receiver"}
-    assert without("--output") == {"emulator", "login", "receiver"}
+    # ``emulator`` serves, dead letters are in Airflow, and ``login`` has nothing to show.
+    assert without("--conn-id") == {"dead-letters", "emulator"}
+    assert without("--output") == {"emulator", "login"}
 
 
 def test_the_help_tells_every_exit_code() -> None:
@@ -156,7 +156,7 @@ def test_what_airflow_imports_at_every_command_is_light() -> None:
 
     assert more & NEVER == set()
     assert "airflow_provider_workflow.cli.definition" in more
-    for heavier in ("client", "hooks", "cli.running", "cli.output", "emulator.server", "receiver.command"):
+    for heavier in ("client", "hooks", "cli.running", "cli.output", "emulator.server"):
         assert f"airflow_provider_workflow.{heavier}" not in more
 
 

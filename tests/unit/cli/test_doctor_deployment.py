@@ -220,11 +220,11 @@ def test_subclasses_mapped_tasks_and_templates_are_found(doctor: Doctor, databas
 
 def test_a_dag_that_is_scheduled_on_a_watched_asset_is_found(doctor: Doctor, database: Database) -> None:
     trigger = WorkflowInboxNoticeTrigger(inbox="orders")
-    asset = create_asset(inbox="orders", watchers=[AssetWatcher(name="bell", trigger=trigger)])
+    asset = create_asset(inbox="orders", watchers=[AssetWatcher(name="orders", trigger=trigger)])
     other = create_asset(inbox="else")
     database.deploy(DAG("noticed", schedule=(asset & other), start_date=datetime(2025, 1, 1)))
     assert doctor.examine()["listener noticed"]["detail"] == (
-        "unpaused: asset watcher bell (WorkflowInboxNoticeTrigger), inbox orders"
+        "unpaused: asset watcher orders (WorkflowInboxNoticeTrigger), inbox orders"
     )
 
 

@@ -9,14 +9,22 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+from cryptography.fernet import Fernet
+
 from airflow_provider_workflow.emulator.server import EmulatorServer
+from tests.unit.cli.burying import Burying, buried
 from tests.unit.cli.conftest import Cli
 from tests.unit.cli.database import Database
-from tests.unit.documents import command, lines_of
+from tests.unit.documents import blocks, command, lines_of
 from tests.unit.test_readme import ADD
 from tools.airflow_settings import create_database, environment, sqlite
 
+__all__ = ["buried"]
+
 PAGE = "docs/command-line.md"
+NOTIFICATIONS = "docs/notifications.md"
+DEAD_LETTERS = "docs/dead-letters.md"
 
 
 def arguments(block: str) -> list[list[str]]:
@@ -43,6 +51,41 @@ def test_an_inbox_is_made_used_and_deleted(cli: Cli, emulator: EmulatorServer) -
         assert done.out
     assert emulator.count("lease") == 1
     assert cli("inbox", "list", "--output", "json").json == []
+
+
+def test_an_inbox_notifies_the_api_server(
+    cli: Cli, emulator: EmulatorServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (configured,) = blocks(NOTIFICATIONS, "text")
+    section, name, _, url = configured.split()
+    assert section == "[workflow]"
+    monkeypatch.setenv(f"AIRFLOW__WORKFLOW__{name.upper()}", url)
+    monkeypatch.setenv("AIRFLOW__CORE__FERNET_KEY", Fernet.generate_key().decode())
+    (ensure,) = arguments(command(NOTIFICATIONS, "airflow-workflow inbox ensure"))
+
+    assert cli(*ensure).code == 0
+    (inbox,) = emulator.store.inboxes.page(10, 0)[1]
+    assert str(inbox.notification_url).startswith(f"{url}/workflow/notify/workflow_default/shipments/")
+
+
+def test_dead_letters_are_listed_shown_and_replayed(cli: Cli, buried: Burying) -> None:
+    commands = arguments(command(DEAD_LETTERS, "airflow-workflow dead-letters"))
+    message_id = commands[1][2]
+    buried.bury(message_id)
+
+    shown = [cli(*each) for each in commands]
+
+    assert [each.code for each in shown] == [0] * len(commands)
+    assert [message_id in each.out for each in shown] == [True] * len(commands)
+    assert len(buried.replays()) == 1
+
+
+def test_an_inbox_is_audited(cli: Cli, emulator: EmulatorServer, database: Database) -> None:
+    database.add_dag("handle_order")
+    emulator.open_inbox("orders")
+    (audit,) = arguments(command(DEAD_LETTERS, "airflow-workflow inbox audit"))
+
+    assert cli(*audit).code == 0
 
 
 def test_the_connections_to_paste_are_added(tmp_path: Path) -> None:

@@ -45,6 +45,7 @@ def test_people_are_told_what_was_done(cli: Cli, emulator: EmulatorServer) -> No
         ["started", "1", "a"],
         ["existing", "0", ""],
         ["refused", "0", ""],
+        ["dead_lettered", "0", ""],
     ]
     assert shown.err == "Inbox orders: the inbox has no more messages.\n"
 

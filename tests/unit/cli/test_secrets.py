@@ -25,6 +25,9 @@ from tests.unit.client.scripted import ScriptedServer, answer
 __all__ = ["closed_port", "isolated", "scripted"]
 
 TYPED: dict[tuple[str, ...], tuple[str, ...]] = {
+    ("dead-letters", "list"): (),
+    ("dead-letters", "replay"): ("--all",),
+    ("dead-letters", "show"): ("a-message",),
     ("doctor",): (),
     ("guess",): ("Send an email for every order",),
     ("inbox", "list"): (),
@@ -38,13 +41,14 @@ TYPED: dict[tuple[str, ...], tuple[str, ...]] = {
     ("inbox", "ack"): ("orders", "a-lease"),
     ("inbox", "release"): ("orders", "a-lease"),
     ("inbox", "drain"): ("orders", "--trigger-dag-id", "handle"),
+    ("inbox", "audit"): ("orders", "--target-dag-id", "handle"),
     ("put",): ("orders", '{"n": 1}'),
     ("templates",): (),
     ("token",): (),
 }
 """How each command is typed."""
-ELSEWHERE = {("emulator",), ("login",), ("receiver",)}
-"""Commands that have tests of their own for it: test_emulator, test_login_checks, receiver/test_command."""
+ELSEWHERE = {("emulator",), ("login",)}
+"""Commands that have tests of their own for it: test_emulator, test_login_checks."""
 
 
 def test_every_command_is_looked_at() -> None:
@@ -133,7 +137,7 @@ def test_a_command_shows_no_secret(
     monkeypatch.setenv(LOG_LEVEL, "DEBUG")
     scene = Scene(emulator, scripted, closed_port)
     monkeypatch.setenv("AIRFLOW_CONN_WORKFLOW_DEFAULT", json.dumps(SCENES[title](scene)))
-    if path == ("inbox", "drain"):
+    if path[0] == "dead-letters" or path[-1] in ("audit", "drain"):
         database: Database = request.getfixturevalue("database")
         database.add_dag("handle")
     shown = cli(*path, *TYPED[path])

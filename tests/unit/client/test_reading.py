@@ -38,6 +38,8 @@ def test_one_endlessly_deep_payload_does_not_hide_the_other_messages_of_a_lease(
     assert lease["results"][0]["payload"] == {"n": [1]}
     # Still deeper than any Airflow holds, so that no run is ever started with what is left of it.
     assert unstorable(lease["results"][1]["payload"]) is not None
+    assert lease["results"][1]["payload_json"].encode().replace(b" ", b"") == deep
+    assert "payload_json" not in lease["results"][0]
 
 
 def test_other_answers_are_never_cut(make_send: MakeSender, scripted: ScriptedServer) -> None:

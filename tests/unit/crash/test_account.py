@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 
+from tests.crash import poison
 from tests.crash.account import Account, table
 from tests.crash.recipes import Recipe, work_done
 
@@ -9,11 +12,11 @@ PUT_AT = 1_000_000.0
 
 
 def account(*ids: str) -> Account:
-    return Account("listen", dict.fromkeys(ids, PUT_AT))
+    return Account("listen", dict.fromkeys(ids, PUT_AT), {each: {"n": 1} for each in ids})
 
 
-def run_of(message_id: str, state: str = "success") -> dict:
-    message = {"id": message_id}
+def run_of(message_id: str, state: str = "success", n: int = 1) -> dict:
+    message = {"id": message_id, "payload": {"n": n}}
     return {"conf": {"message": message}, "state": state, "queued_at": "1970-01-12T13:47:10Z"}
 
 
@@ -50,6 +53,13 @@ def test_one_successful_run_for_each_message_keeps_the_promise():
     assert counted.longest_delay == pytest.approx(30)
 
 
+def test_a_payload_that_differs_in_its_run_breaks_the_promise():
+    counted = account("a")
+    counted.count_runs([run_of("a", n=2)])
+    assert counted.changed == 1
+    assert not recipe().kept(counted)
+
+
 def test_runs_of_other_messages_are_not_counted():
     counted = account("a")
     counted.count_runs([run_of("b"), {"conf": None, "state": "success"}])
@@ -74,6 +84,33 @@ def test_work_that_was_done_is_counted_by_its_files(tmp_path):
     counted = account("a", "b")
     work_done(counted, None, tmp_path)
     assert counted.lost == 1
+
+
+def dead_letter_of(message_id: str, payload: object) -> dict:
+    text = json.dumps({"id": message_id, "payload": payload})
+    return {"conf": {"message_json": text}, "state": "success"}
+
+
+def test_a_dead_letter_is_what_was_done_for_its_message():
+    counted = account("a", "b")
+    counted.payloads = {"a": {"n": 1}, "b": {"n": 2}}
+    counted.count_runs([run_of("b", n=2)])
+    counted.count_dead_letters([dead_letter_of("a", {"n": 1}), dead_letter_of("b", {"n": 1})])
+    assert (counted.lost, counted.duplicates, counted.dead_letters, counted.changed) == (0, 1, 2, 1)
+
+
+def test_with_a_dead_letter_dag_no_message_may_be_quarantined():
+    counted = account("a")
+    counted.count_runs([run_of("a")])
+    counted.quarantined = 1
+    assert recipe().kept(counted)
+    assert not Recipe("listen", "inbox", work_done, has_dead_letters=True).kept(counted)
+
+
+def test_one_message_in_twenty_is_rejected_with_each_kind_of_payload():
+    messages = [poison.message_of(number) for number in range(20 * len(poison.PAYLOADS))]
+    rejected = [payload for message_id, payload in messages if message_id.startswith(poison.PREFIX)]
+    assert rejected == list(poison.PAYLOADS)
 
 
 def test_the_table_has_a_line_for_each_recipe():

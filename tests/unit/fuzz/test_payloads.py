@@ -133,7 +133,7 @@ def test_a_lease_crosses_from_trigger_to_task_with_any_payload_in_it(
         {"id": f"{n}{ids.draw(ANY_TEXT)}", "payload": payload, "created_at": ids.draw(ANY_TEXT)}
         for n, payload in enumerate(payloads)
     ]
-    held = HeldLease.of({"lease_id": ids.draw(ANY_TEXT) or "l", "results": messages}, 1e9, 300)  # type: ignore[typeddict-item,arg-type]
+    held = HeldLease.of({"lease_id": ids.draw(ANY_TEXT) or "l", "results": messages, "sent_at": 1e9}, 300)  # type: ignore[typeddict-item,arg-type]
     assert held is not None
     text = handed_off(held)
     assert text.isascii()

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
-from airflow_provider_workflow.dispatch.dispatcher import TaskKilled
-from airflow_provider_workflow.dispatch.lease import InboxNotActiveError
+from airflow_provider_workflow.dispatch.lease import InboxNotActiveError, TaskKilled
 from airflow_provider_workflow.dispatch.rejections import TargetError
 from airflow_provider_workflow.emulator.clock import ManualClock
 from airflow_provider_workflow.operators import ensure_inbox, inbox, inbox_admin
@@ -46,6 +45,7 @@ def test_all_messages_are_dispatched_and_counted(bench: Workbench) -> None:
         "started": {"count": 2, "ids": ["a", "b"]},
         "existing": {"count": 0, "ids": []},
         "refused": {"count": 0, "ids": []},
+        "dead_lettered": {"count": 0, "ids": []},
     }
     assert bench.states == {}
 
@@ -193,6 +193,7 @@ def test_what_a_template_may_hold_is_templated() -> None:
         "inbox",
         "trigger_dag_id",
         "match",
+        "dead_letter_dag_id",
         "workflow_conn_id",
     }
     assert set(WorkflowAcknowledgeOperator.template_fields) == {"lease", "message_ids", "workflow_conn_id"}

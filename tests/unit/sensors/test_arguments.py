@@ -156,5 +156,6 @@ def test_what_a_template_may_hold_is_templated() -> None:
         "inbox",
         "trigger_dag_id",
         "match",
+        "dead_letter_dag_id",
         "workflow_conn_id",
     }

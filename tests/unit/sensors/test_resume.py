@@ -9,15 +9,17 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException, AirflowSkipException
 
 from airflow_provider_workflow.client.errors import WorkflowError
-from airflow_provider_workflow.dispatch.dispatcher import TaskKilled
-from airflow_provider_workflow.dispatch.lease import InboxNotActiveError, InboxUnusableError
+from airflow_provider_workflow.dispatch.lease import InboxNotActiveError, InboxUnusableError, TaskKilled
 from airflow_provider_workflow.dispatch.rejections import TargetError
 from airflow_provider_workflow.dispatch.routing import Routes
+from tests.unit.alarms import variables
 from tests.unit.client.isolation import forget
 from tests.unit.fake_clock import FakeClock
 from tests.unit.fakes import api_error
 from tests.unit.sensors.tasks import POLL, Task
 from tests.unit.workbench import Workbench
+
+__all__ = ["variables"]
 
 
 def test_a_lease_is_worked_on_and_then_what_else_is_there(bench: Workbench) -> None:
@@ -61,6 +63,24 @@ def test_the_target_is_checked_again_and_one_message_stays_leased_where_it_is_go
     with pytest.raises(TargetError):
         task.resume(deferral, event)
     assert bench.states == {"a": "leased", "b": "available", "c": "available"}
+
+
+@pytest.mark.usefixtures("variables")
+def test_a_message_on_its_last_safe_delivery_becomes_a_dead_letter_where_the_target_is_gone(
+    bench: Workbench,
+) -> None:
+    bench.allow_dead_letters()
+    task = Task(bench, dead_letter_dag_id="dead")
+    deferral = task.execute()
+    bench.put("last", lease_count=3)
+    bench.put("new", "newer")
+    event = task.leased()
+    bench.supervisor.dags.discard("handle")
+
+    with pytest.raises(TargetError):
+        task.resume(deferral, event)
+    assert list(bench.dead_letters) == ["last"]
+    assert bench.states == {"new": "leased", "newer": "available"}
 
 
 def test_a_wrong_expression_that_a_template_renders_to_keeps_one_message_leased(bench: Workbench) -> None:

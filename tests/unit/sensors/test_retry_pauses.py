@@ -71,7 +71,17 @@ def test_a_policy_of_the_users_own_and_constant_pauses_are_left_alone() -> None:
 
     own = ExceptionRetryPolicy(rules=[])
     assert sensor(**PAUSES, retry_policy=own).retry_policy is own
-    assert sensor(retries=3).retry_policy is None
+    assert sensor(retry_exponential_backoff=False).retry_policy is None
+
+
+@since_3_3
+def test_by_default_errors_are_retried_for_two_and_a_half_hours() -> None:
+    made = WorkflowInboxSensor(task_id="wait", inbox="orders", trigger_dag_id="handle")
+    context = {"task_state_store": StateStore()}
+    pauses = [pause(made, number, context) for number in range(1, (made.retries or 0) + 1)]
+
+    assert pauses[:7] == [10, 20, 40, 80, 160, 320, 600]
+    assert sum(pauses) == 2.5 * 3600 + 30
 
 
 @since_3_3

@@ -29,6 +29,8 @@ GIVEN = {
     "poll_interval": 2,
     "max_poll_interval": 20,
     "wake_on_events": False,
+    "on_quarantined": '[{"kwargs": {}, "path": "pages.on_call"}]',
+    "max_wait_seconds": 30,
 }
 
 
@@ -64,6 +66,10 @@ def test_equal_triggers_are_one_for_airflow() -> None:
         ({"min_interval": 0}, "min_interval"),
         ({"poll_interval": 70}, "max_poll_interval"),
         ({"wake_on_events": "False"}, "wake_on_events"),
+        ({"per_message": "False"}, "per_message must be True or False"),
+        ({"max_wait_seconds": -1}, "max_wait_seconds must be a number of seconds above 0"),
+        ({"max_wait_seconds": "5"}, "max_wait_seconds must be a number of seconds above 0"),
+        ({"queue": " "}, "queue must be a string that is not empty"),
         ({"match": "payload.["}, "match is no valid JMESPath expression"),
     ],
 )
@@ -115,6 +121,61 @@ def test_on_an_older_airflow_one_sentence_names_the_version_and_the_cure(
     )
 
 
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (
+            {"per_message": True},
+            "WorkflowInboxEventTrigger(per_message=True) needs Airflow 3.4 or later, and this is 3.3.0;"
+            " use WorkflowInboxNoticeTrigger with WorkflowInboxDispatchOperator instead.",
+        ),
+        (
+            {"queue": "watchers"},
+            "WorkflowInboxEventTrigger(queue=...) needs Airflow 3.4 or later, and this is 3.3.0;"
+            " leave it out, and every triggerer may run the watcher.",
+        ),
+    ],
+)
+def test_what_came_with_airflow_3_4_says_so_on_3_3(
+    release: Callable[[int, int], None], arguments: dict[str, Any], text: str
+) -> None:
+    release(3, 3)
+    with pytest.raises(AirflowOptionalProviderFeatureException) as raised:
+        WorkflowInboxEventTrigger("orders", **arguments)
+
+    assert str(raised.value) == text
+
+
+def test_one_event_for_each_message_fills_no_batch(release: Callable[[int, int], None]) -> None:
+    release(3, 4)
+    with pytest.raises(ValueError, match="max_wait_seconds has no use with per_message=True"):
+        WorkflowInboxEventTrigger("orders", per_message=True, max_wait_seconds=5)
+
+
+def test_what_came_later_is_serialised_only_where_it_is_given(release: Callable[[int, int], None]) -> None:
+    release(3, 4)
+    later = {"per_message", "max_wait_seconds", "queue"}
+    assert later & set(WorkflowInboxEventTrigger("orders").serialize()[1]) == set()
+
+    path, kwargs = WorkflowInboxEventTrigger("orders", per_message=True, queue="watchers").serialize()
+    assert {name: kwargs[name] for name in later & set(kwargs)} == {"per_message": True, "queue": "watchers"}
+    assert WorkflowInboxEventTrigger(**kwargs).serialize() == (path, kwargs)
+
+
+def test_a_trigger_that_was_stored_by_an_older_version_still_makes_a_producer() -> None:
+    kwargs = WorkflowInboxEventTrigger("orders").serialize()[1]
+    producer = WorkflowInboxEventTrigger.create_shared_stream_producer(kwargs)
+
+    assert producer.stream.max_wait_seconds == 0  # type: ignore[attr-defined]
+
+
+@pytest.mark.since(3, 4, "queues of triggerers")
+def test_airflow_stores_the_queue_of_triggerers_beside_it() -> None:
+    from airflow.serialization.encoders import encode_trigger
+
+    assert encode_trigger(WorkflowInboxEventTrigger("orders", queue="watchers"))["queue"] == "watchers"
+
+
 async def test_an_older_triggerer_survives_one_that_was_stored_before_airflow_was_downgraded(
     release: Callable[[int, int], None],
 ) -> None:
@@ -142,6 +203,16 @@ def test_a_dag_file_that_imports_it_loads_nothing_that_only_a_triggerer_needs() 
     assert "airflow_provider_workflow.triggers.event_producer" not in more
 
 
+def test_watchers_that_differ_only_in_how_they_make_events_share_a_poller(
+    release: Callable[[int, int], None],
+) -> None:
+    release(3, 4)
+    one = WorkflowInboxEventTrigger("orders")
+    other = WorkflowInboxEventTrigger("orders", per_message=True)
+
+    assert one.shared_stream_key() == other.shared_stream_key()
+
+
 def test_watchers_that_differ_only_in_match_share_a_poller() -> None:
     one = WorkflowInboxEventTrigger(**GIVEN)
     other = WorkflowInboxEventTrigger(**{**GIVEN, "match": None})
@@ -160,6 +231,8 @@ def test_whatever_else_shapes_the_polling_is_part_of_the_key() -> None:
         {"poll_interval": 3},
         {"max_poll_interval": 30},
         {"wake_on_events": True},
+        {"on_quarantined": "pages.another"},
+        {"max_wait_seconds": 31},
     ]
     key = WorkflowInboxEventTrigger(**GIVEN).shared_stream_key()
     others = [WorkflowInboxEventTrigger(**{**GIVEN, **each}).shared_stream_key() for each in changes]

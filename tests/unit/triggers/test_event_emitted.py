@@ -7,13 +7,18 @@ import logging
 from typing import Any
 
 import pytest
+from airflow.sdk import Asset
 from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
+from airflow.sdk.execution_time import task_runner
 from airflow.sdk.execution_time.comms import ErrorResponse
 
 from airflow_provider_workflow.process_state import reset as forget
 from tests.unit.triggers.triggerer import Store
 
 pytest.importorskip("airflow.triggers.shared_stream", reason="Airflow acknowledges asset events since 3.3")
+
+from airflow.sdk.execution_time.comms import AssetStateStoreResult
+from airflow.sdk.execution_time.context import AssetStateStoreAccessors
 
 from airflow_provider_workflow.triggers.event_watcher import MOST_REMEMBERED, Emitted
 
@@ -68,6 +73,36 @@ async def test_inboxes_share_a_store_without_disturbing_each_other() -> None:
     await orders.load()
 
     assert orders.among(["a", "b"]) == {"a"}
+
+
+class Comms:
+    """A supervisor that keeps what assets store, by asset and key."""
+
+    def __init__(self) -> None:
+        self.rows: dict[tuple[str, str], Any] = {}
+
+    async def asend(self, message: Any) -> Any:
+        if hasattr(message, "value"):
+            self.rows[message.name, message.key] = message.value
+            return None
+        return AssetStateStoreResult(value=self.rows.get((message.name, message.key)))
+
+
+async def test_what_a_trigger_of_two_assets_emitted_is_in_the_store_of_each(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    comms = Comms()
+    monkeypatch.setattr(task_runner, "SUPERVISOR_COMMS", comms, raising=False)
+    both, one = (AssetStateStoreAccessors([Asset(name) for name in names]) for names in ("ab", "b"))
+    assert await Emitted(both, "c/orders").remember(["m1"]) is True
+    assert {asset for asset, _ in comms.rows} == {"a", "b"}
+
+    forget()
+    for store in (both, one):
+        after = Emitted(store, "c/orders")
+        await after.load()
+        assert after.among(["m1", "m2"]) == {"m1"}
+    assert caplog.text == ""
 
 
 async def test_the_latest_are_kept_within_what_airflow_stores_without_a_warning() -> None:

@@ -30,7 +30,7 @@ class Log:
 
     async def aerror(self, *_: Any, **__: Any) -> None: ...
 
-    awarning = aerror
+    adebug = awarning = aerror
 
     def __getattr__(self, name: str) -> Callable[..., None]:
         return lambda *_, **__: None

@@ -190,6 +190,8 @@ def test_an_odd_answer_is_passed_on_as_it_is(kind: str, name: str, service: Serv
     found = {}
     for title, (value, reply) in forms(name).items():
         outcome = service.play(kind, name, reply)
+        if isinstance(outcome.value, dict):
+            outcome.value.pop("sent_at", None)  # the client adds it to a lease
         right = outcome.error is None and outcome.value == value and outcome.sent == 1
         found[title] = "" if right else f"{outcome.error!r}, {str(outcome.value)[:100]}, {outcome.sent} times"
     check(found)

@@ -1,0 +1,42 @@
+"""Tasks that process messages in batches, and write into a file what their function was given."""
+
+import time
+from datetime import timedelta
+from pathlib import Path
+
+from airflow.sdk import DAG, task
+
+from airflow_provider_workflow.decorators.workflow_inbox import MessagesFailed
+
+INBOX = "{{ dag_run.conf['inbox'] }}"
+RETRIES = {"retries": 5, "retry_delay": timedelta(seconds=2)}
+
+
+def process(messages, dag_run=None):
+    """
+    Write the ids of the messages into the file that the run's conf names, and fail where it says so.
+
+    While the file "<name>.hold" exists it does not return. With ``names`` it names the failed messages,
+    otherwise it raises for the whole batch.
+    """
+    conf, ids = dag_run.conf, [message["id"] for message in messages]
+    written, held = Path(conf["file"]), Path(conf["file"] + ".hold")
+    with written.open("a") as file:
+        file.writelines(f"given {each}\n" for each in ids)
+    while held.exists():
+        time.sleep(0.05)
+    failed = [each for each in ids if each.startswith("poison")]
+    if failed and not conf.get("names"):
+        raise ValueError("poison")
+    with written.open("a") as file:
+        file.writelines(f"done {each}\n" for each in ids if each not in failed)
+    if failed:
+        raise MessagesFailed(failed)
+
+
+for dag_id, arguments in {
+    "batches_of_two": {"batch_size": 2, **RETRIES},
+    "batches_with_dead_letters": {"dead_letter_dag_id": "dead_letters", **RETRIES},
+}.items():
+    with DAG(dag_id, schedule=None, max_active_runs=20):
+        task.workflow_inbox(task_id="work", inbox=INBOX, **arguments)(process)()

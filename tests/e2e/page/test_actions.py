@@ -1,0 +1,97 @@
+"""What a user does on the page."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.page.fake_api import CONNECTION, dead_letter, inbox
+from tests.page.host import Answer
+from tests.page.steps import at, posts
+
+
+def test_pausing_says_that_events_are_dropped_and_asks_first(page, visit, host):
+    visit()
+    button = page.get_by_role("button", name="Pause orders-1")
+    button.click()
+    dialog = page.get_by_role("dialog", name="Pause orders-1?")
+    dialog.get_by_text("Events are dropped while paused").wait_for()
+    page.keyboard.press("Escape")
+    dialog.wait_for(state="hidden")
+    assert posts(host) == []
+    assert button.evaluate("button => button === document.activeElement")
+
+    button.click()
+    dialog.get_by_role("button", name="Pause inbox").click()
+    page.get_by_role("status").get_by_text("orders-1 is paused now.").wait_for()
+    resume = page.get_by_role("button", name="Resume orders-1")
+    resume.wait_for()
+    assert resume.evaluate("button => button === document.activeElement")
+    (sent,) = posts(host)
+    assert sent.path == f"connections/{CONNECTION}/inboxes/{inbox()['id']}/pause"
+    assert sent.headers["X-Workflow-Page"] == "1"
+    assert sent.headers["Content-Type"] == "application/json"
+
+
+def test_a_paused_inbox_can_be_resumed_on_its_own_page(page, visit, api, host):
+    api.inboxes = [inbox(1, status="paused", paused_reason="user", paused_text="Somebody paused it.")]
+    visit(at())
+    page.get_by_text("Events are dropped while paused: resume").wait_for()
+    page.get_by_role("button", name="Resume orders-1").click()
+    page.get_by_role("dialog").get_by_text("do not come back").wait_for()
+    page.get_by_role("button", name="Resume inbox").click()
+
+    page.get_by_role("button", name="Pause orders-1").wait_for()
+    assert posts(host)[0].parts[-1] == "resume"
+
+
+def test_what_could_not_be_done_is_said_in_the_dialog(page, visit, api):
+    api.failing["pause"] = Answer({"detail": "Forbidden"}, 403)
+    visit()
+    page.get_by_role("button", name="Pause orders-1").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("button", name="Pause inbox").click()
+
+    dialog.get_by_role("alert").get_by_text("Ask an administrator").wait_for()
+    del api.failing["pause"]
+    dialog.get_by_role("button", name="Pause inbox").click()
+    dialog.wait_for(state="hidden")
+
+
+@pytest.mark.parametrize(
+    ("outcome", "words"), [("started", "is started"), ("existing", "nothing was started")]
+)
+def test_a_dead_letter_is_replayed_with_a_reason(page, visit, api, host, outcome, words):
+    api.dead_letters = [dead_letter(1)]
+    api.outcome = outcome
+    visit(at(more="&tab=dead-letters"))
+    page.get_by_text("the DAG requires the param amount").wait_for()
+    page.get_by_role("button", name="Replay").click()
+    dialog = page.get_by_role("dialog", name="Replay the message?")
+    dialog.get_by_role("button", name="Start DAG run").click()
+    assert posts(host) == []
+
+    dialog.get_by_label("Why do you replay it?").fill("the param has a default now")
+    dialog.get_by_role("button", name="Start DAG run").click()
+    dialog.wait_for(state="hidden")
+    said = page.get_by_role("status").filter(has_text=words)
+    assert said.get_by_role("link").get_attribute("href") == "/dags/handle/runs/workflow__1"
+    page.get_by_role("cell").get_by_text("queued").wait_for()
+    (sent,) = posts(host)
+    assert sent.body == {
+        "dag_id": "dead_letters",
+        "run_id": "workflow__1",
+        "trigger_dag_id": None,
+        "reason": "the param has a default now",
+    }
+
+
+def test_a_dead_letter_without_a_target_is_replayed_into_a_chosen_dag(page, visit, api, host):
+    api.dead_letters = [dead_letter(1, target_dag_id=None)]
+    visit(at(more="&tab=dead-letters"))
+    page.get_by_role("button", name="Replay").click()
+    page.get_by_label("DAG to start").fill("handle_by_hand")
+    page.get_by_label("Why do you replay it?").fill("routed by hand")
+    page.get_by_role("button", name="Start DAG run").click()
+
+    page.get_by_role("dialog").wait_for(state="hidden")
+    assert posts(host)[0].body["trigger_dag_id"] == "handle_by_hand"

@@ -1,0 +1,140 @@
+"""What the page shows, also of many rows."""
+
+from __future__ import annotations
+
+from tests.page.fake_api import dead_letter, inbox, message, run
+from tests.page.steps import HOSTILE, at
+from tools.browser import PATIENCE_SECONDS
+
+LARGE = 5000
+
+
+# What the page shows
+
+
+def test_the_list_shows_state_counts_age_and_listeners(page, visit, api):
+    paused = {"dag_id": "other", "kind": "watcher", "is_paused": True, "url": "/dags/other"}
+    api.inboxes = [
+        inbox(1, status="paused", paused_reason="authentication", paused_text="The login expired."),
+        inbox(2, listeners=[*inbox(2)["listeners"], paused]),
+        inbox(3, name=None, listeners=[]),
+    ]
+    visit()
+
+    first, second, third = (page.get_by_role("row").nth(n) for n in (1, 2, 3))
+    for text in ("paused", "The login expired.", "5 minutes ago", "handle_1"):
+        first.get_by_text(text, exact=True).wait_for()
+    assert first.get_by_role("cell").all_inner_texts()[2:5] == ["4", "2", "1"]
+    first.get_by_role("img", name="Last hour: 66 arrived, 66 started, 12 dead-lettered").wait_for()
+    assert "other\npaused" in second.inner_text()
+    third.get_by_text("No DAG listens").wait_for()
+    third.get_by_role("link", name=inbox(3)["id"]).wait_for()
+
+
+def test_a_message_shows_its_deliveries_its_error_and_its_run(page, visit, api):
+    api.messages = [
+        message(
+            1, status="quarantined", delivery_count=5, error_message="no such order", possible_duplicate=True
+        ),
+        message(2, run=run(state="running")),
+        message(3, dead_letter=run("dead_letters", 3, "failed")),
+    ]
+    visit(at())
+
+    row = page.get_by_role("row").filter(has_text="no such order")
+    assert row.get_by_role("cell").all_inner_texts()[3] == "5"
+    link = page.get_by_role("link", name="workflow__1")
+    assert link.get_attribute("href") == "/dags/handle/runs/workflow__1"
+    page.get_by_role("row").filter(has=link).get_by_text("running").wait_for()
+    page.get_by_role("link", name="workflow__3").wait_for()
+    row.get_by_role("button", name=message(1)["id"]).click()
+    dialog = page.get_by_role("dialog", name="Message")
+    for text in (message(1)["id"], "no such order", "possible duplicate"):
+        dialog.get_by_text(text, exact=True).wait_for()
+
+
+def test_names_and_errors_with_markup_stay_text(page, visit, api):
+    api.connections = [HOSTILE]
+    listener = {"dag_id": HOSTILE, "kind": "sensor", "is_paused": False, "url": "javascript:hacked=1"}
+    api.inboxes = [
+        inbox(
+            1, name=HOSTILE, status="paused", paused_text=HOSTILE, paused_reason=HOSTILE, listeners=[listener]
+        )
+    ]
+    api.messages = [message(1, error_message=HOSTILE, status=HOSTILE, run=run() | {"run_id": HOSTILE})]
+    api.dead_letters = [dead_letter(1, reason=HOSTILE, cause=HOSTILE, target_dag_id=HOSTILE)]
+    visit()
+    page.get_by_role("link", name="<script>").first.click()
+
+    page.get_by_role("button", name="Resume").wait_for()
+    assert page.get_by_role("heading", level=2).inner_text() == HOSTILE
+    page.get_by_role("cell", name=HOSTILE).first.wait_for()
+    page.get_by_role("button", name="Resume").click()
+    page.get_by_role("dialog").get_by_text(HOSTILE).wait_for()
+    page.keyboard.press("Escape")
+    page.get_by_role("link", name="Dead letters").click()
+    page.get_by_role("button", name="Replay").click()
+    assert page.get_by_label("DAG to start").input_value() == HOSTILE
+    assert page.locator(".wf-root img, .wf-root script, .wf-root a[href^=javascript]").count() == 0
+    assert page.evaluate("globalThis.hacked") is None
+
+
+def test_the_page_speaks_of_times_in_the_language_of_the_user(browser, host, api):
+    with browser.new_context(locale="de-DE") as context:
+        context.set_default_timeout(PATIENCE_SECONDS * 1000)
+        page = context.new_page()
+        page.goto(f"{host.url}plugin/workflow-inboxes")
+        page.get_by_text("vor 5 Minuten").wait_for()
+
+
+# Many rows
+
+
+def test_of_many_inboxes_only_those_in_sight_are_rendered_and_asked_for(page, visit, api, host):
+    api.inboxes = [inbox(n) for n in range(1, 501)]
+    visit()
+    page.get_by_text("500 inboxes").wait_for()
+    page.get_by_role("row").filter(has_text="orders-1").first.get_by_role("link", name="4").wait_for()
+
+    assert page.get_by_role("row").count() < 40
+    assert len([each for each in host.requests if each.parts[-1] == "summary"]) < 40
+    page.get_by_role("region", name="inboxes").evaluate("box => box.scrollTo(0, box.scrollHeight)")
+    page.get_by_role("link", name="orders-500").wait_for()
+    assert page.get_by_role("row").count() < 40
+
+
+def test_many_messages_are_loaded_on_demand_and_filtered(page, visit, api):
+    api.messages = [message(n, error_message=f"error {n}") for n in range(LARGE)]
+    api.page_size = 500
+    visit(at())
+    page.get_by_text("There are more messages than these.").wait_for()
+    page.get_by_role("button", name="Load up to 5,000").click()
+    page.get_by_text(f"{LARGE} messages").wait_for()
+
+    assert page.get_by_role("row").count() < 60
+    page.get_by_role("searchbox").fill("error 4999")
+    page.get_by_text(f"1 of {LARGE} messages").wait_for()
+    page.get_by_role("cell", name="error 4999").wait_for()
+
+
+def test_a_summary_that_comes_with_the_list_is_not_asked_for(page, visit, api, host):
+    summary = api.summary_of_inbox()
+    summary["counts"]["available"] = 77
+    api.inboxes = [inbox(1, summary=summary), inbox(2)]
+    visit()
+    page.get_by_role("link", name="77").wait_for()
+    page.get_by_role("row").nth(2).get_by_role("link", name="4").wait_for()
+
+    asked = [each.parts[3] for each in host.requests if each.parts[-1] == "summary"]
+    assert set(asked) == {inbox(2)["id"]}
+
+
+def test_an_inbox_is_found_again_where_the_list_was_left(page, visit, api):
+    api.inboxes = [inbox(n) for n in range(1, 501)]
+    visit()
+    page.get_by_role("region", name="inboxes").evaluate("box => box.scrollTo(0, 12000)")
+    page.get_by_role("link", name="orders-205").click()
+    page.get_by_role("heading", name="orders-205").wait_for()
+
+    page.get_by_role("link", name="Inboxes").click()
+    page.get_by_role("link", name="orders-205").wait_for()

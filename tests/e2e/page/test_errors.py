@@ -1,0 +1,97 @@
+"""What the page says where it has nothing to show."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+import pytest
+
+from tests.page.fake_api import error, message
+from tests.page.host import Answer
+from tests.page.steps import at
+
+
+@pytest.mark.parametrize(
+    ("given", "query", "words"),
+    [
+        ({"connections": []}, "", "There is no connection of the type Workflow"),
+        ({"inboxes": []}, "", "This connection has no inboxes."),
+        ({}, at(9), "This connection has no such inbox."),
+        ({}, at(), "The inbox holds no messages."),
+        ({}, at(more="&tab=dead-letters"), "There are no dead letters."),
+        ({"messages": [message()]}, at(more="&status=acked"), "The filter leaves no messages."),
+        ({}, "text=nobody", "The filter leaves no inboxes."),
+    ],
+)
+def test_where_nothing_is_the_page_says_why(page, visit, api, given, query, words):
+    for name, value in given.items():
+        setattr(api, name, value)
+    visit(query)
+
+    page.get_by_text(words).wait_for()
+
+
+@pytest.mark.parametrize(
+    ("failing", "answer", "words", "cure"),
+    [
+        (
+            "inboxes",
+            error(502, "wrong_credentials", "The secret is wrong.", "Correct it in the connection."),
+            "The secret is wrong.",
+            "Correct it in the connection.",
+        ),
+        ("inboxes", Answer({"detail": "Not authenticated"}, 401), "You are not logged in", "Log in"),
+        ("connections", Answer({"detail": "Forbidden"}, 403), "does not allow", "Ask an administrator"),
+        ("connections", Answer({"detail": "Not Found"}, 404), "is not there", "restart the API server"),
+        ("inboxes", Answer("oops", 500), "failed (HTTP 500)", "Its log has the reason."),
+    ],
+)
+def test_an_error_is_said_in_words_with_its_cure(page, visit, api, failing, answer, words, cure):
+    api.failing[failing] = answer
+    visit()
+
+    alert = page.get_by_role("alert").filter(has_text=words)
+    alert.get_by_text(cure).first.wait_for()
+
+
+def test_a_user_who_is_logged_out_comes_back_to_the_same_place(page, visit, api):
+    api.failing["messages"] = Answer({"detail": "Not authenticated"}, 401)
+    visit(at())
+
+    link = page.get_by_role("link", name="Log in")
+    assert link.get_attribute("href") == f"/api/v2/auth/login?next={quote(page.url, safe='')}"
+
+
+def test_after_an_error_the_page_tries_again_on_demand(page, visit, api):
+    api.failing["inboxes"] = error(502, "unreachable", "The service does not answer.", "Check the base URL.")
+    visit()
+    again = page.get_by_role("alert").get_by_role("button", name="Try again")
+    again.wait_for()
+    api.failing.clear()
+    again.click()
+
+    page.get_by_role("link", name="orders-1").wait_for()
+    assert page.get_by_role("alert").count() == 0
+
+
+def test_data_stay_in_sight_when_the_next_request_fails(page, visit, api):
+    api.messages = [message()]
+    visit(at())
+    page.get_by_role("cell", name=message()["id"]).wait_for()
+    api.failing["messages"] = error(502, "unreachable", "The service does not answer.", "Check the base URL.")
+    page.get_by_role("button", name="Refresh messages").click()
+
+    page.get_by_role("alert").get_by_text("What is shown was loaded before.").wait_for()
+    assert page.get_by_role("cell", name=message()["id"]).is_visible()
+
+
+def test_stored_counts_stand_in_with_their_age(page, visit, api):
+    stored = {"counts": {"available": 77, "leased": 0, "quarantined": 0}, "at": "2026-11-23T11:40:00+00:00"}
+    failed = {"code": "unreachable", "title": "The service does not answer.", "fix": "Check the base URL."}
+    api.summary = {"counts": None, "stored": stored, "error": failed}
+    visit()
+    page.get_by_text("counted 20 minutes ago").wait_for()
+    page.get_by_role("link", name="77").click()
+
+    page.get_by_role("alert").get_by_text("The service does not answer.").wait_for()
+    page.get_by_text("a watcher stored 20 minutes ago").wait_for()

@@ -1,0 +1,118 @@
+"""The page opens where it should, and stays there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.page.fake_api import CONNECTION, inbox, message
+from tests.page.host import airflow_ui, serving
+from tests.page.steps import NOWHERE, at, open_from_navigation
+
+# Where the page is
+
+
+def test_the_page_opens_from_the_navigation(page, host):
+    page.goto(f"{host.url}{NOWHERE}")
+    open_from_navigation(page)
+
+    page.get_by_role("heading", name="Inboxes").wait_for()
+    page.get_by_role("row").filter(has_text="orders-1").wait_for()
+
+
+def test_a_link_to_a_filtered_inbox_survives_a_reload(page, visit, api):
+    api.messages = [
+        message(1, status="leased"),
+        message(2),
+        message(3, status="leased", error_message="late"),
+    ]
+    visit(at(more="&status=leased&text=late"))
+
+    for _ in range(2):
+        page.get_by_role("heading", name="orders-1").wait_for()
+        page.get_by_text("1 of 3 messages").wait_for()
+        assert page.get_by_role("searchbox", name="Filter messages").input_value() == "late"
+        assert page.get_by_role("combobox", name="Status").input_value() == "leased"
+        page.reload()
+
+
+def test_a_filter_goes_into_the_url_and_the_way_back_leads_to_the_list(page, visit, api):
+    api.inboxes = [inbox(1), inbox(2)]
+    visit()
+    page.get_by_role("link", name="orders-2").click()
+    page.get_by_role("heading", name="orders-2").wait_for()
+    page.get_by_role("searchbox").fill("ünï&c=d")
+    page.wait_for_url(re.compile(re.escape("text=%C3%BCn%C3%AF%26c%3Dd")))
+
+    page.go_back()
+    page.get_by_role("heading", name="Inboxes").wait_for()
+    page.get_by_role("link", name="orders-1").wait_for()
+
+
+def test_requests_and_links_are_below_the_base_path_of_airflow(page, api):
+    ui = airflow_ui()
+    assert ui
+    with serving(ui, api, "/some/airflow/") as host:
+        page.goto(f"{host.url}plugin/workflow-inboxes")
+        listener = page.get_by_role("link", name="handle_1")
+        listener.wait_for()
+
+        assert listener.get_attribute("href") == "/some/airflow/dags/handle_1"
+        assert page.get_by_role("link", name="orders-1").get_attribute("href") == (
+            f"/some/airflow/plugin/workflow-inboxes?connection={CONNECTION}&inbox={inbox()['id']}"
+        )
+
+
+# The tab of a DAG run
+
+
+@pytest.fixture
+def tab(page, host) -> Callable[[], Any]:
+    """Shows the tab "Message", in the place of the page."""
+
+    def show() -> Any:
+        page.goto(f"{host.url}{NOWHERE}")
+        page.get_by_role("button", name="Browse").wait_for()
+        page.evaluate(
+            """async () => {
+              await import(new URL("workflow/static/inboxes.js?v=1", document.baseURI).href);
+              const { React, Message } = globalThis;
+              const shown = React.createElement(Message, { dagId: "handle", runId: "workflow__1/ü" });
+              globalThis.Inboxes = () => shown;
+            }"""
+        )
+        open_from_navigation(page)
+        return page
+
+    return show
+
+
+def test_the_tab_shows_which_message_started_the_run(tab, api, host):
+    api.run_message = {
+        "kind": "message",
+        "inbox_id": "i 1",
+        "inbox": "orders & more",
+        "connection_id": "c/1",
+        "message_id": "m1",
+        "delivery_count": 2,
+        "created_at": "2026-11-23T11:00:00Z",
+        "leased_at": "2026-11-23T11:30:00Z",
+        "listener": {"dag_id": "listen", "run_id": "r1", "url": "/dags/listen/runs/r1"},
+        "reason": None,
+        "cause": None,
+    }
+    page = tab()
+
+    link = page.get_by_role("link", name="orders & more")
+    assert link.get_attribute("href") == "/plugin/workflow-inboxes?connection=c%2F1&inbox=i+1"
+    assert page.get_by_role("link", name="r1").get_attribute("href") == "/dags/listen/runs/r1"
+    terms = ["Message", "Kind", "Inbox", "Connection", "Created", "Leased", "Listener", "Delivery count"]
+    assert page.get_by_role("term").all_inner_texts() == terms
+    assert host.requests[-1].parts == ["dags", "handle", "runs", "workflow__1/ü", "message"]
+
+
+def test_the_tab_of_another_run_says_that_no_message_started_it(tab):
+    tab().get_by_text("No message started this DAG run.").wait_for()

@@ -1,0 +1,112 @@
+"""The page refreshes, and everybody can use it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.page.fake_api import error, inbox, message, run
+from tests.page.steps import CONTRAST, at, wait_until
+
+# Refreshing
+
+
+def test_the_page_refreshes_every_ten_seconds_and_only_while_it_is_seen(page, visit, host):
+    page.clock.install()
+    page.add_init_script(
+        "Object.defineProperty(document, 'hidden', {get: () => globalThis.isHidden ?? false});"
+        "globalThis.hide = (value) => {"
+        "  isHidden = value; document.dispatchEvent(new Event('visibilitychange'));"
+        "}"
+    )
+    visit()
+    page.get_by_role("link", name="orders-1").wait_for()
+
+    def asked() -> int:
+        return len([each for each in host.requests if each.parts[-1] == "inboxes"])
+
+    before = asked()
+    page.clock.run_for(10_500)
+    wait_until(page, lambda: asked() == before + 1)
+    page.get_by_text("Updated").wait_for()
+    page.evaluate("hide(true)")
+    page.clock.run_for(120_000)
+    assert asked() == before + 1
+    page.evaluate("hide(false)")
+    page.clock.run_for(100)
+    wait_until(page, lambda: asked() == before + 2)
+
+
+def test_the_focus_stays_where_it_is_when_the_page_refreshes(page, visit, api):
+    api.messages = [message(1), message(2)]
+    visit(at())
+    button = page.get_by_role("button", name=message(2)["id"])
+    button.focus()
+    api.messages = [message(0), message(2, delivery_count=9)]
+    page.get_by_role("button", name="Refresh messages").dispatch_event("click")
+    page.get_by_role("cell", name="9", exact=True).wait_for()
+
+    assert button.evaluate("button => button === document.activeElement")
+
+
+# Everybody can use it
+
+
+def test_the_keyboard_reaches_everything_in_order(page, visit):
+    visit()
+    page.get_by_role("link", name="handle_1").wait_for()
+    page.get_by_role("combobox", name="Connection").focus()
+    reached = []
+    for _ in range(9):
+        page.keyboard.press("Tab")
+        reached.append(
+            page.evaluate("(({ariaLabel, innerText}) => ariaLabel ?? innerText)(document.activeElement)")
+        )
+
+    assert reached == [
+        "Filter inboxes",
+        "Refresh inboxes",
+        "inboxes",
+        "orders-1",
+        "4",
+        "2",
+        "1",
+        "handle_1",
+        "Pause orders-1",
+    ]
+
+
+def test_the_focus_goes_to_the_heading_of_the_next_page(page, visit):
+    visit()
+    page.get_by_role("link", name="orders-1").focus()
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", name="orders-1").wait_for()
+
+    wait_until(page, lambda: page.evaluate("document.activeElement.innerText") == "orders-1")
+
+
+@pytest.mark.parametrize("mode", ["light", "dark"])
+def test_all_texts_have_contrast_in_light_and_dark(page, visit, api, mode):
+    states = ["success", "running", "failed", "queued"]
+    api.inboxes = [
+        inbox(1),
+        inbox(2, status="paused", paused_text="The login expired."),
+        inbox(3, status="initializing"),
+        inbox(4, status="initialization_failure", listeners=[]),
+    ]
+    api.messages = [
+        message(n, status=status, run=run(state=states[n]))
+        for n, status in enumerate(["available", "leased", "quarantined", "acked"])
+    ]
+    api.failing["summary"] = error(502, "unreachable", "The service does not answer.", "Check the base URL.")
+    page.add_init_script(f"localStorage.setItem('theme', '{mode}')")
+    found = []
+    for query in ("", at()):
+        visit(query)
+        page.get_by_role("row").nth(4).wait_for()
+        found += page.evaluate(CONTRAST)
+    page.get_by_role("button", name="Pause orders-1").click()
+    found += page.evaluate(CONTRAST)
+
+    assert page.evaluate("document.documentElement.classList.contains('dark')") == (mode == "dark")
+    assert len(found) > 60
+    assert [each for each in found if each[1] < 4.5] == []

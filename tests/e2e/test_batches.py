@@ -1,0 +1,73 @@
+"""Batches in a real Airflow: a killed worker loses nothing, and only its last batch is processed twice."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.test_every_step import ON_WORKER, Step, stops
+
+__all__ = ["stops"]
+
+
+def written(file: Path, what: str) -> Counter[str]:
+    """How often each message was given to the function, or processed by it."""
+    lines = file.read_text().splitlines() if file.exists() else []
+    return Counter(line.removeprefix(f"{what} ") for line in lines if line.startswith(f"{what} "))
+
+
+def test_a_worker_killed_in_the_function_has_acknowledged_nothing_of_its_batch(stage, inbox, tmp_path):
+    file, hold = tmp_path / "given", tmp_path / "given.hold"
+    hold.touch()
+    ids = inbox.put({"n": 1}, {"n": 2}, {"n": 3}, {"n": 4}, {"n": 5})
+    run = stage.start("batches_of_two", inbox, file=str(file))
+    stage.until(lambda: written(file, "given").total() == 2, "the call of the function")
+    run.kill_task()
+    assert (inbox.counts["leased"], inbox.counts["acked"]) == (2, 0)
+    inbox.expire_leases()
+    hold.unlink()
+    result = run.succeeds()
+
+    assert result["processed"]["count"] == 5
+    assert inbox.all_acknowledged()
+    assert written(file, "done") == Counter(ids)
+    assert sorted(written(file, "given").values()) == [1, 1, 1, 2, 2]
+
+
+def test_of_a_worker_killed_before_it_acknowledges_only_that_batch_is_processed_twice(
+    stage, inbox, stops, tmp_path
+):
+    file = tmp_path / "given"
+    ids = inbox.put(*({"n": number} for number in range(6)))
+    step = Step("before acknowledge", ON_WORKER, times=2)
+    stops.arm(step)
+    run = stage.start("batches_of_two", inbox, file=str(file))
+    pid = stage.until(lambda: stops.reached(step), "the second acknowledgement")
+    assert (inbox.counts["leased"], inbox.counts["acked"]) == (2, 2)
+    os.kill(pid, signal.SIGKILL)
+    inbox.expire_leases()
+    stops.clear()
+    result = run.succeeds()
+
+    assert result["processed"]["count"] == 4
+    assert inbox.all_acknowledged()
+    assert set(written(file, "done")) == set(ids)
+    assert sorted(written(file, "done").values()) == [1, 1, 1, 1, 2, 2]
+
+
+@pytest.mark.parametrize("names", [True, False], ids=["named by the function", "for which it raises"])
+def test_of_200_messages_one_that_keeps_failing_becomes_a_dead_letter(stage, inbox, tmp_path, names):
+    file = tmp_path / "given"
+    ids = [f"good-{number}" for number in range(199)]
+    inbox.put(*({"n": 0} for _ in range(200)), ids=[*ids[:120], "poison", *ids[120:]])
+    run = stage.start("batches_with_dead_letters", inbox, file=str(file), names=names)
+    result = run.succeeds()
+
+    assert result["dead_lettered"] == {"count": 1, "ids": ["poison"]}
+    assert inbox.all_acknowledged()
+    assert written(file, "done") == Counter(ids)
+    stage.check_one_run_each(inbox, ["poison"], "dead_letters")

@@ -1,0 +1,103 @@
+"""Watchers and sensors with a queue run in the triggerer that serves it, beside one that serves none."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_workflow.emulator.server import EmulatorServer
+from tests.e2e.conftest import ROOT, SETTINGS
+from tests.e2e.stage import Inbox, Stage
+from tools.local_airflow import LocalAirflow
+
+DAGS_FOLDER = Path(__file__).parent / "queued"
+WATCHING = ("dispatch_noticed", "first", "second", "unqueued")
+SENSING = ("target", "sensor_of_b", "sensor_of_default")
+INBOXES = ("noticed", "shared", "unqueued", "sensed_of_b", "sensed_of_default")
+WATCHERS = """
+    SELECT asset.name, trigger.id, trigger.queue, trigger.triggerer_id
+    FROM asset JOIN asset_watcher ON asset_watcher.asset_id = asset.id
+    JOIN trigger ON trigger.id = asset_watcher.trigger_id
+"""
+TRIGGERERS = "SELECT id FROM job WHERE job_type = 'TriggererJob' ORDER BY id"
+
+pytestmark = pytest.mark.since(3, 4, "queues of triggerers for watchers")
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """An Airflow with queues of triggerers, whose one triggerer serves none."""
+    settings = SETTINGS | {"AIRFLOW__TRIGGERER__QUEUES_ENABLED": "True", "PYTHONPATH": os.fspath(ROOT)}
+    with EmulatorServer() as emulator:
+        for name in INBOXES:
+            emulator.open_inbox(name)
+        connections = {"workflow_default": emulator.connection_json()}
+        home = tmp_path_factory.mktemp("queues")
+        with LocalAirflow(home, DAGS_FOLDER, connections, settings) as airflow:
+            airflow.wait_for_dags((*WATCHING, *SENSING))
+            yield Stage(airflow, emulator)
+
+
+def rows(stage: Stage, query: str) -> list[tuple]:
+    """What is in Airflow's database, where its API does not show it."""
+    with closing(sqlite3.connect(f"file:{stage.airflow.home}/airflow.db?mode=ro", uri=True)) as database:
+        return database.execute(query).fetchall()
+
+
+def newest_triggerer(stage: Stage) -> int:
+    return rows(stage, TRIGGERERS)[-1][0]
+
+
+def start_triggerer(stage: Stage, queue: str) -> None:
+    """Start another triggerer, which serves this queue alone."""
+    stage.airflow.start_process(f"triggerer-{queue}", ["triggerer", "--skip-serve-logs", "--queues", queue])
+
+
+def watchers(stage: Stage) -> dict[str, tuple[str | None, int | None]]:
+    """The queue of the watcher of each asset, and the triggerer that runs it."""
+    return {name: (queue, triggerer) for name, _, queue, triggerer in rows(stage, WATCHERS)}
+
+
+def worked_on(stage: Stage, dag_id: str) -> list[str]:
+    """Ids of the messages that successful runs of a DAG were given."""
+    api = stage.airflow.api
+    runs = [run["dag_run_id"] for run in api.dag_runs(dag_id) if run["state"] == "success"]
+    return sorted(message_id for run_id in runs for message_id in api.xcom(dag_id, run_id, "work"))
+
+
+def test_a_watcher_with_a_queue_runs_only_in_the_triggerer_that_serves_it(stage):
+    noticed, shared, unqueued = (Inbox.open(stage.emulator, name) for name in INBOXES[:3])
+    ids = {inbox: sorted(inbox.put({"n": 1}, {"n": 2}, {"n": 3})) for inbox in (noticed, shared, unqueued)}
+    stage.until(lambda: worked_on(stage, "unqueued") == ids[unqueued], "the watcher without a queue")
+    without = watchers(stage)["unqueued"]
+    of_a = ("noticed", "first", "second")
+    assert without[0] is None
+    assert watchers(stage) == {"unqueued": without, **dict.fromkeys(of_a, ("a", None))}
+
+    start_triggerer(stage, "a")
+    stage.wait_until_succeeded(noticed, ids[noticed])
+    for dag_id in ("first", "second"):
+        stage.until(lambda dag_id=dag_id: worked_on(stage, dag_id) == ids[shared], f"the runs of {dag_id}")
+    stage.until(lambda: noticed.all_acknowledged() and shared.all_acknowledged(), "the acknowledgements")
+    assert watchers(stage) == {"unqueued": without, **dict.fromkeys(of_a, ("a", newest_triggerer(stage)))}
+    assert len({trigger for name, trigger, *_ in rows(stage, WATCHERS) if name in ("first", "second")}) == 1
+    assert noticed.lease_counts == shared.lease_counts == [1]
+
+
+def test_a_deferred_sensor_waits_in_the_triggerer_that_serves_the_queue_of_its_task(stage):
+    sensed, unserved = (Inbox.open(stage.emulator, name) for name in INBOXES[3:])
+    run, waiting = stage.start("sensor_of_b", sensed), stage.start("sensor_of_default", unserved)
+    run.reaches("deferred")
+    waiting.reaches("deferred")
+    start_triggerer(stage, "b")
+    unserved.put({"n": 1})
+    ids = sensed.put({"n": 1})
+
+    stage.wait_until_succeeded(sensed, ids)
+    assert rows(stage, "SELECT triggerer_id FROM trigger WHERE queue = 'default'") == [(None,)]
+    assert waiting.task["state"] == "deferred"

@@ -1,0 +1,1 @@
+"""Tests of the page that the provider adds to Airflow's UI."""

@@ -1,0 +1,146 @@
+"""The JSON API of the page "Inboxes", as far as the page can tell, from data in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.page.host import Answer, Request
+
+NOW = "2026-11-23T12:00:00+00:00"
+EARLIER = "2026-11-23T11:55:00+00:00"
+CONNECTION = "workflow_default"
+
+
+def inbox(number: int = 1, **given: Any) -> dict[str, Any]:
+    """An inbox as the list has it."""
+    return {
+        "id": f"00000000-0000-4000-8000-{number:012}",
+        "name": f"orders-{number}",
+        "status": "active",
+        "paused_reason": None,
+        "paused_text": None,
+        "created_at": EARLIER,
+        "summary": None,
+        "listeners": [
+            {
+                "dag_id": f"handle_{number}",
+                "kind": "sensor",
+                "is_paused": False,
+                "url": f"/dags/handle_{number}",
+            }
+        ],
+    } | given
+
+
+def run(dag_id: str = "handle", number: int = 1, state: str = "success") -> dict[str, Any]:
+    """A DAG run as answers name it."""
+    run_id = f"workflow__{number}"
+    return {"dag_id": dag_id, "run_id": run_id, "state": state, "url": f"/dags/{dag_id}/runs/{run_id}"}
+
+
+def message(number: int = 1, **given: Any) -> dict[str, Any]:
+    """A message as the list has it."""
+    return {
+        "id": f"10000000-0000-4000-8000-{number:012}",
+        "status": "available",
+        "created_at": EARLIER,
+        "delivery_count": 0,
+        "error_message": None,
+        "possible_duplicate": False,
+        "run": None,
+        "dead_letter": None,
+    } | given
+
+
+def dead_letter(number: int = 1, **given: Any) -> dict[str, Any]:
+    """A dead letter as the list has it."""
+    return {
+        **run("dead_letters", number),
+        "started_at": EARLIER,
+        "message_id": message(number)["id"],
+        "reason": "rejected",
+        "cause": "the DAG requires the param amount",
+        "delivery_count": 3,
+        "created_at": EARLIER,
+        "target_dag_id": "handle",
+        "replayed": None,
+    } | given
+
+
+def error(status: int, code: str, title: str, fix: str, **headers: str) -> Answer:
+    """An error in words."""
+    return Answer({"error": {"code": code, "title": title, "fix": fix}}, status, headers)
+
+
+@dataclass
+class FakeAPI:
+    """
+    Answers from lists that a test sets.
+
+    :param failing: answers instead of the others, by the last segment of the path.
+    :param page_size: how many entries an answer has.
+    """
+
+    connections: list[str] = field(default_factory=lambda: [CONNECTION])
+    inboxes: list[dict[str, Any]] = field(default_factory=lambda: [inbox()])
+    messages: list[dict[str, Any]] = field(default_factory=list)
+    dead_letters: list[dict[str, Any]] = field(default_factory=list)
+    summary: dict[str, Any] = field(default_factory=dict)
+    run_message: dict[str, Any] | None = None
+    outcome: str = "started"
+    failing: dict[str, Answer] = field(default_factory=dict)
+    page_size: int = 5000
+
+    def __call__(self, request: Request) -> Answer:
+        """The answer to a request."""
+        last = request.parts[-1]
+        if last in self.failing:
+            return self.failing[last]
+        answers: dict[str, Callable[[Request], Any]] = {
+            "connections": lambda _: {
+                "connections": [{"connection_id": each, "description": None} for each in self.connections],
+                "default": CONNECTION,
+            },
+            "inboxes": lambda sent: self._page("inboxes", self.inboxes, sent),
+            "messages": lambda sent: self._page("messages", self.messages, sent),
+            "dead-letters": lambda _: {
+                "dead_letters": self.dead_letters,
+                "is_partial": False,
+                "fetched_at": NOW,
+            },
+            "summary": lambda _: self.summary_of_inbox(),
+            "pause": lambda sent: self._set(sent, "paused", "user"),
+            "resume": lambda sent: self._set(sent, "active", None),
+            "replay": self._replay,
+            "message": lambda _: {"message": self.run_message},
+        }
+        return Answer(answers[last](request))
+
+    def _page(self, name: str, entries: list[dict[str, Any]], request: Request) -> dict[str, Any]:
+        first = int(request.query.get("cursor", ["0"])[0])
+        end = first + self.page_size
+        following = str(end) if end < len(entries) else None
+        return {name: entries[first:end], "next": following, "fetched_at": NOW}
+
+    def summary_of_inbox(self) -> dict[str, Any]:
+        """The numbers of any inbox."""
+        return {
+            "counts": {"available": 4, "leased": 2, "quarantined": 1},
+            "is_partial": False,
+            "oldest_created_at": EARLIER,
+            "history": [{"from": NOW, "arrived": n, "started": n, "dead_lettered": n % 3} for n in range(12)],
+            "fetched_at": NOW,
+            "stored": None,
+        } | self.summary
+
+    def _set(self, request: Request, status: str, reason: str | None) -> dict[str, Any]:
+        (found,) = (each for each in self.inboxes if each["id"] == request.parts[-2])
+        found |= {"status": status, "paused_reason": reason}
+        return found
+
+    def _replay(self, request: Request) -> dict[str, Any]:
+        (found,) = (each for each in self.dead_letters if each["run_id"] == request.body["run_id"])
+        found["replayed"] = run(state="queued")
+        return {**run(), "outcome": self.outcome}

@@ -1,0 +1,147 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import * as model from "../../airflow_provider_workflow/plugin/static/model.js";
+
+const NOW = Date.parse("2026-11-23T12:00:00Z");
+const ago = (seconds) => new Date(NOW - seconds * 1000).toISOString();
+
+test("the state of an inbox is said in words, with the reason of a pause", () => {
+  const { label, palette, why } = model.describeState({ status: "paused", paused_reason: "authentication", paused_text: "The login expired." });
+  assert.deepEqual([label, palette, why], ["paused", "orange", "The login expired."]);
+  assert.equal(model.describeState({ status: "paused", paused_reason: "upstream_failures" }).why, "upstream failures");
+  assert.equal(model.describeState({ status: "paused", paused_reason: null }).why, "");
+  assert.equal(model.describeState({ status: "active", paused_reason: "user" }).why, "");
+  assert.match(model.describeState({ status: "initialization_failure" }).why, /create it again/);
+});
+
+test("a state that is not known is shown as it is", () => {
+  assert.equal(model.describeState({ status: "resting" }).label, "resting");
+  assert.equal(model.describeState({}).label, "unknown");
+});
+
+test("an inbox without a name goes by its id", () => {
+  assert.equal(model.titleOf({ id: "1", name: null }), "1");
+  assert.equal(model.titleOf({ id: "1", name: "orders" }), "orders");
+});
+
+for (const [seconds, text] of [
+  [0, "now"], [59, "59 seconds ago"], [60, "1 minute ago"], [3599, "59 minutes ago"], [7200, "2 hours ago"],
+  [86400, "yesterday"], [86400 * 45, "last month"], [86400 * 800, "2 years ago"], [-300, "in 5 minutes"],
+]) {
+  test(`a time ${seconds} seconds ago is "${text}"`, () => assert.equal(model.relativeTime(ago(seconds), NOW, "en"), text));
+}
+
+test("times and numbers are in the language of the user", () => {
+  assert.equal(model.relativeTime(ago(300), NOW, "de"), "vor 5 Minuten");
+  assert.equal(model.relativeTime(ago(300), NOW, "ja"), "5 分前");
+  assert.equal(model.number(12345, "de"), "12.345");
+  assert.match(model.absoluteTime(ago(0), "de"), /23\.11\.2026/);
+});
+
+test("an absent or broken time is empty", () => {
+  for (const time of [null, undefined, "", "soon"]) assert.equal(model.relativeTime(time, NOW, "en"), "");
+});
+
+test("a language that is absent or wrong is English", () => {
+  assert.equal(model.localeOf("zh-cn"), "zh-CN");
+  for (const wrong of ["", undefined, "not a language", "en-US@posix"]) assert.equal(model.localeOf(wrong), "en");
+});
+
+test("a count says when it is partial or not known", () => {
+  assert.equal(model.countText(0, false, "en"), "0");
+  assert.equal(model.countText(5000, true, "en"), "5,000+");
+  for (const count of [null, undefined]) assert.equal(model.countText(count, true, "en"), "–");
+});
+
+const bucket = (arrived, started, dead) => ({ arrived, started, dead_lettered: dead });
+
+test("the last hour is summed up in words", () => {
+  const history = [bucket(1000, 999, 0), bucket(234, 230, 5)];
+  assert.equal(model.describeHistory(history, "en"), "Last hour: 1,234 arrived, 1,229 started, 5 dead-lettered");
+  assert.equal(model.describeHistory([], "en"), "Last hour: 0 arrived, 0 started, 0 dead-lettered");
+});
+
+test("the bars of the last hour stay within the strip, and stand on each other", () => {
+  const bars = model.stripBars([bucket(10, 4, 6), bucket(0, 0, 0), bucket(5, 5, 0)], 30, 20);
+  assert.deepEqual(bars.map((each) => each.series), ["arrived", "started", "dead", "arrived", "started"]);
+  for (const { x, y, width, height } of bars) {
+    assert.ok(x >= 0 && x + width <= 30 && y >= 0 && y + height <= 20 + 1e-9 && width > 0);
+  }
+  const [arrived, started, dead] = bars;
+  assert.equal(arrived.height, 20);
+  assert.ok(Math.abs(dead.y + dead.height - started.y) < 1e-9);
+  assert.deepEqual(model.stripBars([], 30, 20), []);
+});
+
+const messages = [
+  { id: "a", status: "available", error_message: null, created_at: "2026-01-01T00:00:00Z" },
+  { id: "b", status: "leased", error_message: 'It said "Nein" <b>', run: { dag_id: "Über", run_id: "r", url: "/dags/hidden" } },
+  { id: "c", status: "quarantined", error_message: "timeout" },
+];
+const found = (status, text) => model.filtered(messages, { status, text }).map((each) => each.id).join("");
+
+test("messages are filtered by status and text", () => {
+  assert.equal(found("", ""), "abc");
+  assert.equal(found("leased", ""), "b");
+  assert.equal(found("", "TIMEOUT"), "c");
+  assert.equal(found("leased", "timeout"), "");
+  assert.equal(found("", '  "nein" <b> '), "b");
+  assert.equal(found("", "über"), "b");
+});
+
+test("a filter does not look into links and times", () => {
+  assert.equal(found("", "hidden"), "");
+  assert.equal(found("", "2026"), "");
+});
+
+test("inboxes are found by name, id, state and listening DAG", () => {
+  const inbox = { id: "i1", name: "orders", status: "paused", listeners: [{ dag_id: "handle_order" }] };
+  for (const text of ["ORD", "i1", "paused", "handle_"]) assert.equal(model.filtered([inbox], { text }).length, 1);
+  assert.equal(model.filtered([inbox], { text: "invoice" }).length, 0);
+});
+
+test("the chosen status can be chosen though no message has it", () => {
+  assert.deepEqual(model.statusesOf([{ status: "acked" }, {}], "odd"), ["available", "leased", "quarantined", "acked", "odd"]);
+});
+
+test("entries of two answers are there once, in their order, as the later answer has them", () => {
+  const all = model.merged([{ id: 1, v: "old" }, { id: 2 }], [{ id: 3 }, { id: 1, v: "new" }], (each) => each.id);
+  assert.deepEqual(all, [{ id: 1, v: "new" }, { id: 2 }, { id: 3 }]);
+});
+
+test("all rows in sight are rendered, and few others", () => {
+  for (const count of [0, 1, 7, 5000]) {
+    for (let top = 0; top <= count * 40 + 400; top += 133) {
+      const { first, last } = model.windowOf({ count, rowHeight: 40, top, height: 600, around: 8 });
+      assert.ok(first >= 0 && last <= count && first <= last, `${count} ${top} ${first} ${last}`);
+      assert.ok(last - first <= 600 / 40 + 17);
+      for (let row = Math.floor(top / 40); row < Math.min(count, (top + 600) / 40); row += 1) {
+        assert.ok(first <= row && row < last, `row ${row} of ${count} at ${top}`);
+      }
+    }
+  }
+});
+
+test("a table that lost its rows below the position still shows some", () => {
+  assert.deepEqual(model.windowOf({ count: 3, rowHeight: 40, top: 90000, height: 600 }), { first: 2, last: 3 });
+});
+
+test("a place goes into the URL and comes back, whatever its names have in them", () => {
+  const place = { connection: 'a b&c="d"', inbox: "Ünï/码?#%", tab: "dead-letters", status: "leased", text: "<script> + 1" };
+  assert.deepEqual(model.placeOf(model.queryOf(place)), place);
+});
+
+test("what is usual is not in the URL, and parameters of others stay", () => {
+  const start = { connection: "", inbox: "", tab: "messages", status: "", text: "" };
+  assert.equal(model.queryOf(start), "");
+  assert.equal(model.queryOf({ connection: "c" }, "theirs=1&inbox=old&text=x"), "theirs=1&connection=c");
+  assert.deepEqual(model.placeOf("theirs=1"), start);
+});
+
+test("only paths of this Airflow become links", () => {
+  assert.equal(model.safePath("/dags/x/runs/y"), "/dags/x/runs/y");
+  for (const url of ["//evil.example", "/\\evil.example", "javascript:alert(1)", "https://evil.example", "", null, undefined]) {
+    assert.equal(model.safePath(url), null);
+  }
+});

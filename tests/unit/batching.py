@@ -1,0 +1,71 @@
+"""Tasks that call a function with batches of messages, and such functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from airflow_provider_workflow.dispatch.batch_function import (
+    BatchFunction,
+)
+from airflow_provider_workflow.dispatch.batches import Batches, BatchLimits
+from airflow_provider_workflow.dispatch.runs import TaskRuns
+from airflow_provider_workflow.dispatch.targets import TargetHistory
+from tests.unit.fakes import StateStore
+from tests.unit.workbench import INBOX, Workbench
+
+NAMED = "named in MessagesFailed"
+RAISED = "the function raised ValueError"
+
+
+@dataclass
+class Function:
+    """
+    A function of a user, which is given messages.
+
+    :param bad: ids of messages for which it fails.
+    :param names: whether it then names them; otherwise it raises for the whole batch.
+    :param meanwhile: happens while it works on messages, whose ids it is given.
+    """
+
+    bad: set[str] = field(default_factory=set)
+    names: bool = False
+    meanwhile: Callable[[list[str]], object] = lambda ids: None
+    given: list[list[dict[str, Any]]] = field(default_factory=list)
+
+    def __call__(self, messages: list[dict[str, Any]]) -> dict[str, str]:
+        self.given.append(messages)
+        self.meanwhile([each["id"] for each in messages])
+        failed = [each["id"] for each in messages if each["id"] in self.bad]
+        if failed and not self.names:
+            raise ValueError(f"cannot read {messages[0]['payload']}")
+        return dict.fromkeys(failed, NAMED)
+
+    @property
+    def ids(self) -> list[list[str]]:
+        """The ids of the messages of each call."""
+        return [[each["id"] for each in messages] for messages in self.given]
+
+
+def batches(bench: Workbench, function: Function, **limits: Any) -> Batches:
+    return Batches(
+        bench.hook,
+        INBOX,
+        BatchFunction(INBOX, function),
+        TaskRuns(bench.ti),
+        BatchLimits(**limits),
+        TargetHistory(bench.context),
+        bench.dead_letter_rules,
+    )
+
+
+def retry(bench: Workbench) -> None:
+    """Let the next task be a retry."""
+    bench.ti.try_number += 1
+    bench.store = StateStore()
+
+
+def counts_of(bench: Workbench) -> dict[str, int]:
+    """The delivery count of each message that the inbox still has."""
+    return {each["id"]: each["message_attributes"]["lease_count"] for each in bench.hook.list_messages(INBOX)}

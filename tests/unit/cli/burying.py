@@ -1,0 +1,82 @@
+"""Dead letters in a metadata database, as a dispatch puts them there, and the DAGs that they are about."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from airflow.models.dagrun import DagRun
+from airflow.utils.session import create_session
+from sqlalchemy import select
+
+from airflow_provider_workflow.client import types
+from airflow_provider_workflow.database.runs import DatabaseRuns
+from airflow_provider_workflow.dispatch.dead_letters import RUN_PREFIX, Reason, conf_of
+from airflow_provider_workflow.dispatch.runs import run_id_of
+from tests.unit.cli.database import Database
+
+INBOX_ID = "00000000-0000-4000-8000-000000000001"
+
+
+def message_of(message_id: str, payload: Any = None, **more: Any) -> types.LeasedMessage:
+    """A leased message."""
+    message: Any = {
+        "id": message_id,
+        "created_at": "2026-01-01T00:00:00Z",
+        "payload": {"n": message_id} if payload is None else payload,
+        "message_attributes": {"lease_count": 3},
+        "status": "leased",
+        **more,
+    }
+    return message
+
+
+class Burying:
+    """
+    Starts runs of dead-letter DAGs, and looks at the runs of others.
+
+    :param database: it has the DAGs ``dead`` and ``handle``.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    def bury(
+        self,
+        message_id: str,
+        payload: Any = None,
+        *,
+        reason: Reason = Reason.REJECTED,
+        target: str | None = "handle",
+        dag_id: str = "dead",
+        inbox_id: str = INBOX_ID,
+        age: timedelta | None = None,
+        cause: str = "a made-up cause",
+        **more: Any,
+    ) -> str:
+        """Make a dead letter of a message; return the id of its run."""
+        run_id = run_id_of(message_id, inbox_id, RUN_PREFIX)
+        conf = conf_of(message_of(message_id, payload, **more), inbox_id, target, reason, cause)
+        DatabaseRuns().start(dag_id, run_id, dict(conf))
+        if age is not None:
+            self.backdate(dag_id, run_id, age)
+        return run_id
+
+    def backdate(self, dag_id: str, run_id: str, age: timedelta) -> None:
+        """Let a run be that old."""
+        with create_session() as session:
+            found = select(DagRun).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id)
+            for run in session.scalars(found):
+                run.run_after = datetime.now(timezone.utc) - age
+
+    def replays(self, dag_id: str = "handle") -> dict[str, dict[str, Any]]:
+        """The conf of each run of a target, by run id."""
+        return self.database.runs(dag_id)
+
+
+@pytest.fixture
+def buried(database: Database) -> Burying:
+    database.add_dag("dead")
+    database.add_dag("handle")
+    return Burying(database)

@@ -1,0 +1,154 @@
+"""What was fetched is kept for a while; few requests fetch at once, and none queues."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from airflow_provider_workflow.plugin.answers import MOST_AT_ONCE, Answers
+from airflow_provider_workflow.plugin.errors import PageError, invalid
+from tests.unit.fake_clock import FakeClock
+
+KEY = ("a connection", "inboxes")
+TIMEOUT = 20
+
+
+class Fetching:
+    """Fetches of a service, each of which lasts until it is told what it brings."""
+
+    def __init__(self, answers: Answers) -> None:
+        self.answers = answers
+        self.begun = 0
+        self._began = threading.Semaphore(0)
+        self._results: list[Future[Any]] = []
+        self._pool = ThreadPoolExecutor(2 * MOST_AT_ONCE)
+
+    def fetch(self) -> Any:
+        result: Future[Any] = Future()
+        self._results.append(result)
+        self.begun += 1
+        self._began.release()
+        return result.result(TIMEOUT)
+
+    def start(self, key: tuple[str, ...] = KEY) -> Future[Any]:
+        """Ask in a thread, and wait until it fetches."""
+        asked = self.ask(key)
+        assert self._began.acquire(timeout=TIMEOUT)
+        return asked
+
+    def ask(self, key: tuple[str, ...] = KEY) -> Future[Any]:
+        return self._pool.submit(self.answers.get, key, self.fetch)
+
+    def bring(self, value: Any) -> None:
+        """End all fetches."""
+        results, self._results = self._results, []
+        for each in results:
+            if isinstance(value, Exception):
+                each.set_exception(value)
+            else:
+                each.set_result(value)
+
+    def close(self) -> None:
+        self.bring(None)
+        self._pool.shutdown()
+
+
+@pytest.fixture
+def fetching() -> Iterator[Fetching]:
+    made = Fetching(Answers())
+    yield made
+    made.close()
+
+
+def test_an_answer_is_kept_for_10_seconds(fake_clock: FakeClock) -> None:
+    answers, values = Answers(), iter("ab")
+
+    first = answers.get(KEY, lambda: next(values))
+    fake_clock.advance(9.9)
+    kept = answers.get(KEY, lambda: next(values))
+    fake_clock.advance(0.1)
+    second = answers.get(KEY, lambda: next(values))
+
+    assert (first.value, kept, second.value) == ("a", first, "b")
+    assert second.fetched_at - first.fetched_at == pytest.approx(10)
+
+
+def test_an_error_is_kept_with_the_former_value(fake_clock: FakeClock) -> None:
+    answers, error, fetched = Answers(), invalid("no"), []
+
+    def fail() -> Any:
+        fetched.append(1)
+        raise error
+
+    first = answers.get(KEY, lambda: "a")
+    fake_clock.advance(10)
+    for _ in range(3):
+        failed = answers.get(KEY, fail)
+
+    assert (failed.value, failed.fetched_at, failed.error) == ("a", first.fetched_at, error)
+    assert fetched == [1]
+
+
+def test_what_a_change_makes_wrong_is_forgotten(fetching: Fetching) -> None:
+    answers = fetching.answers
+    answers.get(("another",), lambda: "kept")
+    answers.get(KEY, lambda: "before")
+    other = fetching.start((*KEY, "meanwhile"))
+
+    answers.forget(KEY[0])
+    fetching.bring("before")
+
+    assert other.result(TIMEOUT).value == "before"
+    assert answers.get((*KEY, "meanwhile"), lambda: "after").value == "after"
+    assert answers.get(KEY, lambda: "after").value == "after"
+    assert answers.get(("another",), lambda: "fetched").value == "kept"
+
+
+def test_requests_for_the_same_wait_for_one_fetch(fetching: Fetching) -> None:
+    first = fetching.start()
+    others = [fetching.ask() for _ in range(MOST_AT_ONCE - 1)]
+
+    fetching.bring("a")
+
+    assert [each.result(TIMEOUT).value for each in (first, *others)] == ["a"] * MOST_AT_ONCE
+    assert fetching.begun == 1
+
+
+def test_the_former_answer_is_given_while_a_new_one_is_fetched(
+    fetching: Fetching, fake_clock: FakeClock
+) -> None:
+    fetching.answers.get(KEY, lambda: "former")
+    fake_clock.advance(30)
+    fetching.start()
+
+    assert [fetching.answers.get(KEY, fetching.fetch).value for _ in range(50)] == ["former"] * 50
+    assert fetching.begun == 1
+
+
+def test_at_most_4_requests_are_in_progress_and_none_queues(fetching: Fetching) -> None:
+    for number in range(MOST_AT_ONCE):
+        fetching.start(("a connection", str(number)))
+
+    for key in (("a connection", "0"), ("a connection", "9")):
+        with pytest.raises(PageError) as caught:
+            fetching.answers.get(key, fetching.fetch)
+        assert (caught.value.status, caught.value.code, caught.value.retry_after) == (503, "busy", 1)
+    with pytest.raises(PageError), fetching.answers.slot():
+        raise AssertionError
+    assert fetching.begun == MOST_AT_ONCE == 4
+
+
+def test_a_slot_is_free_again_after_an_error_that_nobody_expected() -> None:
+    answers = Answers()
+
+    for _ in range(2 * MOST_AT_ONCE):
+        with pytest.raises(ZeroDivisionError):
+            answers.get(KEY, lambda: 1 // 0)
+    with ExitStack() as held:
+        for _ in range(MOST_AT_ONCE):
+            held.enter_context(answers.slot())

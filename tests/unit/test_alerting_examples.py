@@ -1,0 +1,235 @@
+"""The examples of the page on alerting: its snippets are run, its rules and dashboard name what exists."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import runpy
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from itertools import combinations
+from typing import Any
+
+import pytest
+import yaml
+from airflow.providers.smtp.notifications.smtp import SmtpNotifier
+from airflow.sdk.definitions.deadline import DeadlineReference
+
+from airflow_provider_workflow.emulator.clock import ManualClock
+from airflow_provider_workflow.metrics import COUNTER, METRICS
+from tests.unit.alarms import another_process, crash, variables
+from tests.unit.documents import DOCS, PAGES
+from tests.unit.fakes import api_error
+from tests.unit.sensors.tasks import Task
+from tests.unit.triggers.day import Day, day
+from tests.unit.workbench import Workbench
+
+__all__ = ["day", "variables"]
+
+FOLDER = DOCS / "examples" / "alerting"
+RULES = [
+    rule for group in yaml.safe_load((FOLDER / "rules.yml").read_text())["groups"] for rule in group["rules"]
+]
+DASHBOARD = json.loads((FOLDER / "grafana-dashboard.json").read_text())
+PANELS = [each for each in DASHBOARD["panels"] if each["type"] != "row"]
+NAMES = {f"airflow_{each.name.replace('.', '_')}": each for each in METRICS}
+"""What the StatsD exporter makes of the names."""
+UNITS = {"s", "short", "cpm"}
+
+
+def metrics_in(expression: str) -> set[str]:
+    return set(re.findall(r"\bairflow_\w+", expression))
+
+
+def labels_in(expression: str) -> set[str]:
+    """Labels that a query selects or groups by."""
+    grouped = re.findall(r"\b(?:by|on) \(([^)]*)\)", expression)
+    selected = re.findall(r"(\w+)=~?\"", expression)
+    return {label.strip() for each in grouped for label in each.split(",")} | set(selected)
+
+
+def queries(panel: dict[str, Any]) -> list[str]:
+    return [each["expr"] for each in panel["targets"]]
+
+
+def overlaps(one: dict[str, int], other: dict[str, int]) -> bool:
+    return all(
+        one[at] < other[at] + other[size] and other[at] < one[at] + one[size]
+        for at, size in (("x", "w"), ("y", "h"))
+    )
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [*(each["expr"] for each in RULES), *(query for each in PANELS for query in queries(each))],
+)
+def test_a_query_names_metrics_and_labels_that_exist(expression: str) -> None:
+    used = metrics_in(expression)
+
+    assert used
+    assert used <= set(NAMES)
+    assert labels_in(expression) <= set.intersection(*({*NAMES[each].tags} for each in used))
+    # The value of a counter is the number since the exporter started.
+    rates = re.sub(r"\(\S+\s+unless \S+\s+offset [^)]*\)", "", expression)
+    bare = re.findall(r"\b(airflow_\w+)(?:\{[^}]*\})?(?!\w|\{|\[)", rates)
+    assert [each for each in bare if NAMES[each].kind == COUNTER] == []
+
+
+def test_a_rule_says_what_is_wrong_and_what_to_do() -> None:
+    assert len({each["alert"] for each in RULES}) == len(RULES) > 5
+    for rule in RULES:
+        assert rule["labels"]["severity"] in ("warning", "critical")
+        assert set(rule["annotations"]) == {"summary", "description"}
+        assert metrics_in(rule["expr"])
+
+
+def test_there_is_a_rule_for_each_metric_of_a_loss() -> None:
+    ruled = set().union(*(metrics_in(each["expr"]) for each in RULES))
+    losses = ("quarantined", "dead_lettered", "refused", "rejected", "lease_expired", "oldest_message_age")
+
+    assert {f"airflow_workflow_inbox_{each}" for each in losses} <= ruled
+    assert "airflow_workflow_rate_limited" in ruled
+
+
+def test_each_rule_is_on_the_page() -> None:
+    assert [each["alert"] for each in RULES if f"`{each['alert']}`" not in PAGES["docs/alerting.md"]] == []
+
+
+def test_the_dashboard_shows_each_metric() -> None:
+    shown = set().union(*(metrics_in(query) for each in PANELS for query in queries(each)))
+
+    assert shown == set(NAMES)
+
+
+@pytest.mark.parametrize("panel", PANELS, ids=lambda panel: panel["title"])
+def test_a_panel_has_a_title_a_description_a_unit_and_the_chosen_source(panel: dict[str, Any]) -> None:
+    source = {"type": "prometheus", "uid": "${datasource}"}
+
+    assert panel["title"]
+    assert panel["description"].endswith(".")
+    assert panel["fieldConfig"]["defaults"]["unit"] in UNITS
+    assert [panel["datasource"], *(each["datasource"] for each in panel["targets"])] == [
+        source for _ in range(1 + len(panel["targets"]))
+    ]
+    for query in queries(panel):
+        assert 'conn_id=~"$conn_id"' in query
+        assert 'inbox=~"$inbox"' in query or "rate_limited" in query
+
+
+def test_panels_have_places_and_numbers_of_their_own() -> None:
+    panels = DASHBOARD["panels"]
+    places = [each["gridPos"] for each in panels]
+
+    assert len({each["id"] for each in panels}) == len(panels)
+    assert [pair for pair in combinations(places, 2) if overlaps(*pair)] == []
+    assert max(each["x"] + each["w"] for each in places) == 24
+
+
+def test_the_source_can_be_chosen_and_the_connection_and_the_inbox() -> None:
+    variables = {each["name"]: each for each in DASHBOARD["templating"]["list"]}
+
+    assert list(variables) == ["datasource", "conn_id", "inbox"]
+    assert variables["datasource"]["type"] == "datasource"
+    assert variables["datasource"]["query"] == "prometheus"
+    for name in ("conn_id", "inbox"):
+        assert metrics_in(variables[name]["query"]["query"]) <= set(NAMES)
+
+
+@pytest.fixture
+def mails(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    """Subject and content of each mail."""
+    sent: list[tuple[str, str]] = []
+
+    def send(self: Any, context: Any) -> None:
+        sent.append((self.subject, " ".join(self.html_content.split())))
+
+    async def async_send(self: Any, context: Any) -> None:
+        send(self, context)
+
+    monkeypatch.setattr(SmtpNotifier, "notify", send)
+    monkeypatch.setattr(SmtpNotifier, "async_notify", async_send)
+    return sent
+
+
+def run(name: str) -> dict[str, Any]:
+    return runpy.run_path(str(FOLDER / name))
+
+
+def test_the_callbacks_of_the_sensor_mail_both_events(
+    bench: Workbench, clock: ManualClock, mails: list[Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    sensor = run("callbacks.py")["listener"].get_task("start_runs")
+    bench.supervisor.dags |= {"handle_order", "dead_order"}
+    bench.supervisor.refuse("bad", api_error(400, "value_error", "<b>wrong</b>"))
+    crash(bench, clock, "lost")
+    bench.put("good1")
+    bench.put("bad", lease_count=2)
+    bench.put("good2")
+    another_process()
+    task = Task(bench)
+    task.sensor = sensor
+    task.execute()
+
+    assert mails[0][0] == "1 messages of orders: dead_letter"
+    assert "<p>bad of 2026-" in mails[0][1]
+    assert "<b>" not in mails[0][1]
+    assert mails[1][0] == "1 messages of orders: quarantined"
+    assert "dead_letter: 1 messages of the inbox orders" in caplog.text
+
+
+def at_once(function: Callable[..., Any], **_: Any) -> Callable[..., Any]:
+    """What ``sync_to_async`` is here: a thread would need real time, while that of the day passes."""
+
+    async def call(*given: Any, **named: Any) -> Any:
+        return function(*given, **named)
+
+    return call
+
+
+async def test_the_watcher_mails_what_is_in_quarantine(
+    bench: Workbench, clock: ManualClock, day: Day, mails: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("asgiref.sync.sync_to_async", at_once)
+    (watcher,) = run("watcher.py")["deliveries"].watchers
+    crash(bench, clock, "a", "b")
+    another_process()
+    stored = json.loads(json.dumps(watcher.trigger.serialize()[1]))
+    await day.notices(type(watcher.trigger)(**{**stored, "inbox": "orders"}), until=day.second + 100)
+
+    assert mails == [("2 messages of orders are in quarantine", "a, b")]
+
+
+def test_a_late_run_has_a_deadline_and_its_callback_can_be_stored(mails: list[Any]) -> None:
+    dag = run("deadline.py")["handler"]
+    (deadline,) = dag.deadline if isinstance(dag.deadline, list) else [dag.deadline]
+    notifier = SmtpNotifier(**deadline.callback.kwargs, context={"dag_run": {"dag_run_id": "late"}})
+
+    async def call() -> None:
+        await notifier
+
+    asyncio.run(call())
+    assert mails == [("Late: late", "See the run in Airflow.")]
+    assert deadline.reference == DeadlineReference.DAGRUN_QUEUED_AT
+    assert deadline.interval == timedelta(minutes=30)
+    assert deadline.callback.path.endswith(".SmtpNotifier")
+
+
+def test_the_watch_fails_for_the_oldest_message_that_waits(bench: Workbench, clock: ManualClock) -> None:
+    check = run("deadline.py")["watch"].get_task("check_oldest").python_callable
+
+    class Now(datetime):
+        @classmethod
+        def now(cls, tz: Any = None) -> datetime:
+            return datetime.fromtimestamp(clock.now(), tz)
+
+    check.__globals__["datetime"] = Now
+    bench.service.put("parcels", 1)
+    clock.advance(1000)
+    bench.service.put("parcels", 2)
+    check()
+    clock.advance(1000)
+    with pytest.raises(
+        ValueError, match="1 messages wait for longer than 0:30:00, since 2026-01-01T00:00:00"
+    ):
+        check()

@@ -1,0 +1,237 @@
+"""Batches: messages are acknowledged after the function returned for them, before their lease ends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from airflow_provider_workflow.client.errors import ServerError
+from airflow_provider_workflow.dispatch.batch_function import (
+    BatchFunction,
+    LeaseTooShortError,
+)
+from airflow_provider_workflow.dispatch.lease import InboxNotActiveError
+from tests.unit.batching import Function, batches
+from tests.unit.fake_clock import FakeClock
+from tests.unit.workbench import INBOX, TaskTimeout, Workbench
+
+# Leasing
+
+
+def test_a_batch_is_acknowledged_after_the_function_returned_and_then_the_next_is_leased(
+    bench: Workbench,
+) -> None:
+    states: list[dict[str, str]] = []
+    function = Function(meanwhile=lambda ids: states.append(bench.states))
+    bench.put("a", "b", "c")
+    result = batches(bench, function, batch_size=2).run()
+
+    assert function.ids == [["a", "b"], ["c"]]
+    assert states == [{"a": "leased", "b": "leased", "c": "available"}, {"c": "leased"}]
+    assert bench.states == {}
+    assert result == {
+        "inbox_id": bench.inbox_id,
+        "batches": 2,
+        "processed": {"count": 3, "ids": ["a", "b", "c"]},
+        "dead_lettered": {"count": 0, "ids": []},
+    }
+
+
+def test_an_empty_inbox_calls_nothing(bench: Workbench) -> None:
+    function = Function()
+
+    assert batches(bench, function).run()["batches"] == 0
+    assert function.given == []
+
+
+def test_not_more_batches_are_leased_than_allowed(bench: Workbench) -> None:
+    bench.put("a", "b", "c")
+    function = Function()
+    batches(bench, function, batch_size=1, max_batches=2).run()
+
+    assert function.ids == [["a"], ["b"]]
+    assert bench.states == {"c": "available"}
+
+
+def test_the_function_is_given_nothing_of_the_lease(bench: Workbench) -> None:
+    function = Function()
+    bench.put("a", payload={"n": 1})
+    batches(bench, function).run()
+    [[message]] = function.given
+
+    assert set(message) == {"id", "created_at", "payload", "message_attributes"}
+    assert message["payload"] == {"n": 1}
+    assert message["message_attributes"]["lease_count"] == 1
+
+
+@pytest.mark.parametrize("payload", ["\0", 2**70, 1e300, "\ud800", None, [], {"__class__": 1}])
+def test_a_payload_that_airflow_cannot_store_reaches_the_function_as_it_is(
+    bench: Workbench, payload: Any
+) -> None:
+    function = Function()
+    bench.service.put(INBOX, payload)
+    batches(bench, function).run()
+
+    assert function.given[0][0]["payload"] == payload
+
+
+def test_a_payload_that_is_too_deep_to_decode_reaches_the_function_whole() -> None:
+    function, levels = Function(), 0
+    whole = "[" * 2000 + "]" * 2000
+    BatchFunction(INBOX, function).call([{"id": "a", "payload": [None], "payload_json": whole}])  # type: ignore[typeddict-item]
+    [[message]] = function.given
+    found = message["payload"]
+    while found:
+        [found], levels = found, levels + 1
+
+    assert levels == 1999
+    assert "payload_json" not in message
+
+
+def test_a_paused_inbox_without_messages_fails_the_task(bench: Workbench) -> None:
+    bench.service.store.inboxes.force(bench.inbox_id, "paused", "abandoned")
+
+    with pytest.raises(InboxNotActiveError, match="abandoned"):
+        batches(bench, Function()).run()
+
+
+def test_a_paused_inbox_is_no_error_after_its_messages_were_processed(bench: Workbench) -> None:
+    bench.put("a")
+    bench.service.store.inboxes.force(bench.inbox_id, "paused", "abandoned")
+
+    assert batches(bench, Function()).run()["processed"]["count"] == 1
+
+
+# Time
+
+
+def test_work_that_takes_longer_than_the_lease_is_an_error_before_the_next_batch(
+    bench: Workbench, fake_clock: FakeClock
+) -> None:
+    fake_clock.moved_along.append(bench.service.store.clock)  # type: ignore[arg-type]
+    function = Function(meanwhile=lambda ids: fake_clock.advance(75))
+    bench.put("a", "b", "c")
+
+    with pytest.raises(LeaseTooShortError) as raised:
+        batches(bench, function, batch_size=2, lease_seconds=60).run()
+    assert function.ids == [["a", "b"]]
+    assert "the work on 2 leased messages took 75 s, and with lease_seconds=60 it may take 30 s" in str(
+        raised.value
+    )
+    assert "decrease batch_size (now 2)" in str(raised.value)
+    assert set(bench.states.values()) == {"available"}
+
+
+def test_work_that_ends_in_the_last_seconds_of_the_lease_is_acknowledged_before_the_error(
+    bench: Workbench, fake_clock: FakeClock
+) -> None:
+    fake_clock.moved_along.append(bench.service.store.clock)  # type: ignore[arg-type]
+    bench.put("a")
+
+    with pytest.raises(LeaseTooShortError):
+        batches(bench, Function(meanwhile=lambda ids: fake_clock.advance(45)), lease_seconds=60).run()
+    assert bench.states == {}
+
+
+def test_messages_that_are_given_alone_and_do_not_fit_into_a_lease_are_leased_in_smaller_numbers(
+    bench: Workbench, fake_clock: FakeClock
+) -> None:
+    fake_clock.moved_along.append(bench.service.store.clock)  # type: ignore[arg-type]
+    function = Function(meanwhile=lambda ids: fake_clock.advance(9))
+    bench.put("a", "b", "c", "d", "e", lease_count=2)
+    batches(bench, function, lease_seconds=60).run()
+
+    assert bench.states == {}
+    assert [body["lease_limit"] for body in bench.sent("lease")] == [100, 3, 3]
+
+
+def test_an_acknowledgement_that_fails_is_sent_again(bench: Workbench, fake_clock: FakeClock) -> None:
+    bench.service.fault("status", operation="ack", status=503, times=7)
+    bench.put("a")
+    batches(bench, Function()).run()
+
+    assert bench.states == {}
+
+
+def test_an_acknowledgement_that_fails_until_the_lease_ends_fails_the_task_and_the_batch_is_redelivered(
+    bench: Workbench, fake_clock: FakeClock
+) -> None:
+    bench.service.fault("status", operation="ack", status=503, times=None)
+    bench.put("a", "b")
+
+    with pytest.raises(ServerError):
+        batches(bench, Function(), batch_size=1).run()
+    assert fake_clock.elapsed < 300
+    assert bench.states == {"a": "leased", "b": "available"}
+
+
+# A task that is being ended
+
+
+def test_a_task_that_times_out_in_the_function_releases_the_batch(bench: Workbench) -> None:
+    def end(ids: list[str]) -> None:
+        raise TaskTimeout
+
+    bench.put("a", "b")
+    work = batches(bench, Function(meanwhile=end))
+
+    with pytest.raises(TaskTimeout):
+        work.run()
+    assert bench.states == {"a": "available", "b": "available"}
+    assert not work.working
+
+
+def test_a_message_during_which_tasks_time_out_keeps_its_last_deliveries(bench: Workbench) -> None:
+    def end(ids: list[str]) -> None:
+        raise TaskTimeout
+
+    bench.put("hangs", lease_count=2)
+    bench.put("a")
+
+    with pytest.raises(TaskTimeout):
+        batches(bench, Function(meanwhile=end)).run()
+    assert bench.states == {"hangs": "leased", "a": "available"}
+
+
+def test_a_task_that_times_out_while_it_acknowledges_does_so_in_a_hurry(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[Any] = []
+    sound = type(bench.hook).acknowledge_messages
+
+    def interrupted(*given: Any) -> Any:
+        calls.append(given)
+        if len(calls) == 1:
+            raise TaskTimeout
+        return sound(*given)
+
+    bench.put("a", "b")
+    monkeypatch.setattr(type(bench.hook), "acknowledge_messages", interrupted)
+
+    with pytest.raises(TaskTimeout):
+        batches(bench, Function()).run()
+    assert bench.states == {}
+
+
+@pytest.mark.parametrize(("when", "calls"), [("before", 0), ("after", 1)])
+def test_a_task_that_is_being_ended_while_it_leases_works_on_nothing_more(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch, when: str, calls: int
+) -> None:
+    def leasing(*given: Any, **named: Any) -> Any:
+        work.ended = TaskTimeout()
+        return sound(*given, **named)
+
+    sound = bench.hook.lease_messages
+    function = Function()
+    work = batches(bench, function, batch_size=1)
+    bench.put("a", "b")
+    if when == "before":
+        monkeypatch.setattr(bench.hook, "lease_messages", leasing)
+    else:
+        function.meanwhile = lambda ids: setattr(work, "ended", TaskTimeout())
+
+    with pytest.raises(TaskTimeout):
+        work.run()
+    assert len(function.given) == calls
+    assert set(bench.states.values()) == {"available"}

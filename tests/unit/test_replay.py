@@ -1,0 +1,165 @@
+"""A replay has the run id and the conf that the dispatcher would have given the message."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from airflow_provider_workflow.client.types import LeasedMessage
+from airflow_provider_workflow.client.wire import Answer, lease
+from airflow_provider_workflow.dispatch.dead_letters import RUN_PREFIX, Reason, conf_of
+from airflow_provider_workflow.dispatch.rejections import RunRejected
+from airflow_provider_workflow.dispatch.replay import (
+    NotADeadLetterError,
+    NoTargetError,
+    Replay,
+    run_id_of_replay,
+)
+from airflow_provider_workflow.dispatch.runs import Start, TaskRuns, run_id_of
+from tests.unit.counted import Counted, counted
+from tests.unit.fakes import api_error
+from tests.unit.workbench import Workbench
+
+__all__ = ["counted"]
+
+INBOX_ID = "00000000-0000-4000-8000-000000000001"
+PAYLOADS = {
+    "plain": '{"n": 1}',
+    "null": "null",
+    "integer": str(2**70),
+    "float": "1e300",
+    "zero": "-0.0",
+    "digits": "9" * 5000,
+    "nul": '{"a": "b\\u0000"}',
+    "surrogate": '"\\ud800"',
+    "text": '"caf\u00e9 \u2028"',
+    **{f"depth {depth}": "[" * depth + "1" + "]" * depth for depth in (147, 148, 299, 300, 3000, 100_000)},
+}
+IDS = ["a", "\\ud800 \u00e9\\u0000", "x" * 225, "x" * 300, "..", "1"]
+
+
+def leased(message_id: str = "a", payload: str = "{}") -> LeasedMessage:
+    """A message as the client decodes it."""
+    fields = f'"id": "{message_id}", "created_at": "2026-01-01T00:00:00Z", "payload": {payload}'
+    attributes = '"message_attributes": {"lease_count": 3, "error_message": null}'
+    text = f'{{"lease_id": "l", "results": [{{{fields}, {attributes}}}]}}'
+    [message] = lease(Answer(201, {}, text.encode()))["results"]
+    return message  # type: ignore[no-any-return]
+
+
+def buried(message: LeasedMessage, target: str | None = "handle", inbox_id: str = INBOX_ID) -> dict[str, Any]:
+    """The conf of its dead letter, as a database returns it."""
+    conf = conf_of(message, inbox_id, target, Reason.REJECTED, "a cause")
+    stored: dict[str, Any] = json.loads(json.dumps(conf))
+    return stored
+
+
+@pytest.mark.parametrize("payload", PAYLOADS.values(), ids=PAYLOADS)
+def test_the_run_has_the_conf_of_a_dispatch(bench: Workbench, payload: str) -> None:
+    bench.put("a")
+    held = bench.lease()
+    message = leased(payload=payload)
+    held.messages[:] = [message]
+    bench.ready_dispatcher().drain(held)
+    dispatched = bench.supervisor.runs["handle", bench.run_id("a")]
+
+    replay = Replay.of(buried(message, inbox_id=bench.inbox_id))
+
+    # As text, as NaN and the like are never equal.
+    assert json.dumps(replay.conf, sort_keys=True) == json.dumps(dispatched, sort_keys=True)
+    assert (replay.target_dag_id, replay.run_id) == ("handle", bench.run_id("a"))
+
+
+def test_a_payload_that_can_be_decoded_and_not_be_encoded_is_kept_as_text(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The depth at which that is so depends on the Python and on the stack."""
+    text = "[" * 400 + "]" * 400
+    expected = Replay.of(buried(leased(payload=text))).conf
+
+    def limited(message: dict[str, Any]) -> Any:
+        if "payload_json" not in message:
+            raise RecursionError
+        return message["payload_json"]
+
+    conf = buried(leased(payload=text))
+    monkeypatch.setattr("airflow_provider_workflow.dispatch.payloads.payload_text", limited)
+    assert Replay.of(conf).conf == expected
+    assert expected["message"]["payload_json"] == text
+
+
+@pytest.mark.parametrize("message_id", IDS)
+def test_the_id_of_the_run_follows_from_the_exact_id_of_the_message(message_id: str) -> None:
+    message = leased(message_id)
+    conf = buried(message)
+    dead = run_id_of(message["id"], INBOX_ID, RUN_PREFIX)
+
+    replay = Replay.of(conf)
+
+    assert replay.run_id == run_id_of(message["id"], INBOX_ID)
+    assert replay.dead_letter_run_id == dead
+    assert run_id_of_replay(conf["message_id"], INBOX_ID, dead) == replay.run_id
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"message_json": None},
+        {"message_json": "{"},
+        {"message_json": "[1]"},
+        {"message_json": "{}"},
+        {"message_json": '{"id": ""}'},
+        {"message_json": '{"id": 7}'},
+        {"inbox_id": None},
+        {"target_dag_id": ["handle"]},
+    ],
+)
+def test_a_conf_that_is_no_dead_letter_is_rejected(change: dict[str, Any]) -> None:
+    with pytest.raises(NotADeadLetterError):
+        Replay.of({**buried(leased()), **change})
+    with pytest.raises(NotADeadLetterError):
+        Replay.of({})
+
+
+def test_it_is_started_once_and_counted_once(bench: Workbench, counted: Counted) -> None:
+    replay = Replay.of(buried(leased()))
+
+    outcomes = [replay.start(TaskRuns(bench.ti), origin="a test") for _ in range(2)]
+
+    assert outcomes == [("handle", Start.STARTED), ("handle", Start.EXISTING)]
+    assert bench.supervisor.runs == {("handle", replay.run_id): replay.conf}
+    assert counted.totals == {"replayed": 1}
+
+
+@pytest.mark.since(3, 2, "notes of DAG runs that tasks start,")
+def test_its_note_says_where_it_comes_from(bench: Workbench) -> None:
+    Replay.of(buried(leased())).start(TaskRuns(bench.ti), origin="a test")
+
+    assert bench.supervisor.asked[0].note == f"Message a of the inbox {INBOX_ID}, replayed by a test"
+
+
+def test_without_a_target_another_one_is_needed(bench: Workbench) -> None:
+    bench.supervisor.dags.add("other")
+    replay = Replay.of(buried(leased(), target=None))
+
+    with pytest.raises(NoTargetError):
+        replay.start(TaskRuns(bench.ti))
+    assert replay.start(TaskRuns(bench.ti), "other") == ("other", Start.STARTED)
+
+
+def test_another_target_starts_no_second_run(bench: Workbench) -> None:
+    bench.supervisor.dags.add("other")
+    replay = Replay.of(buried(leased()))
+    replay.start(TaskRuns(bench.ti))
+
+    assert replay.start(TaskRuns(bench.ti), "other") == ("handle", Start.EXISTING)
+
+
+def test_a_rejection_is_raised(bench: Workbench, counted: Counted) -> None:
+    bench.supervisor.fail(api_error(400, "value_error"))
+
+    with pytest.raises(RunRejected):
+        Replay.of(buried(leased())).start(TaskRuns(bench.ti))
+    assert counted.totals == {}

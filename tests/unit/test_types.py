@@ -1,0 +1,111 @@
+"""The types for users: what a type checker accepts and rejects, and that the values have these fields."""
+
+from __future__ import annotations
+
+import re
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from airflow_provider_workflow.client.types import LeasedMessage
+from airflow_provider_workflow.dispatch import dead_letters, receiving, results
+from airflow_provider_workflow.dispatch.dead_letters import Reason, conf_of
+from airflow_provider_workflow.dispatch.lease import without_lease
+from airflow_provider_workflow.dispatch.payloads import storable
+from airflow_provider_workflow.types import DeadLetter, DispatchResult, Lease, Message
+from tests.unit.documents import DOCS, ROOT
+
+EXAMPLE = DOCS / "examples" / "typed_orders.py"
+WRONG = """
+from typing import TypedDict
+
+from airflow_provider_workflow.dispatch.payloads import payload_of
+from airflow_provider_workflow.types import DeadLetter, DispatchResult, Lease, Message
+
+
+class Order(TypedDict):
+    number: int
+
+
+def read(message: Message[Order], lease: Lease[Order], result: DispatchResult, letter: DeadLetter) -> None:
+    message["body"]
+    message["payload"]["price"]
+    payload_of(message)["total"]
+    lease["messages"][0]["payload"]["name"]
+    result["failed"]
+    letter["payload"]
+
+
+def read_any(message: Message, lease: Lease) -> list[object]:
+    return [message["payload"]["price"], payload_of(message)["price"], lease["messages"][0]["payload"].price]
+"""
+LEASED: LeasedMessage = {
+    "id": "a",
+    "created_at": "2025-01-01T00:00:00Z",
+    "status": "leased",
+    "payload": {"number": 1},
+    "message_attributes": {"lease_count": 1},
+}
+
+
+def check(*paths: Path) -> list[str]:
+    """The errors that mypy finds in these files of a user."""
+    cache = ROOT / ".mypy_cache" / "examples"
+    command = [sys.executable, "-m", "mypy", "--strict", "--config-file=", f"--cache-dir={cache}"]
+    done = subprocess.run([*command, *map(str, paths)], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    return [line for line in done.stdout.splitlines() if " error: " in line]
+
+
+def test_a_type_checker_finds_wrong_fields_and_accepts_the_example(tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong.py"
+    wrong.write_text(WRONG)
+
+    found = [re.search(r'TypedDict "(.+)" has no key "(.+)"', error) for error in check(EXAMPLE, wrong)]
+    assert [each and each.groups() for each in found] == [
+        ("Message[Order]", "body"),
+        ("Order", "price"),
+        ("Order", "total"),
+        ("Order", "name"),
+        ("DispatchResult", "failed"),
+        ("DeadLetter", "payload"),
+    ]
+
+
+def test_the_example_works() -> None:
+    example = runpy.run_path(str(EXAMPLE))
+    message = storable({**without_lease(LEASED), "payload": {"number": 2**70, "items": ["a", "b"]}})[0]
+
+    assert example["label"](message) == f"{2**70}: a, b"
+    report = example["dag"].get_task("report").python_callable
+    assert report({"started": {"count": 2, "ids": ["a", "b"]}}) == "2 orders"
+
+
+def test_a_message_has_the_fields_of_its_type() -> None:
+    message = without_lease(LEASED)
+
+    assert set(storable(message)[0]) == Message.__required_keys__
+    replaced: Any = storable({**message, "payload": 2**70})[0]
+    assert set(replaced) == Message.__required_keys__ | Message.__optional_keys__
+
+
+def test_a_dead_letter_and_a_result_have_the_fields_of_their_types() -> None:
+    assert set(conf_of(LEASED, "inbox", "dag", Reason.TARGET, "gone")) == set(DeadLetter.__annotations__)
+    assert {"inbox_id", *results.Counts().result} == set(DispatchResult.__annotations__)
+
+
+def test_each_type_is_defined_once() -> None:
+    assert dead_letters.DeadLetter is DeadLetter
+    assert results.DispatchResult is DispatchResult
+    assert receiving.Lease is Lease
+
+
+def test_the_types_load_neither_airflow_nor_a_library_for_http() -> None:
+    code = (
+        "import sys, airflow_provider_workflow.types\n"
+        "heavy = {'airflow', 'aiohttp', 'httpx', 'requests', 'pydantic', 'tenacity'}\n"
+        "assert not heavy & set(sys.modules), heavy & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
