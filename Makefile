@@ -108,8 +108,8 @@ docs: setup ## Build the documentation into build/docs; a warning is an error
 			--doctree-dir build/doctrees docs build/docs; \
 	else echo "The documentation is built with Python 3.11 or later, and left out here."; fi
 
-screenshots: setup ## Take the pictures of the documentation anew, in Chromium
-	$(BIN)/python -m tools.screenshots
+screenshots: setup ## Take the pictures of the documentation anew, in Chromium (TO=directory)
+	$(BIN)/python -m tools.screenshots $(addprefix --to ,$(TO))
 
 structure: setup ## Measure the structure of the package (AGAINST=file compares, JSON=file stores, LIST=1, TESTS=1)
 	$(BIN)/python -m tools.structure $(addprefix --against ,$(AGAINST)) $(addprefix --json ,$(JSON)) \

@@ -36,6 +36,8 @@ ROOT = Path(__file__).resolve().parent.parent
 HOMES = ROOT / ".demo"
 EXAMPLE = ROOT / "dags_examples" / "inbox_listener.py"
 INBOX = "orders"
+PAGE = "/plugin/workflow-inboxes"
+"""Path of the page Inboxes in Airflow's UI."""
 LISTENER, HANDLER = "order_listener", "handle_order"
 ENVIRONMENT = {"AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL": "1"}
 """A listener that has just been deferred can be resumed after 2 s instead of 6 s."""
@@ -80,7 +82,7 @@ class Demo:
     def run(self) -> bool:
         """Show messages until all have had their runs; whether they had, before the limit."""
         started, looked = clock.monotonic(), float("-inf")
-        with self._screen.live(self._airflow.url) as show:
+        with self._screen.live(self._airflow.url + PAGE) as show:
             while not self._finished():
                 now = clock.monotonic()
                 if self._limit is not None and now > started + self._limit:
@@ -162,7 +164,7 @@ def _demonstrate(home: Path, screen: Screen, *, once: bool, chaos: bool) -> int:
             _add_connection(airflow, service)
             airflow.start()
             airflow.wait_for_dags([LISTENER, HANDLER])
-            screen.say(f"Airflow's page: {airflow.url}    Its logs: {home.relative_to(ROOT)}/")
+            screen.say(f"Inboxes in Airflow: {airflow.url}{PAGE}    Logs: {home.relative_to(ROOT)}/")
             screen.say(FIRST_MESSAGE)
             if chaos:
                 screen.say(CHAOS)
@@ -194,7 +196,7 @@ def show_messages(
     verdict = demo.verdict()
     screen.say(str(verdict))
     if not once:
-        screen.say(f"Airflow's page stays at {airflow.url}; Ctrl-C stops everything")
+        screen.say(f"Airflow stays at {airflow.url}; Ctrl-C stops everything")
         _wait_for_interrupt()
     return 0 if in_time and verdict.complete else 1
 

@@ -144,9 +144,12 @@ class _Lines:
 
 
 def table(messages: Messages, url: str, notice: str = "") -> Table:
-    """A table of the unfinished and the latest messages, with the seconds from put to each step."""
+    """A table of the unfinished and the latest messages, with the seconds from put to each step.
+
+    :param url: URL of the page Inboxes, for the title.
+    """
     shown = Table(
-        title=f"Airflow's page: {url}    (Ctrl-C stops)",
+        title=f"Inboxes in Airflow: {url}    (Ctrl-C stops)",
         caption="\n".join([messages.totals(), notice]),
         box=SIMPLE_HEAD,
         padding=(0, 1, 0, 0),

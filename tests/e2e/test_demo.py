@@ -56,7 +56,7 @@ def test_an_interrupted_demo_shows_the_verdict_and_leaves_nothing_behind() -> No
         bound = Timer(BOUND_SECONDS / 2, demo.terminate)
         bound.start()
         lines = iter(demo.stdout.readline, "")
-        home = next(re.search(r"Its logs: (\S+)/", line)[1] for line in lines if "Its logs:" in line)  # type: ignore[index]
+        home = next(re.search(r"Logs: (\S+)/", line)[1] for line in lines if "Logs:" in line)  # type: ignore[index]
         next(line for line in lines if "run succeeded" in line)
         descendants = _processes_with(home)
         demo.send_signal(signal.SIGINT)

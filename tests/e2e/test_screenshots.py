@@ -1,0 +1,56 @@
+"""``make screenshots`` takes each picture that README and pages show."""
+
+from __future__ import annotations
+
+import re
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tools.browser import installed
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+BOUND_SECONDS = 600
+
+pytestmark = [
+    pytest.mark.skipif(
+        installed() is None, reason="no browser is installed (on Debian: apt install chromium)"
+    ),
+    pytest.mark.since(3, 3, "the page that is visited here"),
+]
+
+
+def shown() -> set[str]:
+    """The names of all pictures."""
+    return {
+        name for page in PAGES for name in re.findall(r"\]\((?:docs/)?images/([^)]+)\)", page.read_text())
+    }
+
+
+def size(picture: Path) -> tuple[int, int]:
+    """Width and height of a PNG, in pixels."""
+    head = picture.read_bytes()[:24]
+    assert head.startswith(b"\x89PNG"), picture
+    width, height = struct.unpack(">II", head[16:24])
+    return width, height
+
+
+def test_each_picture_is_taken_and_each_is_shown(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "tools.screenshots", "--to", str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=BOUND_SECONDS,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    taken = {picture.name: size(picture) for picture in tmp_path.iterdir()}
+    assert taken.keys() == shown() == {picture.name for picture in (ROOT / "docs" / "images").iterdir()}
+    # A picture of something that was not drawn yet would be smaller.
+    assert all(width > 400 and height > 150 for width, height in taken.values()), taken
