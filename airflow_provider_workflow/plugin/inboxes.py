@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import datetime, timedelta, timezone
 from functools import partial
 from typing import Any
 
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.client import types
-from airflow_provider_workflow.database import dag_runs
-from airflow_provider_workflow.database.dag_runs import Selection, StoredRun
-from airflow_provider_workflow.dispatch.dead_letters import RUN_PREFIX
-from airflow_provider_workflow.dispatch.rejections import TargetError
-from airflow_provider_workflow.dispatch.runs import RUN_ID_PREFIX
 from airflow_provider_workflow.hooks.diagnosis import DROPPED, fix_of_pause
-from airflow_provider_workflow.plugin import errors, service, times
+from airflow_provider_workflow.plugin import recent, service, times
 from airflow_provider_workflow.plugin.access import Reader
 from airflow_provider_workflow.plugin.listeners import Listeners
 
@@ -24,11 +17,6 @@ COUNTED = ("available", "leased", "quarantined")
 WAITING = ("available", "leased")
 AWAY = {"unreachable", "timeout", "rate_limited", "service_error"}
 """Errors with which the former numbers are still worth something."""
-BUCKETS = 12
-BUCKET = timedelta(minutes=5)
-MOST_RUNS = 2_000
-"""Runs of the last hour that a history counts; in one that is cut off, the oldest are missing."""
-MESSAGE_CREATED = ("message", "created_at")
 
 
 def listing(connection_id: str, name: str | None, cursor: str | None, reader: Reader) -> dict[str, Any]:
@@ -89,7 +77,7 @@ def summary(connection_id: str, inbox_id: str) -> dict[str, Any]:
     return {
         **kept.value,
         "counts": None,
-        "history": history(inbox_id),
+        "history": recent.history(inbox_id),
         "fetched_at": times.of_seconds(clock.now()),
         "stored": {"counts": kept.value["counts"], "at": at},
         "error": kept.error.body,
@@ -111,44 +99,5 @@ def _counted(connection_id: str, inbox_id: str) -> dict[str, Any]:
         "counts": {name: sum(each.get("status") == name for each in pages.items) for name in COUNTED},
         "is_partial": pages.following is not None,
         "oldest_created_at": min(filter(None, created), default=None),
-        "history": history(inbox_id),
+        "history": recent.history(inbox_id),
     }
-
-
-def history(inbox_id: str) -> list[dict[str, Any]]:
-    """
-    What happened in the last hour, in steps of 5 minutes, the oldest first: from the runs of its messages.
-
-    :raises PageError: the database does not answer.
-    """
-    now = datetime.fromtimestamp(clock.now(), timezone.utc)
-    first = now - BUCKETS * BUCKET
-    selection = Selection(RUN_ID_PREFIX, since=first, conf={"inbox_id": inbox_id})
-    runs: list[StoredRun] = []
-    try:
-        for page in dag_runs.pages(selection, (MESSAGE_CREATED, "created_at"), size=dag_runs.PAGE):
-            runs += page
-            if len(runs) >= MOST_RUNS:
-                break
-    except TargetError as error:
-        raise errors.database_away(error) from None
-    return _in_buckets(runs, first)
-
-
-def _in_buckets(runs: Sequence[StoredRun], first: datetime) -> list[dict[str, Any]]:
-    buckets = [
-        {"from": times.iso(first + number * BUCKET), "arrived": 0, "started": 0, "dead_lettered": 0}
-        for number in range(BUCKETS)
-    ]
-    for run in runs:
-        is_dead = run.run_id.startswith(RUN_PREFIX)
-        arrived = times.parsed(run.conf["created_at" if is_dead else MESSAGE_CREATED])
-        for name, moment in (
-            ("dead_lettered" if is_dead else "started", run.run_after),
-            ("arrived", arrived),
-        ):
-            number = -1 if moment is None else (moment - first) // BUCKET
-            if 0 <= number < BUCKETS:
-                bucket: dict[str, Any] = buckets[number]
-                bucket[name] += 1
-    return buckets

@@ -16,24 +16,18 @@ from airflow_provider_workflow.database.dead_letters import ENTRIES, StoredDeadL
 from airflow_provider_workflow.dispatch.dead_letters import RUN_PREFIX
 from airflow_provider_workflow.dispatch.rejections import TargetError
 from airflow_provider_workflow.dispatch.runs import RUN_ID_PREFIX, run_id_of
-from airflow_provider_workflow.plugin import airflow_server, errors, listeners, service, times
+from airflow_provider_workflow.plugin import airflow_server, errors, listeners, recent, service, times
 from airflow_provider_workflow.plugin.access import Reader, run_of, run_url
 
 MOST_DEAD_LETTERS = 200
 """The newest ones that are shown."""
-OF_A_MESSAGE: dict[str, tuple[str, ...]] = {
-    "message_id": ("message", "id"),
-    "created_at": ("message", "created_at"),
-    "delivery_count": ("message", "message_attributes", "lease_count"),
-}
-"""Where the conf of a message's run has these."""
 _NOTE = re.compile(r"of the inbox (.+), started by the run (\S+) of (\S+)$")
 """The note of a message's run, which a user may have changed."""
 
 
 def listing(connection_id: str, inbox_id: str, cursor: str | None, reader: Reader) -> dict[str, Any]:
     """
-    Up to 500 messages, each with its run.
+    Up to 500 messages, each with its run. The first page ends with the acknowledged ones of the last hour.
 
     :raises PageError: they cannot be listed.
     """
@@ -41,9 +35,12 @@ def listing(connection_id: str, inbox_id: str, cursor: str | None, reader: Reade
     kept = service.ANSWERS.get((connection_id, "messages", inbox_id, cursor), fetch)
     if kept.error is not None:
         raise kept.error
-    pages, runs = kept.value
+    pages, runs, started = kept.value
     return {
-        "messages": [_message(each, inbox_id, runs, reader) for each in pages.items],
+        "messages": [
+            *(_message(each, inbox_id, runs, reader) for each in pages.items),
+            *recent.messages_of(started, reader),
+        ],
         "next": pages.following,
         "fetched_at": times.of_seconds(kept.fetched_at),
     }
@@ -52,17 +49,19 @@ def listing(connection_id: str, inbox_id: str, cursor: str | None, reader: Reade
 Runs = dict[str, list[FoundRun]]
 
 
-def _fetched(connection_id: str, inbox_id: str, cursor: str | None) -> tuple[service.Pages, Runs]:
+def _fetched(
+    connection_id: str, inbox_id: str, cursor: str | None
+) -> tuple[service.Pages, Runs, list[StoredRun]]:
     pages = service.list_messages(connection_id, inbox_id, cursor)
     ids = [each["id"] for each in pages.items if isinstance(each.get("id"), str)]
+    run_ids = [run_id_of(each, inbox_id, prefix) for prefix in (RUN_ID_PREFIX, RUN_PREFIX) for each in ids]
     created = [moment for each in pages.items if (moment := times.parsed(each.get("created_at")))]
-    return pages, _runs_of(connection_id, inbox_id, ids, min(created, default=None))
+    started = recent.started(inbox_id, run_ids) if cursor is None else []
+    return pages, _runs_of(connection_id, run_ids, min(created, default=None)), started
 
 
-def _runs_of(connection_id: str, inbox_id: str, ids: Sequence[str], since: datetime | None) -> Runs:
+def _runs_of(connection_id: str, run_ids: Sequence[str], since: datetime | None) -> Runs:
     """The runs of messages, and their dead letters: in the targets of the inbox, and in DAGs since then."""
-    prefixes = (RUN_ID_PREFIX, RUN_PREFIX)
-    run_ids = [run_id_of(each, inbox_id, prefix) for prefix in prefixes for each in ids]
     targets = listeners.targets_of(connection_id)
     found: Runs = {}
     try:
@@ -142,7 +141,7 @@ def of_run(dag_id: str, run_id: str, reader: Reader) -> dict[str, Any]:
     :raises PageError: the database does not answer.
     """
     is_dead = run_id.startswith(RUN_PREFIX)
-    entries: tuple[dag_runs.Entry, ...] = ENTRIES if is_dead else ("inbox_id", *OF_A_MESSAGE.values())
+    entries: tuple[dag_runs.Entry, ...] = ENTRIES if is_dead else ("inbox_id", *recent.OF_A_MESSAGE.values())
     try:
         run = dag_runs.found(dag_id, run_id, entries) if run_id.startswith(RUN_ID_PREFIX) else None
     except TargetError as error:
@@ -170,7 +169,8 @@ def _of_dead_letter(run: StoredRun) -> dict[str, Any]:
 
 
 def _of_message(run: StoredRun, reader: Reader) -> dict[str, Any]:
-    inbox_id, conf = run.conf["inbox_id"], {name: run.conf[path] for name, path in OF_A_MESSAGE.items()}
+    inbox_id = run.conf["inbox_id"]
+    conf = {name: run.conf[path] for name, path in recent.OF_A_MESSAGE.items()}
     inbox, listener = _noted(run, reader)
     connection_id = listeners.connection_of_target(run.dag_id, (inbox_id, inbox))
     may_use = connection_id and airflow_server.may_use_connection(reader.user, connection_id)

@@ -156,7 +156,7 @@ function Messages({ connection, id, inbox, place, go }) {
   ], []);
   const options = ["", ...model.statusesOf(feed[0].items, place.status)];
   const filter = h(Select, { label: "Status", value: place.status, options, change: (status) => go({ status }) });
-  const why = inbox.status === "paused" ? `${model.DROPPED}: resume the inbox to receive new ones.` : "Messages that started their DAG run have left it.";
+  const why = inbox.status === "paused" ? `${model.DROPPED}: resume the inbox to receive new ones.` : "Those that started a DAG run are listed for an hour.";
   const empty = h(Empty, { title: "The inbox holds no messages." }, why);
   return h(Fragment, h(Listing, { what: "messages", feed, place, go, filter, columns, rowHeight: 40, memory: id, empty }),
     open && h(Dialog, { title: "Message", close }, h(Details, { of: open }), h("div.end", h(Button, { onClick: close }, "Close"))));

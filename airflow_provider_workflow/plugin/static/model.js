@@ -14,7 +14,7 @@ export function describeState({ status = "unknown", paused_text: text, paused_re
   return { label, palette, why: fix ?? (status === "paused" ? text || (reason ?? "").replaceAll("_", " ") : "") };
 }
 
-const MESSAGE_PALETTES = { available: "blue", leased: "running", acked: "success", quarantined: "failed" };
+const MESSAGE_PALETTES = { available: "blue", leased: "running", started: "success", quarantined: "failed" };
 
 export const paletteOf = (status) => MESSAGE_PALETTES[status] ?? "gray";
 
@@ -37,7 +37,7 @@ export function localeOf(language) {
 }
 
 export function relativeTime(time, now, locale) {
-  const seconds = Math.round((Date.parse(time) - now) / 1000);
+  const seconds = Math.min(0, Math.round((Date.parse(time) - now) / 1000));
   if (Number.isNaN(seconds)) return "";
   const unit = Object.keys(UNITS).find((each) => Math.abs(seconds) >= UNITS[each]) ?? "second";
   return format("RelativeTimeFormat", locale, { numeric: "auto" }).format(Math.trunc(seconds / UNITS[unit]), unit);

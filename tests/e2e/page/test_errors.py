@@ -19,7 +19,7 @@ from tests.page.steps import at
         ({}, at(9), "This connection has no such inbox."),
         ({}, at(), "The inbox holds no messages."),
         ({}, at(more="&tab=dead-letters"), "There are no dead letters."),
-        ({"messages": [message()]}, at(more="&status=acked"), "The filter leaves no messages."),
+        ({"messages": [message()]}, at(more="&status=started"), "The filter leaves no messages."),
         ({}, "text=nobody", "The filter leaves no inboxes."),
     ],
 )

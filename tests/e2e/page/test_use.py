@@ -95,7 +95,7 @@ def test_all_texts_have_contrast_in_light_and_dark(page, visit, api, mode):
     ]
     api.messages = [
         message(n, status=status, run=run(state=states[n]))
-        for n, status in enumerate(["available", "leased", "quarantined", "acked"])
+        for n, status in enumerate(["available", "leased", "quarantined", "started"])
     ]
     api.failing["summary"] = error(502, "unreachable", "The service does not answer.", "Check the base URL.")
     page.add_init_script(f"localStorage.setItem('theme', '{mode}')")

@@ -21,7 +21,7 @@ from airflow_provider_workflow.database.runs import DatabaseRuns
 from airflow_provider_workflow.dispatch.runs import run_id_of
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.operators.inbox import WorkflowInboxDispatchOperator
-from airflow_provider_workflow.plugin import inboxes
+from airflow_provider_workflow.plugin import recent
 from airflow_provider_workflow.plugin.answers import KEPT_SECONDS
 from airflow_provider_workflow.plugin.app import Modules
 from airflow_provider_workflow.triggers.notice import WorkflowInboxNoticeTrigger
@@ -147,6 +147,47 @@ def test_each_message_leads_to_its_run(op: TestClient, buried: Burying, connecte
     assert (messages[0]["status"], messages[0]["delivery_count"]) == ("available", 0)
 
 
+def test_messages_that_left_the_service_are_listed_with_their_runs(
+    op: TestClient, buried: Burying, connected: EmulatorServer
+) -> None:
+    inbox = connected.open_inbox("orders")
+    connected.put("orders", 1, ids=["waits"])
+    buried.backdate("handle", start("long ago", inbox), timedelta(minutes=61))
+    start("of another inbox", "another")
+    dead_id = buried.bury("dead", PAYLOAD, inbox_id=inbox, cause="too large")
+    buried.bury("replayed", inbox_id=inbox)
+    replay_id, run_id = start("replayed", inbox), start("done", inbox)
+
+    answer = op.get(f"{API}/inboxes/{inbox}/messages")
+
+    assert PAYLOAD not in answer.text
+    _, *left = answer.json()["messages"]
+    assert {each["id"]: each["status"] for each in left} == {
+        "dead": "dead-lettered",
+        "replayed": "started",
+        "done": "started",
+    }
+    done, replayed, dead = left  # the newest first
+    assert (done["run"]["run_id"], done["delivery_count"], done["error_message"]) == (run_id, 3, None)
+    assert done["created_at"] == dead["created_at"] == "2026-01-01T00:00:00Z"
+    assert (dead["run"], dead["dead_letter"]["run_id"]) == (None, dead_id)
+    assert (dead["error_message"], dead["delivery_count"]) == ("too large", 3)
+    assert replayed["run"]["run_id"] == replay_id
+
+
+def test_a_message_is_listed_once_while_it_is_acknowledged(
+    op: TestClient, buried: Burying, connected: EmulatorServer
+) -> None:
+    assert buried
+    inbox = connected.open_inbox("orders")
+    connected.put("orders", 1, ids=["a"])
+    start("a", inbox)
+
+    (listed,) = op.get(f"{API}/inboxes/{inbox}/messages").json()["messages"]
+
+    assert (listed["status"], listed["run"]["dag_id"]) == ("available", "handle")
+
+
 def test_a_summary_counts_what_waits_and_what_happened(
     op: TestClient, buried: Burying, connected: EmulatorServer
 ) -> None:
@@ -181,7 +222,18 @@ def test_a_history_counts_when_messages_arrived(buried: Burying) -> None:
     conf["message"]["created_at"] = (datetime.now(timezone.utc) - timedelta(minutes=12)).isoformat()
     DatabaseRuns().start("handle", run_id_of("a", "i"), conf)
 
-    assert [each["arrived"] for each in inboxes.history("i")] == [*[0] * 9, 1, 0, 0]
+    assert [each["arrived"] for each in recent.history("i")] == [*[0] * 9, 1, 0, 0]
+
+
+def test_a_replayed_dead_letter_arrived_once(buried: Burying) -> None:
+    conf = {"inbox_id": "i", "message": message_of("a")}
+    conf["message"]["created_at"] = datetime.now(timezone.utc).isoformat()
+    DatabaseRuns().start("handle", run_id_of("a", "i"), conf)
+    buried.bury("a", inbox_id="i", created_at=conf["message"]["created_at"])
+
+    *_, now = recent.history("i")
+
+    assert (now["arrived"], now["started"], now["dead_lettered"]) == (1, 1, 1)
 
 
 def test_where_the_service_is_away_the_last_numbers_are_shown_with_their_age(
