@@ -1,0 +1,127 @@
+"""
+What 50 browsers with the page Inboxes open cost Airflow's API server, while tasks run: beside the same server
+and the same tasks without a browser. The requests are those of the page's own client, in Node.js.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import requests
+
+from airflow_provider_workflow.emulator.server import EmulatorServer
+from tests.benchmarks.process import cpu_seconds
+from tests.benchmarks.results import Row, Target, alone, compared
+from tests.benchmarks.stage import stage
+from tools.local_airflow import LocalAirflow
+
+BROWSERS = 50
+INBOXES = 20
+MESSAGES = 100
+"""Waiting in each inbox but the first."""
+WARM_UP_SECONDS = 20.0
+"""Until all browsers are open, and their first requests answered."""
+PUT_SECONDS = 2.0
+"""From one message to the next, whose run has a task."""
+LITTLE = Target("ours", "<", 5)
+
+
+@dataclass(frozen=True)
+class Size:
+    """
+    How much is measured.
+
+    :param rounds: in which the browsers are open, and not, in turn.
+    :param seconds: of a window.
+    """
+
+    rounds: int
+    seconds: float
+    browsers: int
+
+
+@dataclass(frozen=True)
+class Answers:
+    """How many requests of the browsers were answered, and how many failed."""
+
+    answered: int
+    failed: int
+
+
+def run(quick: bool) -> list[Row]:
+    """
+    Measure; ``quick`` with few browsers, and a shorter time.
+
+    :raises RuntimeError: Node.js is not installed.
+    """
+    if shutil.which("node") is None:
+        raise RuntimeError("The browsers are played by Node.js: install node, version 20 or later")
+    size = Size(1, 10.0, 4) if quick else Size(3, 60.0, BROWSERS)
+    inboxes = [f"inbox_{number}" for number in range(INBOXES)]
+    with stage("page", ["listen", "handle"], inboxes) as (service, airflow):
+        for inbox in inboxes[1:]:
+            service.put(inbox, *range(MESSAGES))
+        window = Window(service, airflow, size.seconds)
+        window.share()  # imports what the first requests need
+        without: list[float] = []
+        with_page: list[float] = []
+        answers: list[Answers] = []
+        for _ in range(size.rounds):
+            without.append(window.share())
+            with browsers(airflow, size.browsers, answers):
+                time.sleep(WARM_UP_SECONDS)
+                with_page.append(window.share())
+    return rows(size, with_page, without, answers)
+
+
+class Window:
+    """Measures the CPU of the API server, while a message is put every few seconds."""
+
+    def __init__(self, service: EmulatorServer, airflow: LocalAirflow, seconds: float) -> None:
+        self._service, self._airflow, self._seconds = service, airflow, seconds
+
+    def share(self) -> float:
+        """Percent of one core."""
+        began_at, used = time.monotonic(), self._used()
+        while (passed := time.monotonic() - began_at) < self._seconds:
+            self._service.put("inbox_0", {"at": passed})
+            time.sleep(PUT_SECONDS)
+        return (self._used() - used) / (time.monotonic() - began_at) * 100
+
+    def _used(self) -> float:
+        return sum(cpu_seconds(pid) for pid in self._airflow.pids("api-server"))
+
+
+@contextmanager
+def browsers(airflow: LocalAirflow, count: int, answers: list[Answers]) -> Iterator[None]:
+    """So many browsers during the context; then ``answers`` has what became of their requests."""
+    token = requests.get(f"{airflow.url}/auth/token", timeout=30).json()["access_token"]
+    script = Path(__file__).with_name("browsers.mjs")
+    arguments = ["node", str(script), f"{airflow.url}/", token, "workflow_default", str(count)]
+    with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield
+            said, _ = process.communicate(timeout=60)
+            answers.append(Answers(**json.loads(said)))
+        finally:
+            process.kill()
+
+
+def rows(size: Size, with_page: list[float], without: list[float], answers: list[Answers]) -> list[Row]:
+    """What is shown."""
+    what = f"page Inboxes, {size.browsers} browsers"
+    more = [ours - theirs for ours, theirs in zip(with_page, without, strict=True)]
+    seconds = size.seconds + WARM_UP_SECONDS
+    return [
+        compared(f"{what}: API server, share of one core", "%", with_page, "no browser", without),
+        alone(f"{what}: what they add to it", "%", more, LITTLE),
+        alone(f"{what}: requests", "per second", [each.answered / seconds for each in answers]),
+        alone(f"{what}: requests that failed", "requests", [float(each.failed) for each in answers]),
+    ]
