@@ -83,7 +83,7 @@ def soak(plan: Plan, chosen: Topology, home: Path) -> bool:
         api.wait_for_run("warm_up", api.trigger_dag("warm_up"), START_SECONDS)
         for recipe in RECIPES:
             scene.put(recipe, -1)
-        assert scene.settles(START_SECONDS, RECIPES), account.table(scene.counted().values())
+        assert scene.settles(START_SECONDS, RECIPES), why_not(scene)
         sampler = Sampler(*(each.port for each in scene.service.all))
         put_and_sample(plan, scene, sampler)
         scene.settles(END_SECONDS, RECIPES)
@@ -101,6 +101,19 @@ def soak(plan: Plan, chosen: Topology, home: Path) -> bool:
     print("Nothing grows." if steady else "SOMETHING GROWS.")
     print("Every message had its one run." if kept else "A MESSAGE WAS LOST, OR WORKED ON TWICE.")
     return steady and kept
+
+
+def why_not(scene: SoakScene) -> str:
+    """What tells why the first messages are not done: accounts, the tasks of the listener, and logs."""
+    api = scene.airflow.api
+    tasks = [
+        f"{run['dag_run_id']}: {task['task_id']} {task['state']}, try {task['try_number']}"
+        for run in api.dag_runs("listen")
+        for task in api.task_instances("listen", run["dag_run_id"])
+    ]
+    logs = sorted(scene.airflow.home.glob("logs/dag_id=listen/**/*.log"), key=lambda log: log.stat().st_mtime)
+    ends = [f"--- {log.relative_to(scene.airflow.home)}:\n{log.read_text()[-5000:]}" for log in logs[-2:]]
+    return "\n".join([account.table(scene.counted().values()), *tasks, *ends, scene.airflow.tails(40)])
 
 
 def announce(plan: Plan, chosen: Topology) -> None:
