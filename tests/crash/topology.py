@@ -95,12 +95,28 @@ def production(address: str, redis_url: str) -> Topology:
         name="PostgreSQL, CeleryExecutor on Redis, two schedulers, triggerers and workers, one API server",
         components={**components, "dag-processor": ["dag-processor"], "api-server": ["api-server"]},
         executor="CeleryExecutor",
-        database=address.replace("postgresql://", "postgresql+psycopg2://", 1),
+        database=for_airflow(address),
         env={
             "AIRFLOW__CELERY__BROKER_URL": redis_url,
             "AIRFLOW__CELERY__RESULT_BACKEND": address.replace("postgresql://", "db+postgresql://", 1),
         },
     )
+
+
+def for_airflow(address: str) -> str:
+    """The address of a PostgreSQL database as Airflow's settings have it."""
+    return address.replace("postgresql://", "postgresql+psycopg2://", 1)
+
+
+@contextmanager
+def metadata_database() -> Iterator[str | None]:
+    """A new metadata database, where the environment names a server; None, for SQLite, elsewhere."""
+    server = os.environ.get(POSTGRES_VARIABLE)
+    if not server:
+        yield None
+        return
+    with database(server) as address:
+        yield for_airflow(address)
 
 
 @contextmanager

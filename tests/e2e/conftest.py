@@ -41,6 +41,11 @@ LONG = (
     "test_hostile",
     "test_secrets_at_debug",
     "test_queues_of_triggerers",
+    "test_screenshots",
+    "test_testing_example",
+    "test_examples",
+    "test_listener",
+    "test_local_airflow",
 )
 """Files that take a minute or more: begun first, so that no process is left alone with one in the end."""
 SETTINGS = {
@@ -57,13 +62,18 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=_turn)
+    shared = {item.path for item in items if "airflow" in getattr(item, "fixturenames", ())}
+    items.sort(key=lambda item: _turn(item, item.path in shared))
 
 
-def _turn(item: pytest.Item) -> int:
-    if "last" in item.keywords:
-        return len(LONG) + 1
-    return LONG.index(item.path.stem) if item.path.stem in LONG else len(LONG)
+def _turn(item: pytest.Item, is_shared: bool) -> tuple[bool, bool, int]:
+    """
+    Files that need no shared Airflow come first, as it would idle beside theirs and take CPU from them.
+
+    :param is_shared: whether tests of the file use the Airflow that is shared.
+    """
+    long = LONG.index(item.path.stem) if item.path.stem in LONG else len(LONG)
+    return "last" in item.keywords, is_shared, long
 
 
 @pytest.fixture
