@@ -102,8 +102,9 @@ demo: setup ## Show messages becoming DAG runs (CHAOS=1 kills processes meanwhil
 	$(BIN)/python -m tools.demo $(if $(filter 1,$(CHAOS)),--chaos) $(if $(filter 1,$(ONCE)),--once)
 
 # What builds it needs Python 3.11, and the pages are the same for every Python.
-docs: setup ## Build the documentation into build/docs; a warning is an error
-	@if $(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then set -x; \
+docs: setup ## Check the spelling, and build the documentation into build/docs; a warning is an error
+	@if $(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then set -ex; \
+		$(BIN)/codespell *.md docs dags_examples airflow_provider_workflow; \
 		$(BIN)/python -m sphinx --fail-on-warning --fresh-env --nitpicky --quiet \
 			--doctree-dir build/doctrees docs build/docs; \
 	else echo "The documentation is built with Python 3.11 or later, and left out here."; fi

@@ -7,7 +7,8 @@ author = "the airflow-provider-workflow authors"
 copyright = author
 version = release = __version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc"]
+# The last one adds a button to each block of code, which copies it.
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_copybutton"]
 exclude_patterns = ["examples"]
 html_theme = "furo"
 html_title = f"{project} {__version__}"
