@@ -42,6 +42,7 @@ LONG = (
     "test_secrets_at_debug",
     "test_queues_of_triggerers",
     "test_screenshots",
+    "test_tutorial",
     "test_testing_example",
     "test_examples",
     "test_listener",

@@ -19,6 +19,11 @@ PYTHON = {
     for path in folder.rglob("*.py")
 }
 RUN_BY = {
+    "airflow dags list-runs welcome": "tests/e2e/test_tutorial.py",
+    'airflow triggerer > "$AIRFLOW_HOME/triggerer.log" 2>&1 &': "tests/e2e/test_tutorial.py",
+    "kill %1 %2 %3": "tests/e2e/test_tutorial.py",
+    "pip install . --constraint constraints/airflow-3.3.txt": "tests/e2e/test_tutorial.py",
+    "pkill -9 -P $! -f triggerer": "tests/e2e/test_tutorial.py",
     "airflow connections add workflow_default --conn-json '{": "tests/unit/cli/test_documented_commands.py",
     "airflow connections add workflow_user --conn-json '{": "tests/unit/cli/test_documented_commands.py",
     "airflow-workflow dead-letters list --since 7d": "tests/unit/cli/test_documented_commands.py",

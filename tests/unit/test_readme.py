@@ -13,7 +13,7 @@ from airflow.sdk import Connection
 
 from airflow_provider_workflow.client.api import authorization_url
 from airflow_provider_workflow.client.settings import Settings
-from tests.unit.documents import ROOT, blocks, command
+from tests.unit.documents import ROOT, blocks, command, lines_of
 
 ADD = "airflow connections add"
 
@@ -65,10 +65,23 @@ def test_the_command_adds_the_same_connection(page: str) -> None:
     assert json.loads(text) == json.loads(connection_in(command(page, "export")))
 
 
-def test_the_package_installs_from_a_clone(tmp_path: Path) -> None:
-    install = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-build-isolation", "--quiet"]
-    subprocess.run([*install, "--target", str(tmp_path), "."], cwd=ROOT, check=True, timeout=120)
+@pytest.mark.parametrize("block", ["pip install .\n", "pip install . --constraint"])
+def test_the_package_installs_from_a_clone(block: str, tmp_path: Path) -> None:
+    first, *_ = lines_of(command("README.md", block))
+    pip, *arguments = shlex.split(first)
+    assert pip == "pip"
+    # Without its dependencies, which are installed already.
+    alone = ["--no-deps", "--no-build-isolation", "--quiet", "--target", str(tmp_path)]
+    subprocess.run([sys.executable, "-m", "pip", *arguments, *alone], cwd=ROOT, check=True, timeout=120)
     installed = {path.name for path in tmp_path.iterdir()}
     assert "airflow_provider_workflow" in installed
     assert (tmp_path / "airflow_provider_workflow" / "py.typed").exists()
     assert not installed & {"docs", "tests", "tools", "dags_examples"}
+
+
+@pytest.mark.parametrize("page", ["docs/index.md", "docs/tutorial.md"])
+def test_the_quickstart_has_at_most_8_commands_and_is_the_same_everywhere(page: str) -> None:
+    beginning = "pip install . --constraint"
+    quickstart = command("README.md", beginning)
+    assert command(page, beginning) == quickstart
+    assert len([line for line in lines_of(quickstart) if not line.startswith(" ")]) <= 8
