@@ -11,6 +11,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 BENCH := .venv-bench
 BENCH_INSTALLED := $(BENCH)/.installed
+SBOM := .venv-sbom
 
 # Whatever imports Airflow here keeps away from the user's own.
 export AIRFLOW_HOME := $(CURDIR)/$(VENV)/airflow
@@ -18,7 +19,7 @@ export AIRFLOW_HOME := $(CURDIR)/$(VENV)/airflow
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help setup test check-format format lint types imports unit coverage e2e test-matrix crash-test soak mutations simulate bench
-.PHONY: demo docs screenshots structure dist clean
+.PHONY: demo docs screenshots structure dist release clean
 
 help: ## Say what there is to make
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -116,13 +117,23 @@ structure: setup ## Measure the structure of the package (AGAINST=file compares,
 	$(BIN)/python -m tools.structure $(addprefix --against ,$(AGAINST)) $(addprefix --json ,$(JSON)) \
 		$(if $(filter 1,$(LIST)),--list) $(if $(filter 1,$(TESTS)),--tests)
 
-# Without isolation: the backend is the pinned one.
+# Without isolation: the backend is the pinned one. With the time of the commit, each build of it is the same.
 dist: setup ## Build sdist and wheel into DIST=dist, and check what a package index would
 	rm -rf $(DIST)
-	$(BIN)/python -m hatchling build --directory $(DIST)
+	if epoch=$$(git log -1 --format=%ct 2> /dev/null); then export SOURCE_DATE_EPOCH=$$epoch; fi; \
+		$(BIN)/python -m hatchling build --directory $(DIST)
 	$(BIN)/python -m twine check --strict $(DIST)/*
 
-clean: ## Remove what the others left, except .venv and .venv-bench
+# The tool that writes the SBOM needs packages of its own: an environment and pins for it, as for `bench`.
+$(SBOM)/.installed: constraints/sbom.txt
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip --disable-pip-version-check install --quiet --constraint $< cyclonedx-bom
+	@touch $@
+
+release: setup $(SBOM)/.installed ## Prepare the release VERSION=x.y.z in this repository; no remote is changed
+	$(BIN)/python -m tools.release $(VERSION) --to $(DIST) --sbom $(CURDIR)/$(SBOM)/bin/cyclonedx-py
+
+clean: ## Remove what the others left, except .venv, .venv-bench and .venv-sbom
 	rm -rf .bench .coverage .demo .matrix .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache \
 		build dist *.egg-info
 	find . -name __pycache__ -not -path './$(VENV)*/*' -prune -exec rm -rf {} +
