@@ -153,6 +153,19 @@ def test_a_plain_airflow_shows_the_wheel_once_it_is_installed_and_nothing_once_i
     assert PROJECT not in plain.run("airflow", "providers", "list")
 
 
+def test_the_sdist_installs_the_same_files_as_the_wheel(dist: Path, plain: PlainAirflow) -> None:
+    before = plain.files()
+    installed = {}
+    for kind in ("*.whl", "*.tar.gz"):
+        plain.pip("install", "--constraint", str(pins()), str(next(dist.glob(kind))))
+        installed[kind] = plain.files()
+        assert __version__ in plain.run("airflow-workflow", "--version")
+        plain.pip("uninstall", "--yes", PROJECT)
+
+    assert installed["*.tar.gz"] == installed["*.whl"] > before
+    assert plain.files() == before
+
+
 @pytest.fixture
 def stage(dist: Path, plain: PlainAirflow, tmp_path: Path) -> Iterator[Stage]:
     """The plain Airflow with the wheel, and the first DAG of the README as its only DAG file."""
