@@ -1,0 +1,109 @@
+"""The workflows of the forge run targets of the Makefile, and only the publishing job has rights."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.unit.documents import ROOT
+from tools.matrix import PAIRS
+
+FOLDER = ROOT / ".github" / "workflows"
+WORKFLOWS = {path.stem: yaml.safe_load(path.read_text()) for path in sorted(FOLDER.glob("*.yml"))}
+TARGETS = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+VARIABLES = set(re.findall(r"^([A-Z0-9]+) \?= ", (ROOT / "Makefile").read_text(), re.MULTILINE))
+
+
+def jobs() -> Iterator[tuple[str, dict[str, Any]]]:
+    for name, workflow in WORKFLOWS.items():
+        for job, content in workflow["jobs"].items():
+            yield f"{name}: {job}", content
+
+
+def steps() -> list[dict[str, Any]]:
+    return [step for _, job in jobs() for step in job["steps"]]
+
+
+def made() -> list[str]:
+    """What follows ``make`` in all commands, without expressions of the forge."""
+    commands = [re.sub(r"\$\{\{.*?\}\}", "x", step["run"]) for step in steps() if "run" in step]
+    return [word for line in commands for call in re.findall(r"\bmake (.*)", line) for word in call.split()]
+
+
+def test_there_are_two_workflows() -> None:
+    assert set(WORKFLOWS) == {"ci", "release"}
+
+
+def test_every_target_that_is_made_exists() -> None:
+    targets = {word for word in made() if "=" not in word}
+    assert len(TARGETS) > 15
+    assert {"setup", "unit", "e2e", "dist", "types"} <= targets <= TARGETS
+
+
+def test_every_variable_that_is_given_exists() -> None:
+    given = {word.partition("=")[0] for word in made() if "=" in word}
+    assert {"AIRFLOW", "PYTHON"} <= given <= VARIABLES
+
+
+def test_everything_that_make_test_checks_is_checked() -> None:
+    (wanted,) = re.findall(r"^test: (.*?) ##", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    of_ci = {
+        word
+        for step in WORKFLOWS["ci"]["jobs"].values()
+        for each in step["steps"]
+        for word in each.get("run", "").split()
+    }
+    assert set(wanted.split()) <= of_ci
+
+
+def test_the_pairs_of_airflow_and_python_are_those_of_the_test_matrix() -> None:
+    included = WORKFLOWS["ci"]["jobs"]["unit"]["strategy"]["matrix"]["include"]
+    assert tuple(f"{each['airflow']}:{each['python']}" for each in included) == PAIRS
+
+
+def test_every_action_has_the_tag_of_a_version() -> None:
+    used = [step["uses"] for step in steps() if "uses" in step]
+    assert len(used) > 5
+    assert [each for each in used if not re.fullmatch(r"[\w./-]+@v\d+\.\d+\.\d+", each)] == []
+
+
+def test_every_job_has_a_time_limit_and_a_pinned_runner() -> None:
+    for name, job in jobs():
+        assert 0 < job["timeout-minutes"] <= 120, name
+        assert re.fullmatch(r"ubuntu-\d\d\.04", job["runs-on"]), name
+
+
+def test_only_the_job_that_publishes_has_rights_beyond_reading() -> None:
+    assert all(workflow["permissions"] == {"contents": "read"} for workflow in WORKFLOWS.values())
+    assert {name: job["permissions"] for name, job in jobs() if "permissions" in job} == {
+        "release: publish": {"id-token": "write"}
+    }
+
+
+def test_no_workflow_uses_a_secret_and_no_checkout_keeps_credentials() -> None:
+    assert not [path for path in FOLDER.iterdir() if "secrets." in path.read_text()]
+    checkouts = [step for step in steps() if step.get("uses", "").startswith("actions/checkout")]
+    assert all(step["with"] == {"persist-credentials": False} for step in checkouts)
+
+
+def test_a_release_is_published_with_attestations_after_its_build_and_tests() -> None:
+    # YAML reads the key "on" as a boolean.
+    assert WORKFLOWS["release"][True] == {"push": {"tags": ["v[0-9]*"]}}
+    publish = WORKFLOWS["release"]["jobs"]["publish"]
+    assert publish["needs"] == ["build", "test"]
+    assert publish["environment"] == "pypi"
+    (step,) = [each for each in publish["steps"] if each["uses"].startswith("pypa/gh-action-pypi-publish@")]
+    assert step["with"]["attestations"] is True
+    assert not {"password", "user"} & set(step["with"])
+
+
+@pytest.mark.parametrize(("tag", "matches"), [("v0.1.0", True), ("v0.1.0rc1", False), ("v10.1.0", False)])
+def test_the_tag_of_a_release_is_compared_with_the_version(tag: str, matches: bool) -> None:
+    (command,) = [step["run"] for step in steps() if "GITHUB_REF_NAME" in step.get("run", "")]
+    line = re.findall(r'"(__version__ = .*)" ', command)[0].replace('\\"', '"')
+    assert (line.replace("${GITHUB_REF_NAME#v}", tag[1:]) == '__version__ = "0.1.0"') is matches
+    assert "--line-regexp" in command
