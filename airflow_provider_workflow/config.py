@@ -7,12 +7,14 @@ when it is loaded.
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 SECTION = "workflow"
 MAX_EVENT_STREAMS = "max_event_streams"
 QUARANTINE_CHECK_SECONDS = "quarantine_check_seconds"
 PAGE = "page"
+TRACES = "traces"
 SWITCH = {"on": True, "true": True, "1": True, "off": False, "false": False, "0": False}
 NOTIFICATION_BASE_URL = "notification_base_url"
 
@@ -48,6 +50,16 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "example": None,
         "default": "on",
     },
+    TRACES: {
+        "description": (
+            "on or off. Whether tasks and triggers make spans of OpenTelemetry if a tracer is configured: one"
+            " for each lease, started run, batch, acknowledgement and release. Any other value means off."
+        ),
+        "version_added": "0.2.0",
+        "type": "string",
+        "example": None,
+        "default": "on",
+    },
     NOTIFICATION_BASE_URL: {
         "description": (
             "URL by which the service reaches the API server, up to where /workflow/notify begins; the"
@@ -73,9 +85,21 @@ def quarantine_check_seconds() -> int:
 
 def page() -> bool:
     """Whether the API server serves the page of inboxes and its API."""
-    from airflow.providers.common.compat.sdk import conf
+    return _switch(PAGE)
 
-    return SWITCH.get(str(conf.get(SECTION, PAGE, fallback=OPTIONS[PAGE]["default"])).strip().lower(), False)
+
+def traces() -> bool:
+    """
+    Whether spans are made: a tracer is configured in this process, and the option does not forbid it.
+
+    OpenTelemetry is not imported for this: whatever configures a tracer has imported it.
+    """
+    api = sys.modules.get("opentelemetry.trace")
+    if api is None or isinstance(
+        api.get_tracer_provider(), (api.ProxyTracerProvider, api.NoOpTracerProvider)
+    ):
+        return False
+    return _switch(TRACES)
 
 
 def notification_base_url() -> str:
@@ -83,6 +107,13 @@ def notification_base_url() -> str:
     from airflow.providers.common.compat.sdk import conf
 
     return str(conf.get(SECTION, NOTIFICATION_BASE_URL, fallback="") or "")
+
+
+def _switch(option: str) -> bool:
+    from airflow.providers.common.compat.sdk import conf
+
+    value = str(conf.get(SECTION, option, fallback=OPTIONS[option]["default"]))
+    return SWITCH.get(value.strip().lower(), False)
 
 
 def _number(option: str) -> int:

@@ -269,7 +269,7 @@ def gauge(metric: Metric, value: float, *, inbox: str, conn_id: str) -> None:
 # Metrics of the answers of the service, for all calls through the hook.
 
 
-def observer(conn_id: str) -> Callable[[Call[Any], Any], None]:
+def observer(conn_id: str) -> Callable[..., None]:
     """
     A callback that counts the outcome of each attempt of a call: the answer's value, or the exception.
 
@@ -277,7 +277,7 @@ def observer(conn_id: str) -> Callable[[Call[Any], Any], None]:
     :return: the callback, which does not raise.
     """
 
-    def observe(call: Call[Any], outcome: Any) -> None:
+    def observe(call: Call[Any], outcome: Any, _began_at: float = 0.0) -> None:
         try:
             _observe(conn_id, call, outcome)
         except Exception as error:

@@ -22,6 +22,8 @@ STATE = (
     "dispatch.quarantine._listeners",
     "dispatch.quarantine._reported",
     "metrics._warned",
+    "tracing._leases",
+    "tracing._warned",
     "triggers.event_watcher._remembered",
     "plugin.service.ANSWERS",
     "plugin.listeners.USES",

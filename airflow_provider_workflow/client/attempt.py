@@ -85,8 +85,11 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-Observer = Callable[[Call[Any], Any], None]
-"""Called after each attempt with the call and its value or ``WorkflowError``. It must not raise."""
+Observer = Callable[[Call[Any], Any, float], None]
+"""
+Called after each attempt with the call, its value or ``WorkflowError``, and when the attempt began, in
+seconds since 1970. It must not raise.
+"""
 
 Step = Request | Pause | Renewal | Call[Any] | CarryThrough | Read
 
@@ -278,14 +281,15 @@ def attempt(call: Call[T], parties: Parties) -> Generator[Step, Any, T]:
 
     :raises WorkflowError: the attempt failed; the retry policy decides whether it is repeated.
     """
+    began_at = clock.now()
     try:
         value = yield from _attempt(call, parties)
     except WorkflowError as error:
         if isinstance(error, AuthenticationError):
             name_connection(error, call, parties.settings)
-        parties.observe(call, error)
+        parties.observe(call, error, began_at)
         raise
-    parties.observe(call, value)
+    parties.observe(call, value, began_at)
     return value
 
 

@@ -169,7 +169,8 @@ async def refusal_of(
         async with clock.timeout(seconds):
             body = await response.read()
     answer = hide(Answer(response.status, response.headers, body), client.settings, call, bearer)
-    client.parties.observe(call, refused := _failure_of(call, answer, response.content_type))
+    refused = _failure_of(call, answer, response.content_type)
+    client.parties.observe(call, refused, clock.now())
     return refused
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from airflow.providers.common.compat.sdk import AirflowException, AirflowSkipException
 
-from airflow_provider_workflow import clock
+from airflow_provider_workflow import clock, tracing
 from airflow_provider_workflow.client import types
 from airflow_provider_workflow.client.wire import plain
+from airflow_provider_workflow.config import traces
 from airflow_provider_workflow.dispatch.lease import MARGIN_SECONDS, without_lease
 from airflow_provider_workflow.dispatch.payloads import payload_of
 
@@ -76,8 +78,10 @@ class BatchFunction:
         began_at, alone = clock.monotonic(), len(messages) == 1
         self.calls += 1
         try:
-            causes = self.work([_given(each) for each in messages])
-            if unknown := [*causes.keys() - {each["id"] for each in messages}]:
+            work = partial(self.work, [_given(each) for each in messages])
+            ids = [each["id"] for each in messages]
+            causes = tracing.process(self.inbox, ids, work) if traces() else work()
+            if unknown := [*causes.keys() - set(ids)]:
                 raise UnknownMessagesError(self.inbox, unknown[0], len(unknown))
             return causes, None
         except AirflowSkipException:

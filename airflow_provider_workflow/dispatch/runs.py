@@ -13,12 +13,13 @@ import logging
 import re
 from dataclasses import dataclass
 from enum import Enum
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import version
 from typing import Any, Protocol
 
 from airflow.providers.common.compat.sdk import conf
 
+from airflow_provider_workflow import tracing
 from airflow_provider_workflow.airflow_internals import (
     airflow_release,
     answers_before_commit,
@@ -26,6 +27,7 @@ from airflow_provider_workflow.airflow_internals import (
     keeps_answers_apart,
     trigger_dag_run,
 )
+from airflow_provider_workflow.config import traces
 from airflow_provider_workflow.dispatch import payloads
 from airflow_provider_workflow.dispatch.rejections import RunRejected, TargetError, UnencodableConf, error_of
 
@@ -185,7 +187,7 @@ class TaskRuns:
 
     def _try_impossible_run(self, dag_id: str) -> None:
         try:
-            self.start(dag_id, _CHECK_RUN_ID, {})
+            self._start(dag_id, _CHECK_RUN_ID, {})
         except RunRejected as error:
             # An answer about the run id means that the DAG passed all checks before it.
             if _CHECK_RUN_ID[:20] not in error.airflow_says:
@@ -197,6 +199,10 @@ class TaskRuns:
     def start(self, dag_id: str, run_id: str, conf: dict[str, Any], note: str | None = None) -> Start:
         """See ``Runs.start``."""
         check_conf(conf)
+        start = partial(self._start, dag_id, run_id, conf, note)
+        return tracing.start_run(start, dag_id, run_id, conf) if traces() else start()
+
+    def _start(self, dag_id: str, run_id: str, conf: dict[str, Any], note: str | None = None) -> Start:
         from pydantic import ValidationError
 
         try:

@@ -14,7 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from airflow_provider_workflow import clock
+from airflow_provider_workflow import clock, tracing
 from airflow_provider_workflow.client.errors import (
     InboxPausedError,
     NotFoundError,
@@ -24,6 +24,7 @@ from airflow_provider_workflow.client.errors import (
     WorkflowError,
 )
 from airflow_provider_workflow.client.inboxes import DELETING, is_id
+from airflow_provider_workflow.config import traces
 from airflow_provider_workflow.dispatch.lease import HeldLease, acknowledge, lease_once, try_to_release
 
 if TYPE_CHECKING:
@@ -191,7 +192,8 @@ class InboxSession:
         """
         if self.alongside and self._next is None:
             # Not patient: while the rate limit leaves no calls, the acknowledgement goes first.
-            self._next = self._thread.submit(self._lease, count, seconds, patient=False)
+            lease = tracing.carried(self._lease) if traces() else self._lease
+            self._next = self._thread.submit(lease, count, seconds, patient=False)
             self._next_size = count, seconds
 
     def lease(self, count: int, seconds: int) -> HeldLease | None:
@@ -248,7 +250,8 @@ class InboxSession:
         if not self.alongside:
             self._acknowledge(lease, ids)
             return
-        before, self._acknowledging = self._acknowledging, self._thread.submit(self._acknowledge, lease, ids)
+        send = tracing.carried(self._acknowledge) if traces() else self._acknowledge
+        before, self._acknowledging = self._acknowledging, self._thread.submit(send, lease, ids)
         if before is not None:
             before.result()
         if self._next is None:

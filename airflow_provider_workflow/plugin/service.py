@@ -71,7 +71,7 @@ class LimitedClient(WorkflowClient):
             raise TransportError(text, sent=False, timed_out=True)
         return super().exchange(replace(request, timeout=min(request.timeout, left)))
 
-    def _observe(self, call: Call[Any], outcome: Any) -> None:
+    def _observe(self, call: Call[Any], outcome: Any, _began_at: float) -> None:
         if isinstance(outcome, WorkflowError) and self.failed is None:
             self.failed = call.family
 

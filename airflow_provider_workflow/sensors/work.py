@@ -16,10 +16,11 @@ from airflow.providers.common.compat.sdk import (
     AirflowSkipException,
 )
 
-from airflow_provider_workflow import metrics
+from airflow_provider_workflow import metrics, tracing
 from airflow_provider_workflow.client.errors import InboxPausedError, WorkflowError
 from airflow_provider_workflow.client.inboxes import FAILED, PAUSED
 from airflow_provider_workflow.client.settings import host_of
+from airflow_provider_workflow.config import traces
 from airflow_provider_workflow.dispatch.alerts import Alerts, Callbacks
 from airflow_provider_workflow.dispatch.dead_letters import DeadLetterRules
 from airflow_provider_workflow.dispatch.dispatcher import Dispatcher
@@ -312,7 +313,10 @@ def lease_of(inbox: str, event: dict[str, Any]) -> HeldLease | None:
         if inbox_id and name:
             # For the tags of metrics: this process has not looked up the name.
             metrics.remember_name(inbox_id, name)
-        return replace(HeldLease.from_hand_off(event["lease"]), inbox_id=inbox_id)
+        lease = HeldLease.from_hand_off(event["lease"])
+        if "trace" in event and traces():
+            tracing.take_over(lease.lease_id, [each["id"] for each in lease.messages], event["trace"])
+        return replace(lease, inbox_id=inbox_id)
     if status in ("poll", "look"):  # "look" until version 0.1
         return None
     if status == PAUSED:

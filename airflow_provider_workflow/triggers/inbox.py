@@ -30,9 +30,9 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
     Leases messages and fires once, with the lease as one ASCII JSON string (docs/service.md 4 and 5).
 
     Its event is ``{"status": ..., "inbox_id": ...}``. The status is ``leased`` (with ``inbox_name`` and
-    ``lease``), ``paused`` or ``initialization_failure`` (with ``reason``), or ``poll``: nothing was leased,
-    and the task should poll. The trigger never acknowledges, as Airflow may silently drop an event; the
-    resumed task does.
+    ``lease``, and with ``trace`` if spans are made), ``paused`` or ``initialization_failure`` (with
+    ``reason``), or ``poll``: nothing was leased, and the task should poll. The trigger never acknowledges, as
+    Airflow may silently drop an event; the resumed task does.
 
     Only arguments are serialized, no secrets: the connection is read when the trigger runs.
 
@@ -168,7 +168,8 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
         if text:
             self._unsent = client, inbox_id, str(answer["lease_id"])
             name = metrics.name_of(inbox_id)
-            return {"status": "leased", "inbox_id": inbox_id, "inbox_name": name, "lease": text}
+            leased = {"status": "leased", "inbox_id": inbox_id, "inbox_name": name, "lease": text}
+            return leased | _trace_of(str(answer["lease_id"]))
         if self.poll_on_quarantined:
             return {"status": "poll"} if await quarantine.finds_unreported(client, self.inbox) else None
         await quarantine.check_in_loop(client, self.inbox)
@@ -191,6 +192,15 @@ def inactive_event(status: str, inbox_id: str, reason: str) -> dict[str, Any]:
     from airflow_provider_workflow.client.wire import plain
 
     return {"status": status, "inbox_id": inbox_id, "reason": plain(reason)}
+
+
+def _trace_of(lease_id: str) -> dict[str, Any]:
+    """The part of an event by which the task links its spans to that of the lease; empty without a tracer."""
+    from airflow_provider_workflow import tracing
+    from airflow_provider_workflow.config import traces
+
+    carrier = tracing.hand_off(lease_id) if traces() else {}
+    return {"trace": carrier} if carrier else {}
 
 
 async def _leased_text(

@@ -14,14 +14,21 @@ from importlib.metadata import packages_distributions
 from tests.unit.documents import ROOT
 
 PACKAGE = "airflow_provider_workflow"
-OF_AIRFLOW = {
+SHARED = {
     "airflow.providers.common.compat": "apache-airflow-providers-common-compat",
     "airflow.providers.common.messaging": "apache-airflow-providers-common-messaging",
     "airflow": "apache-airflow",
+    "opentelemetry": "opentelemetry-api",
 }
-"""Distributions that share the package ``airflow``, the longest name first."""
-EXTRAS = {"apache-airflow-providers-common-messaging": "common-messaging"}
-"""What only an extra asks for. Its module is loaded by that provider alone."""
+"""Distributions that share a package with others, the longest name of a package first."""
+EXTRAS = {
+    "apache-airflow-providers-common-messaging": "common-messaging",
+    "opentelemetry-api": "opentelemetry",
+}
+"""
+What only an extra asks for. The module that imports the first one is loaded by that provider alone, and
+the second is imported only where something else has imported and configured it.
+"""
 WITHOUT_DECLARATION = {
     "flask_appbuilder": "Airflow 3.1 puts stand-ins there before it calls the code that imports it",
     "wtforms": "the same",
@@ -67,7 +74,7 @@ def imports_of(tree: ast.AST) -> Iterator[str]:
 
 def distribution_of(module: str) -> str:
     """Which distribution a module comes from."""
-    for package, distribution in OF_AIRFLOW.items():
+    for package, distribution in SHARED.items():
         if f"{module}.".startswith(f"{package}."):
             return distribution
     top = module.split(".")[0]

@@ -62,7 +62,7 @@ PLAIN = (
         "options.py",
         "process_state.py",
     ),
-    *("pytest_airflow.py", "pytest_plugin.py", "rendering.py", "retry_defaults.py", "types.py"),
+    *("pytest_airflow.py", "pytest_plugin.py", "rendering.py", "retry_defaults.py", "tracing.py", "types.py"),
 )
 PAGES = sorted(
     path
