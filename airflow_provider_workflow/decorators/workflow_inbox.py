@@ -207,6 +207,12 @@ class WorkflowInboxDecoratedOperator(RetriesByDefault, DecoratedOperator, Workfl
         callbacks = Callbacks(self.on_dead_letter, self.on_quarantined, self.dead_letter_dag_id)
         return Alerts(callbacks, self.hook, self.inbox, context)
 
+    def get_openlineage_facets_on_complete(self, _: Any) -> Any:
+        """The inbox; Airflow's OpenLineage provider calls this after the task."""
+        from airflow_provider_workflow.lineage import of_inbox
+
+        return of_inbox(self.hook, self.inbox)
+
     def on_kill(self) -> None:
         """
         Release the current batch, if any, and lease nothing more: Airflow is ending the task.

@@ -195,6 +195,13 @@ class WorkflowInboxDispatchOperator(RetriesByDefault, WorkflowOperator):
             raise AirflowFailException(dispatcher.counts.rejected_text())
         return dispatcher.counts.result
 
+    def get_openlineage_facets_on_complete(self, _: Any) -> Any:
+        """The inbox and the started runs; Airflow's OpenLineage provider calls this after the task."""
+        from airflow_provider_workflow.lineage import of_inbox
+
+        result = self._dispatcher.counts.result if self._dispatcher else None
+        return of_inbox(self.hook, self.inbox, self.trigger_dag_id, result)
+
     def _alerts(self, context: Context) -> AbstractContextManager[Alerts | None]:
         if not (self.on_dead_letter or self.on_quarantined):
             return nullcontext()

@@ -269,6 +269,12 @@ class WorkflowInboxSensor(RendersStrings, RetriesByDefault, BaseSensorOperator):
         with closing(self._work.hook):
             return super().execute(context)
 
+    def get_openlineage_facets_on_complete(self, _: Any) -> Any:
+        """The inbox and the started runs; Airflow's OpenLineage provider calls this after the task."""
+        from airflow_provider_workflow.lineage import of_inbox
+
+        return of_inbox(self._work.hook, self.inbox, self.trigger_dag_id, self._work.counts.result)
+
     def on_kill(self) -> None:
         """
         Release the current lease, if any: Airflow is ending the task.

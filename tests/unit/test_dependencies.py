@@ -17,17 +17,19 @@ PACKAGE = "airflow_provider_workflow"
 SHARED = {
     "airflow.providers.common.compat": "apache-airflow-providers-common-compat",
     "airflow.providers.common.messaging": "apache-airflow-providers-common-messaging",
+    "airflow.providers.openlineage": "apache-airflow-providers-openlineage",
     "airflow": "apache-airflow",
     "opentelemetry": "opentelemetry-api",
 }
 """Distributions that share a package with others, the longest name of a package first."""
 EXTRAS = {
     "apache-airflow-providers-common-messaging": "common-messaging",
+    "apache-airflow-providers-openlineage": "openlineage",
     "opentelemetry-api": "opentelemetry",
 }
 """
-What only an extra asks for. The module that imports the first one is loaded by that provider alone, and
-the second is imported only where something else has imported and configured it.
+What only an extra asks for. The modules that import the first two are loaded by those providers alone, and
+the third is imported only where something else has imported and configured it.
 """
 WITHOUT_DECLARATION = {
     "flask_appbuilder": "Airflow 3.1 puts stand-ins there before it calls the code that imports it",

@@ -57,6 +57,7 @@ PLAIN = (
         "assets.py",
         "config.py",
         "clock.py",
+        "lineage.py",
         "links.py",
         "metrics.py",
         "options.py",

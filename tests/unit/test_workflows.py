@@ -15,7 +15,9 @@ from tools.matrix import PAIRS
 FOLDER = ROOT / ".github" / "workflows"
 WORKFLOWS = {path.stem: yaml.safe_load(path.read_text()) for path in sorted(FOLDER.glob("*.yml"))}
 TARGETS = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-VARIABLES = set(re.findall(r"^([A-Z0-9]+) \?= ", (ROOT / "Makefile").read_text(), re.MULTILINE))
+VARIABLES = set(
+    re.findall(r"^(?:[$()_A-Z]+: )?([A-Z0-9]+) \??:?= ", (ROOT / "Makefile").read_text(), re.MULTILINE)
+)
 
 
 def jobs() -> Iterator[tuple[str, dict[str, Any]]]:
