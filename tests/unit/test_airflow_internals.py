@@ -18,8 +18,10 @@ PUBLIC = {
     "airflow.plugins_manager",
     "airflow.exceptions",
     "airflow.providers.common.compat.connection",
+    "airflow.providers.common.compat.openlineage.facet",
     "airflow.providers.common.compat.sdk",
     "airflow.providers.common.messaging.providers.base_provider",
+    "airflow.providers.openlineage.extractors",  # what a method of operators for lineage returns
     "airflow.sdk",
     "airflow.sdk.bases.xcom",  # the base of every XCom backend
     "airflow.sdk.exceptions",
