@@ -142,7 +142,7 @@ def _inboxes(browser: Browser, service: EmulatorServer, airflow: LocalAirflow, p
         page.get_by_role("link", name="payments").wait_for()
         _shoot(page, pictures / "page-inboxes.png")
         page.get_by_role("link", name=INBOX).click()
-        page.get_by_role("heading", name=INBOX).wait_for()
+        page.get_by_role("row").filter(has_text="started").first.wait_for()
         _shoot(page, pictures / "page-messages.png")
         page.goto(f"{airflow.url}{PAGE}")
         page.get_by_role("link", name="payments").click()
