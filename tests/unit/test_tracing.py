@@ -1,24 +1,15 @@
-"""Spans: which there are, by the conventions for messaging; what they never contain; what a fault does."""
+"""Which spans there are, by the conventions for messaging; what they hand on; what an error does."""
 
 from __future__ import annotations
 
-import ast
 import logging
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
-from threading import Thread
 from typing import Any
 
 import pytest
 from opentelemetry import trace
-from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
-from airflow_provider_workflow import config, process_state, tracing
+from airflow_provider_workflow import process_state, tracing
 from airflow_provider_workflow.client.errors import WorkflowAPIError
 from airflow_provider_workflow.dispatch.rejections import TargetError
 from airflow_provider_workflow.emulator.clock import ManualClock
@@ -26,59 +17,16 @@ from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from airflow_provider_workflow.operators.inbox import WorkflowReleaseOperator
 from airflow_provider_workflow.sensors.work import lease_of
 from tests.unit.batching import Function, batches
-from tests.unit.documents import ROOT
 from tests.unit.fake_clock import FakeClock
 from tests.unit.fakes import api_error
+from tests.unit.spans import Spans, attributes, id_of, linked, spans
 from tests.unit.triggers.loops import fire, trigger
 from tests.unit.workbench import INBOX, Workbench
 
-PACKAGE = ROOT / "airflow_provider_workflow"
 PAYLOAD = "payload-of-a-customer"
 OURS = "messaging.workflow_inbox"
 
-
-class Spans:
-    """What was exported in this process."""
-
-    def __init__(self) -> None:
-        self.exporter = InMemorySpanExporter()
-        self.provider = TracerProvider()
-        self.provider.add_span_processor(SimpleSpanProcessor(self.exporter))
-
-    @property
-    def all(self) -> tuple[ReadableSpan, ...]:
-        return tuple(self.exporter.get_finished_spans())
-
-    @property
-    def names(self) -> list[str]:
-        return [span.name for span in self.all]
-
-    def one(self, name: str) -> ReadableSpan:
-        (found,) = [span for span in self.all if span.name == name]
-        return found
-
-
-@pytest.fixture
-def spans(monkeypatch: pytest.MonkeyPatch) -> Iterator[Spans]:
-    """A tracer is configured, as Airflow or a user does it; there can only be one for a whole process."""
-    made = Spans()
-    monkeypatch.setattr(trace, "get_tracer_provider", lambda: made.provider)
-    process_state.reset()
-    yield made
-    process_state.reset()
-    made.provider.shutdown()
-
-
-def attributes(span: ReadableSpan) -> dict[str, Any]:
-    return dict(span.attributes or {})
-
-
-def linked(span: ReadableSpan) -> list[int]:
-    return [link.context.span_id for link in span.links]
-
-
-def id_of(span: ReadableSpan) -> int:
-    return span.get_span_context().span_id  # type: ignore[union-attr, no-any-return]
+__all__ = ["spans"]
 
 
 # Which spans there are
@@ -327,129 +275,3 @@ def test_a_tracer_that_fails_hinders_nothing_and_is_logged_once(
     assert bench.states == {}
     said = [record.getMessage() for record in caplog.records if "span" in record.getMessage()]
     assert said == ["A span could not be made: RuntimeError"]
-
-
-# What is never in a span, and when there is none
-
-
-def test_no_span_contains_a_payload_or_a_secret(bench: Workbench, spans: Spans) -> None:
-    bench.allow_dead_letters(after=1)
-    bench.put("a", "b", "c", payload={"name": PAYLOAD, "big": 1e20})
-    bench.supervisor.refuse("b", api_error(400, "value_error", f"On instance: {PAYLOAD}"))
-    bench.ready_dispatcher().drain()
-    bench.put("d", payload=PAYLOAD)
-    batches(bench, Function(bad={"d"})).run()
-
-    assert "error.type" in attributes(spans.one("process orders"))
-    exported = "".join(span.to_json() for span in spans.all)
-    tokens = {
-        each.headers.get("Authorization", "").removeprefix("Bearer ") for each in bench.service.requests
-    }
-    assert len(spans.all) > 8
-    for secret in (PAYLOAD, bench.service.client_secret, *tokens - {""}):
-        assert secret not in exported
-
-
-def test_ids_and_names_are_escaped(bench: Workbench, spans: Spans) -> None:
-    strange = "a\ud800\n\x00" + "x" * 1000
-    bench.put(strange)
-    bench.dispatcher().drain(bench.lease())
-
-    shown = attributes(spans.one("start_run orders"))["messaging.message.id"]
-    assert shown.isprintable()
-    assert len(shown) < 400
-
-
-@pytest.mark.parametrize("value", ["off", "false", "anything"])
-def test_the_option_switches_spans_off(
-    bench: Workbench, spans: Spans, monkeypatch: pytest.MonkeyPatch, value: str
-) -> None:
-    monkeypatch.setenv("AIRFLOW__WORKFLOW__TRACES", value)
-    bench.put("a")
-    bench.dispatcher().drain()
-
-    assert bench.supervisor.started == ["a"]
-    assert spans.names == []
-
-
-def test_without_a_tracer_nothing_is_traced(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert not config.traces()
-    monkeypatch.setattr(trace, "get_tracer_provider", trace.NoOpTracerProvider)
-    assert not config.traces()
-    monkeypatch.setattr("sys.modules", {})
-    assert not config.traces()
-
-
-def test_only_the_api_is_imported_and_only_where_spans_are_made() -> None:
-    for path in PACKAGE.rglob("*.py"):
-        tree = ast.parse(path.read_text())
-        named = [node for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom))]
-        modules = {
-            name
-            for node in named
-            for name in (
-                [node.module or ""]
-                if isinstance(node, ast.ImportFrom)
-                else [each.name for each in node.names]
-            )
-            if name.split(".")[0] == "opentelemetry"
-        }
-        assert path.name == "tracing.py" or not modules
-        assert modules <= {
-            "opentelemetry",
-            "opentelemetry.context",
-            "opentelemetry.trace",
-            "opentelemetry.trace.propagation.tracecontext",
-        }
-        at_import = [node for node in tree.body if isinstance(node, (ast.Import, ast.ImportFrom))]
-        assert "opentelemetry" not in "".join(map(ast.unparse, at_import))
-
-
-# A collector
-
-
-@pytest.fixture
-def collector() -> Iterator[tuple[str, list[bytes]]]:
-    """The URL of a stand-in for a collector, and what was sent to it."""
-    received: list[bytes] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            received.append(self.rfile.read(int(self.headers["Content-Length"])))
-            self.send_response(200)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-
-        def log_message(self, *_: object) -> None:
-            """Nothing."""
-
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}/v1/traces", received
-    server.shutdown()
-    server.server_close()
-
-
-def test_a_collector_receives_the_spans_without_payloads(
-    bench: Workbench, monkeypatch: pytest.MonkeyPatch, collector: tuple[str, list[bytes]]
-) -> None:
-    url, received = collector
-    provider = TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(OTLPSpanExporter(endpoint=url)))
-    monkeypatch.setattr(trace, "get_tracer_provider", lambda: provider)
-    process_state.reset()
-    bench.put("a\ud800", payload=PAYLOAD)
-    bench.dispatcher().drain(bench.lease())
-    provider.shutdown()
-
-    requests = [ExportTraceServiceRequest.FromString(body) for body in received]
-    names = [
-        span.name
-        for each in requests
-        for of in each.resource_spans
-        for scope in of.scope_spans
-        for span in scope.spans
-    ]
-    assert names == ["lease orders", "start_run orders", "acknowledge orders"]
-    assert PAYLOAD.encode() not in b"".join(received)
