@@ -46,10 +46,10 @@ def notification_url(inbox: str, workflow_conn_id: str) -> str:
 
 def checked_url(inbox: str, workflow_conn_id: str, warn: Callable[[str], None]) -> str:
     """
-    The URL of :func:`notification_url`, after a GET by which the API server shows whether it knows it.
+    The URL of :func:`notification_url`, after a GET request that checks it.
 
-    :param warn: is called with the text if it does not. If nobody answers here it is not, as only the service
-        has to reach the API server by this URL.
+    :param warn: called with the text of a warning if the API server rejects the URL. Without any answer it is
+        not called: the service must reach the API server by this URL, and this process need not.
     """
     url = notification_url(inbox, workflow_conn_id)
     status = _status_of(url)

@@ -1,9 +1,10 @@
 """
 Answers that are kept for some seconds, and the limit for the requests that fetch them.
 
-Many browsers ask for the same. One request fetches it; meanwhile others get the former answer, if there is
-one, or wait. Whoever fetches or waits holds one of a few slots, so that a service that hangs never holds more
-threads of the API server: without a free slot the answer is an error at once, and nothing queues.
+Many browsers request the same. One request fetches it; meanwhile other requests get the former answer, if
+there is one, or wait. A request that fetches or waits holds one of a few slots, so that a service that hangs
+never holds more threads of the API server: without a free slot the answer is an error at once, and nothing
+queues.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ class Answers:
         """
         Forget the answers whose key begins with a value, as something has changed; by default all.
 
-        An answer that is being fetched is given to whoever waits for it, and not kept.
+        An answer that is being fetched is given to the requests that wait for it, and not kept.
         """
         with self._lock:
             self._forgotten += 1
@@ -125,7 +126,7 @@ class Answers:
                     del self._fetching[key]
                 if kept is not None and forgotten == self._forgotten:
                     self._keep(key, kept)
-            if kept is None:  # an error that nobody expected; those who wait ask again
+            if kept is None:  # an unexpected error; the requests that wait try again
                 promised.cancel()
             else:
                 promised.set_result(kept)

@@ -158,8 +158,8 @@ class Modules(StaticFiles):
     """
     The modules of the page. They hold no data, so that they need no authentication.
 
-    One that is requested with the present version can be kept for ever. Others are revalidated, so that the
-    modules of two versions never meet.
+    A module that is requested with the current version is cached without a limit. Others are revalidated, so
+    that a browser never mixes the modules of two versions.
     """
 
     def lookup_path(self, path: str) -> Any:

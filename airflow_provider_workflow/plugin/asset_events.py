@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Outcome(Enum):
-    """What became of a notification."""
+    """The outcome of a notification."""
 
     RECORDED = "recorded"
     WAITING = "waiting"

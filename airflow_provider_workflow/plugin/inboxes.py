@@ -1,4 +1,4 @@
-"""The list of inboxes, and the summary of one: what waits in it, and what became of its messages lately."""
+"""The list of inboxes, and the summary of one: the messages in it, and those of the last hour."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def summary(connection_id: str, inbox_id: str) -> dict[str, Any]:
 
 
 def _known(connection_id: str, inbox_id: str) -> dict[str, Any] | None:
-    """The summary of an inbox, if somebody just asked for it: a list then saves a request for each row."""
+    """The summary of an inbox, if it is kept: a list that has it saves the browser a request for each row."""
     kept = service.ANSWERS.peek((connection_id, "summary", inbox_id))
     if kept is None:
         return None

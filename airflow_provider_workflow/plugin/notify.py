@@ -105,7 +105,7 @@ class NotificationQueue:
         while True:
             try:
                 return await loop.run_in_executor(self._threads, self._record, inbox.uri, extra)
-            except Exception as error:  # of the database, of a listener of Airflow's: retried all the same
+            except Exception as error:  # of the database, of a listener of Airflow's: retried too
                 if problem != type(error).__name__:
                     problem = type(error).__name__  # its text may contain the URL of the database
                     log.warning(

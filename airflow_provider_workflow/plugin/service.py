@@ -83,7 +83,7 @@ class _ServerHook(WorkflowHook):
     def get_connection(cls, conn_id: str) -> Any:
         found = airflow_server.connection(conn_id)
         if found.conn_type != CONN_TYPE:
-            # Never send the secrets of another service to a host that somebody else chose.
+            # The secrets of a connection of another type must not be sent.
             raise errors.no_connection(conn_id, f"The connection {conn_id!r} is not of the type Workflow")
         return found
 

@@ -46,7 +46,7 @@ def visit(browser, airflow, tmp_path) -> Iterator[Visit]:
         try:
             yield Visit(page, airflow.url)
         finally:
-            # For whoever asks why a test failed.
+            # Shows why a test failed.
             page.screenshot(path=tmp_path / "page.png")
 
 

@@ -36,7 +36,7 @@ export function h(type, ...rest) {
 export const client = createClient({ root: ROOT, fetch: fetch.bind(globalThis), clock: browser.clock });
 const feeds = new Map();
 
-// Feeds are kept, as Airflow mounts a component anew at times.
+// Feeds are kept, as Airflow sometimes mounts a component again.
 export function useFeed(path, options, get = client.get) {
   const key = path.join("\n");
   if (!feeds.has(key)) feeds.set(key, new Feed({ load: (...given) => get(path, ...given), ...browser }));
@@ -48,7 +48,7 @@ export function useFeed(path, options, get = client.get) {
   return [React.useSyncExternalStore(feed.subscribe, feed.get), feed];
 }
 
-/** Places are query strings: Airflow mounts a page anew when the path changes. */
+/** Places are query strings: Airflow mounts a page again when the path changes. */
 export const useQuery = Router.useSearchParams;
 
 export function Link({ url, place, ...rest }) {

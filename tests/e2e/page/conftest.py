@@ -58,7 +58,7 @@ def page(context, tmp_path) -> Iterator:
     try:
         yield page
     finally:
-        # For whoever asks why a test failed.
+        # Shows why a test failed.
         page.screenshot(path=tmp_path / "page.png")
         page.close()
     assert errors == []

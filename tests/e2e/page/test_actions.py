@@ -33,7 +33,7 @@ def test_pausing_says_that_events_are_dropped_and_asks_first(page, visit, host):
 
 
 def test_a_paused_inbox_can_be_resumed_on_its_own_page(page, visit, api, host):
-    api.inboxes = [inbox(1, status="paused", paused_reason="user", paused_text="Somebody paused it.")]
+    api.inboxes = [inbox(1, status="paused", paused_reason="user", paused_text="A user paused it.")]
     visit(at())
     page.get_by_text("Events are dropped while paused: resume").wait_for()
     page.get_by_role("button", name="Resume orders-1").click()

@@ -20,7 +20,7 @@ from tests.page.steps import at
         ({}, at(), "The inbox holds no messages."),
         ({}, at(more="&tab=dead-letters"), "There are no dead letters."),
         ({"messages": [message()]}, at(more="&status=started"), "The filter leaves no messages."),
-        ({}, "text=nobody", "The filter leaves no inboxes."),
+        ({}, "text=absent", "The filter leaves no inboxes."),
     ],
 )
 def test_where_nothing_is_the_page_says_why(page, visit, api, given, query, words):
@@ -32,7 +32,7 @@ def test_where_nothing_is_the_page_says_why(page, visit, api, given, query, word
 
 
 @pytest.mark.parametrize(
-    ("failing", "answer", "words", "cure"),
+    ("failing", "answer", "words", "fix"),
     [
         (
             "inboxes",
@@ -46,12 +46,12 @@ def test_where_nothing_is_the_page_says_why(page, visit, api, given, query, word
         ("inboxes", Answer("oops", 500), "failed (HTTP 500)", "Its log has the reason."),
     ],
 )
-def test_an_error_is_said_in_words_with_its_cure(page, visit, api, failing, answer, words, cure):
+def test_an_error_is_shown_in_words_with_its_fix(page, visit, api, failing, answer, words, fix):
     api.failing[failing] = answer
     visit()
 
     alert = page.get_by_role("alert").filter(has_text=words)
-    alert.get_by_text(cure).first.wait_for()
+    alert.get_by_text(fix).first.wait_for()
 
 
 def test_a_user_who_is_logged_out_comes_back_to_the_same_place(page, visit, api):

@@ -297,4 +297,4 @@ def test_a_wrong_option_is_named(cli: Cli, wrong: tuple[str, str]) -> None:
 
 
 def test_an_inbox_that_does_not_exist_is_not_found(cli: Cli) -> None:
-    assert cli("inbox", "audit", "nobody", *AUDIT[3:]).code == 3
+    assert cli("inbox", "audit", "unknown", *AUDIT[3:]).code == 3

@@ -194,7 +194,7 @@ def test_an_api_server_that_does_not_know_the_url_is_warned_about(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     ensure(notify=True)
-    assert "will not notify" not in caplog.text, "nobody answered, which may be right here"
+    assert "will not notify" not in caplog.text, "without an answer there may be no fault"
 
     monkeypatch.setenv("AIRFLOW__API__BASE_URL", connected.base_url)
     ensure(notify=True)
