@@ -31,6 +31,11 @@ if TYPE_CHECKING:
 LONGEST_NOTE = 1000
 """Characters of the note of a run, which is truncated to it. PostgreSQL rejects the run of a longer one."""
 
+SERIALIZATION_KEYS = frozenset(
+    {"__cache__", "__classname__", "__data__", "__id__", "__source", "__type", "__var", "__version__"}
+)
+"""See ``reserved_keys``."""
+
 # Versions
 
 
@@ -57,6 +62,16 @@ def answers_before_commit(fastapi: str) -> bool:
     """
     major, minor = re.findall(r"\d+", fastapi)[:2]
     return airflow_release() < (3, 2) and (int(major), int(minor)) >= (0, 118)
+
+
+def reserved_keys() -> frozenset[str]:
+    """
+    Keys of Airflow's serialization, which the conf of a run must not contain at any depth.
+
+    Since 3.4 the API server rejects such a conf with status 422; before, it stores it unchanged. The set is
+    private to the server, and a run is started by a worker, so it is repeated here; a test compares both.
+    """
+    return SERIALIZATION_KEYS if airflow_release() >= (3, 4) else frozenset()
 
 
 def needs(feature: str, fix: str, release: tuple[int, int] = (3, 3)) -> Exception:

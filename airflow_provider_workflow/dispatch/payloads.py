@@ -2,8 +2,9 @@
 Payloads in a form that every supported Airflow and database can store.
 
 A payload may be any JSON value, and Airflow cannot store every JSON value: an integer over 64 bits, ``1e20``,
-a NUL character or a lone surrogate fails in its encoders or in its database. Such a payload is stored as an
-ASCII JSON string in ``payload_json`` instead, and :func:`payload_of` returns it either way::
+a NUL character or a lone surrogate fails in its encoders or in its database, and Airflow 3.4 rejects the keys
+of its own serialization. Such a payload is stored as an ASCII JSON string in ``payload_json`` instead, and
+:func:`payload_of` returns it either way::
 
     from airflow_provider_workflow.dispatch.payloads import payload_of
 
@@ -18,6 +19,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
+from airflow_provider_workflow.airflow_internals import reserved_keys
 from airflow_provider_workflow.client import deep_json
 from airflow_provider_workflow.client.wire import plain
 
@@ -118,6 +120,7 @@ def unstorable(value: Any, name: str = "value", deepest: int = DEEPEST) -> Unsto
     :param name: name of the value at the beginning of the path.
     :param deepest: levels that the value may have.
     """
+    reserved = reserved_keys()
     waiting: list[tuple[Any, int, _Trail | None]] = [(value, 1, None)]
     while waiting:
         item, depth, trail = waiting.pop()
@@ -125,7 +128,7 @@ def unstorable(value: Any, name: str = "value", deepest: int = DEEPEST) -> Unsto
             return Unstorable(name, f"is nested deeper than {deepest} levels")
         if isinstance(item, dict):
             for key, part in item.items():
-                if (reason := _of_scalar(key)) is not None:
+                if (reason := _of_key(key, reserved)) is not None:
                     return Unstorable(_path(name, (trail, key)), f"has a key that {reason}")
                 waiting.append((part, depth + 1, (trail, key)))
         elif isinstance(item, list):
@@ -133,6 +136,10 @@ def unstorable(value: Any, name: str = "value", deepest: int = DEEPEST) -> Unsto
         elif (reason := _of_scalar(item)) is not None:
             return Unstorable(_path(name, trail), reason)
     return None
+
+
+def _of_key(key: str, reserved: frozenset[str]) -> str | None:
+    return "Airflow reserves for its serialization" if key in reserved else _of_scalar(key)
 
 
 def _of_scalar(item: Any) -> str | None:

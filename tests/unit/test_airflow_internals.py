@@ -7,6 +7,8 @@ import inspect
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from airflow_provider_workflow import airflow_internals
 
 HERE = Path(airflow_internals.__file__)
@@ -76,3 +78,25 @@ def test_every_function_says_what_it_is_for() -> None:
 
     assert len(ours) > 15
     assert [name for name, each in ours if not each.__doc__] == []
+
+
+def test_the_reserved_keys_are_those_that_this_api_server_rejects() -> None:
+    from airflow.api_fastapi.execution_api.datamodels.dagrun import TriggerDAGRunPayload
+
+    def rejected(key: str) -> bool:
+        try:
+            TriggerDAGRunPayload.model_validate({"conf": {"a": [{key: 1}]}})
+        except ValueError:
+            return True
+        return False
+
+    known = airflow_internals.SERIALIZATION_KEYS
+    others = {"__ref__", "__name__", "type", "__Classname__"}
+    assert {key for key in known | others if rejected(key)} == airflow_internals.reserved_keys()
+
+
+@pytest.mark.since(3, 4, "the set of reserved keys")
+def test_the_reserved_keys_are_all_that_airflow_has() -> None:
+    from airflow.sdk._shared.serialization import FORBIDDEN_XCOM_KEYS
+
+    assert FORBIDDEN_XCOM_KEYS == airflow_internals.SERIALIZATION_KEYS

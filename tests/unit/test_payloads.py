@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from airflow_provider_workflow.airflow_internals import SERIALIZATION_KEYS
 from airflow_provider_workflow.client.wire import plain
+from airflow_provider_workflow.dispatch import payloads
 from airflow_provider_workflow.dispatch.lease import without_lease
 from airflow_provider_workflow.dispatch.payloads import payload_of, storable, unstorable
 
@@ -32,7 +34,7 @@ def message(payload: Any, **fields: Any) -> dict[str, Any]:
     return {"id": "a", "created_at": "2026-01-01", "payload": payload, "message_attributes": {}, **fields}
 
 
-@pytest.mark.parametrize("value", [None, 0.5, 2**64 - 1, -(2**63), {"__classname__": "x"}, [{"a": [1]}]])
+@pytest.mark.parametrize("value", [None, 0.5, 2**64 - 1, -(2**63), [{"a": [1]}]])
 def test_a_message_that_airflow_can_store_is_left_as_it_is(value: Any) -> None:
     assert storable(message(value)) == (message(value), [])
     assert payload_of(message(value)) == value
@@ -64,6 +66,20 @@ def test_a_payload_that_airflow_cannot_store_is_json_text_and_its_path_is_named(
     assert found.path == path
     assert reason in found.reason
     assert unstorable(stored) is None
+
+
+@pytest.mark.parametrize("key", sorted(SERIALIZATION_KEYS))
+def test_a_key_of_airflows_serialization_is_replaced_where_airflow_rejects_it(
+    key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    payload = {"items": [{"name": 1}, {key: "x"}]}
+
+    monkeypatch.setattr(payloads, "reserved_keys", frozenset)
+    assert storable(message(payload)) == (message(payload), [])
+    monkeypatch.setattr(payloads, "reserved_keys", lambda: SERIALIZATION_KEYS)
+    stored, [found] = storable(message(payload))
+    assert (stored["payload"], payload_of(stored)) == (None, payload)
+    assert str(found) == f"payload.items[1].{key} has a key that Airflow reserves for its serialization"
 
 
 def test_a_path_names_keys_on_one_line_and_is_cut() -> None:
