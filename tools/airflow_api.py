@@ -163,9 +163,13 @@ class AirflowAPI:
         path = f"{_run(dag_id, run_id)}/taskInstances/{task_id}/xcomEntries/{quote(key, safe='')}"
         return self.request("GET", path, params={"map_index": map_index})["value"]
 
-    def clear_task(self, dag_id: str, run_id: str, task_id: str) -> None:
-        """Clear a task instance, so that it runs again."""
-        body = {"dry_run": False, "only_failed": False, "dag_run_id": run_id, "task_ids": [task_id]}
+    def clear_task(self, dag_id: str, run_id: str, task_id: str, **more: Any) -> None:
+        """
+        Clear a task instance, so that it runs again.
+
+        :param more: further fields of the request.
+        """
+        body = {"dry_run": False, "only_failed": False, "dag_run_id": run_id, "task_ids": [task_id], **more}
         self.request("POST", f"dags/{dag_id}/clearTaskInstances", json=body)
 
     def wait_until(self, predicate: Callable[[], T], timeout: float, what: str, interval: float = 0.3) -> T:
