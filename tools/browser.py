@@ -119,14 +119,15 @@ class Visit:
 
 @dataclass(frozen=True)
 class ConnectionForm:
-    """The form of a connection; one section is open at a time."""
+    """The form of a connection; before Airflow 3.4 one section is open at a time."""
 
     dialog: Locator
 
     def open(self, section: str) -> None:
-        """Open ``Standard Fields`` or ``Extra Fields``, unless it is open."""
+        """Open ``Standard Fields`` or ``Extra Fields``, unless it is open. Airflow 3.4 shows both."""
+        self.field("Connection ID").wait_for()
         head = self.dialog.get_by_role("button", name=section, exact=True)
-        if head.get_attribute("aria-expanded") != "true":
+        if head.count() and head.get_attribute("aria-expanded") != "true":
             head.click()
 
     def field(self, label: str) -> Locator:

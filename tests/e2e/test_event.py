@@ -209,6 +209,7 @@ def test_each_message_has_a_run_of_its_own_and_one_that_a_kill_repeats_is_marked
             inbox.expire_leases()
             restart_triggerer(stage)
         found = account(stage, inbox, ids, patience=PATIENCE_SECONDS)
+        stage.until(lambda: {run["state"] for run in api.dag_runs(name)} == {"success"}, "the runs to end")
         given = [api.xcom(name, run["dag_run_id"], "work") for run in api.dag_runs(name)]
 
     assert (found.acknowledged, found.lost, found.hidden, found.stranded) == (20, 0, 0, 0)
