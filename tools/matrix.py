@@ -32,10 +32,11 @@ MAIN_TESTS = (
     "tests/e2e/test_distribution.py",
     "tests/e2e/test_listener.py",
     "tests/e2e/test_queues_of_triggerers.py",
+    "tests/e2e/page",
 )
 """
-The files of the main end-to-end tests: the wheel with the first DAG of the README, the listener, and what
-only the newest Airflow has.
+The main end-to-end tests: the wheel with the first DAG of the README, the listener, what only the newest
+Airflow has, and the page in a browser.
 """
 COUNTED = re.compile(r"(\d+) (passed|failed|skipped|errors?)")
 
