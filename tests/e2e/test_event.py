@@ -138,11 +138,10 @@ def test_two_hundred_messages_are_in_events_once_each_and_acknowledged(stage, wa
     assert watched.lease_counts == [1]
 
 
-@pytest.mark.parametrize("seed", [1])
-def test_kills_of_the_triggerer_at_random_moments_lose_none_of_a_hundred_messages(stage, watched, seed):
-    moments = random.Random(seed)
+def test_kills_of_the_triggerer_at_random_moments_lose_nothing_and_hide_no_repetition(stage, watched):
+    moments = random.Random(1)
     more: list[str] = []
-    with publishing(watched, 100 - KILLS, seed, longest_pause=6.0) as ids:
+    with publishing(watched, 50, seed=1, longest_pause=6.0) as ids:
         for _ in range(KILLS):
             before = watched.leases_made
             # On a slow machine the others may all be acknowledged by now.
@@ -156,14 +155,14 @@ def test_kills_of_the_triggerer_at_random_moments_lose_none_of_a_hundred_message
     found = account(stage, watched, ids + more)
 
     assert found.lost == 0
-    assert found.acknowledged == 100
+    assert found.acknowledged == len(ids + more)
     assert found.hidden == 0
 
 
 def test_pausing_its_dag_again_and_again_loses_nothing(stage, dags_folder, watched):
     moments = random.Random(1)
-    with publishing(watched, 100, seed=1, longest_pause=4.5) as ids:
-        for _ in range(3):
+    with publishing(watched, 60, seed=1, longest_pause=4.5) as ids:
+        for _ in range(2):
             for paused in (True, False):
                 pause(stage, dags_folder, watched.name, paused=paused)
                 time.sleep(moments.uniform(4.0, 10.0))
@@ -172,7 +171,7 @@ def test_pausing_its_dag_again_and_again_loses_nothing(stage, dags_folder, watch
     found = account(stage, watched, ids)
 
     assert found.lost == 0
-    assert found.acknowledged == 100
+    assert found.acknowledged == 60
     assert found.hidden == 0
 
 

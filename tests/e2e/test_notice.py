@@ -12,10 +12,8 @@ from tests.e2e.watching import (
     account,
     dag_file,
     events_of,
-    kill_at_random,
     kill_triggerer,
     pause,
-    publishing,
     restart_triggerer,
     table,
 )
@@ -141,10 +139,3 @@ def test_the_example_starts_one_run_for_each_message(stage):
     stage.wait_until_succeeded(deliveries, ids, "handle_delivery")
     stage.until(deliveries.all_acknowledged, "the acknowledgement")
     assert deliveries.lease_counts == [1]
-
-
-@pytest.mark.parametrize("seed", [1])
-def test_kills_of_the_triggerer_at_random_moments_lose_none_of_a_hundred_messages(stage, watched, seed):
-    with publishing(watched, 100, seed, longest_pause=5.0) as ids:
-        kill_at_random(stage, seed, times=5, longest=10.0)
-    check(stage, watched, ids)

@@ -127,19 +127,6 @@ def restart_triggerer(stage: Stage) -> None:
     stage.airflow.wait_until_healthy()
 
 
-def kill_at_random(stage: Stage, seed: int, times: int, longest: float) -> None:
-    """
-    Kill the triggerer at moments that a seed chooses, and start it again after each.
-
-    :param longest: seconds that it is left alone at most, beginning when it has started.
-    """
-    moments = random.Random(seed)
-    for _ in range(times):
-        time.sleep(moments.uniform(0.0, longest))
-        kill_triggerer(stage)
-        restart_triggerer(stage)
-
-
 @contextmanager
 def publishing(inbox: Inbox, count: int, seed: int, longest_pause: float) -> Iterator[list[str]]:
     """
