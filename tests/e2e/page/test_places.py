@@ -99,7 +99,6 @@ def test_the_tab_shows_which_message_started_the_run(tab, api, host):
         "message_id": "m1",
         "delivery_count": 2,
         "created_at": "2026-11-23T11:00:00Z",
-        "leased_at": "2026-11-23T11:30:00Z",
         "listener": {"dag_id": "listen", "run_id": "r1", "url": "/dags/listen/runs/r1"},
         "reason": None,
         "cause": None,
@@ -109,7 +108,7 @@ def test_the_tab_shows_which_message_started_the_run(tab, api, host):
     link = page.get_by_role("link", name="orders & more")
     assert link.get_attribute("href") == "/plugin/workflow-inboxes?connection=c%2F1&inbox=i+1"
     assert page.get_by_role("link", name="r1").get_attribute("href") == "/dags/listen/runs/r1"
-    terms = ["Message", "Kind", "Inbox", "Connection", "Created", "Leased", "Listener", "Delivery count"]
+    terms = ["Message", "Kind", "Inbox", "Connection", "Created", "Listener", "Delivery count"]
     assert page.get_by_role("term").all_inner_texts() == terms
     assert host.requests[-1].parts == ["dags", "handle", "runs", "workflow__1/ü", "message"]
 
