@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from airflow.api_fastapi.execution_api.datamodels.dagrun import TriggerDAGRunPayload as ReceivedPayload
 from airflow.models.trigger import handle_event_submit
 from airflow.sdk.api.datamodels._generated import TriggerDAGRunPayload
 from airflow.sdk.bases.xcom import BaseXCom
@@ -58,7 +59,7 @@ def to_a_run(message: TriggerDagRun) -> dict[str, Any]:
     """A request for a DAG run, from the task that makes it to ``dag_run.conf`` of the run's tasks."""
     asked = TriggerDagRun.model_validate(to_supervisor(message.model_dump()))
     posted = TriggerDAGRunPayload(conf=asked.conf or {}).model_dump_json(exclude_defaults=True)
-    received = TriggerDAGRunPayload.model_validate(json.loads(posted))
+    received = ReceivedPayload.model_validate(json.loads(posted))
     conf: dict[str, Any] = from_supervisor(through_api(stored(received.conf)))
     return conf
 

@@ -7,6 +7,11 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+try:
+    from airflow.api_fastapi.core_api.datamodels.common import check_conf_reserved_keys
+except ImportError:
+    check_conf_reserved_keys = None
+
 TEMPLATES = (
     "{{ ti.xcom_pull() }}",
     "{{ 7 * 7 }}",
@@ -128,19 +133,33 @@ def _same_scalar(left: Any, right: Any) -> bool:
 
 def too_much(value: Any, deepest: int) -> bool:
     """
-    Whether no Airflow holds a JSON value in every database, by what was measured: depth, integers of more
-    than 64 bits, floats that are not finite or as large as those integers, lone surrogates.
+    Whether some database of this Airflow does not hold a JSON value, by what was measured: depth, integers of
+    more than 64 bits, floats that are not finite or as large as those integers, lone surrogates, NUL
+    characters, and from 3.4 on keys of its own serialization.
     """
     waiting = [(value, 1)]
     while waiting:
         item, depth = waiting.pop()
         if depth > deepest:
             return True
+        if isinstance(item, dict) and _is_rejected(item):
+            return True
         if isinstance(item, (dict, list)):
             parts = [*item, *item.values()] if isinstance(item, dict) else item
             waiting += [(part, depth + 1) for part in parts]
         elif _unholdable(item):
             return True
+    return False
+
+
+def _is_rejected(item: dict[str, Any]) -> bool:
+    """Whether the API server rejects the keys of an object in a conf."""
+    if check_conf_reserved_keys is None:
+        return False
+    try:
+        check_conf_reserved_keys(dict.fromkeys(item), root="conf")
+    except ValueError:
+        return True
     return False
 
 

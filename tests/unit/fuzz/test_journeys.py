@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from airflow.sdk.execution_time.comms import TriggerDagRun
 
+from airflow_provider_workflow.airflow_internals import SERIALIZATION_KEYS, airflow_release
 from tests.unit.fuzz import journeys
 from tests.unit.fuzz.payloads import same
 
@@ -41,9 +42,17 @@ def test_marks_of_airflow_are_taken_for_its_own(journey: str, value: Any) -> Non
     assert arrived != {"v": value}
 
 
+@pytest.mark.skipif(airflow_release() >= (3, 4), reason="Airflow 3.4 rejects them")
 def test_marks_are_nothing_special_in_a_conf() -> None:
     value = {"__classname__": "builtins.set", "__type": "dict", "__var": {"__id__": 1}, "__data__": []}
     assert conf(value) == value
+
+
+@pytest.mark.since(3, 4, "the check of a conf")
+@pytest.mark.parametrize("mark", sorted(SERIALIZATION_KEYS))
+def test_marks_are_rejected_in_a_conf(mark: str) -> None:
+    with pytest.raises(ValueError, match="reserved serialization keys"):
+        conf({"a": [{mark: 1}]})
 
 
 @pytest.mark.parametrize(
