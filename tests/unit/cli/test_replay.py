@@ -52,7 +52,9 @@ def test_a_message_that_the_target_rejects_is_replayed_once_it_is_corrected(
 
     shown = cli(*REPLAY, "bad")
     assert shown.code == 1
-    assert "stay dead letters: bad: ParamValidationError" in shown.err
+    # The type of the error depends on the version of Airflow.
+    assert "stay dead letters: bad: " in shown.err
+    assert "Invalid input for param message" in shown.err
     assert "no object" not in shown.err + shown.out
     assert set(buried.replays()) == {run_id_of(each, inbox_id) for each in ("good", "fine")}
 

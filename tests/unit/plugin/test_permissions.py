@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from airflow.api_fastapi.auth.managers.simple.simple_auth_manager import SimpleAuthManager
 from airflow.models.connection import Connection
-from fastapi.routing import APIRoute
 from fastapi.testclient import TestClient
 
 from airflow_provider_workflow.emulator.server import EmulatorServer
@@ -55,9 +54,10 @@ def test_each_route_asks_the_auth_manager(
 
 
 def test_no_route_is_missing_in_the_matrix() -> None:
-    routes = [route for route in application().routes if isinstance(route, APIRoute)]
+    # The schema has all of them, however FastAPI nests routers.
+    routes = application().openapi()["paths"].values()
 
-    assert len(routes) == len({**OF_USER, **OF_CONNECTION, **CHANGING})
+    assert sum(map(len, routes)) == len({**OF_USER, **OF_CONNECTION, **CHANGING})
 
 
 def test_a_user_who_may_read_no_connection_sees_none(as_user: As) -> None:
