@@ -21,8 +21,10 @@ PAIRS = (
     "3.3:3.11",
     "3.3:3.12",
     "3.3:3.13",
+    "3.3:3.14",
     "3.4:3.11",
     "3.4:3.13",
+    "3.4:3.14",
 )
 """
 Airflow and Python: for each Airflow its oldest and newest Python, and each Python at least once. Airflow 3.4
