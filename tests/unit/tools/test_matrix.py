@@ -56,7 +56,7 @@ def test_every_pair_has_pins_and_every_python_that_is_supported_is_tried() -> No
     classified = (ROOT / "pyproject.toml").read_text()
 
     assert {each.airflow for each in pairs} == {"3.1", "3.2", "3.3", "3.4"}
-    assert {each.python for each in pairs} == {"3.10", "3.11", "3.12", "3.13"}
+    assert {each.python for each in pairs} == {"3.10", "3.11", "3.12", "3.13", "3.14"}
     for each in pairs:
         assert f"Programming Language :: Python :: {each.python}" in classified
         assert (ROOT / "constraints" / f"airflow-{each.airflow}.txt").exists()
