@@ -15,7 +15,7 @@ from pathlib import Path
 from tests.benchmarks.report import table, write_json
 from tests.benchmarks.results import Row
 
-NAMES = ("parse", "client", "throughput", "latency", "waiting", "growth", "page")
+NAMES = ("parse", "client", "throughput", "latency", "waiting", "growth", "rendering", "page")
 """Each a module beside this one, with ``run(quick)``; those without an Airflow come first."""
 JSON = Path(".bench/results.json")
 
