@@ -23,7 +23,7 @@ function Frame({ feed, children }) {
     const timer = setInterval(() => tick({}), 5000);
     return () => clearInterval(timer);
   }, []);
-  const value = { now: Date.now() + feed.skew, locale: model.localeOf(document.documentElement.lang) };
+  const value = { now: Date.now() + feed.skew, locale: model.localeOf(localStorage.i18nextLng) };
   return h(Now.Provider, { value }, h("div.root", { lang: "en" }, h("style", STYLE), children));
 }
 
