@@ -29,7 +29,7 @@ function open(showsInbox) {
   list.subscribe(() => {
     for (const { id, summary } of list.get().items.slice(0, showsInbox ? 1 : undefined)) {
       if (!summaries.has(id)) {
-        summaries.set(id, feed([...inboxes, id, "summary"], { interval: showsInbox ? 10 : 30, delay: 100 }, getSummary));
+        summaries.set(id, feed([...inboxes, id, "summary"], { interval: showsInbox ? 11 : 31, delay: 100 }, getSummary));
         summaries.get(id).start();
       }
       summaries.get(id).seed(summary);
@@ -39,7 +39,7 @@ function open(showsInbox) {
       }
     }
   });
-  feed(["connections"], { name: "connections", interval: 60 }).start();
+  feed(["connections"], { name: "connections", interval: 300 }).start();
   list.start();
 }
 

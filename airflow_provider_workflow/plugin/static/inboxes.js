@@ -69,7 +69,7 @@ function Listeners({ inbox, most = 99 }) {
     shown.length < all.length && h("span.muted.small", `and ${all.length - shown.length} more`));
 }
 
-/** Counts that watchers stored stand in where the service does not answer. */
+// Due just after a list, which has most counts. Stored ones stand in for others.
 function useSummary(connection, { id, summary }, interval) {
   const [{ answer, problem }, feed] = useFeed(pathOf(connection, id, "summary"), { interval, delay: 100 }, getSummary);
   useEffect(() => feed.seed(summary), [feed, summary]);
@@ -111,7 +111,7 @@ function InboxList({ connection, ask, ...rest }) {
     ];
   }, [connection]);
   const empty = h(Empty, { title: "This connection has no inboxes." }, "Create one with `airflow-workflow inbox ensure`.");
-  return h(Listing, { what: "inboxes", columns, rowHeight: 60, useRow: (inbox) => useSummary(connection, inbox, 30), memory: connection, empty, ...rest });
+  return h(Listing, { what: "inboxes", columns, rowHeight: 60, useRow: (inbox) => useSummary(connection, inbox, 31), memory: connection, empty, ...rest });
 }
 
 const Stat = ({ label, children }) => h("div.stat", h("span.muted.small", label), children);
@@ -124,7 +124,7 @@ function InboxPage({ connection, id, list: [list, lists], ask, ...rest }) {
     if (!known && list.next && !list.isLoading && !list.problem) lists.loadAll();
   }, [known, list]);
   const inbox = known ?? { id };
-  const of = useSummary(connection, inbox, 10);
+  const of = useSummary(connection, inbox, 11);
   const tab = (name, label) => h(Link, { place: { connection, inbox: id, tab: name }, "aria-current": place.tab === name ? "page" : null }, label);
   const shared = { connection, id, inbox, key: id, ...rest };
   return h(Fragment,
@@ -202,7 +202,7 @@ function Inboxes() {
   const [query, setQuery] = useQuery();
   const place = useMemo(() => model.placeOf(query), [query]);
   const go = (changes) => setQuery(model.queryOf({ ...place, ...changes }, query), { replace: true });
-  const found = useFeed(["connections"], { name: "connections", interval: 60 });
+  const found = useFeed(["connections"], { name: "connections", interval: 300 });
   const [{ items, answer, problem }] = found;
   const ids = items.map((each) => each.connection_id);
   const connection = place.connection || (ids.includes(answer?.default) ? answer.default : ids[0]) || "";
