@@ -33,6 +33,7 @@ PACKAGE = "airflow_provider_workflow"
 VERSION_FILE = f"{PACKAGE}/__init__.py"
 CHANGELOG = "CHANGELOG.md"
 UNRELEASED = "## Unreleased"
+STORED_FORMS = "tests/unit/stored/unreleased.json"
 PLACEHOLDER = ".invalid/"
 """In ``[project.urls]`` until the project has public URLs; a reserved name."""
 BUILD_SECONDS = 300
@@ -185,15 +186,16 @@ class Repository:
 
     def commit_version(self, version: str, date: str) -> str:
         """
-        Set the version and the changelog, and commit both.
+        Set the version and the changelog, keep what this version stores in databases, and commit.
 
         :return: the id of the commit.
         :raises ReleaseError: the version or the changelog is not as expected.
         """
         for name, change in self._changes(version, date).items():
             (self.root / name).write_text(change, encoding="utf-8")
+            self.git("add", name)
         # Hooks would install their tools into this temporary tree.
-        self.git("commit", "--quiet", "--all", "--no-verify", "--message", f"Release {version}")
+        self.git("commit", "--quiet", "--no-verify", "--message", f"Release {version}")
         return self.git("rev-parse", "HEAD")
 
     def _changes(self, version: str, date: str) -> dict[str, str]:
@@ -202,6 +204,7 @@ class Repository:
         return {
             VERSION_FILE: with_version(texts[VERSION_FILE], version),
             CHANGELOG: released(texts[CHANGELOG], version, date),
+            STORED_FORMS.replace("unreleased", version): (self.root / STORED_FORMS).read_text("utf-8"),
         }
 
 

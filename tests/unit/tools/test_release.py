@@ -53,6 +53,8 @@ def repository(tmp_path: Path) -> Repository:
     (made.root / release.PACKAGE).mkdir(parents=True)
     (made.root / release.VERSION_FILE).write_text('__version__ = "0.1.0"\n')
     (made.root / release.CHANGELOG).write_text(CHANGES)
+    (made.root / release.STORED_FORMS).parent.mkdir(parents=True)
+    (made.root / release.STORED_FORMS).write_text("{}\n")
     (made.root / "pyproject.toml").write_text(PYPROJECT)
     (made.root / "README.md").write_text("[A link](https://code.invalid/), and more.\n")
     (made.root / ".gitignore").write_text("/dist/\n")
@@ -92,6 +94,7 @@ def test_a_release_has_its_version_and_its_changes_in_one_commit(repository: Rep
     assert repository.git("diff", "--name-only", "HEAD~1").splitlines() == [
         release.CHANGELOG,
         release.VERSION_FILE,
+        "tests/unit/stored/0.2.0.json",
     ]
     assert (repository.root / release.VERSION_FILE).read_text() == '__version__ = "0.2.0"\n'
     assert (

@@ -1,0 +1,83 @@
+"""
+What a version stores in Airflow's database, and every later version must understand: triggers, what a
+deferred sensor resumes with, and a lease on its way from triggerer to worker (``stored/VERSION.json``).
+"""
+
+from __future__ import annotations
+
+import json
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_provider_workflow.triggers.event import WorkflowInboxEventTrigger
+from airflow_provider_workflow.triggers.inbox_active import WorkflowInboxActiveTrigger
+from airflow_provider_workflow.triggers.notice import WorkflowInboxNoticeTrigger
+from tests.unit.sensors.tasks import Task
+from tests.unit.workbench import INBOX, Workbench
+
+FILES = {path.stem: path.read_text() for path in (Path(__file__).parent / "stored").iterdir()}
+UNRELEASED = "unreleased"
+"""The file of the code as it is; a release stores it under its version."""
+TRIGGERS = [
+    pytest.param(path, kwargs, id=f"{version}-{path.rpartition('.')[2]}")
+    for version, text in FILES.items()
+    for path, kwargs in json.loads(text)["triggers"]
+]
+
+
+@pytest.mark.since(3, 3, "the event trigger")
+@pytest.mark.parametrize(("path", "kwargs"), TRIGGERS)
+def test_a_stored_trigger_is_rebuilt_with_what_it_was_given(path: str, kwargs: dict[str, Any]) -> None:
+    module, _, name = path.rpartition(".")
+    path_now, kwargs_now = getattr(import_module(module), name)(**kwargs).serialize()
+
+    assert path_now == path
+    assert {name: kwargs_now[name] for name in kwargs} == kwargs
+
+
+@pytest.mark.usefixtures("fake_clock")
+@pytest.mark.parametrize("version", FILES)
+def test_a_sensor_that_an_earlier_version_deferred_starts_the_runs_of_its_lease(
+    bench: Workbench, version: str
+) -> None:
+    stored = json.loads(FILES[version])
+    bench.put("a", "b")
+    lease = bench.lease(seconds=300)
+    text = json.dumps({**stored["lease"], "lease_id": lease.lease_id})
+    event = {**stored["event"], "inbox_id": bench.inbox_id, "lease": text}
+    task = Task(bench)
+
+    done = task.run(
+        lambda: task.sensor.resume_execution(
+            stored["deferred"]["method_name"], {**stored["deferred"]["kwargs"], "event": event}, task.context
+        )
+    )
+
+    assert done["started"] == {"count": 2, "ids": ["a", "b"]}
+    assert bench.states == {}
+
+
+@pytest.mark.usefixtures("fake_clock")
+@pytest.mark.since(3, 3, "the event trigger")
+def test_what_is_stored_now_is_what_the_file_of_the_next_release_has(bench: Workbench) -> None:
+    """A difference is what a deployment meets during an upgrade."""
+    deferral = Task(bench).execute()
+    bench.put("a", "b")
+    event = Task(bench).leased()
+    lease = json.loads(event.pop("lease"))
+    triggers = [
+        deferral.trigger,
+        WorkflowInboxActiveTrigger(inbox_id="i", deadline=1.0),
+        WorkflowInboxEventTrigger(inbox=INBOX),
+        WorkflowInboxNoticeTrigger(inbox=INBOX),
+    ]
+
+    assert json.loads(FILES[UNRELEASED]) == {
+        "triggers": json.loads(json.dumps([each.serialize() for each in triggers])),
+        "deferred": {"method_name": deferral.method_name, "kwargs": deferral.kwargs},
+        "event": {**event, "inbox_id": "INBOX_ID"},
+        "lease": {**lease, "lease_id": "LEASE_ID"},
+    }
