@@ -6,6 +6,7 @@ They do on demand what the real service does by itself, configure faults, and sh
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import asdict, fields
 from typing import Any
 
@@ -193,8 +194,7 @@ async def close_streams(emulator: Emulator, request: Request) -> Response:
 
 async def list_streams(emulator: Emulator, _: Request) -> Response:
     """Count the open event streams, by inbox."""
-    open_for = [stream.inbox_id for stream in emulator.streams.open]
-    return JsonResponse({"open": {inbox_id: open_for.count(inbox_id) for inbox_id in open_for}})
+    return JsonResponse({"open": Counter(stream.inbox_id for stream in emulator.streams.open)})
 
 
 async def list_requests(emulator: Emulator, request: Request) -> Response:
