@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import resource
 import time
 from collections.abc import Callable
@@ -99,6 +100,16 @@ def cpu_seconds(pid: int) -> float:
 def resident(pid: int) -> int:
     """Memory of a process, in bytes."""
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * resource.getpagesize()
+
+
+def proportional(pid: int) -> int:
+    """
+    Memory of a process, in bytes, of which what it shares with others counts in part: such numbers may be
+    added up for processes that were forked from each other.
+    """
+    found = re.search(r"^Pss:\s+(\d+) kB", Path(f"/proc/{pid}/smaps_rollup").read_text(), re.MULTILINE)
+    assert found is not None
+    return int(found[1]) * 1024
 
 
 def sockets(pid: int) -> int:

@@ -30,14 +30,19 @@ def table(found: Found) -> str:
     return "\n".join([*shown, "", LEGEND])
 
 
-def write_json(found: Found, path: Path) -> None:
-    """Write the rows, and what they were measured on."""
+def write_json(found: Found, path: Path, *, quick: bool = False) -> None:
+    """
+    Write the rows, and what they were measured on.
+
+    :param quick: whether this only shows that it works.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     about = {
         "at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "python": platform.python_version(),
         "airflow": version("apache-airflow"),
         "cores": os.cpu_count(),
+        "quick": quick,
     }
     rows = [{"benchmark": name, **row.as_json()} for name, rows in found.items() for row in rows]
     path.write_text(json.dumps({**about, "rows": rows}, indent=2) + "\n")

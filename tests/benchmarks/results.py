@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 Series = Sequence[float | None]
@@ -66,6 +66,21 @@ class Target:
 
 
 @dataclass(frozen=True)
+class Point:
+    """
+    Where the figure of a row is drawn.
+
+    :param plot: name of the plot.
+    :param curve: of the plot.
+    :param x: a number, or the name of a bar.
+    """
+
+    plot: str
+    curve: str
+    x: float | str
+
+
+@dataclass(frozen=True)
 class Row:
     """
     One thing that was measured.
@@ -77,6 +92,7 @@ class Row:
     :param theirs: the figure of that, in the same run.
     :param ratio: ours to theirs, round by round; None where a round of theirs was 0.
     :param target: what is to be reached, or None.
+    :param point: where ``ours`` is drawn; None for nowhere.
     """
 
     what: str
@@ -86,6 +102,7 @@ class Row:
     theirs: Figure | None = None
     ratio: Figure | None = None
     target: Target | None = None
+    point: Point | None = None
 
     @property
     def met(self) -> bool | None:
@@ -107,12 +124,15 @@ class Row:
             "ratio": _as_json(self.ratio),
             "target": None if self.target is None else str(self.target),
             "met": self.met,
+            "point": None if self.point is None else asdict(self.point),
         }
 
 
-def alone(what: str, unit: str, samples: Sequence[float], target: Target | None = None) -> Row:
+def alone(
+    what: str, unit: str, samples: Sequence[float], target: Target | None = None, point: Point | None = None
+) -> Row:
     """A row of what is compared with nothing."""
-    return Row(what, unit, Figure.of(samples), target=target)
+    return Row(what, unit, Figure.of(samples), target=target, point=point)
 
 
 def compared(
@@ -122,6 +142,7 @@ def compared(
     beside: str,
     theirs: Sequence[float],
     target: Target | None = None,
+    point: Point | None = None,
 ) -> Row:
     """
     A row of two series that were taken in turns: what slows the machine down slows both of a round, so
@@ -131,7 +152,7 @@ def compared(
     """
     pairs = list(zip(ours, theirs, strict=True))
     ratio = Figure.of([our / their for our, their in pairs]) if all(theirs) else None
-    return Row(what, unit, Figure.of(ours), beside, Figure.of(theirs), ratio, target)
+    return Row(what, unit, Figure.of(ours), beside, Figure.of(theirs), ratio, target, point)
 
 
 def paired(

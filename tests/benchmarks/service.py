@@ -7,7 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -24,9 +24,11 @@ class Service:
     Where the emulator is.
 
     :param connection: the fields of an Airflow connection to it.
+    :param pid: the process.
     """
 
     connection: dict[str, Any]
+    pid: int
 
     @property
     def base_url(self) -> str:
@@ -39,6 +41,18 @@ class Service:
         self._control("messages", {"inbox": name, "payloads": payloads})
         return str(opened["id"])
 
+    def put(self, inbox: str, *payloads: Any) -> None:
+        """Put messages into an inbox that exists."""
+        self._control("messages", {"inbox": inbox, "payloads": payloads})
+
+    def count(self, operation: str) -> int:
+        """The number of requests of an operation so far."""
+        return int(self._shown("requests?limit=0")["counts"].get(operation, 0))
+
+    def open_streams(self) -> int:
+        """The number of open event streams."""
+        return sum(self._shown("streams")["open"].values())
+
     def token(self) -> str:
         """Have an access token issued."""
         return str(self._control("tokens", {})["access_token"])
@@ -48,16 +62,29 @@ class Service:
         answer.raise_for_status()
         return dict(answer.json())
 
+    def _shown(self, path: str) -> dict[str, Any]:
+        answer = requests.get(f"{self.base_url}/_emulator/{path}", timeout=30)
+        answer.raise_for_status()
+        return dict(answer.json())
+
 
 @contextmanager
-def service() -> Iterator[Service]:
-    """Start the emulator, and stop it in the end."""
-    with subprocess.Popen(COMMAND, stdout=subprocess.PIPE, text=True) as process:
+def service(inboxes: Iterable[str] = ()) -> Iterator[Service]:
+    """
+    Start the emulator, and stop it in the end.
+
+    :param inboxes: names of inboxes to create first.
+    """
+    command = [*COMMAND, *(word for name in inboxes for word in ("--inbox", name))]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
-            yield Service(_connection(process))
+            yield Service(_connection(process), process.pid)
         finally:
             process.terminate()
-            process.wait(STOP_SECONDS)
+            try:
+                process.wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
 
 
 def _connection(process: subprocess.Popen[str]) -> dict[str, Any]:

@@ -120,11 +120,15 @@ def metadata_database() -> Iterator[str | None]:
 
 
 @contextmanager
-def database(server: str) -> Iterator[str]:
-    """The address of a new database on a PostgreSQL server; dropped with the context."""
+def database(server: str, prefix: str = "workflow_crash") -> Iterator[str]:
+    """
+    The address of a new database on a PostgreSQL server; dropped with the context.
+
+    :param prefix: of its name.
+    """
     import psycopg2
 
-    name = f"workflow_crash_{secrets.token_hex(4)}"
+    name = f"{prefix}_{secrets.token_hex(4)}"
 
     def tell(statement: str) -> None:
         connection = psycopg2.connect(server)

@@ -60,7 +60,7 @@ def test_json_names_the_benchmark_of_each_row_and_what_it_ran_on(tmp_path: Path)
     path = tmp_path / "new" / "results.json"
     write_json(FOUND, path)
     written = json.loads(path.read_text())
-    assert {"at", "python", "airflow", "cores", "rows"} == set(written)
+    assert {"at", "python", "airflow", "cores", "quick", "rows"} == set(written)
     assert [(row["benchmark"], row["what"]) for row in written["rows"]] == [
         ("client", "CPU"),
         ("parse", "modules"),

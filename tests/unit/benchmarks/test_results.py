@@ -83,6 +83,7 @@ def test_json_has_all_of_a_row() -> None:
         "ratio": {"median": 2.0, "low": 2.0, "high": 2.0, "spread": 0.0},
         "target": "ours < 30",
         "met": True,
+        "point": None,
     }
 
 
