@@ -95,9 +95,10 @@ simulate: setup ## Play whole histories, each from a seed (SEEDS=100000 SEED=fir
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS) --workers $(WORKERS) $(addprefix --seed ,$(SEED)) \
 		$(if $(filter 1,$(HISTORY)),--history) $(if $(filter 1,$(TEETH)),--teeth)
 
-bench: $(BENCH_INSTALLED) ## Measure, beside other ways of doing the same (ONLY=name; QUICK=1 to see that it works)
+bench: $(BENCH_INSTALLED) ## Measure, beside other ways of doing the same (ONLY=name, ONLY=scale; QUICK=1 to see that it works)
 	AIRFLOW_HOME=$(CURDIR)/$(BENCH)/airflow $(BENCH)/bin/python -m tests.benchmarks \
-		$(addprefix --only ,$(ONLY)) $(if $(filter 1,$(QUICK)),--quick)
+		$(addprefix --only ,$(ONLY)) $(addprefix --sizes ,$(SIZES)) $(addprefix --messages ,$(MESSAGES)) \
+		$(addprefix --json ,$(JSON)) $(addprefix --plots ,$(PLOTS)) $(if $(filter 1,$(QUICK)),--quick)
 
 demo: setup ## Show messages becoming DAG runs (CHAOS=1 kills processes meanwhile, ONCE=1 ends by itself)
 	$(BIN)/python -m tools.demo $(if $(filter 1,$(CHAOS)),--chaos) $(if $(filter 1,$(ONCE)),--once)

@@ -10,11 +10,16 @@ from __future__ import annotations
 import argparse
 import compileall
 import importlib
+import signal
+import sys
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
 from tests.benchmarks.report import table, write_json
 from tests.benchmarks.results import Row
+from tests.benchmarks.scale import plots
+from tests.benchmarks.scale.wanted import PARTS, SCALE, Wanted, check, measure, with_parts
 
 NAMES = ("parse", "client", "throughput", "latency", "waiting", "growth", "rendering", "page")
 """Each a module beside this one, with ``run(quick)``; those without an Airflow come first."""
@@ -23,21 +28,60 @@ ROOT = Path(__file__).parents[2]
 COMPILED = ("airflow_provider_workflow", "tests/benchmarks")
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Read the command line, run, show and write."""
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Read the command line, run, show and write; the exit code is 1 if a benchmark failed."""
+    options = parse(arguments)
+    names = with_parts(options.only or NAMES)
+    try:
+        check(names)
+    except RuntimeError as error:
+        sys.exit(str(error))
+    wanted = Wanted(options.quick, tuple(options.sizes), options.messages)
+    found: dict[str, list[Row]] = {}
+    failed = []
+    for name in names:
+        print(f"{name} ...", flush=True)
+        try:
+            found[name] = run(name, wanted)
+        except Exception:
+            # What was measured before is kept, and the others have their turns.
+            traceback.print_exc()
+            failed.append(name)
+        write_json(found, options.json, quick=options.quick)
+    print(f"\n{table(found)}\nWritten to {options.json}.")
+    if options.plots:
+        print(f"Drawn: {plots.shown(plots.draw(found, options.plots, quick=options.quick))}.")
+    if failed:
+        print(f"Failed: {', '.join(failed)}.")
+    return 1 if failed else 0
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Parse the command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
-    parser.add_argument("--only", choices=NAMES, action="append", help="run this one; may be repeated")
+    parser.add_argument(
+        "--only",
+        choices=(*NAMES, SCALE, *PARTS),
+        action="append",
+        help=f"run this one; may be repeated. {SCALE} is all of {', '.join(PARTS)}, which need servers",
+    )
     parser.add_argument("--quick", action="store_true", help="few repeats, to see that it works")
     parser.add_argument("--json", type=Path, default=JSON, help="where to write (default: %(default)s)")
-    options = parser.parse_args(arguments)
-    compile_all()
-    found: dict[str, list[Row]] = {}
-    for name in options.only or NAMES:
-        print(f"{name} ...", flush=True)
-        found[name] = importlib.import_module(f"tests.benchmarks.{name}").run(options.quick)
-    print(f"\n{table(found)}")
-    write_json(found, options.json)
-    print(f"Written to {options.json}.")
+    numbers = {"type": int, "metavar": "N"}
+    parser.add_argument(
+        "--sizes", action="append", default=[], help="scale-watchers: inboxes; may be repeated", **numbers
+    )
+    parser.add_argument("--messages", help="parts of scale: messages of each measurement", **numbers)
+    parser.add_argument("--plots", type=Path, metavar="FOLDER", help="draw the parts of scale there, as SVG")
+    return parser.parse_args(arguments)
+
+
+def run(name: str, wanted: Wanted) -> list[Row]:
+    """Run one benchmark."""
+    if name in PARTS:
+        return measure(name, wanted)
+    rows: list[Row] = importlib.import_module(f"tests.benchmarks.{name}").run(wanted.quick)
+    return rows
 
 
 def compile_all() -> None:
@@ -52,4 +96,7 @@ def compile_all() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    # As for Ctrl-C: what was started is ended, and databases are dropped.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))
+    compile_all()
+    sys.exit(main())
