@@ -68,23 +68,8 @@ def quarantine(inbox, *ids: str) -> None:
     assert {inbox.messages[each]["status"] for each in ids} == {"quarantined"}
 
 
-def test_the_triggerer_calls_both_kinds_of_notifiers_once(stage, dags_folder, inbox, alerts) -> None:
-    path, read = alerts
-    quarantine(inbox, "a", "b")
-    text = WATCHER.format(name=inbox.name, path=str(path), text=TEXT)
-    with dag_file(stage, dags_folder, inbox.name, text, inbox.name):
-        stage.until(lambda: len(read()) == 2, "both callbacks")
-        quarantine(inbox, "c")
-        stage.until(lambda: len(read()) == 4, "both callbacks for the next message")
-
-    said = [(each["how"], each["main"], each["text"], each["connection"]) for each in read()]
-    assert said == [
-        (how, main, f"quarantined: {ids}", "workflow")
-        for ids in ("a b", "c")
-        for how, main in (("notify", False), ("async_notify", True))
-    ]
-
-
+# Before the test with a watcher: SQLite gives the id of a deleted one to the next trigger, which Airflow
+# does not start if the watcher has not ended yet.
 def test_a_sensor_that_waits_is_resumed_to_call_its_notifier(stage, dags_folder, inbox, alerts) -> None:
     path, read = alerts
     text = LISTENER.format(name=inbox.name, path=str(path), text=TEXT)
@@ -100,3 +85,20 @@ def test_a_sensor_that_waits_is_resumed_to_call_its_notifier(stage, dags_folder,
         run.succeeds()
 
     assert [each["text"] for each in read()] == [f"quarantined: a {inbox.name}"]
+
+
+def test_the_triggerer_calls_both_kinds_of_notifiers_once(stage, dags_folder, inbox, alerts) -> None:
+    path, read = alerts
+    quarantine(inbox, "a", "b")
+    text = WATCHER.format(name=inbox.name, path=str(path), text=TEXT)
+    with dag_file(stage, dags_folder, inbox.name, text, inbox.name):
+        stage.until(lambda: len(read()) == 2, "both callbacks")
+        quarantine(inbox, "c")
+        stage.until(lambda: len(read()) == 4, "both callbacks for the next message")
+
+    said = [(each["how"], each["main"], each["text"], each["connection"]) for each in read()]
+    assert said == [
+        (how, main, f"quarantined: {ids}", "workflow")
+        for ids in ("a b", "c")
+        for how, main in (("notify", False), ("async_notify", True))
+    ]
