@@ -61,7 +61,7 @@ RUN_BY = {
     "python -m airflow_provider_workflow.emulator --port 8765": "tests/unit/emulator",
 }
 """Which test runs a block of commands, by its first line or by the words that this begins with."""
-LANGUAGES = {"bash", "nginx", "python", "text", "{eval-rst}", "{toctree}"}
+LANGUAGES = {"bash", "docker", "ini", "nginx", "python", "text", "yaml", "{eval-rst}", "{toctree}"}
 PUBLIC = (
     "hooks/workflow",
     "sensors/inbox",
