@@ -287,7 +287,8 @@ def store_variable(name: str, value: str, description: str) -> None:
 
 def dag_row(dag_id: str, session: Session) -> Any:
     """
-    The row of a DAG: ``is_paused``, ``has_import_errors``, and since 3.3 ``allowed_run_types``.
+    The row of a DAG: ``is_paused``, ``has_import_errors``, ``max_active_runs``, and since 3.3
+    ``allowed_run_types``.
 
     :return: None if there is no such row, or no DAG file contains the DAG any more.
     """
@@ -325,9 +326,17 @@ def serialized_dags(word: str, session: Session) -> Iterator[tuple[str, Mapping[
         .order_by(stored.dag_id)
     ).all()
     for dag_id in dag_ids:
-        newest = session.scalar(SerializedDagModel.latest_item_select_object(dag_id))
-        if newest is not None and newest.data:
-            yield dag_id, newest.data["dag"]
+        dag = serialized_dag(dag_id, session)
+        if dag is not None:
+            yield dag_id, dag
+
+
+def serialized_dag(dag_id: str, session: Session) -> Mapping[str, Any] | None:
+    """The latest serialized version of a DAG; None if none is stored."""
+    from airflow.models.serialized_dag import SerializedDagModel
+
+    newest = session.scalar(SerializedDagModel.latest_item_select_object(dag_id))
+    return newest.data["dag"] if newest is not None and newest.data else None
 
 
 def triggerer_jobs() -> list[tuple[Any, str]]:

@@ -145,7 +145,23 @@ def _target(dag: DeployedDag, started_by: list[str]) -> Finding:
     if dag.is_paused:
         fix = f"unpause it: airflow dags unpause {shlex.quote(dag.dag_id)}"
         return Finding(check, WARNING, "paused: its runs stay queued", fix)
+    slots = _slots()
+    if dag.shares_slots and slots and (dag.max_active_runs or 0) > slots:
+        detail = (
+            f"unpaused, but {dag.max_active_runs} of its runs may be active at once (max_active_runs), and a"
+            f" scheduler runs {slots} tasks at once ([core] parallelism): tasks of other DAGs may wait for"
+            " those of a burst of messages"
+        )
+        fix = f"lower max_active_runs of {dag.dag_id}, or give its tasks a pool of their own with fewer slots"
+        return Finding(check, WARNING, detail, fix)
     return Finding(check, OK, "unpaused")
+
+
+def _slots() -> int:
+    """How many tasks one scheduler runs at once; 0 for any number."""
+    from airflow.configuration import conf
+
+    return conf.getint("core", "parallelism", fallback=32)
 
 
 def _without_listener(subject: Subject, uses: list[InboxUse], any_listener: bool) -> Iterator[Finding]:

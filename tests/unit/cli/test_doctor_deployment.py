@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from airflow import settings
+from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG, AssetWatcher
 from sqlalchemy import create_engine
 
@@ -170,6 +171,38 @@ def test_a_target_that_cannot_run_has_its_fix(
     database.deploy(listening("listen", inbox="orders", trigger_dag_id="handle"))
     found = doctor.examine()["target handle"]
     assert (found["status"], said in found["detail"], fix in found["fix"]) == (status, True, True)
+
+
+@pytest.mark.parametrize(
+    ("active", "parallelism", "pools", "status"),
+    [
+        (5, "4", ["default_pool"], "warning"),
+        (5, "4", ["own", "default_pool"], "warning"),
+        (5, "4", ["own"], "ok"),
+        (4, "4", ["default_pool"], "ok"),
+        (500, "0", ["default_pool"], "ok"),
+    ],
+)
+def test_a_target_with_more_active_runs_than_slots_may_delay_other_dags(
+    doctor: Doctor,
+    database: Database,
+    monkeypatch: pytest.MonkeyPatch,
+    active: int,
+    parallelism: str,
+    pools: list[str],
+    status: str,
+) -> None:
+    monkeypatch.setenv("AIRFLOW__CORE__PARALLELISM", parallelism)
+    with DAG("handle", schedule=None, max_active_runs=active) as dag:
+        for number, pool in enumerate(pools):
+            EmptyOperator(task_id=f"step_{number}", pool=pool)
+    database.deploy(dag)
+    database.deploy(listening("listen", inbox="orders", trigger_dag_id="handle"))
+    found = doctor.examine()["target handle"]
+    assert found["status"] == status
+    if status == "warning":
+        assert "5 of its runs may be active at once" in found["detail"]
+        assert "lower max_active_runs of handle" in found["fix"]
 
 
 def test_a_dag_of_another_connection_or_inbox_is_none_of_these(doctor: Doctor, database: Database) -> None:
