@@ -19,7 +19,7 @@ from pathlib import Path
 from tests.benchmarks.report import table, write_json
 from tests.benchmarks.results import Row
 from tests.benchmarks.scale import plots
-from tests.benchmarks.scale.wanted import PARTS, SCALE, Wanted, check, measure, with_parts
+from tests.benchmarks.scale.wanted import PARTS, PEERS, SCALE, Wanted, check, measure, with_parts
 
 NAMES = ("parse", "client", "throughput", "latency", "waiting", "growth", "rendering", "page")
 """Each a module beside this one, with ``run(quick)``; those without an Airflow come first."""
@@ -61,9 +61,9 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
     parser.add_argument(
         "--only",
-        choices=(*NAMES, SCALE, *PARTS),
+        choices=(*NAMES, PEERS, SCALE, *PARTS),
         action="append",
-        help=f"run this one; may be repeated. {SCALE} is all of {', '.join(PARTS)}, which need servers",
+        help=f"run this; may be repeated. {SCALE} is all of {', '.join(PARTS)}; it and {PEERS} need servers",
     )
     parser.add_argument("--quick", action="store_true", help="few repeats, to see that it works")
     parser.add_argument("--json", type=Path, default=JSON, help="where to write (default: %(default)s)")
@@ -78,7 +78,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def run(name: str, wanted: Wanted) -> list[Row]:
     """Run one benchmark."""
-    if name in PARTS:
+    if name in (*PARTS, PEERS):
         return measure(name, wanted)
     rows: list[Row] = importlib.import_module(f"tests.benchmarks.{name}").run(wanted.quick)
     return rows

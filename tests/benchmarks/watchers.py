@@ -96,7 +96,7 @@ def of_queues(count: int, url: str) -> Watchers:
     return Watchers(count, THEIRS, f"Trigger({arguments})")
 
 
-def _dags(home: Path, watchers: Watchers) -> Path:
+def dags_folder(home: Path, watchers: Watchers) -> Path:
     """A folder with the file of the watchers, if there are any."""
     folder = home / "dags"
     folder.mkdir()
@@ -145,7 +145,7 @@ class Triggerers:
         before = polls()
         with (
             private_folder() as home,
-            LocalAirflow(home, _dags(home, watchers), connections, quick=False, env=env) as airflow,
+            LocalAirflow(home, dags_folder(home, watchers), connections, quick=False, env=env) as airflow,
         ):
             self._in_time(airflow, lambda: polls() - before >= watchers.count)
             time.sleep(watchers.settle_seconds)

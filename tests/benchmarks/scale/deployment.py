@@ -9,20 +9,25 @@ from typing import Any
 
 from tests.crash.topology import POSTGRES_VARIABLE, REDIS_VARIABLE, database, for_airflow
 
+RABBITMQ_VARIABLE = "WORKFLOW_TEST_RABBITMQ"
+"""Address of a RabbitMQ broker on which queues may be created: ``amqp://user:password@host:port/``."""
 PREFIX = "workflow_bench"
 """Of the names of the databases."""
 EXAMPLES = {
     POSTGRES_VARIABLE: "postgresql://postgres@127.0.0.1:5432/postgres",
     REDIS_VARIABLE: "redis://127.0.0.1:6379/15",
+    RABBITMQ_VARIABLE: "amqp://guest:guest@127.0.0.1:5672/",
 }
 
 
-def check_servers(*, redis: bool = False) -> None:
+def check_servers(*, redis: bool = False, rabbitmq: bool = False) -> None:
     """
     :param redis: whether Redis is needed too.
+    :param rabbitmq: whether RabbitMQ is needed too.
     :raises RuntimeError: the environment does not name a server.
     """
-    for name in (POSTGRES_VARIABLE, *([REDIS_VARIABLE] if redis else [])):
+    needed = {POSTGRES_VARIABLE: True, REDIS_VARIABLE: redis, RABBITMQ_VARIABLE: rabbitmq}
+    for name in (name for name, is_needed in needed.items() if is_needed):
         if not os.environ.get(name):
             raise RuntimeError(f"This is measured with a server: set {name}, for example to {EXAMPLES[name]}")
 

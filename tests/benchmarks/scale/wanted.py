@@ -12,6 +12,8 @@ from tests.benchmarks.scale.deployment import check_servers
 SCALE = "scale"
 PARTS = tuple(f"{SCALE}-{name}" for name in ("watchers", "runs", "neighbour", "finished", "latency"))
 """Each a module beside this one, with ``run(wanted)``."""
+PEERS = "peers"
+"""The comparison with other providers, which needs servers too."""
 
 
 @dataclass(frozen=True)
@@ -40,12 +42,15 @@ def check(names: Sequence[str]) -> None:
     :raises RuntimeError: a server that one of these benchmarks needs is not named.
     """
     for name in names:
-        if name in PARTS:
+        if name == PEERS:
+            check_servers(redis=True, rabbitmq=True)
+        elif name in PARTS:
             check_servers(redis=name == f"{SCALE}-finished")
 
 
 def measure(part: str, wanted: Wanted) -> list[Row]:
-    """Measure one part."""
-    module = importlib.import_module(f"tests.benchmarks.scale.{part.removeprefix(f'{SCALE}-')}")
+    """Measure one part, or beside the peers."""
+    name = "peers.peers" if part == PEERS else f"scale.{part.removeprefix(f'{SCALE}-')}"
+    module = importlib.import_module(f"tests.benchmarks.{name}")
     rows: list[Row] = module.run(wanted)
     return rows

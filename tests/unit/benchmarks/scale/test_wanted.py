@@ -7,12 +7,14 @@ from importlib import import_module
 import pytest
 
 from tests.benchmarks.scale import finished, neighbour, runs, watchers
-from tests.benchmarks.scale.wanted import PARTS, Wanted, check, measure, with_parts
+from tests.benchmarks.scale.deployment import RABBITMQ_VARIABLE
+from tests.benchmarks.scale.wanted import PARTS, PEERS, Wanted, check, measure, with_parts
 from tests.crash.topology import POSTGRES_VARIABLE, REDIS_VARIABLE
 
 
 def test_every_part_is_a_module() -> None:
     modules = [import_module(f"tests.benchmarks.scale.{part.partition('-')[2]}") for part in PARTS]
+    modules.append(import_module("tests.benchmarks.peers.peers"))
 
     assert [module for module in modules if not callable(module.run)] == []
 
@@ -32,7 +34,7 @@ def test_a_part_gets_what_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_servers_are_asked_for_by_the_parts_that_need_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in (POSTGRES_VARIABLE, REDIS_VARIABLE):
+    for name in (POSTGRES_VARIABLE, RABBITMQ_VARIABLE, REDIS_VARIABLE):
         monkeypatch.delenv(name, raising=False)
     check(["client", "parse"])
     with pytest.raises(RuntimeError, match=f"set {POSTGRES_VARIABLE}, for example to postgresql://"):
@@ -41,6 +43,10 @@ def test_servers_are_asked_for_by_the_parts_that_need_them(monkeypatch: pytest.M
     check(["scale-runs"])
     with pytest.raises(RuntimeError, match=f"set {REDIS_VARIABLE}, for example to redis://"):
         check(PARTS)
+    monkeypatch.setenv(REDIS_VARIABLE, "redis://server")
+    check(PARTS)
+    with pytest.raises(RuntimeError, match=f"set {RABBITMQ_VARIABLE}, for example to amqp://"):
+        check([PEERS])
 
 
 def test_numbers_that_are_given_replace_those_of_the_part_and_nothing_else() -> None:
