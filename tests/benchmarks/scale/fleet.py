@@ -21,7 +21,7 @@ CAPACITY = 1000
 """Triggers of each triggerer: Airflow's default."""
 STORED_SECONDS = 900.0
 POLLED_SECONDS = 300.0
-"""How long it is waited for at most; then what is there is measured."""
+"""How long each is waited for at most; then what is there is measured."""
 NOTICED_SECONDS = 60.0
 APART_SECONDS = 0.5
 """Between two messages."""
@@ -66,7 +66,7 @@ class Waiting:
     Triggerers that wait for messages.
 
     :param triggerers: how many.
-    :param polled_seconds: from the start of the last ones until each inbox was polled.
+    :param polled_seconds: from DAG files that were read until each inbox was polled.
     :param load: of a window.
     :param megabytes: memory of all of their processes.
     :param sockets: of the processes that run triggers.
@@ -126,20 +126,18 @@ class Fleet:
         """
         Start the other triggerers, and measure.
 
+        Each is started when all triggers of those before it run, as an orchestrator rolls out replicas: the
+        start of a process takes more CPU than a thousand triggers that wait.
+
         :param chosen: inboxes that get a message after the window.
         """
         began_at = time.monotonic()
         names = triggerers(self.count)
-        for name in names[1:]:
-            self.airflow.start_process(name, triggerer_arguments())
-        polled_seconds = self.seconds_until(
-            lambda: (
-                self.service.count("list_messages") >= self.count
-                and self.service.open_streams() >= self.count
-            ),
-            POLLED_SECONDS,
-            began_at,
-        )
+        polled_seconds = 0.0
+        for number, name in enumerate(names, 1):
+            if number > 1:
+                self.airflow.start_process(name, triggerer_arguments())
+            polled_seconds = self._seconds_until_polled(min(number * CAPACITY, self.count), began_at)
         time.sleep(settle_seconds)
         blocked_before = self._blocked(names)
         load, polls = self._window(names, window_seconds)
@@ -158,6 +156,13 @@ class Fleet:
             self._blocked(names) - blocked_before,
             self._noticed(chosen),
             len(chosen),
+        )
+
+    def _seconds_until_polled(self, count: int, began_at: float) -> float:
+        return self.seconds_until(
+            lambda: self.service.count("list_messages") >= count and self.service.open_streams() >= count,
+            POLLED_SECONDS,
+            began_at,
         )
 
     def _window(self, names: Sequence[str], seconds: float) -> tuple[Load, int]:
