@@ -17,6 +17,7 @@ from airflow_provider_workflow.database.runs import database_errors
 
 Entry = str | tuple[str, ...]
 """An entry of a conf: its name, or the names that lead to one within it."""
+MOST_DIGITS = 9
 PAGE = 500
 """Runs of a query; some databases limit the number of values in one."""
 CLOCK_SKEW = timedelta(hours=1)
@@ -46,6 +47,16 @@ class FoundRun(NamedTuple):
     dag_id: str
     state: str
     run_after: datetime
+
+
+def number(entry: str | None) -> int | None:
+    """
+    The number in an entry of a conf; None for anything else, as a run of that id may have any conf.
+
+    :param entry: as a string; more than nine digits are no number of ours.
+    """
+    is_number = entry is not None and entry.isascii() and entry.isdigit() and len(entry) <= MOST_DIGITS
+    return int(entry) if entry is not None and is_number else None
 
 
 @dataclass(frozen=True)

@@ -38,8 +38,7 @@ class StoredDeadLetter:
     @property
     def delivery_count(self) -> int | None:
         """How often its message had been leased; None if its conf does not say."""
-        count = self.run.conf["delivery_count"] or ""
-        return int(count) if count.isdigit() else None
+        return dag_runs.number(self.run.conf["delivery_count"])
 
 
 def with_replays(page: list[StoredRun]) -> Iterator[StoredDeadLetter]:

@@ -4,17 +4,20 @@ Answers that are kept for some seconds, and the limit for the requests that fetc
 Many browsers request the same. One request fetches it; meanwhile other requests get the former answer, if
 there is one, or wait. A request that fetches or waits holds one of a few slots, so that a service that hangs
 never holds more threads of the API server: without a free slot the answer is an error at once, and nothing
-queues.
+queues. A connection whose service did not answer gets one slot until it answers again, so that the others are
+left to other connections.
 """
 
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import CancelledError, Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from airflow_provider_workflow import clock
@@ -28,6 +31,8 @@ KEPT_SECONDS = 10.0
 STALE_SECONDS = 60.0
 """How old an answer may be that is given while a newer one is fetched, or while there is no free slot."""
 MOST_KEPT = 1_000
+AWAY = ("timeout", "unreachable")
+"""Errors of a service that did not answer."""
 
 Key = tuple[Hashable, ...]
 
@@ -42,17 +47,29 @@ class Kept:
     :param error: why it could not be fetched; then ``value`` and ``fetched_at`` are those of the last
         success, or None and the present if there was none.
     :param checked_at: when it was fetched or could not be, by ``clock.monotonic``.
+    :param is_lasting: whether ``value`` is still of use once newer ones cannot be fetched.
     """
 
     value: Any
     fetched_at: float
     error: PageError | None = None
     checked_at: float = 0.0
+    is_lasting: bool = False
+
+    def fetched(self) -> Any:
+        """
+        The value.
+
+        :raises PageError: it could not be fetched.
+        """
+        if self.error is not None:
+            raise self.error.again()
+        return self.value
 
 
 class Answers:
     """
-    Answers by key. All methods may be called from any thread.
+    Answers by key, which begins with the id of the connection. All methods may be called from any thread.
 
     :param seconds: how long an answer is kept.
     """
@@ -63,11 +80,15 @@ class Answers:
         self._slots = threading.BoundedSemaphore(MOST_AT_ONCE)
         self._kept: dict[Key, Kept] = {}
         self._fetching: dict[Key, Future[Kept]] = {}
+        self._held: Counter[Hashable] = Counter()
+        self._away: set[Hashable] = set()
         self._forgotten = 0
 
     def clear(self) -> None:
-        """Forget all answers."""
+        """Forget everything."""
         self.forget()
+        with self._lock:
+            self._away.clear()
 
     def forget(self, beginning: Hashable = None) -> None:
         """
@@ -80,11 +101,12 @@ class Answers:
             self._kept = {key: kept for key, kept in self._kept.items() if beginning not in (None, key[0])}
             self._fetching = {}
 
-    def get(self, key: Key, fetch: Callable[[], Any]) -> Kept:
+    def get(self, key: Key, fetch: Callable[[], Any], *, is_lasting: bool = False) -> Kept:
         """
         The answer for a key: a kept one, or a new one.
 
         :param fetch: returns its value, or raises ``PageError``, which is kept as well.
+        :param is_lasting: keep the value beyond a minute, for the time in which newer ones cannot be fetched.
         :raises PageError: there is no free slot (``busy``).
         """
         with self._lock:
@@ -92,7 +114,7 @@ class Answers:
             age = clock.monotonic() - kept.checked_at if kept else STALE_SECONDS
             if kept and (age < self._seconds or (fetching and age < STALE_SECONDS)):
                 return kept
-            if not self._slots.acquire(blocking=False):
+            if not self._takes_slot(key[0]):
                 if kept and age < STALE_SECONDS:
                     return kept
                 raise busy()
@@ -103,9 +125,9 @@ class Answers:
         try:
             if fetching is not None:
                 return _awaited(fetching)
-            return self._fetched(key, fetch, promised, forgotten)
+            return self._fetched(key, partial(self._tried, key, fetch, is_lasting), promised, forgotten)
         finally:
-            self._slots.release()
+            self._ends_slot(key[0])
 
     def peek(self, key: Key) -> Kept | None:
         """A kept answer that would be given without a fetch, and is no error; None if there is none."""
@@ -115,15 +137,30 @@ class Answers:
             return None
         return kept
 
-    def _fetched(self, key: Key, fetch: Callable[[], Any], promised: Future[Kept], forgotten: int) -> Kept:
+    def _takes_slot(self, beginning: Hashable) -> bool:
+        """Whether a slot was free for a connection; the caller holds the lock."""
+        if (beginning in self._away and self._held[beginning]) or not self._slots.acquire(blocking=False):
+            return False
+        self._held[beginning] += 1
+        return True
+
+    def _ends_slot(self, beginning: Hashable) -> None:
+        with self._lock:
+            self._held[beginning] -= 1
+            self._held += Counter()  # without those that hold none
+        self._slots.release()
+
+    def _fetched(self, key: Key, fetch: Callable[[], Kept], promised: Future[Kept], forgotten: int) -> Kept:
         kept = None
         try:
-            kept = self._tried(key, fetch)
+            kept = fetch()
             return kept
         finally:
             with self._lock:
                 if self._fetching.get(key) is promised:
                     del self._fetching[key]
+                if kept is not None:
+                    self._remember(key[0], kept.error)
                 if kept is not None and forgotten == self._forgotten:
                     self._keep(key, kept)
             if kept is None:  # an unexpected error; the requests that wait try again
@@ -131,22 +168,30 @@ class Answers:
             else:
                 promised.set_result(kept)
 
-    def _tried(self, key: Key, fetch: Callable[[], Any]) -> Kept:
+    def _remember(self, beginning: Hashable, error: PageError | None) -> None:
+        if error is not None and error.code in AWAY:
+            self._away.add(beginning)
+        else:
+            self._away.discard(beginning)
+
+    def _tried(self, key: Key, fetch: Callable[[], Any], is_lasting: bool) -> Kept:
         try:
             value, error = fetch(), None
         except PageError as failed:
             value, error = None, failed
-        now, checked_at = clock.now(), clock.monotonic()
         if error is None:
-            return Kept(value, now, None, checked_at)
+            return Kept(value, clock.now(), None, clock.monotonic(), is_lasting)
         with self._lock:
             before = self._kept.get(key)
-        if before is None:
-            return Kept(None, now, error, checked_at)
-        return Kept(before.value, before.fetched_at, error, checked_at)
+        return _failed(error, before, is_lasting)
 
     def _keep(self, key: Key, kept: Kept) -> None:
-        self._kept.pop(key, None)
+        since = clock.monotonic() - STALE_SECONDS
+        self._kept = {
+            old: each
+            for old, each in self._kept.items()
+            if old != key and (each.is_lasting or each.checked_at >= since)
+        }
         if len(self._kept) >= MOST_KEPT:
             del self._kept[next(iter(self._kept))]
         self._kept[key] = kept
@@ -164,6 +209,12 @@ class Answers:
             yield
         finally:
             self._slots.release()
+
+
+def _failed(error: PageError, before: Kept | None, is_lasting: bool) -> Kept:
+    """What is answered where nothing could be fetched: the last success, if there was one."""
+    value, fetched_at = (before.value, before.fetched_at) if before else (None, clock.now())
+    return Kept(value, fetched_at, error, clock.monotonic(), is_lasting)
 
 
 def _awaited(fetching: Future[Kept]) -> Kept:

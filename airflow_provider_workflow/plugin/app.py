@@ -73,6 +73,12 @@ def list_inboxes(
     return inboxes.listing(connection_id, name, cursor, Reader(user))
 
 
+@of_connection.get(INBOX)
+def show_inbox(connection_id: str, inbox_id: str, user: User) -> dict[str, Any]:
+    """A list of one inbox."""
+    return inboxes.one(connection_id, inbox_id, Reader(user))
+
+
 @of_connection.get(INBOX + "/summary")
 def summary(connection_id: str, inbox_id: str) -> dict[str, Any]:
     """The numbers of an inbox."""

@@ -48,6 +48,10 @@ class PageError(Exception):
         self.fix = plain(fix, LONGEST_TITLE)
         self.retry_after = None if retry_after is None else max(1, ceil(retry_after))
 
+    def again(self) -> PageError:
+        """The same error, to be raised: one that is raised twice keeps the frames of both."""
+        return PageError(self.status, self.code, self.title, self.fix, self.retry_after)
+
     @property
     def body(self) -> dict[str, Any]:
         """The error as JSON."""
@@ -56,8 +60,8 @@ class PageError(Exception):
 
 def busy() -> PageError:
     """As many calls as allowed are in progress."""
-    title = "Airflow is already making as many requests to the service as it may"
-    return PageError(503, "busy", title, "wait a moment; the page asks again by itself", 1)
+    title = "Airflow has reached its limit of simultaneous requests to the service"
+    return PageError(503, "busy", title, "wait a moment; the page repeats the request", 1)
 
 
 def invalid(title: str, fix: str = "reload the page", status: int = 400) -> PageError:

@@ -10,6 +10,7 @@ from airflow_provider_workflow.client import types
 from airflow_provider_workflow.hooks.diagnosis import DROPPED, fix_of_pause
 from airflow_provider_workflow.plugin import recent, service, times
 from airflow_provider_workflow.plugin.access import Reader
+from airflow_provider_workflow.plugin.answers import Kept
 from airflow_provider_workflow.plugin.listeners import Listeners
 
 RECREATE = "delete it and create it again"
@@ -26,30 +27,46 @@ def listing(connection_id: str, name: str | None, cursor: str | None, reader: Re
     :raises PageError: they cannot be listed.
     """
     fetch = partial(service.list_inboxes, connection_id, name, cursor)
-    kept = service.ANSWERS.get((connection_id, "inboxes", name, cursor), fetch)
-    if kept.error is not None:
-        raise kept.error
+    return _listed(
+        connection_id, service.ANSWERS.get((connection_id, "inboxes", name, cursor), fetch), reader
+    )
+
+
+def one(connection_id: str, inbox_id: str, reader: Reader) -> dict[str, Any]:
+    """
+    A list of one inbox.
+
+    :raises PageError: there is no such inbox, or it cannot be read.
+    """
+    fetch = partial(service.get_inbox, connection_id, inbox_id)
+    return _listed(connection_id, service.ANSWERS.get((connection_id, "inbox", inbox_id), fetch), reader)
+
+
+def _listed(connection_id: str, kept: Kept, reader: Reader) -> dict[str, Any]:
+    pages: service.Pages = kept.fetched()
     found = Listeners(connection_id, reader)
     return {
         "inboxes": [
-            {**view(inbox, found), "summary": _known(connection_id, inbox["id"])}
-            for inbox in kept.value.items
+            {**view(inbox, found), "summary": _known(connection_id, inbox["id"])} for inbox in pages.items
         ],
-        "next": kept.value.following,
+        "next": pages.following,
         "fetched_at": times.of_seconds(kept.fetched_at),
     }
 
 
 def view(inbox: types.Inbox, found: Listeners) -> dict[str, Any]:
     """An inbox with its listeners, as JSON."""
+    name = inbox.get("name")
+    if not isinstance(name, str):
+        name = None
     return {
         "id": inbox["id"],
-        "name": inbox.get("name"),
+        "name": name,
         "status": inbox["status"],
         "paused_reason": inbox.get("paused_reason"),
         "paused_text": _paused_text(inbox),
         "created_at": times.normal(inbox.get("created_at")),
-        "listeners": found.of(inbox["id"], inbox.get("name")),
+        "listeners": found.of(inbox["id"], name),
     }
 
 
@@ -67,13 +84,13 @@ def summary(connection_id: str, inbox_id: str) -> dict[str, Any]:
     :raises PageError: there are none.
     """
     kept = service.ANSWERS.get(
-        (connection_id, "summary", inbox_id), partial(_counted, connection_id, inbox_id)
+        (connection_id, "summary", inbox_id), partial(_counted, connection_id, inbox_id), is_lasting=True
     )
     at = times.of_seconds(kept.fetched_at)
     if kept.error is None:
         return {**kept.value, "fetched_at": at, "stored": None}
     if kept.value is None or kept.error.code not in AWAY:
-        raise kept.error
+        kept.fetched()
     return {
         **kept.value,
         "counts": None,

@@ -30,10 +30,8 @@ def uses() -> list[InboxUse]:
     :raises PageError: the database does not answer.
     """
     kept = USES.get(("uses",), _read)
-    if kept.error is not None and kept.value is None:
-        raise kept.error
-    found: list[InboxUse] = kept.value
-    return found
+    found: list[InboxUse] | None = kept.value
+    return kept.fetched() if found is None else found
 
 
 def _read() -> list[InboxUse]:

@@ -33,12 +33,10 @@ def listing(connection_id: str, inbox_id: str, cursor: str | None, reader: Reade
     """
     fetch = partial(_fetched, connection_id, inbox_id, cursor)
     kept = service.ANSWERS.get((connection_id, "messages", inbox_id, cursor), fetch)
-    if kept.error is not None:
-        raise kept.error
-    pages, runs, started = kept.value
+    pages, runs, started = kept.fetched()
     return {
         "messages": [
-            *(_message(each, inbox_id, runs, reader) for each in pages.items),
+            *(view(each, inbox_id, runs, reader) for each in pages.items),
             *recent.messages_of(started, reader),
         ],
         "next": pages.following,
@@ -72,7 +70,8 @@ def _runs_of(connection_id: str, run_ids: Sequence[str], since: datetime | None)
     return found
 
 
-def _message(message: Mapping[str, Any], inbox_id: str, runs: Runs, reader: Reader) -> dict[str, Any]:
+def view(message: Mapping[str, Any], inbox_id: str, runs: Runs, reader: Reader) -> dict[str, Any]:
+    """A message with its runs, as JSON."""
     attributes = message.get("message_attributes") or {}
     count, text = attributes.get("lease_count"), attributes.get("error_message")
     found = {}
@@ -80,14 +79,19 @@ def _message(message: Mapping[str, Any], inbox_id: str, runs: Runs, reader: Read
         run_id = run_id_of(str(message.get("id")), inbox_id, prefix)
         found[name] = reader.run(run_id, runs.get(run_id, []))
     return {
-        "id": message.get("id"),
-        "status": message.get("status"),
+        "id": _shown(message.get("id")),
+        "status": _shown(message.get("status")),
         "created_at": times.normal(message.get("created_at")),
         "delivery_count": count if isinstance(count, int) else 0,
         "error_message": one_line(text) if isinstance(text, str) else None,
         "possible_duplicate": attributes.get("possible_duplicate_data") is True,
         **found,
     }
+
+
+def _shown(value: Any) -> Any:
+    """A field that the service should send as a string: what the page can show, or None."""
+    return value if isinstance(value, str | int | float) else None
 
 
 def dead_letters(connection_id: str, inbox_id: str, reader: Reader) -> dict[str, Any]:
@@ -97,9 +101,7 @@ def dead_letters(connection_id: str, inbox_id: str, reader: Reader) -> dict[str,
     :raises PageError: the database does not answer.
     """
     kept = service.ANSWERS.get((connection_id, "dead letters", inbox_id), partial(_buried, inbox_id))
-    if kept.error is not None:
-        raise kept.error
-    found: list[StoredDeadLetter] = kept.value
+    found: list[StoredDeadLetter] = kept.fetched()
     shown = [each for each in found[:MOST_DEAD_LETTERS] if reader.may_read_runs(each.run.dag_id)]
     return {
         "dead_letters": [_dead_letter(each, reader) for each in shown],
@@ -173,14 +175,13 @@ def _of_message(run: StoredRun, reader: Reader) -> dict[str, Any]:
     inbox, listener = _noted(run, reader)
     connection_id = listeners.connection_of_target(run.dag_id, (inbox_id, inbox))
     may_use = connection_id and airflow_server.may_use_connection(reader.user, connection_id)
-    count = conf["delivery_count"] or ""
     return {
         "kind": "message",
         "inbox_id": inbox_id,
         "inbox": None if inbox == inbox_id else inbox,
         "connection_id": connection_id if may_use else None,
         "message_id": conf["message_id"],
-        "delivery_count": int(count) if count.isdigit() else None,
+        "delivery_count": dag_runs.number(conf["delivery_count"]),
         "created_at": times.normal(conf["created_at"]),
         "listener": listener,
         "reason": None,

@@ -69,7 +69,7 @@ class NotificationQueue:
 
     A notification is a flag, so any number of them takes no more memory than one. The flag is cleared before
     the database is read: whatever sets it afterwards causes another transaction. No notification is dropped
-    because the database is unreachable; only the end of the process drops those of the last second.
+    because the database is unreachable; only the end of the process drops those not recorded by then.
 
     :param record: records an event of an asset; called in a thread.
     """

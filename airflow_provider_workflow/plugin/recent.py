@@ -100,12 +100,11 @@ def _message(run: StoredRun) -> dict[str, Any]:
     def entry(name: str) -> str | None:
         return run.conf[name if _is_dead(run) else OF_A_MESSAGE[name]]
 
-    count = entry("delivery_count") or ""
     return {
         "id": entry("message_id") or run.run_id,
         "status": "dead-lettered",
         "created_at": times.normal(entry("created_at")),
-        "delivery_count": int(count) if count.isdigit() else 0,
+        "delivery_count": dag_runs.number(entry("delivery_count")) or 0,
         "error_message": one_line(run.conf["cause"] or "") or None,
         "possible_duplicate": False,
         "run": None,

@@ -159,6 +159,19 @@ def list_inboxes(connection_id: str, name: str | None, cursor: str | None) -> Pa
     return Pages(list(found.values()), str(offset))
 
 
+def get_inbox(connection_id: str, inbox_id: str) -> Pages:
+    """
+    One inbox.
+
+    :raises PageError: the call failed.
+    """
+    try:
+        with connected(connection_id) as client:
+            return Pages([client.send(api.get_inbox(inbox_id))], None)
+    except ValueError as error:
+        raise errors.invalid(str(error)) from None
+
+
 def list_messages(connection_id: str, inbox_id: str, cursor: str | None) -> Pages:
     """
     Up to 500 messages of an inbox, without payloads.

@@ -22,9 +22,9 @@ def parsed(value: Any) -> datetime | None:
         return None
     try:
         moment = datetime.fromisoformat(value.strip().replace("Z", "+00:00"))
-    except ValueError:
+        return moment.astimezone(timezone.utc) if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
+    except (ValueError, OverflowError):  # the latter in the years 1 and 9999
         return None
-    return moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
 
 
 def normal(value: Any) -> str | None:

@@ -291,6 +291,19 @@ describe("a feed", () => {
     assert.deepEqual([ids(), times()], ["a", [10]]);
   });
 
+  test("shows the result of a change until the answers from before are too old", async () => {
+    answers = [page("a", "b"), page("c")];
+    feed.start();
+    await clock.pass(0);
+    feed.replace({ id: "b", status: "paused" });
+    assert.equal(ids(), "ab");
+    assert.equal(feed.get().items[1].status, "paused");
+    await clock.pass(10.9);
+    assert.equal(ids(), "ab");
+    await clock.pass(0.2);
+    assert.equal(ids(), "c");
+  });
+
   test("does not ask for what is gone at once", async () => {
     feed.delay = 100;
     feed.start();

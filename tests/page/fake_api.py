@@ -81,6 +81,7 @@ class FakeAPI:
 
     :param failing: answers instead of the others, by the last segment of the path.
     :param page_size: how many entries an answer has.
+    :param is_late: whether lists do not have changes yet, as those of another API server worker.
     """
 
     connections: list[str] = field(default_factory=lambda: [CONNECTION])
@@ -90,6 +91,7 @@ class FakeAPI:
     summary: dict[str, Any] = field(default_factory=dict)
     run_message: dict[str, Any] | None = None
     outcome: str = "started"
+    is_late: bool = False
     failing: dict[str, Answer] = field(default_factory=dict)
     page_size: int = 5000
 
@@ -98,6 +100,8 @@ class FakeAPI:
         last = request.parts[-1]
         if last in self.failing:
             return self.failing[last]
+        if request.parts[-2:-1] == ["inboxes"]:
+            return self._one(last)
         answers: dict[str, Callable[[Request], Any]] = {
             "connections": lambda _: {
                 "connections": [{"connection_id": each, "description": None} for each in self.connections],
@@ -124,6 +128,12 @@ class FakeAPI:
         following = str(end) if end < len(entries) else None
         return {name: entries[first:end], "next": following, "fetched_at": NOW}
 
+    def _one(self, inbox_id: str) -> Answer:
+        found = [each for each in self.inboxes if each["id"] == inbox_id]
+        if not found:
+            return error(404, "not_found", "The service has no such inbox.", "reload the list")
+        return Answer({"inboxes": found, "next": None, "fetched_at": NOW})
+
     def summary_of_inbox(self) -> dict[str, Any]:
         """The numbers of any inbox."""
         return {
@@ -137,10 +147,13 @@ class FakeAPI:
 
     def _set(self, request: Request, status: str, reason: str | None) -> dict[str, Any]:
         (found,) = (each for each in self.inboxes if each["id"] == request.parts[-2])
-        found |= {"status": status, "paused_reason": reason}
-        return found
+        changed = found | {"status": status, "paused_reason": reason}
+        if not self.is_late:
+            found |= changed
+        return changed
 
     def _replay(self, request: Request) -> dict[str, Any]:
         (found,) = (each for each in self.dead_letters if each["run_id"] == request.body["run_id"])
-        found["replayed"] = run(state="queued")
+        if not self.is_late:
+            found["replayed"] = run(state="queued")
         return {**run(), "outcome": self.outcome}

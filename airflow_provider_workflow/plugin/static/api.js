@@ -15,7 +15,7 @@ const AIRFLOW = {
   404: ["The API of this page is not there.", "Reload the page. If that does not help, restart the API server."],
 };
 
-/** What went wrong: `status` of HTTP (0 without an answer), `retryAfter` in seconds. */
+/** `status` of HTTP (0 without an answer), `retryAfter` in seconds. */
 export class Problem extends Error {
   constructor(status, body, retryAfter = 0) {
     const [title, fix] = AIRFLOW[status] ?? [`Airflow's API server failed (HTTP ${status}).`, "Its log has the reason."];
@@ -29,7 +29,7 @@ export class Problem extends Error {
 
 const asProblem = (error) => (error instanceof Problem ? error : new Problem(0));
 
-/** Requests to the API. A path is a list of names; `root` is the URL of Airflow, with a slash at the end. */
+/** Requests to the API; a path is a list of names. */
 export function createClient({ root, fetch, clock }) {
   async function send(path, query, signal, options) {
     const control = new AbortController();
@@ -57,7 +57,7 @@ export function createClient({ root, fetch, clock }) {
   };
 }
 
-/** At most `most` calls at once; the others wait for their turn. */
+/** At most `most` calls at once. */
 export function limited(most, call) {
   const lanes = [];
   let turn = 0;
@@ -68,13 +68,13 @@ export function limited(most, call) {
   };
 }
 
-/** Seconds until the next request: longer after each failure, and never earlier than the server asks. */
+/** Seconds until the next request. */
 export const nextDelay = ({ interval, failures, retryAfter }) =>
   Math.max(Math.min(interval * 2 ** failures, LONGEST_WAIT), retryAfter ?? 0);
 
 /**
  * An answer that is loaded again every `interval` seconds while the tab is visible; after `loadAll` on demand only.
- * The first request is `delay` milliseconds after the start.
+ * The first request is `delay` ms after the start.
  *
  * @param load `(cursor, signal) => Promise<answer>`; `answer.next` is the next cursor or null.
  * @param name of the field of an answer that has the items.
@@ -111,11 +111,20 @@ export class Feed {
     this.#abort();
   }
 
-  /** Take over an answer that came with another one, if it is newer. */
+  /** Use an answer that came with another one, if it is newer. */
   seed(answer) {
     if (!answer || answer.fetched_at <= this.#state.answer?.fetched_at) return;
     this.#dueAt = this.clock.now() + this.interval * 1000;
     this.#set({ ...this.#added(null, answer), problem: null, failures: 0 });
+    this.#schedule();
+  }
+
+  /** Show the result of a change, while the server may still give answers from before. */
+  replace(item) {
+    const items = this.#state.items.map((each) => (this.keyOf(each) === this.keyOf(item) ? { ...each, ...item } : each));
+    this.#abort();
+    this.#dueAt = this.clock.now() + 11000;
+    this.#set({ items });
     this.#schedule();
   }
 

@@ -27,7 +27,7 @@ function Frame({ feed, children }) {
   return h(Now.Provider, { value }, h("div.root", { lang: "en" }, h("style", STYLE), children));
 }
 
-/** A problem that passes by itself is shown only where there are no data. */
+/** Transient problems are shown only without data. */
 const Failure = ({ feed: [{ problem, answer }, feed] }) =>
   problem && !(problem.isBusy && answer)
     ? h(Trouble, { problem, retry: () => feed.refresh() }, answer && h("span", "What is shown was loaded before."))
@@ -69,7 +69,7 @@ function Listeners({ inbox, most = 99 }) {
     shown.length < all.length && h("span.muted.small", `and ${all.length - shown.length} more`));
 }
 
-// Due just after a list, which has most counts. Stored ones stand in for others.
+// Due just after a list, which has most counts.
 function useSummary(connection, { id, summary }, interval) {
   const [{ answer, problem }, feed] = useFeed(pathOf(connection, id, "summary"), { interval, delay: 100 }, getSummary);
   useEffect(() => feed.seed(summary), [feed, summary]);
@@ -119,10 +119,7 @@ const Stat = ({ label, children }) => h("div.stat", h("span.muted.small", label)
 function InboxPage({ connection, id, list: [list, lists], ask, ...rest }) {
   const { place } = rest;
   const { locale } = useContext(Now);
-  const known = list.items.find((each) => each.id === id);
-  useEffect(() => {
-    if (!known && list.next && !list.isLoading && !list.problem) lists.loadAll();
-  }, [known, list]);
+  const [known] = list.items;
   const inbox = known ?? { id };
   const of = useSummary(connection, inbox, 11);
   const tab = (name, label) => h(Link, { place: { connection, inbox: id, tab: name }, "aria-current": place.tab === name ? "page" : null }, label);
@@ -130,9 +127,9 @@ function InboxPage({ connection, id, list: [list, lists], ask, ...rest }) {
   return h(Fragment,
     h("div.bar", h("div.line", h(Link, { place: { connection } }, "Inboxes"), "/", h(Heading, h("bdi", model.titleOf(inbox)))),
       known && h(State, { inbox }), h("span.mono.muted", id), h(Toggle, { inbox, ask })),
-    !known && (list.answer && !list.next ? h(Empty, { title: "This connection has no such inbox." }, "It may be deleted.") : h(Failure, { feed: [list, lists] })),
+    list.problem?.code === "not_found" ? h(Empty, { title: "This connection has no such inbox." }, "It may be deleted.") : h(Failure, { feed: [list, lists] }),
     of.problem && h(Trouble, { problem: of.problem, retry: () => of.feed.refresh() },
-      of.storedAt && h("span", "The counts are those that a watcher stored ", h(Time, { at: of.storedAt }), ".")),
+      of.storedAt && h("span", "The counts were fetched ", h(Time, { at: of.storedAt }), ".")),
     h("div.bar",
       model.COUNTED.map((status) => h(Stat, { key: status, label: status }, h("b", h(Count, { connection, id, of, status })))),
       h(Stat, { label: "oldest message" }, h("b", h(Time, { at: of.oldest_created_at }))),
@@ -176,7 +173,7 @@ function DeadLetters({ connection, id, place, go, say }) {
   ], []);
   const done = (run) => {
     say(run.outcome === "existing" ? "Nothing was started; its DAG run exists:" : "The DAG run is started:", run);
-    feed[1].refresh();
+    feed[1].replace({ ...asked, replayed: run });
   };
   const empty = h(Empty, { title: "There are no dead letters." }, "With a dead_letter_dag_id, messages that cannot start their DAG run come here.");
   const filter = feed[0].answer?.is_partial && "Only the latest ones are listed.";
@@ -206,14 +203,14 @@ function Inboxes() {
   const [{ items, answer, problem }] = found;
   const ids = items.map((each) => each.connection_id);
   const connection = place.connection || (ids.includes(answer?.default) ? answer.default : ids[0]) || "";
-  const list = useFeed(connection ? pathOf(connection) : [], { name: "inboxes" });
+  const list = useFeed(connection ? pathOf(connection, place.inbox).filter(Boolean) : [], { name: "inboxes" });
   const [asked, ask] = useState(null);
   const [said, setSaid] = useState(null);
   const say = (text, run) => setSaid([text, run]);
   useEffect(() => setSaid(null), [place.inbox, connection]);
   const done = (inbox) => {
     say(`${model.titleOf(inbox)} is ${model.describeState(inbox).label} now.`);
-    list[1].refresh();
+    list[1].replace(inbox);
   };
   const shared = { connection, place, go, ask, say };
   const none = h(Empty, { title: "There is no connection of the type Workflow that you may read." },

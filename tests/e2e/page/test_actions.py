@@ -44,6 +44,24 @@ def test_a_paused_inbox_can_be_resumed_on_its_own_page(page, visit, api, host):
     assert posts(host)[0].parts[-1] == "resume"
 
 
+def test_what_was_done_is_shown_while_another_worker_still_gives_the_former_list(page, visit, api, host):
+    api.is_late = True
+    api.dead_letters = [dead_letter(1)]
+    visit()
+    page.get_by_role("button", name="Pause orders-1").click()
+    page.get_by_role("button", name="Pause inbox").click()
+    page.get_by_role("button", name="Resume orders-1").wait_for()
+    visit(at(more="&tab=dead-letters"))
+    page.get_by_role("button", name="Replay").click()
+    page.get_by_label("Why do you replay it?").fill("the param has a default now")
+    page.get_by_role("button", name="Start DAG run").click()
+    page.get_by_text("The DAG run is started:").wait_for()
+
+    assert page.get_by_role("button", name="Replay").count() == 0
+    asked = [each.parts[-1] for each in host.requests]
+    assert asked.index("replay") > max(n for n, last in enumerate(asked) if last == "dead-letters")
+
+
 def test_what_could_not_be_done_is_said_in_the_dialog(page, visit, api):
     api.failing["pause"] = Answer({"detail": "Forbidden"}, 403)
     visit()

@@ -94,4 +94,4 @@ def test_stored_counts_stand_in_with_their_age(page, visit, api):
     page.get_by_role("link", name="77").click()
 
     page.get_by_role("alert").get_by_text("The service does not answer.").wait_for()
-    page.get_by_text("a watcher stored 20 minutes ago").wait_for()
+    page.get_by_text("The counts were fetched 20 minutes ago").wait_for()

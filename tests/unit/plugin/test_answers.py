@@ -143,6 +143,62 @@ def test_at_most_4_requests_are_in_progress_and_none_queues(fetching: Fetching) 
     assert fetching.begun == MOST_AT_ONCE == 4
 
 
+def test_a_service_that_did_not_answer_gets_one_slot_until_it_answers_and_the_others_keep_theirs(
+    fetching: Fetching, fake_clock: FakeClock
+) -> None:
+    answers, hanging = fetching.answers, PageError(504, "timeout", "no answer", "check it")
+    first = [fetching.start(("hangs", str(number))) for number in range(MOST_AT_ONCE)]
+    fetching.bring(hanging)
+    assert [each.result(TIMEOUT).error for each in first] == [hanging] * MOST_AT_ONCE
+
+    probe = fetching.start(("hangs", "probe"))
+    with pytest.raises(PageError, match="limit of simultaneous"):
+        answers.get(("hangs", "other"), lambda: "not fetched")
+    with ExitStack() as held:
+        for _ in range(MOST_AT_ONCE - 1):
+            held.enter_context(answers.slot())
+    assert answers.get(KEY, lambda: "of another connection").value == "of another connection"
+    fetching.bring("answers again")
+    assert probe.result(TIMEOUT).value == "answers again"
+
+    fake_clock.advance(10)
+    fetching.start(("hangs", "0"))
+    fetching.start(("hangs", "1"))
+
+
+def test_answers_are_dropped_after_a_minute_unless_they_are_of_use_without_a_service(
+    fake_clock: FakeClock,
+) -> None:
+    answers, fetched = Answers(), []
+    answers.get((*KEY, "large"), lambda: "large")
+    answers.get((*KEY, "counts"), lambda: "counts", is_lasting=True)
+    fake_clock.advance(61)
+    answers.get(KEY, lambda: "another")
+
+    def fail() -> Any:
+        fetched.append(1)
+        raise invalid("no")
+
+    assert answers.get((*KEY, "large"), fail).value is None
+    assert answers.get((*KEY, "counts"), fail, is_lasting=True).value == "counts"
+    assert fetched == [1, 1]
+
+
+def test_each_reader_of_an_error_gets_an_exception_of_its_own() -> None:
+    answers = Answers()
+
+    def fail() -> Any:
+        raise invalid("no")
+
+    raised = []
+    for _ in range(2):
+        with pytest.raises(PageError, match="no") as caught:
+            answers.get(KEY, fail).fetched()
+        raised.append(caught.value)
+    assert raised[0] is not raised[1]
+    assert raised[0].body == raised[1].body == invalid("no").body
+
+
 def test_a_slot_is_free_again_after_an_error_that_nobody_expected() -> None:
     answers = Answers()
 

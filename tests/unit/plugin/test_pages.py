@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from airflow import settings
@@ -18,14 +19,18 @@ from sqlalchemy import event
 
 from airflow_provider_workflow import __version__, clock
 from airflow_provider_workflow.database.runs import DatabaseRuns
+from airflow_provider_workflow.dispatch.dead_letters import RUN_PREFIX, Reason, conf_of
 from airflow_provider_workflow.dispatch.runs import run_id_of
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.operators.inbox import WorkflowInboxDispatchOperator
-from airflow_provider_workflow.plugin import recent
+from airflow_provider_workflow.plugin import inboxes, recent
+from airflow_provider_workflow.plugin.access import Reader
 from airflow_provider_workflow.plugin.answers import KEPT_SECONDS
 from airflow_provider_workflow.plugin.app import Modules
+from airflow_provider_workflow.plugin.listeners import Listeners
+from airflow_provider_workflow.plugin.messages import view as message_view
 from airflow_provider_workflow.triggers.notice import WorkflowInboxNoticeTrigger
-from tests.unit.cli.burying import Burying, message_of
+from tests.unit.cli.burying import INBOX_ID, Burying, message_of
 from tests.unit.cli.database import listening
 from tests.unit.client.isolation import forget
 from tests.unit.fake_clock import FakeClock
@@ -74,6 +79,49 @@ def test_a_listener_is_found_whatever_it_is(
         ("watched", "watcher", False),
     }
     assert {each["url"] for each in listed["listeners"]} == {f"/dags/{each[0]}" for each in found}
+
+
+def test_one_inbox_is_shown_as_a_list_of_one(op: TestClient, connected: EmulatorServer) -> None:
+    connected.open_inbox("orders")
+    inbox = connected.open_inbox("parcels")
+
+    (listed,) = op.get(f"{API}/inboxes/{inbox}").json()["inboxes"]
+
+    assert (listed["id"], listed["name"]) == (inbox, "parcels")
+    assert connected.count("list_inboxes") == 0
+    missing = op.get(f"{API}/inboxes/{INBOX_ID}")
+    assert (missing.status_code, missing.json()["error"]["code"]) == (404, "not_found")
+
+
+def test_fields_of_the_service_that_are_no_strings_are_left_out() -> None:
+    inbox: Any = {"id": "a", "status": "active", "name": {"dangerouslySetInnerHTML": {"__html": "x"}}}
+    message: Any = {"id": ["a"], "status": {"a": 1}, "created_at": "0001-01-01T00:00:00+14:00"}
+
+    shown = inboxes.view(inbox, cast(Listeners, SimpleNamespace(of=lambda *_: [])))
+    listed = message_view(message, "a", {}, cast(Reader, SimpleNamespace(run=lambda *_: None)))
+
+    assert (shown["id"], shown["name"]) == ("a", None)
+    assert (listed["id"], listed["status"], listed["created_at"]) == (None, None, None)
+
+
+@pytest.mark.parametrize("count", ["²", "9" * 5000, "-1", "x"])
+@pytest.mark.usefixtures("buried")
+def test_a_run_with_any_conf_breaks_nothing(op: TestClient, connected: EmulatorServer, count: str) -> None:
+    inbox = connected.open_inbox("orders")
+    odd = {"id": "a", "created_at": "9999-12-31T23:59:59-14:00", "message_attributes": {"lease_count": count}}
+    DatabaseRuns().start("handle", run_id_of("a", inbox), {"inbox_id": inbox, "message": odd})
+    run_id = run_id_of("b", inbox, RUN_PREFIX)
+    letter = conf_of(message_of("b"), inbox, "handle", Reason.REJECTED, "a made-up cause")
+    DatabaseRuns().start("dead", run_id, {**letter, "delivery_count": count})
+
+    (shown,) = op.get(f"{API}/inboxes/{inbox}/dead-letters").json()["dead_letters"]
+    found = op.get(f"{API}/inboxes/{inbox}/messages").json()["messages"]
+    of_run = op.get(f"/workflow/api/dags/handle/runs/{run_id_of('a', inbox)}/message").json()["message"]
+
+    assert (shown["run_id"], shown["delivery_count"]) == (run_id, None)
+    assert {each["id"]: each["delivery_count"] for each in found} == {"a": 0, "b": 0}
+    assert (of_run["delivery_count"], of_run["created_at"]) == (None, None)
+    assert op.get(f"{API}/inboxes/{inbox}/summary").status_code == 200
 
 
 def test_many_inboxes_cost_as_many_queries_as_one(

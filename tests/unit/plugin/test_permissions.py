@@ -22,7 +22,7 @@ OF_USER = {
     "/workflow/api/dags/handle/runs/missing/message": (401, 200, 200, 200, 200),
 }
 OF_CONNECTION = dict.fromkeys(
-    [f"{API}/inboxes", f"{INBOX}/summary", f"{INBOX}/messages", f"{INBOX}/dead-letters"],
+    [f"{API}/inboxes", INBOX, f"{INBOX}/summary", f"{INBOX}/messages", f"{INBOX}/dead-letters"],
     (401, 403, 403, 200, 200),
 )
 CHANGING = {
