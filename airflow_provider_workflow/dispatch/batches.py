@@ -5,7 +5,8 @@ Messages are acknowledged only after the function has returned, so each is proce
 service delivers a message about five times, deliveries are used sparingly:
 
 - A retry, or a task whose last DAG run failed, begins with one message, the pilot. While the function is
-  broken, a try costs one delivery of one message.
+  broken, a try costs one delivery of one message. In a DAG run without a logical date, such as one that an
+  asset started, any failed DAG run counts, as the last one is not known there.
 - A message with a high delivery count is a batch of its own, so that it cannot fail others.
 - A failed message is not leased again by the same task (``failed_messages.py``).
 - With a dead-letter DAG, a message that may be on its last delivery is not given to the function any more:
@@ -170,7 +171,7 @@ class Batches:
             where = self.inbox, self.hook.workflow_conn_id
             letters = DeadLetters(rules, self.runs, *where, self._counts, self.on_dead_letter)
         self._failed = FailedMessages(self.hook, self.inbox, letters, self._acknowledge)
-        self._pilot = self.history.is_retry or self.history.before() is Before.BROKEN
+        self._pilot = self.history.is_retry or self.history.before() is not Before.WORKING
 
     def _work_and_decide(self) -> None:
         try:

@@ -54,6 +54,19 @@ def test_a_message_that_is_alone_in_its_batch_is_released_at_the_end_of_the_task
     assert bench.states == {"a": "available"}
 
 
+@pytest.mark.parametrize(("failed", "first"), [(1, 1), (0, 3)])
+def test_a_dag_run_without_a_date_begins_with_one_message_where_runs_of_its_dag_have_failed(
+    bench: Workbench, failed: int, first: int
+) -> None:
+    bench.put(*"abc")
+    bench.ti.failed_runs = failed
+    function = Function()
+    batches(bench, function).run()
+
+    assert len(function.ids[0]) == first
+    assert sorted(each for ids in function.ids for each in ids) == ["a", "b", "c"]
+
+
 def test_a_retry_begins_with_one_message_while_the_function_is_broken(bench: Workbench) -> None:
     retry(bench)
     bench.put("a", "b", "c")
