@@ -13,7 +13,7 @@ import logging
 import re
 from dataclasses import dataclass
 from enum import Enum
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from importlib.metadata import version
 from typing import Any, Protocol
 
@@ -173,8 +173,8 @@ class TaskRuns:
         if airflow_release() < (3, 2) and answers_before_commit(fastapi := version("fastapi")):
             log.warning(
                 "FastAPI %s lets Airflow 3.1 confirm a DAG run before it is committed, so that a killed API"
-                " server"
-                " can lose a run whose message is acknowledged. Install 'fastapi<0.118' for the API server",
+                " server can lose a run whose message is acknowledged. Install 'fastapi<0.118' for the API"
+                " server",
                 fastapi,
             )
         if hasattr(self.ti, "get_dag"):
@@ -198,6 +198,7 @@ class TaskRuns:
 
     def start(self, dag_id: str, run_id: str, conf: dict[str, Any], note: str | None = None) -> Start:
         """See ``Runs.start``."""
+        conf = {**conf, **self._lineage}
         check_conf(conf)
         start = partial(self._start, dag_id, run_id, conf, note)
         return tracing.start_run(start, dag_id, run_id, conf) if traces() else start()
@@ -224,6 +225,10 @@ class TaskRuns:
             raise TargetError(f"Airflow did not start a run of {dag_id!r}: {refusal}")
         return Start.STARTED if refusal is None else Start.EXISTING
 
+    @cached_property
+    def _lineage(self) -> dict[str, Any]:
+        return lineage_of(self.ti)
+
     def exists(self, dag_id: str, run_id: str) -> bool:
         """See ``Runs.exists``."""
         return self._count(dag_id, run_ids=[run_id]) > 0
@@ -239,6 +244,35 @@ class TaskRuns:
             raise TargetError(
                 f"Airflow does not count the runs of {dag_id!r}: {type(error).__name__}. No message is lost."
             ) from None
+
+
+def lineage_of(ti: Any) -> dict[str, Any]:
+    """
+    The entry in the conf of a run by which OpenLineage names its parent, the task that starts it.
+
+    Empty where the OpenLineage provider is not installed or disabled, or cannot tell.
+    """
+    try:
+        from airflow.providers.openlineage.conf import is_disabled
+        from airflow.providers.openlineage.plugins import macros
+
+        if is_disabled():
+            return {}
+        parent = {
+            "parentRunId": macros.lineage_run_id(ti),
+            "parentJobName": macros.lineage_job_name(ti),
+            "parentJobNamespace": macros.lineage_job_namespace(),
+            "rootParentRunId": macros.lineage_root_run_id(ti),
+            "rootParentJobName": macros.lineage_root_job_name(ti),
+            "rootParentJobNamespace": macros.lineage_root_job_namespace(ti),
+        }
+    except ImportError:
+        return {}
+    except Exception as error:
+        # Lineage never holds up messages.
+        log.debug("OpenLineage does not name the task that starts runs: %s", type(error).__name__)
+        return {}
+    return {"openlineage": parent}
 
 
 def origin_of(context: Any) -> str:

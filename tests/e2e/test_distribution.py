@@ -1,7 +1,8 @@
-"""The wheel and the sdist: what is in them, and what a plain Airflow does with the wheel and without."""
+"""The wheel and the sdist: what is in them, and what a plain Airflow does with them, and without."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -11,17 +12,21 @@ import venv
 import zipfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import requires
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from airflow_provider_workflow import __version__
 from airflow_provider_workflow.airflow_internals import airflow_release
 from airflow_provider_workflow.emulator.server import EmulatorServer
+from airflow_provider_workflow.lineage import FACET as STARTED_RUNS
 from tests.e2e.stage import Inbox, Stage
+from tests.posts import SPANS, Posts, kept_posts
 from tests.unit.documents import blocks
 from tools.local_airflow import LocalAirflow
 
@@ -30,6 +35,10 @@ PACKAGE = "airflow_provider_workflow"
 PROJECT = "airflow-provider-workflow"
 EXTRA = "common-messaging"
 """Without it Airflow has no queues."""
+OPENLINEAGE = "apache-airflow-providers-openlineage"
+LINEAGE = "/api/v1/lineage"
+ORDER = ["lease signups", "start_run signups", "acknowledge signups"]
+PAYLOAD = "payload-of-a-customer"
 BUILD_SECONDS = 300
 INSTALL_SECONDS = 900
 COMMAND_SECONDS = 120
@@ -166,11 +175,15 @@ def test_the_sdist_installs_the_same_files_as_the_wheel(dist: Path, plain: Plain
     assert plain.files() == before
 
 
-@pytest.fixture
-def stage(dist: Path, plain: PlainAirflow, tmp_path: Path) -> Iterator[Stage]:
-    """The plain Airflow with the wheel, and the first DAG of the README as its only DAG file."""
-    plain.pip("install", "--constraint", str(pins()), str(next(dist.glob("*.whl"))))
-    dags_folder = tmp_path / "dags"
+@contextmanager
+def first_dag(plain: PlainAirflow, wheel: str, home: Path, **settings: str) -> Iterator[Stage]:
+    """
+    The plain Airflow with the wheel, and the first DAG of the README as its only DAG file.
+
+    :param settings: environment variables of all processes.
+    """
+    plain.pip("install", "--constraint", str(pins()), wheel)
+    dags_folder = home / "dags"
     dags_folder.mkdir()
     (dags_folder / "signups.py").write_text(blocks("README.md", "python")[0])
     python = plain.folder / "bin/python"
@@ -178,16 +191,22 @@ def stage(dist: Path, plain: PlainAirflow, tmp_path: Path) -> Iterator[Stage]:
         emulator.open_inbox("signups")
         connections = {"workflow_default": emulator.connection_json()}
         # Nothing of this checkout.
-        env = {"PYTHONPATH": ""}
+        env = {"PYTHONPATH": "", **settings}
         with LocalAirflow(
-            tmp_path / "airflow", dags_folder, connections, env, python=python, log_level="INFO"
+            home / "airflow", dags_folder, connections, env, python=python, log_level="INFO"
         ) as airflow:
+            airflow.wait_for_dags(["welcome", "welcome_listener"])
             yield Stage(airflow, emulator)
     plain.pip("uninstall", "--yes", PROJECT)
 
 
+@pytest.fixture
+def stage(dist: Path, plain: PlainAirflow, tmp_path: Path) -> Iterator[Stage]:
+    with first_dag(plain, str(next(dist.glob("*.whl"))), tmp_path) as found:
+        yield found
+
+
 def test_the_first_dag_of_the_readme_runs_once_for_each_message_with_the_wheel_alone(stage: Stage) -> None:
-    stage.airflow.wait_for_dags(["welcome", "welcome_listener"])
     signups = Inbox.open(stage.emulator, "signups")
     names = dict(zip(signups.put({"name": "Ada"}, {"name": "Grace"}), ("Ada", "Grace"), strict=True))
 
@@ -197,6 +216,83 @@ def test_the_first_dag_of_the_readme_runs_once_for_each_message_with_the_wheel_a
         assert f"Welcome, {name}" in log
     stage.until(signups.all_acknowledged, "the acknowledgements")
     assert signups.lease_counts == [1]
+
+
+@pytest.fixture
+def observed(dist: Path, plain: PlainAirflow, tmp_path: Path) -> Iterator[tuple[Stage, Posts]]:
+    """The same with the extra ``openlineage``; Airflow sends spans and lineage events to one server."""
+    if OPENLINEAGE not in pins().read_text():
+        pytest.skip(f"{pins().name} has no {OPENLINEAGE}")
+    with kept_posts() as posts:
+        settings = {
+            "AIRFLOW__TRACES__OTEL_ON": "True",
+            "OTEL_TRACES_EXPORTER": "otlp_proto_http",
+            "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": posts.url + SPANS,
+            "AIRFLOW__OPENLINEAGE__TRANSPORT": json.dumps(
+                {"type": "http", "url": posts.url, "endpoint": LINEAGE.strip("/")}
+            ),
+        }
+        wheel = f"{next(dist.glob('*.whl'))}[openlineage]"
+        with first_dag(plain, wheel, tmp_path, **settings) as stage:
+            yield stage, posts
+        plain.pip("uninstall", "--yes", OPENLINEAGE)
+
+
+def test_a_collector_gets_spans_of_the_dispatch_and_a_lineage_service_its_inbox_and_runs(
+    observed: tuple[Stage, Posts],
+) -> None:
+    stage, posts = observed
+    signups = Inbox.open(stage.emulator, "signups")
+    (message_id,) = signups.put({"name": PAYLOAD})
+    stage.wait_until_succeeded(signups, [message_id], "welcome")
+
+    def spans() -> dict[str, Any] | None:
+        named = {span.name: span for span in posts.spans()}
+        return named if named.keys() >= set(ORDER) else None
+
+    found = stage.until(spans, "the spans of the dispatch")
+    assert found
+    lease, start, acknowledge = (found[name] for name in ORDER)
+    task = next(span for span in posts.spans() if span.span_id == start.parent_span_id)
+    of_task = {each.key: each.value.string_value for each in task.attributes}
+    assert of_task["airflow.dag_id"] == "welcome_listener"
+    assert {span.trace_id for span in (lease, start, acknowledge)} == {task.trace_id}
+    assert [[link.span_id for link in span.links] for span in (start, acknowledge)] == [[lease.span_id]] * 2
+
+    def event() -> dict[str, Any] | None:
+        events = [json.loads(body) for body in posts.bodies(LINEAGE)]
+        return next((each for each in events if STARTED_RUNS in each["run"]["facets"]), None)
+
+    lineage = stage.until(event, "the lineage event of the dispatch")
+    assert lineage
+    assert lineage["eventType"] == "COMPLETE"
+    assert lineage["job"]["name"].startswith("welcome_listener.")
+    host = stage.emulator.base_url.partition("://")[2]
+    assert [(each["namespace"], each["name"]) for each in lineage["inputs"]] == [
+        (f"workflow://{host}", "signups")
+    ]
+    started = lineage["run"]["facets"][STARTED_RUNS]
+    assert (started["dagIds"], started["startedRunIds"]) == (["welcome"], [signups.run_id_of(message_id)])
+    assert {"_producer", "_schemaURL"} <= started.keys()
+
+    def parent() -> dict[str, Any] | None:
+        events = [json.loads(body) for body in posts.bodies(LINEAGE)]
+        of_run = (each["run"]["facets"] for each in events if each["job"]["name"] == "welcome")
+        return next((facets["parent"] for facets in of_run if "parent" in facets), None)
+
+    named = stage.until(parent, "the lineage event of the started run")
+    assert named
+    assert (named["run"]["runId"], named["job"]["name"]) == (lineage["run"]["runId"], lineage["job"]["name"])
+
+    assert stage.emulator.client_secret.encode() not in b"".join(posts.bodies())
+    # Airflow's own lineage has the conf of every DAG run, so of those of the target.
+    of_listener = [
+        body
+        for body in posts.bodies(LINEAGE)
+        if json.loads(body)["job"]["name"].startswith("welcome_listener")
+    ]
+    assert of_listener
+    assert PAYLOAD.encode() not in b"".join([*posts.bodies(SPANS), *of_listener])
 
 
 def needed() -> list[str]:

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
-from threading import Thread
 from types import SimpleNamespace
 from typing import Any
 
@@ -37,11 +33,6 @@ def openlineage(monkeypatch: pytest.MonkeyPatch) -> None:
     extractors = SimpleNamespace(OperatorLineage=Record)
     monkeypatch.setitem(sys.modules, "airflow.providers.openlineage", SimpleNamespace())  # type: ignore[misc]
     monkeypatch.setitem(sys.modules, "airflow.providers.openlineage.extractors", extractors)  # type: ignore[misc]
-
-
-@pytest.fixture
-def installed() -> None:
-    pytest.importorskip("airflow.providers.openlineage", reason="the extra openlineage is not installed")
 
 
 def dispatched(bench: Workbench, **options: Any) -> WorkflowInboxDispatchOperator:
@@ -140,62 +131,54 @@ def test_without_openlineage_it_cannot_be_imported(bench: Workbench, monkeypatch
         operator.get_openlineage_facets_on_complete(None)
 
 
-# With OpenLineage
+# Started runs
 
 
 @pytest.fixture
-def sink() -> Iterator[tuple[str, list[Any]]]:
-    """The URL of a stand-in for a lineage service, and the events that were sent to it."""
-    received: list[Any] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            received.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            self.send_response(201)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-
-        def log_message(self, *_: object) -> None:
-            """Nothing."""
-
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}", received
-    server.shutdown()
-    server.server_close()
-
-
-@pytest.mark.usefixtures("installed")
-def test_a_lineage_service_receives_inbox_and_runs_and_no_payload(
-    bench: Workbench, sink: tuple[str, list[Any]]
-) -> None:
-    from airflow.providers.openlineage.extractors import ExtractorManager
-    from airflow.providers.openlineage.plugins.adapter import OpenLineageAdapter
-    from airflow.utils.state import TaskInstanceState
-    from openlineage.client import OpenLineageClient
-    from openlineage.client.transport.http import HttpConfig, HttpTransport
-
-    url, received = sink
-    bench.put("a", "b", payload=PAYLOAD)
-    operator = dispatched(bench)
-    run: Any = SimpleNamespace(run_id="run")
-    found = ExtractorManager().extract_metadata(run, operator, TaskInstanceState.SUCCESS, bench.ti)
-    adapter = OpenLineageAdapter(
-        OpenLineageClient(transport=HttpTransport(HttpConfig.from_dict({"url": url})))
+def macros(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """Stand-ins for OpenLineage's settings and macros."""
+    names = ("run_id", "job_name", "root_run_id", "root_job_name", "root_job_namespace")
+    made = SimpleNamespace(
+        **{f"lineage_{name}": lambda ti, name=name: f"{name} of {ti.dag_id}" for name in names}
     )
-    end = "2026-01-31T00:00:00Z"
-    adapter.complete_task(RUN, "listener.dispatch", end, found, None, None, None, None, None)
+    made.lineage_job_namespace = lambda: "airflow"
+    settings = SimpleNamespace(is_disabled=lambda: False)
+    for module, stand_in in (("conf", settings), ("plugins", SimpleNamespace(macros=made))):
+        monkeypatch.setitem(sys.modules, f"airflow.providers.openlineage.{module}", stand_in)  # type: ignore[misc]
+    monkeypatch.setitem(sys.modules, "airflow.providers.openlineage", SimpleNamespace())  # type: ignore[misc]
+    made.settings = settings
+    return made
 
-    (event,) = received
-    (inbox,) = event["inputs"]
-    assert (inbox["namespace"], inbox["name"]) == (namespace_of(bench), INBOX)
-    facet = event["run"]["facets"][lineage.FACET]
-    assert facet["startedRunIds"] == [bench.run_id("a"), bench.run_id("b")]
-    assert facet["dagIds"] == ["handle"]
-    assert {"_producer", "_schemaURL"} <= set(facet)
-    text = json.dumps(event)
-    tokens = {
-        each.headers.get("Authorization", "").removeprefix("Bearer ") for each in bench.service.requests
+
+@pytest.mark.usefixtures("macros")
+def test_a_started_run_names_its_parent(bench: Workbench) -> None:
+    bench.put("a")
+    bench.dispatcher().drain()
+
+    (conf,) = bench.supervisor.runs.values()
+    assert set(conf) == {"inbox_id", "message", "openlineage"}
+    assert conf["openlineage"] == {
+        "parentRunId": "run_id of listener",
+        "parentJobName": "job_name of listener",
+        "parentJobNamespace": "airflow",
+        "rootParentRunId": "root_run_id of listener",
+        "rootParentJobName": "root_job_name of listener",
+        "rootParentJobNamespace": "root_job_namespace of listener",
     }
-    for secret in (PAYLOAD, bench.service.client_secret, *tokens - {""}):
-        assert secret not in text
+
+
+@pytest.mark.parametrize("fault", ["disabled", "old", "broken"])
+def test_a_run_is_started_without_a_parent_where_openlineage_names_none(
+    bench: Workbench, macros: SimpleNamespace, fault: str
+) -> None:
+    if fault == "disabled":
+        macros.settings.is_disabled = lambda: True
+    elif fault == "old":
+        del macros.lineage_root_job_name
+    else:
+        macros.lineage_run_id = lambda ti: 1 // 0
+    bench.put("a")
+    bench.dispatcher().drain()
+
+    (conf,) = bench.supervisor.runs.values()
+    assert set(conf) == {"inbox_id", "message"}

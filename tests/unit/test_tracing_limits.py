@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
-from threading import Thread
 
 import pytest
 from opentelemetry import trace
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 
 from airflow_provider_workflow import config, process_state
+from tests.posts import SPANS, kept_posts
 from tests.unit.batching import Function, batches
 from tests.unit.documents import ROOT
 from tests.unit.fakes import api_error
@@ -103,48 +100,18 @@ def test_only_the_api_is_imported_and_only_where_spans_are_made() -> None:
 # A collector
 
 
-@pytest.fixture
-def collector() -> Iterator[tuple[str, list[bytes]]]:
-    """The URL of a stand-in for a collector, and what was sent to it."""
-    received: list[bytes] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            received.append(self.rfile.read(int(self.headers["Content-Length"])))
-            self.send_response(200)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-
-        def log_message(self, *_: object) -> None:
-            """Nothing."""
-
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}/v1/traces", received
-    server.shutdown()
-    server.server_close()
-
-
 def test_a_collector_receives_the_spans_without_payloads(
-    bench: Workbench, monkeypatch: pytest.MonkeyPatch, collector: tuple[str, list[bytes]]
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    url, received = collector
-    provider = TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(OTLPSpanExporter(endpoint=url)))
-    monkeypatch.setattr(trace, "get_tracer_provider", lambda: provider)
-    process_state.reset()
-    bench.put("a\ud800", payload=PAYLOAD)
-    bench.dispatcher().drain(bench.lease())
-    provider.shutdown()
+    with kept_posts() as collector:
+        provider = TracerProvider()
+        provider.add_span_processor(SimpleSpanProcessor(OTLPSpanExporter(collector.url + SPANS)))
+        monkeypatch.setattr(trace, "get_tracer_provider", lambda: provider)
+        process_state.reset()
+        bench.put("a\ud800", payload=PAYLOAD)
+        bench.dispatcher().drain(bench.lease())
+        provider.shutdown()
 
-    requests = [ExportTraceServiceRequest.FromString(body) for body in received]
-    names = [
-        span.name
-        for each in requests
-        for of in each.resource_spans
-        for scope in of.scope_spans
-        for span in scope.spans
-    ]
+    names = [span.name for span in collector.spans()]
     assert names == ["lease orders", "start_run orders", "acknowledge orders"]
-    assert PAYLOAD.encode() not in b"".join(received)
+    assert PAYLOAD.encode() not in b"".join(collector.bodies())
