@@ -165,6 +165,17 @@ class Repository:
         if changes := self.git("status", "--porcelain"):
             raise ReleaseError(f"Commit, stash or remove these files first:\n{changes}")
 
+    def check_replaceable(self, folder: Path) -> None:
+        """:raises ReleaseError: the folder holds this repository, or files that are tracked."""
+        folder = folder.resolve()
+        root = self.root.resolve()
+        if folder in (root, *root.parents) or (
+            folder.is_relative_to(root) and self.git("ls-files", "--", str(folder))
+        ):
+            raise ReleaseError(
+                f"DIST is replaced, so it cannot be {folder}. Name a folder for the files alone."
+            )
+
     def tags(self) -> set[str]:
         """All tags of this repository; those that only a remote has are unknown."""
         return set(self.git("tag", "--list").splitlines())
@@ -328,6 +339,7 @@ def prepare(repository: Repository, options: Options, say: Callable[[str], None]
     :raises ReleaseError: a check failed; then nothing was changed.
     """
     repository.check_clean()
+    repository.check_replaceable(options.to)
     with repository.tree() as tree, tempfile.TemporaryDirectory(prefix="release-") as name:
         folder = Path(name)
         commit = tree.commit_version(options.version, options.date)
@@ -341,9 +353,9 @@ def prepare(repository: Repository, options: Options, say: Callable[[str], None]
         say("a package index would accept the metadata, and can render the long description")
         if options.install:
             _install(tree, options, dist, folder / "environment", say)
+        repository.git("merge", "--quiet", "--ff-only", commit)
         shutil.rmtree(options.to, ignore_errors=True)
         shutil.copytree(dist, options.to)
-        repository.git("merge", "--quiet", "--ff-only", commit)
     for line in next_steps(repository, options):
         say(line)
 

@@ -316,3 +316,13 @@ def test_the_bill_of_materials_describes_the_environment_reproducibly(
 def test_a_command_that_takes_too_long_is_named(tmp_path: Path) -> None:
     with pytest.raises(ReleaseError, match=r"sleep 60 took longer than 0\.1 s"):
         release.run(["sleep", "60"], tmp_path, 0.1)
+
+
+@pytest.mark.parametrize("to", [".", "..", "airflow_provider_workflow"])
+def test_a_folder_that_holds_more_than_a_release_is_never_replaced(repository: Repository, to: str) -> None:
+    with pytest.raises(ReleaseError, match="DIST is replaced"):
+        release.prepare(
+            repository, Options("0.2.0", DATE, repository.root / to, install=False), lambda _: None
+        )
+    assert (repository.root / release.VERSION_FILE).exists()
+    assert repository.git("rev-list", "--count", "HEAD") == "1"
