@@ -43,7 +43,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     PAGE: {
         "description": (
             "on or off. Whether the API server serves the page Inboxes and its API. If off, or if the value"
-            " is neither, nothing of this provider is mounted. Takes effect when the API server starts."
+            " is invalid, nothing of this provider is mounted. Takes effect when the API server starts."
         ),
         "version_added": "0.2.0",
         "type": "string",
@@ -53,7 +53,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     TRACES: {
         "description": (
             "on or off. Whether tasks and triggers make spans of OpenTelemetry if a tracer is configured: one"
-            " for each lease, started run, batch, acknowledgement and release. Any other value means off."
+            " for each lease, started run, batch, acknowledgement and release. An invalid value means off."
         ),
         "version_added": "0.2.0",
         "type": "string",
@@ -63,7 +63,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     NOTIFICATION_BASE_URL: {
         "description": (
             "URL by which the service reaches the API server, up to where /workflow/notify begins; the"
-            " notification_url of inboxes are made from it. Empty: the option base_url of the section api."
+            " notification_url of each inbox is made from it. Empty: the option base_url of the section api."
         ),
         "version_added": "0.2.0",
         "type": "string",

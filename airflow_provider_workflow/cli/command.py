@@ -68,5 +68,5 @@ INBOX = option("inbox", metavar="INBOX", help="id or name of the inbox")
 SINCE = option(
     "--since",
     metavar="TIME",
-    help="only since then: 30m, 2h, 7d, or a time such as 2026-01-31T08:00 (UTC if it names no zone)",
+    help="only since then: 90s, 30m, 2h, 7d, or a time such as 2026-01-31T08:00 (UTC if it names no zone)",
 )

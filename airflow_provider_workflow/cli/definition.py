@@ -110,7 +110,7 @@ _ENSURE = Command(
         option(
             "--notify",
             action="store_true",
-            help="let the service notify Airflow's API server, which makes an event of the inbox's asset",
+            help="let the service notify Airflow's API server, which records an event of the inbox's asset",
         ),
         option("--wait", action="store_true", help="wait until the inbox is active"),
         _timeout(float, 600.0, "maximum time to wait, above 0"),

@@ -120,9 +120,7 @@ class Replaying:
             raise _Rejected("its run id is not that of a dead letter of its message")
         dag_id = self.trigger_dag_id or found.target_dag_id
         if dag_id is None:
-            raise _Rejected(
-                "it has no target, as no route took it or an expression failed on it: give --trigger-dag-id"
-            )
+            raise _Rejected("it has no target, as no DAG rejected it: give --trigger-dag-id")
         if (broken := self._problem_of(dag_id)) is not None:
             raise _Rejected(broken)
         if self.dry_run:

@@ -147,7 +147,7 @@ def hook_of(args: Namespace) -> WorkflowHook:
         settings = hook.settings
     except AirflowNotFoundException:
         variable = f"AIRFLOW_CONN_{args.conn_id.upper()}"
-        fix = f"add it in Airflow's page, set {variable}, or name another by --conn-id"
+        fix = f"add it in Airflow's UI (Admin, Connections), set {variable}, or name another by --conn-id"
         raise ConfigurationError([f"Airflow has no connection {args.conn_id!r} ({fix})"]) from None
     # Airflow masks the field, as its name contains "token".
     output.exempt_from_masking(settings.token_url)

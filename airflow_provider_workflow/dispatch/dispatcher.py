@@ -157,8 +157,8 @@ class Dispatcher:
 
         :param held: leased messages whose runs are not started yet.
         """
-        room = self._capacity.left(self.counts.handled + held)
-        return self.targets.next_lease(min(room, self.limits.lease_limit), self.limits.lease_seconds)
+        left = self._capacity.left(self.counts.handled + held)
+        return self.targets.next_lease(min(left, self.limits.lease_limit), self.limits.lease_seconds)
 
     def drain(self, lease: HeldLease | None = None) -> Drained:
         """
@@ -215,7 +215,7 @@ class Dispatcher:
             except WorkflowError as error:
                 if not self.is_transient_error(error):
                     raise
-                return Drained.OUT_OF_REACH
+                return Drained.UNREACHABLE
             if lease is not None:
                 self._work_on(lease, session)
             elif session.unacknowledged:

@@ -79,7 +79,7 @@ def check(hook: WorkflowHook, inbox: str) -> None:
     except Exception as error:
         _log_failure(inbox, error)
         return
-    reported = _report_new(_news(messages, inbox, conn_id), inbox, conn_id)
+    reported = _report_new(_unreported(messages, inbox, conn_id), inbox, conn_id)
     if hook in _listeners:
         _listeners[hook](inbox_id, reported)
 
@@ -135,17 +135,17 @@ def report(
     :param on_report: awaited with the messages that were reported, in an event loop only. It must not raise.
     :return: ids of quarantined messages that this process had not reported.
     """
-    news = _news(messages, inbox, conn_id)
+    unreported = _unreported(messages, inbox, conn_id)
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        _report_new(news, inbox, conn_id)
+        _report_new(unreported, inbox, conn_id)
     else:
-        if news:
-            alarm = asyncio.ensure_future(_report_in_thread(news, inbox, conn_id, on_report))
+        if unreported:
+            alarm = asyncio.ensure_future(_report_in_thread(unreported, inbox, conn_id, on_report))
             _reports.add(alarm)
             alarm.add_done_callback(_reports.discard)
-    return [each["id"] for each in news]
+    return [each["id"] for each in unreported]
 
 
 async def flush() -> None:
@@ -175,18 +175,18 @@ def _quarantined(messages: Iterable[Mapping[str, Any]]) -> Messages:
     return [each for each in found if isinstance(each.get("id"), str)]
 
 
-def _news(messages: Iterable[Mapping[str, Any]], inbox: str, conn_id: str) -> Messages:
+def _unreported(messages: Iterable[Mapping[str, Any]], inbox: str, conn_id: str) -> Messages:
     """Quarantined messages that this process has not reported; it remembers them."""
     where = conn_id, metrics.name_of(inbox)
     return [each for each in _quarantined(messages) if _is_new((*where, each["id"]))]
 
 
 async def _report_in_thread(
-    news: Messages, inbox: str, conn_id: str, on_report: Callable[[Messages], Awaitable[None]] | None
+    unreported: Messages, inbox: str, conn_id: str, on_report: Callable[[Messages], Awaitable[None]] | None
 ) -> None:
     from asgiref.sync import sync_to_async
 
-    reported = await sync_to_async(_report_new)(news, inbox, conn_id)
+    reported = await sync_to_async(_report_new)(unreported, inbox, conn_id)
     if reported and on_report is not None:
         await on_report(reported)
 
@@ -198,17 +198,17 @@ def _report_new(messages: Messages, inbox: str, conn_id: str) -> Messages:
     name = metrics.name_of(inbox)
     variable = _variable(conn_id, name)
     known = _known(variable)
-    news = [each for each in messages if mark(each["id"]) not in known]
-    for each in news:
+    unreported = [each for each in messages if mark(each["id"]) not in known]
+    for each in unreported:
         log.error(
             "Inbox %s: message %s is in quarantine; it is not delivered again and starts no run",
             plain(name),
             plain(each["id"]),
         )
-    if news:
-        variable.write([*known, *(mark(each["id"]) for each in news)][-MOST_KEPT:])
-    metrics.count(metrics.QUARANTINED, len(news), inbox=inbox, conn_id=conn_id)
-    return news
+    if unreported:
+        variable.write([*known, *(mark(each["id"]) for each in unreported)][-MOST_KEPT:])
+    metrics.count(metrics.QUARANTINED, len(unreported), inbox=inbox, conn_id=conn_id)
+    return unreported
 
 
 def _variable(conn_id: str, name: str) -> InboxVariable:

@@ -67,7 +67,7 @@ def error_of(dag_id: str, error: Any) -> Exception:
         ``HTTPStatusError`` of the API server's own answer.
     :return: a ``RunRejected`` or a ``TargetError``.
     """
-    detail = _told(error)
+    detail = _detail(error)
     status = detail.get("status_code")
     reason = _reason(detail)
     said = f"{reason or detail.get('exception_type') or 'no reason given'} (status {status}){_why(detail)}"
@@ -87,7 +87,7 @@ def error_of(dag_id: str, error: Any) -> Exception:
     return TargetError(f"Airflow's API server gives no usable answer: {said}. No message is lost.")
 
 
-def _told(error: Any) -> dict[str, Any]:
+def _detail(error: Any) -> dict[str, Any]:
     """The part of the API server's answer that the supervisor passes on."""
     if not hasattr(error, "response"):
         return error.error.detail if isinstance(error.error.detail, dict) else {}

@@ -29,12 +29,10 @@ class NotADeadLetterError(ValueError):
 
 
 class NoTargetError(ValueError):
-    """A dead letter has no target DAG: no route took its message, or an expression failed on it."""
+    """A dead letter has no target DAG: no DAG rejected its message."""
 
     def __init__(self) -> None:
-        super().__init__(
-            "it has no target, as no route took it or an expression failed on it: give trigger_dag_id"
-        )
+        super().__init__("it has no target, as no DAG rejected it: give trigger_dag_id")
 
 
 @dataclass(frozen=True)

@@ -34,8 +34,8 @@ class Drained(Enum):
 
     EMPTY = "the inbox has no more messages"
     NO_CAPACITY = "the target DAG has as many unfinished runs as it may"
-    LIMIT = "as many messages as one task takes"
-    OUT_OF_REACH = "the service is unreachable for now"
+    LIMIT = "one task has handled as many messages as it may, or for as long as it may"
+    UNREACHABLE = "the service is unreachable for now"
 
 
 def _nothing() -> DispatchResult:
@@ -183,7 +183,7 @@ def log_rejection(hook: WorkflowHook, inbox: str, message: types.LeasedMessage, 
     metrics.count(metrics.REFUSED, 1, inbox=inbox, conn_id=hook.workflow_conn_id)
     if delivery_count(message) >= ASSUMED_LAST_DELIVERY:
         log.error(
-            "Inbox %s: message %s was rejected on its last lease; the service quarantines it: %s",
+            "Inbox %s: message %s was rejected on its last delivery; the service quarantines it: %s",
             inbox,
             plain(message["id"]),
             cause,

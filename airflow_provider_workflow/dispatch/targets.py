@@ -255,11 +255,11 @@ class Capacity:
 
         :param handled: messages that were started, found or rejected so far.
         """
-        room = self.limits.most_messages - handled
-        if room > 0 and self.limits.max_unfinished_runs is not None:
+        left = self.limits.most_messages - handled
+        if left > 0 and self.limits.max_unfinished_runs is not None:
             self._left = self._ask()
-            room = min(room, self._left)
-        return max(0, room)
+            left = min(left, self._left)
+        return max(0, left)
 
     def wait_within(self, lease: HeldLease) -> bool:
         """Wait until a run may be started, as long as the lease allows; at once without a limit on runs."""

@@ -118,7 +118,7 @@ class WorkflowEnsureInboxOperator(WorkflowOperator):
         (templated). That of an existing inbox is changed; None leaves it unchanged. Airflow shows the
         rendered URL on the task's page, unless it comes from a Variable whose name contains "secret".
     :param notify: let the service notify Airflow's API server, in place of ``notification_url``: a
-        notification makes an event of ``create_asset(inbox=name)`` (docs/notifications.md).
+        notification records an event of ``create_asset(inbox=name)`` (docs/notifications.md).
     :param wait_until_active: False also returns an inbox that is still ``initializing``.
     :param recreate_failed: delete an inbox that failed to initialise, with any messages in it, and create
         it again, once per try.

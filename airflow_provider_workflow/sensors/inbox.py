@@ -46,8 +46,8 @@ class WorkflowInboxSensor(RendersStrings, RetriesByDefault, BaseSensorOperator):
     Waits until an inbox has messages, then starts DAG runs for them or returns them.
 
     With ``trigger_dag_id`` each message starts exactly one DAG run, whose conf has ``inbox_id`` and
-    ``message``, and is acknowledged then. The sensor returns the numbers of runs ``started`` and
-    ``existing``, and of messages ``refused`` and ``dead_lettered``, each with the first 100 ids.
+    ``message``, and is acknowledged then. The sensor returns ``inbox_id``, the numbers of runs ``started``
+    and ``existing``, and of messages ``refused`` and ``dead_lettered``, each with the first 100 ids.
 
     Without it the sensor returns the messages of one lease. With ``acknowledge="auto"`` they are
     stored, then acknowledged, and a retry or a cleared task returns them again (kept for 30 days).
@@ -95,8 +95,8 @@ class WorkflowInboxSensor(RendersStrings, RetriesByDefault, BaseSensorOperator):
     :param max_poll_interval: maximum interval in seconds.
     :param wake_on_events: also listen to the inbox's event stream while deferred.
     :param start_from_trigger: start in the triggerer, without a worker (Airflow 3.3+, with
-        ``deferrable`` and ``trigger_dag_id``); not with ``partial().expand()``, nor with another task's
-        output as ``inbox`` or ``workflow_conn_id``.
+        ``deferrable`` and ``trigger_dag_id``); not with ``max_unfinished_runs``, ``partial().expand()``, nor
+        with another task's output as ``inbox`` or ``workflow_conn_id``.
     :param workflow_conn_id: id of the Airflow connection (templated).
     :param deferrable: wait in the triggerer; None takes ``[operators] default_deferrable``. Airflow's own
         ``silent_fail`` and ``max_wait`` are for the modes poke and reschedule, and rejected with it.

@@ -217,7 +217,7 @@ class Work:
         drained = dispatcher.drain(lease)
         if drained is Drained.EMPTY:
             self._faults.over()
-        unfinished = drained in (Drained.NO_CAPACITY, Drained.OUT_OF_REACH)
+        unfinished = drained in (Drained.NO_CAPACITY, Drained.UNREACHABLE)
         if self.counts.handled == 0 or (unfinished and self.options.continues):
             return None
         return self.counts.result

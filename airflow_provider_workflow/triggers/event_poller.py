@@ -82,8 +82,8 @@ def begin(stream: Stream, inbox_id: str) -> None:
     for other in pollers:
         if different := stream.differences(other):
             log.warning(
-                "Inbox %s has watchers in this triggerer that differ in %s: they take messages from each"
-                " other. Give them the same arguments, except for match",
+                "Inbox %s has watchers in this triggerer that differ in %s: each leases messages that the"
+                " others expect. Give them the same arguments, except for match",
                 stream.inbox,
                 ", ".join(different),
             )

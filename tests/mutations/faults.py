@@ -228,9 +228,9 @@ FAULTS = (
     Fault(
         "lease without regard to unfinished runs",
         "dispatch/targets.py",
-        "            room = min(room, self._left)",
+        "            left = min(left, self._left)",
         "            pass",
-        ("tests/unit/test_dispatch_room.py", "tests/unit/sensors/test_room.py"),
+        ("tests/unit/test_dispatch_capacity.py", "tests/unit/sensors/test_capacity.py"),
     ),
     Fault(
         "acknowledge received messages before they are stored",

@@ -204,7 +204,7 @@ def test_a_lease_that_fails_ahead_is_met_after_the_work_on_this_one(bench: Workb
         return True
 
     dispatcher.is_transient_error = is_transient_error
-    assert dispatcher.drain() is Drained.OUT_OF_REACH
+    assert dispatcher.drain() is Drained.UNREACHABLE
     assert [error.status for error in met] == [503]
     assert bench.supervisor.started == ["a", "b"]
     assert bench.states == {"c": "available"}

@@ -46,7 +46,7 @@ def test_a_message_refused_on_its_last_lease_is_an_error_line(
     bench.ready_dispatcher().drain()
 
     (record,) = [each for each in caplog.records if each.levelno == logging.ERROR]
-    assert "message bad was rejected on its last lease" in record.getMessage()
+    assert "message bad was rejected on its last delivery" in record.getMessage()
 
 
 @pytest.mark.parametrize(

@@ -100,7 +100,7 @@ def test_a_service_that_is_out_of_reach_meanwhile_is_outlasted_as_ever(
     dispatcher = bench.dispatcher()
     dispatcher.is_transient_error = lambda error: isinstance(error, ServerError)
 
-    assert dispatcher.drain() is Drained.OUT_OF_REACH
+    assert dispatcher.drain() is Drained.UNREACHABLE
     assert fake_clock.slept == [1]
 
 

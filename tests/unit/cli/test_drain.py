@@ -69,7 +69,9 @@ def test_progress_is_shown_at_a_terminal(
     assert (shown.code, counts(shown.json)) == (0, [2, 0, 0])
     assert "0 of 2 messages: 0 started, 0 existing, 0 refused" in terminal.getvalue()
     assert "2 of 2 messages: 2 started, 0 existing, 0 refused" in terminal.getvalue()
-    assert terminal.getvalue().endswith("Inbox orders: as many messages as one task takes.\n")
+    assert terminal.getvalue().endswith(
+        "Inbox orders: one task has handled as many messages as it may, or for as long as it may.\n"
+    )
 
 
 def test_progress_needs_no_list_of_messages(

@@ -20,7 +20,7 @@ PASSING: dict[str, dict[str, Any]] = {
     "an error of the service": {"kind": "status", "status": 503},
     "a long rate limit": {"kind": "status", "status": 429, "headers": {"Retry-After": "90"}},
 }
-OUT_OF_REACH = "is unreachable; retrying"
+UNREACHABLE = "is unreachable; retrying"
 
 
 @pytest.fixture(params=["with runs", "with messages"])
@@ -40,7 +40,7 @@ def test_a_fault_that_may_pass_is_waited_out_in_the_triggerer(
 
     assert isinstance(deferral, TaskDeferred)
     assert deferral.trigger.hold_seconds == 0
-    assert f"Inbox orders {OUT_OF_REACH}" in caplog.text
+    assert f"Inbox orders {UNREACHABLE}" in caplog.text
     assert len(bench.sent("lease")) == 1, "a lease is not repeated"
 
 
@@ -63,7 +63,7 @@ def test_a_fault_that_may_pass_is_poked_through_and_said_once(
     pauses.then(nothing, nothing, mend)
     assert Task(bench, deferrable=False, **arguments).execute()
     assert len(pauses.slept) == 3
-    assert caplog.text.count(OUT_OF_REACH) == 1
+    assert caplog.text.count(UNREACHABLE) == 1
     assert "Inbox orders is reachable again" in caplog.text
 
 

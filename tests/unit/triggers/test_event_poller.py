@@ -1,4 +1,4 @@
-"""Pollers of one inbox that differ take messages from each other: the log says so."""
+"""Pollers of one inbox that differ lease messages that the others expect: the log says so."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def test_two_that_differ_are_named_with_all_that_they_differ_in(
         event_poller.begin(stream, "i")
         event_poller.begin(replace(stream, lease_limit=1, inbox="i"), "i")
 
-    assert "differ in inbox, lease_limit: they take messages from each other" in caplog.text
+    assert "differ in inbox, lease_limit: each leases messages that the others expect" in caplog.text
 
 
 async def test_one_that_follows_its_equal_is_not_worth_a_line(

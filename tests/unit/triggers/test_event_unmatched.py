@@ -80,7 +80,7 @@ async def test_nothing_unmatched_is_acknowledged_where_another_poller_has_the_in
         await triggerer.work(120)
 
     assert bench.states == {"m1": "leased"}
-    assert caplog.text.count("differ in lease_limit: they take messages from each other") == 1
+    assert caplog.text.count("differ in lease_limit: each leases messages that the others expect") == 1
 
 
 async def test_a_message_that_match_fails_on_holds_up_nothing_and_ends_in_quarantine(

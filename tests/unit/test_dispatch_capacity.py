@@ -28,7 +28,7 @@ def test_only_as_many_are_leased_as_there_is_room_for(bench: Workbench) -> None:
     assert bench.states == {"d": "available", "e": "available", "f": "available"}
 
 
-def test_room_is_asked_for_before_each_lease(bench: Workbench) -> None:
+def test_capacity_is_asked_for_before_each_lease(bench: Workbench) -> None:
     bench.ti.unfinished = counts(4, 3, 4, 5)
     bench.put(*"abcdef")
     dispatcher = bench.dispatcher(max_unfinished_runs=5)
