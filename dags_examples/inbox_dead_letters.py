@@ -46,7 +46,7 @@ def dead_payment():
         return str(path)
 
     @task
-    def notify(path, dag_run=None):  # in its place: a notifier, such as SmtpNotifier
+    def notify(path, dag_run=None):  # replace it with a notifier, such as SmtpNotifier
         letter = dag_run.conf
         log.error("Dead letter %s (%s): %s", letter["message_id"], letter["reason"], letter["cause"])
         log.error("Its message is in %s", path)

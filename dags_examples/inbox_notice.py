@@ -15,7 +15,7 @@ trigger = WorkflowInboxNoticeTrigger(inbox="deliveries")
 deliveries = create_asset(inbox="deliveries", watchers=[AssetWatcher(name="deliveries", trigger=trigger)])
 
 
-# One run for all events since the last one: it takes all messages, so a second one would find none.
+# One run for all events since the last one: it leases all messages, so a second one would find none.
 @dag(schedule=schedule_of(deliveries), max_active_runs=1, tags=["workflow"], doc_md=__doc__)
 def dispatch_deliveries():
     WorkflowInboxDispatchOperator(task_id="start_runs", inbox="deliveries", trigger_dag_id="handle_delivery")

@@ -16,7 +16,7 @@ def work_then_acknowledge():
         task_id="wait",
         inbox="invoices",
         acknowledge="manual",
-        lease_seconds=1800,  # longer than the work takes: then the messages are redelivered
+        lease_seconds=1800,  # longer than the work takes; after it, messages are redelivered
         deferrable=True,
     )
 

@@ -17,7 +17,7 @@ fallback = WorkflowInboxNoticeTrigger(
 shipments = create_asset(inbox="shipments", watchers=[AssetWatcher(name="shipments", trigger=fallback)])
 
 
-# Each notification is an event of the asset, unless a run waits already. One run takes all messages.
+# Each notification is an event of the asset, unless a run is queued. One run leases all messages.
 @dag(schedule=schedule_of(shipments), max_active_runs=1, tags=["workflow"], doc_md=__doc__)
 def dispatch_shipments():
     WorkflowInboxDispatchOperator(task_id="start_runs", inbox="shipments", trigger_dag_id="handle_shipment")
