@@ -142,11 +142,22 @@ class AirflowAPI:
         """Return every event of an asset, oldest first; ``extra`` has the payload of a watcher's event."""
         found = self._pages("assets", "assets", name_pattern=asset)
         asset_ids = [each["id"] for each in found if each["name"] == asset]
-        return [
-            event
-            for asset_id in asset_ids
-            for event in self._pages("assets/events", "asset_events", asset_id=asset_id, order_by="timestamp")
-        ]
+
+        def listed() -> tuple[list[Json]] | None:
+            pages = (
+                self._pages("assets/events", "asset_events", asset_id=each, order_by="timestamp")
+                for each in asset_ids
+            )
+            try:
+                return ([event for page in pages for event in page],)
+            except AirflowAPIError as error:
+                # Airflow 3.3 answers so until the DAG runs that an event has created have started.
+                if error.status == 500:
+                    return None
+                raise
+
+        found_events = self.wait_until(listed, ANSWER_SECONDS, f"the events of the asset {asset}")
+        return found_events[0] if found_events else []
 
     def task_log(
         self, dag_id: str, run_id: str, task_id: str, try_number: int = 1, map_index: int = -1

@@ -74,18 +74,7 @@ def table(accounts: Mapping[str, Account]) -> str:
 
 def events_of(stage: Stage, asset: str) -> list[dict[str, Any]]:
     """The events of an asset, oldest first; ``extra["payload"]`` is what the trigger's event carried."""
-    api = stage.airflow.api
-    found = api.request("GET", "assets", params={"name_pattern": asset, "limit": 100})["assets"]
-    asset_ids = [each["id"] for each in found if each["name"] == asset]
-    events: list[dict[str, Any]] = []
-    if asset_ids:
-        params = {"asset_id": asset_ids[0], "order_by": "timestamp", "limit": 100}
-        while True:
-            page = api.request("GET", "assets/events", params={**params, "offset": len(events)})
-            events += page["asset_events"]
-            if not page["asset_events"] or len(events) >= page["total_entries"]:
-                break
-    return events
+    return stage.airflow.api.asset_events(asset)
 
 
 @contextmanager
