@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser
 from rich.console import Console
 
 from airflow_provider_workflow.emulator.server import EmulatorServer
@@ -33,6 +33,8 @@ TASK = "start_runs"
 BURSTS = (1, 3, 2)
 PAYMENTS = ["payment_listener", "handle_payment", "dead_payment"]
 """The DAGs of the example whose messages become dead letters."""
+OTHERS = ("payments", "returns", "shipments")
+"""The inboxes of the page beside that of the demo."""
 PATIENCE_SECONDS = 120.0
 FORM = {
     "Base URL": "https://api.example.com",
@@ -127,7 +129,7 @@ def _links(browser: Browser, airflow: LocalAirflow, pictures: Path) -> None:
 
 def _inboxes(browser: Browser, service: EmulatorServer, airflow: LocalAirflow, pictures: Path) -> None:
     """The page Inboxes: the list, the messages of an inbox, its dead letters."""
-    for name in ("payments", "returns", "shipments"):
+    for name in OTHERS:
         service.open_inbox(name)
     airflow.wait_for_dags(PAYMENTS)
     service.put("shipments", *({"number": number} for number in range(3)))
@@ -140,15 +142,19 @@ def _inboxes(browser: Browser, service: EmulatorServer, airflow: LocalAirflow, p
         page.get_by_role("button", name="Browse").click()
         page.get_by_role("menuitem", name="Inboxes").click()
         page.get_by_role("link", name="payments").wait_for()
-        _shoot(page, pictures / "page-inboxes.png")
+        # The numbers of an inbox come last, and its last hour with them.
+        page.locator("tbody svg").nth(len(OTHERS)).wait_for()
+        page.screenshot(path=pictures / "page-inboxes.png")
         page.get_by_role("link", name=INBOX).click()
         page.get_by_role("row").filter(has_text="started").first.wait_for()
-        _shoot(page, pictures / "page-messages.png")
+        page.locator(".wf-stat svg").wait_for()
+        page.screenshot(path=pictures / "page-messages.png")
         page.goto(f"{airflow.url}{PAGE}")
         page.get_by_role("link", name="payments").click()
         page.get_by_role("link", name="Dead letters").click()
         page.get_by_role("button", name="Replay").wait_for()
-        _shoot(page, pictures / "page-dead-letters.png")
+        page.locator(".wf-stat svg").wait_for()
+        page.screenshot(path=pictures / "page-dead-letters.png")
 
 
 def _wait_for_runs(service: EmulatorServer, airflow: LocalAirflow, counts: Mapping[str, int]) -> None:
@@ -159,11 +165,6 @@ def _wait_for_runs(service: EmulatorServer, airflow: LocalAirflow, counts: Mappi
         PATIENCE_SECONDS,
         f"DAG runs {counts}",
     )
-
-
-def _shoot(page: Page, path: Path) -> None:
-    page.wait_for_load_state("networkidle")
-    page.screenshot(path=path)
 
 
 if __name__ == "__main__":
