@@ -26,8 +26,10 @@ from airflow_provider_workflow.airflow_internals import airflow_release
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.lineage import FACET as STARTED_RUNS
 from tests.e2e.stage import Inbox, Stage
+from tests.page.steps import open_from_navigation
 from tests.posts import SPANS, Posts, kept_posts
 from tests.unit.documents import blocks
+from tools.browser import installed, launched, opened
 from tools.local_airflow import LocalAirflow
 
 ROOT = Path(__file__).parents[2]
@@ -200,22 +202,44 @@ def first_dag(plain: PlainAirflow, wheel: str, home: Path, **settings: str) -> I
     plain.pip("uninstall", "--yes", PROJECT)
 
 
-@pytest.fixture
-def stage(dist: Path, plain: PlainAirflow, tmp_path: Path) -> Iterator[Stage]:
-    with first_dag(plain, str(next(dist.glob("*.whl"))), tmp_path) as found:
+@pytest.fixture(scope="class")
+def stage(dist: Path, plain: PlainAirflow, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    with first_dag(plain, str(next(dist.glob("*.whl"))), tmp_path_factory.mktemp("first")) as found:
         yield found
 
 
-def test_the_first_dag_of_the_readme_runs_once_for_each_message_with_the_wheel_alone(stage: Stage) -> None:
-    signups = Inbox.open(stage.emulator, "signups")
-    names = dict(zip(signups.put({"name": "Ada"}, {"name": "Grace"}), ("Ada", "Grace"), strict=True))
+class TestTheFirstDagOfTheReadmeWithTheWheelAlone:
+    def test_it_runs_once_for_each_message(self, stage: Stage) -> None:
+        signups = Inbox.open(stage.emulator, "signups")
+        names = dict(zip(signups.put({"name": "Ada"}, {"name": "Grace"}), ("Ada", "Grace"), strict=True))
 
-    stage.wait_until_succeeded(signups, list(names), "welcome")
-    for message_id, name in names.items():
-        log = stage.airflow.api.task_log("welcome", signups.run_id_of(message_id), "welcome")
-        assert f"Welcome, {name}" in log
-    stage.until(signups.all_acknowledged, "the acknowledgements")
-    assert signups.lease_counts == [1]
+        stage.wait_until_succeeded(signups, list(names), "welcome")
+        for message_id, name in names.items():
+            log = stage.airflow.api.task_log("welcome", signups.run_id_of(message_id), "welcome")
+            assert f"Welcome, {name}" in log
+        stage.until(signups.all_acknowledged, "the acknowledgements")
+        assert signups.lease_counts == [1]
+
+    def test_the_page_inboxes_shows_the_listener_and_the_run_of_a_message(self, stage: Stage) -> None:
+        path = installed()
+        if path is None:
+            pytest.skip("no browser is installed (on Debian: apt install chromium)")
+        signups = Inbox.open(stage.emulator, "signups")
+        (message_id,) = signups.put({"name": PAYLOAD})
+        run_id = signups.run_id_of(message_id)
+        runs = stage.airflow.api.dag_runs
+        stage.until(
+            lambda: run_id in {each["dag_run_id"] for each in runs("welcome")}, "the run of a message"
+        )
+
+        with launched(path) as browser, opened(browser) as page:
+            page.goto(stage.airflow.url)
+            open_from_navigation(page)
+            page.get_by_role("row").filter(has_text="welcome_listener").wait_for()
+            page.get_by_role("link", name="signups").click()
+            row = page.get_by_role("row").filter(has_text=message_id).filter(has_text="started")
+            row.get_by_role("link", name=re.compile("^workflow__")).click()
+            page.wait_for_url(f"**/dags/welcome/runs/{run_id}**")
 
 
 @pytest.fixture
