@@ -103,12 +103,13 @@ bench: $(BENCH_INSTALLED) ## Measure, beside other ways of doing the same (ONLY=
 demo: setup ## Show messages becoming DAG runs (CHAOS=1 kills processes meanwhile, ONCE=1 ends by itself)
 	$(BIN)/python -m tools.demo $(if $(filter 1,$(CHAOS)),--chaos) $(if $(filter 1,$(ONCE)),--once)
 
-# What builds it needs Python 3.11, and the pages are the same for every Python.
+# What builds it needs Python 3.11, and the pages are the same for every Python. A search has to find words.
 docs: setup ## Check the spelling, and build the documentation into build/docs; a warning is an error
 	@if $(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then set -ex; \
 		$(BIN)/codespell *.md docs dags_examples airflow_provider_workflow; \
 		$(BIN)/python -m sphinx --fail-on-warning --fresh-env --nitpicky --quiet \
 			--doctree-dir build/doctrees docs build/docs; \
+		grep --quiet quarantin build/docs/searchindex.js; \
 	else echo "The documentation is built with Python 3.11 or later, and left out here."; fi
 
 screenshots: setup ## Take the pictures of the documentation anew, in Chromium (TO=directory)
