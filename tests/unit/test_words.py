@@ -39,10 +39,11 @@ NOT_PLAIN = {
 }
 """Patterns that docstrings, comments and the documentation do not have either."""
 NOT_USED = {**REPLACED, **NOT_PLAIN}
+FRONT_PAGES = ("README", "CONTRIBUTING", "SECURITY")
 MODULES = sorted(PACKAGE.rglob("*.py"))
 PAGES = sorted(
     path
-    for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md"))
+    for path in (*(ROOT / f"{name}.md" for name in FRONT_PAGES), *(ROOT / "docs").rglob("*.md"))
     if path.name != "glossary.md"
 )
 HEADINGS = r"What goes wrong"
