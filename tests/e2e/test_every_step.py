@@ -27,6 +27,7 @@ class Step:
     :param acked: how many are acknowledged by then.
     :param leased: how many are leased then.
     :param times: how often the point is passed until then.
+    :param meanwhile: where the process that goes on from this step stands still as well, until the kill.
     """
 
     point: str
@@ -35,12 +36,14 @@ class Step:
     acked: int = 0
     leased: int = 1
     times: int = 1
+    meanwhile: str | None = None
 
 
 STEPS = (
     Step("after hand off", IN_TRIGGERER),
     Step("before store event", IN_TRIGGERER),
-    Step("after store event", IN_TRIGGERER),
+    # The event is stored: without the second stop, a worker could start the first run before it is counted.
+    Step("after store event", IN_TRIGGERER, meanwhile="before resume"),
     Step("before resume", ON_WORKER),
     Step("before acknowledge", ON_WORKER, runs=3, acked=1, leased=2, times=2),
 )
@@ -55,6 +58,8 @@ class Stops:
 
     def arm(self, step: Step) -> None:
         (self.folder / f"{step.point}.armed").write_text(str(step.times))
+        if step.meanwhile:
+            (self.folder / f"{step.meanwhile}.armed").write_text("1")
 
     def reached(self, step: Step) -> int | None:
         """The id of the process that stands still."""
