@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from tests.benchmarks.process import Watch
+from tests.benchmarks.process import Seen, Watch
 from tests.benchmarks.stage import ROOT, private_folder
 from tests.benchmarks.watchers import Watchers, dags_folder, triggerer_of
 from tools.local_airflow import LocalAirflow
@@ -18,6 +18,11 @@ SETTLE_SECONDS = 30.0
 WINDOW_SECONDS = 10.0
 
 
+def uncounted() -> int:
+    """The number of polls where nobody counts them."""
+    return 0
+
+
 @dataclass(frozen=True)
 class Watcher:
     """
@@ -25,10 +30,12 @@ class Watcher:
 
     :param imported: the line that imports its class.
     :param trigger: an expression, from ``name``: the name of the queue, one of :func:`queue_names`.
+    :param polls: tells how often triggers of this kind have polled so far.
     """
 
     imported: str
     trigger: str
+    polls: Callable[[], int] = uncounted
 
 
 NOTHING = Watcher("", "")
@@ -40,10 +47,8 @@ def queue_names() -> list[str]:
     return [f"inbox_{number}" for number in range(WATCHED)]
 
 
-def shares(
-    watcher: Watcher, connections: Mapping[str, str], env: Mapping[str, str], windows: int
-) -> list[float]:
-    """CPU of :data:`WATCHED` triggers, in percent of one core, window by window."""
+def measure(watcher: Watcher, connections: Mapping[str, str], env: Mapping[str, str], windows: int) -> Seen:
+    """What the process takes that runs :data:`WATCHED` triggers, window by window."""
     watchers = Watchers(0 if watcher == NOTHING else WATCHED, watcher.imported, watcher.trigger)
     with (
         private_folder() as home,
@@ -57,8 +62,8 @@ def shares(
     ):
         airflow.wait_for_dags(["consumer"] if watchers.count else [])
         time.sleep(SETTLE_SECONDS)
-        watch = Watch(triggerer_of(airflow), lambda: 0)
+        watch = Watch(triggerer_of(airflow), watcher.polls)
         for _ in range(windows):
             time.sleep(WINDOW_SECONDS)
             watch.window()
-        return watch.seen().shares
+        return watch.seen()

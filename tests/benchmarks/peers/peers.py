@@ -1,6 +1,7 @@
 """
 Providers of other queues beside this one, on the same work in one run: the time from a message to the task
-that gets it, messages lost and doubled while the triggerer is killed, idle CPU, lines of DAG code.
+that gets it, messages lost and doubled while the triggerer is killed, idle CPU, CPU of polls, lines of DAG
+code.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tests.benchmarks.peers.idle import NOTHING, WATCHED, Watcher, shares
+from tests.benchmarks.peers.idle import NOTHING, WATCHED, Watcher, measure
 from tests.benchmarks.peers.trial import Counted, Trial
 from tests.benchmarks.peers.ways import DAGS, Queues, Way, every_queue
+from tests.benchmarks.process import Seen
 from tests.benchmarks.results import Row, Series, Target, alone, there
 from tests.benchmarks.scale.deployment import metadata_database
 from tests.benchmarks.scale.wanted import Wanted
@@ -63,11 +65,13 @@ class Found:
     :param taken: seconds from each message to its task; None where it had none in time.
     :param counted: messages among kills.
     :param shares: CPU of idle triggers, in percent of a core, window by window.
+    :param per_1000_polls: seconds of CPU, window by window; empty where nothing polls.
     """
 
     taken: Series
     counted: Counted
     shares: Sequence[float]
+    per_1000_polls: Sequence[float] = ()
 
 
 def run(wanted: Wanted) -> list[Row]:
@@ -88,19 +92,36 @@ def together(ways: Sequence[Way]) -> list[Sequence[Way]]:
     return [[way for way in ways if not way.alone], *([way] for way in ways if way.alone)]
 
 
-def _idle(queues: Queues, size: Size) -> dict[Watcher, list[float]]:
-    """CPU of idle triggers, beyond that of a triggerer without any."""
-    found: dict[Watcher, list[float]] = {}
-    for watcher in dict.fromkeys((NOTHING, *(way.watcher for way in queues.ways))):
+@dataclass(frozen=True)
+class Idle:
+    """What triggerers were seen to take while nothing arrived, by what they watched."""
+
+    seen: Mapping[Watcher, Seen]
+
+    @property
+    def anyway(self) -> float:
+        """Percent of a core that a triggerer takes without any triggers."""
+        return statistics.median(self.seen[NOTHING].shares)
+
+    def shares(self, way: Way) -> list[float]:
+        """CPU of its triggers, in percent of a core, beyond that of a triggerer without any."""
+        return [each - self.anyway for each in self.seen[way.watcher].shares]
+
+    def per_1000_polls(self, way: Way) -> list[float]:
+        """Seconds of CPU; empty where nothing polls."""
+        return there(self.seen[way.poller].per_1000_polls(self.anyway)) if way.poller else []
+
+
+def _idle(queues: Queues, size: Size) -> Idle:
+    every = (NOTHING, *(each for way in queues.ways for each in (way.watcher, way.poller) if each))
+    seen: dict[Watcher, Seen] = {}
+    for watcher in dict.fromkeys(every):
         print(f"  idle: {watcher.trigger or 'a triggerer without triggers'} ...", flush=True)
-        found[watcher] = shares(watcher, queues.connections, {**queues.env, **HEALING}, size.windows)
-    anyway = statistics.median(found[NOTHING])
-    return {watcher: [each - anyway for each in series] for watcher, series in found.items()}
+        seen[watcher] = measure(watcher, queues.connections, {**queues.env, **HEALING}, size.windows)
+    return Idle(seen)
 
 
-def _tried(
-    queues: Queues, ways: Sequence[Way], idle: Mapping[Watcher, Sequence[float]], size: Size
-) -> dict[str, Found]:
+def _tried(queues: Queues, ways: Sequence[Way], idle: Idle, size: Size) -> dict[str, Found]:
     """Send messages to these ways, in a new Airflow with their DAGs alone."""
     names = [way.name for way in ways]
     with metadata_database() as database, private_folder() as home:
@@ -129,7 +150,10 @@ def _tried(
             taken = trial.one_by_one(size.rounds)
             print(f"  among kills: {', '.join(names)} ...", flush=True)
             counted = trial.among_kills(size.kills, size.burst, size.rounds + 1)
-    found = {way.name: Found(taken[way.name], counted[way.name], idle[way.watcher]) for way in ways}
+    found = {
+        way.name: Found(taken[way.name], counted[way.name], idle.shares(way), idle.per_1000_polls(way))
+        for way in ways
+    }
     print(markdown(ways, found), flush=True)
     return found
 
@@ -151,14 +175,17 @@ def rows(ways: Sequence[Way], found: Mapping[str, Found], size: Size) -> list[Ro
             alone(f"{way}: CPU of {WATCHED} idle triggers", "% of a core", of.shares),
             alone(f"{way}: lines of DAG code", "lines", [way.lines]),
         ]
+        if of.per_1000_polls:
+            every.append(alone(f"{way}: CPU per 1000 polls", "s", of.per_1000_polls))
     return every
 
 
 def markdown(ways: Sequence[Way], found: Mapping[str, Found]) -> str:
     """The same as a table of a page."""
     lines = [
-        f"| | seconds to its task | lost | twice | CPU of {WATCHED} idle triggers | lines of DAG code |",
-        "|---|---|---|---|---|---|",
+        f"| | seconds to its task | lost | twice | CPU of {WATCHED} idle triggers | CPU per 1000 polls "
+        "| lines of DAG code |",
+        "|---|---|---|---|---|---|---|",
     ]
     for way in ways:
         of = found[way.name]
@@ -169,6 +196,7 @@ def markdown(ways: Sequence[Way], found: Mapping[str, Found]) -> str:
             f"{of.counted.lost} of {len(of.counted.sent)}",
             str(of.counted.twice),
             f"{statistics.median(of.shares):.1f} %",
+            f"{statistics.median(of.per_1000_polls):.2f} s" if of.per_1000_polls else "no polls",
             str(way.lines),
         )
         lines.append(f"| {' | '.join(cells)} |")

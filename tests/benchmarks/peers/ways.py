@@ -7,7 +7,7 @@ import os
 import secrets
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -15,6 +15,8 @@ from urllib.parse import urlsplit
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.benchmarks.peers.idle import Watcher, queue_names
 from tests.benchmarks.peers.lines import lines_of_code
+from tests.benchmarks.peers.polls import POLLS_VARIABLE, polls_file, polls_in
+from tests.benchmarks.polling import POLL_SECONDS
 from tests.benchmarks.scale.deployment import RABBITMQ_VARIABLE
 from tests.benchmarks.sqs import queues
 from tests.crash.topology import REDIS_VARIABLE
@@ -46,7 +48,7 @@ SQS = Watcher(
     f'Trigger(sqs_queue=os.environ["{QUEUES_AT}"] + name, wait_time_seconds=20, waiter_delay=0)',
 )
 STREAM = Watcher(
-    "from airflow.providers.apache.kafka.triggers.shared_stream import KafkaSharedStreamTrigger as Trigger",
+    "from tests.benchmarks.peers.counted import KafkaSharedStreamTrigger as Trigger",
     "Trigger(topics=[name])",
 )
 RABBIT = Watcher(
@@ -54,8 +56,16 @@ RABBIT = Watcher(
     f'Trigger(queue_name="{PREFIX}" + name)',
 )
 CHANNEL = Watcher(
-    "from airflow.providers.common.messaging.triggers.msg_queue import MessageQueueTrigger as Trigger",
+    "from tests.benchmarks.peers.counted import MessageQueueTrigger as Trigger",
     'Trigger(scheme="redis+pubsub", channels=[name], poll_interval=0.1)',
+)
+POLL_OFTEN = f"poll_interval={POLL_SECONDS}, max_poll_interval={POLL_SECONDS}, wake_on_events=False"
+POLLED_NOTICE = replace(NOTICE, trigger=f"Trigger(name, {POLL_OFTEN})")
+POLLED_EVENT = replace(EVENT, trigger=f"Trigger(name, lease_seconds=60, {POLL_OFTEN})")
+POLLED_SQS = replace(
+    SQS,
+    trigger=f'Trigger(sqs_queue=os.environ["{QUEUES_AT}"] + name, wait_time_seconds=0, '
+    f"waiter_delay={POLL_SECONDS:.0f})",
 )
 
 
@@ -69,6 +79,8 @@ class Way:
     :param package: the distribution that it is in.
     :param send: sends a message with a number.
     :param watcher: makes its trigger with the same settings as the DAG file.
+    :param poller: makes one that polls at a pace that is known, and whose polls are counted; None if there
+        are no polls, as the server sends messages by itself.
     :param alone: whether its trigger occupies the one thread that a triggerer has for blocking calls. Others
         would wait for it, so it has an Airflow of its own.
     """
@@ -78,6 +90,7 @@ class Way:
     package: str
     send: Send
     watcher: Watcher
+    poller: Watcher | None = None
     alone: bool = False
 
     def __str__(self) -> str:
@@ -113,6 +126,7 @@ def every_queue() -> Iterator[Queues]:
         queues() as sqs,
         rabbitmq_queue() as (queue, publish),
         kafka_topic() as (kafka, produce),
+        polls_file() as polls,
     ):
         channel = f"{PREFIX}{secrets.token_hex(4)}"
         names = ("sqs_sensor", "sqs_watcher", *queue_names())
@@ -126,19 +140,30 @@ def every_queue() -> Iterator[Queues]:
         def send(name: str) -> Send:
             return lambda number: sqs.send(addresses[name], {"number": number})
 
+        def listings() -> int:
+            return service.count("list_messages") + service.count("lease")
+
+        def counted() -> int:
+            return polls_in(polls)
+
+        notice, event = replace(POLLED_NOTICE, polls=listings), replace(POLLED_EVENT, polls=listings)
+        received = replace(POLLED_SQS, polls=sqs.polls)
+        stream, channels = replace(STREAM, polls=counted), replace(CHANNEL, polls=counted)
+        publish_to_channel = redis_channel(channel)
         ways = [
-            Way("ours", "@inbox_dag", OURS, put("ours"), NOTICE),
-            Way("ours_event", "WorkflowInboxEventTrigger", OURS, put("ours_event"), EVENT),
-            Way("sqs_sensor", "SqsSensor", AMAZON, send("sqs_sensor"), SQS),
-            Way("sqs_watcher", "MessageQueueTrigger, sqs", AMAZON, send("sqs_watcher"), SQS),
-            Way(TOPIC, "KafkaSharedStreamTrigger", KAFKA, produce, STREAM, alone=True),
+            Way("ours", "@inbox_dag", OURS, put("ours"), NOTICE, notice),
+            Way("ours_event", "WorkflowInboxEventTrigger", OURS, put("ours_event"), EVENT, event),
+            Way("sqs_sensor", "SqsSensor", AMAZON, send("sqs_sensor"), SQS, received),
+            Way("sqs_watcher", "MessageQueueTrigger, sqs", AMAZON, send("sqs_watcher"), SQS, received),
+            Way(TOPIC, "KafkaSharedStreamTrigger", KAFKA, produce, stream, stream, alone=True),
             Way("rabbitmq_queue", "RabbitMQTrigger", RABBITMQ, publish, RABBIT),
             Way(
                 "redis_channel",
                 "MessageQueueTrigger, redis+pubsub",
                 REDIS,
-                redis_channel(channel),
-                CHANNEL,
+                publish_to_channel,
+                channels,
+                channels,
                 alone=True,
             ),
         ]
@@ -157,6 +182,7 @@ def every_queue() -> Iterator[Queues]:
             "PEER_RABBITMQ_QUEUE": queue,
             "PEER_REDIS_CHANNEL": channel,
             QUEUES_AT: addresses["sqs_sensor"].removesuffix("sqs_sensor"),
+            POLLS_VARIABLE: str(polls),
         }
         yield Queues(ways, connections, env)
 

@@ -4,26 +4,44 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from tests.benchmarks.peers.idle import NOTHING, Watcher, queue_names
 from tests.benchmarks.peers.lines import lines_of_code
-from tests.benchmarks.peers.peers import Found, Size, markdown, rows, together
+from tests.benchmarks.peers.peers import Found, Idle, Size, markdown, rows, together
+from tests.benchmarks.peers.polls import POLLS_VARIABLE, counting, polls_file, polls_in
 from tests.benchmarks.peers.trial import Counted
 from tests.benchmarks.peers.ways import (
     CHANNEL,
     DAGS,
     EVENT,
     NOTICE,
+    POLLED_EVENT,
+    POLLED_NOTICE,
+    POLLED_SQS,
     RABBIT,
     SQS,
     STREAM,
     Way,
     redis_connection,
 )
+from tests.benchmarks.process import Seen, Window
 from tests.benchmarks.watchers import Watchers
 
+EVERY_WATCHER = (
+    NOTICE,
+    EVENT,
+    SQS,
+    STREAM,
+    RABBIT,
+    CHANNEL,
+    POLLED_NOTICE,
+    POLLED_EVENT,
+    POLLED_SQS,
+    NOTHING,
+)
 INSTALLED = "airflow-provider-workflow"
 
 
@@ -32,12 +50,14 @@ def nothing(_: int) -> None:
 
 
 def way(name: str, send: Callable[[int], None] = nothing, *, alone: bool = False) -> Way:
-    return Way(name, f"Trigger of {name}", INSTALLED, send, NOTICE, alone)
+    return Way(name, f"Trigger of {name}", INSTALLED, send, NOTICE, alone=alone)
 
 
 OURS, THEIRS = way("ours"), way("redis_channel", alone=True)
 SEEN = {
-    "ours": Found([1.0, 2.0, 3.0], Counted(range(4, 8), Counter({4: 1, 5: 1, 6: 1, 7: 2})), [0.5, 0.7]),
+    "ours": Found(
+        [1.0, 2.0, 3.0], Counted(range(4, 8), Counter({4: 1, 5: 1, 6: 1, 7: 2})), [0.5, 0.7], [1, 3]
+    ),
     "redis_channel": Found([None, None, None], Counted(range(4, 8), Counter({5: 3})), [4.0]),
 }
 
@@ -58,12 +78,34 @@ def test_rows_show_what_is_promised_and_no_time_where_there_is_none() -> None:
     assert (shown[f"{ours}, {lost}"].ours.median, shown[f"{ours}, {lost}"].met) == (0, True)
     assert (shown[f"{theirs}, {lost}"].ours.median, shown[f"{theirs}, {lost}"].met) == (3, None)
     assert shown[f"{ours}: CPU of 10 idle triggers"].ours.median == pytest.approx(0.6)
+    assert shown[f"{ours}: CPU per 1000 polls"].ours.median == 2
+    assert f"{theirs}: CPU per 1000 polls" not in shown
+
+
+def test_what_a_triggerer_takes_anyway_does_not_count() -> None:
+    polled = replace(way("ours"), poller=POLLED_NOTICE)
+    windows = {
+        NOTHING: [Window(10, 0.1, 0)],
+        NOTICE: [Window(10, 0.3, 0)],
+        POLLED_NOTICE: [Window(10, 0.5, 20)],
+    }
+    idle = Idle({watcher: Seen(seen, 0, 0) for watcher, seen in windows.items()})
+    assert idle.shares(polled) == pytest.approx([2.0])
+    assert idle.per_1000_polls(polled) == pytest.approx([20.0])
+    assert idle.per_1000_polls(way("rabbitmq_queue")) == []
+
+
+def test_polls_are_counted_in_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    with polls_file() as file:
+        monkeypatch.setenv(POLLS_VARIABLE, str(file))
+        poll = counting(max)
+        assert (poll(1, 2), poll([3], key=abs), polls_in(file)) == (2, 3, 2)
 
 
 def test_the_table_has_a_line_for_each_way() -> None:
     _, _, ours, theirs = markdown([OURS, THEIRS], SEEN).splitlines()
-    assert ours.startswith(f"| {OURS} | 2.0 | 0 of 4 | 1 | 0.6 % |")
-    assert theirs.startswith(f"| {THEIRS} | none in time | 3 of 4 | 1 | 4.0 % |")
+    assert ours.startswith(f"| {OURS} | 2.0 | 0 of 4 | 1 | 0.6 % | 2.00 s |")
+    assert theirs.startswith(f"| {THEIRS} | none in time | 3 of 4 | 1 | 4.0 % | no polls |")
 
 
 def test_a_way_that_blocks_others_has_an_airflow_of_its_own() -> None:
@@ -86,7 +128,7 @@ def test_each_file_makes_the_dag_that_it_is_named_after(path: object) -> None:
     assert lines_of_code(source) == way(name).lines
 
 
-@pytest.mark.parametrize("watcher", [NOTICE, EVENT, SQS, STREAM, RABBIT, CHANNEL, NOTHING])
+@pytest.mark.parametrize("watcher", EVERY_WATCHER)
 def test_the_dag_file_of_idle_triggers_is_python(watcher: Watcher) -> None:
     watchers = Watchers(len(queue_names()), watcher.imported, watcher.trigger or "None")
     compile(watchers.dag_file, "watchers.py", "exec")
