@@ -45,23 +45,35 @@ def test_each_file_stands_on_the_page() -> None:
     assert sorted(path.name for path in FOLDER.iterdir() if path.read_text() not in shown) == sorted(hidden)
 
 
-def test_compose_gives_the_connection_to_every_process(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compose_gives_the_connection_and_a_fernet_key_to_every_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     services = yaml.safe_load((FOLDER / "docker-compose.override.yaml").read_text())["services"]
-    named = {f"airflow-{name.replace('api-server', 'apiserver')}" for name in PROCESSES}
-    assert set(services) == {*named, "airflow-worker", "airflow-init", "airflow-cli"}
-    for service in services.values():
-        assert service["environment"][VARIABLE].startswith(f"${{{VARIABLE}:?")
+    processes = {f"airflow-{name.replace('api-server', 'apiserver')}" for name in PROCESSES}
+    assert set(services) == {*processes, "airflow-worker", "airflow-init", "airflow-cli"}
+    named = {VARIABLE: VARIABLE, "AIRFLOW__CORE__FERNET_KEY": "AIRFLOW_FERNET_KEY"}
+    given = {name: f"${{{variable}:?is missing in the file .env}}" for name, variable in named.items()}
+    assert all(service["environment"] == given for service in services.values())
+    assert set(named.values()) < set(assigned("compose.env"))
     connection = Connection.from_json(assigned("compose.env")[VARIABLE])
     assert address_of(connection, monkeypatch) == "https://api.example.com"
 
 
-def test_helm_gives_the_connection_to_every_pod() -> None:
+def test_the_values_for_helm_have_the_types_of_the_schema_of_the_chart() -> None:
+    values = yaml.safe_load((FOLDER / "values.yaml").read_text())
+    text = ("airflowVersion", "defaultAirflowRepository", "defaultAirflowTag", "extraEnvFrom")
+    assert set(values) == {*text, "triggerer", "apiServer", "config"}
+    assert all(isinstance(values[name], str) for name in text)
+    assert [values[name] for name in ("triggerer", "apiServer")] == [{"replicas": 2}] * 2
+    assert all(isinstance(value, str | int | bool) for value in values["config"]["workflow"].values())
+
+
+def test_helm_gives_the_connection_and_the_image_to_every_process_of_airflow() -> None:
     values = yaml.safe_load((FOLDER / "values.yaml").read_text())
     assert yaml.safe_load(values["extraEnvFrom"]) == [{"secretRef": {"name": "workflow-connection"}}]
     assert set(values["config"]["workflow"]) <= set(OPTIONS)
-    version = str(values["airflowVersion"])
-    assert values["defaultAirflowTag"] == version
-    assert values["images"]["airflow"]["tag"].startswith(f"{version}-")
+    version = values["airflowVersion"]
+    assert values["defaultAirflowTag"].startswith(f"{version}-")
     assert f"FROM apache/airflow:{version}-" in (FOLDER / "Dockerfile").read_text()
 
 
