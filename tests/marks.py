@@ -1,4 +1,4 @@
-"""Secrets that a search recognises, whatever they were written down as."""
+"""Secrets that a search recognizes, whatever they were written down as."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Marks:
 
 
 def _in_base64(value: bytes) -> set[bytes]:
-    """What base64 makes of a value within a longer text, but for the signs that depend on its neighbours."""
+    """What base64 makes of a value within a longer text, but for the signs that depend on its neighbors."""
     parts = set()
     for before, shared in ((0, 0), (1, 2), (2, 3)):
         whole = (before + len(value)) * 8 // 6

@@ -138,7 +138,7 @@ def clock(subject: Subject) -> Iterator[Finding]:
         yield Finding("clock", OK, skew)
     else:
         way = "behind" if ahead > 0 else "ahead"
-        fix = "synchronise this machine's clock (NTP): leases are measured by it"
+        fix = "synchronize this machine's clock (NTP): leases are measured by it"
         yield Finding("clock", WARNING, f"{skew}: this one is {way}", fix)
 
 

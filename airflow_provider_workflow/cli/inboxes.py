@@ -80,7 +80,7 @@ def ensure(args: Namespace) -> int:
         return _shown(args, inbox, Exit.FAULT)
     if inbox["status"] == FAILED:
         reason = inbox.get("paused_reason") or "no reason given"
-        output.note(f"Inbox {args.name!r} failed to initialise ({reason}). Delete it and create it again.")
+        output.note(f"Inbox {args.name!r} failed to initialize ({reason}). Delete it and create it again.")
         return _shown(args, inbox, Exit.FAULT)
     if inbox["status"] == PAUSED:
         output.note(f"Inbox {args.name!r} is paused: new events are dropped until it is resumed.")

@@ -203,7 +203,7 @@ def _minimum_width(text: str) -> int:
 
 
 class _Page(io.StringIO):
-    """A buffer for Airflow's console, which adapts width and colours to the real output."""
+    """A buffer for Airflow's console, which adapts width and colors to the real output."""
 
     def __init__(self, goes_to: TextIO) -> None:
         super().__init__()

@@ -250,7 +250,7 @@ def list_templates(
 
 
 def unenroll_promotion(enrollment_id: str) -> Call[None]:
-    """End a user's enrolment in a promotion, with the application's token (docs/service.md 8 and 14)."""
+    """End a user's enrollment in a promotion, with the application's token (docs/service.md 8 and 14)."""
     path = f"/v2/promotions/{segment('enrollment_id', enrollment_id)}"
     return Call(
         "unenroll_promotion", "DELETE", Family.PROMOTIONS, path, wire.nothing, scope="promotions:write"

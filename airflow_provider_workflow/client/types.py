@@ -1,7 +1,7 @@
 """
 Types of the service's responses (docs/service.md 2, 3, 4, 7, 9.2 and 13).
 
-They are ``TypedDict``, so values are plain dictionaries: XCom and triggers can serialise them, and fields
+They are ``TypedDict``, so values are plain dictionaries: XCom and triggers can serialize them, and fields
 that the service adds later are kept. For the same reason enumerations have the type ``str``; comments list
 their values.
 """

@@ -57,7 +57,7 @@ class TaskKilled(BaseException):
 
 class InboxUnusableError(AirflowFailException):
     """
-    The inbox failed to initialise; only deleting and creating it again helps (docs/service.md 2.2).
+    The inbox failed to initialize; only deleting and creating it again helps (docs/service.md 2.2).
 
     :param inbox: id or name.
     :param reason: its ``paused_reason``, or None.
@@ -65,7 +65,7 @@ class InboxUnusableError(AirflowFailException):
 
     def __init__(self, inbox: str, reason: str | None) -> None:
         super().__init__(
-            f"Inbox {inbox!r} failed to initialise ({plain(reason or 'no reason given')})."
+            f"Inbox {inbox!r} failed to initialize ({plain(reason or 'no reason given')})."
             " Delete it and create it again."
         )
 
@@ -225,7 +225,7 @@ def lease_once(
     :param seconds: length of the lease, 1 to 3600 s.
     :param inbox: name of the inbox in errors and log lines; its id by default.
     :param patient: whether to wait while the rate limit allows no calls; if not, that raises.
-    :raises InboxUnusableError: the inbox failed to initialise.
+    :raises InboxUnusableError: the inbox failed to initialize.
     :raises InboxPausedError: the inbox is paused and has no more messages.
     """
     from airflow_provider_workflow.client.errors import InboxPausedError

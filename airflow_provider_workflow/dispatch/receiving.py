@@ -199,7 +199,7 @@ class Receiver:
         """A message that an XCom returns unchanged; ``payloads.payload_of`` reads its payload either way."""
         result, replaced = storable(message)
         if not replaced and not _survives_xcom(result):
-            replaced = [Unstorable("payload", "has keys that are reserved by Airflow's serialisation")]
+            replaced = [Unstorable("payload", "has keys that are reserved by Airflow's serialization")]
             result.update(payload=None, payload_json=json.dumps(message["payload"]))
             if not _survives_xcom(result):
                 result["message_attributes"] = None
@@ -208,7 +208,7 @@ class Receiver:
 
 
 def _survives_xcom(message: dict[str, Any]) -> bool:
-    """Whether Airflow's serialisation returns the message unchanged."""
+    """Whether Airflow's serialization returns the message unchanged."""
     from airflow.sdk.bases.xcom import BaseXCom
 
     try:

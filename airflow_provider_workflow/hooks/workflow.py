@@ -267,7 +267,7 @@ class WorkflowHook(BaseHook):
         return self.client.run(inboxes.all_templates(apps, limit))
 
     def unenroll_promotion(self, enrollment_id: str) -> None:
-        """End a user's enrolment in a promotion, with a token of scope ``promotions:write``."""
+        """End a user's enrollment in a promotion, with a token of scope ``promotions:write``."""
         self.client.send(api.unenroll_promotion(enrollment_id))
 
     # Inboxes (docs/service.md 4)

@@ -83,7 +83,7 @@ class InitializationFailedError(AirflowFailException):
                 " so that it is created again"
             )
         super().__init__(
-            f"Inbox {name!r} failed to initialise{after} ({plain(reason or 'no reason given')}). {fix}."
+            f"Inbox {name!r} failed to initialize{after} ({plain(reason or 'no reason given')}). {fix}."
         )
 
 
@@ -120,7 +120,7 @@ class WorkflowEnsureInboxOperator(WorkflowOperator):
     :param notify: let the service notify Airflow's API server, in place of ``notification_url``: a
         notification records an event of ``create_asset(inbox=name)`` (docs/notifications.md).
     :param wait_until_active: False also returns an inbox that is still ``initializing``.
-    :param recreate_failed: delete an inbox that failed to initialise, with any messages in it, and create
+    :param recreate_failed: delete an inbox that failed to initialize, with any messages in it, and create
         it again, once per try.
     :param deferrable: wait in the triggerer; None takes ``[operators] default_deferrable``.
     :param poll_interval: seconds between the first two requests while waiting, above 0; it doubles.
@@ -384,7 +384,7 @@ class NamedInbox:
         from airflow_provider_workflow.client.wire import plain
 
         log.warning(
-            "Inbox %s failed to initialise (%s); deleting it and creating it again",
+            "Inbox %s failed to initialize (%s); deleting it and creating it again",
             self.name,
             plain(inbox.get("paused_reason") or "no reason given"),
         )

@@ -58,7 +58,7 @@ def change_inbox(
     :param inbox: id or name.
     :param change: the call that changes it.
     :param already: states that count as success although the service answers 409.
-    :raises InboxUnusableError: the inbox failed to initialise.
+    :raises InboxUnusableError: the inbox failed to initialize.
     :raises ConflictError: the inbox is in a state that this call cannot change.
     """
     from airflow_provider_workflow.client.inboxes import FAILED
@@ -111,7 +111,7 @@ class WorkflowPauseInboxOperator(InboxOperator):
         Pause the inbox.
 
         :raises NotFoundError: there is no such inbox.
-        :raises InboxUnusableError: it failed to initialise.
+        :raises InboxUnusableError: it failed to initialize.
         :raises ConflictError: it is in a state that cannot be paused.
         :raises WorkflowError: the service cannot be used.
         """
@@ -136,7 +136,7 @@ class WorkflowResumeInboxOperator(InboxOperator):
         Resume the inbox.
 
         :raises NotFoundError: there is no such inbox.
-        :raises InboxUnusableError: it failed to initialise.
+        :raises InboxUnusableError: it failed to initialize.
         :raises ConflictError: it is in a state that cannot be resumed.
         :raises WorkflowError: the service cannot be used.
         """

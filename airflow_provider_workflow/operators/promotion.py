@@ -1,4 +1,4 @@
-"""``WorkflowUnenrollOperator``: ends a user's enrolment in a promotion."""
+"""``WorkflowUnenrollOperator``: ends a user's enrollment in a promotion."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Unenrollment(TypedDict):
-    """The id of the enrolment, and whether this call ended it; False if it did not exist."""
+    """The id of the enrollment, and whether this call ended it; False if it did not exist."""
 
     enrollment_id: str
     unenrolled: bool
@@ -22,13 +22,13 @@ class Unenrollment(TypedDict):
 
 class WorkflowUnenrollOperator(WorkflowOperator):
     """
-    Ends a user's enrolment in a promotion, on behalf of the application (docs/service.md 8 and 14).
+    Ends a user's enrollment in a promotion, on behalf of the application (docs/service.md 8 and 14).
 
     It uses an app token with the scope ``promotions:write``, whatever the connection's scope is. It is
-    idempotent: it succeeds if the enrolment does not exist.
+    idempotent: it succeeds if the enrollment does not exist.
 
-    :param enrollment_id: id of the enrolment (templated).
-    :param missing_ok: False fails the task if the enrolment does not exist; then a retry after a lost
+    :param enrollment_id: id of the enrollment (templated).
+    :param missing_ok: False fails the task if the enrollment does not exist; then a retry after a lost
         answer fails too.
     :param workflow_conn_id: id of the Airflow connection (templated).
     """
@@ -43,14 +43,14 @@ class WorkflowUnenrollOperator(WorkflowOperator):
 
     def execute(self, context: Context) -> Unenrollment:  # noqa: ARG002 Airflow's signature
         """
-        End the enrolment.
+        End the enrollment.
 
-        :raises NotFoundError: there is no such enrolment, and ``missing_ok`` is False.
+        :raises NotFoundError: there is no such enrollment, and ``missing_ok`` is False.
         :raises AuthenticationError: the application is not permitted to do this.
         :raises WorkflowError: the service cannot be used.
         """
         done = end_if_present(
-            f"Enrolment {self.enrollment_id}",
+            f"Enrollment {self.enrollment_id}",
             "ended",
             lambda: self.hook.unenroll_promotion(self.enrollment_id),
             self.missing_ok,

@@ -304,7 +304,7 @@ def lease_of(inbox: str, event: dict[str, Any]) -> HeldLease | None:
 
     :param inbox: name of the inbox in errors.
     :raises InboxNotActiveError: the inbox is paused and has no more messages.
-    :raises InboxUnusableError: the inbox failed to initialise.
+    :raises InboxUnusableError: the inbox failed to initialize.
     :raises AirflowException: the event is not one of the trigger's.
     """
     status = event.get("status")

@@ -23,7 +23,7 @@ LONGEST_QUEUE = 256
 
 class SerializesArguments:
     """
-    Serialises a trigger by the attributes that :attr:`ARGUMENTS` and :attr:`IF_GIVEN` name.
+    Serializes a trigger by the attributes that :attr:`ARGUMENTS` and :attr:`IF_GIVEN` name.
 
     The path is that of the instance's class, so subclasses work. Arguments must not be secrets: Airflow
     stores them in its database.

@@ -188,7 +188,7 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
 
 
 def inactive_event(status: str, inbox_id: str, reason: str) -> dict[str, Any]:
-    """The event for an inbox that is paused, or failed to initialise."""
+    """The event for an inbox that is paused, or failed to initialize."""
     from airflow_provider_workflow.client.wire import plain
 
     return {"status": status, "inbox_id": inbox_id, "reason": plain(reason)}

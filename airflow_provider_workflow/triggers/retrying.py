@@ -157,7 +157,7 @@ class InboxState:
         Record and log a state.
 
         :param reason: the ``paused_reason``, or None.
-        :raises InboxUnusableError: the inbox failed to initialise.
+        :raises InboxUnusableError: the inbox failed to initialize.
         """
         if status == FAILED:
             raise InboxUnusableError(self._inbox, reason)

@@ -79,7 +79,7 @@ READ = {
     "logs/dag_id=work_then_acknowledge/*task_id=acknowledge/*": "acknowledged 2 of 2 messages",
     "logs/dag_id=release_returns/*task_id=release/*": "released 1 of 1 messages",
     "logs/dag_id=store_measurements/*task_id=store/*": "Measurement ",
-    "logs/dag_id=leave_promotion/*/attempt=1.log": "Enrolment e-17 was ended",
+    "logs/dag_id=leave_promotion/*/attempt=1.log": "Enrollment e-17 was ended",
 }
 """What is found in each log, so that a WARNING there would be."""
 

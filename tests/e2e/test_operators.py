@@ -77,7 +77,7 @@ def test_an_inbox_is_created_and_found_again(stage, name):
     assert stage.start("ensurer_on_a_worker", name).succeeds() == first
 
 
-def test_an_inbox_that_initialises_is_waited_for_in_the_triggerer(stage, name):
+def test_an_inbox_that_initializes_is_waited_for_in_the_triggerer(stage, name):
     created = stage.start("ensurer", name).succeeds()
     inboxes = stage.emulator.store.inboxes
     inboxes.force(created["id"], "initializing")
@@ -95,7 +95,7 @@ def test_an_inbox_that_fails_while_it_is_waited_for_fails_the_task_and_may_be_cr
     run.reaches("deferred")
     inboxes.force(created["id"], "initialization_failure", "subscribe_failed")
     log = run.fails()
-    assert "failed to initialise (subscribe_failed). Check app_key, action_key, inputs" in log
+    assert "failed to initialize (subscribe_failed). Check app_key, action_key, inputs" in log
     assert run.task["try_number"] == 1, "a retry cannot help"
     recreated = stage.start("recreator", name).succeeds()
     assert recreated["status"] == "active"
@@ -133,7 +133,7 @@ def test_a_pause_whose_answer_is_lost_succeeds_in_the_retry(stage, inbox):
 
 
 def test_a_user_is_unenrolled(stage):
-    result = stage.start("unenroller", "none", enrolment="e-17").succeeds()
+    result = stage.start("unenroller", "none", enrollment="e-17").succeeds()
     assert result == {"enrollment_id": "e-17", "unenrolled": True}
     assert "e-17" in stage.emulator.store.promotions.unenrolled
 

@@ -23,12 +23,12 @@ def test_a_sensor_that_waits_for_a_paused_inbox_goes_on_after_its_resumption(sta
     stage.check_one_run_each(inbox, ids)
 
 
-def test_an_inbox_that_fails_to_initialise_while_the_sensor_waits_fails_the_task_at_once(stage, inbox):
+def test_an_inbox_that_fails_to_initialize_while_the_sensor_waits_fails_the_task_at_once(stage, inbox):
     run = stage.start("listener_with_retries", inbox)
     run.reaches("deferred")
     inbox.force("initialization_failure", "subscribe_failed")
     log = run.fails()
-    assert "failed to initialise (subscribe_failed). Delete it and create it again." in log
+    assert "failed to initialize (subscribe_failed). Delete it and create it again." in log
     assert run.task["try_number"] == 1, "a retry cannot help"
 
 

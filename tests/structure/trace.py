@@ -166,7 +166,7 @@ def _defer(scene: Scene, tracer: Tracer) -> TaskDeferred:
 
 
 async def _fire(scene: Scene, tracer: Tracer, deferral: TaskDeferred) -> Any:
-    """Run the trigger as Airflow does, from what it serialised; the payload of its event."""
+    """Run the trigger as Airflow does, from what it serialized; the payload of its event."""
     leases = scene.service.count("lease")
     with tracer:
         path, kwargs = deferral.trigger.serialize()

@@ -49,7 +49,7 @@ def declared() -> dict[str, set[str]]:
 
 
 def name_of(requirement: str) -> str:
-    """The normalised name in front of a requirement."""
+    """The normalized name in front of a requirement."""
     return re.sub(r"[-_.]+", "-", re.match(r"[\w.-]+", requirement)[0]).lower()  # type: ignore[index]
 
 

@@ -173,14 +173,14 @@ def test_a_paused_inbox_is_drained_first_and_then_raised(bench: Workbench) -> No
 
 
 @pytest.mark.specification("2.2 initialization_failure")
-def test_an_inbox_that_failed_to_initialise_says_what_to_do(bench: Workbench) -> None:
+def test_an_inbox_that_failed_to_initialize_says_what_to_do(bench: Workbench) -> None:
     bench.service.store.inboxes.force(bench.inbox_id, "initialization_failure", "subscribe_failed")
 
     with pytest.raises(InboxUnusableError, match=r"'orders' .*subscribe_failed.* Delete it and create it"):
         bench.dispatcher().drain()
 
 
-def test_an_inbox_that_initialises_is_empty(bench: Workbench) -> None:
+def test_an_inbox_that_initializes_is_empty(bench: Workbench) -> None:
     bench.service.store.inboxes.force(bench.inbox_id, "initializing")
 
     assert bench.dispatcher().drain() is Drained.EMPTY

@@ -229,7 +229,7 @@ def test_a_final_failure_without_a_reason_stays_final(
     service.status, service.more = "initialization_failure", more
     reason = more.get("paused_reason") or "no reason given"
 
-    with pytest.raises(AirflowFailException, match=rf"'orders' failed to initialise \({reason}\)"):
+    with pytest.raises(AirflowFailException, match=rf"'orders' failed to initialize \({reason}\)"):
         ensure()
 
 
@@ -238,7 +238,7 @@ def test_a_failed_inbox_is_created_again_once_and_not_by_each_retry(
 ) -> None:
     service.status = "initialization_failure"
 
-    with pytest.raises(AirflowFailException, match="'orders' failed to initialise again"):
+    with pytest.raises(AirflowFailException, match="'orders' failed to initialize again"):
         ensure(recreate_failed=True)
     assert [method for method, _ in service.calls] == ["PUT", "DELETE", "PUT"]
 

@@ -17,7 +17,7 @@ VERBS = frozenset(
         *("tell", "track", "update", "upload", "when", "whenever"),
     )
 )
-"""Words by which a description of a workflow is recognised."""
+"""Words by which a description of a workflow is recognized."""
 
 TITLE_LENGTH = 80
 

@@ -186,7 +186,7 @@ class Inboxes:
     @atomic
     def fail_next(self, name: str | None, times: int = 1) -> None:
         """
-        Make the next initialisations fail (control).
+        Make the next initializations fail (control).
 
         :param name: name of the inbox; None for any.
         :param times: number of failures, 1 or more.

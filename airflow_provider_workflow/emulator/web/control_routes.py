@@ -84,14 +84,14 @@ async def force_state(emulator: Emulator, request: Request) -> Response:
     return JsonResponse(inbox.view())
 
 
-async def fail_initialisation(emulator: Emulator, request: Request) -> Response:
-    """``{name?, times?}``: make the next initialisations fail, of any inbox or of that name."""
+async def fail_initialization(emulator: Emulator, request: Request) -> Response:
+    """``{name?, times?}``: make the next initializations fail, of any inbox or of that name."""
     body = await read_any_json(request)
     emulator.store.inboxes.fail_next(body.get("name"), validation.whole_number(body, "times", 1, 1, 10**6))
     return JsonResponse({})
 
 
-async def summarise(emulator: Emulator, request: Request) -> Response:
+async def summarize(emulator: Emulator, request: Request) -> Response:
     """Describe an inbox with its messages and leases; ``?messages=0`` for only the counts."""
     inbox = emulator.store.inboxes.find(request.path_params["inbox"])
     detailed = request.query_params.get("messages") not in ("0", "false")
@@ -224,8 +224,8 @@ OPERATIONS = tuple(
         ("POST", "/leases/expire", expire_leases),
         ("POST", "/inboxes", open_inbox),
         ("POST", "/inboxes/state", force_state),
-        ("POST", "/inboxes/fail-initialisation", fail_initialisation),
-        ("GET", "/inboxes/{inbox}", summarise),
+        ("POST", "/inboxes/fail-initialization", fail_initialization),
+        ("GET", "/inboxes/{inbox}", summarize),
         ("POST", "/tokens", issue_token),
         ("POST", "/tokens/expire", expire_tokens),
         ("GET", "/clock", show_clock),

@@ -1,8 +1,8 @@
-// Airflow's own colours and sizes are CSS variables of its page, in both of its modes.
+// Airflow's own colors and sizes are CSS variables of its page, in both of its modes.
 
 const color = (name) => `var(--chakra-colors-${name})`;
 
-/** By the name of one of Airflow's palettes: a state of DAG runs, or a colour. */
+/** By the name of one of Airflow's palettes: a state of DAG runs, or a color. */
 export const paint = (name) => ({ background: color(`${name}-subtle`), color: color(`${name}-fg`) });
 
 const BORDER = `1px solid ${color("border")}`;

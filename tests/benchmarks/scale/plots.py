@@ -50,7 +50,7 @@ PLOTS = {
         "From a message to the event of its inbox", "seconds", "watched inboxes", "curves"
     ),
     "scale-runs": Plot("DAG runs started", "per second", "workers of the API server", "curves"),
-    "scale-neighbour": Plot("Delay of another DAG", "seconds from queued to the first task running"),
+    "scale-neighbor": Plot("Delay of another DAG", "seconds from queued to the first task running"),
     "scale-finished": Plot("Messages that become finished runs", "per minute", wide=True),
     "scale-latency": Plot("From a message to its DAG run", "seconds"),
     "scale-latency-steps": Plot("Steps from a message to its DAG run", "seconds", kind="stacks"),

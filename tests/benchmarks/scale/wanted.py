@@ -10,7 +10,7 @@ from tests.benchmarks.results import Row
 from tests.benchmarks.scale.deployment import check_servers
 
 SCALE = "scale"
-PARTS = tuple(f"{SCALE}-{name}" for name in ("watchers", "runs", "neighbour", "finished", "latency"))
+PARTS = tuple(f"{SCALE}-{name}" for name in ("watchers", "runs", "neighbor", "finished", "latency"))
 """Each a module beside this one, with ``run(wanted)``."""
 PEERS = "peers"
 """The comparison with other providers, which needs servers too."""

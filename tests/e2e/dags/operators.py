@@ -38,7 +38,7 @@ WORK = {
     "pauser": (WorkflowPauseInboxOperator, {"inbox": INBOX, **RETRIES}),
     "resumer": (WorkflowResumeInboxOperator, {"inbox": INBOX, **RETRIES}),
     "deleter": (WorkflowDeleteInboxOperator, {"inbox": INBOX, **RETRIES}),
-    "unenroller": (WorkflowUnenrollOperator, {"enrollment_id": "{{ dag_run.conf['enrolment'] }}"}),
+    "unenroller": (WorkflowUnenrollOperator, {"enrollment_id": "{{ dag_run.conf['enrollment'] }}"}),
 }
 
 for dag_id, (operator, arguments) in WORK.items():

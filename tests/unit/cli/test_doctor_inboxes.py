@@ -55,7 +55,7 @@ def test_the_fix_is_a_command_that_can_be_pasted(doctor: Doctor, monkeypatch: py
 
 
 @pytest.mark.specification("2.2 initialization_failure")
-def test_an_inbox_that_failed_to_initialise(doctor: Doctor) -> None:
+def test_an_inbox_that_failed_to_initialize(doctor: Doctor) -> None:
     force(doctor, "initialization_failure", "subscribe_failed")
     found = doctor.examine()
     assert found.of("failed") == ["inbox orders"]

@@ -130,7 +130,7 @@ def test_wait_ends_with_its_timeout(cli: Cli, emulator: EmulatorServer, fake_clo
 
 
 @pytest.mark.parametrize("more", [(), ("--wait",)])
-def test_an_inbox_that_failed_to_initialise_is_a_fault(
+def test_an_inbox_that_failed_to_initialize_is_a_fault(
     cli: Cli, emulator: EmulatorServer, fake_clock: FakeClock, more: tuple[str, ...]
 ) -> None:
     emulator.store.inboxes.fail_next("tickets", 1)

@@ -79,7 +79,7 @@ def test_pause_and_resume_may_be_repeated(cli: Cli, orders: str, command: str, s
 
 
 @pytest.mark.parametrize("command", ["pause", "resume"])
-def test_an_inbox_that_failed_to_initialise_is_neither_paused_nor_resumed(
+def test_an_inbox_that_failed_to_initialize_is_neither_paused_nor_resumed(
     cli: Cli, emulator: EmulatorServer, orders: str, command: str
 ) -> None:
     emulator.store.inboxes.force(orders, "initialization_failure", "subscribe_failed")
@@ -87,7 +87,7 @@ def test_an_inbox_that_failed_to_initialise_is_neither_paused_nor_resumed(
     shown = cli("inbox", command, "orders")
 
     assert (shown.code, shown.out) == (1, "")
-    assert "failed to initialise (subscribe_failed). Delete it" in shown.err
+    assert "failed to initialize (subscribe_failed). Delete it" in shown.err
 
 
 class Terminal(io.StringIO):

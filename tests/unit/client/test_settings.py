@@ -194,7 +194,7 @@ def test_a_secret_keeps_its_spaces_and_stays_out_of_the_repr() -> None:
 
 
 def test_fields_that_nobody_knows_are_left_alone() -> None:
-    assert build({"colour": "blue", "client_secret": "other"}) == build()
+    assert build({"color": "blue", "client_secret": "other"}) == build()
 
 
 def test_settings_can_be_told_apart_and_kept_in_tables() -> None:

@@ -40,7 +40,7 @@ CLASSES = (
     "no.such.Class",
     "",
 )
-"""Names that Airflow's serialisers look up when they find such a mark."""
+"""Names that Airflow's serializers look up when they find such a mark."""
 
 ODD_TEXTS = (
     "",

@@ -116,7 +116,7 @@ def test_what_a_query_holds_arrives_as_it_is_or_is_refused(
 
 @tries(60)
 @given(value=ANY_NAME)
-def test_an_enrolment_is_one_part_of_the_path_or_refused(
+def test_an_enrollment_is_one_part_of_the_path_or_refused(
     send: Sender, server: ScriptedServer, value: str
 ) -> None:
     server.script(answer(204))

@@ -122,13 +122,13 @@ def test_a_paused_inbox_is_returned_with_a_warning(
     assert only_inbox(connected).status == "paused"
 
 
-def test_an_inbox_that_fails_to_initialise_fails_for_good_and_says_what_to_do(
+def test_an_inbox_that_fails_to_initialize_fails_for_good_and_says_what_to_do(
     connected: EmulatorServer, fake_clock: FakeClock
 ) -> None:
     connected.store.inboxes.fail_next(NAME)
 
     with pytest.raises(
-        InitializationFailedError, match=r"'orders' failed to initialise \(subscribe"
+        InitializationFailedError, match=r"'orders' failed to initialize \(subscribe"
     ) as caught:
         ensure(deferrable=True)
     assert fake_clock.slept == [1], "no more than the first pause"
@@ -144,14 +144,14 @@ def test_a_failed_inbox_is_deleted_and_created_again_where_asked(
 
     assert found["status"] == "active"
     assert found["id"] != failed.id
-    assert "failed to initialise (subscribe_failed); deleting it and creating it again" in caplog.text
+    assert "failed to initialize (subscribe_failed); deleting it and creating it again" in caplog.text
 
 
 def test_it_is_created_again_but_once(connected: EmulatorServer) -> None:
     connected.store.inboxes.force(ensure()["id"], "initialization_failure")
     connected.store.inboxes.fail_next(NAME, 10)
 
-    with pytest.raises(InitializationFailedError, match="failed to initialise again") as caught:
+    with pytest.raises(InitializationFailedError, match="failed to initialize again") as caught:
         ensure(recreate_failed=True)
     assert "recreate_failed" not in str(caught.value)
     assert connected.count("delete_inbox") == 1

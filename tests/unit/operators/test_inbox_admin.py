@@ -60,7 +60,7 @@ def test_an_inbox_is_resumed(connected: EmulatorServer, inbox: str, by: str) -> 
     assert (found["id"], found["status"], found["paused_reason"]) == (inbox, "active", None)
 
 
-def test_a_resumed_inbox_that_initialises_is_returned_so(connected: EmulatorServer, inbox: str) -> None:
+def test_a_resumed_inbox_that_initializes_is_returned_so(connected: EmulatorServer, inbox: str) -> None:
     connected.store.inboxes.pause(inbox)
     connected.store.configure(initializing_seconds=60)
 
@@ -116,12 +116,12 @@ def test_a_state_that_it_cannot_lead_out_of_is_raised(
 
 
 @pytest.mark.parametrize("operator", [WorkflowPauseInboxOperator, WorkflowResumeInboxOperator])
-def test_an_inbox_that_failed_to_initialise_says_what_to_do(
+def test_an_inbox_that_failed_to_initialize_says_what_to_do(
     connected: EmulatorServer, inbox: str, operator: Any
 ) -> None:
     connected.store.inboxes.force(inbox, "initialization_failure", "subscribe_failed")
 
-    with pytest.raises(InboxUnusableError, match=r"failed to initialise \(subscribe_failed\)\. Delete it"):
+    with pytest.raises(InboxUnusableError, match=r"failed to initialize \(subscribe_failed\)\. Delete it"):
         run(operator)
 
 

@@ -1,4 +1,4 @@
-"""Unenrolling may be repeated; an enrolment that is gone is a success unless told otherwise."""
+"""Unenrolling may be repeated; an enrollment that is gone is a success unless told otherwise."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ def unenroll(**arguments: Any) -> Any:
     return WorkflowUnenrollOperator(task_id="t", **{"enrollment_id": "e-1", **arguments}).execute({})
 
 
-def test_an_enrolment_is_ended_with_a_token_of_the_scope_for_it(connected: EmulatorServer) -> None:
+def test_an_enrollment_is_ended_with_a_token_of_the_scope_for_it(connected: EmulatorServer) -> None:
     assert unenroll() == {"enrollment_id": "e-1", "unenrolled": True}
     assert connected.store.promotions.unenrolled == ["e-1"]
     (token,) = (each for each in connected.requests if each.operation == "token")
     assert b"promotions:write" in token.body
 
 
-def test_an_enrolment_that_is_ended_is_logged(
+def test_an_enrollment_that_is_ended_is_logged(
     connected: EmulatorServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO):
         unenroll()
 
-    assert "Enrolment e-1 was ended" in caplog.text
+    assert "Enrollment e-1 was ended" in caplog.text
 
 
-def test_an_enrolment_that_is_gone_is_a_success_and_said(
+def test_an_enrollment_that_is_gone_is_a_success_and_said(
     connected: EmulatorServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     connected.fault("status", operation="unenroll", status=404)
 
     assert unenroll() == {"enrollment_id": "e-1", "unenrolled": False}
-    assert "Enrolment e-1 does not exist; nothing to do" in caplog.text
+    assert "Enrollment e-1 does not exist; nothing to do" in caplog.text
 
 
-def test_an_enrolment_that_is_gone_fails_where_asked(connected: EmulatorServer) -> None:
+def test_an_enrollment_that_is_gone_fails_where_asked(connected: EmulatorServer) -> None:
     connected.fault("status", operation="unenroll", status=404)
 
     with pytest.raises(NotFoundError):
@@ -68,7 +68,7 @@ def test_a_wrong_argument_is_named_where_the_dag_is_parsed(field: str, value: An
         WorkflowUnenrollOperator(task_id="t", **{"enrollment_id": "e-1", field: value})
 
 
-def test_the_enrolment_is_templated(connected: EmulatorServer) -> None:
+def test_the_enrollment_is_templated(connected: EmulatorServer) -> None:
     operator = WorkflowUnenrollOperator(task_id="t", enrollment_id="{{ params.id }}")
     operator.render_template_fields({"params": {"id": "a b"}})
     operator.execute({})

@@ -140,14 +140,14 @@ def test_a_paused_inbox_that_still_held_messages_is_a_success(bench: Workbench) 
     assert Task(bench).execute()["started"]["ids"] == ["a"]
 
 
-def test_an_inbox_that_failed_to_initialise_fails_at_once(bench: Workbench) -> None:
+def test_an_inbox_that_failed_to_initialize_fails_at_once(bench: Workbench) -> None:
     bench.service.store.inboxes.force(bench.inbox_id, "initialization_failure", "subscribe_failed")
 
     with pytest.raises(InboxUnusableError):
         Task(bench, on_paused="wait").execute()
 
 
-def test_an_inbox_that_initialises_is_waited_for(bench: Workbench) -> None:
+def test_an_inbox_that_initializes_is_waited_for(bench: Workbench) -> None:
     bench.service.store.inboxes.force(bench.inbox_id, "initializing")
 
     assert Task(bench).execute().trigger.hold_seconds == 0

@@ -85,7 +85,7 @@ def test_by_default_errors_are_retried_for_two_and_a_half_hours() -> None:
 
 
 @since_3_3
-def test_a_listener_with_such_pauses_is_serialised() -> None:
+def test_a_listener_with_such_pauses_is_serialized() -> None:
     from airflow.serialization.serialized_objects import DagSerialization
 
     with DAG("listener", schedule=None, start_date=datetime(2025, 1, 1)) as dag:

@@ -1,4 +1,4 @@
-"""The event trigger's arguments: checked where the DAG is parsed, serialised, and what shapes its polling."""
+"""The event trigger's arguments: checked where the DAG is parsed, serialized, and what shapes its polling."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Subclass(WorkflowInboxEventTrigger):
     """A trigger of somebody else's."""
 
 
-def test_a_trigger_comes_back_from_what_it_serialises() -> None:
+def test_a_trigger_comes_back_from_what_it_serializes() -> None:
     path, kwargs = WorkflowInboxEventTrigger(**GIVEN).serialize()
 
     assert path == "airflow_provider_workflow.triggers.event.WorkflowInboxEventTrigger"
@@ -46,7 +46,7 @@ def test_a_trigger_comes_back_from_what_it_serialises() -> None:
     assert WorkflowInboxEventTrigger(**json.loads(json.dumps(kwargs))).serialize() == (path, kwargs)
 
 
-def test_a_subclass_serialises_as_itself() -> None:
+def test_a_subclass_serializes_as_itself() -> None:
     assert Subclass("orders").serialize()[0] == f"{__name__}.Subclass"
 
 
@@ -152,7 +152,7 @@ def test_one_event_for_each_message_fills_no_batch(release: Callable[[int, int],
         WorkflowInboxEventTrigger("orders", per_message=True, max_wait_seconds=5)
 
 
-def test_what_came_later_is_serialised_only_where_it_is_given(release: Callable[[int, int], None]) -> None:
+def test_what_came_later_is_serialized_only_where_it_is_given(release: Callable[[int, int], None]) -> None:
     release(3, 4)
     later = {"per_message", "max_wait_seconds", "queue"}
     assert later & set(WorkflowInboxEventTrigger("orders").serialize()[1]) == set()

@@ -103,7 +103,7 @@ async def test_a_connection_that_is_missing_is_waited_for(
     assert triggerer.stored_ids() == ["a"]
 
 
-async def test_an_inbox_that_failed_to_initialise_is_an_error_and_its_successor_is_found(
+async def test_an_inbox_that_failed_to_initialize_is_an_error_and_its_successor_is_found(
     bench: Workbench, triggerer: Triggerer, held_clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     bench.service.store.inboxes.force(bench.inbox_id, "initialization_failure", "subscribe_failed")
@@ -117,7 +117,7 @@ async def test_an_inbox_that_failed_to_initialise_is_an_error_and_its_successor_
         await triggerer.work(700)
 
     assert triggerer.stored_ids() == ["a"]
-    assert "failed to initialise (subscribe_failed)" in caplog.text
+    assert "failed to initialize (subscribe_failed)" in caplog.text
 
 
 async def test_a_paused_inbox_is_said_to_be_so_once_and_waited_for(

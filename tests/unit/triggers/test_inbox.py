@@ -24,7 +24,7 @@ class Subclass(WorkflowInboxTrigger):
     """A trigger of somebody else's."""
 
 
-def test_a_trigger_comes_back_from_what_it_serialises() -> None:
+def test_a_trigger_comes_back_from_what_it_serializes() -> None:
     given = {
         "inbox": "orders",
         "workflow_conn_id": "other",
@@ -52,11 +52,11 @@ def test_airflow_finds_what_it_needs_to_render_a_trigger_that_begins_a_task() ->
     assert waiting.task_instance is None
 
 
-def test_a_subclass_serialises_as_itself() -> None:
+def test_a_subclass_serializes_as_itself() -> None:
     assert Subclass("orders").serialize()[0] == f"{__name__}.Subclass"
 
 
-async def test_after_a_run_it_still_serialises_no_secret(bench: Workbench, fake_clock: FakeClock) -> None:
+async def test_after_a_run_it_still_serializes_no_secret(bench: Workbench, fake_clock: FakeClock) -> None:
     bench.put("a")
     waiting = trigger()
     await fire(waiting)

@@ -37,7 +37,7 @@ class Subclass(WorkflowInboxActiveTrigger):
     """A trigger of somebody else's."""
 
 
-def test_a_trigger_comes_back_from_what_it_serialises() -> None:
+def test_a_trigger_comes_back_from_what_it_serializes() -> None:
     given = {
         "inbox_id": "i",
         "deadline": 5.5,
@@ -53,7 +53,7 @@ def test_a_trigger_comes_back_from_what_it_serialises() -> None:
     assert WorkflowInboxActiveTrigger(**json.loads(json.dumps(kwargs))).serialize() == (path, kwargs)
 
 
-def test_a_subclass_serialises_as_itself() -> None:
+def test_a_subclass_serializes_as_itself() -> None:
     assert Subclass("i", 1.0).serialize()[0] == f"{__name__}.Subclass"
 
 
@@ -170,7 +170,7 @@ async def test_a_fault_that_time_does_not_cure_is_raised(
         await fire(inbox_id)
 
 
-async def test_after_a_run_it_serialises_no_secret(
+async def test_after_a_run_it_serializes_no_secret(
     connected: EmulatorServer, fake_clock: FakeClock, inbox_id: str
 ) -> None:
     connected.store.inboxes.force(inbox_id, "active")

@@ -11,7 +11,7 @@ from tests.unit.triggers.loops import fire, trigger
 from tests.unit.workbench import Workbench
 
 
-async def test_an_inbox_that_initialises_is_waited_for(bench: Workbench, fake_clock: FakeClock) -> None:
+async def test_an_inbox_that_initializes_is_waited_for(bench: Workbench, fake_clock: FakeClock) -> None:
     bench.service.store.inboxes.force(bench.inbox_id, "initializing")
 
     def begin() -> None:
@@ -72,7 +72,7 @@ async def test_how_it_waits_is_logged_when_it_begins(
 
 
 @pytest.mark.parametrize("on_paused", ["fail", "wait"])
-async def test_an_inbox_that_failed_to_initialise_fires_at_once(
+async def test_an_inbox_that_failed_to_initialize_fires_at_once(
     bench: Workbench, fake_clock: FakeClock, on_paused: str
 ) -> None:
     bench.service.store.inboxes.force(bench.inbox_id, "initialization_failure", "subscribe_failed")

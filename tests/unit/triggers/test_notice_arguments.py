@@ -21,7 +21,7 @@ class Subclass(WorkflowInboxNoticeTrigger):
     """A trigger of somebody else's."""
 
 
-def test_it_comes_back_from_what_it_serialises() -> None:
+def test_it_comes_back_from_what_it_serializes() -> None:
     given = {
         "inbox": "orders",
         "workflow_conn_id": "other",
@@ -38,7 +38,7 @@ def test_it_comes_back_from_what_it_serialises() -> None:
     assert WorkflowInboxNoticeTrigger(**json.loads(json.dumps(kwargs))).serialize() == (path, kwargs)
 
 
-def test_a_subclass_serialises_as_itself() -> None:
+def test_a_subclass_serializes_as_itself() -> None:
     assert Subclass("orders").serialize()[0] == f"{__name__}.Subclass"
 
 
@@ -80,7 +80,7 @@ async def test_in_a_triggerer_a_wrong_argument_is_the_one_error_that_it_survives
         trigger(renotify_seconds=1)
 
 
-def test_a_queue_of_triggerers_is_serialised_only_where_it_is_given(
+def test_a_queue_of_triggerers_is_serialized_only_where_it_is_given(
     release: Callable[[int, int], None],
 ) -> None:
     release(3, 4)

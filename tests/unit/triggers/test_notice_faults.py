@@ -69,7 +69,7 @@ async def test_five_minutes_of_faults_are_said_once_with_the_cause(
         ("no inbox", "there is no inbox with the name or id 'orders'; create it first"),
         ("no connection", "workflow_default"),
         ("bad connection", "password is missing (set the client secret as Password)"),
-        ("broken inbox", "failed to initialise (subscribe_failed). Delete it and create it again."),
+        ("broken inbox", "failed to initialize (subscribe_failed). Delete it and create it again."),
         ("mistake of our own", "KeyError: 'made up'"),
     ],
 )

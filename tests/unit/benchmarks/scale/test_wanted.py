@@ -6,7 +6,7 @@ from importlib import import_module
 
 import pytest
 
-from tests.benchmarks.scale import finished, neighbour, runs, watchers
+from tests.benchmarks.scale import finished, neighbor, runs, watchers
 from tests.benchmarks.scale.deployment import RABBITMQ_VARIABLE
 from tests.benchmarks.scale.wanted import PARTS, PEERS, Wanted, check, measure, with_parts
 from tests.crash.topology import POSTGRES_VARIABLE, REDIS_VARIABLE
@@ -57,6 +57,6 @@ def test_numbers_that_are_given_replace_those_of_the_part_and_nothing_else() -> 
     assert runs.size_of(Wanted(quick=True, messages=9)).messages == 9
     assert runs.size_of(Wanted(quick=True, messages=9)).workers == runs.QUICK.workers
     assert finished.size_of(Wanted(messages=9)) == finished.Size(9, finished.Size().seconds)
-    assert list(neighbour.size_of(Wanted(messages=500)).messages) == [50, 500]
-    assert list(neighbour.size_of(Wanted(messages=1)).messages) == [1]
-    assert neighbour.size_of(Wanted(quick=True)) == neighbour.QUICK
+    assert list(neighbor.size_of(Wanted(messages=500)).messages) == [50, 500]
+    assert list(neighbor.size_of(Wanted(messages=1)).messages) == [1]
+    assert neighbor.size_of(Wanted(quick=True)) == neighbor.QUICK

@@ -142,7 +142,7 @@ def everywhere(value: Any) -> Any:
         return value
     more = {key: everywhere(each) for key, each in value.items()}
     more |= {key: "on_holiday" for key in ("status", "paused_reason", "token_type") if key in more}
-    return {**more, "colour": {"new": [1, None, "é"]}}
+    return {**more, "color": {"new": [1, None, "é"]}}
 
 
 MARK = b"\xef\xbb\xbf"

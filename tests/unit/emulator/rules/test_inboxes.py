@@ -81,7 +81,7 @@ def test_a_resumed_inbox_initializes_again(store: Store, inbox_id: str) -> None:
     assert store.inboxes.get(inbox_id).status == "active"
 
 
-def test_a_failed_initialisation_is_told_and_cannot_be_resumed(store: Store) -> None:
+def test_a_failed_initialization_is_told_and_cannot_be_resumed(store: Store) -> None:
     store.inboxes.fail_next("orders")
     inbox = store.inboxes.create("orders", SUBSCRIPTION)
     assert inbox.status == "initializing"

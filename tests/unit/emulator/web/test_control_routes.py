@@ -57,8 +57,8 @@ def test_clock_leases_tokens_and_attributes_obey(emulator: EmulatorServer, api: 
     assert api("GET", "/inboxes", headers={"Authorization": f"Bearer {token}"}).status_code == 200
 
 
-def test_an_initialisation_fails_on_demand(api: Api) -> None:
-    api.control("/inboxes/fail-initialisation", name="orders")
+def test_an_initialization_fails_on_demand(api: Api) -> None:
+    api.control("/inboxes/fail-initialization", name="orders")
     created = api("PUT", "/inboxes", {"name": "orders", "subscription": SUBSCRIPTION}).json()
     assert created["status"] == "initializing"
     assert api("GET", f"/inboxes/{created['id']}").json()["status"] == "initialization_failure"
@@ -112,7 +112,7 @@ def test_requests_are_logged_with_their_headers_but_control_is_not(
         ("/inboxes/state", {"inbox": "orders", "status": "asleep"}),
         ("/limits", {"family": "everything", "limit": 1}),
         ("/clock/advance", {}),
-        ("/settings", {"colour": "blue"}),
+        ("/settings", {"color": "blue"}),
         ("/settings", {"unknown_app_keys": ["shop@x"]}),
         ("/faults", {"kind": "explode"}),
     ],

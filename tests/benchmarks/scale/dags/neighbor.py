@@ -20,7 +20,7 @@ def handle():
     return None
 
 
-with DAG("neighbour", schedule=None, start_date=START, max_active_runs=1000):
+with DAG("neighbor", schedule=None, start_date=START, max_active_runs=1000):
     handle()
 
 with DAG("flooded", schedule=None, start_date=START, max_active_runs=int(ACTIVE.read_text())):

@@ -19,7 +19,7 @@ from tests.benchmarks.stage import private_folder, stage
 from tools.local_airflow import LocalAirflow
 
 DAGS = Path(__file__).parent / "dags"
-PROBE, FLOODED, FLOOD, LIMITED = "neighbour", "flooded", "flood", "limited"
+PROBE, FLOODED, FLOOD, LIMITED = "neighbor", "flooded", "flood", "limited"
 PARALLELISM = 4
 STARTED_SECONDS = 900.0
 """How long the runs may take to be started at most."""
@@ -28,7 +28,7 @@ CHANGED_SECONDS = 120.0
 PROBED_SECONDS = 180.0
 """From the last probe on. A probe without a task by then has waited for longer, which is said."""
 STEPS = ("queued to running", "running to its task queued", "task queued to task running")
-DELAY = "scale-neighbour"
+DELAY = "scale-neighbor"
 PUT_AT_ONCE = 1000
 
 UNFINISHED = "SELECT count(*) FROM dag_run WHERE dag_id = %s AND state IN ('queued', 'running')"
@@ -106,12 +106,12 @@ def run(wanted: Wanted) -> list[Row]:
         }
         dag_ids = [PROBE, FLOODED, FLOOD, LIMITED]
         options = {"folder": DAGS, "env": env, "parallelism": PARALLELISM, "sql_alchemy_conn": database.url}
-        with stage("neighbour", dag_ids, [FLOOD, LIMITED], **options) as (service, airflow):
-            return rows(Neighbour(service, airflow, database, size, active).probed())
+        with stage("neighbor", dag_ids, [FLOOD, LIMITED], **options) as (service, airflow):
+            return rows(Neighbor(service, airflow, database, size, active).probed())
 
 
 @dataclass(frozen=True)
-class Neighbour:
+class Neighbor:
     """
     One DAG has many runs, and another one few.
 
