@@ -27,7 +27,7 @@ class Step:
     :param acked: how many are acknowledged by then.
     :param leased: how many are leased then.
     :param times: how often the point is passed until then.
-    :param meanwhile: where the process that goes on from this step stands still as well, until the kill.
+    :param meanwhile: a later point, at which the process that continues the work stops until the kill.
     """
 
     point: str

@@ -19,21 +19,21 @@ from tests.benchmarks.peers.polls import counting
 
 
 class KafkaSharedStreamTrigger(shared_stream.KafkaSharedStreamTrigger):
-    """Its consumer counts."""
+    """The trigger of the Kafka provider, with a consumer that counts its polls."""
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         return f"{__name__}.{type(self).__name__}", super().serialize()[1]
 
 
 class MessageQueueTrigger(msg_queue.MessageQueueTrigger):
-    """Of a Redis channel, whose subscription counts."""
+    """The trigger of a Redis channel, with a subscription that counts its polls."""
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         return f"{__name__}.{AwaitMessageTrigger.__name__}", super().serialize()[1]
 
 
 class CountedConsumer:
-    """A Kafka consumer; its class cannot be changed, as it is written in C."""
+    """Wraps a Kafka consumer, which is written in C and cannot be changed, and counts its polls."""
 
     def __init__(self, consumer: Any) -> None:
         self._consumer = consumer
@@ -44,14 +44,14 @@ class CountedConsumer:
 
 
 class CountedConsumerHook(KafkaConsumerHook):
-    """Gives such consumers."""
+    """Makes consumers that count their polls."""
 
     def get_consumer(self) -> Any:
         return CountedConsumer(super().get_consumer())
 
 
 class CountedRedisHook(RedisHook):
-    """Gives clients whose subscriptions count."""
+    """Makes clients with subscriptions that count their polls."""
 
     def get_conn(self) -> Any:
         client = super().get_conn()

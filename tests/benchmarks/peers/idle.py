@@ -19,7 +19,7 @@ WINDOW_SECONDS = 10.0
 
 
 def uncounted() -> int:
-    """The number of polls where nobody counts them."""
+    """The number of polls of triggers whose polls are not counted."""
     return 0
 
 
