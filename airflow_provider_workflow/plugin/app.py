@@ -7,13 +7,14 @@ service, and must never block the event loop, which also serves the requests of 
 
 from __future__ import annotations
 
+import json
 import logging
 from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import Response
 from fastapi.staticfiles import StaticFiles
 
 from airflow_provider_workflow import __version__
@@ -47,54 +48,67 @@ User = Annotated[Any, Depends(airflow_server.get_user())]
 INBOXES = "/connections/{connection_id}/inboxes"
 INBOX = INBOXES + "/{inbox_id}"
 
+HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+
+
+def answer(body: dict[str, Any], status: int = 200, **headers: str) -> Response:
+    """
+    An answer of the API.
+
+    The thread of the route encodes it; FastAPI would encode a dictionary in the event loop. It is ASCII,
+    as a JSON string can have half of a surrogate pair, which UTF-8 cannot.
+    """
+    return Response(json.dumps(body), status, {**HEADERS, **headers}, media_type="application/json")
+
+
 of_user = APIRouter(tags=["Workflow"])
 of_connection = APIRouter(dependencies=[Depends(airflow_server.requires_connection("GET"))])
 
 
 @of_user.get("/connections")
-def list_connections(user: User) -> dict[str, Any]:
+def list_connections(user: User) -> Response:
     """The connections of type ``workflow`` that the user may read."""
-    return access.connections(Reader(user), CONN_TYPE, DEFAULT_CONN_ID)
+    return answer(access.connections(Reader(user), CONN_TYPE, DEFAULT_CONN_ID))
 
 
 @of_user.get(
     "/dags/{dag_id}/runs/{run_id}/message", dependencies=[Depends(airflow_server.requires_dag_run())]
 )
-def message_of_run(dag_id: str, run_id: str, user: User) -> dict[str, Any]:
+def message_of_run(dag_id: str, run_id: str, user: User) -> Response:
     """The message that a DAG run was started for."""
-    return messages.of_run(dag_id, run_id, Reader(user))
+    return answer(messages.of_run(dag_id, run_id, Reader(user)))
 
 
 @of_connection.get(INBOXES)
 def list_inboxes(
     connection_id: str, user: User, name: str | None = None, cursor: str | None = None
-) -> dict[str, Any]:
+) -> Response:
     """The inboxes of a connection, up to 500."""
-    return inboxes.listing(connection_id, name, cursor, Reader(user))
+    return answer(inboxes.listing(connection_id, name, cursor, Reader(user)))
 
 
 @of_connection.get(INBOX)
-def show_inbox(connection_id: str, inbox_id: str, user: User) -> dict[str, Any]:
+def show_inbox(connection_id: str, inbox_id: str, user: User) -> Response:
     """A list of one inbox."""
-    return inboxes.one(connection_id, inbox_id, Reader(user))
+    return answer(inboxes.one(connection_id, inbox_id, Reader(user)))
 
 
 @of_connection.get(INBOX + "/summary")
-def summary(connection_id: str, inbox_id: str) -> dict[str, Any]:
+def summary(connection_id: str, inbox_id: str) -> Response:
     """The numbers of an inbox."""
-    return inboxes.summary(connection_id, inbox_id)
+    return answer(inboxes.summary(connection_id, inbox_id))
 
 
 @of_connection.get(INBOX + "/messages")
-def list_messages(connection_id: str, inbox_id: str, user: User, cursor: str | None = None) -> dict[str, Any]:
+def list_messages(connection_id: str, inbox_id: str, user: User, cursor: str | None = None) -> Response:
     """The messages of an inbox, up to 500, without payloads."""
-    return messages.listing(connection_id, inbox_id, cursor, Reader(user))
+    return answer(messages.listing(connection_id, inbox_id, cursor, Reader(user)))
 
 
 @of_connection.get(INBOX + "/dead-letters")
-def list_dead_letters(connection_id: str, inbox_id: str, user: User) -> dict[str, Any]:
+def list_dead_letters(connection_id: str, inbox_id: str, user: User) -> Response:
     """The newest dead letters of an inbox."""
-    return messages.dead_letters(connection_id, inbox_id, Reader(user))
+    return answer(messages.dead_letters(connection_id, inbox_id, Reader(user)))
 
 
 async def requires_page(request: Request) -> None:
@@ -122,7 +136,7 @@ Fields = Annotated[dict[str, Any], Body()]
 
 
 @changing.post(INBOX + "/pause")
-def pause(connection_id: str, inbox_id: str, user: User, fields: Fields) -> dict[str, Any]:  # noqa: ARG001
+def pause(connection_id: str, inbox_id: str, user: User, fields: Fields) -> Response:  # noqa: ARG001
     """Pause an inbox: the service drops new events meanwhile."""
     return _changed(
         "paused", connection_id, service.call(connection_id, lambda: api.pause_inbox(inbox_id)), user
@@ -130,27 +144,29 @@ def pause(connection_id: str, inbox_id: str, user: User, fields: Fields) -> dict
 
 
 @changing.post(INBOX + "/resume")
-def resume(connection_id: str, inbox_id: str, user: User, fields: Fields) -> dict[str, Any]:  # noqa: ARG001
+def resume(connection_id: str, inbox_id: str, user: User, fields: Fields) -> Response:  # noqa: ARG001
     """Resume a paused inbox."""
     return _changed(
         "resumed", connection_id, service.call(connection_id, lambda: api.resume_inbox(inbox_id)), user
     )
 
 
-def _changed(what: str, connection_id: str, inbox: Any, user: Any) -> dict[str, Any]:
+def _changed(what: str, connection_id: str, inbox: Any, user: Any) -> Response:
     name = airflow_server.name_of(user)
     log.info("Inbox %s of the connection %s: %s by %s", plain(inbox["id"]), connection_id, what, plain(name))
-    return inboxes.view(inbox, Listeners(connection_id, Reader(user)))
+    return answer(inboxes.view(inbox, Listeners(connection_id, Reader(user))))
 
 
 @changing.post(INBOX + "/dead-letters/replay")
-def replay(connection_id: str, inbox_id: str, user: User, fields: Fields) -> dict[str, Any]:
+def replay(connection_id: str, inbox_id: str, user: User, fields: Fields) -> Response:
     """Start the run that the message of a dead letter was meant to start."""
     dag_id, run_id = _text(fields, "dag_id"), _text(fields, "run_id")
     target, reason = _text(fields, "trigger_dag_id"), _text(fields, "reason")
     if not (dag_id and run_id):
         raise errors.invalid("dag_id and run_id of the dead letter are missing")
-    return replaying.replay(connection_id, inbox_id, (dag_id, run_id), target, reason or "", Reader(user))
+    return answer(
+        replaying.replay(connection_id, inbox_id, (dag_id, run_id), target, reason or "", Reader(user))
+    )
 
 
 def _text(fields: dict[str, Any], name: str) -> str | None:
@@ -187,27 +203,20 @@ def application() -> FastAPI:
     """The application."""
     app = FastAPI(title="Workflow", docs_url=None, redoc_url=None, openapi_url=None)
     app.mount("/notify", NotificationEndpoint())
-    authenticated = [Depends(airflow_server.requires_authenticated()), Depends(_private)]
+    authenticated = [Depends(airflow_server.requires_authenticated())]
     for router in (of_user, of_connection, changing):
         app.include_router(router, prefix="/api", dependencies=authenticated)
     app.mount("/static", Modules(directory=STATIC, check_dir=False))
-    app.add_exception_handler(PageError, _answer)
+    app.add_exception_handler(PageError, _failed)
     app.add_exception_handler(RequestValidationError, _invalid)
     return app
 
 
-async def _private(response: Response) -> None:
-    response.headers["Cache-Control"] = "no-store"
-    response.headers["X-Content-Type-Options"] = "nosniff"
+def _failed(_: Request, error: Any) -> Response:
+    headers = {} if error.retry_after is None else {"Retry-After": str(error.retry_after)}
+    return answer({"error": error.body}, error.status, **headers)
 
 
-def _answer(_: Request, error: Any) -> JSONResponse:
-    headers = {"Cache-Control": "no-store"}
-    if error.retry_after is not None:
-        headers["Retry-After"] = str(error.retry_after)
-    return JSONResponse({"error": error.body}, error.status, headers)
-
-
-def _invalid(request: Request, _: Exception) -> JSONResponse:
+def _invalid(request: Request, _: Exception) -> Response:
     # Without what was wrong, which would quote the request.
-    return _answer(request, errors.invalid("The request is not what this page sends"))
+    return _failed(request, errors.invalid("The request is not what this page sends"))

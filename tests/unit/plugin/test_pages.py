@@ -176,6 +176,15 @@ def test_names_and_errors_stay_text(op: TestClient, connected: EmulatorServer) -
         assert connected.client_secret not in answer.text
 
 
+def test_half_a_surrogate_pair_breaks_no_answer(op: TestClient, connected: EmulatorServer) -> None:
+    """A service that cuts strings may send it in JSON, and UTF-8 cannot encode it."""
+    connected.open_inbox("cut \ud83d")
+
+    answer = op.get(f"{API}/inboxes")
+
+    assert (answer.status_code, answer.json()["inboxes"][0]["name"]) == (200, "cut \ud83d")
+
+
 def test_each_message_leads_to_its_run(op: TestClient, buried: Burying, connected: EmulatorServer) -> None:
     inbox = connected.open_inbox("orders")
     connected.put("orders", *range(3), ids=["run", "dead", "new"])
