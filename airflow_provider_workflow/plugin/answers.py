@@ -129,13 +129,26 @@ class Answers:
         finally:
             self._ends_slot(key[0])
 
-    def peek(self, key: Key) -> Kept | None:
-        """A kept answer that would be given without a fetch, and is no error; None if there is none."""
+    def peek(self, key: Key, seconds: float) -> Kept | None:
+        """
+        The answer that is kept for a key, if there is one, and it is no error.
+
+        :param seconds: how old it may be.
+        """
         with self._lock:
             kept = self._kept.get(key)
-        if kept is None or kept.error or clock.monotonic() - kept.checked_at >= self._seconds:
+        if kept is None or kept.error or clock.monotonic() - kept.checked_at >= seconds:
             return None
         return kept
+
+    def put(self, key: Key, value: Any) -> None:
+        """
+        Keep a value that was fetched together with another one, beyond a minute like those of :meth:`get`
+        with ``is_lasting``.
+        """
+        kept = Kept(value, clock.now(), None, clock.monotonic(), is_lasting=True)
+        with self._lock:
+            self._keep(key, kept)
 
     def _takes_slot(self, beginning: Hashable) -> bool:
         """Whether a slot was free for a connection; the caller holds the lock."""

@@ -10,7 +10,7 @@ from airflow_provider_workflow.client import types
 from airflow_provider_workflow.hooks.diagnosis import DROPPED, fix_of_pause
 from airflow_provider_workflow.plugin import recent, service, times
 from airflow_provider_workflow.plugin.access import Reader
-from airflow_provider_workflow.plugin.answers import Kept
+from airflow_provider_workflow.plugin.answers import Key
 from airflow_provider_workflow.plugin.listeners import Listeners
 
 RECREATE = "delete it and create it again"
@@ -18,6 +18,8 @@ COUNTED = ("available", "leased", "quarantined")
 WAITING = ("available", "leased")
 AWAY = {"unreachable", "timeout", "rate_limited", "service_error"}
 """Errors with which the former numbers are still worth something."""
+LISTED_SECONDS = 30.0
+"""How old a summary may be that a list has. Then a browser that shows the list requests a newer one."""
 
 
 def listing(connection_id: str, name: str | None, cursor: str | None, reader: Reader) -> dict[str, Any]:
@@ -27,9 +29,8 @@ def listing(connection_id: str, name: str | None, cursor: str | None, reader: Re
     :raises PageError: they cannot be listed.
     """
     fetch = partial(service.list_inboxes, connection_id, name, cursor)
-    return _listed(
-        connection_id, service.ANSWERS.get((connection_id, "inboxes", name, cursor), fetch), reader
-    )
+    kept = service.ANSWERS.get((connection_id, "inboxes", name, cursor), fetch)
+    return listed(connection_id, kept.fetched(), kept.fetched_at, reader)
 
 
 def one(connection_id: str, inbox_id: str, reader: Reader) -> dict[str, Any]:
@@ -39,18 +40,23 @@ def one(connection_id: str, inbox_id: str, reader: Reader) -> dict[str, Any]:
     :raises PageError: there is no such inbox, or it cannot be read.
     """
     fetch = partial(service.get_inbox, connection_id, inbox_id)
-    return _listed(connection_id, service.ANSWERS.get((connection_id, "inbox", inbox_id), fetch), reader)
+    kept = service.ANSWERS.get((connection_id, "inbox", inbox_id), fetch)
+    return listed(connection_id, kept.fetched(), kept.fetched_at, reader)
 
 
-def _listed(connection_id: str, kept: Kept, reader: Reader) -> dict[str, Any]:
-    pages: service.Pages = kept.fetched()
+def listed(connection_id: str, pages: service.Pages, fetched_at: float, reader: Reader) -> dict[str, Any]:
+    """
+    A list of inboxes, as JSON.
+
+    :param fetched_at: when it was fetched, in seconds since 1970.
+    """
     found = Listeners(connection_id, reader)
     return {
         "inboxes": [
             {**view(inbox, found), "summary": _known(connection_id, inbox["id"])} for inbox in pages.items
         ],
         "next": pages.following,
-        "fetched_at": times.of_seconds(kept.fetched_at),
+        "fetched_at": times.of_seconds(fetched_at),
     }
 
 
@@ -83,9 +89,8 @@ def summary(connection_id: str, inbox_id: str) -> dict[str, Any]:
 
     :raises PageError: there are none.
     """
-    kept = service.ANSWERS.get(
-        (connection_id, "summary", inbox_id), partial(_counted, connection_id, inbox_id), is_lasting=True
-    )
+    fetch = partial(_fetched, connection_id, inbox_id)
+    kept = service.ANSWERS.get(_summary_key(connection_id, inbox_id), fetch, is_lasting=True)
     at = times.of_seconds(kept.fetched_at)
     if kept.error is None:
         return {**kept.value, "fetched_at": at, "stored": None}
@@ -101,16 +106,32 @@ def summary(connection_id: str, inbox_id: str) -> dict[str, Any]:
     }
 
 
+def keep_summary(connection_id: str, inbox_id: str, pages: service.Pages) -> None:
+    """
+    Keep the summary of an inbox whose messages were read.
+
+    :raises PageError: the database does not answer.
+    """
+    service.ANSWERS.put(_summary_key(connection_id, inbox_id), _counted(inbox_id, pages))
+
+
+def _summary_key(connection_id: str, inbox_id: str) -> Key:
+    return (connection_id, "summary", inbox_id)
+
+
 def _known(connection_id: str, inbox_id: str) -> dict[str, Any] | None:
     """The summary of an inbox, if it is kept: a list that has it saves the browser a request for each row."""
-    kept = service.ANSWERS.peek((connection_id, "summary", inbox_id))
+    kept = service.ANSWERS.peek(_summary_key(connection_id, inbox_id), LISTED_SECONDS)
     if kept is None:
         return None
     return {**kept.value, "fetched_at": times.of_seconds(kept.fetched_at), "stored": None}
 
 
-def _counted(connection_id: str, inbox_id: str) -> dict[str, Any]:
-    pages = service.list_messages(connection_id, inbox_id, None)
+def _fetched(connection_id: str, inbox_id: str) -> dict[str, Any]:
+    return _counted(inbox_id, service.list_messages(connection_id, inbox_id, None))
+
+
+def _counted(inbox_id: str, pages: service.Pages) -> dict[str, Any]:
     created = [times.normal(each.get("created_at")) for each in pages.items if each.get("status") in WAITING]
     return {
         "counts": {name: sum(each.get("status") == name for each in pages.items) for name in COUNTED},

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from itertools import islice
 from typing import Any
 
+from airflow_provider_workflow.client import types
 from airflow_provider_workflow.client.failures import one_line
 from airflow_provider_workflow.database import dag_runs
 from airflow_provider_workflow.database.dag_runs import FoundRun, Selection, StoredRun
@@ -16,7 +18,15 @@ from airflow_provider_workflow.database.dead_letters import ENTRIES, StoredDeadL
 from airflow_provider_workflow.dispatch.dead_letters import RUN_PREFIX
 from airflow_provider_workflow.dispatch.rejections import TargetError
 from airflow_provider_workflow.dispatch.runs import RUN_ID_PREFIX, run_id_of
-from airflow_provider_workflow.plugin import airflow_server, errors, listeners, recent, service, times
+from airflow_provider_workflow.plugin import (
+    airflow_server,
+    errors,
+    inboxes,
+    listeners,
+    recent,
+    service,
+    times,
+)
 from airflow_provider_workflow.plugin.access import Reader, run_of, run_url
 
 MOST_DEAD_LETTERS = 200
@@ -27,35 +37,59 @@ _NOTE = re.compile(r"of the inbox (.+), started by the run (\S+) of (\S+)$")
 
 def listing(connection_id: str, inbox_id: str, cursor: str | None, reader: Reader) -> dict[str, Any]:
     """
-    Up to 500 messages, each with its run. The first page ends with the acknowledged ones of the last hour.
+    Up to 500 messages, each with its run.
+
+    The first page ends with the acknowledged ones of the last hour. It also has the answer that the route of
+    the inbox gives, so that a browser that shows both needs one request.
 
     :raises PageError: they cannot be listed.
     """
     fetch = partial(_fetched, connection_id, inbox_id, cursor)
     kept = service.ANSWERS.get((connection_id, "messages", inbox_id, cursor), fetch)
-    pages, runs, started = kept.fetched()
-    return {
+    found: _Fetched = kept.fetched()
+    answer: dict[str, Any] = {
         "messages": [
-            *(view(each, inbox_id, runs, reader) for each in pages.items),
-            *recent.messages_of(started, reader),
+            *(view(each, inbox_id, found.runs, reader) for each in found.pages.items),
+            *recent.messages_of(found.started, reader),
         ],
-        "next": pages.following,
+        "next": found.pages.following,
         "fetched_at": times.of_seconds(kept.fetched_at),
     }
+    if found.inbox is not None:
+        pages = service.Pages([found.inbox], None)
+        answer["inbox"] = inboxes.listed(connection_id, pages, kept.fetched_at, reader)
+    return answer
 
 
 Runs = dict[str, list[FoundRun]]
 
 
-def _fetched(
-    connection_id: str, inbox_id: str, cursor: str | None
-) -> tuple[service.Pages, Runs, list[StoredRun]]:
-    pages = service.list_messages(connection_id, inbox_id, cursor)
+@dataclass(frozen=True)
+class _Fetched:
+    """
+    Messages of an inbox.
+
+    :param runs: of these messages, by run id.
+    :param started: the runs of acknowledged messages; on the first page only, as is ``inbox``.
+    """
+
+    inbox: types.Inbox | None
+    pages: service.Pages
+    runs: Runs
+    started: list[StoredRun]
+
+
+def _fetched(connection_id: str, inbox_id: str, cursor: str | None) -> _Fetched:
+    if cursor is None:
+        inbox, pages = service.read_inbox(connection_id, inbox_id)
+        inboxes.keep_summary(connection_id, inbox_id, pages)
+    else:
+        inbox, pages = None, service.list_messages(connection_id, inbox_id, cursor)
     ids = [each["id"] for each in pages.items if isinstance(each.get("id"), str)]
     run_ids = [run_id_of(each, inbox_id, prefix) for prefix in (RUN_ID_PREFIX, RUN_PREFIX) for each in ids]
     created = [moment for each in pages.items if (moment := times.parsed(each.get("created_at")))]
     started = recent.started(inbox_id, run_ids) if cursor is None else []
-    return pages, _runs_of(connection_id, run_ids, min(created, default=None)), started
+    return _Fetched(inbox, pages, _runs_of(connection_id, run_ids, min(created, default=None)), started)
 
 
 def _runs_of(connection_id: str, run_ids: Sequence[str], since: datetime | None) -> Runs:

@@ -8,7 +8,7 @@ away must cost it nothing. So calls are made once, never wait at a rate gate, an
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -179,14 +179,31 @@ def list_messages(connection_id: str, inbox_id: str, cursor: str | None) -> Page
     :param cursor: ``following`` of the previous pages.
     :raises PageError: a call failed, or the cursor is invalid.
     """
-    found: dict[Any, types.Message] = {}
     with connected(connection_id) as client:
-        for _ in _turns():
-            page = client.send(_page_of(inbox_id, cursor))
-            found.update((each.get("id"), each) for each in page["results"])
-            before, cursor = cursor, api.next_cursor(page)
-            if cursor is None or cursor == before:
-                return Pages(list(found.values()), None)
+        return _messages(client, inbox_id, cursor)
+
+
+def read_inbox(connection_id: str, inbox_id: str) -> tuple[types.Inbox | None, Pages]:
+    """
+    An inbox, and up to 500 of its messages; without the inbox if only the call for it failed.
+
+    :raises PageError: the messages could not be read.
+    """
+    with connected(connection_id) as client:
+        pages = _messages(client, inbox_id, None)
+        with suppress(WorkflowError):
+            return client.send(api.get_inbox(inbox_id)), pages
+    return None, pages
+
+
+def _messages(client: LimitedClient, inbox_id: str, cursor: str | None) -> Pages:
+    found: dict[Any, types.Message] = {}
+    for _ in _turns():
+        page = client.send(_page_of(inbox_id, cursor))
+        found.update((each.get("id"), each) for each in page["results"])
+        before, cursor = cursor, api.next_cursor(page)
+        if cursor is None or cursor == before:
+            return Pages(list(found.values()), None)
     return Pages(list(found.values()), cursor)
 
 

@@ -209,7 +209,6 @@ describe("a feed", () => {
     late(page("old"));
     await settled();
     assert.equal(ids(), "new");
-    assert.equal(feed.get().isLoading, false);
   });
 
   test("can start again after it stopped, as React does it", async () => {
@@ -284,11 +283,38 @@ describe("a feed", () => {
     feed.seed({ ...page("s"), fetched_at: "2026-11-23T12:00:01Z" });
     await clock.pass(9);
     assert.deepEqual([ids(), times()], ["s", []]);
-    feed.seed(null);
+    feed.seed(undefined);
     feed.seed({ ...page("old"), fetched_at: "2026-11-23T12:00:00Z" });
     assert.equal(ids(), "s");
     await clock.pass(2);
     assert.deepEqual([ids(), times()], ["a", [10]]);
+  });
+
+  test("loads an answer that another one should have had, unless its own is young", async () => {
+    feed.interval = 31;
+    feed.seed(null);
+    await clock.pass(1);
+    assert.deepEqual(times(), []);
+    feed.start();
+    await clock.pass(15);
+    feed.seed(null);
+    await clock.pass(0);
+    assert.deepEqual(times(), [1]);
+    await clock.pass(2);
+    feed.seed(null);
+    await clock.pass(0);
+    assert.deepEqual(times(), [1, 18]);
+  });
+
+  test("leaves a failing server alone, whatever others have", async () => {
+    feed.interval = 31;
+    answers = [new TypeError("fetch")];
+    feed.start();
+    for (let turn = 0; turn < 4; turn += 1) {
+      await clock.pass(10);
+      feed.seed(null);
+    }
+    assert.deepEqual(times(), [0]);
   });
 
   test("shows the result of a change until the answers from before are too old", async () => {
@@ -299,7 +325,8 @@ describe("a feed", () => {
     assert.equal(ids(), "ab");
     assert.equal(feed.get().items[1].status, "paused");
     await clock.pass(10.9);
-    assert.equal(ids(), "ab");
+    feed.seed({ ...page("a", "b"), fetched_at: "2026-11-23T12:00:10Z" });
+    assert.equal(feed.get().items[1].status, "paused");
     await clock.pass(0.2);
     assert.equal(ids(), "c");
   });

@@ -81,6 +81,7 @@ class FakeAPI:
 
     :param failing: answers instead of the others, by the last segment of the path.
     :param page_size: how many entries an answer has.
+    :param fetched_at: when the service gave what is answered.
     :param is_late: whether lists do not have changes yet, as those of another API server worker.
     """
 
@@ -94,6 +95,7 @@ class FakeAPI:
     is_late: bool = False
     failing: dict[str, Answer] = field(default_factory=dict)
     page_size: int = 5000
+    fetched_at: str = NOW
 
     def __call__(self, request: Request) -> Answer:
         """The answer to a request."""
@@ -108,11 +110,11 @@ class FakeAPI:
                 "default": CONNECTION,
             },
             "inboxes": lambda sent: self._page("inboxes", self.inboxes, sent),
-            "messages": lambda sent: self._page("messages", self.messages, sent),
+            "messages": self._messages,
             "dead-letters": lambda _: {
                 "dead_letters": self.dead_letters,
                 "is_partial": False,
-                "fetched_at": NOW,
+                "fetched_at": self.fetched_at,
             },
             "summary": lambda _: self.summary_of_inbox(),
             "pause": lambda sent: self._set(sent, "paused", "user"),
@@ -126,13 +128,23 @@ class FakeAPI:
         first = int(request.query.get("cursor", ["0"])[0])
         end = first + self.page_size
         following = str(end) if end < len(entries) else None
-        return {name: entries[first:end], "next": following, "fetched_at": NOW}
+        return {name: entries[first:end], "next": following, "fetched_at": self.fetched_at}
+
+    def _messages(self, request: Request) -> dict[str, Any]:
+        page = self._page("messages", self.messages, request)
+        listed = self._one(request.parts[-2]).body
+        if "cursor" in request.query or "inboxes" not in listed:
+            return page
+        summary = self.summary_of_inbox()
+        known = summary if summary["counts"] and "summary" not in self.failing else None
+        listed["inboxes"] = [{**each, "summary": each["summary"] or known} for each in listed["inboxes"]]
+        return page | {"inbox": listed}
 
     def _one(self, inbox_id: str) -> Answer:
         found = [each for each in self.inboxes if each["id"] == inbox_id]
         if not found:
             return error(404, "not_found", "The service has no such inbox.", "reload the list")
-        return Answer({"inboxes": found, "next": None, "fetched_at": NOW})
+        return Answer({"inboxes": found, "next": None, "fetched_at": self.fetched_at})
 
     def summary_of_inbox(self) -> dict[str, Any]:
         """The numbers of any inbox."""
@@ -141,7 +153,7 @@ class FakeAPI:
             "is_partial": False,
             "oldest_created_at": EARLIER,
             "history": [{"from": NOW, "arrived": n, "started": n, "dead_lettered": n % 3} for n in range(12)],
-            "fetched_at": NOW,
+            "fetched_at": self.fetched_at,
             "stored": None,
         } | self.summary
 

@@ -81,13 +81,13 @@ export const nextDelay = ({ interval, failures, retryAfter }) =>
  */
 export class Feed {
   #subscribers = new Set();
-  #timer = null;
-  #control = null;
-  #unwatch = null;
+  #timer;
+  #control;
+  #unwatch;
   #dueAt = 0;
+  #heldUntil = 0;
   #turn = 0;
-  #state = { answer: null, items: [], next: null, pages: 0, skew: 0, loadedAt: null, problem: null, failures: 0,
-             isLoading: false, isLoadingAll: false };
+  #state = { answer: null, items: [], next: null, pages: 0, skew: 0, problem: null, failures: 0, isLoadingAll: false };
 
   constructor(options) {
     Object.assign(this, { keyOf: (item) => item.id, interval: 10, delay: 0 }, options);
@@ -111,11 +111,15 @@ export class Feed {
     this.#abort();
   }
 
-  /** Use an answer that came with another one, if it is newer. */
+  /** Use an answer that came with another one, if it is newer. Where it is null, load one that is due in 15 s. */
   seed(answer) {
-    if (!answer || answer.fetched_at <= this.#state.answer?.fetched_at) return;
-    this.#dueAt = this.clock.now() + this.interval * 1000;
-    this.#set({ ...this.#added(null, answer), problem: null, failures: 0 });
+    const now = this.clock.now();
+    if (answer === null && this.#dueAt < now + 15000) this.#dueAt = now;
+    else if (!answer || answer.fetched_at <= this.#state.answer?.fetched_at || now < this.#heldUntil) return;
+    else {
+      this.#dueAt = now + this.interval * 1000;
+      this.#set({ ...this.#added(null, answer), problem: null, failures: 0 });
+    }
     this.#schedule();
   }
 
@@ -123,7 +127,7 @@ export class Feed {
   replace(item) {
     const items = this.#state.items.map((each) => (this.keyOf(each) === this.keyOf(item) ? { ...each, ...item } : each));
     this.#abort();
-    this.#dueAt = this.clock.now() + 11000;
+    this.#dueAt = this.#heldUntil = this.clock.now() + 11000;
     this.#set({ items });
     this.#schedule();
   }
@@ -161,13 +165,12 @@ export class Feed {
     this.clock.clearTimeout(this.#timer);
     this.#control?.abort();
     this.#control = null;
-    this.#set({ isLoading: false, isLoadingAll: false });
+    this.#set({ isLoadingAll: false });
   }
 
   /** False also where another request took the place of this one. */
   async #request(cursor) {
     const control = (this.#control = new AbortController());
-    this.#set({ isLoading: true });
     let changes;
     try {
       const answer = await this.load(cursor, control.signal);
@@ -181,7 +184,7 @@ export class Feed {
     const interval = problem?.isBusy ? 1 : this.interval;
     const delay = nextDelay({ interval, failures, retryAfter: problem?.retryAfter });
     this.#dueAt = this.clock.now() + delay * 1000;
-    this.#set({ ...changes, isLoading: false });
+    this.#set(changes);
     return !problem;
   }
 
@@ -195,7 +198,6 @@ export class Feed {
       pages: cursor ? this.#state.pages + 1 : 1,
       // Ages are those of the server's clock.
       skew: (Date.parse(answer.fetched_at) || now) - now,
-      loadedAt: now,
     };
   }
 

@@ -34,7 +34,7 @@ const Failure = ({ feed: [{ problem, answer }, feed] }) =>
     : null;
 
 function Listing({ what, feed: both, place, go, empty, filter, ...table }) {
-  const [{ items, answer, next, problem, pages, loadedAt, skew, isLoadingAll }, feed] = both;
+  const [{ items, answer, next, problem, pages, isLoadingAll }, feed] = both;
   const shown = useMemo(() => model.filtered(items, place), [items, place]);
   const count = shown.length === items.length ? shown.length : `${shown.length} of ${items.length}`;
   return h(Fragment,
@@ -42,7 +42,7 @@ function Listing({ what, feed: both, place, go, empty, filter, ...table }) {
       h(Search, { label: `Filter ${what}`, value: place.text, change: (text) => go({ text }) }), filter,
       h(Status, answer ? `${count} ${what}` : problem ? "" : `Loading ${what}…`),
       h("span.line.muted.small.push",
-        loadedAt && h("span", "Updated ", h(Time, { at: new Date(loadedAt + skew).toISOString() })),
+        answer && h("span", "Updated ", h(Time, { at: answer.fetched_at })),
         pages > 1 && "(refreshed on demand only)",
         problem?.isBusy && "Airflow is busy; trying again.",
         h(Button, { onClick: () => feed.refresh(), "aria-label": `Refresh ${what}` }, "Refresh"))),
@@ -69,10 +69,10 @@ function Listeners({ inbox, most = 99 }) {
     shown.length < all.length && h("span.muted.small", `and ${all.length - shown.length} more`));
 }
 
-// Due just after a list, which has most counts.
-function useSummary(connection, { id, summary }, interval) {
-  const [{ answer, problem }, feed] = useFeed(pathOf(connection, id, "summary"), { interval, delay: 100 }, getSummary);
-  useEffect(() => feed.seed(summary), [feed, summary]);
+// Lists have most summaries.
+function useSummary(connection, inbox) {
+  const [{ answer, problem }, feed] = useFeed(pathOf(connection, inbox.id, "summary"), { interval: 31, delay: 100 }, getSummary);
+  useEffect(() => feed.seed(inbox.summary), [feed, inbox]);
   const { counts, stored, error } = answer ?? {};
   return { ...answer, feed, counts: counts ?? stored?.counts, storedAt: counts ? null : stored?.at, problem: problem?.isBusy ? null : problem ?? error };
 }
@@ -84,7 +84,7 @@ const verbOf = ({ status }) => ({ active: "Pause", paused: "Resume" })[status];
 
 function Toggle({ inbox, ask }) {
   const verb = verbOf(inbox);
-  return verb ? h(Button, { onClick: () => ask(inbox), "aria-label": `${verb} ${model.titleOf(inbox)}` }, verb) : null;
+  return verb && h(Button, { onClick: () => ask(inbox), "aria-label": `${verb} ${model.titleOf(inbox)}` }, verb);
 }
 
 function ToggleDialog({ inbox, connection, close, done }) {
@@ -111,7 +111,7 @@ function InboxList({ connection, ask, ...rest }) {
     ];
   }, [connection]);
   const empty = h(Empty, { title: "This connection has no inboxes." }, "Create one with `airflow-workflow inbox ensure`.");
-  return h(Listing, { what: "inboxes", columns, rowHeight: 60, useRow: (inbox) => useSummary(connection, inbox, 31), memory: connection, empty, ...rest });
+  return h(Listing, { what: "inboxes", columns, rowHeight: 60, useRow: (inbox) => useSummary(connection, inbox), memory: connection, empty, ...rest });
 }
 
 const Stat = ({ label, children }) => h("div.stat", h("span.muted.small", label), children);
@@ -120,10 +120,10 @@ function InboxPage({ connection, id, list: [list, lists], ask, ...rest }) {
   const { place } = rest;
   const { locale } = useContext(Now);
   const [known] = list.items;
-  const inbox = known ?? { id };
-  const of = useSummary(connection, inbox, 11);
+  const inbox = useMemo(() => known ?? { id }, [known, id]);
+  const of = useSummary(connection, inbox);
   const tab = (name, label) => h(Link, { place: { connection, inbox: id, tab: name }, "aria-current": place.tab === name ? "page" : null }, label);
-  const shared = { connection, id, inbox, key: id, ...rest };
+  const shared = { connection, id, inbox, lists, key: id, ...rest };
   return h(Fragment,
     h("div.bar", h("div.line", h(Link, { place: { connection } }, "Inboxes"), "/", h(Heading, h("bdi", model.titleOf(inbox)))),
       known && h(State, { inbox }), h("span.mono.muted", id), h(Toggle, { inbox, ask })),
@@ -139,8 +139,10 @@ function InboxPage({ connection, id, list: [list, lists], ask, ...rest }) {
     h(place.tab === "dead-letters" ? DeadLetters : Messages, shared));
 }
 
-function Messages({ connection, id, inbox, place, go }) {
+function Messages({ connection, id, inbox, lists, place, go }) {
   const feed = useFeed(pathOf(connection, id, "messages"), { name: "messages" });
+  const { answer } = feed[0];
+  useEffect(() => lists.seed(answer?.inbox), [lists, answer]);
   const [open, setOpen] = useState(null);
   const close = () => setOpen(null);
   const columns = useMemo(() => [
@@ -203,7 +205,7 @@ function Inboxes() {
   const [{ items, answer, problem }] = found;
   const ids = items.map((each) => each.connection_id);
   const connection = place.connection || (ids.includes(answer?.default) ? answer.default : ids[0]) || "";
-  const list = useFeed(connection ? pathOf(connection, place.inbox).filter(Boolean) : [], { name: "inboxes" });
+  const list = useFeed(connection ? pathOf(connection, place.inbox).filter(Boolean) : [], { name: "inboxes", interval: place.inbox ? 11 : 10 });
   const [asked, ask] = useState(null);
   const [said, setSaid] = useState(null);
   const say = (text, run) => setSaid([text, run]);

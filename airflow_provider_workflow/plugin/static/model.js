@@ -20,7 +20,7 @@ export const paletteOf = (status) => MESSAGE_PALETTES[status] ?? "gray";
 
 export const titleOf = (inbox) => inbox.name || inbox.id;
 
-// Times and numbers in the locale that Airflow stores
+// Times and numbers
 
 const UNITS = { year: 31536000, month: 2592000, day: 86400, hour: 3600, minute: 60, second: 1 };
 const formats = {};

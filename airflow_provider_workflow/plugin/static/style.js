@@ -10,16 +10,17 @@ const ROUND = "border-radius:var(--chakra-radii-md)";
 const [FG, MUTED, SOLID, BG] = ["fg", "fg-muted", "brand-solid", "bg"].map(color);
 
 export const STYLE = `
-.root{color:${FG};font-size:.875rem;line-height:1.25rem;padding:.75rem;display:flex;flex-direction:column;gap:.75rem}
+.root{color:${FG};font-size:.875rem;line-height:1.25rem;padding:.75rem}
+.root,.box,.root form,.root form label,.root dialog[open]{display:flex;flex-direction:column;gap:.75rem}
 .root h2,.stat b{font-size:1.25rem;line-height:1.75rem;font-weight:600;outline:none;overflow-wrap:anywhere}
 .root a,.link{color:${color("fg-info")}}.root a:hover,.link:hover{text-decoration:underline}
 .root :focus-visible:not(h2){outline:2px solid ${color("brand-focus-ring")}}
 .bar{display:flex;flex-wrap:wrap;align-items:center;gap:.5rem 1rem}
 .line{display:flex;gap:.5rem;align-items:center;min-width:0}.push{margin-inline-start:auto}
-.muted{color:${MUTED}}.small{font-size:.75rem;line-height:1rem}.mono{font-family:var(--chakra-fonts-mono);font-size:.75rem}
+.muted{color:${MUTED}}.small,.badge{font-size:.75rem;line-height:1rem}.mono{font-family:var(--chakra-fonts-mono);font-size:.75rem}
 .two{max-height:2rem;overflow:hidden}
 .cut{overflow:hidden;text-overflow:ellipsis;white-space:nowrap;display:block}
-.badge{display:inline-block;border-radius:99px;padding:.125rem .5rem;font-size:.75rem;line-height:1rem;white-space:nowrap}
+.badge{display:inline-block;border-radius:99px;padding:.125rem .5rem;white-space:nowrap}
 .btn{height:2rem;padding:0 .75rem;border:${BORDER};${ROUND};font-weight:500;cursor:pointer;white-space:nowrap}
 .btn:hover{background:${color("bg-muted")}}.btn:disabled{opacity:.6}.root .main{background:${SOLID};color:${color("brand-contrast")}}
 .link{cursor:pointer;width:100%;text-align:start;display:block}
@@ -30,12 +31,12 @@ export const STYLE = `
 .root th{position:sticky;top:0;z-index:1;background:${BG};text-align:start;font-weight:500;border-bottom:${BORDER};padding:.5rem .75rem}
 .root td{border-bottom:${BORDER};padding:0 .75rem;overflow:hidden}.odd{background:${color("bg-muted")}}.root .gap td{border:0}
 .root .num{text-align:end;font-variant-numeric:tabular-nums}
-.box,.stat{border:${BORDER};${ROUND};padding:.5rem .75rem;overflow-wrap:anywhere}.box{display:flex;flex-direction:column;gap:.375rem;align-items:flex-start}
+.box,.stat{border:${BORDER};${ROUND};padding:.5rem .75rem;overflow-wrap:anywhere}.box{gap:.375rem;align-items:flex-start}
 .stat{min-width:7rem;align-self:stretch}.stat>:first-child{display:block}.stat>:first-child::first-letter,.box>::first-letter,.root dt::first-letter{text-transform:uppercase}
 .tabs{display:flex;border-bottom:${BORDER}}.root .tabs a{color:inherit;padding:.5rem .75rem;border-bottom:2px solid transparent}.root .tabs [aria-current]{border-color:${SOLID};font-weight:600}
 .root dl{display:grid;grid-template-columns:minmax(8rem,max-content) 1fr;gap:.5rem 1rem;overflow-wrap:anywhere}.root dt{color:${MUTED}}
 .root dialog{margin:auto;padding:1.25rem;border:${BORDER};${ROUND};background:${color("bg-panel")};color:${FG};width:min(36rem,calc(100vw - 2rem));max-height:calc(100vh - 4rem)}
-.root dialog::backdrop{background:#0008}.root dialog[open],.root form{display:flex;flex-direction:column;gap:.75rem}
-.root form label{display:flex;flex-direction:column;gap:.25rem;font-weight:500}.end{display:flex;justify-content:flex-end;gap:.5rem}
+.root dialog::backdrop{background:#0008}
+.root form label{gap:.25rem;font-weight:500}.end{display:flex;justify-content:flex-end;gap:.5rem}
 .arrived{fill:${color("blue-emphasized")}}.started{fill:${color("success-solid")}}.dead{fill:${color("failed-solid")}}
 `.replace(/\.(?=[a-z])/g, ".wf-");

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import pytest
 
 from tests.page.fake_api import error, inbox, message, run
@@ -10,8 +12,15 @@ from tests.page.steps import CONTRAST, at, wait_until
 # Refreshing
 
 
-def test_the_page_refreshes_every_ten_seconds_and_only_while_it_is_seen(page, visit, host):
+@pytest.fixture
+def clock(page):
+    """The browser's clock, which all tests of a browser share."""
     page.clock.install()
+    yield page.clock
+    page.clock.resume()
+
+
+def test_the_page_refreshes_every_ten_seconds_and_only_while_it_is_seen(page, visit, host, clock):
     page.add_init_script(
         "Object.defineProperty(document, 'hidden', {get: () => globalThis.isHidden ?? false});"
         "globalThis.hide = (value) => {"
@@ -21,19 +30,49 @@ def test_the_page_refreshes_every_ten_seconds_and_only_while_it_is_seen(page, vi
     visit()
     page.get_by_role("link", name="orders-1").wait_for()
 
-    def asked() -> int:
-        return len([each for each in host.requests if each.parts[-1] == "inboxes"])
-
-    before = asked()
-    page.clock.run_for(10_500)
-    wait_until(page, lambda: asked() == before + 1)
+    before = asked(host, "inboxes")
+    clock.run_for(10_500)
+    wait_until(page, lambda: asked(host, "inboxes") == before + 1)
     page.get_by_text("Updated").wait_for()
     page.evaluate("hide(true)")
-    page.clock.run_for(120_000)
-    assert asked() == before + 1
+    clock.run_for(120_000)
+    assert asked(host, "inboxes") == before + 1
     page.evaluate("hide(false)")
-    page.clock.run_for(100)
-    wait_until(page, lambda: asked() == before + 2)
+    clock.run_for(100)
+    wait_until(page, lambda: asked(host, "inboxes") == before + 2)
+
+
+def test_an_open_inbox_takes_one_request_at_a_time(page, visit, api, host, clock):
+    """The API server's load by many browsers depends on little else than the number of requests."""
+    visit(at())
+    wait_until(page, lambda: asked(host, "messages") == 1)
+    clock.pause_at(datetime.fromtimestamp(page.evaluate("Date.now()") / 1000 + 5))
+
+    for turn in range(1, 4):
+        api.fetched_at = f"2026-11-23T12:00:{turn}0+00:00"
+        api.inboxes[0]["status"] = f"number {turn}"
+        host.requests.clear()
+        wait_until(page, lambda: clock.run_for(500) or host.requests)
+        page.get_by_text(f"number {turn}").wait_for()
+        assert [each.parts[-1] for each in host.requests] == ["messages"]
+
+
+def test_counts_that_a_list_lacks_are_requested_when_it_refreshes(page, visit, api, host, clock):
+    api.inboxes = [inbox(1, summary=api.summary_of_inbox()), inbox(2)]
+    visit()
+    wait_until(page, lambda: asked(host, "summary") == 1)
+    clock.run_for(10_000)
+    wait_until(page, lambda: asked(host, "inboxes") == 2)
+    assert asked(host, "summary") == 1
+
+    clock.run_for(10_500)
+    wait_until(page, lambda: asked(host, "summary") == 2)
+    assert {each.parts[3] for each in host.requests if each.parts[-1] == "summary"} == {inbox(2)["id"]}
+
+
+def asked(host, last):
+    """How many requests had a path that ends so."""
+    return len([each for each in host.requests if each.parts[-1] == last])
 
 
 def test_the_focus_stays_where_it_is_when_the_page_refreshes(page, visit, api):

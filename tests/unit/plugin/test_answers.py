@@ -78,6 +78,38 @@ def test_an_answer_is_kept_for_10_seconds(fake_clock: FakeClock) -> None:
     assert second.fetched_at - first.fetched_at == pytest.approx(10)
 
 
+def test_an_answer_is_looked_up_without_a_fetch_up_to_an_age(fake_clock: FakeClock) -> None:
+    answers = Answers()
+
+    assert answers.peek(KEY, 30) is None
+    kept = answers.get(KEY, lambda: "a")
+    fake_clock.advance(29.9)
+    assert answers.peek(KEY, 30) == kept
+    fake_clock.advance(0.1)
+    assert answers.peek(KEY, 30) is None
+
+
+def test_an_error_is_not_looked_up() -> None:
+    answers = Answers()
+
+    def fail() -> Any:
+        raise invalid("no")
+
+    answers.get(KEY, fail)
+
+    assert answers.peek(KEY, 30) is None
+
+
+def test_a_value_that_came_with_another_one_is_kept_as_if_it_had_been_fetched(fake_clock: FakeClock) -> None:
+    answers = Answers()
+
+    answers.put(KEY, "a")
+    fake_clock.advance(9)
+
+    kept = answers.get(KEY, lambda: pytest.fail("fetched"))
+    assert (kept.value, kept.fetched_at) == ("a", fake_clock.now() - 9)
+
+
 def test_an_error_is_kept_with_the_former_value(fake_clock: FakeClock) -> None:
     answers, error, fetched = Answers(), invalid("no"), []
 

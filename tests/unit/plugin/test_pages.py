@@ -27,6 +27,7 @@ from airflow_provider_workflow.plugin import inboxes, recent
 from airflow_provider_workflow.plugin.access import Reader
 from airflow_provider_workflow.plugin.answers import KEPT_SECONDS
 from airflow_provider_workflow.plugin.app import Modules
+from airflow_provider_workflow.plugin.inboxes import LISTED_SECONDS
 from airflow_provider_workflow.plugin.listeners import Listeners
 from airflow_provider_workflow.plugin.messages import view as message_view
 from airflow_provider_workflow.triggers.notice import WorkflowInboxNoticeTrigger
@@ -272,6 +273,41 @@ def test_a_list_has_the_summaries_that_are_known(op: TestClient, connected: Emul
     (after,) = op.get(f"{API}/inboxes").json()["inboxes"]
 
     assert (before["summary"], after["summary"]) == (None, summary)
+    with clock.use(FakeClock(clock.monotonic() + LISTED_SECONDS)):
+        (late,) = op.get(f"{API}/inboxes").json()["inboxes"]
+    assert late["summary"] is None
+
+
+def test_the_messages_of_an_inbox_come_with_the_inbox_and_its_summary(
+    op: TestClient, buried: Burying, connected: EmulatorServer
+) -> None:
+    """A browser that shows an inbox requests this alone, and the service lists the messages once for all."""
+    assert buried
+    inbox = connected.open_inbox("orders")
+    connected.put("orders", 1, 2)
+
+    answer = op.get(f"{API}/inboxes/{inbox}/messages").json()
+
+    counts = [connected.count(name) for name in ("list_messages", "get_inbox", "list_inboxes")]
+    assert counts == [1, 1, 0]
+    assert answer["inbox"] == op.get(f"{API}/inboxes/{inbox}").json()
+    (shown,) = answer["inbox"]["inboxes"]
+    assert shown["summary"] == op.get(f"{API}/inboxes/{inbox}/summary").json()
+    assert shown["summary"]["counts"]["available"] == 2
+    assert connected.count("list_messages") == 1
+
+
+def test_messages_are_shown_without_their_inbox_if_only_that_cannot_be_read(
+    op: TestClient, connected: EmulatorServer
+) -> None:
+    inbox = connected.open_inbox("orders")
+    connected.put("orders", 1, ids=["a"])
+    connected.fault("status", operation="get_inbox", status=500, times=None)
+
+    answer = op.get(f"{API}/inboxes/{inbox}/messages").json()
+
+    assert [each["id"] for each in answer["messages"]] == ["a"]
+    assert "inbox" not in answer
 
 
 def test_a_history_counts_when_messages_arrived(buried: Burying) -> None:
