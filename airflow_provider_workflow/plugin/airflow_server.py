@@ -30,14 +30,6 @@ def get_user() -> Callable[..., Any]:
     return get_user
 
 
-def requires_authenticated() -> Callable[..., Any]:
-    """The dependency that answers 401 to requests without a user. Since 3.1; see :func:`get_user`."""
-    from airflow.api_fastapi.core_api.security import requires_authenticated
-
-    check: Callable[..., Any] = requires_authenticated()
-    return check
-
-
 def requires_connection(method: str) -> Callable[..., Any]:
     """
     The dependency that answers 403 to users who must not use the connection ``connection_id`` of the path.

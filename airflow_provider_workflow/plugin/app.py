@@ -203,7 +203,7 @@ def application() -> FastAPI:
     """The application."""
     app = FastAPI(title="Workflow", docs_url=None, redoc_url=None, openapi_url=None)
     app.mount("/notify", NotificationEndpoint())
-    authenticated = [Depends(airflow_server.requires_authenticated())]
+    authenticated = [Depends(airflow_server.get_user())]
     for router in (of_user, of_connection, changing):
         app.include_router(router, prefix="/api", dependencies=authenticated)
     app.mount("/static", Modules(directory=STATIC, check_dir=False))
