@@ -39,15 +39,19 @@ class AirflowAPIError(RuntimeError):
 
 
 class AirflowAPI:
-    """Airflow's REST API at one URL, for a server on which every user is an admin.
+    """Airflow's REST API at one URL.
 
     :param url: URL of the API server.
     :param diagnose: returns text for the error of a wait that timed out, such as the ends of the logs.
+    :param login: name and password of a user; None for a server on which everybody is an admin.
     """
 
-    def __init__(self, url: str, diagnose: Callable[[], str] = str) -> None:
+    def __init__(
+        self, url: str, diagnose: Callable[[], str] = str, login: tuple[str, str] | None = None
+    ) -> None:
         self.url = url
         self._diagnose = diagnose
+        self._login = login
         self._session = requests.Session()
         self._session.trust_env = False  # a proxy in the environment cannot reach localhost
 
@@ -58,10 +62,19 @@ class AirflowAPI:
         :raises AirflowAPIError: for any status of 400 or more.
         """
         if "Authorization" not in self._session.headers:
-            token = self._send("GET", "/auth/token").json()["access_token"]
-            self._session.headers["Authorization"] = f"Bearer {token}"
+            self._session.headers["Authorization"] = f"Bearer {self.token()}"
         answer = self._send(method, f"/api/v2/{path}", **arguments)
         return answer.json() if answer.content else None
+
+    def token(self) -> str:
+        """Log in, and return the token, which the UI has as a cookie."""
+        if self._login is None:
+            answer = self._send("GET", "/auth/token")
+        else:
+            username, password = self._login
+            answer = self._send("POST", "/auth/token", json={"username": username, "password": password})
+        token: str = answer.json()["access_token"]
+        return token
 
     def _send(self, method: str, path: str, **arguments: Any) -> requests.Response:
         answer = self._session.request(method, self.url + path, timeout=ANSWER_SECONDS, **arguments)

@@ -68,6 +68,20 @@ def _secrets(path: Path) -> dict[str, str]:
     return kept
 
 
+def require_login(home: Path) -> tuple[dict[str, str], tuple[str, str]]:
+    """Return the settings with which users must log in, and name and password of the only user, an admin."""
+    username, password = "admin", secrets.token_hex(8)
+    path = home / "passwords.json"
+    path.touch(mode=0o600)
+    path.write_text(json.dumps({username: password}))
+    settings = {
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "False",
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{username}:admin",
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(path),
+    }
+    return settings, (username, password)
+
+
 def sqlite(home: Path, seconds: int = 20) -> str:
     """
     Return the address of a home's own database.

@@ -24,7 +24,7 @@ from types import TracebackType
 import requests
 
 from tools.airflow_api import AirflowAPI
-from tools.airflow_settings import QUICK, create_database, environment, of_process, sqlite
+from tools.airflow_settings import QUICK, create_database, environment, of_process, require_login, sqlite
 from tools.sessions import Watchdog, end_sessions, members, send_signal
 
 COMPONENTS = {
@@ -58,6 +58,8 @@ class LocalAirflow:
     :param port: port of the API server on 127.0.0.1; None for a free one.
     :param log_level: log level of processes and tasks.
     :param components: arguments of ``airflow`` for each process, by its name.
+    :param has_login: whether a user must log in; otherwise everybody is an admin, for which Airflow makes
+        and checks a token in each request.
     :param quick: shorten Airflow's intervals (:data:`tools.airflow_settings.QUICK`), so that tests wait
         less. False keeps Airflow's defaults, as benchmarks and crash tests require.
     """
@@ -77,6 +79,7 @@ class LocalAirflow:
         log_level: str = "WARNING",
         components: Mapping[str, Sequence[str]] = COMPONENTS,
         quick: bool = True,
+        has_login: bool = False,
     ) -> None:
         self.home = home.absolute()
         self.home.mkdir(parents=True, exist_ok=True)
@@ -91,7 +94,11 @@ class LocalAirflow:
             **(QUICK if quick else {}),
             **(env or {}),
         }
-        self.api = AirflowAPI(self.url, diagnose=self.tails)
+        login = None
+        if has_login:
+            settings, login = require_login(self.home)
+            self.env |= settings
+        self.api = AirflowAPI(self.url, diagnose=self.tails, login=login)
         self._python = str(python)
         self._starting = components
         self._components: dict[str, _Component] = {}

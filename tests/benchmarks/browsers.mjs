@@ -1,4 +1,5 @@
-// Browsers with the page Inboxes open, without what they draw: the page's own client asks as often as there.
+// Browsers with the page Inboxes open, without what they draw: the page's own feeds, connected as the page connects
+// them, with the user's cookie.
 //
 // node browsers.mjs URL TOKEN CONNECTION COUNT: half of them show the list of inboxes, half an inbox. Runs until its
 // standard input is closed, and then prints how many requests were answered and how many failed.
@@ -12,35 +13,38 @@ const clock = { now: Date.now, setTimeout, clearTimeout };
 const visibility = { isVisible: () => true, subscribe: () => () => {} };
 
 async function counted(url, options) {
-  const response = await fetch(url, { ...options, headers: { ...options.headers, Authorization: `Bearer ${token}` } });
+  const response = await fetch(url, { ...options, headers: { ...options.headers, Cookie: `_token=${token}` } });
   counts[response.ok ? "answered" : "failed"] += 1;
   return response;
 }
 
-function open(showsInbox) {
+async function open(showsInbox) {
   const client = createClient({ root, fetch: counted, clock });
   const feed = (path, options, load = client.get) =>
     new Feed({ load: (...given) => load(path, ...given), clock, visibility, ...options });
   const inboxes = ["connections", connection, "inboxes"];
+  const id = showsInbox ? (await client.get(inboxes)).inboxes[1].id : null;
+  const list = feed(showsInbox ? [...inboxes, id] : inboxes, { name: "inboxes", interval: showsInbox ? 11 : 10 });
   const getSummary = limited(2, client.get);
   const summaries = new Map();
-  const list = feed(inboxes, { name: "inboxes" });
-  const messages = new Map();
+  let answer = null;
   list.subscribe(() => {
-    for (const { id, summary } of list.get().items.slice(0, showsInbox ? 1 : undefined)) {
-      if (!summaries.has(id)) {
-        summaries.set(id, feed([...inboxes, id, "summary"], { interval: showsInbox ? 11 : 31, delay: 100 }, getSummary));
-        summaries.get(id).start();
+    if (list.get().answer === answer) return;
+    answer = list.get().answer;
+    for (const inbox of list.get().items) {
+      if (!summaries.has(inbox.id)) {
+        summaries.set(inbox.id, feed([...inboxes, inbox.id, "summary"], { interval: 31, delay: 100 }, getSummary));
+        summaries.get(inbox.id).start();
       }
-      summaries.get(id).seed(summary);
-      if (showsInbox && !messages.has(id)) {
-        messages.set(id, feed([...inboxes, id, "messages"], { name: "messages" }));
-        messages.get(id).start();
-      }
+      summaries.get(inbox.id).seed(inbox.summary);
     }
   });
   feed(["connections"], { name: "connections", interval: 300 }).start();
   list.start();
+  if (!showsInbox) return;
+  const messages = feed([...inboxes, id, "messages"], { name: "messages" });
+  messages.subscribe(() => list.seed(messages.get().answer?.inbox));
+  messages.start();
 }
 
 for (let number = 0; number < Number(count); number += 1) {

@@ -14,8 +14,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import requests
-
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.benchmarks.process import cpu_seconds
 from tests.benchmarks.results import Row, Target, alone, compared
@@ -65,7 +63,7 @@ def run(quick: bool) -> list[Row]:
         raise RuntimeError("The browsers are played by Node.js: install node, version 20 or later")
     size = Size(1, 10.0, 4) if quick else Size(3, 60.0, BROWSERS)
     inboxes = [f"inbox_{number}" for number in range(INBOXES)]
-    with stage("page", ["listen", "handle"], inboxes) as (service, airflow):
+    with stage("page", ["listen", "handle"], inboxes, has_login=True) as (service, airflow):
         for inbox in inboxes[1:]:
             service.put(inbox, *range(MESSAGES))
         window = Window(service, airflow, size.seconds)
@@ -102,9 +100,8 @@ class Window:
 @contextmanager
 def browsers(airflow: LocalAirflow, count: int, answers: list[Answers]) -> Iterator[None]:
     """So many browsers during the context; then ``answers`` has what became of their requests."""
-    token = requests.get(f"{airflow.url}/auth/token", timeout=30).json()["access_token"]
     script = Path(__file__).with_name("browsers.mjs")
-    arguments = ["node", str(script), f"{airflow.url}/", token, "workflow_default", str(count)]
+    arguments = ["node", str(script), f"{airflow.url}/", airflow.api.token(), "workflow_default", str(count)]
     with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
             yield
