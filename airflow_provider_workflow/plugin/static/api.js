@@ -201,9 +201,9 @@ export class Feed {
     };
   }
 
-  #schedule(isDue = this.#state.pages <= 1) {
+  #schedule(isDue) {
     this.clock.clearTimeout(this.#timer);
-    if (!isDue || !this.#unwatch || this.#control || this.#state.isLoadingAll || !this.visibility.isVisible()) return;
+    if ((!isDue && this.#state.pages > 1) || !this.#unwatch || this.#control || this.#state.isLoadingAll || !this.visibility.isVisible()) return;
     this.#timer = this.clock.setTimeout(() => this.refresh(), Math.max(this.delay, this.#dueAt - this.clock.now()));
   }
 }

@@ -6,7 +6,6 @@ const color = (name) => `var(--chakra-colors-${name})`;
 export const paint = (name) => ({ background: color(`${name}-subtle`), color: color(`${name}-fg`) });
 
 const BORDER = `1px solid ${color("border")}`;
-const ROUND = "border-radius:var(--chakra-radii-md)";
 const [FG, MUTED, SOLID, BG] = ["fg", "fg-muted", "brand-solid", "bg"].map(color);
 
 export const STYLE = `
@@ -19,23 +18,25 @@ export const STYLE = `
 .line{display:flex;gap:.5rem;align-items:center;min-width:0}.push{margin-inline-start:auto}
 .muted{color:${MUTED}}.small,.badge{font-size:.75rem;line-height:1rem}.mono{font-family:var(--chakra-fonts-mono);font-size:.75rem}
 .two{max-height:2rem;overflow:hidden}
-.cut{overflow:hidden;text-overflow:ellipsis;white-space:nowrap;display:block}
-.badge{display:inline-block;border-radius:99px;padding:.125rem .5rem;white-space:nowrap}
-.btn{height:2rem;padding:0 .75rem;border:${BORDER};${ROUND};font-weight:500;cursor:pointer;white-space:nowrap}
+.cut{overflow:hidden;text-overflow:ellipsis;display:block}
+.cut,.badge,.btn{white-space:nowrap}
+.badge{display:inline-block;border-radius:99px;padding:.125rem .5rem}
+.scroll,.box,.stat,.btn,.root :is(input,select,dialog){border:${BORDER};border-radius:var(--chakra-radii-md)}
+.btn{height:2rem;padding:0 .75rem;font-weight:500;cursor:pointer}
 .btn:hover{background:${color("bg-muted")}}.btn:disabled{opacity:.6}.root .main{background:${SOLID};color:${color("brand-contrast")}}
 .link{cursor:pointer;width:100%;text-align:start;display:block}
-.root :is(input,select){height:2.25rem;border:${BORDER};${ROUND};padding:0 .625rem;background:${BG}}
+.root :is(input,select){height:2.25rem;padding:0 .625rem;background:${BG}}
 .grow{flex:0 1 24rem}
-.scroll{overflow:auto;max-height:max(18rem,calc(100vh - 12rem));border:${BORDER};${ROUND}}.tabs~.scroll{max-height:max(18rem,calc(100vh - 19rem))}
+.scroll{overflow:auto;max-height:max(18rem,calc(100vh - 12rem))}.tabs~.scroll{max-height:max(18rem,calc(100vh - 19rem))}
 .root table{border-collapse:separate;border-spacing:0;table-layout:fixed;width:100%;min-width:56rem}
 .root th{position:sticky;top:0;z-index:1;background:${BG};text-align:start;font-weight:500;border-bottom:${BORDER};padding:.5rem .75rem}
 .root td{border-bottom:${BORDER};padding:0 .75rem;overflow:hidden}.odd{background:${color("bg-muted")}}.root .gap td{border:0}
 .root .num{text-align:end;font-variant-numeric:tabular-nums}
-.box,.stat{border:${BORDER};${ROUND};padding:.5rem .75rem;overflow-wrap:anywhere}.box{gap:.375rem;align-items:flex-start}
+.box,.stat{padding:.5rem .75rem;overflow-wrap:anywhere}.box{gap:.375rem;align-items:flex-start}
 .stat{min-width:7rem;align-self:stretch}.stat>:first-child{display:block}.stat>:first-child::first-letter,.box>::first-letter,.root dt::first-letter{text-transform:uppercase}
 .tabs{display:flex;border-bottom:${BORDER}}.root .tabs a{color:inherit;padding:.5rem .75rem;border-bottom:2px solid transparent}.root .tabs [aria-current]{border-color:${SOLID};font-weight:600}
 .root dl{display:grid;grid-template-columns:minmax(8rem,max-content) 1fr;gap:.5rem 1rem;overflow-wrap:anywhere}.root dt{color:${MUTED}}
-.root dialog{margin:auto;padding:1.25rem;border:${BORDER};${ROUND};background:${color("bg-panel")};color:${FG};width:min(36rem,calc(100vw - 2rem));max-height:calc(100vh - 4rem)}
+.root dialog{margin:auto;padding:1.25rem;background:${color("bg-panel")};color:${FG};width:min(36rem,calc(100vw - 2rem));max-height:calc(100vh - 4rem)}
 .root dialog::backdrop{background:#0008}
 .root form label{gap:.25rem;font-weight:500}.end{display:flex;justify-content:flex-end;gap:.5rem}
 .arrived{fill:${color("blue-emphasized")}}.started{fill:${color("success-solid")}}.dead{fill:${color("failed-solid")}}
