@@ -10,13 +10,14 @@ left to other connections.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import CancelledError, Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -29,7 +30,10 @@ MOST_AT_ONCE = 4
 """Answers that are fetched, or waited for, at once in a process."""
 KEPT_SECONDS = 10.0
 STALE_SECONDS = 60.0
-"""How old an answer may be that is given while a newer one is fetched, or while there is no free slot."""
+"""
+How old an answer may be that is given while a newer one is fetched, or while there is no free slot. Where
+answers are kept for longer than half of this, it is twice as long as they are kept.
+"""
 MOST_KEPT = 1_000
 AWAY = ("timeout", "unreachable")
 """Errors of a service that did not answer."""
@@ -48,6 +52,7 @@ class Kept:
         success, or None and the present if there was none.
     :param checked_at: when it was fetched or could not be, by ``clock.monotonic``.
     :param is_lasting: whether ``value`` is still of use once newer ones cannot be fetched.
+    :param withheld_at: when a caller of :meth:`Answers.peek` last got None instead, by ``clock.monotonic``.
     """
 
     value: Any
@@ -55,6 +60,7 @@ class Kept:
     error: PageError | None = None
     checked_at: float = 0.0
     is_lasting: bool = False
+    withheld_at: float = -math.inf
 
     def fetched(self) -> Any:
         """
@@ -76,6 +82,7 @@ class Answers:
 
     def __init__(self, seconds: float = KEPT_SECONDS) -> None:
         self._seconds = seconds
+        self._stale_seconds = max(STALE_SECONDS, 2 * seconds)
         self._lock = threading.Lock()
         self._slots = threading.BoundedSemaphore(MOST_AT_ONCE)
         self._kept: dict[Key, Kept] = {}
@@ -111,11 +118,11 @@ class Answers:
         """
         with self._lock:
             kept, fetching = self._kept.get(key), self._fetching.get(key)
-            age = clock.monotonic() - kept.checked_at if kept else STALE_SECONDS
-            if kept and (age < self._seconds or (fetching and age < STALE_SECONDS)):
+            age = clock.monotonic() - kept.checked_at if kept else self._stale_seconds
+            if kept and (age < self._seconds or (fetching and age < self._stale_seconds)):
                 return kept
             if not self._takes_slot(key[0]):
-                if kept and age < STALE_SECONDS:
+                if kept and age < self._stale_seconds:
                     return kept
                 raise busy()
             if fetching is None:
@@ -131,15 +138,20 @@ class Answers:
 
     def peek(self, key: Key, seconds: float) -> Kept | None:
         """
-        The answer that is kept for a key, if there is one, and it is no error.
+        The answer that is kept for a key, without a fetch; None if there is none, or it is an error.
 
-        :param seconds: how old it may be.
+        Once it is older than ``seconds``, one caller in 10 seconds gets None too, and after a minute all do:
+        so that of many browsers one requests a newer answer.
         """
+        now = clock.monotonic()
         with self._lock:
             kept = self._kept.get(key)
-        if kept is None or kept.error or clock.monotonic() - kept.checked_at >= seconds:
+            if kept is None or kept.error or now - kept.checked_at >= self._stale_seconds:
+                return None
+            if now - kept.checked_at < seconds or now < kept.withheld_at + self._seconds:
+                return kept
+            self._kept[key] = replace(kept, withheld_at=now)
             return None
-        return kept
 
     def put(self, key: Key, value: Any) -> None:
         """
@@ -199,7 +211,7 @@ class Answers:
         return _failed(error, before, is_lasting)
 
     def _keep(self, key: Key, kept: Kept) -> None:
-        since = clock.monotonic() - STALE_SECONDS
+        since = clock.monotonic() - self._stale_seconds
         self._kept = {
             old: each
             for old, each in self._kept.items()

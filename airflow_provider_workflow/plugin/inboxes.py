@@ -19,7 +19,7 @@ WAITING = ("available", "leased")
 AWAY = {"unreachable", "timeout", "rate_limited", "service_error"}
 """Errors with which the former numbers are still worth something."""
 LISTED_SECONDS = 30.0
-"""How old a summary may be that a list has. Then a browser that shows the list requests a newer one."""
+"""From which age on a summary is left out of a list, so that a browser requests a newer one."""
 
 
 def listing(connection_id: str, name: str | None, cursor: str | None, reader: Reader) -> dict[str, Any]:
@@ -120,7 +120,7 @@ def _summary_key(connection_id: str, inbox_id: str) -> Key:
 
 
 def _known(connection_id: str, inbox_id: str) -> dict[str, Any] | None:
-    """The summary of an inbox, if it is kept: a list that has it saves the browser a request for each row."""
+    """The kept summary of an inbox, for a list, which saves a browser the request for each row."""
     kept = service.ANSWERS.peek(_summary_key(connection_id, inbox_id), LISTED_SECONDS)
     if kept is None:
         return None

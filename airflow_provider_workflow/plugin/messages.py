@@ -40,7 +40,7 @@ def listing(connection_id: str, inbox_id: str, cursor: str | None, reader: Reade
     Up to 500 messages, each with its run.
 
     The first page ends with the acknowledged ones of the last hour. It also has the answer that the route of
-    the inbox gives, so that a browser that shows both needs one request.
+    the inbox gives, unless the inbox could not be read, so that a browser that shows both needs one request.
 
     :raises PageError: they cannot be listed.
     """
@@ -69,8 +69,9 @@ class _Fetched:
     """
     Messages of an inbox.
 
+    :param inbox: on the first page only; None also if the inbox could not be read.
     :param runs: of these messages, by run id.
-    :param started: the runs of acknowledged messages; on the first page only, as is ``inbox``.
+    :param started: the runs of acknowledged messages; on the first page only.
     """
 
     inbox: types.Inbox | None

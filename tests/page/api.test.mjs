@@ -221,6 +221,8 @@ describe("a feed", () => {
     feed.start();
     await clock.pass(0);
     assert.deepEqual(times(), [0, 10], "the data are one second old");
+    await clock.pass(9);
+    assert.deepEqual(times(), [0, 10, 20]);
   });
 
   test("tells its subscribers of each change, and no longer who left", async () => {
@@ -285,36 +287,57 @@ describe("a feed", () => {
     assert.deepEqual([ids(), times()], ["s", []]);
     feed.seed(undefined);
     feed.seed({ ...page("old"), fetched_at: "2026-11-23T12:00:00Z" });
+    feed.seed({ ...page("same"), fetched_at: "2026-11-23T12:00:01Z" });
     assert.equal(ids(), "s");
     await clock.pass(2);
     assert.deepEqual([ids(), times()], ["a", [10]]);
   });
 
+  test("waits after an answer that came before it started", async () => {
+    feed.seed({ ...page("s"), fetched_at: "2026-11-23T12:00:01Z" });
+    await clock.pass(3);
+    feed.start();
+    await clock.pass(6);
+    assert.deepEqual(times(), []);
+    await clock.pass(2);
+    assert.deepEqual([ids(), times()], ["a", [10]]);
+  });
+
+  test("has no problem anymore once an answer came with another one", async () => {
+    answers = [new TypeError("fetch"), page("b")];
+    feed.start();
+    await clock.pass(5);
+    feed.seed({ ...page("s"), fetched_at: "2026-11-23T12:00:01Z" });
+    assert.deepEqual([ids(), feed.get().problem], ["s", null]);
+    await clock.pass(10);
+    assert.deepEqual([ids(), times()], ["b", [0, 15]]);
+  });
+
   test("loads an answer that another one should have had, unless its own is young", async () => {
-    feed.interval = 31;
+    feed.interval = 45;
     feed.seed(null);
     await clock.pass(1);
     assert.deepEqual(times(), []);
     feed.start();
-    await clock.pass(15);
+    await clock.pass(19);
     feed.seed(null);
     await clock.pass(0);
     assert.deepEqual(times(), [1]);
     await clock.pass(2);
     feed.seed(null);
     await clock.pass(0);
-    assert.deepEqual(times(), [1, 18]);
+    assert.deepEqual(times(), [1, 22]);
   });
 
-  test("leaves a failing server alone, whatever others have", async () => {
-    feed.interval = 31;
-    answers = [new TypeError("fetch")];
+  test("waits longer after errors, whatever others have", async () => {
+    feed.interval = 45;
+    answers = [new TypeError("fetch"), new TypeError("fetch")];
     feed.start();
-    for (let turn = 0; turn < 4; turn += 1) {
+    for (let turn = 0; turn < 22; turn += 1) {
       await clock.pass(10);
       feed.seed(null);
     }
-    assert.deepEqual(times(), [0]);
+    assert.deepEqual(times(), [0, 70]);
   });
 
   test("shows the result of a change until the answers from before are too old", async () => {
@@ -329,6 +352,8 @@ describe("a feed", () => {
     assert.equal(feed.get().items[1].status, "paused");
     await clock.pass(0.2);
     assert.equal(ids(), "c");
+    feed.seed({ ...page("d"), fetched_at: "2026-11-23T12:00:20Z" });
+    assert.equal(ids(), "d");
   });
 
   test("does not ask for what is gone at once", async () => {

@@ -42,7 +42,7 @@ def test_the_page_refreshes_every_ten_seconds_and_only_while_it_is_seen(page, vi
     wait_until(page, lambda: asked(host, "inboxes") == before + 2)
 
 
-def test_an_open_inbox_takes_one_request_at_a_time(page, visit, api, host, clock):
+def test_an_open_inbox_needs_one_request_for_each_refresh(page, visit, api, host, clock):
     """The API server's load by many browsers depends on little else than the number of requests."""
     visit(at())
     wait_until(page, lambda: asked(host, "messages") == 1)
@@ -65,9 +65,22 @@ def test_counts_that_a_list_lacks_are_requested_when_it_refreshes(page, visit, a
     wait_until(page, lambda: asked(host, "inboxes") == 2)
     assert asked(host, "summary") == 1
 
-    clock.run_for(10_500)
+    clock.run_for(20_500)
     wait_until(page, lambda: asked(host, "summary") == 2)
     assert {each.parts[3] for each in host.requests if each.parts[-1] == "summary"} == {inbox(2)["id"]}
+
+
+def test_a_list_refreshes_for_somebody_who_comes_back_to_it_at_once(page, visit, host, clock):
+    visit()
+    page.get_by_role("link", name="orders-1").click()
+    wait_until(page, lambda: asked(host, "messages") == 1)
+    clock.run_for(3_000)
+    page.go_back()
+    page.get_by_role("link", name="orders-1").wait_for()
+
+    before = asked(host, "inboxes")
+    clock.run_for(10_500)
+    wait_until(page, lambda: asked(host, "inboxes") == before + 1)
 
 
 def asked(host, last):

@@ -78,15 +78,26 @@ def test_an_answer_is_kept_for_10_seconds(fake_clock: FakeClock) -> None:
     assert second.fetched_at - first.fetched_at == pytest.approx(10)
 
 
-def test_an_answer_is_looked_up_without_a_fetch_up_to_an_age(fake_clock: FakeClock) -> None:
+def test_an_answer_is_looked_up_without_a_fetch_and_one_caller_is_told_to_renew_it(
+    fake_clock: FakeClock,
+) -> None:
     answers = Answers()
 
     assert answers.peek(KEY, 30) is None
-    kept = answers.get(KEY, lambda: "a")
-    fake_clock.advance(29.9)
-    assert answers.peek(KEY, 30) == kept
-    fake_clock.advance(0.1)
-    assert answers.peek(KEY, 30) is None
+    answers.get(KEY, lambda: "a")
+
+    def found(seconds: float) -> list[bool]:
+        fake_clock.advance(seconds)
+        return [answers.peek(KEY, 30) is not None for _ in range(3)]
+
+    assert found(29.9) == [True, True, True]
+    assert found(0.1) == [False, True, True]
+    assert found(9.9) == [True, True, True]
+    assert found(0.1) == [False, True, True]
+    assert found(19.9) == [False, True, True]
+    assert found(0.1) == [False, False, False]
+    assert answers.get(KEY, lambda: "b").value == "b"
+    assert found(0) == [True, True, True]
 
 
 def test_an_error_is_not_looked_up() -> None:
@@ -108,6 +119,18 @@ def test_a_value_that_came_with_another_one_is_kept_as_if_it_had_been_fetched(fa
 
     kept = answers.get(KEY, lambda: pytest.fail("fetched"))
     assert (kept.value, kept.fetched_at) == ("a", fake_clock.now() - 9)
+
+
+def test_a_value_that_came_with_another_one_lasts(fake_clock: FakeClock) -> None:
+    answers = Answers()
+    answers.put(KEY, "a")
+    fake_clock.advance(61)
+    answers.put((*KEY, "another"), "b")
+
+    def fail() -> Any:
+        raise invalid("no")
+
+    assert answers.get(KEY, fail, is_lasting=True).value == "a"
 
 
 def test_an_error_is_kept_with_the_former_value(fake_clock: FakeClock) -> None:
@@ -160,6 +183,20 @@ def test_the_former_answer_is_given_while_a_new_one_is_fetched(
 
     assert [fetching.answers.get(KEY, fetching.fetch).value for _ in range(50)] == ["former"] * 50
     assert fetching.begun == 1
+
+
+def test_what_is_kept_for_a_minute_is_given_for_another_while_it_is_fetched(fake_clock: FakeClock) -> None:
+    fetching = Fetching(Answers(60.0))
+    try:
+        fetching.answers.get(KEY, lambda: "former")
+        fake_clock.advance(60)
+        fetching.start()
+        fake_clock.advance(59.9)
+
+        assert [fetching.answers.get(KEY, fetching.fetch).value for _ in range(50)] == ["former"] * 50
+        assert fetching.begun == 1
+    finally:
+        fetching.close()
 
 
 def test_at_most_4_requests_are_in_progress_and_none_queues(fetching: Fetching) -> None:
