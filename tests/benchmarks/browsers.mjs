@@ -1,8 +1,10 @@
 // Browsers with the page Inboxes open, without what they draw: the page's own feeds, connected as the page connects
 // them, with the user's cookie.
 //
-// node browsers.mjs URL TOKEN CONNECTION COUNT: half of them show the list of inboxes, half an inbox. Runs until its
-// standard input is closed, and then prints how many requests were answered and how many failed.
+// node browsers.mjs URL TOKEN CONNECTION COUNT: half of them show the list of inboxes, half an inbox. For each line of
+// standard input it prints how many requests were answered and how many failed, and runs until that is closed.
+
+import { createInterface } from "node:readline";
 
 import { Feed, createClient, limited } from "../../airflow_provider_workflow/plugin/static/api.js";
 
@@ -24,7 +26,7 @@ async function open(showsInbox) {
     new Feed({ load: (...given) => load(path, ...given), clock, visibility, ...options });
   const inboxes = ["connections", connection, "inboxes"];
   const id = showsInbox ? (await client.get(inboxes)).inboxes[1].id : null;
-  const list = feed(showsInbox ? [...inboxes, id] : inboxes, { name: "inboxes", interval: showsInbox ? 11 : 10 });
+  const list = feed(showsInbox ? [...inboxes, id] : inboxes, { name: "inboxes", interval: showsInbox ? 21 : 10 });
   const getSummary = limited(2, client.get);
   const summaries = new Map();
   let answer = null;
@@ -33,7 +35,7 @@ async function open(showsInbox) {
     answer = list.get().answer;
     for (const inbox of list.get().items) {
       if (!summaries.has(inbox.id)) {
-        summaries.set(inbox.id, feed([...inboxes, inbox.id, "summary"], { interval: 31, delay: 100 }, getSummary));
+        summaries.set(inbox.id, feed([...inboxes, inbox.id, "summary"], { interval: 45, delay: 100 }, getSummary));
         summaries.get(inbox.id).start();
       }
       summaries.get(inbox.id).seed(inbox.summary);
@@ -50,7 +52,6 @@ async function open(showsInbox) {
 for (let number = 0; number < Number(count); number += 1) {
   setTimeout(() => open(number % 2 === 1), (number / Number(count)) * START_SECONDS * 1000);
 }
-process.stdin.resume().on("end", () => {
-  console.log(JSON.stringify(counts));
-  process.exit();
-});
+createInterface({ input: process.stdin })
+  .on("line", () => console.log(JSON.stringify(counts)))
+  .on("close", () => process.exit());

@@ -9,7 +9,7 @@ import json
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,8 +24,8 @@ BROWSERS = 50
 INBOXES = 20
 MESSAGES = 100
 """Waiting in each inbox but the first."""
-WARM_UP_SECONDS = 20.0
-"""Until all browsers are open, and their first requests answered."""
+WARM_UP_SECONDS = 60.0
+"""Until all browsers are open, and request what they do later too."""
 PUT_SECONDS = 2.0
 """From one message to the next, whose run has a task."""
 LITTLE = Target("ours", "<", 5)
@@ -73,9 +73,12 @@ def run(quick: bool) -> list[Row]:
         answers: list[Answers] = []
         for _ in range(size.rounds):
             without.append(window.share())
-            with browsers(airflow, size.browsers, answers):
+            with browsers(airflow, size.browsers) as count:
                 time.sleep(WARM_UP_SECONDS)
+                before = count()
                 with_page.append(window.share())
+                after = count()
+            answers.append(Answers(after.answered - before.answered, after.failed))
     return rows(size, with_page, without, answers)
 
 
@@ -98,15 +101,22 @@ class Window:
 
 
 @contextmanager
-def browsers(airflow: LocalAirflow, count: int, answers: list[Answers]) -> Iterator[None]:
-    """So many browsers during the context; then ``answers`` has what became of their requests."""
+def browsers(airflow: LocalAirflow, number: int) -> Iterator[Callable[[], Answers]]:
+    """So many browsers during the context, and a function that says what became of their requests so far."""
     script = Path(__file__).with_name("browsers.mjs")
-    arguments = ["node", str(script), f"{airflow.url}/", airflow.api.token(), "workflow_default", str(count)]
+    arguments = ["node", str(script), f"{airflow.url}/", airflow.api.token(), "workflow_default", str(number)]
     with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        asking, answering = process.stdin, process.stdout
+
+        def count() -> Answers:
+            asking.write("\n")
+            asking.flush()
+            return Answers(**json.loads(answering.readline()))
+
         try:
-            yield
-            said, _ = process.communicate(timeout=60)
-            answers.append(Answers(**json.loads(said)))
+            yield count
         finally:
             process.kill()
 
@@ -115,10 +125,9 @@ def rows(size: Size, with_page: list[float], without: list[float], answers: list
     """What is shown."""
     what = f"page Inboxes, {size.browsers} browsers"
     more = [ours - theirs for ours, theirs in zip(with_page, without, strict=True)]
-    seconds = size.seconds + WARM_UP_SECONDS
     return [
         compared(f"{what}: API server, share of one core", "%", with_page, "no browser", without),
         alone(f"{what}: what they add to it", "%", more, LITTLE),
-        alone(f"{what}: requests", "per second", [each.answered / seconds for each in answers]),
+        alone(f"{what}: requests", "per second", [each.answered / size.seconds for each in answers]),
         alone(f"{what}: requests that failed", "requests", [float(each.failed) for each in answers]),
     ]
