@@ -31,8 +31,8 @@ MOST_AT_ONCE = 4
 KEPT_SECONDS = 10.0
 STALE_SECONDS = 60.0
 """
-How old an answer may be that is given while a newer one is fetched, or while there is no free slot. Where
-answers are kept for longer than half of this, it is twice as long as they are kept.
+How old an answer may be that is given while a newer one is fetched, or while there is no free slot: this, or
+twice the time for which answers are kept, if that is longer.
 """
 MOST_KEPT = 1_000
 AWAY = ("timeout", "unreachable")
@@ -140,8 +140,8 @@ class Answers:
         """
         The answer that is kept for a key, without a fetch; None if there is none, or it is an error.
 
-        Once it is older than ``seconds``, one caller in 10 seconds gets None too, and after a minute all do:
-        so that of many browsers one requests a newer answer.
+        From the age of ``seconds`` on, one caller every 10 seconds gets None, so that only one browser
+        requests a newer answer; the others get the old one. After a minute, all get None.
         """
         now = clock.monotonic()
         with self._lock:

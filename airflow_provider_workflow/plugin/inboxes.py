@@ -19,7 +19,7 @@ WAITING = ("available", "leased")
 AWAY = {"unreachable", "timeout", "rate_limited", "service_error"}
 """Errors with which the former numbers are still worth something."""
 LISTED_SECONDS = 30.0
-"""From which age on a summary is left out of a list, so that a browser requests a newer one."""
+"""A summary of this age is left out of one list every 10 seconds, so that one browser requests it."""
 
 
 def listing(connection_id: str, name: str | None, cursor: str | None, reader: Reader) -> dict[str, Any]:

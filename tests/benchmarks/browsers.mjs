@@ -2,7 +2,7 @@
 // them, with the user's cookie.
 //
 // node browsers.mjs URL TOKEN CONNECTION COUNT: half of them show the list of inboxes, half an inbox. For each line of
-// standard input it prints how many requests were answered and how many failed, and runs until that is closed.
+// its standard input it prints how many requests were answered and how many failed. It ends when that is closed.
 
 import { createInterface } from "node:readline";
 
@@ -15,9 +15,14 @@ const clock = { now: Date.now, setTimeout, clearTimeout };
 const visibility = { isVisible: () => true, subscribe: () => () => {} };
 
 async function counted(url, options) {
-  const response = await fetch(url, { ...options, headers: { ...options.headers, Cookie: `_token=${token}` } });
-  counts[response.ok ? "answered" : "failed"] += 1;
-  return response;
+  let isAnswered = false;
+  try {
+    const response = await fetch(url, { ...options, headers: { ...options.headers, Cookie: `_token=${token}` } });
+    isAnswered = response.ok;
+    return response;
+  } finally {
+    counts[isAnswered ? "answered" : "failed"] += 1;
+  }
 }
 
 async function open(showsInbox) {

@@ -25,7 +25,7 @@ INBOXES = 20
 MESSAGES = 100
 """Waiting in each inbox but the first."""
 WARM_UP_SECONDS = 60.0
-"""Until all browsers are open, and request what they do later too."""
+"""Time to open all browsers, and for their requests to become steady."""
 PUT_SECONDS = 2.0
 """From one message to the next, whose run has a task."""
 LITTLE = Target("ours", "<", 5)
@@ -78,7 +78,7 @@ def run(quick: bool) -> list[Row]:
                 before = count()
                 with_page.append(window.share())
                 after = count()
-            answers.append(Answers(after.answered - before.answered, after.failed))
+            answers.append(Answers(after.answered - before.answered, after.failed - before.failed))
     return rows(size, with_page, without, answers)
 
 
@@ -102,7 +102,7 @@ class Window:
 
 @contextmanager
 def browsers(airflow: LocalAirflow, number: int) -> Iterator[Callable[[], Answers]]:
-    """So many browsers during the context, and a function that says what became of their requests so far."""
+    """Keep so many browsers open during the context; gives a function that counts their requests so far."""
     script = Path(__file__).with_name("browsers.mjs")
     arguments = ["node", str(script), f"{airflow.url}/", airflow.api.token(), "workflow_default", str(number)]
     with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
@@ -113,7 +113,10 @@ def browsers(airflow: LocalAirflow, number: int) -> Iterator[Callable[[], Answer
         def count() -> Answers:
             asking.write("\n")
             asking.flush()
-            return Answers(**json.loads(answering.readline()))
+            line = answering.readline()
+            if not line:
+                raise RuntimeError(f"{script.name} has ended; it wrote its error to standard error")
+            return Answers(**json.loads(line))
 
         try:
             yield count

@@ -303,7 +303,7 @@ describe("a feed", () => {
     assert.deepEqual([ids(), times()], ["a", [10]]);
   });
 
-  test("has no problem anymore once an answer came with another one", async () => {
+  test("forgets its problem when a newer answer comes with another one", async () => {
     answers = [new TypeError("fetch"), page("b")];
     feed.start();
     await clock.pass(5);
@@ -329,16 +329,18 @@ describe("a feed", () => {
     assert.deepEqual(times(), [1, 22]);
   });
 
-  test("waits longer after errors, whatever others have", async () => {
-    feed.interval = 45;
-    answers = [new TypeError("fetch"), new TypeError("fetch")];
-    feed.start();
-    for (let turn = 0; turn < 22; turn += 1) {
-      await clock.pass(10);
-      feed.seed(null);
-    }
-    assert.deepEqual(times(), [0, 70]);
-  });
+  for (const [kind, problem, expected] of [["failing", new TypeError("fetch"), [0, 90]], ["busy", busy(30), [0, 30, 60, 90]]]) {
+    test(`waits as long for a ${kind} server as without the answers of others`, async () => {
+      feed.interval = 45;
+      answers = Array(5).fill(problem);
+      feed.start();
+      for (let turn = 0; turn < 10; turn += 1) {
+        await clock.pass(10);
+        feed.seed(null);
+      }
+      assert.deepEqual(times(), expected);
+    });
+  }
 
   test("shows the result of a change until the answers from before are too old", async () => {
     answers = [page("a", "b"), page("c")];

@@ -111,10 +111,10 @@ export class Feed {
     this.#abort();
   }
 
-  /** Use an answer that came with another one, if it is newer. Null: load one, unless the last is young. */
+  /** Use an answer that came with another one, if it is newer. Null: load one, but not soon after another. */
   seed(answer) {
     const now = this.clock.now();
-    if (answer === null && this.#dueAt < now + 25000) this.#dueAt = now;
+    if (answer === null && !this.#state.problem && this.#dueAt < now + 25000) this.#dueAt = now;
     else if (!answer || answer.fetched_at <= this.#state.answer?.fetched_at || now < this.#heldUntil) return;
     else {
       this.#dueAt = now + this.interval * 1000;

@@ -69,7 +69,7 @@ function Listeners({ inbox, most = 99 }) {
     shown.length < all.length && h("span.muted.small", `and ${all.length - shown.length} more`));
 }
 
-// Most summaries come with a list; what it lacks is loaded.
+// Most summaries come with a list; missing ones are loaded.
 function useSummary(connection, inbox) {
   const [{ answer, problem }, feed] = useFeed(pathOf(connection, inbox.id, "summary"), { interval: 45, delay: 100 }, getSummary);
   useEffect(() => feed.seed(inbox.summary), [feed, inbox]);
@@ -205,7 +205,7 @@ function Inboxes() {
   const [{ items, answer, problem }] = found;
   const ids = items.map((each) => each.connection_id);
   const connection = place.connection || (ids.includes(answer?.default) ? answer.default : ids[0]) || "";
-  const list = useFeed(connection ? pathOf(connection, place.inbox).filter(Boolean) : [], { name: "inboxes", interval: place.inbox && place.tab === "messages" ? 21 : 10 });
+  const list = useFeed(connection ? pathOf(connection, place.inbox).filter(Boolean) : [], { name: "inboxes", interval: place.inbox && place.tab !== "dead-letters" ? 21 : 10 });
   const [asked, ask] = useState(null);
   const [said, setSaid] = useState(null);
   const say = (text, run) => setSaid([text, run]);

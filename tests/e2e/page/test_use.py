@@ -70,7 +70,7 @@ def test_counts_that_a_list_lacks_are_requested_when_it_refreshes(page, visit, a
     assert {each.parts[3] for each in host.requests if each.parts[-1] == "summary"} == {inbox(2)["id"]}
 
 
-def test_a_list_refreshes_for_somebody_who_comes_back_to_it_at_once(page, visit, host, clock):
+def test_a_list_still_refreshes_after_somebody_left_it_for_a_few_seconds(page, visit, host, clock):
     visit()
     page.get_by_role("link", name="orders-1").click()
     wait_until(page, lambda: asked(host, "messages") == 1)

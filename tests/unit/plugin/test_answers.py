@@ -185,7 +185,7 @@ def test_the_former_answer_is_given_while_a_new_one_is_fetched(
     assert fetching.begun == 1
 
 
-def test_what_is_kept_for_a_minute_is_given_for_another_while_it_is_fetched(fake_clock: FakeClock) -> None:
+def test_an_answer_kept_for_a_minute_is_given_for_one_more_while_it_is_fetched(fake_clock: FakeClock) -> None:
     fetching = Fetching(Answers(60.0))
     try:
         fetching.answers.get(KEY, lambda: "former")

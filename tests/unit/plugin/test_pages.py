@@ -267,15 +267,18 @@ def test_a_summary_counts_what_waits_and_what_happened(
 def test_a_list_has_the_summaries_that_are_known(op: TestClient, connected: EmulatorServer) -> None:
     inbox = connected.open_inbox("orders")
 
-    (before,) = op.get(f"{API}/inboxes").json()["inboxes"]
-    summary = op.get(f"{API}/inboxes/{inbox}/summary").json()
-    (after,) = op.get(f"{API}/inboxes").json()["inboxes"]
+    def listed() -> Any:
+        (found,) = op.get(f"{API}/inboxes").json()["inboxes"]
+        return found["summary"]
 
-    assert (before["summary"], after["summary"]) == (None, summary)
-    for seconds, shown in ((29, [summary, summary]), (30, [None, summary])):
-        with clock.use(FakeClock(clock.monotonic() + seconds)):
-            lists = [op.get(f"{API}/inboxes").json()["inboxes"] for _ in range(2)]
-        assert [each["summary"] for (each,) in lists] == shown, "only one browser is to request a newer one"
+    now = FakeClock(clock.monotonic())
+    with clock.use(now):
+        assert listed() is None
+        summary = op.get(f"{API}/inboxes/{inbox}/summary").json()
+        now.advance(29)
+        assert [listed(), listed()] == [summary, summary]
+        now.advance(1)
+        assert [listed(), listed()] == [None, summary], "only one browser is to request a newer one"
 
 
 def test_the_messages_of_an_inbox_come_with_the_inbox_and_its_summary(
