@@ -69,18 +69,18 @@ class Listeners:
             self._by_inbox.setdefault(use.inbox, []).append(use)
 
     def of(self, inbox_id: str, name: str | None) -> list[dict[str, Any]]:
-        """The listeners of an inbox, as JSON: one for each DAG and kind."""
-        found = [
-            use for each in dict.fromkeys((inbox_id, name)) if each for use in self._by_inbox.get(each, ())
-        ]
-        entries = {
-            (use.dag_id, use.kind): {
-                "dag_id": use.dag_id,
-                "kind": use.kind,
-                "is_paused": self._paused[use.dag_id],
-                "url": dag_url(use.dag_id),
+        """The listeners of an inbox, as JSON: one for each DAG, with the kinds of what listens in it."""
+        kinds: dict[str, set[str]] = {}
+        for each in dict.fromkeys((inbox_id, name)):
+            for use in self._by_inbox.get(each, ()) if each else ():
+                kinds.setdefault(use.dag_id, set()).add(use.kind)
+        return [
+            {
+                "dag_id": dag_id,
+                "kinds": sorted(found),
+                "is_paused": self._paused[dag_id],
+                "url": dag_url(dag_id),
             }
-            for use in found
-            if use.dag_id in self._paused
-        }
-        return list(entries.values())
+            for dag_id, found in kinds.items()
+            if dag_id in self._paused
+        ]

@@ -26,7 +26,7 @@ def inbox(number: int = 1, **given: Any) -> dict[str, Any]:
         "listeners": [
             {
                 "dag_id": f"handle_{number}",
-                "kind": "sensor",
+                "kinds": ["sensor"],
                 "is_paused": False,
                 "url": f"/dags/handle_{number}",
             }

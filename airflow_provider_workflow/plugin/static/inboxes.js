@@ -63,8 +63,8 @@ function Listeners({ inbox, most = 99 }) {
   const all = inbox.listeners ?? [];
   if (!all.length) return h("span.muted", "No DAG listens");
   const shown = all.slice(0, all.length > most ? most - 1 : most);
-  return h(Fragment, shown.map(({ dag_id: id, kind, url, is_paused: isPaused }) =>
-    h("div.line", { key: id + kind }, h(Link, { url, className: "wf-line" }, h(Cut, { text: id, title: `${id} (${kind})` })),
+  return h(Fragment, shown.map(({ dag_id: id, kinds, url, is_paused: isPaused }) =>
+    h("div.line", { key: id }, h(Link, { url, className: "wf-line" }, h(Cut, { text: id, title: `${id} (${kinds.join(", ")})` })),
       isPaused && h(Badge, { color: "orange" }, "paused"))),
     shown.length < all.length && h("span.muted.small", `and ${all.length - shown.length} more`));
 }

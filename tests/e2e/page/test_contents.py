@@ -13,7 +13,7 @@ LARGE = 5000
 
 
 def test_the_list_shows_state_counts_age_and_listeners(page, visit, api):
-    paused = {"dag_id": "other", "kind": "watcher", "is_paused": True, "url": "/dags/other"}
+    paused = {"dag_id": "other", "kinds": ["operator", "watcher"], "is_paused": True, "url": "/dags/other"}
     api.inboxes = [
         inbox(1, status="paused", paused_reason="authentication", paused_text="The login expired."),
         inbox(2, listeners=[*inbox(2)["listeners"], paused]),
@@ -27,6 +27,7 @@ def test_the_list_shows_state_counts_age_and_listeners(page, visit, api):
     assert first.get_by_role("cell").all_inner_texts()[2:5] == ["4", "2", "1"]
     first.get_by_role("img", name="Last hour: 66 arrived, 66 started, 12 dead-lettered").wait_for()
     assert "other\npaused" in second.inner_text()
+    second.get_by_title("other (operator, watcher)").wait_for()
     third.get_by_text("No DAG listens").wait_for()
     third.get_by_role("link", name=inbox(3)["id"]).wait_for()
 
@@ -55,7 +56,7 @@ def test_a_message_shows_its_deliveries_its_error_and_its_run(page, visit, api):
 
 def test_names_and_errors_with_markup_stay_text(page, visit, api):
     api.connections = [HOSTILE]
-    listener = {"dag_id": HOSTILE, "kind": "sensor", "is_paused": False, "url": "javascript:hacked=1"}
+    listener = {"dag_id": HOSTILE, "kinds": ["sensor"], "is_paused": False, "url": "javascript:hacked=1"}
     api.inboxes = [
         inbox(
             1, name=HOSTILE, status="paused", paused_text=HOSTILE, paused_reason=HOSTILE, listeners=[listener]

@@ -68,17 +68,21 @@ def test_a_listener_is_found_whatever_it_is(
     database.deploy(batches)
     watcher = AssetWatcher(name="watch", trigger=WorkflowInboxNoticeTrigger(inbox="orders"))
     database.deploy(DAG("watched", schedule=[Asset("orders", watchers=[watcher])], start_date=BEGIN))
+    with DAG("both", schedule=[Asset("more", watchers=[watcher])], start_date=BEGIN) as both:
+        WorkflowInboxDispatchOperator(task_id="dispatch", inbox="orders", trigger_dag_id="handle")
+    database.deploy(both)
 
     (listed,) = op.get(f"{API}/inboxes").json()["inboxes"]
 
-    found = {(each["dag_id"], each["kind"], each["is_paused"]) for each in listed["listeners"]}
+    found = {each["dag_id"]: (each["kinds"], each["is_paused"]) for each in listed["listeners"]}
     assert found == {
-        ("by_name", "sensor", True),
-        ("by_id", "operator", False),
-        ("batches", "decorator", False),
-        ("watched", "watcher", False),
+        "by_name": (["sensor"], True),
+        "by_id": (["operator"], False),
+        "batches": (["decorator"], False),
+        "watched": (["watcher"], False),
+        "both": (["operator", "watcher"], False),
     }
-    assert {each["url"] for each in listed["listeners"]} == {f"/dags/{each[0]}" for each in found}
+    assert [each["url"] for each in listed["listeners"]] == [f"/dags/{dag_id}" for dag_id in found]
 
 
 def test_one_inbox_is_shown_as_a_list_of_one(op: TestClient, connected: EmulatorServer) -> None:
