@@ -10,7 +10,7 @@ from airflow_provider_workflow.client import types
 from airflow_provider_workflow.hooks.diagnosis import DROPPED, fix_of_pause
 from airflow_provider_workflow.plugin import recent, service, times
 from airflow_provider_workflow.plugin.access import Reader
-from airflow_provider_workflow.plugin.answers import Key
+from airflow_provider_workflow.plugin.answers import Kept, Key
 from airflow_provider_workflow.plugin.listeners import Listeners
 
 RECREATE = "delete it and create it again"
@@ -91,9 +91,8 @@ def summary(connection_id: str, inbox_id: str) -> dict[str, Any]:
     """
     fetch = partial(_fetched, connection_id, inbox_id)
     kept = service.ANSWERS.get(_summary_key(connection_id, inbox_id), fetch, is_lasting=True)
-    at = times.of_seconds(kept.fetched_at)
     if kept.error is None:
-        return {**kept.value, "fetched_at": at, "stored": None}
+        return _shown(kept)
     if kept.value is None or kept.error.code not in AWAY:
         kept.fetched()
     return {
@@ -101,7 +100,7 @@ def summary(connection_id: str, inbox_id: str) -> dict[str, Any]:
         "counts": None,
         "history": recent.history(inbox_id),
         "fetched_at": times.of_seconds(clock.now()),
-        "stored": {"counts": kept.value["counts"], "at": at},
+        "stored": {"counts": kept.value["counts"], "at": times.of_seconds(kept.fetched_at)},
         "error": kept.error.body,
     }
 
@@ -122,8 +121,10 @@ def _summary_key(connection_id: str, inbox_id: str) -> Key:
 def _known(connection_id: str, inbox_id: str) -> dict[str, Any] | None:
     """The kept summary of an inbox, for a list, which saves a browser the request for each row."""
     kept = service.ANSWERS.peek(_summary_key(connection_id, inbox_id), LISTED_SECONDS)
-    if kept is None:
-        return None
+    return None if kept is None else _shown(kept)
+
+
+def _shown(kept: Kept) -> dict[str, Any]:
     return {**kept.value, "fetched_at": times.of_seconds(kept.fetched_at), "stored": None}
 
 
