@@ -1,0 +1,188 @@
+"""What the page shows of messages: their runs and dead letters, and the message of a run."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from airflow_provider_workflow import clock
+from airflow_provider_workflow.database.runs import DatabaseRuns
+from airflow_provider_workflow.emulator.server import EmulatorServer
+from tests.unit.cli.burying import Burying
+from tests.unit.cli.database import listening
+from tests.unit.fake_clock import FakeClock
+from tests.unit.plugin.conftest import API
+from tests.unit.plugin.started import PAYLOAD, start
+
+
+def test_each_message_leads_to_its_run(op: TestClient, buried: Burying, connected: EmulatorServer) -> None:
+    inbox = connected.open_inbox("orders")
+    connected.put("orders", *range(3), ids=["run", "dead", "new"])
+    run_id, dead_id = start("run", inbox), buried.bury("dead", inbox_id=inbox)
+
+    messages = op.get(f"{API}/inboxes/{inbox}/messages").json()["messages"]
+
+    url = f"/dags/handle/runs/{run_id}"
+    assert [each["run"] for each in messages] == [
+        {"dag_id": "handle", "run_id": run_id, "state": "queued", "url": url}, None, None
+    ]  # fmt: skip
+    assert [each["dead_letter"] and each["dead_letter"]["run_id"] for each in messages] == [
+        None,
+        dead_id,
+        None,
+    ]
+    assert (messages[0]["status"], messages[0]["delivery_count"]) == ("available", 0)
+
+
+def test_messages_that_left_the_service_are_listed_with_their_runs(
+    op: TestClient, buried: Burying, connected: EmulatorServer
+) -> None:
+    inbox = connected.open_inbox("orders")
+    connected.put("orders", 1, ids=["waits"])
+    buried.backdate("handle", start("long ago", inbox), timedelta(minutes=61))
+    start("of another inbox", "another")
+    dead_id = buried.bury("dead", PAYLOAD, inbox_id=inbox, cause="too large")
+    buried.bury("replayed", inbox_id=inbox)
+    replay_id, run_id = start("replayed", inbox), start("done", inbox)
+
+    answer = op.get(f"{API}/inboxes/{inbox}/messages")
+
+    assert PAYLOAD not in answer.text
+    _, *left = answer.json()["messages"]
+    assert {each["id"]: each["status"] for each in left} == {
+        "dead": "dead-lettered",
+        "replayed": "started",
+        "done": "started",
+    }
+    done, replayed, dead = left  # the newest first
+    assert (done["run"]["run_id"], done["delivery_count"], done["error_message"]) == (run_id, 3, None)
+    assert done["created_at"] == dead["created_at"] == "2026-01-01T00:00:00Z"
+    assert (dead["run"], dead["dead_letter"]["run_id"]) == (None, dead_id)
+    assert (dead["error_message"], dead["delivery_count"]) == ("too large", 3)
+    assert replayed["run"]["run_id"] == replay_id
+
+
+def test_a_message_is_listed_once_while_it_is_acknowledged(
+    op: TestClient, buried: Burying, connected: EmulatorServer
+) -> None:
+    assert buried
+    inbox = connected.open_inbox("orders")
+    connected.put("orders", 1, ids=["a"])
+    start("a", inbox)
+
+    (listed,) = op.get(f"{API}/inboxes/{inbox}/messages").json()["messages"]
+
+    assert (listed["status"], listed["run"]["dag_id"]) == ("available", "handle")
+
+
+def test_the_messages_of_an_inbox_come_with_the_inbox_and_its_summary(
+    op: TestClient, buried: Burying, connected: EmulatorServer
+) -> None:
+    """A browser that shows an inbox requests this alone, and the service lists the messages once for all."""
+    assert buried
+    inbox = connected.open_inbox("orders")
+    connected.put("orders", 1, 2)
+
+    with clock.use(FakeClock(clock.monotonic())):
+        answer = op.get(f"{API}/inboxes/{inbox}/messages").json()
+        counts = [connected.count(name) for name in ("list_messages", "get_inbox", "list_inboxes")]
+        alone = op.get(f"{API}/inboxes/{inbox}").json()
+
+    assert counts == [1, 1, 0]
+    assert answer["inbox"] == alone
+    (shown,) = answer["inbox"]["inboxes"]
+    assert shown["summary"] == op.get(f"{API}/inboxes/{inbox}/summary").json()
+    assert shown["summary"]["counts"]["available"] == 2
+    assert connected.count("list_messages") == 1
+
+
+def test_further_pages_of_messages_have_the_messages_that_follow(
+    op: TestClient, buried: Burying, connected: EmulatorServer
+) -> None:
+    assert buried
+    inbox = connected.open_inbox("orders")
+    ids = [f"m{number}" for number in range(502)]
+    connected.put("orders", *ids, ids=ids)
+    start("done", inbox)
+    route = f"{API}/inboxes/{inbox}/messages"
+
+    first = op.get(route).json()
+    second = op.get(route, params={"cursor": first["next"]}).json()
+
+    assert {each["id"] for each in first["messages"]} == {*ids[:500], "done"}
+    assert [each["id"] for each in second["messages"]] == ids[500:]
+    assert (second["next"], "inbox" in first, "inbox" in second) == (None, True, False)
+
+
+def test_messages_are_shown_without_their_inbox_if_only_that_cannot_be_read(
+    op: TestClient, connected: EmulatorServer
+) -> None:
+    inbox = connected.open_inbox("orders")
+    connected.put("orders", 1, ids=["a"])
+    connected.fault("status", operation="get_inbox", status=500, times=None)
+
+    answer = op.get(f"{API}/inboxes/{inbox}/messages").json()
+
+    assert [each["id"] for each in answer["messages"]] == ["a"]
+    assert "inbox" not in answer
+
+
+def test_dead_letters_are_listed_with_their_replays(
+    op: TestClient, buried: Burying, connected: EmulatorServer
+) -> None:
+    inbox = connected.open_inbox("orders")
+    buried.bury("a", PAYLOAD, inbox_id=inbox, age=timedelta(hours=1), cause="too large")
+    buried.bury("b", inbox_id=inbox, target=None)
+    buried.bury("c", inbox_id="another")
+    replayed = start("a", inbox)
+
+    answer = op.get(f"{API}/inboxes/{inbox}/dead-letters")
+
+    newest, oldest = answer.json()["dead_letters"]
+    assert (newest["message_id"], newest["target_dag_id"], newest["replayed"]) == ("b", None, None)
+    assert (oldest["reason"], oldest["cause"], oldest["delivery_count"]) == ("rejected", "too large", 3)
+    assert oldest["replayed"]["run_id"] == replayed
+    assert oldest["url"] == f"/dags/dead/runs/{oldest['run_id']}"
+    assert (PAYLOAD in answer.text, answer.json()["is_partial"]) == (False, False)
+
+
+def message_of_run(op: TestClient, dag_id: str, run_id: str) -> Any:
+    answer = op.get(f"/workflow/api/dags/{dag_id}/runs/{run_id}/message")
+    assert PAYLOAD not in answer.text
+    return answer.json()["message"]
+
+
+def test_a_run_tells_its_message(op: TestClient, buried: Burying) -> None:
+    buried.database.deploy(listening("listen", inbox="orders", trigger_dag_id="handle"))
+    run_id = start("a", "i", "Message a of the inbox orders, started by the run scheduled__1 of listen")
+
+    found = message_of_run(op, "handle", run_id)
+
+    assert (found["kind"], found["message_id"], found["inbox_id"]) == ("message", "a", "i")
+    assert (found["delivery_count"], found["created_at"]) == (3, "2026-01-01T00:00:00Z")
+    assert found["connection_id"] == "workflow_default"
+
+
+@pytest.mark.since(3, 2, "the note of a run that is started")
+def test_the_note_of_a_run_tells_its_listener(op: TestClient, buried: Burying) -> None:
+    run_id = start("a", "i", "Message a of the inbox my orders, started by the run scheduled__1 of listen")
+
+    found = message_of_run(op, "handle", run_id)
+
+    url = "/dags/listen/runs/scheduled__1"
+    assert found["listener"] == {"dag_id": "listen", "run_id": "scheduled__1", "url": url}
+    assert found["inbox"] == "my orders"
+
+
+def test_a_dead_letter_and_another_run_are_told_apart(op: TestClient, buried: Burying) -> None:
+    dead_id = buried.bury("a", PAYLOAD, cause="too large")
+    DatabaseRuns().start("handle", "manual__1", {"inbox_id": "i"})
+
+    found = message_of_run(op, "dead", dead_id)
+
+    assert (found["kind"], found["reason"], found["cause"]) == ("dead_letter", "rejected", "too large")
+    assert message_of_run(op, "handle", "manual__1") is None
+    assert message_of_run(op, "handle", "workflow__unknown") is None

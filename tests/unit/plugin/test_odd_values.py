@@ -1,0 +1,80 @@
+"""Values that nobody expects of the service or of a run stay text, or are left out, and break no answer."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from fastapi.testclient import TestClient
+
+from airflow_provider_workflow.database.runs import DatabaseRuns
+from airflow_provider_workflow.dispatch.dead_letters import RUN_PREFIX, Reason, conf_of
+from airflow_provider_workflow.dispatch.runs import run_id_of
+from airflow_provider_workflow.emulator.server import EmulatorServer
+from airflow_provider_workflow.plugin import inboxes
+from airflow_provider_workflow.plugin.access import Reader
+from airflow_provider_workflow.plugin.listeners import Listeners
+from airflow_provider_workflow.plugin.messages import view as message_view
+from tests.unit.cli.burying import message_of
+from tests.unit.plugin.conftest import API
+from tests.unit.plugin.started import PAYLOAD
+
+NAME = '<script>alert("1")</script> Grüße \'"&'
+
+
+def test_fields_of_the_service_that_are_no_strings_are_left_out() -> None:
+    inbox: Any = {"id": "a", "status": "active", "name": {"dangerouslySetInnerHTML": {"__html": "x"}}}
+    message: Any = {"id": ["a"], "status": {"a": 1}, "created_at": "0001-01-01T00:00:00+14:00"}
+
+    shown = inboxes.view(inbox, cast(Listeners, SimpleNamespace(of=lambda *_: [])))
+    listed = message_view(message, "a", {}, cast(Reader, SimpleNamespace(run=lambda *_: None)))
+
+    assert (shown["id"], shown["name"]) == ("a", None)
+    assert (listed["id"], listed["status"], listed["created_at"]) == (None, None, None)
+
+
+@pytest.mark.parametrize("count", ["²", "9" * 5000, "-1", "x"])
+@pytest.mark.usefixtures("buried")
+def test_a_run_with_any_conf_breaks_nothing(op: TestClient, connected: EmulatorServer, count: str) -> None:
+    inbox = connected.open_inbox("orders")
+    odd = {"id": "a", "created_at": "9999-12-31T23:59:59-14:00", "message_attributes": {"lease_count": count}}
+    DatabaseRuns().start("handle", run_id_of("a", inbox), {"inbox_id": inbox, "message": odd})
+    run_id = run_id_of("b", inbox, RUN_PREFIX)
+    letter = conf_of(message_of("b"), inbox, "handle", Reason.REJECTED, "a made-up cause")
+    DatabaseRuns().start("dead", run_id, {**letter, "delivery_count": count})
+
+    (shown,) = op.get(f"{API}/inboxes/{inbox}/dead-letters").json()["dead_letters"]
+    found = op.get(f"{API}/inboxes/{inbox}/messages").json()["messages"]
+    of_run = op.get(f"/workflow/api/dags/handle/runs/{run_id_of('a', inbox)}/message").json()["message"]
+
+    assert (shown["run_id"], shown["delivery_count"]) == (run_id, None)
+    assert {each["id"]: each["delivery_count"] for each in found} == {"a": 0, "b": 0}
+    assert (of_run["delivery_count"], of_run["created_at"]) == (None, None)
+    assert op.get(f"{API}/inboxes/{inbox}/summary").status_code == 200
+
+
+def test_names_and_errors_stay_text(op: TestClient, connected: EmulatorServer) -> None:
+    inbox = connected.open_inbox(NAME)
+    text = f"{NAME}\nforged line"
+    connected.put(NAME, {"text": PAYLOAD}, ids=["a"], attributes={"error_message": text})
+
+    listed, messages = op.get(f"{API}/inboxes"), op.get(f"{API}/inboxes/{inbox}/messages")
+
+    assert listed.json()["inboxes"][0]["name"] == NAME
+    assert messages.json()["messages"][0]["error_message"] == f"{NAME} forged line"
+    for answer in (listed, messages):
+        assert answer.headers["Content-Type"] == "application/json"
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+        assert answer.headers["Cache-Control"] == "no-store"
+        assert PAYLOAD not in answer.text
+        assert connected.client_secret not in answer.text
+
+
+def test_half_a_surrogate_pair_breaks_no_answer(op: TestClient, connected: EmulatorServer) -> None:
+    """A service that cuts strings may send it in JSON, and UTF-8 cannot encode it."""
+    connected.open_inbox("cut \ud83d")
+
+    answer = op.get(f"{API}/inboxes")
+
+    assert (answer.status_code, answer.json()["inboxes"][0]["name"]) == (200, "cut \ud83d")
