@@ -81,7 +81,7 @@ def inbox_dag(
 def _make_target(function: Callable[[Any], Any], dag_id: str, given: Mapping[str, Any], example: Any) -> DAG:
     from airflow.sdk import dag
 
-    from airflow_provider_workflow.decorators.message import NAME, MessageArgument
+    from airflow_provider_workflow.decorators.message import MACRO, NAME, MessageArgument, part_in_template
 
     message = MessageArgument()
     if inspect.isfunction(function):
@@ -93,9 +93,13 @@ def _make_target(function: Callable[[Any], Any], dag_id: str, given: Mapping[str
     def body() -> Any:
         return function(message)
 
-    params = {NAME: _example(example), **(given.get("params") or {})}
-    doc = {"doc_md": inspect.getdoc(function)} if function.__doc__ else {}
-    target: DAG = dag(dag_id=dag_id, schedule=None, **{**doc, **given, "params": params})(body)()
+    of_dag = {
+        **({"doc_md": inspect.getdoc(function)} if function.__doc__ else {}),
+        **given,
+        "params": {NAME: _example(example), **(given.get("params") or {})},
+        "user_defined_macros": {**(given.get("user_defined_macros") or {}), MACRO: part_in_template},
+    }
+    target: DAG = dag(dag_id=dag_id, schedule=None, **of_dag)(body)()
     if not target.task_dict:
         raise ValueError(
             f'the DAG "{dag_id}" has no task: {function.__name__}() only runs when the file is parsed.'

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
+
+import jinja2
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
 NAME = "message"
 """The entry of a run's conf, and the param that has the example."""
+MACRO = "workflow_message"
+"""The macro of the DAG with which its templates read the message."""
 
 
 class Message(dict[str, Any]):
@@ -46,7 +50,7 @@ class MessageArgument:
 
     As an argument of a task, or in a template field, it is replaced by the value when the task runs: Airflow
     calls ``resolve`` then. ``argument["payload"]["total"]`` is the part of the message at that path. In an
-    f-string it becomes a Jinja template.
+    f-string it becomes a Jinja template, which calls ``part_in_template``.
 
     :param path: keys and indexes from the message to the part.
     """
@@ -67,8 +71,7 @@ class MessageArgument:
         return NAME + "".join(f"[{key!r}]" for key in self._path)
 
     def __str__(self) -> str:
-        steps = "".join(f"[{key!r}]" for key in self._path)
-        return f"{{{{ (dag_run.conf or {{}}).get({NAME!r}, params.{NAME}){steps} }}}}"
+        return f"{{{{ {MACRO}({', '.join(map(repr, self._path))}) }}}}"
 
     def serialize(self) -> str:
         """What Airflow's pages show in the fields of a task before it runs."""
@@ -80,12 +83,27 @@ class MessageArgument:
 
         :raises ValueError: the part cannot be the argument of a task, as Airflow cannot store it.
         """
-        message = message_of(context)
+        return self.part_of(message_of(context), stored_as=_itself)
+
+    def part_of(self, message: dict[str, Any], stored_as: Callable[[Any], Any]) -> Any:
+        """
+        The value of this part of a message.
+
+        :param stored_as: makes of the value what Airflow stores: the value itself, or a template's string.
+        :raises LookupError: the message has no such part.
+        :raises ValueError: Airflow cannot store that.
+        """
         value: Any = message
-        for key in self._path:
-            value = value[key]
+        try:
+            for key in self._path:
+                value = value[key]
+        except (LookupError, TypeError):
+            raise LookupError(
+                f"The {NAME} of this run has no {self!r}. Give the task the whole {NAME}, and decide in the"
+                " task what to do without it"
+            ) from None
         if self._path and isinstance(message, Message):
-            self._check_storable(value)
+            self._check_storable(stored_as(value))
         return value
 
     def _check_storable(self, value: Any) -> None:
@@ -96,6 +114,26 @@ class MessageArgument:
                 f"{part}, so Airflow cannot store it as an argument of a task. Give the task the whole"
                 f" {NAME}, and use {self!r} in the task"
             )
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
+@jinja2.pass_context
+def part_in_template(context: jinja2.runtime.Context, *path: str | int) -> Any:
+    """
+    The message of a run, or the part at a path: ``{{ workflow_message("payload", "total") }}``.
+
+    :raises ValueError: Airflow cannot store what the template makes of the part.
+    """
+    from jinja2.nativetypes import NativeEnvironment
+
+    # With render_template_as_native_obj=True a template yields the value itself.
+    is_native = isinstance(context.environment, NativeEnvironment)
+    return MessageArgument(path).part_of(
+        message_of(context.get_all()), stored_as=_itself if is_native else str
+    )
 
 
 def message_of(context: Mapping[str, Any] | Context) -> dict[str, Any]:

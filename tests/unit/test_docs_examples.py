@@ -31,12 +31,16 @@ def test_own_calls_of_the_hook(connected: EmulatorServer) -> None:
 def test_a_handler_reads_payloads_that_airflow_can_and_cannot_store(
     value: float, caplog: pytest.LogCaptureFixture
 ) -> None:
-    handle = run("payload_of.py")["dag"].get_task("handle").python_callable
+    dag = run("payload_of.py")["dag"]
+    handle, show = dag.get_task("handle").python_callable, dag.get_task("show")
     message, _ = storable({"id": "a", "payload": {"value": value}})
+    dag_run = SimpleNamespace(conf={"inbox_id": "b", "message": message})
     caplog.set_level(logging.INFO)
 
-    handle(dag_run=SimpleNamespace(conf={"inbox_id": "b", "message": message}))
+    handle(dag_run=dag_run)
     assert f"Measured: {value}" in caplog.text
+    show.render_template_fields({"dag_run": dag_run})
+    assert show.env == {"VALUE": str(value)}
 
 
 def test_a_decorated_function_of_two_tasks() -> None:

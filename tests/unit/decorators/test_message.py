@@ -5,12 +5,15 @@ from __future__ import annotations
 import copy
 import json
 import pickle
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from airflow.sdk import DAG, task
 
+from airflow_provider_workflow.decorators import inbox_dag
+from airflow_provider_workflow.decorators.inbox_dag import CLAIMS
 from airflow_provider_workflow.decorators.message import Message, MessageArgument, message_of
 from airflow_provider_workflow.dispatch.payloads import payload_of, storable
 
@@ -87,9 +90,12 @@ def test_a_part_that_airflow_cannot_store_is_named_with_what_to_do() -> None:
     assert str(2**70) not in str(caught.value)
 
 
-def test_a_part_that_the_message_does_not_have_is_an_error() -> None:
-    with pytest.raises(KeyError):
-        resolved(MessageArgument()["payload"]["total"], {"amount": 1})
+@pytest.mark.parametrize("payload", [{"amount": 1}, None, 5, [1]])
+def test_a_part_that_the_message_does_not_have_is_an_error(payload: Any) -> None:
+    with pytest.raises(
+        LookupError, match=r"^The message of this run has no message\['payload'\]\['total'\]\."
+    ):
+        resolved(MessageArgument()["payload"]["total"], payload)
 
 
 @pytest.mark.parametrize("conf", [None, {}, {"message": {"id": "b"}}])
@@ -110,20 +116,82 @@ def test_a_placeholder_is_no_collection() -> None:
         argument["payload"][None]
 
 
-@pytest.mark.parametrize("conf", [None, {}, {"message": {"id": "b", "it's": [{"n": 1}]}}])
-def test_in_a_string_it_is_a_template(conf: Any) -> None:
-    with DAG("d", schedule=None) as dag:
+@pytest.fixture(autouse=True)
+def claimed() -> None:
+    """Each test is as a DAG file of its own."""
+    globals().pop(CLAIMS, None)
 
+
+def rendered(text: Callable[[Any], Any], payload: Any, **arguments: Any) -> Any:
+    """The value of a templated argument of a task in a run of a message with this payload."""
+
+    @inbox_dag("orders", **arguments)
+    def handle_order(message: Any) -> None:
         @task
-        def work(text: str) -> None: ...
+        def work(argument: Any) -> None: ...
 
-        message = MessageArgument()
-        work(f"{message['id']} {message[chr(105) + 't' + chr(39) + 's'][0]['n']}")
-    example = {"id": "example-1", "it's": [{"n": 2}]}
-    rendered: Any = dag.get_task("work")
-    rendered.render_template_fields({"dag_run": SimpleNamespace(conf=conf), "params": {"message": example}})
+        work(text(message))
 
-    assert rendered.op_args == ("b 1" if conf else "example-1 2",)
+    work: Any = handle_order.get_task("work")
+    work.render_template_fields(context(payload))
+    return work.op_args[0]
+
+
+@pytest.mark.parametrize("rest", ["a\0b", 2**70, 1e400, "\ud800", {"__classname__": "x"}])
+def test_a_part_in_a_string_is_sound_whatever_else_is_in_the_payload(rest: Any) -> None:
+    payload = {"title": "Fix it", "it's": [{"n": 1}], "other": rest}
+
+    assert rendered(lambda message: message["payload"]["title"], payload) == "Fix it"
+    assert rendered(lambda message: f"{message['payload']['title']}", payload) == "Fix it"
+    key = "it's"
+    assert rendered(lambda message: f"{message['id']}: {message['payload'][key][0]['n']}", payload) == "a: 1"
+
+
+@pytest.mark.parametrize(("amount", "text"), [(2**70, str(2**70)), (1e300, "1e+300")])
+def test_a_string_of_a_number_that_airflow_cannot_store_can_be_stored(amount: float, text: str) -> None:
+    assert rendered(lambda message: f"{message['payload']['n']} wei", {"n": amount}) == f"{text} wei"
+
+
+@pytest.mark.parametrize("arguments", [{}, {"render_template_as_native_obj": True}])
+def test_a_string_that_airflow_cannot_store_is_named_with_what_to_do(arguments: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"^message\['payload'\]\['name'\] has a NUL character, so Airflow"):
+        rendered(lambda message: f"{message['payload']['name']}", LARGE, **arguments)
+
+
+def test_a_template_that_yields_a_value_is_checked_as_an_argument_is() -> None:
+    def of(key: str) -> Any:
+        native = {"render_template_as_native_obj": True}
+        return rendered(lambda message: f"{message['payload'][key]}", LARGE, **native)
+
+    assert of("items") == [1, 2]
+    with pytest.raises(ValueError, match=r"^message\['payload'\]\['amount'\] is an integer of more than 64"):
+        of("amount")
+
+
+def test_a_template_file_reads_the_message_too() -> None:
+    def twice(value: str) -> str:
+        return value * 2
+
+    template = "{{ workflow_message()['id'] | twice }} {{ twice(workflow_message('payload', 'items', 1)) }}"
+    own = {"user_defined_macros": {"twice": twice}, "user_defined_filters": {"twice": twice}}
+
+    assert rendered(lambda _: template, LARGE, **own) == "aa 4"
+
+
+@pytest.mark.parametrize("conf", [None, {}, {"message": {"id": "b"}}])
+def test_a_template_of_a_run_by_hand_reads_the_params(conf: Any) -> None:
+    @inbox_dag("orders")
+    def handle_order(message: Any) -> None:
+        @task
+        def work(argument: Any) -> None: ...
+
+        work(f"{message['id']}")
+
+    work: Any = handle_order.get_task("work")
+    params = dict(handle_order.params)
+    work.render_template_fields({"dag_run": SimpleNamespace(conf=conf), "params": params})
+
+    assert work.op_args == ("b" if conf else "example-1",)
 
 
 def test_a_payload_is_no_template() -> None:
