@@ -12,6 +12,8 @@ from airflow.sdk import DAG, BaseOperator, BaseSensorOperator
 
 from airflow_provider_workflow.options import check_choice, check_string, known_later
 
+OWN = ("inbox", "dag_id", "listener", "listener_dag_id", "listener_args", "example")
+"""Arguments that ``inbox_dag`` uses itself."""
 LISTENERS = ("notice", "sensor")
 SHARED = (
     "start_date",
@@ -123,7 +125,7 @@ def _check_known(name: str, listener: str, names: set[str]) -> None:
             f"{unknown}. For the tasks of the DAG give default_args={{{name!r}: ...}}, for the task of the"
             f" listener listener_args={{{name!r}: ...}}"
         )
-    close = difflib.get_close_matches(name, names, 1)
+    close = difflib.get_close_matches(name, {*names, *OWN}, 1)
     raise TypeError(f"{unknown}. Did you mean {close[0]!r}?" if close else unknown)
 
 

@@ -81,14 +81,11 @@ def inbox_dag(
 def _make_target(function: Callable[[Any], Any], dag_id: str, given: Mapping[str, Any], example: Any) -> DAG:
     from airflow.sdk import dag
 
-    from airflow_provider_workflow.decorators.message import MACRO, NAME, MessageArgument, part_in_template
+    from airflow_provider_workflow.decorators.message import NAME
+    from airflow_provider_workflow.decorators.placeholder import MACRO, MessagePlaceholder, part_in_template
 
-    message = MessageArgument()
-    if inspect.isfunction(function):
-        try:
-            inspect.signature(function).bind(message)
-        except TypeError:
-            raise TypeError(f"{function.__name__}() must take one argument, the {NAME}") from None
+    message = MessagePlaceholder()
+    _check_signature(function, NAME)
 
     def body() -> Any:
         return function(message)
@@ -107,6 +104,22 @@ def _make_target(function: Callable[[Any], Any], dag_id: str, given: Mapping[str
         )
     _check_defaults(target)
     return target
+
+
+def _check_signature(function: Callable[[Any], Any], argument: str) -> None:
+    """
+    :raises TypeError: the function does not take one argument.
+    """
+    signature = inspect.signature(function)
+    try:
+        if inspect.isfunction(function):
+            signature.bind(argument)
+        # Airflow gives a task those of its parameters that are in the context, such as `ti`.
+        elif not signature.parameters:
+            raise TypeError
+    except TypeError:
+        name = function.__name__
+        raise TypeError(f"{name}() must take one argument, the {argument}: def {name}({argument})") from None
 
 
 def _example(payload: Any) -> Any:

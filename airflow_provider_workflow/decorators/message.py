@@ -1,19 +1,15 @@
-"""The argument of a function with ``@inbox_dag``: a placeholder that each task replaces by its message."""
+"""The message of a run, as the tasks of an ``@inbox_dag`` function get it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
-
-import jinja2
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
 NAME = "message"
 """The entry of a run's conf, and the param that has the example."""
-MACRO = "workflow_message"
-"""The macro of the DAG with which its templates read the message."""
 
 
 class Message(dict[str, Any]):
@@ -42,98 +38,6 @@ class Message(dict[str, Any]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return dict, ({**self, "payload": self["payload"]},)
-
-
-class MessageArgument:
-    """
-    Stands for the message of a run, or a part of it, while a DAG file is parsed.
-
-    As an argument of a task, or in a template field, it is replaced by the value when the task runs: Airflow
-    calls ``resolve`` then. ``argument["payload"]["total"]`` is the part of the message at that path. In an
-    f-string it becomes a Jinja template, which calls ``part_in_template``.
-
-    :param path: keys and indexes from the message to the part.
-    """
-
-    def __init__(self, path: tuple[str | int, ...] = ()) -> None:
-        self._path = path
-
-    def __getitem__(self, key: str | int) -> MessageArgument:
-        if isinstance(key, bool) or not isinstance(key, (str, int)):
-            raise TypeError(f"{self!r} takes a key or an index in brackets, not a {type(key).__name__}")
-        return MessageArgument((*self._path, key))
-
-    # Python would iterate by __getitem__, without end.
-    __iter__ = None
-    __contains__ = None
-
-    def __repr__(self) -> str:
-        return NAME + "".join(f"[{key!r}]" for key in self._path)
-
-    def __str__(self) -> str:
-        return f"{{{{ {MACRO}({', '.join(map(repr, self._path))}) }}}}"
-
-    def serialize(self) -> str:
-        """What Airflow's pages show in the fields of a task before it runs."""
-        return repr(self)
-
-    def resolve(self, context: Context) -> Any:
-        """
-        The value for the running task.
-
-        :raises ValueError: the part cannot be the argument of a task, as Airflow cannot store it.
-        """
-        return self.part_of(message_of(context), stored_as=_itself)
-
-    def part_of(self, message: dict[str, Any], stored_as: Callable[[Any], Any]) -> Any:
-        """
-        The value of this part of a message.
-
-        :param stored_as: makes of the value what Airflow stores: the value itself, or a template's string.
-        :raises LookupError: the message has no such part.
-        :raises ValueError: Airflow cannot store that.
-        """
-        value: Any = message
-        try:
-            for key in self._path:
-                value = value[key]
-        except (LookupError, TypeError):
-            raise LookupError(
-                f"The {NAME} of this run has no {self!r}. Give the task the whole {NAME}, and decide in the"
-                " task what to do without it"
-            ) from None
-        if self._path and isinstance(message, Message):
-            self._check_storable(stored_as(value))
-        return value
-
-    def _check_storable(self, value: Any) -> None:
-        from airflow_provider_workflow.dispatch.payloads import unstorable
-
-        if (part := unstorable(value, repr(self))) is not None:
-            raise ValueError(
-                f"{part}, so Airflow cannot store it as an argument of a task. Give the task the whole"
-                f" {NAME}, and use {self!r} in the task"
-            )
-
-
-def _itself(value: Any) -> Any:
-    return value
-
-
-@jinja2.pass_context
-def part_in_template(context: jinja2.runtime.Context, *path: str | int) -> Any:
-    """
-    The message of a run, or the part at a path: ``{{ workflow_message("payload", "total") }}``.
-
-    :raises ValueError: Airflow cannot store what the template makes of the part.
-    """
-    from jinja2.nativetypes import NativeEnvironment
-
-    # With render_template_as_native_obj=True a template yields the value itself.
-    is_native = isinstance(context.environment, NativeEnvironment)
-    return MessageArgument(path).part_of(
-        message_of(context.get_all()), stored_as=_itself if is_native else str
-    )
 
 
 def message_of(context: Mapping[str, Any] | Context) -> dict[str, Any]:

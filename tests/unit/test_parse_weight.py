@@ -18,7 +18,7 @@ HEAVY = {"requests", "aiohttp", "tenacity", "jmespath"}
 SHELVES = {"decorators", "operators", "sensors", "triggers", "queues", "client"}
 """Packages that hold modules, and nothing themselves."""
 RARE = {"dispatch.routing", "sensors.retry_pauses"}
-DECORATED = {"decorators.arguments", "decorators.listeners", "decorators.message"}
+DECORATED = {"decorators.arguments", "decorators.listeners", "decorators.message", "decorators.placeholder"}
 """What ``inbox_dag`` loads when it makes a DAG."""
 ARGUMENTS = {
     "operators.base",

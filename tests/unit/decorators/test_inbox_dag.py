@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from types import SimpleNamespace
@@ -201,6 +202,9 @@ def test_both_dags_can_be_named() -> None:
             {"matches": "x"},
             r"inbox_dag\(\) got an unexpected keyword argument 'matches'. Did you mean 'match'",
         ),
+        ({"listner": "sensor"}, ".*argument 'listner'. Did you mean 'listener'"),
+        ({"exampel": 1}, ".*argument 'exampel'. Did you mean 'example'"),
+        ({"listener_arg": {}}, ".*argument 'listener_arg'. Did you mean 'listener_args'"),
         ({"color": "red"}, r"inbox_dag\(\) got an unexpected keyword argument 'color'$"),
         (
             {"retries": 2},
@@ -247,10 +251,23 @@ def test_a_function_without_tasks_would_only_run_at_parse_time() -> None:
 
 
 def test_a_function_takes_the_message_and_nothing_else() -> None:
-    with pytest.raises(TypeError, match=r"^handle_order\(\) must take one argument, the message$"):
+    def handle_order() -> None: ...
 
-        @inbox_dag("orders")
-        def handle_order() -> None: ...
+    def both(message: Any, more: Any) -> None: ...
+
+    for function in (handle_order, task(handle_order), both):
+        name = "both" if function is both else "handle_order"
+        text = f"{name}() must take one argument, the message: def {name}(message)"
+        with pytest.raises(TypeError, match=f"^{re.escape(text)}$"):
+            inbox_dag("orders", dag_id="any")(function)
+
+
+def test_a_task_may_take_what_airflow_gives_it_beside_the_message() -> None:
+    @inbox_dag("orders")
+    @task
+    def handle_order(message: Any, ti: Any, params: Any = None) -> None: ...
+
+    assert handle_order.task_ids == ["handle_order"]
 
 
 def test_two_dags_of_a_file_cannot_share_an_inbox() -> None:

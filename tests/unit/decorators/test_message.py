@@ -14,7 +14,8 @@ from airflow.sdk import DAG, task
 
 from airflow_provider_workflow.decorators import inbox_dag
 from airflow_provider_workflow.decorators.inbox_dag import CLAIMS
-from airflow_provider_workflow.decorators.message import Message, MessageArgument, message_of
+from airflow_provider_workflow.decorators.message import Message, message_of
+from airflow_provider_workflow.decorators.placeholder import MessagePlaceholder
 from airflow_provider_workflow.dispatch.payloads import payload_of, storable
 
 LARGE = {"amount": 2**70, "name": "a\0b", "items": [1, 2]}
@@ -30,26 +31,26 @@ def context(payload: Any) -> Any:
     return {"dag_run": SimpleNamespace(conf=conf), "params": {"message": {"id": "example-1"}}}
 
 
-def resolved(argument: MessageArgument, payload: Any) -> Any:
+def resolved(argument: MessagePlaceholder, payload: Any) -> Any:
     return argument.resolve(context(payload))
 
 
 def test_a_task_gets_the_message_as_it_is_in_the_conf() -> None:
-    message = resolved(MessageArgument(), {"amount": 1})
+    message = resolved(MessagePlaceholder(), {"amount": 1})
 
     assert type(message) is dict
     assert message == sent({"amount": 1})
 
 
 def test_a_part_of_a_message_can_be_an_argument() -> None:
-    argument = MessageArgument()["payload"]["items"][0]
+    argument = MessagePlaceholder()["payload"]["items"][0]
 
     assert resolved(argument, {"items": [7]}) == 7
-    assert repr(argument) == "message['payload']['items'][0]"
+    assert argument.serialize() == "message['payload']['items'][0]"
 
 
 def test_a_task_gets_a_payload_that_airflow_cannot_store() -> None:
-    message = resolved(MessageArgument(), LARGE)
+    message = resolved(MessagePlaceholder(), LARGE)
 
     assert message["payload"] == message.get("payload") == payload_of(message) == LARGE
     assert message["id"] == message.get("id") == "a"
@@ -58,14 +59,14 @@ def test_a_task_gets_a_payload_that_airflow_cannot_store() -> None:
 
 
 def test_airflow_shows_and_stores_such_a_message_without_the_payload() -> None:
-    message = resolved(MessageArgument(), LARGE)
+    message = resolved(MessagePlaceholder(), LARGE)
 
     assert {**message} == json.loads(json.dumps(message)) == sent(LARGE)
     assert "amount" not in {**message}
 
 
 def test_a_process_without_this_package_gets_such_a_message_too() -> None:
-    message = resolved(MessageArgument(), LARGE)
+    message = resolved(MessagePlaceholder(), LARGE)
 
     for copied in (pickle.loads(pickle.dumps(message)), copy.deepcopy(message)):
         assert type(copied) is dict
@@ -73,14 +74,14 @@ def test_a_process_without_this_package_gets_such_a_message_too() -> None:
 
 
 def test_a_task_may_change_the_payload_that_it_got() -> None:
-    message = resolved(MessageArgument(), LARGE)
+    message = resolved(MessagePlaceholder(), LARGE)
     message["payload"]["items"].append(3)
 
     assert message["payload"]["items"] == [1, 2, 3]
 
 
 def test_a_part_that_airflow_cannot_store_is_named_with_what_to_do() -> None:
-    payload = MessageArgument()["payload"]
+    payload = MessagePlaceholder()["payload"]
 
     assert resolved(payload["items"], LARGE) == [1, 2]
     with pytest.raises(ValueError, match=r"^message\['payload'\]\['amount'\] is an integer of more than 64"):
@@ -95,7 +96,7 @@ def test_a_part_that_the_message_does_not_have_is_an_error(payload: Any) -> None
     with pytest.raises(
         LookupError, match=r"^The message of this run has no message\['payload'\]\['total'\]\."
     ):
-        resolved(MessageArgument()["payload"]["total"], payload)
+        resolved(MessagePlaceholder()["payload"]["total"], payload)
 
 
 @pytest.mark.parametrize("conf", [None, {}, {"message": {"id": "b"}}])
@@ -103,17 +104,6 @@ def test_a_run_without_a_message_has_that_of_its_params(conf: Any) -> None:
     found = message_of({"dag_run": SimpleNamespace(conf=conf), "params": {"message": {"id": "example-1"}}})
 
     assert found["id"] == ("b" if conf else "example-1")
-
-
-def test_a_placeholder_is_no_collection() -> None:
-    argument: Any = MessageArgument()
-
-    with pytest.raises(TypeError):
-        iter(argument)
-    with pytest.raises(TypeError):
-        "payload" in argument  # noqa: B015
-    with pytest.raises(TypeError, match=r"^message\['payload'\] takes a key or an index in brackets, not"):
-        argument["payload"][None]
 
 
 @pytest.fixture(autouse=True)
@@ -200,7 +190,7 @@ def test_a_payload_is_no_template() -> None:
         @task
         def work(*arguments: Any) -> None: ...
 
-        work(MessageArgument(), MessageArgument()["payload"]["text"])
+        work(MessagePlaceholder(), MessagePlaceholder()["payload"]["text"])
     rendered: Any = dag.get_task("work")
     rendered.render_template_fields(context({"text": "{{ 1 // 0 }}"}))
 
@@ -213,7 +203,7 @@ def test_mapped_tasks_get_the_message_too() -> None:
         @task
         def work(message: Any, part: int) -> None: ...
 
-        work.partial(message=MessageArgument()).expand(part=[1, 2])
+        work.partial(message=MessagePlaceholder()).expand(part=[1, 2])
     mapped: Any = dag.get_task("work")
 
     assert mapped.partial_kwargs["op_kwargs"]["message"].resolve(context(1)) == sent(1)
