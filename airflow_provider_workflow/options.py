@@ -215,7 +215,7 @@ def check_intervals(poll_interval: float, max_poll_interval: float, others: Mapp
 
 
 def check_acknowledge(
-    acknowledge: str | None, trigger_dag_id: Any, max_unfinished_runs: int | None, retries: int | None
+    acknowledge: str | None, trigger_dag_id: Any, max_unfinished_runs: int | None
 ) -> str | None:
     """
     How messages are acknowledged; None if that is done after their runs were started.
@@ -237,11 +237,6 @@ def check_acknowledge(
         return chosen
     if airflow_release() < (3, 3):
         raise needs('acknowledge="auto"', 'give trigger_dag_id, or acknowledge="manual"')
-    if not retries:
-        raise ValueError(
-            'retries must be 1 or more with acknowledge="auto":'
-            " a retry returns the messages that a killed try received"
-        )
     return chosen
 
 

@@ -21,14 +21,24 @@ class RetriesByDefault(BaseOperator):
 
     RETRIES: ClassVar[int] = 5
     LONGEST_PAUSE: ClassVar[timedelta] = timedelta(minutes=10)
+    _max_retry_delay: timedelta | float | None = None
 
     def __init__(self, **kwargs: Any) -> None:
         # Airflow passes the default_args of the task, its task groups and its DAG, merged.
         given = {*kwargs, *(kwargs.get("default_args") or {})}
         added = {name: value for name, value in self._by_default().items() if name not in given}
         super().__init__(**kwargs, **added)
-        if "max_retry_delay" not in given:
-            self.max_retry_delay = max(self.LONGEST_PAUSE, self.retry_delay)
+        self._limit_grows = "max_retry_delay" not in given
+
+    @property
+    def max_retry_delay(self) -> timedelta | float | None:
+        """The limit of the pauses: what was given, else the default or a longer ``retry_delay``."""
+        # A cluster policy may set the retry_delay at any time after the constructor.
+        return max(self.LONGEST_PAUSE, self.retry_delay) if self._limit_grows else self._max_retry_delay
+
+    @max_retry_delay.setter
+    def max_retry_delay(self, value: timedelta | float | None) -> None:
+        self._max_retry_delay, self._limit_grows = value, False
 
     @classmethod
     def _by_default(cls) -> dict[str, Any]:

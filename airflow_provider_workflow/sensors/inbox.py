@@ -13,7 +13,7 @@ from airflow.providers.common.compat.sdk import AirflowSensorTimeout
 from airflow.sdk import BaseSensorOperator, PokeReturnValue
 
 from airflow_provider_workflow import clock
-from airflow_provider_workflow.airflow_internals import airflow_release, is_from_mapped
+from airflow_provider_workflow.airflow_internals import is_from_mapped
 from airflow_provider_workflow.client.arguments import flag
 from airflow_provider_workflow.dispatch.targets import PILOT_SECONDS
 from airflow_provider_workflow.links import StartedRunsLink
@@ -156,25 +156,22 @@ class WorkflowInboxSensor(RendersStrings, RetriesByDefault, BaseSensorOperator):
         self.match = match
         self.on_refused = check_choice("on_refused", on_refused, ("fail", "log"))
         self.on_paused = check_choice("on_paused", on_paused, ("fail", "wait"))
-        self.poll_interval, self.max_poll_interval = poll_interval, max_poll_interval
+        self.max_poll_interval = max_poll_interval
         self.wake_on_events = flag("wake_on_events", wake_on_events)
         self.workflow_conn_id = workflow_conn_id
         self.deferrable = deferrable_or_default(deferrable)
         check_sensor_options(self.deferrable, self.silent_fail, self.max_wait, max_poll_interval)
-        self.acknowledge = check_acknowledge(acknowledge, trigger_dag_id, max_unfinished_runs, self.retries)
-        if self.retry_exponential_backoff and airflow_release() >= (3, 3) and self.retry_policy is None:
-            self._back_off_after_errors_only()
+        self.acknowledge = check_acknowledge(acknowledge, trigger_dag_id, max_unfinished_runs)
+        self._check_retries()
         if flag("start_from_trigger", start_from_trigger):
             self._start_in_the_triggerer()
 
-    def _back_off_after_errors_only(self) -> None:
-        """Replace Airflow's back-off, which counts killed tries as well."""
-        from airflow_provider_workflow.sensors.retry_pauses import ErrorBackoff
-
-        # Airflow takes True as 2; 1 means no back-off.
-        factor = 2.0 if self.retry_exponential_backoff is True else float(self.retry_exponential_backoff)
-        self.retry_policy = ErrorBackoff(self.retry_delay, max(factor, 1.0), self.max_retry_delay)
-        self.retry_exponential_backoff = 0
+    def _check_retries(self) -> None:
+        if self.acknowledge == "auto" and not self.retries:
+            raise ValueError(
+                'retries must be 1 or more with acknowledge="auto":'
+                " a retry returns the messages that a killed try received"
+            )
 
     @classmethod
     def partial(cls, **kwargs: Any) -> Any:
@@ -216,8 +213,8 @@ class WorkflowInboxSensor(RendersStrings, RetriesByDefault, BaseSensorOperator):
             "workflow_conn_id": self.workflow_conn_id,
             "lease_limit": lease_limit,
             "lease_seconds": self.limits.lease_seconds,
-            "poll_interval": self.poll_interval,
-            "max_poll_interval": self.max_poll_interval,
+            "poll_interval": self.poke_interval,
+            "max_poll_interval": max(self.max_poll_interval, self.poke_interval),
             "wake_on_events": self.wake_on_events,
             "on_paused": self.on_paused,
             "poll_on_quarantined": bool(self.on_quarantined),
@@ -259,6 +256,8 @@ class WorkflowInboxSensor(RendersStrings, RetriesByDefault, BaseSensorOperator):
             except the one that was rejected.
         :raises WorkflowError: the service cannot be used.
         """
+        # Again, as a cluster policy may have set them since.
+        self._check_retries()
         if self.deferrable:
             return self._poll_or_defer(context, clock.now() + self.timeout)
         from airflow_provider_workflow.dispatch.results import Counts
@@ -363,8 +362,8 @@ class WorkflowInboxSensor(RendersStrings, RetriesByDefault, BaseSensorOperator):
                 f"Inbox {self.inbox!r}: nothing more to do within {self.timeout:g} s.{done}"
             )
         # Without capacity the trigger leases nothing: it only resumes the task after ``hold`` seconds.
-        hold = 0.0 if limit else min(max(held * 2, self.poll_interval), self.max_poll_interval)
         kwargs = {**self.trigger_kwargs(max(1, limit)), "lease_seconds": seconds}
+        hold = 0.0 if limit else min(max(held * 2, self.poke_interval), kwargs["max_poll_interval"])
         self.defer(
             trigger=WorkflowInboxTrigger(**kwargs, settle_seconds=settle_seconds(), hold_seconds=hold),
             method_name="resume",

@@ -2,18 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
-
-@pytest.mark.since(3, 3, "retry_policy")
-def test_the_pause_after_an_error_is_the_sensors_own_and_counts_the_errors(stage, inbox):
-    inbox.fault("status", "lease", status=400, times=2)
-    ids = inbox.put({"n": 1})
-    run = stage.start("listener_that_backs_off", inbox)
-    assert run.succeeds()["started"]["ids"] == ids
-    assert "Tries ended by an error: 1; pause before a retry: 3 s" in run.log(1)
-    assert "Tries ended by an error: 2; pause before a retry: 6 s" in run.log(2)
-
 
 def test_a_token_that_expires_while_the_sensor_is_deferred_is_renewed(stage, inbox):
     run = stage.start("listener", inbox)

@@ -17,7 +17,7 @@ CHOOSING = {"inbox_dead_letters.py", "inbox_events.py", "inbox_routing.py"}
 HEAVY = {"requests", "aiohttp", "tenacity", "jmespath"}
 SHELVES = {"decorators", "operators", "sensors", "triggers", "queues", "client"}
 """Packages that hold modules, and nothing themselves."""
-RARE = {"dispatch.routing", "sensors.retry_pauses"}
+RARE = {"dispatch.routing"}
 DECORATED = {"decorators.arguments", "decorators.listeners", "decorators.message", "decorators.placeholder"}
 """What ``inbox_dag`` loads when it makes a DAG."""
 ARGUMENTS = {

@@ -51,11 +51,6 @@ def scheduled(dag: DAG) -> dict[str, Any]:
     return {name: getattr(task, name) for name in NAMES}
 
 
-def multiplies(operator: Any) -> bool:
-    """Whether the pauses of a task grow after errors."""
-    return bool(operator.retry_exponential_backoff or getattr(operator, "retry_policy", None))
-
-
 @with_each_operator
 def test_retries_with_growing_and_limited_pauses_are_the_default(
     operator: Any, arguments: dict[str, Any], expected: Any
@@ -64,7 +59,7 @@ def test_retries_with_growing_and_limited_pauses_are_the_default(
 
     assert (made.retries, made.max_retry_delay) == expected
     assert made.retry_delay == SECONDS_10
-    assert multiplies(made)
+    assert made.retry_exponential_backoff
 
 
 @with_each_operator
@@ -72,7 +67,7 @@ def test_an_explicit_value_wins(operator: Any, arguments: dict[str, Any], expect
     made = operator(task_id="t", **arguments, **EXPLICIT)
 
     assert {name: getattr(made, name) for name in NAMES} == EXPLICIT
-    assert not multiplies(made)
+    assert not made.retry_exponential_backoff
 
 
 @with_each_operator
@@ -143,7 +138,7 @@ def test_a_mapped_task_has_the_same_defaults_for_the_scheduler_and_the_worker(
         read["retry_delay"],
         read["max_retry_delay"],
     )
-    assert multiplies(unmapped)
+    assert unmapped.retry_exponential_backoff
 
 
 @with_each_operator

@@ -15,7 +15,6 @@ ONCE = {"retries": 0}
 SENSORS = {
     "listener": DEFERRED,
     "listener_with_retries": {**DEFERRED, **RETRIES},
-    "listener_that_backs_off": {**DEFERRED, **RETRIES, "retry_exponential_backoff": True},
     "listener_that_logs": {**DEFERRED, "on_refused": "log"},
     "listener_that_waits": {**DEFERRED, "on_paused": "wait"},
     "listener_of_gold": {**DEFERRED, "match": "payload.kind == 'gold'"},
