@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import logging
 import runpy
+from datetime import datetime, timezone
 from types import SimpleNamespace
 from typing import Any
+from uuid import uuid4
 
 import pytest
+from airflow.sdk.api.datamodels._generated import DagRun, TIRunContext
+from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
 from airflow_provider_workflow.airflow_internals import airflow_release
 from airflow_provider_workflow.dispatch.payloads import storable
@@ -41,6 +45,38 @@ def test_a_handler_reads_payloads_that_airflow_can_and_cannot_store(
     assert f"Measured: {value}" in caplog.text
     show.render_template_fields({"dag_run": dag_run})
     assert show.env == {"VALUE": str(value)}
+
+
+def test_the_day_of_a_run_without_a_logical_date() -> None:
+    dag = run("day_of_a_message.py")["dag"]
+    message = {"id": "a", "created_at": "2026-02-28T23:59:59Z", "payload": None}
+    template = context_of_a_run(dag.get_task("file_order"), {"message": message})
+
+    assert {"ds", "ts", "logical_date", "data_interval_start"} & set(template) == set()
+    template["ti"].task.render_template_fields(template)
+    assert template["ti"].task.env == {"DAY": "2026-03-01", "SENT": "2026-02-28T23:59:59Z"}
+    assert dag.get_task("day").python_callable(dag_run=template["dag_run"]) == "2026-03-01"
+
+
+def context_of_a_run(task: Any, conf: dict[str, Any]) -> Any:
+    """What Airflow gives a task of a run that a message started at one o'clock on the first of March."""
+    now = datetime(2026, 3, 1, 1, tzinfo=timezone.utc)
+    known = {
+        "dag_id": "file_order",
+        "run_id": "workflow__a",
+        "conf": conf,
+        "run_after": now,
+        "start_date": now,
+    }
+    rest = {"run_type": "manual", "state": "running", "consumed_asset_events": []}
+    dag_run = DagRun(**{**dict.fromkeys(DagRun.model_fields), **known, **rest})
+    from_server = TIRunContext(dag_run=dag_run, max_tries=0, should_retry=False, task_reschedule_count=0)
+    ti = RuntimeTaskInstance.model_construct(
+        **{"id": uuid4(), "task": task, "task_id": task.task_id, "dag_id": "file_order"},
+        **{"run_id": "workflow__a", "try_number": 1, "map_index": -1, "start_date": now, "max_tries": 0},
+        _ti_context_from_server=from_server,
+    )
+    return ti.get_template_context()
 
 
 def test_a_decorated_function_of_two_tasks() -> None:
