@@ -76,9 +76,11 @@ class DeadLetter(TypedDict):
     """
     The ``conf`` of a run of the dead-letter DAG: ASCII strings, which every database can store.
 
-    ``message_json`` is the whole message as a JSON string. ``target_dag_id`` is None if no route takes it.
+    ``connection_id`` is the id of the Airflow connection. ``message_json`` is the whole message as a JSON
+    string. ``target_dag_id`` is None if no route takes it.
     """
 
+    connection_id: str
     inbox_id: str
     message_id: str
     created_at: str | None

@@ -33,7 +33,7 @@ REJECTED = {
     "acknowledge": "a message is acknowledged once its run exists",
     "task_id": "the tasks are named in the function",
 }
-IN_CONF = ("message", "inbox_id")
+IN_CONF = ("message", "inbox_id", "connection_id")
 """The entries of the conf of each run, which Airflow takes as values of params with these names."""
 
 

@@ -79,7 +79,7 @@ class DeadLetters:
 
     :param runs: where they are started.
     :param inbox: id or name, for log lines.
-    :param conn_id: id of the Airflow connection, for metrics.
+    :param conn_id: id of the Airflow connection.
     :param counts: where dead letters are counted.
     :param on_start: called with each dead letter whose run was started, and the id of that run.
     """
@@ -124,7 +124,7 @@ class DeadLetters:
             both causes, and the message is left to its lease.
         """
         run_id = run_id_of(message["id"], inbox_id, RUN_PREFIX)
-        conf = conf_of(message, inbox_id, target_dag_id, reason, cause)
+        conf = conf_of(message, self.conn_id, inbox_id, target_dag_id, reason, cause)
         note = f"Message {conf['message_id']} of the inbox {plain(self.inbox)}, a dead letter: {reason.value}"
         try:
             outcome = self.runs.start(self.rules.dag_id, run_id, dict(conf), note)
@@ -162,11 +162,17 @@ class DeadLetters:
 
 
 def conf_of(
-    message: types.LeasedMessage, inbox_id: str, target_dag_id: str | None, reason: Reason, cause: str
+    message: types.LeasedMessage,
+    connection_id: str,
+    inbox_id: str,
+    target_dag_id: str | None,
+    reason: Reason,
+    cause: str,
 ) -> DeadLetter:
-    """The ``conf`` of a dead letter, in ASCII."""
+    """The ``conf`` of a dead letter; what it has of the service is ASCII."""
     created_at = message.get("created_at")
     return {
+        "connection_id": connection_id,
         "inbox_id": _ascii(inbox_id),
         "message_id": _ascii(message["id"]),
         "created_at": _ascii(created_at) if isinstance(created_at, str) else None,

@@ -376,7 +376,8 @@ class Dispatcher:
     def _conf(self, content: dict[str, Any]) -> dict[str, Any]:
         message, replaced = storable(content)
         log_replaced(self.inbox, content["id"], replaced)
-        return {"inbox_id": self._leased_at, "message": message}
+        connection_id = self.hook.workflow_conn_id
+        return {"connection_id": connection_id, "inbox_id": self._leased_at, "message": message}
 
     def _note(self, message_id: str) -> str:
         note = f"Message {plain(message_id)} of the inbox {plain(self.inbox)}"

@@ -20,9 +20,6 @@ from airflow_provider_workflow.dispatch.dead_letters import RUN_PREFIX
 from airflow_provider_workflow.dispatch.payloads import storable
 from airflow_provider_workflow.dispatch.runs import RUN_ID_PREFIX, Runs, Start, run_id_of
 
-NO_CONNECTION = "unknown"
-"""The tag ``conn_id`` of the metric: a dead letter does not name its connection."""
-
 
 class NotADeadLetterError(ValueError):
     """A conf is not that of a dead letter."""
@@ -59,14 +56,17 @@ class Replay:
         :param conf: the ``conf`` of the dead-letter DAG's run.
         :raises NotADeadLetterError: it is not a dead letter.
         """
-        inbox_id, target = conf.get("inbox_id"), conf.get("target_dag_id")
+        connection_id, inbox_id = conf.get("connection_id"), conf.get("inbox_id")
+        target = conf.get("target_dag_id")
         message_id, message = _message(conf.get("message_json"))
-        if not isinstance(inbox_id, str) or not (target is None or isinstance(target, str)):
-            raise NotADeadLetterError("its conf has no inbox_id, or a target_dag_id that is not a string")
+        if not isinstance(connection_id, str) or not isinstance(inbox_id, str):
+            raise NotADeadLetterError("its conf has no connection_id or no inbox_id")
+        if not (target is None or isinstance(target, str)):
+            raise NotADeadLetterError("its conf has a target_dag_id that is not a string")
         return cls(
             target or None,
             run_id_of(message_id, inbox_id),
-            {"inbox_id": inbox_id, "message": message},
+            {"connection_id": connection_id, "inbox_id": inbox_id, "message": message},
             run_id_of(message_id, inbox_id, RUN_PREFIX),
         )
 
@@ -92,7 +92,7 @@ class Replay:
         )
         outcome = runs.start(dag_id, self.run_id, self.conf, note)
         if outcome is Start.STARTED:
-            metrics.count(metrics.REPLAYED, 1, inbox=inbox_id, conn_id=NO_CONNECTION)
+            metrics.count(metrics.REPLAYED, 1, inbox=inbox_id, conn_id=self.conf["connection_id"])
         return dag_id, outcome
 
 

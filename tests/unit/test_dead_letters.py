@@ -38,6 +38,7 @@ def test_a_rejected_message_becomes_a_dead_letter_with_its_third_delivery(bench:
     [conf] = bench.dead_letters.values()
     message = json.loads(conf.pop("message_json"))
     assert conf == {
+        "connection_id": bench.hook.workflow_conn_id,
         "inbox_id": bench.inbox_id,
         "message_id": "bad2",
         "created_at": message["created_at"],

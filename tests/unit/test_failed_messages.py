@@ -221,6 +221,7 @@ def test_a_failed_message_becomes_a_dead_letter_with_its_third_delivery(bench: W
     assert message_of(conf)["payload"] == {"n": [1, "a secret"]}
     del conf["message_json"], conf["created_at"]
     assert conf == {
+        "connection_id": bench.hook.workflow_conn_id,
         "inbox_id": bench.inbox_id,
         "message_id": "bad",
         "delivery_count": 3,

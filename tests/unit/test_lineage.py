@@ -156,7 +156,7 @@ def test_a_started_run_names_its_parent(bench: Workbench) -> None:
     bench.dispatcher().drain()
 
     (conf,) = bench.supervisor.runs.values()
-    assert set(conf) == {"inbox_id", "message", "openlineage"}
+    assert set(conf) == {"connection_id", "inbox_id", "message", "openlineage"}
     assert conf["openlineage"] == {
         "parentRunId": "run_id of listener",
         "parentJobName": "job_name of listener",
@@ -181,4 +181,4 @@ def test_a_run_is_started_without_a_parent_where_openlineage_names_none(
     bench.dispatcher().drain()
 
     (conf,) = bench.supervisor.runs.values()
-    assert set(conf) == {"inbox_id", "message"}
+    assert set(conf) == {"connection_id", "inbox_id", "message"}

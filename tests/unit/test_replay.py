@@ -49,9 +49,14 @@ def leased(message_id: str = "a", payload: str = "{}") -> LeasedMessage:
     return message  # type: ignore[no-any-return]
 
 
-def buried(message: LeasedMessage, target: str | None = "handle", inbox_id: str = INBOX_ID) -> dict[str, Any]:
+def buried(
+    message: LeasedMessage,
+    target: str | None = "handle",
+    connection_id: str = "workflow_default",
+    inbox_id: str = INBOX_ID,
+) -> dict[str, Any]:
     """The conf of its dead letter, as a database returns it."""
-    conf = conf_of(message, inbox_id, target, Reason.REJECTED, "a cause")
+    conf = conf_of(message, connection_id, inbox_id, target, Reason.REJECTED, "a cause")
     stored: dict[str, Any] = json.loads(json.dumps(conf))
     return stored
 
@@ -65,7 +70,7 @@ def test_the_run_has_the_conf_of_a_dispatch(bench: Workbench, payload: str) -> N
     bench.ready_dispatcher().drain(held)
     dispatched = bench.supervisor.runs["handle", bench.run_id("a")]
 
-    replay = Replay.of(buried(message, inbox_id=bench.inbox_id))
+    replay = Replay.of(buried(message, connection_id=bench.hook.workflow_conn_id, inbox_id=bench.inbox_id))
 
     # As text, as NaN and the like are never equal.
     assert json.dumps(replay.conf, sort_keys=True) == json.dumps(dispatched, sort_keys=True)
@@ -112,6 +117,7 @@ def test_the_id_of_the_run_follows_from_the_exact_id_of_the_message(message_id: 
         {"message_json": "{}"},
         {"message_json": '{"id": ""}'},
         {"message_json": '{"id": 7}'},
+        {"connection_id": None},
         {"inbox_id": None},
         {"target_dag_id": ["handle"]},
     ],

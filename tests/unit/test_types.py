@@ -92,7 +92,9 @@ def test_a_message_has_the_fields_of_its_type() -> None:
 
 
 def test_a_dead_letter_and_a_result_have_the_fields_of_their_types() -> None:
-    assert set(conf_of(LEASED, "inbox", "dag", Reason.TARGET, "gone")) == set(DeadLetter.__annotations__)
+    assert set(conf_of(LEASED, "connection", "inbox", "dag", Reason.TARGET, "gone")) == set(
+        DeadLetter.__annotations__
+    )
     assert {"inbox_id", *results.Counts().result} == set(DispatchResult.__annotations__)
 
 

@@ -17,6 +17,7 @@ from airflow_provider_workflow.dispatch.runs import run_id_of
 from tests.unit.cli.database import Database
 
 INBOX_ID = "00000000-0000-4000-8000-000000000001"
+CONNECTION_ID = "workflow_default"
 
 
 def message_of(message_id: str, payload: Any = None, **more: Any) -> types.LeasedMessage:
@@ -50,6 +51,7 @@ class Burying:
         reason: Reason = Reason.REJECTED,
         target: str | None = "handle",
         dag_id: str = "dead",
+        connection_id: str = CONNECTION_ID,
         inbox_id: str = INBOX_ID,
         age: timedelta | None = None,
         cause: str = "a made-up cause",
@@ -57,7 +59,8 @@ class Burying:
     ) -> str:
         """Make a dead letter of a message; return the id of its run."""
         run_id = run_id_of(message_id, inbox_id, RUN_PREFIX)
-        conf = conf_of(message_of(message_id, payload, **more), inbox_id, target, reason, cause)
+        message = message_of(message_id, payload, **more)
+        conf = conf_of(message, connection_id, inbox_id, target, reason, cause)
         DatabaseRuns().start(dag_id, run_id, dict(conf))
         if age is not None:
             self.backdate(dag_id, run_id, age)

@@ -13,7 +13,7 @@ from airflow_provider_workflow.database.runs import DatabaseRuns
 from airflow_provider_workflow.dispatch.dead_letters import Reason
 from airflow_provider_workflow.dispatch.runs import run_id_of
 from airflow_provider_workflow.emulator.server import EmulatorServer
-from tests.unit.cli.burying import INBOX_ID, Burying, buried
+from tests.unit.cli.burying import CONNECTION_ID, INBOX_ID, Burying, buried
 from tests.unit.cli.conftest import Cli
 from tests.unit.cli.draining import at_start, states
 from tests.unit.counted import Counted, counted
@@ -62,7 +62,8 @@ def test_a_message_that_the_target_rejects_is_replayed_once_it_is_corrected(
     assert replayed(cli, "bad") == (0, [1, 0, 0])
     assert replayed(cli, "bad") == (0, [0, 1, 0])
     conf = buried.replays()[run_id_of("bad", inbox_id)]
-    assert set(conf) == {"inbox_id", "message"}
+    assert set(conf) == {"connection_id", "inbox_id", "message"}
+    assert conf["connection_id"] == "workflow_default"
     assert conf["inbox_id"] == inbox_id
     assert conf["message"]["payload"] == "no object"
     emulator.put("orders", {"redelivered": 1}, ids=["bad"])
@@ -210,7 +211,7 @@ def test_each_started_run_is_counted(cli: Cli, buried: Burying, counted: Counted
     replayed(cli, "--all")
 
     assert counted.totals == {"replayed": 2}
-    assert counted.tags == [{"inbox": INBOX_ID, "conn_id": "unknown"}]
+    assert counted.tags == [{"inbox": INBOX_ID, "conn_id": CONNECTION_ID}]
 
 
 def test_the_oldest_are_replayed_first_at_most_at_the_rate(

@@ -28,7 +28,7 @@ __all__ = ["counted"]
 def dead_letter(bench: Workbench, target: str | None = "handle") -> dict[str, Any]:
     """The conf of a dead letter of the message ``a``."""
     message: Any = {"id": "a", "payload": "a secret", "message_attributes": {"lease_count": 3}}
-    conf = conf_of(message, bench.inbox_id, target, Reason.REJECTED, "a cause")
+    conf = conf_of(message, bench.hook.workflow_conn_id, bench.inbox_id, target, Reason.REJECTED, "a cause")
     stored: dict[str, Any] = json.loads(json.dumps(conf))
     return stored
 

@@ -41,7 +41,7 @@ def test_a_run_with_any_conf_breaks_nothing(op: TestClient, connected: EmulatorS
     odd = {"id": "a", "created_at": "9999-12-31T23:59:59-14:00", "message_attributes": {"lease_count": count}}
     DatabaseRuns().start("handle", run_id_of("a", inbox), {"inbox_id": inbox, "message": odd})
     run_id = run_id_of("b", inbox, RUN_PREFIX)
-    letter = conf_of(message_of("b"), inbox, "handle", Reason.REJECTED, "a made-up cause")
+    letter = conf_of(message_of("b"), "workflow_default", inbox, "handle", Reason.REJECTED, "a made-up cause")
     DatabaseRuns().start("dead", run_id, {**letter, "delivery_count": count})
 
     (shown,) = op.get(f"{API}/inboxes/{inbox}/dead-letters").json()["dead_letters"]
