@@ -37,7 +37,7 @@ class EmulatorServer:
     :param state_path: SQLite file for the state; None keeps it in memory.
     :param client_id: client ID of the only application.
     :param client_secret: its client secret.
-    :param host: IP address to listen on.
+    :param host: host name or IP address to listen on; requests must name it, or the loopback of this machine.
     :param settings: further fields of :class:`airflow_provider_workflow.emulator.settings.Settings`.
     """
 
@@ -52,7 +52,7 @@ class EmulatorServer:
         **settings: Any,
     ) -> None:
         first_settings = Settings(client_id=client_id, client_secret=client_secret, **settings)
-        self.emulator = Emulator(Store(clock, first_settings, state_path))
+        self.emulator = Emulator(Store(clock, first_settings, state_path), host)
         self.host = host
         self.port = port
         self._server: ReadyServer | None = None
@@ -64,7 +64,8 @@ class EmulatorServer:
 
         :raises OSError: the port is in use.
         """
-        listener = socket.create_server((self.host, self.port), backlog=2048)
+        family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
+        listener = socket.create_server((self.host, self.port), family=family, backlog=2048)
         self.port = listener.getsockname()[1]
         self._server = ReadyServer(configuration(self.emulator))
         self._thread = threading.Thread(
@@ -93,7 +94,8 @@ class EmulatorServer:
     @property
     def base_url(self) -> str:
         """Base URL of the API, without a trailing slash."""
-        return f"http://{self.host}:{self.port}"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.port}"
 
     @property
     def token_url(self) -> str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from email.utils import formatdate
 from functools import lru_cache, partial
+from urllib.parse import urlsplit
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -84,18 +86,21 @@ class Endpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
-        try:
-            body = await request.body()
-        except ClientDisconnect:
-            return
         operation = self.operations.get(request.method, self.unknown)
+        try:
+            check_sender(request, operation, self.emulator.host)
+            body = await request.body()
+        except ServiceError as error:
+            return await error_response(error)(scope, receive, send)
+        except ClientDisconnect:
+            return None
         if operation.family == "control":
             response = await perform(self.emulator, operation, request)
         else:
             response = await self._respond(operation, request, body)
         # By the service's clock, as clients compare other dates with it.
         response.headers.setdefault("date", http_date(int(self.emulator.store.clock.now())))
-        await response(scope, receive, send)
+        return await response(scope, receive, send)
 
     async def _respond(self, operation: Operation, request: Request, body: bytes) -> Response:
         """Log a request, and perform it, with a fault if one applies."""
@@ -112,6 +117,53 @@ class Endpoint:
         if not isinstance(response, DroppedConnection):
             entry.status = response.status_code
         return response
+
+
+def check_sender(request: Request, operation: Operation, listening: str) -> None:
+    """
+    Reject what a page of another site makes the developer's browser send; programs and own pages pass.
+
+    A link of another site may open a page: an application sends its user to the authorization page.
+
+    :param listening: the host name or address that the server listens on.
+    :raises ServiceError: 403.
+    """
+    headers = request.headers
+    host, origin = headers.get("host", ""), headers.get("origin")
+    if not is_own_host(host, listening):
+        raise ServiceError(
+            403,
+            "forbidden",
+            f"Host: this emulator answers to localhost and to its --host, not to {host!r}.",
+        )
+    is_link = (
+        operation.family == "page"
+        and request.method == "GET"
+        and (headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest")) == ("navigate", "document")
+    )
+    same_site = headers.get("sec-fetch-site", "none") in ("none", "same-origin") or is_link
+    if not same_site or (origin is not None and origin.partition("://")[2] != host):
+        raise ServiceError(403, "forbidden", "The emulator answers no requests of pages of other sites.")
+
+
+@lru_cache(maxsize=16)
+def is_own_host(host: str, listening: str) -> bool:
+    """
+    Whether a Host header names this machine's loopback or what the server listens on.
+
+    A site whose name was made to lead here (DNS rebinding) has neither; it has no IP address either, so all
+    of these are accepted by a server that listens on all addresses.
+    """
+    try:
+        name = urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return False
+    if name in ("localhost", listening.lower()):
+        return True
+    try:
+        return ipaddress.ip_address(name).is_loopback or ipaddress.ip_address(listening).is_unspecified
+    except ValueError:
+        return False
 
 
 async def perform(emulator: Emulator, operation: Operation, request: Request) -> Response:

@@ -20,9 +20,12 @@ from airflow_provider_workflow.emulator.web.webhooks import Webhooks
 class Emulator:
     """
     The rules (``store``) and the state of the HTTP layer.
+
+    :param host: host name or IP address that the server listens on.
     """
 
     store: Store
+    host: str = "127.0.0.1"
     faults: Faults = field(default_factory=Faults)
     log: RequestLog = field(default_factory=RequestLog)
     holds: HeldRequests = field(default_factory=HeldRequests)

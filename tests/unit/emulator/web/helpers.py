@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.unit.emulator.conftest import Api
 
-GET = "GET /trigger-inbox/v1/inboxes HTTP/1.1\r\nHost: x\r\nAuthorization: {}\r\n\r\n"
+GET = "GET /trigger-inbox/v1/inboxes HTTP/1.1\r\nHost: localhost\r\nAuthorization: {}\r\n\r\n"
 
 
 def leases(emulator: EmulatorServer) -> int:
