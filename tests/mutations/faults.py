@@ -235,8 +235,8 @@ FAULTS = (
     Fault(
         "acknowledge received messages before they are stored",
         "dispatch/receiving.py",
-        "            self._keep(kept)\n        try:\n            self._acknowledge(kept)",
-        "            self._acknowledge(kept)\n        try:\n            self._keep(kept)",
+        "            self._store(record)\n        self._acknowledge(record, NotFoundError)",
+        "            self._acknowledge(record, NotFoundError)\n        self._store(record)",
         RECEIVING,
     ),
     Fault(

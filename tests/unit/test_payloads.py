@@ -41,30 +41,29 @@ def test_a_message_that_airflow_can_store_is_left_as_it_is(value: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "path", "reason"),
+    ("value", "reason"),
     [
-        (2**64, "payload", "64 bits"),
-        (-(2**63) - 1, "payload", "64 bits"),
-        (float("inf"), "payload", "not a finite"),
-        (float("nan"), "payload", "not a finite"),
-        ({"far": -(2.0**64)}, "payload.far", "2**64"),
-        ("a\ud800b", "payload", "surrogate"),
-        ({"a\udfff": 1}, "payload.a\\udfff", "surrogate"),
-        ({"items": [{"x": 1}, {"total": [2**70]}]}, "payload.items[1].total[0]", "64 bits"),
-        ("a\0b", "payload", "NUL"),
-        ({"a\0": 1}, "payload.a\\x00", "NUL"),
+        (2**64, "an integer of more than 64 bits"),
+        (-(2**63) - 1, "an integer of more than 64 bits"),
+        (float("inf"), "a number that is not finite"),
+        (float("nan"), "a number that is not finite"),
+        ({"far": -(2.0**64)}, "a number of 2**64 or more"),
+        ("a\ud800b", "a lone surrogate"),
+        ({"a\udfff": 1}, "a lone surrogate"),
+        ({"items": [{"x": 1}, {"total": [2**70]}]}, "an integer of more than 64 bits"),
+        ("a\0b", "a NUL character"),
+        ({"a\0": 1}, "a NUL character"),
     ],
 )
-def test_a_payload_that_airflow_cannot_store_is_json_text_and_its_path_is_named(
-    value: Any, path: str, reason: str
+def test_a_payload_that_airflow_cannot_store_is_json_text_and_the_reason_quotes_nothing_of_it(
+    value: Any, reason: str
 ) -> None:
-    stored, [found] = storable(message(value))
+    stored, replaced = storable(message(value))
 
     assert stored["payload"] is None
     assert stored["payload_json"].isascii()
     assert repr(payload_of(stored)) == repr(value)
-    assert found.path == path
-    assert reason in found.reason
+    assert replaced == [f"payload is or contains {reason}"]
     assert unstorable(stored) is None
 
 
@@ -77,16 +76,9 @@ def test_a_key_of_airflows_serialization_is_replaced_where_airflow_rejects_it(
     monkeypatch.setattr(payloads, "reserved_keys", frozenset)
     assert storable(message(payload)) == (message(payload), [])
     monkeypatch.setattr(payloads, "reserved_keys", lambda: SERIALIZATION_KEYS)
-    stored, [found] = storable(message(payload))
+    stored, replaced = storable(message(payload))
     assert (stored["payload"], payload_of(stored)) == (None, payload)
-    assert str(found) == f"payload.items[1].{key} has a key that Airflow reserves for its serialization"
-
-
-def test_a_path_names_keys_on_one_line_and_is_cut() -> None:
-    [found] = storable(message({"line\n" * 30: {"k" * 300: {"x" * 300: 2**70}}}))[1]
-
-    assert found.path.isprintable()
-    assert len(found.path) <= 200
+    assert replaced == ["payload has a key that Airflow reserves for its serialization"]
 
 
 @pytest.mark.parametrize(
@@ -100,11 +92,11 @@ def test_a_path_names_keys_on_one_line_and_is_cut() -> None:
 def test_other_fields_that_cannot_be_stored_do_not_cost_the_message(
     field: str, value: Any, stored: Any
 ) -> None:
-    result, [found] = storable(message({"n": 1}, **{field: value}))
+    result, [problem] = storable(message({"n": 1}, **{field: value}))
 
     assert result[field] == stored
     assert result["payload"] == {"n": 1}
-    assert found.path.startswith(field)
+    assert problem.startswith(f"{field} is or contains ")
 
 
 def test_depth_counts_from_the_payload_and_ends_at_147() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -12,13 +11,12 @@ from airflow.providers.common.compat.sdk import AirflowException
 from airflow_provider_workflow.client.errors import WorkflowError
 from airflow_provider_workflow.dispatch.receiving import STORE_KEY
 from airflow_provider_workflow.emulator.clock import ManualClock
-from tests.unit.created_again import created_again, put_in_a_new_inbox
-from tests.unit.fake_clock import FakeClock
+from tests.unit.created_again import put_in_a_new_inbox
 from tests.unit.fakes import lost
 from tests.unit.receipts import Receipt, ids, receipt
 from tests.unit.workbench import INBOX, Workbench
 
-__all__ = ["created_again", "receipt"]
+__all__ = ["receipt"]
 
 
 def test_messages_are_acknowledged_after_they_are_stored_and_read_back(
@@ -169,16 +167,3 @@ def test_a_lease_of_a_trigger_keeps_its_inbox_whichever_has_the_name_by_now(
     lent = receipt().lend(lease)
     assert lent is not None
     assert lent["inbox_id"] == bench.inbox_id
-
-
-def test_an_inbox_that_is_deleted_right_after_its_lease_is_waited_for(
-    bench: Workbench, receipt: Receipt, created_again: Callable[..., None], fake_clock: FakeClock
-) -> None:
-    message_id = "00000000-0000-4000-8000-000000000001"
-    bench.put(message_id)
-    lease = bench.lease()
-    bench.hook.delete_inbox(INBOX)
-    created_again(10)
-
-    assert ids(receipt().take(lease)) == [message_id]
-    assert sum(fake_clock.slept) == 15
