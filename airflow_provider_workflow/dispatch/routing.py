@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import difflib
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    from jmespath.parser import ParsedResult
     from jmespath.visitor import TreeInterpreter
 
     from airflow_provider_workflow.client.json_steps import Pace
 
 Message = Mapping[str, Any]
+
+FIELDS = ("id", "created_at", "payload", "message_attributes")
+COMPARATORS = {"eq", "ne", "lt", "lte", "gt", "gte"}
+OPERATORS = {"and": "&&", "or": "||", "not": "!", "=": "=="}
+"""What people write, and what JMESPath has for it."""
+CONSTANTS = ("true", "false", "null")
+FIRST_ON_MESSAGE = {
+    "subexpression",
+    "index_expression",
+    "projection",
+    "value_projection",
+    "filter_projection",
+    "pipe",
+}
+"""Nodes that evaluate their first child on what they get, and the others on its result."""
 
 
 class Matcher(Protocol):
@@ -26,17 +44,9 @@ def matcher(field: str, expression: str) -> Matcher:
     Truth is that of JMESPath: null, false, and empty strings, lists and objects are false; 0 is true.
 
     :param field: name of the expression in the error.
-    :raises ValueError: the expression is not valid.
+    :raises ValueError: the expression is not valid, or can never be true; the text names the fix.
     """
-    import jmespath
-    from jmespath.exceptions import JMESPathError
-
-    if not isinstance(expression, str):
-        raise ValueError(f"{field} must be a JMESPath expression, not {expression!r}")
-    try:
-        compiled = jmespath.compile(expression)
-    except JMESPathError as error:
-        raise ValueError(f"{field} is no valid JMESPath expression: {error}") from None
+    compiled = _compile(field, expression)
 
     def matches(message: Message, pace: Pace | None = None) -> bool:
         try:
@@ -51,6 +61,89 @@ def matcher(field: str, expression: str) -> Matcher:
         return not (found is None or found is False or found in ("", [], {}))
 
     return matches
+
+
+def _compile(field: str, expression: str) -> ParsedResult:
+    import jmespath
+    from jmespath.exceptions import JMESPathError
+
+    if not isinstance(expression, str):
+        raise ValueError(f"{field} must be a JMESPath expression, not {expression!r}")
+    try:
+        compiled = jmespath.compile(expression)
+    except JMESPathError as error:
+        lines = [f"{field} is no valid JMESPath expression: {error}", *_syntax_hints(expression)[:1]]
+        raise ValueError("\n".join(lines)) from None
+    # Neither is a fault for JMESPath: what does not exist is null.
+    faults = [*_constants_written_as_fields(expression), *_unknown_names(compiled.parsed)]
+    if faults:
+        raise ValueError(f"{field} {faults[0]}")
+    return compiled
+
+
+def _tokens(expression: str) -> Iterator[Mapping[str, Any]]:
+    """The tokens of an expression, up to the first character that begins none."""
+    from jmespath.exceptions import EmptyExpressionError, LexerError
+    from jmespath.lexer import Lexer
+
+    try:
+        yield from Lexer().tokenize(expression)
+    except LexerError as error:
+        yield {"type": "unknown", "value": error.lexer_value}
+    except EmptyExpressionError:
+        return
+
+
+def _syntax_hints(expression: str) -> list[str]:
+    tokens = list(_tokens(expression))
+    numbers = [
+        "A number stands in backticks, as in `10`"
+        for types in ({first["type"], second["type"]} for first, second in pairwise(tokens))
+        if "number" in types and types & COMPARATORS
+    ]
+    words = [str(token["value"]) for token in tokens if token["type"] in ("unquoted_identifier", "unknown")]
+    return numbers + [f"For `{word}` JMESPath has {OPERATORS[word]}" for word in words if word in OPERATORS]
+
+
+def _constants_written_as_fields(expression: str) -> Iterator[str]:
+    for before, token in pairwise(_tokens(expression)):
+        value = token["value"]
+        if before["type"] not in COMPARATORS:
+            continue
+        if token["type"] == "quoted_identifier":
+            yield (
+                f"compares with the field \"{value}\". A text stands in single quotes, '{value}'; a field at"
+                f' the left, or as @."{value}"'
+            )
+        elif token["type"] == "unquoted_identifier" and value in CONSTANTS:
+            yield f"compares with the field {value}. Write `{value}`, in backticks"
+
+
+def _unknown_names(node: Mapping[str, Any], of_message: bool = True) -> Iterator[str]:
+    """
+    Fields that no message has, and functions that JMESPath does not have.
+
+    :param node: of the parsed expression.
+    :param of_message: whether the node is evaluated on the message, not on a part of it.
+    """
+    from jmespath.functions import Functions
+
+    kind, value = node["type"], node.get("value")
+    if kind == "field" and of_message and value not in FIELDS:
+        yield (
+            f"reads {value!r}, which is no field of a message: those are {', '.join(FIELDS[:-1])} and"
+            f" {FIELDS[-1]}. A field of the payload is payload.{value}, a text stands in single quotes"
+        )
+    elif kind == "function_expression" and value not in Functions.FUNCTION_TABLE:
+        close = difflib.get_close_matches(value, Functions.FUNCTION_TABLE, 1)
+        yield f"calls {value}(), which JMESPath does not have" + (
+            f". Did you mean {close[0]}()?" if close else ""
+        )
+    for position, child in enumerate(node.get("children", ())):
+        # Not a position, nor the bounds of a slice.
+        if isinstance(child, Mapping):
+            on_part = kind == "expref" or (kind in FIRST_ON_MESSAGE and position > 0)
+            yield from _unknown_names(child, of_message and not on_part)
 
 
 def _interpreter(pace: Pace) -> TreeInterpreter:

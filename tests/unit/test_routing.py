@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -74,6 +75,92 @@ def test_a_wrong_argument_is_named(targets: Any, match: str | None, field: str) 
         Routes(targets, match)
 
 
+SINGLE_QUOTES = (
+    "compares with the field \"refund\". A text stands in single quotes, 'refund'; a field at the left"
+)
+NO_FIELD = "reads 'type', which is no field of a message: those are id, created_at, payload and"
+
+
+@pytest.mark.parametrize(
+    ("expression", "hint"),
+    [
+        ('payload.type == "refund"', SINGLE_QUOTES),
+        ('payload.type != "refund"', SINGLE_QUOTES),
+        ('payload.a && (payload.type == "refund")', SINGLE_QUOTES),
+        ('payload.items[?type == "refund"]', SINGLE_QUOTES),
+        ('"refund" == payload.type', "reads 'refund', which is no field of a message"),
+        ("payload.type == refund", "reads 'refund', which is no field of a message"),
+        ("payload.paid == true", "compares with the field true. Write `true`, in backticks"),
+        ("payload.items[?paid == null]", "compares with the field null. Write `null`, in backticks"),
+        ("type == 'refund'", NO_FIELD),
+        ("type", NO_FIELD),
+        ("!type", NO_FIELD),
+        ("payload.a || type", NO_FIELD),
+        ("type.name", NO_FIELD),
+        ("type[0]", NO_FIELD),
+        ("type[*].a", NO_FIELD),
+        ("type[?a]", NO_FIELD),
+        ("type | a", NO_FIELD),
+        ("contains(type, 'a')", NO_FIELD),
+        ("[payload, type]", NO_FIELD),
+        ("{a: type}", NO_FIELD),
+        ("type[]", NO_FIELD),
+        (
+            "start_with(payload.a, 'b')",
+            r"calls start_with(), which JMESPath does not have. Did you mean starts_with()",
+        ),
+        ("payload.a[?nosuch(@)]", r"calls nosuch(), which JMESPath does not have"),
+    ],
+)
+def test_an_expression_that_never_matches_is_an_error_with_the_fix(expression: str, hint: str) -> None:
+    with pytest.raises(ValueError, match=f"^match {re.escape(hint)}"):
+        Routes(None, expression)
+
+
+@pytest.mark.parametrize(
+    ("expression", "hint"),
+    [
+        ("payload.amount > 1000", "A number stands in backticks, as in `10`"),
+        ("1000 <= payload.amount", "A number stands in backticks, as in `10`"),
+        ("payload.rate > 1.5", "A number stands in backticks, as in `10`"),
+        ("payload.amount == -1", "A number stands in backticks, as in `10`"),
+        ("payload.a == 'x' and payload.b", "For `and` JMESPath has &&"),
+        ("payload.a or payload.b", "For `or` JMESPath has ||"),
+        ("not payload.a", "For `not` JMESPath has !"),
+        ("payload.a = 'x'", "For `=` JMESPath has =="),
+    ],
+)
+def test_what_jmespath_writes_otherwise_is_hinted_at(expression: str, hint: str) -> None:
+    with pytest.raises(ValueError, match=r"^match is no valid JMESPath expression: ") as caught:
+        Routes(None, expression)
+    assert str(caught.value).endswith(f"\n{hint}")
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "payload.amount > `1000`",
+        "payload.type == 'refund'",
+        "payload.\"first-name\" == 'Ada'",
+        'payload."on hold" && payload.items[0]',
+        'payload.items[?price > cost] | [?"first-name" == name]',
+        'payload.items[?name == @."first-name"]',
+        "payload.a == payload.b && message_attributes.lease_count < `3`",
+        "payload.true == `true`",
+        "payload.and.or.not",
+        "sort_by(payload.items, &price)[0].price",
+        "map(&type, payload.items)",
+        "payload.{kind: type, all: items[*].type}.kind",
+        "payload.*.type | [0]",
+        "created_at >= '2026-01-01' && id",
+        "@.payload",
+        "*",
+    ],
+)
+def test_an_expression_that_may_match_is_accepted(expression: str) -> None:
+    Routes(None, expression)
+
+
 def deep(levels: int) -> Any:
     value: Any = 1
     for _ in range(levels):
@@ -85,7 +172,6 @@ def deep(levels: int) -> Any:
     ("expression", "payload"),
     [
         ("length(payload)", 5),
-        ("nosuch(payload)", 1),
         ("payload[::0]", [1, 2]),
         ("ceil(payload)", float("inf")),
         ("to_string(payload)", deep(100_000)),

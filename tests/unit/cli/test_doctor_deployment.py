@@ -99,7 +99,7 @@ def test_a_triggerer_that_is_not_alive_fails_where_triggers_wait(
 
 
 def test_listener_and_target_are_found_and_described(doctor: Doctor, database: Database) -> None:
-    database.deploy(listening("listen", inbox="orders", trigger_dag_id={"a": "`true`", "b": "x"}))
+    database.deploy(listening("listen", inbox="orders", trigger_dag_id={"a": "`true`", "b": "id"}))
     database.add_dag("a")
     database.add_dag("b")
     database.add_dag("unrelated")
