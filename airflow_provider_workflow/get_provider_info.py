@@ -48,18 +48,13 @@ def get_provider_info() -> dict[str, Any]:
         "operators": [
             _modules(
                 "operators.inbox",
-                "operators.ensure_inbox",
-                "operators.inbox_admin",
+                "operators.manage_inbox",
                 "operators.dead_letters",
-                "operators.guess",
-                "operators.templates",
-                "operators.promotion",
+                "operators.workflows",
             )
         ],
         "sensors": [_modules("sensors.inbox")],
-        "triggers": [
-            _modules("triggers.inbox", "triggers.inbox_active", "triggers.notice", "triggers.event")
-        ],
+        "triggers": [_modules("triggers.inbox", "triggers.notice", "triggers.event")],
         "task-decorators": [_TASK_DECORATOR],
         "queues": [f"{_PACKAGE}.queues.inbox.WorkflowInboxMessageQueueProvider"],
         "asset-uris": [

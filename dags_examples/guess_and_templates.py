@@ -2,8 +2,7 @@
 
 from airflow.sdk import dag
 
-from airflow_provider_workflow.operators.guess import WorkflowGuessOperator
-from airflow_provider_workflow.operators.templates import WorkflowTemplatesOperator
+from airflow_provider_workflow.operators.workflows import WorkflowGuessOperator, WorkflowTemplatesOperator
 
 TEXT = "When an order arrives in the shop, add a row to the spreadsheet"
 

@@ -4,8 +4,8 @@ import logging
 
 from airflow.sdk import AssetWatcher, dag, task
 
-from airflow_provider_workflow.assets import create_asset
-from airflow_provider_workflow.triggers.event import WorkflowInboxEventTrigger, messages_of
+from airflow_provider_workflow.assets import create_asset, messages_of
+from airflow_provider_workflow.triggers.event import WorkflowInboxEventTrigger
 
 log = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ import logging
 
 from airflow.sdk import dag, task
 
-from airflow_provider_workflow.operators.inbox import (
+from airflow_provider_workflow.operators.manage_inbox import (
     WorkflowEnsureInboxOperator,
     WorkflowPauseInboxOperator,
     WorkflowResumeInboxOperator,
@@ -22,7 +22,6 @@ def set_up_tickets():
         app_key="tasks",
         action_key="new_ticket",
         inputs={"project": "support"},
-        deferrable=True,
         retries=3,
     )
 

@@ -62,7 +62,7 @@ def ensure(args: Namespace) -> int:
     :raises InboxNameTakenError: the name belongs to an inbox with another subscription.
     :raises NotificationURLError: ``--notify`` needs what Airflow's configuration lacks.
     """
-    from airflow_provider_workflow.operators.ensure_inbox import NamedInbox, doubling
+    from airflow_provider_workflow.operators.named_inbox import NamedInbox, doubling
     from airflow_provider_workflow.options import subscription_of
 
     filled("name", args.name, NAME_LENGTH)
@@ -100,7 +100,7 @@ def _notification_url(args: Namespace) -> str | None:
 
 def pause(args: Namespace) -> int:
     """Pause an inbox; succeed if it is paused already."""
-    from airflow_provider_workflow.operators.inbox_admin import change_inbox
+    from airflow_provider_workflow.operators.manage_inbox import change_inbox
 
     hook = hook_of(args)
     return _shown(args, change_inbox(hook, args.inbox, hook.pause_inbox, (PAUSED,)))
@@ -108,7 +108,7 @@ def pause(args: Namespace) -> int:
 
 def resume(args: Namespace) -> int:
     """Resume an inbox; succeed if it is not paused."""
-    from airflow_provider_workflow.operators.inbox_admin import change_inbox
+    from airflow_provider_workflow.operators.manage_inbox import change_inbox
 
     hook = hook_of(args)
     return _shown(args, change_inbox(hook, args.inbox, hook.resume_inbox, (ACTIVE, INITIALIZING)))

@@ -1,15 +1,10 @@
-"""
-The operators of a trigger inbox: dispatch its messages, acknowledge and release leases.
-
-The operators that ensure, pause, resume and delete an inbox can be imported from here too.
-"""
+"""Operators of the messages of a trigger inbox: dispatch them, acknowledge and release leases."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 
 from airflow.providers.common.compat.sdk import AirflowFailException
@@ -33,41 +28,9 @@ if TYPE_CHECKING:
     from airflow_provider_workflow.dispatch.alerts import Alerts
     from airflow_provider_workflow.dispatch.dispatcher import Dispatcher
     from airflow_provider_workflow.hooks.workflow import WorkflowHook
-    from airflow_provider_workflow.operators.ensure_inbox import WorkflowEnsureInboxOperator
-    from airflow_provider_workflow.operators.inbox_admin import (
-        WorkflowDeleteInboxOperator,
-        WorkflowPauseInboxOperator,
-        WorkflowResumeInboxOperator,
-    )
     from airflow_provider_workflow.types import DispatchResult, Lease
 
-__all__ = [
-    "LeaseEnd",
-    "WorkflowAcknowledgeOperator",
-    "WorkflowDeleteInboxOperator",
-    "WorkflowEnsureInboxOperator",
-    "WorkflowInboxDispatchOperator",
-    "WorkflowPauseInboxOperator",
-    "WorkflowReleaseOperator",
-    "WorkflowResumeInboxOperator",
-    "drain_inbox",
-]
-
 log = logging.getLogger(__name__)
-
-_MODULES = {
-    "WorkflowEnsureInboxOperator": "ensure_inbox",
-    "WorkflowPauseInboxOperator": "inbox_admin",
-    "WorkflowResumeInboxOperator": "inbox_admin",
-    "WorkflowDeleteInboxOperator": "inbox_admin",
-}
-"""Modules of the operators that are imported only when a DAG file names them."""
-
-
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return getattr(import_module(f"airflow_provider_workflow.operators.{_MODULES[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 class LeaseEnd(TypedDict):

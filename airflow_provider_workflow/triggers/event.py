@@ -11,7 +11,6 @@ from airflow.providers.common.compat.sdk import conf
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
 from airflow_provider_workflow.airflow_internals import airflow_release, needs
-from airflow_provider_workflow.assets import messages_of
 from airflow_provider_workflow.client import arguments
 from airflow_provider_workflow.options import check_choice, check_trigger_callbacks
 from airflow_provider_workflow.triggers.base import (
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
     from airflow_provider_workflow.dispatch.routing import Matcher
     from airflow_provider_workflow.triggers.event_batch import Batch, Carried
     from airflow_provider_workflow.triggers.event_watcher import EventWatcher
-
-__all__ = ["WorkflowInboxEventTrigger", "messages_of"]
 
 log = logging.getLogger(__name__)
 

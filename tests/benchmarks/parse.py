@@ -52,17 +52,14 @@ WORKFLOW = Provider(
             f"operators.{n}"
             for n in (
                 "inbox",
-                "ensure_inbox",
-                "inbox_admin",
+                "manage_inbox",
                 "dead_letters",
-                "guess",
-                "templates",
-                "promotion",
+                "workflows",
             )
         ),
         "sensors.inbox",
         "decorators.workflow_inbox",
-        *(f"triggers.{n}" for n in ("inbox", "inbox_active", "notice", "event")),
+        *(f"triggers.{n}" for n in ("inbox", "notice", "event")),
         "queues.inbox",
         "decorators.inbox_dag",
         "assets",

@@ -16,7 +16,7 @@ from tests.e2e.watching import dag_file, events_of, kill_triggerer, pause, publi
 IMPORTS = """
 from airflow.sdk import DAG, Asset, AssetWatcher, task
 
-from airflow_provider_workflow.triggers.event import WorkflowInboxEventTrigger, messages_of
+from airflow_provider_workflow.triggers.event import WorkflowInboxEventTrigger
 """
 BY_CLASS = "WorkflowInboxEventTrigger({name!r}, poll_interval=1, max_poll_interval=4)"
 BY_SCHEME = (

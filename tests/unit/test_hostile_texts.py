@@ -14,16 +14,13 @@ from airflow_provider_workflow.dispatch.lease import HeldLease
 from airflow_provider_workflow.dispatch.quarantine import report
 from airflow_provider_workflow.dispatch.results import Counts
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
-from airflow_provider_workflow.operators.ensure_inbox import (
-    InboxNameTakenError,
-    NamedInbox,
+from airflow_provider_workflow.operators.manage_inbox import (
     WorkflowEnsureInboxOperator,
-)
-from airflow_provider_workflow.operators.guess import WorkflowGuessOperator
-from airflow_provider_workflow.operators.inbox_admin import (
     WorkflowPauseInboxOperator,
     WorkflowResumeInboxOperator,
 )
+from airflow_provider_workflow.operators.named_inbox import InboxNameTakenError, NamedInbox
+from airflow_provider_workflow.operators.workflows import WorkflowGuessOperator
 from airflow_provider_workflow.sensors.work import lease_of
 from airflow_provider_workflow.triggers.retrying import InboxState
 from tests.unit.fake_clock import FakeClock, nothing
@@ -52,7 +49,7 @@ def force(bench: Workbench, status: str) -> None:
 
 
 def ensure(**arguments: Any) -> Any:
-    inbox = {"name": INBOX, "app_key": "app", "action_key": "action", "deferrable": False}
+    inbox = {"name": INBOX, "app_key": "app", "action_key": "action"}
     return WorkflowEnsureInboxOperator(task_id="t", **inbox, **arguments).execute({})
 
 

@@ -22,6 +22,7 @@ DECORATED = {"decorators.arguments", "decorators.listeners", "decorators.message
 """What ``inbox_dag`` loads when it makes a DAG."""
 ARGUMENTS = {
     "operators.base",
+    "operators.named_inbox",
     "clock",
     "dispatch",
     "dispatch.targets",

@@ -11,15 +11,19 @@ from airflow.sdk import DAG, BaseOperator
 from airflow.sdk.definitions.param import ParamsDict
 
 from airflow_provider_workflow.operators.dead_letters import WorkflowDeadLetterReplayOperator
-from airflow_provider_workflow.operators.ensure_inbox import WorkflowEnsureInboxOperator
-from airflow_provider_workflow.operators.guess import WorkflowGuessOperator
 from airflow_provider_workflow.operators.inbox import (
     WorkflowAcknowledgeOperator,
     WorkflowInboxDispatchOperator,
 )
-from airflow_provider_workflow.operators.inbox_admin import WorkflowPauseInboxOperator
-from airflow_provider_workflow.operators.promotion import WorkflowUnenrollOperator
-from airflow_provider_workflow.operators.templates import WorkflowTemplatesOperator
+from airflow_provider_workflow.operators.manage_inbox import (
+    WorkflowEnsureInboxOperator,
+    WorkflowPauseInboxOperator,
+)
+from airflow_provider_workflow.operators.workflows import (
+    WorkflowGuessOperator,
+    WorkflowTemplatesOperator,
+    WorkflowUnenrollOperator,
+)
 from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
 
 STRINGS = ["1_000", "None", "'1'", "[1]"]

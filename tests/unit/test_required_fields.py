@@ -15,21 +15,19 @@ from airflow_provider_workflow.cli.main import main
 from airflow_provider_workflow.client.errors import NotFoundError
 from airflow_provider_workflow.dispatch.lease import HeldLease
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
-from airflow_provider_workflow.operators.ensure_inbox import WorkflowEnsureInboxOperator
-from airflow_provider_workflow.operators.guess import WorkflowGuessOperator
 from airflow_provider_workflow.operators.inbox import (
     WorkflowAcknowledgeOperator,
     WorkflowInboxDispatchOperator,
     WorkflowReleaseOperator,
 )
-from airflow_provider_workflow.operators.inbox_admin import (
+from airflow_provider_workflow.operators.manage_inbox import (
     WorkflowDeleteInboxOperator,
+    WorkflowEnsureInboxOperator,
     WorkflowPauseInboxOperator,
     WorkflowResumeInboxOperator,
 )
-from airflow_provider_workflow.operators.templates import WorkflowTemplatesOperator
+from airflow_provider_workflow.operators.workflows import WorkflowGuessOperator, WorkflowTemplatesOperator
 from airflow_provider_workflow.triggers.event_poller import Poller, Stream
-from airflow_provider_workflow.triggers.inbox_active import WorkflowInboxActiveTrigger
 from airflow_provider_workflow.triggers.notice import WorkflowInboxNoticeTrigger
 from tests.unit.client.isolation import isolated  # noqa: F401
 from tests.unit.client.scripted import TOKEN, ScriptedServer, answer
@@ -118,7 +116,7 @@ def service(
 
 
 def ensure(**more: Any) -> Any:
-    given = {"name": "orders", **SUBSCRIPTION, "deferrable": False, "timeout": 60, **more}
+    given = {"name": "orders", **SUBSCRIPTION, "timeout": 60, **more}
     return WorkflowEnsureInboxOperator(task_id="t", **given).execute({})
 
 
@@ -332,16 +330,6 @@ async def test_the_inbox_trigger_hands_over_a_message_of_the_required_fields_alo
     assert event["status"] == "leased"
     [message] = HeldLease.from_hand_off(event["lease"]).messages
     assert message["id"] == MESSAGE
-
-
-@pytest.mark.parametrize("status", ["active", "paused", "initialization_failure"])
-async def test_the_active_trigger_fires_for_an_inbox_of_the_required_fields_alone(
-    status: str, service: MinimalServer
-) -> None:
-    service.status = status
-    waiting = WorkflowInboxActiveTrigger(INBOX, deadline=2e9)
-
-    assert [event.payload async for event in waiting.run()] == [{"status": "settled"}]
 
 
 @pytest.mark.parametrize("status", ["active", "archived"])

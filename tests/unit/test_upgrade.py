@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from airflow_provider_workflow.triggers.event import WorkflowInboxEventTrigger
-from airflow_provider_workflow.triggers.inbox_active import WorkflowInboxActiveTrigger
 from airflow_provider_workflow.triggers.notice import WorkflowInboxNoticeTrigger
 from tests.unit.sensors.tasks import Task
 from tests.unit.workbench import INBOX, Workbench
@@ -70,7 +69,6 @@ def test_what_is_stored_now_is_what_the_file_of_the_next_release_has(bench: Work
     lease = json.loads(event.pop("lease"))
     triggers = [
         deferral.trigger,
-        WorkflowInboxActiveTrigger(inbox_id="i", deadline=1.0),
         WorkflowInboxEventTrigger(inbox=INBOX),
         WorkflowInboxNoticeTrigger(inbox=INBOX),
     ]

@@ -2,15 +2,17 @@
 
 from airflow.sdk import DAG, task
 
-from airflow_provider_workflow.operators.ensure_inbox import WorkflowEnsureInboxOperator
-from airflow_provider_workflow.operators.guess import WorkflowGuessOperator
-from airflow_provider_workflow.operators.inbox_admin import (
+from airflow_provider_workflow.operators.manage_inbox import (
     WorkflowDeleteInboxOperator,
+    WorkflowEnsureInboxOperator,
     WorkflowPauseInboxOperator,
     WorkflowResumeInboxOperator,
 )
-from airflow_provider_workflow.operators.promotion import WorkflowUnenrollOperator
-from airflow_provider_workflow.operators.templates import WorkflowTemplatesOperator
+from airflow_provider_workflow.operators.workflows import (
+    WorkflowGuessOperator,
+    WorkflowTemplatesOperator,
+    WorkflowUnenrollOperator,
+)
 
 INBOX = "{{ dag_run.conf['inbox'] }}"
 TEXT = "{{ dag_run.conf['text'] }}"
@@ -31,10 +33,9 @@ WORK = {
         WorkflowTemplatesOperator,
         {"apps": ["shop"], "limit": "{{ dag_run.conf['limit'] }}"},
     ),
-    "ensurer": (WorkflowEnsureInboxOperator, {**SUBSCRIBED, **RETRIES, "deferrable": True}),
-    "ensurer_on_a_worker": (WorkflowEnsureInboxOperator, {**SUBSCRIBED, "deferrable": False}),
-    "impatient_ensurer": (WorkflowEnsureInboxOperator, {**SUBSCRIBED, "deferrable": True, "timeout": 5}),
-    "recreator": (WorkflowEnsureInboxOperator, {**SUBSCRIBED, "deferrable": True, "recreate_failed": True}),
+    "ensurer": (WorkflowEnsureInboxOperator, {**SUBSCRIBED, **RETRIES}),
+    "impatient_ensurer": (WorkflowEnsureInboxOperator, {**SUBSCRIBED, "timeout": 5}),
+    "recreator": (WorkflowEnsureInboxOperator, {**SUBSCRIBED, "recreate_failed": True}),
     "pauser": (WorkflowPauseInboxOperator, {"inbox": INBOX, **RETRIES}),
     "resumer": (WorkflowResumeInboxOperator, {"inbox": INBOX, **RETRIES}),
     "deleter": (WorkflowDeleteInboxOperator, {"inbox": INBOX, **RETRIES}),

@@ -2,10 +2,12 @@
 
 from airflow.sdk import DAG
 
-from airflow_provider_workflow.operators.ensure_inbox import WorkflowEnsureInboxOperator
 from airflow_provider_workflow.operators.inbox import WorkflowReleaseOperator
-from airflow_provider_workflow.operators.inbox_admin import WorkflowDeleteInboxOperator
-from airflow_provider_workflow.operators.promotion import WorkflowUnenrollOperator
+from airflow_provider_workflow.operators.manage_inbox import (
+    WorkflowDeleteInboxOperator,
+    WorkflowEnsureInboxOperator,
+)
+from airflow_provider_workflow.operators.workflows import WorkflowUnenrollOperator
 from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
 
 with DAG("polling_listener", schedule=None):
@@ -23,7 +25,7 @@ with DAG("release_returns", schedule=None):
 
 with DAG("create_and_delete", schedule=None):
     create = WorkflowEnsureInboxOperator(
-        task_id="create", name="short-lived", app_key="shop", action_key="new_order", deferrable=False
+        task_id="create", name="short-lived", app_key="shop", action_key="new_order"
     )
     create >> WorkflowDeleteInboxOperator(task_id="delete", inbox="short-lived")
 

@@ -7,8 +7,8 @@ from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG, Asset, AssetWatcher
 
 from airflow_provider_workflow.assets import schedule_of
-from airflow_provider_workflow.operators.ensure_inbox import WorkflowEnsureInboxOperator
 from airflow_provider_workflow.operators.inbox import WorkflowInboxDispatchOperator
+from airflow_provider_workflow.operators.manage_inbox import WorkflowEnsureInboxOperator
 from airflow_provider_workflow.triggers.event import WorkflowInboxEventTrigger
 from airflow_provider_workflow.triggers.notice import WorkflowInboxNoticeTrigger
 
@@ -28,7 +28,6 @@ with DAG("sealed_inbox", schedule=None):
         app_key="shop",
         action_key="new_order",
         notification_url="{{ var.value.sealed_secret_url }}",
-        deferrable=True,
         **SOON,
     )
 

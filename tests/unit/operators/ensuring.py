@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
-from airflow.providers.common.compat.sdk import TaskDeferred
 
 from airflow_provider_workflow.emulator.clock import ManualClock
 from airflow_provider_workflow.emulator.server import EmulatorServer
-from airflow_provider_workflow.operators.ensure_inbox import WorkflowEnsureInboxOperator
+from airflow_provider_workflow.operators.manage_inbox import WorkflowEnsureInboxOperator
 from tests.unit.fake_clock import FakeClock
 
 NAME = "orders"
@@ -18,24 +16,12 @@ SUBSCRIBED = {"app_key": "shop", "action_key": "new_order", "inputs": {"region":
 
 
 def operator(**arguments: Any) -> WorkflowEnsureInboxOperator:
-    given = {"name": NAME, **SUBSCRIBED, "deferrable": False, **arguments}
+    given = {"name": NAME, **SUBSCRIBED, **arguments}
     return WorkflowEnsureInboxOperator(task_id="t", **given)
 
 
 def ensure(**arguments: Any) -> Any:
     return operator(**arguments).execute({})
-
-
-def deferred(ensuring: WorkflowEnsureInboxOperator) -> TaskDeferred:
-    with pytest.raises(TaskDeferred) as caught:
-        ensuring.execute({})
-    return caught.value
-
-
-def resume(ensuring: WorkflowEnsureInboxOperator, deferral: TaskDeferred, status: Any = "settled") -> Any:
-    """Go on as Airflow does, with what crossed its database."""
-    brought = json.loads(json.dumps({**(deferral.kwargs or {}), "event": {"status": status}}))
-    return ensuring.resume_execution(str(deferral.method_name), brought, {})
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,8 @@ from cryptography.fernet import Fernet
 from airflow_provider_workflow.client.errors import ConflictError
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.notifications import NotificationURLError, notification_url
-from airflow_provider_workflow.operators.ensure_inbox import InboxNameTakenError, InitializationFailedError
+from airflow_provider_workflow.operators.manage_inbox import InitializationFailedError
+from airflow_provider_workflow.operators.named_inbox import InboxNameTakenError
 from tests.unit.fake_clock import FakeClock
 from tests.unit.operators.ensuring import NAME, ensure, only_inbox, same_time
 
@@ -49,7 +50,7 @@ def test_whether_the_inbox_was_created_is_logged(
     with caplog.at_level(logging.INFO):
         found = [ensure(), ensure()][0]
 
-    lines = [each.getMessage() for each in caplog.records if each.name.endswith("operators.ensure_inbox")]
+    lines = [each.getMessage() for each in caplog.records if ".operators." in each.name]
     assert lines == [
         f"Inbox {NAME} was created: id {found['id']}, status active",
         f"Inbox {NAME} exists: id {found['id']}, status active",
@@ -130,7 +131,7 @@ def test_an_inbox_that_fails_to_initialize_fails_for_good_and_says_what_to_do(
     with pytest.raises(
         InitializationFailedError, match=r"'orders' failed to initialize \(subscribe"
     ) as caught:
-        ensure(deferrable=True)
+        ensure()
     assert fake_clock.slept == [1], "no more than the first pause"
     assert isinstance(caught.value, AirflowFailException), "no retry"
     assert "connection_id; then set recreate_failed=True, or delete the inbox" in str(caught.value)
@@ -198,7 +199,7 @@ def test_an_api_server_that_does_not_know_the_url_is_warned_about(
 
     monkeypatch.setenv("AIRFLOW__API__BASE_URL", connected.base_url)
     ensure(notify=True)
-    ours = [each for each in caplog.records if each.name.endswith("operators.ensure_inbox")]
+    ours = [each for each in caplog.records if ".operators." in each.name]
     (line,) = [each.getMessage() for each in ours if each.levelno == logging.WARNING]
     assert f"Inbox {NAME} will not notify Airflow: {urlsplit(connected.base_url).netloc} answers 404" in line
     assert only_inbox(connected).notification_url == notification_url(NAME, "workflow_default")

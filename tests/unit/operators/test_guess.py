@@ -12,7 +12,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSki
 from airflow_provider_workflow.client.errors import GuessRejectedError, RateLimitError, TransportError
 from airflow_provider_workflow.dispatch.payloads import unstorable
 from airflow_provider_workflow.emulator.server import EmulatorServer
-from airflow_provider_workflow.operators.guess import WorkflowGuessOperator
+from airflow_provider_workflow.operators.workflows import WorkflowGuessOperator
 
 ORDERS = "When an order arrives in the shop, add a row to the spreadsheet"
 PROSE = "The weather is lovely"

@@ -12,7 +12,6 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow_provider_workflow.dispatch.lease import InboxNotActiveError, TaskKilled
 from airflow_provider_workflow.dispatch.rejections import TargetError
 from airflow_provider_workflow.emulator.clock import ManualClock
-from airflow_provider_workflow.operators import ensure_inbox, inbox, inbox_admin
 from airflow_provider_workflow.operators.inbox import (
     WorkflowAcknowledgeOperator,
     WorkflowInboxDispatchOperator,
@@ -208,21 +207,3 @@ def test_a_dispatch_that_is_being_ended_releases_the_lease_that_it_works_on(benc
     with pytest.raises(TaskKilled):
         operator.execute(bench.context)
     assert bench.states == {"b": "available", "c": "available"}
-
-
-@pytest.mark.parametrize(
-    ("name", "home"),
-    [
-        ("WorkflowEnsureInboxOperator", ensure_inbox),
-        ("WorkflowPauseInboxOperator", inbox_admin),
-        ("WorkflowResumeInboxOperator", inbox_admin),
-        ("WorkflowDeleteInboxOperator", inbox_admin),
-    ],
-)
-def test_every_operator_of_an_inbox_can_be_imported_from_one_module(name: str, home: Any) -> None:
-    assert name in inbox.__all__
-    assert getattr(inbox, name) is getattr(home, name)
-
-
-def test_a_name_that_the_module_does_not_have_is_an_attribute_error() -> None:
-    assert not hasattr(inbox, "WorkflowTemplatesOperator")

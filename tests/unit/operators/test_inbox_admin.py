@@ -15,7 +15,7 @@ from airflow_provider_workflow.client.errors import (
 )
 from airflow_provider_workflow.dispatch.lease import InboxUnusableError
 from airflow_provider_workflow.emulator.server import EmulatorServer
-from airflow_provider_workflow.operators.inbox_admin import (
+from airflow_provider_workflow.operators.manage_inbox import (
     WorkflowDeleteInboxOperator,
     WorkflowPauseInboxOperator,
     WorkflowResumeInboxOperator,

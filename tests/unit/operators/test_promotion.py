@@ -9,7 +9,7 @@ import pytest
 
 from airflow_provider_workflow.client.errors import AuthenticationError, NotFoundError
 from airflow_provider_workflow.emulator.server import EmulatorServer
-from airflow_provider_workflow.operators.promotion import WorkflowUnenrollOperator
+from airflow_provider_workflow.operators.workflows import WorkflowUnenrollOperator
 
 
 def unenroll(**arguments: Any) -> Any:

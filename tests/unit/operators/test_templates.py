@@ -11,7 +11,7 @@ from airflow.sdk import DAG, task
 
 from airflow_provider_workflow.client.errors import ServerError
 from airflow_provider_workflow.emulator.server import EmulatorServer
-from airflow_provider_workflow.operators.templates import WorkflowTemplatesOperator
+from airflow_provider_workflow.operators.workflows import WorkflowTemplatesOperator
 
 FIELDS = {"id", "title", "slug", "status", "description_plain", "url", "create_url", "steps"}
 

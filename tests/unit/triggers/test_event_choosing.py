@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_workflow.assets import messages_of
 from airflow_provider_workflow.dispatch.lease import HeldLease
-from airflow_provider_workflow.triggers.event import WorkflowInboxEventTrigger, messages_of
+from airflow_provider_workflow.triggers.event import WorkflowInboxEventTrigger
 from airflow_provider_workflow.triggers.event_batch import Batch
 from airflow_provider_workflow.triggers.event_poller import Stream
 from tests.unit.fake_clock import FakeClock

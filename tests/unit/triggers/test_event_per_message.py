@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from airflow_provider_workflow import process_state
-from airflow_provider_workflow.triggers.event import messages_of
+from airflow_provider_workflow.assets import messages_of
 from tests.unit.fake_clock import FakeClock
 from tests.unit.triggers.triggerer import Store, Triggerer, event_trigger
 from tests.unit.triggers.watched import EVEN, put

@@ -15,21 +15,18 @@ from airflow_provider_workflow.client.call import Family
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from airflow_provider_workflow.triggers.event_poller import Poller, Stream
 from airflow_provider_workflow.triggers.inbox import WorkflowInboxTrigger
-from airflow_provider_workflow.triggers.inbox_active import WorkflowInboxActiveTrigger
 from airflow_provider_workflow.triggers.notice import WorkflowInboxNoticeTrigger
 from tests.unit.fake_clock import FakeClock
 from tests.unit.workbench import Workbench
 
-FIRST_CALL = {"active": "get_inbox"}
 STREAM = Stream("orders", "workflow_default", "fail", 10, 400, 3.0, 5.0, 60.0, wake_on_events=False)
-TRIGGERS: dict[str, Callable[[str], AsyncIterator[Any]]] = {
-    "inbox": lambda _: WorkflowInboxTrigger("orders", wake_on_events=False).run(),
-    "inbox, long intervals": lambda _: WorkflowInboxTrigger(
+TRIGGERS: dict[str, Callable[[], AsyncIterator[Any]]] = {
+    "inbox": lambda: WorkflowInboxTrigger("orders", wake_on_events=False).run(),
+    "inbox, long intervals": lambda: WorkflowInboxTrigger(
         "orders", poll_interval=3600, max_poll_interval=3600, wake_on_events=False
     ).run(),
-    "active": lambda inbox_id: WorkflowInboxActiveTrigger(inbox_id, deadline=2e9).run(),
-    "notice": lambda _: WorkflowInboxNoticeTrigger("orders", wake_on_events=False).run(),
-    "event": lambda _: Poller(STREAM).leases(),
+    "notice": lambda: WorkflowInboxNoticeTrigger("orders", wake_on_events=False).run(),
+    "event": lambda: Poller(STREAM).leases(),
 }
 
 
@@ -40,19 +37,18 @@ async def test_a_trigger_that_was_told_nothing_itself_logs_its_wait_and_the_erro
     bench.put("a")
     GATES.of(WorkflowHook().settings, Family.INBOX).close(900)
     caplog.set_level(logging.INFO)
-    async with aclosing(TRIGGERS[kind](bench.inbox_id)) as events:  # type: ignore[type-var]
+    async with aclosing(TRIGGERS[kind]()) as events:  # type: ignore[type-var]
         await anext(events)
 
-    name = bench.inbox_id if kind == "active" else "orders"
-    cause = f"{FIRST_CALL.get(kind, 'list_inboxes')} was not sent: the service accepts no inbox calls for"
+    cause = "list_inboxes was not sent: the service accepts no inbox calls for"
     warning, error, over = (
         line for line in _lines(caplog) if not re.search(" is active|: waiting for", line)
     )
-    assert warning == f"WARNING Inbox {name} is unreachable; retrying in 900 s: {cause} 900 s"
+    assert warning == f"WARNING Inbox orders is unreachable; retrying in 900 s: {cause} 900 s"
     assert re.fullmatch(
-        rf"ERROR Inbox {name} has been unreachable for [56] minutes; retrying: {cause} \d+ s", error
+        rf"ERROR Inbox orders has been unreachable for [56] minutes; retrying: {cause} \d+ s", error
     )
-    assert over == f"INFO Inbox {name} is reachable again"
+    assert over == "INFO Inbox orders is reachable again"
     assert 900 <= fake_clock.elapsed < 905
 
 

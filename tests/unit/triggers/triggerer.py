@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_workflow.triggers.event import WorkflowInboxEventTrigger, messages_of
+from airflow_provider_workflow.assets import messages_of
+from airflow_provider_workflow.triggers.event import WorkflowInboxEventTrigger
 from tests.unit.fake_clock import FakeClock
 from tests.unit.workbench import Workbench
 

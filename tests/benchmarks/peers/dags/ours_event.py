@@ -2,8 +2,8 @@
 
 from airflow.sdk import AssetWatcher, dag, task
 
-from airflow_provider_workflow.assets import create_asset
-from airflow_provider_workflow.triggers.event import WorkflowInboxEventTrigger, messages_of
+from airflow_provider_workflow.assets import create_asset, messages_of
+from airflow_provider_workflow.triggers.event import WorkflowInboxEventTrigger
 
 trigger = WorkflowInboxEventTrigger("ours_event", lease_seconds=60)
 inbox = create_asset(inbox="ours_event", watchers=[AssetWatcher(name="ours_event", trigger=trigger)])

@@ -4,10 +4,10 @@ from datetime import datetime
 
 from airflow.sdk import DAG, AssetWatcher, task
 
-from airflow_provider_workflow.assets import create_asset, schedule_of
+from airflow_provider_workflow.assets import create_asset, messages_of, schedule_of
 from airflow_provider_workflow.operators.inbox import WorkflowInboxDispatchOperator
 from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
-from airflow_provider_workflow.triggers.event import WorkflowInboxEventTrigger, messages_of
+from airflow_provider_workflow.triggers.event import WorkflowInboxEventTrigger
 from airflow_provider_workflow.triggers.notice import WorkflowInboxNoticeTrigger
 
 START = datetime(2025, 1, 1)

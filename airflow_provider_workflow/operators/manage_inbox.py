@@ -1,0 +1,371 @@
+"""Operators that ensure, pause, resume and delete a trigger inbox (docs/service.md 2.2 and 4)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
+
+from airflow_provider_workflow import clock
+from airflow_provider_workflow.client.arguments import NAME_LENGTH, URL_LENGTH, flag, intervals, seconds
+from airflow_provider_workflow.client.errors import ConflictError
+from airflow_provider_workflow.operators.base import WorkflowOperator, end_if_present, storable
+from airflow_provider_workflow.operators.named_inbox import NamedInbox, doubling
+from airflow_provider_workflow.options import check_inputs, check_string, known_later, subscription_of
+from airflow_provider_workflow.rendering import ABSENT
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from airflow_provider_workflow.client import types
+    from airflow_provider_workflow.hooks.workflow import WorkflowHook
+
+log = logging.getLogger(__name__)
+
+FIRST_WAIT_SECONDS = 1.0
+"""A new inbox is ``initializing`` at first, and often active soon."""
+
+
+class InitializationFailedError(AirflowFailException):
+    """
+    The service could not subscribe the inbox; it cannot be resumed (docs/service.md 2.2).
+
+    :param name: name of the inbox.
+    :param reason: its ``paused_reason``, or None.
+    :param again: whether this operator has already deleted and created it in this try.
+    """
+
+    def __init__(self, name: str, reason: str | None, again: bool) -> None:
+        from airflow_provider_workflow.client.wire import plain
+
+        after = " again after it was deleted and created" if again else ""
+        fix = "Check app_key, action_key, inputs and connection_id"
+        if not again:
+            fix += (
+                "; then set recreate_failed=True, or delete the inbox (WorkflowDeleteInboxOperator),"
+                " so that it is created again"
+            )
+        super().__init__(
+            f"Inbox {name!r} failed to initialize{after} ({plain(reason or 'no reason given')}). {fix}."
+        )
+
+
+class InboxNotSettledError(AirflowException):
+    """
+    The inbox did not become active in time; a retry waits again.
+
+    :param seconds: how long the task waited.
+    """
+
+    def __init__(self, name: str, seconds: float) -> None:
+        super().__init__(
+            f"Inbox {name!r} was not active within {seconds:g} s. Check it, or increase timeout."
+        )
+
+
+class InboxSummary(TypedDict):
+    """
+    The fields of an inbox that operators return: without its subscription, which may be large, and its
+    ``notification_url``, which may be a secret.
+    """
+
+    id: str
+    name: str | None
+    status: str  #: initializing, active, paused, deleting, initialization_failure
+    paused_reason: str | None
+
+
+class InboxDeletion(TypedDict):
+    """The id or name that was given, and whether this call deleted the inbox; False if it did not exist."""
+
+    inbox: str
+    deleted: bool
+
+
+def inbox_summary(inbox: types.Inbox) -> InboxSummary:
+    """The fields of an inbox that operators return."""
+    return {
+        "id": inbox["id"],
+        "name": storable(inbox.get("name")),
+        "status": inbox["status"],
+        "paused_reason": storable(inbox.get("paused_reason")),
+    }
+
+
+def change_inbox(
+    hook: WorkflowHook, inbox: str, change: Callable[[str], types.Inbox], already: tuple[str, ...]
+) -> types.Inbox:
+    """
+    Change the state of an inbox; succeed if it has the desired state already, as after an earlier try.
+
+    :param inbox: id or name.
+    :param change: the call that changes it.
+    :param already: states that count as success although the service answers 409.
+    :raises InboxUnusableError: the inbox failed to initialize.
+    :raises ConflictError: the inbox is in a state that this call cannot change.
+    """
+    from airflow_provider_workflow.client.inboxes import FAILED
+    from airflow_provider_workflow.client.wire import plain
+    from airflow_provider_workflow.dispatch.lease import InboxUnusableError
+
+    try:
+        found = change(inbox)
+    except ConflictError:
+        found = hook.get_inbox(inbox)
+        if found["status"] == FAILED:
+            raise InboxUnusableError(inbox, found.get("paused_reason")) from None
+        if found["status"] not in already:
+            raise
+        log.info("Inbox %s is %s already; nothing to do", inbox, plain(found["status"]))
+    else:
+        log.info("Inbox %s is %s now", inbox, plain(found["status"]))
+    return found
+
+
+class InboxOperator(WorkflowOperator):
+    """
+    Base class of the operators that change one inbox.
+
+    :param inbox: id or name of the inbox (templated).
+    :param workflow_conn_id: id of the Airflow connection (templated).
+    """
+
+    template_fields: Sequence[str] = ("inbox", *WorkflowOperator.template_fields)
+    STRINGS = {"inbox": (), **WorkflowOperator.STRINGS}  # noqa: RUF012 see RendersStrings
+
+    def __init__(self, *, inbox: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.inbox = check_string("inbox", inbox)
+
+
+class WorkflowPauseInboxOperator(InboxOperator):
+    """
+    Pauses an inbox. Its messages stay and can be leased; new events are dropped, not queued.
+
+    It succeeds if the inbox is paused already. Returns its ``id``, ``name``, ``status`` and
+    ``paused_reason``.
+
+    :param inbox: id or name of the inbox (templated).
+    :param workflow_conn_id: id of the Airflow connection (templated).
+    """
+
+    def execute(self, context: Context) -> InboxSummary:  # noqa: ARG002 Airflow's signature
+        """
+        Pause the inbox.
+
+        :raises NotFoundError: there is no such inbox.
+        :raises InboxUnusableError: it failed to initialize.
+        :raises ConflictError: it is in a state that cannot be paused.
+        :raises WorkflowError: the service cannot be used.
+        """
+        from airflow_provider_workflow.client.inboxes import PAUSED
+
+        return inbox_summary(change_inbox(self.hook, self.inbox, self.hook.pause_inbox, (PAUSED,)))
+
+
+class WorkflowResumeInboxOperator(InboxOperator):
+    """
+    Resumes a paused inbox. It may be ``initializing`` for a while; the operator does not wait for that.
+
+    It succeeds if the inbox is active or initializing already. Returns its ``id``, ``name``,
+    ``status`` and ``paused_reason``.
+
+    :param inbox: id or name of the inbox (templated).
+    :param workflow_conn_id: id of the Airflow connection (templated).
+    """
+
+    def execute(self, context: Context) -> InboxSummary:  # noqa: ARG002 Airflow's signature
+        """
+        Resume the inbox.
+
+        :raises NotFoundError: there is no such inbox.
+        :raises InboxUnusableError: it failed to initialize.
+        :raises ConflictError: it is in a state that cannot be resumed.
+        :raises WorkflowError: the service cannot be used.
+        """
+        from airflow_provider_workflow.client.inboxes import ACTIVE, INITIALIZING
+
+        already = (ACTIVE, INITIALIZING)
+        return inbox_summary(change_inbox(self.hook, self.inbox, self.hook.resume_inbox, already))
+
+
+class WorkflowDeleteInboxOperator(InboxOperator):
+    """
+    Deletes an inbox with all its messages, for good. It succeeds if the inbox does not exist.
+
+    :param inbox: id or name of the inbox (templated).
+    :param missing_ok: False fails the task if the inbox does not exist; then a retry after a lost answer
+        fails too.
+    :param workflow_conn_id: id of the Airflow connection (templated).
+    """
+
+    def __init__(self, *, missing_ok: bool = True, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.missing_ok = flag("missing_ok", missing_ok)
+
+    def execute(self, context: Context) -> InboxDeletion:  # noqa: ARG002 Airflow's signature
+        """
+        Delete the inbox.
+
+        :raises NotFoundError: there is no such inbox, and ``missing_ok`` is False.
+        :raises ConflictError: the service does not delete it in its current state.
+        :raises WorkflowError: the service cannot be used.
+        """
+        deleted = end_if_present(f"Inbox {self.inbox}", "deleted", self._delete, self.missing_ok)
+        return {"inbox": self.inbox, "deleted": deleted}
+
+    def _delete(self) -> None:
+        from airflow_provider_workflow.client.inboxes import DELETING
+
+        try:
+            self.hook.delete_inbox(self.inbox)
+        except ConflictError:
+            if self.hook.get_inbox(self.inbox)["status"] != DELETING:
+                raise
+            log.info("Inbox %s is being deleted already", self.inbox)
+
+
+class WorkflowEnsureInboxOperator(WorkflowOperator):
+    """
+    Creates an inbox, or finds the one of this name and subscription, and waits until it is active.
+
+    It is idempotent: the service finds the inbox by its name (docs/service.md 2.2, 4.1 and 11.2).
+    Returns its ``id``, ``name``, ``status`` and ``paused_reason``. A paused inbox is returned with a
+    WARNING and not resumed (``WorkflowResumeInboxOperator`` does that); while it is paused the service
+    drops new events.
+
+    :param name: name of the inbox, up to 100 characters; it never changes (templated).
+    :param app_key: the app: versioned, versionless, ``@latest`` or a slug (templated).
+    :param action_key: the app's trigger (templated).
+    :param inputs: the trigger's fields (templated).
+    :param connection_id: the account at the app: UUID or whole number; None for none (templated).
+    :param notification_url: URL to which the service posts when messages arrive, up to 2048 characters
+        (templated). That of an existing inbox is changed; None leaves it unchanged. Airflow shows the
+        rendered URL on the task's page, unless it comes from a Variable whose name contains "secret".
+    :param notify: let the service notify Airflow's API server, in place of ``notification_url``: a
+        notification records an event of ``create_asset(inbox=name)`` (docs/notifications.md).
+    :param wait_until_active: False also returns an inbox that is still ``initializing``.
+    :param recreate_failed: delete an inbox that failed to initialize, with any messages in it, and create
+        it again, once per try.
+    :param poll_interval: seconds between the first two requests while waiting, above 0; it doubles.
+    :param max_poll_interval: maximum interval in seconds.
+    :param timeout: maximum seconds to wait in each try, above 0.
+    :param workflow_conn_id: id of the Airflow connection (templated).
+    """
+
+    template_fields: Sequence[str] = (
+        "name",
+        "app_key",
+        "action_key",
+        "inputs",
+        "connection_id",
+        "notification_url",
+        *WorkflowOperator.template_fields,
+    )
+    STRINGS = {  # noqa: RUF012 see RendersStrings
+        "name": (),
+        "app_key": (),
+        "action_key": (),
+        "notification_url": ABSENT,
+        **WorkflowOperator.STRINGS,
+    }
+    template_fields_renderers = {"inputs": "json"}  # noqa: RUF012 Airflow's own form
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        app_key: str,
+        action_key: str,
+        inputs: Mapping[str, Any] | None = None,
+        connection_id: str | int | None = None,
+        notification_url: str | None = None,
+        notify: bool = False,
+        wait_until_active: bool = True,
+        recreate_failed: bool = False,
+        poll_interval: float = 5,
+        max_poll_interval: float = 60,
+        timeout: float = 600,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.name = check_string("name", name, NAME_LENGTH)
+        self.app_key = check_string("app_key", app_key)
+        self.action_key = check_string("action_key", action_key)
+        self.inputs = inputs if known_later(inputs) else check_inputs(inputs)
+        self.connection_id = connection_id
+        self.notification_url = notification_url
+        if notification_url is not None:
+            check_string("notification_url", notification_url, URL_LENGTH)
+        self.notify = flag("notify", notify)
+        if notify and notification_url is not None:
+            raise ValueError(
+                "notify and notification_url exclude each other: both are the URL for notifications"
+            )
+        self.wait_until_active = flag("wait_until_active", wait_until_active)
+        self.recreate_failed = flag("recreate_failed", recreate_failed)
+        self.poll_interval, self.max_poll_interval = intervals(poll_interval, max_poll_interval)
+        self.timeout = seconds("timeout", timeout)
+
+    def execute(self, context: Context) -> InboxSummary:  # noqa: ARG002 Airflow's signature
+        """
+        Ensure the inbox, and wait for it.
+
+        :raises InboxNameTakenError: an inbox of this name has another subscription; both are in the text.
+        :raises InitializationFailedError: the service could not subscribe it.
+        :raises InboxNotSettledError: it was not active in time.
+        :raises ValueError: a rendered argument has an invalid value.
+        :raises NotificationURLError: ``notify`` is True, and Airflow's configuration lacks what is needed.
+        :raises WorkflowError: the service cannot be used.
+        """
+        from airflow_provider_workflow.client.inboxes import FAILED
+
+        deadline = clock.now() + self.timeout
+        pauses = chain(
+            [min(FIRST_WAIT_SECONDS, self.poll_interval)],
+            doubling(self.poll_interval, self.max_poll_interval),
+        )
+        named = self._named_inbox()
+        recreated = False
+        while (inbox := named.wait_until(self._is_done, pauses, deadline))["status"] == FAILED:
+            if recreated or not self.recreate_failed:
+                raise InitializationFailedError(self.name, inbox.get("paused_reason"), again=recreated)
+            named.delete(inbox)
+            recreated = True
+        if not self._is_done(inbox):
+            raise InboxNotSettledError(self.name, self.timeout)
+        self._log_state(inbox, named.created)
+        return inbox_summary(inbox)
+
+    def _named_inbox(self) -> NamedInbox:
+        subscription = subscription_of(self.app_key, self.action_key, self.inputs, self.connection_id)
+        url = self.notification_url
+        if self.notify:
+            from airflow_provider_workflow.notifications import checked_url
+
+            url = checked_url(self.name, self.workflow_conn_id, log.warning)
+        return NamedInbox(self.hook, self.name, subscription, url)
+
+    def _is_done(self, inbox: types.Inbox) -> bool:
+        from airflow_provider_workflow.client.inboxes import DELETING, SETTLED_STATES
+
+        # An inbox that is being deleted still has the name.
+        status = inbox["status"]
+        return status in SETTLED_STATES or (not self.wait_until_active and status != DELETING)
+
+    def _log_state(self, inbox: types.Inbox, created: bool) -> None:
+        from airflow_provider_workflow.client.inboxes import PAUSED
+        from airflow_provider_workflow.client.wire import plain
+
+        if inbox["status"] == PAUSED:
+            log.warning(
+                "Inbox %s is paused (%s): new events are dropped until it is resumed"
+                " (WorkflowResumeInboxOperator)",
+                self.name,
+                plain(inbox.get("paused_reason") or "no reason given"),
+            )
+        does = "was created" if created else "exists"
+        log.info("Inbox %s %s: id %s, status %s", self.name, does, plain(inbox["id"]), plain(inbox["status"]))
