@@ -64,17 +64,16 @@ def checked_url(inbox: str, workflow_conn_id: str, warn: Callable[[str], None]) 
 
 def _status_of(url: str) -> int | None:
     """The status of the answer to a GET, which starts nothing; None if there is no answer."""
-    import certifi
     from airflow.sdk.log import mask_secret
 
     from airflow_provider_workflow.client.errors import WorkflowError
     from airflow_provider_workflow.client.over_requests import RequestsWire
-    from airflow_provider_workflow.client.settings import proxy_for
+    from airflow_provider_workflow.client.settings import proxy_for, trusted
     from airflow_provider_workflow.client.wire import Request
 
     # At DEBUG, the HTTP library logs the path.
     mask_secret(url.rpartition("/")[2])
-    wire = RequestsWire(certifi.where())
+    wire = RequestsWire(trusted(True)[1])
     try:
         return wire.exchange(Request("GET", url, {}, {}, None, CHECK_SECONDS, proxy_for(url))).status
     except WorkflowError:

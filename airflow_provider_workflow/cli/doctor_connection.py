@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import ssl
 from argparse import Namespace
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timezone
 from urllib.parse import urlsplit
@@ -25,7 +25,7 @@ from airflow_provider_workflow.client.errors import (
     TokenStoreError,
     WorkflowError,
 )
-from airflow_provider_workflow.client.settings import USER_GRANT, Settings, proxy_for
+from airflow_provider_workflow.client.settings import USER_GRANT, Settings, proxy_for, trusted
 from airflow_provider_workflow.client.tokens import TokenCache, token_key
 from airflow_provider_workflow.client.wire import host_of
 from airflow_provider_workflow.clock import now
@@ -50,12 +50,7 @@ def connection(subject: Subject) -> Iterator[Finding]:
 
 def tls(subject: Subject) -> Iterator[Finding]:
     settings = subject.settings
-    try:
-        tls_context(settings)
-    except OSError:
-        fix = "set Verify TLS to a file of certificates in PEM format"
-        yield Finding("tls", FAILED, "the file of CA certificates cannot be read", fix)
-        return
+    source = None if settings.verify is False else trusted(settings.verify)[0]
     urls = {"Base URL": settings.base_url, "Token URL": settings.token_url}
     clear = [name for name, url in urls.items() if _is_in_clear(url)]
     if clear:
@@ -63,7 +58,7 @@ def tls(subject: Subject) -> Iterator[Finding]:
         yield Finding("tls", WARNING, f"{' and '.join(clear)} without TLS: secrets are sent unencrypted", fix)
     elif not any(urlsplit(url).scheme == "https" for url in urls.values()):
         yield Finding("tls", OK, "not used: the service is on this machine")
-    elif settings.verify is False:
+    elif source is None:
         fix = "set Verify TLS to true, or to a file with the certificate of the authority"
         yield Finding(
             "tls",
@@ -72,8 +67,7 @@ def tls(subject: Subject) -> Iterator[Finding]:
             fix,
         )
     else:
-        trusted = settings.verify if isinstance(settings.verify, str) else "the default CA certificates"
-        yield Finding("tls", OK, f"certificates are verified, by {trusted}")
+        yield Finding("tls", OK, f"certificates are verified, by {source}")
 
 
 def _is_in_clear(url: str) -> bool:
@@ -209,7 +203,10 @@ def inbox_api(subject: Subject) -> Iterator[Finding]:
 LONGEST_SECONDS = 10.0
 """Limit for connecting and for the TLS handshake, each; less if the connection's ``timeout`` is less."""
 
-TRUST = "set Verify TLS to a file with the certificate of the signing authority"
+TRUST = (
+    "set Verify TLS to a file with the certificate of the signing authority, or SSL_CERT_FILE for all of"
+    " Airflow"
+)
 UNTRUSTED = ("is signed by an authority that this machine does not trust", TRUST)
 CERTIFICATES = {
     9: ("is not valid yet", "set this machine's clock"),
@@ -306,15 +303,14 @@ def _no_tls(field: str, name: str, reason: object) -> tuple[str, str]:
 
 def tls_context(settings: Settings) -> ssl.SSLContext:
     """
-    The context that certificates are verified with, the same as that of the senders.
+    The context that certificates are verified with, like those of the senders.
 
-    :raises ConfigurationError: the environment names a missing file of CA certificates.
-    :raises OSError: the file of CA certificates cannot be used.
+    :raises ConfigurationError: a file of CA certificates cannot be used.
     """
-    make: Callable[..., ssl.SSLContext] = ssl.create_default_context
-    if (ca_file := settings.ca_file()) is not None:
-        return make(cafile=ca_file)
-    context = make()
+    certificates = settings.certificates()
+    if certificates is not None:
+        return ssl.create_default_context(cadata=certificates)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     return context

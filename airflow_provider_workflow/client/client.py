@@ -173,7 +173,7 @@ class WorkflowClient:
         if self._wire is None:
             from airflow_provider_workflow.client.over_requests import RequestsWire
 
-            self._wire = RequestsWire(self.settings.ca_file())
+            self._wire = RequestsWire(self.settings.certificates())
         return self._wire
 
 

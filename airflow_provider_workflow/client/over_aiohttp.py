@@ -67,31 +67,31 @@ _sessions: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str | None, _Shared
 
 
 @asynccontextmanager
-async def shared_session(ca_file: str | None, streams: int) -> AsyncIterator[aiohttp.ClientSession]:
+async def shared_session(certificates: str | None, streams: int) -> AsyncIterator[aiohttp.ClientSession]:
     """
     The session of this event loop, closed when its last user leaves the context.
 
     To create one loads the CA certificates, which blocks the loop for about 20 ms.
 
-    :param ca_file: file with the CA certificates to trust; None: certificates are not verified.
+    :param certificates: CA certificates to trust, in PEM format; None: certificates are not verified.
     :param streams: maximum number of open event streams; added to the session's connection limit.
     """
     of_loop = _sessions.setdefault(asyncio.get_running_loop(), {})
-    shared = of_loop.get(ca_file)
+    shared = of_loop.get(certificates)
     if shared is None:
-        tls: ssl.SSLContext | bool = ssl.create_default_context(cafile=ca_file) if ca_file else False
+        tls = certificates is not None and ssl.create_default_context(cadata=certificates)
         connector = _Connector(limit=CONNECTIONS + streams, ssl=tls, ttl_dns_cache=300)
         # No cookies: clients of different connections share the session.
         jar = aiohttp.DummyCookieJar()
         session = aiohttp.ClientSession(connector=connector, cookie_jar=jar, trust_env=False)
-        shared = of_loop[ca_file] = _Shared(session)
+        shared = of_loop[certificates] = _Shared(session)
     shared.users += 1
     try:
         yield shared.session
     finally:
         shared.users -= 1
         if shared.users == 0:
-            del of_loop[ca_file]
+            del of_loop[certificates]
             await shared.session.close()
 
 

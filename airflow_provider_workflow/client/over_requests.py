@@ -147,13 +147,29 @@ class _SecurePool(HTTPSConnectionPool):
 
     def _validate_conn(self, conn: Any) -> None:
         # Like the base class, without its warning about unverified certificates with each request:
-        # ``Settings.ca_file`` logs it once.
+        # ``Settings.certificates`` logs it once.
         if conn.sock is None:
             conn.connect()
 
 
 class DeadlineAdapter(HTTPAdapter):
-    """Applies ``timeout`` to the whole attempt, from connecting to the last byte."""
+    """
+    Applies ``timeout`` to the whole attempt, from connecting to the last byte.
+
+    :param certificates: CA certificates to trust, in PEM format; None: certificates are not verified.
+    """
+
+    def __init__(self, certificates: str | None) -> None:
+        self._certificates = certificates
+        super().__init__()
+
+    def build_connection_pool_key_attributes(self, *args: Any, **kwargs: Any) -> Any:
+        host, tls = super().build_connection_pool_key_attributes(*args, **kwargs)
+        verified = {"cert_reqs": "CERT_REQUIRED", "ca_cert_data": self._certificates}
+        return host, {**tls, **(verified if self._certificates else {"cert_reqs": "CERT_NONE"})}
+
+    def cert_verify(self, *args: Any, **kwargs: Any) -> None:
+        """Do nothing: the base class would add the certificates of ``certifi``."""
 
     def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
         super().init_poolmanager(*args, **kwargs)
@@ -187,16 +203,15 @@ class RequestsWire:
     """
     One session: connections stay open between calls.
 
-    :param ca_file: file with the CA certificates to trust; None: certificates are not verified.
+    :param certificates: CA certificates to trust, in PEM format; None: certificates are not verified.
     """
 
-    def __init__(self, ca_file: str | None) -> None:
-        self._verify = ca_file or False
+    def __init__(self, certificates: str | None) -> None:
         self._session = _Session()
         self._session.trust_env = False
         self._session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
         for scheme in ("http://", "https://"):
-            self._session.mount(scheme, DeadlineAdapter())
+            self._session.mount(scheme, DeadlineAdapter(certificates))
 
     def close(self) -> None:
         self._session.close()
@@ -216,7 +231,6 @@ class RequestsWire:
                 data=request.body,
                 timeout=request.timeout,
                 allow_redirects=False,
-                verify=self._verify,
                 proxies={"http": request.proxy, "https": request.proxy} if request.proxy else {},
             )
             return Answer(response.status_code, response.headers, response.content)

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import logging
 import os
+import re
+import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from errno import EFBIG, EINVAL
 from ipaddress import IPv6Address
+from stat import S_ISREG
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
@@ -141,6 +145,92 @@ def warn_once(connection_id: str, base_url: str) -> None:
     )
 
 
+LARGEST_FILE = 1_000_000
+OF_VERIFY = "verify must be true, false or the path of a file with CA certificates (the file {reason})"
+OF_VARIABLE = "{name} names a file that {{reason}} (correct or unset it)"
+_HASHED = re.compile(r"[0-9a-f]{8}\.[0-9]+")
+"""The file names that ``openssl rehash`` gives; OpenSSL ignores other files of a folder."""
+
+
+def trusted(verify: bool | str) -> tuple[str, str]:
+    """
+    The CA certificates that a connection trusts.
+
+    :param verify: the file that the connection names; True if it names none.
+    :return: where they come from, in words, and the certificates in PEM format.
+    :raises ConfigurationError: a file of the connection or of the environment cannot be used.
+    """
+    if isinstance(verify, str):
+        return verify, _certificates(verify, OF_VERIFY)
+    for name in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
+        if path := os.environ.get(name):
+            return f"{name} ({path})", _certificates(path, OF_VARIABLE.format(name=name))
+    import certifi
+
+    sources, certificates = ["the default CA certificates"], [_text_of(certifi.where())]
+    # Airflow's own client trusts these too, besides the public ones.
+    if path := os.environ.get("SSL_CERT_FILE"):
+        sources.append(f"SSL_CERT_FILE ({path})")
+        certificates.append(_certificates(path, OF_VARIABLE.format(name="SSL_CERT_FILE")))
+    for folder in filter(None, os.environ.get("SSL_CERT_DIR", "").split(os.pathsep)):
+        sources.append(f"SSL_CERT_DIR ({folder})")
+        certificates += _certificates_below(folder)
+    return ", ".join(sources), "\n".join(certificates)
+
+
+def _certificates_below(folder: str) -> list[str]:
+    try:
+        names = sorted(name for name in os.listdir(folder) if _HASHED.fullmatch(name))
+    except OSError as error:
+        problem = f"SSL_CERT_DIR names no folder that can be read: {error.strerror} (correct or unset it)"
+        raise ConfigurationError([problem]) from None
+    problem = "SSL_CERT_DIR names a folder with the file %s, which {reason} (correct or unset it)"
+    return [_certificates(os.path.join(folder, name), problem % name) for name in names]
+
+
+def _certificates(path: str, problem: str) -> str:
+    """
+    The text of a file that has at least one certificate.
+
+    :param problem: of the configuration, with ``{reason}`` for what is wrong with the file.
+    :raises ConfigurationError: the file cannot be used.
+    """
+    try:
+        text = _text_of(path)
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=text)
+        return text
+    except (ssl.SSLError, ValueError):  # ValueError: the file is empty, or the path has a NUL
+        reason = "has no certificates in PEM format, or a damaged one"
+    except OSError as error:
+        reason = f"cannot be read: {error.strerror}"
+    raise ConfigurationError([problem.format(reason=reason)])
+
+
+def _text_of(path: str) -> str:
+    """
+    A file without what is not ASCII, as comments in a file of certificates may be.
+
+    Users who may edit a connection name a file of any machine of Airflow. So only this opens it: a regular
+    file of at most 1 MB, without waiting, once. Clients get the certificates, and no path.
+
+    :raises OSError: it cannot be read, is not a regular file, or is too large.
+    """
+    _check_regular(os.stat(path))  # opening a device can have an effect
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        _check_regular(os.fstat(file.fileno()))
+        content = file.read(LARGEST_FILE + 1)
+    if len(content) > LARGEST_FILE:
+        raise OSError(EFBIG, "it is larger than 1 MB")
+    return content.decode("ascii", "ignore")
+
+
+def _check_regular(status: os.stat_result) -> None:
+    if not S_ISREG(status.st_mode):
+        raise OSError(EINVAL, "it is not a regular file")
+    if status.st_size > LARGEST_FILE:
+        raise OSError(EFBIG, "it is larger than 1 MB")
+
+
 DEFAULT_TIMEOUT = 30.0
 APP_GRANT = "client_credentials"
 USER_GRANT = "refresh_token"
@@ -245,32 +335,19 @@ class Settings:
             **values,
         )
 
-    def ca_file(self) -> str | None:
+    def certificates(self) -> str | None:
         """
-        The file with the CA certificates that both senders trust; None if certificates are not verified.
+        The CA certificates that both senders trust, in PEM format; None if certificates are not verified.
 
-        If they are not verified, a WARNING is logged once.
+        A WARNING that they are not verified is logged once.
 
-        The environment variables are those of ``requests``; they are read here so that they apply to both.
-
-        :raises ConfigurationError: an environment variable names a file without certificates.
+        :raises ConfigurationError: a file of the connection or of the environment cannot be used.
         """
         if self.verify is False:
             if any(urlsplit(url).scheme == "https" for url in (self.base_url, self.token_url)):
                 warn_once(self.connection_id, self.base_url)
             return None
-        if isinstance(self.verify, str):
-            return self.verify
-        for name in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
-            if path := os.environ.get(name):
-                if not _holds_certificates(path):
-                    raise ConfigurationError(
-                        [f"{name} names no file with CA certificates (correct or unset it)"]
-                    )
-                return path
-        import certifi
-
-        return certifi.where()
+        return trusted(self.verify)[1]
 
 
 def _token_url(extra: Mapping[str, Any]) -> tuple[str, str]:
@@ -317,14 +394,8 @@ def _verify(value: Any, problems: list[str]) -> bool | str:
         return True
     if word.lower() in ("false", "0", "no"):
         return False
-    if not _holds_certificates(word):
-        problems.append("verify must be true, false or the path of a file with CA certificates")
-    return word
-
-
-def _holds_certificates(path: str) -> bool:
     try:
-        with open(path, "rb") as file:
-            return b"-----BEGIN " in file.read()
-    except OSError:
-        return False
+        _certificates(word, OF_VERIFY)
+    except ConfigurationError as error:
+        problems += error.problems
+    return word

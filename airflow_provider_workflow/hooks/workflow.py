@@ -138,7 +138,7 @@ class WorkflowHook(BaseHook):
         # crash a triggerer. The provider's extra fields contain no secrets.
         settings = _settings(connection, _decoded(connection.extra), self.workflow_conn_id)
         hide = partial(mask_in_triggerer, connection_id=self.workflow_conn_id)
-        async with shared_session(settings.ca_file(), max_event_streams()) as session:
+        async with shared_session(settings.certificates(), max_event_streams()) as session:
             yield AsyncWorkflowClient(
                 settings,
                 session,

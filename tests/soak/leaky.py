@@ -19,10 +19,10 @@ _streams: list[event_stream._Stream] = []
 
 
 @asynccontextmanager
-async def shared_session(ca_file: str | None, streams: int) -> AsyncIterator[Any]:
+async def shared_session(certificates: str | None, streams: int) -> AsyncIterator[Any]:
     """A session of one's own, which nobody closes."""
     over_aiohttp._sessions.pop(asyncio.get_running_loop(), None)
-    session = _right_session(ca_file, streams)
+    session = _right_session(certificates, streams)
     _sessions.append(session)
     yield await session.__aenter__()
 

@@ -65,8 +65,8 @@ def connections_of_tasks_closed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
     opened: WeakSet[RequestsWire] = WeakSet()
     construct = RequestsWire.__init__
 
-    def noted(wire: RequestsWire, ca_file: str | None) -> None:
-        construct(wire, ca_file)
+    def noted(wire: RequestsWire, certificates: str | None) -> None:
+        construct(wire, certificates)
         opened.add(wire)
 
     monkeypatch.setattr(RequestsWire, "__init__", noted)

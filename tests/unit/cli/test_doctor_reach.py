@@ -189,12 +189,12 @@ def test_a_bundle_that_is_gone(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", "/no/such/file.pem")
     found = doctor.examine({"verify": True})
     assert found.of("failed") == ["tls"]
-    assert "REQUESTS_CA_BUNDLE names no file" in found["tls"]["detail"]
+    assert "REQUESTS_CA_BUNDLE names a file that cannot be read: No such file" in found["tls"]["detail"]
 
 
 def test_a_bundle_that_is_broken(doctor: Doctor, tmp_path: Path) -> None:
     bundle = tmp_path / "ca.pem"
     bundle.write_text("-----BEGIN CERTIFICATE-----\nbroken\n-----END CERTIFICATE-----\n")
     found = doctor.examine({"verify": str(bundle)})
-    assert found.of("failed") == ["tls"]
-    assert "PEM" in found["tls"]["fix"]
+    assert found.of("failed") == ["connection"]
+    assert "has no certificates in PEM format, or a damaged one" in found["connection"]["detail"]

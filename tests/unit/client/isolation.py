@@ -16,6 +16,8 @@ FROM_ENVIRONMENT = (
     "no_proxy",
     "REQUESTS_CA_BUNDLE",
     "CURL_CA_BUNDLE",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
 )
 
 

@@ -54,7 +54,7 @@ def new_client(settings: Settings, naps: Naps) -> Iterator[NewClient]:
 
     @contextlib.asynccontextmanager
     async def new(of: Settings = settings) -> AsyncIterator[AsyncWorkflowClient]:
-        async with shared_session(of.ca_file(), STREAMS) as session:
+        async with shared_session(of.certificates(), STREAMS) as session:
             sessions.append(session)
             yield AsyncWorkflowClient(of, session, tokens=tokens)
 

@@ -75,7 +75,7 @@ class AsyncSender(Sender):
         super().__init__(clock)
         self.loop = asyncio.new_event_loop()
         self._stack = contextlib.AsyncExitStack()
-        entering = self._stack.enter_async_context(shared_session(settings.ca_file(), 10))
+        entering = self._stack.enter_async_context(shared_session(settings.certificates(), 10))
         shared = {"tokens": self.tokens, "gates": self.gates}
         session = self.loop.run_until_complete(entering)
         self.client = AsyncWorkflowClient(settings, session, **{**shared, **options})

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
-import certifi
 import pytest
 
 from airflow_provider_workflow.client.client import AsyncWorkflowClient
 from airflow_provider_workflow.client.event_stream import WakeUps, listen
 from airflow_provider_workflow.client.over_aiohttp import shared_session
-from airflow_provider_workflow.client.settings import Settings
+from airflow_provider_workflow.client.settings import Settings, trusted
 from airflow_provider_workflow.client.tokens import TokenCache
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.unit.client.conftest import settings_of
@@ -30,6 +29,8 @@ from tests.unit.client.listening import (
 )
 
 __all__ = ["client", "inbox", "naps", "new_client", "nothing_leaks"]
+
+CERTIFICATES = trusted(True)[1]
 
 
 async def test_a_listener_is_woken_up_once_connected_and_by_each_notice(
@@ -85,14 +86,14 @@ async def test_the_stream_outlives_the_listener_that_opened_it(
 async def test_no_stream_outlives_the_session_that_it_was_opened_on(
     settings: Settings, inbox: str, emulator: EmulatorServer, naps: Naps
 ) -> None:
-    # Equal settings may still mean two sessions: REQUESTS_CA_BUNDLE can change in between.
+    # Equal settings may still mean two sessions: the certificates can change in between.
     tokens = TokenCache()
     async with contextlib.AsyncExitStack() as later:
-        async with shared_session(None, 1) as one, shared_session(certifi.where(), 1) as other:
+        async with shared_session(None, 1) as one, shared_session(CERTIFICATES, 1) as other:
             clients = [AsyncWorkflowClient(settings, each, tokens=tokens) for each in (one, other)]
             async with listen(clients[0], inbox, STREAMS) as opening:
                 assert await is_woken_up(opening)
-                await later.enter_async_context(shared_session(certifi.where(), 1))
+                await later.enter_async_context(shared_session(CERTIFICATES, 1))
                 listener = await later.enter_async_context(listen(clients[1], inbox, STREAMS))
                 assert await is_woken_up(listener)
         emulator.put("orders", {})

@@ -13,6 +13,7 @@ import pytest
 
 from airflow_provider_workflow.client import api, errors
 from airflow_provider_workflow.client.settings import Settings
+from tests.unit import odd_files
 from tests.unit.client import certificates
 from tests.unit.client.calls import SOME_ID
 from tests.unit.client.conftest import MakeSender
@@ -111,8 +112,8 @@ def test_a_useless_bundle_of_the_environment_is_named(
     if found == "no certificates":
         file.write_text("nothing of use")
     monkeypatch.setenv(variable, str(file))
-    with pytest.raises(errors.ConfigurationError, match=f"{variable} .*CA certificates"):
-        scripted.settings(verify=True).ca_file()
+    with pytest.raises(errors.ConfigurationError, match=f"{variable} names a file that "):
+        scripted.settings(verify=True).certificates()
 
 
 def test_a_folder_of_certificates_is_refused_by_name(tmp_path: Path) -> None:
@@ -171,3 +172,40 @@ def test_the_timeout_is_a_total_over_tls_too(make_send: MakeSender, secure: Scri
     with pytest.raises(errors.TransportError, match=r"no complete answer from .* within 0\.3 s") as raised:
         send(api.lease_messages(SOME_ID))
     assert raised.value.sent
+
+
+@pytest.mark.parametrize("variable", ["SSL_CERT_FILE", "SSL_CERT_DIR"])
+def test_what_openssl_trusts_is_trusted_as_by_airflow_itself(
+    make_send: MakeSender,
+    secure: ScriptedServer,
+    ca: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    variable: str,
+) -> None:
+    folder = tmp_path / "certs"
+    folder.mkdir()
+    (folder / "0123abcd.0").symlink_to(ca)
+    (folder / "README").symlink_to("/dev/zero")
+    monkeypatch.setenv(variable, ca if variable == "SSL_CERT_FILE" else f"{tmp_path}:{folder}")
+    settings = secure.settings(verify=True)
+    assert make_send(settings)(api.get_inbox(SOME_ID))["id"] == SOME_ID
+    # The default authorities are trusted as before.
+    assert str(settings.certificates()).startswith(str(build().certificates()))
+
+
+def test_a_file_is_opened_once_and_not_by_the_http_library(
+    make_send: MakeSender, secure: ScriptedServer, ca: str, tmp_path: Path
+) -> None:
+    """Otherwise a pipe could take its place after the check."""
+    file = tmp_path / "ca.pem"
+    file.write_bytes(Path(ca).read_bytes())
+    secure.answers = [answer(200, {"id": SOME_ID, "status": "active"}, close=True)]
+    send = make_send(secure.settings(verify=str(file)))
+    send(api.get_inbox(SOME_ID))
+    file.unlink()
+    with odd_files.made("pipe", tmp_path) as path:
+        Path(path).rename(file)
+        assert send(api.get_inbox(SOME_ID))["id"] == SOME_ID
+        file.rename(path)
+    assert secure.connections == 2

@@ -121,7 +121,7 @@ def in_threads(settings: Settings, tokens: TokenCache, call: Any) -> list[Any]:
 
 
 async def in_tasks(settings: Settings, tokens: TokenCache, call: Any) -> list[Any]:
-    async with shared_session(settings.ca_file(), 0) as session:
+    async with shared_session(settings.certificates(), 0) as session:
         client = AsyncWorkflowClient(settings, session, tokens=tokens)
         return await asyncio.gather(*(client.send(call) for _ in range(MANY)), return_exceptions=True)
 
@@ -176,7 +176,7 @@ async def test_a_task_that_is_cancelled_while_renewing_leaves_the_renewal_to_oth
 ) -> None:
     emulator.fault("hold", operation="token", times=1)
     tokens = TokenCache()
-    async with shared_session(settings.ca_file(), 0) as session:
+    async with shared_session(settings.certificates(), 0) as session:
         client = AsyncWorkflowClient(settings, session, tokens=tokens)
         owner = asyncio.create_task(client.send(api.list_inboxes()))
         await asyncio.to_thread(emulator.wait_until_held)
@@ -195,7 +195,7 @@ async def test_waiters_of_a_failed_renewal_leave_nothing_unretrieved(
 ) -> None:
     emulator.fault("hold", operation="token", times=1, when="after")
     emulator.store.configure(client_secret="regenerated")
-    async with shared_session(settings.ca_file(), 0) as session:
+    async with shared_session(settings.certificates(), 0) as session:
         client = AsyncWorkflowClient(settings, session, tokens=TokenCache())
         tasks = [asyncio.create_task(client.send(api.list_inboxes())) for _ in range(4)]
         await asyncio.to_thread(emulator.wait_until_held)

@@ -233,7 +233,7 @@ def test_a_renewal_shows_no_token(
 async def test_a_cancelled_trigger_stores_what_it_renewed(emulator: EmulatorServer, user: Settings) -> None:
     emulator.fault("hold", operation="token", times=1, when="after")
     store = MemoryStore(logged_in(emulator, SOON))
-    async with shared_session(user.ca_file(), 0) as session:
+    async with shared_session(user.certificates(), 0) as session:
         client = AsyncWorkflowClient(user, session, tokens=TokenCache(), store=store)
         task = asyncio.create_task(client.send(api.list_inboxes()))
         await asyncio.to_thread(emulator.wait_until_held)
@@ -251,7 +251,7 @@ async def test_a_slow_store_does_not_block_the_loop(emulator: EmulatorServer, us
     seen: list[threading.Thread] = []
     store = MemoryStore(logged_in(emulator, SOON))
     store.on_read = lambda: seen.append(threading.current_thread())
-    async with shared_session(user.ca_file(), 0) as session:
+    async with shared_session(user.certificates(), 0) as session:
         client = AsyncWorkflowClient(user, session, tokens=TokenCache(), store=store)
         await client.send(api.list_inboxes())
     assert seen

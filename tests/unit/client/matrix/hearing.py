@@ -96,7 +96,7 @@ def hear(caplog: pytest.LogCaptureFixture) -> Hear:
         if token is None:
             tokens.keep(token_key(settings, settings.scope), {"access_token": "warm-token"}, fake.monotonic())
         with use(fake):
-            async with shared_session(settings.ca_file(), 10) as session, AsyncExitStack() as listening:
+            async with shared_session(settings.certificates(), 10) as session, AsyncExitStack() as listening:
                 client = AsyncWorkflowClient(settings, session, tokens=tokens)
                 names = [SOME_ID, *(f"another-{number}" for number in range(1, inboxes))]
                 for name in names:
