@@ -149,16 +149,6 @@ def http_status_error() -> type[Exception]:
     return base
 
 
-def is_from_mapped(operator: object) -> bool:
-    """
-    Whether Airflow created this operator from a mapped one.
-
-    Since 3.1. Airflow ignores ``start_from_trigger`` there, and the operator rejects it. A public attribute
-    of such an operator would replace it.
-    """
-    return bool(getattr(operator, "_BaseOperator__from_mapped", False))
-
-
 def state_stores(accessors: Any) -> list[Any]:
     """
     The state store of each asset of a trigger, from what Airflow gives the trigger.

@@ -240,49 +240,6 @@ def check_acknowledge(
     return chosen
 
 
-def can_start_from_trigger(deferrable: bool, trigger_dag_id: Any, max_unfinished_runs: int | None) -> bool:
-    """
-    Whether this Airflow can start a task in the triggerer; logs a WARNING before Airflow 3.3.
-
-    :raises ValueError: the arguments contradict each other.
-    """
-    if airflow_release() < (3, 3):
-        log.warning(
-            "start_from_trigger needs Airflow 3.3 or later and is ignored; the task starts on a worker"
-        )
-        return False
-    if not deferrable or trigger_dag_id is None:
-        raise ValueError("start_from_trigger needs deferrable=True and trigger_dag_id")
-    if max_unfinished_runs is not None:
-        raise ValueError("start_from_trigger leases before the capacity is known: remove max_unfinished_runs")
-    return True
-
-
-def reject_mapped_start_from_trigger() -> None:
-    """
-    :raises ValueError: always.
-    """
-    raise ValueError(
-        "start_from_trigger cannot be used with partial().expand():"
-        " Airflow starts mapped tasks on a worker. Remove it"
-    )
-
-
-def check_trigger_arguments(trigger_kwargs: Mapping[str, Any]) -> None:
-    """
-    Check the arguments of a trigger that starts without a worker, which would resolve outputs of tasks.
-
-    :raises ValueError: an argument is the output of another task; the text names it and the fix.
-    """
-    for field, value in trigger_kwargs.items():
-        if _is_output(value):
-            raise ValueError(
-                f"{field} cannot be another task's output with start_from_trigger=True:"
-                " only a worker can resolve it."
-                " Give a string or a Jinja template, or remove start_from_trigger"
-            )
-
-
 def check_sensor_options(
     deferrable: bool, silent_fail: bool, max_wait: Any, max_poll_interval: float
 ) -> None:

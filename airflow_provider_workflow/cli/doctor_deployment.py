@@ -184,7 +184,6 @@ def _without_listener(subject: Subject, uses: list[InboxUse], any_listener: bool
 FEATURES = (
     ("the commands as 'airflow workflow' (airflow-workflow has them all)", (3, 2)),
     ('acknowledge="auto"', (3, 3)),
-    ("start_from_trigger", (3, 3)),
     ("WorkflowInboxEventTrigger", (3, 3)),
     ("its marking of redelivered messages after a restart", (3, 3, 2)),
 )

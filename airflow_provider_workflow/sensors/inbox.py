@@ -13,12 +13,9 @@ from airflow.providers.common.compat.sdk import AirflowSensorTimeout
 from airflow.sdk import BaseSensorOperator, PokeReturnValue
 
 from airflow_provider_workflow import clock
-from airflow_provider_workflow.airflow_internals import is_from_mapped
 from airflow_provider_workflow.client.arguments import flag
-from airflow_provider_workflow.dispatch.targets import PILOT_SECONDS
 from airflow_provider_workflow.links import StartedRunsLink
 from airflow_provider_workflow.options import (
-    can_start_from_trigger,
     check_acknowledge,
     check_callbacks,
     check_choice,
@@ -28,9 +25,7 @@ from airflow_provider_workflow.options import (
     check_on_dead_letter,
     check_routes,
     check_sensor_options,
-    check_trigger_arguments,
     deferrable_or_default,
-    reject_mapped_start_from_trigger,
 )
 from airflow_provider_workflow.rendering import ROUTED, RendersStrings
 from airflow_provider_workflow.retry_defaults import RetriesByDefault
@@ -94,9 +89,6 @@ class WorkflowInboxSensor(RendersStrings, RetriesByDefault, BaseSensorOperator):
         ``[workers] min_heartbeat_interval`` + 1 s.
     :param max_poll_interval: maximum interval in seconds.
     :param wake_on_events: also listen to the inbox's event stream while deferred.
-    :param start_from_trigger: start in the triggerer, without a worker (Airflow 3.3+, with
-        ``deferrable`` and ``trigger_dag_id``); not with ``max_unfinished_runs``, ``partial().expand()``, nor
-        with another task's output as ``inbox`` or ``workflow_conn_id``.
     :param workflow_conn_id: id of the Airflow connection (templated).
     :param deferrable: wait in the triggerer; None takes ``[operators] default_deferrable``. Airflow's own
         ``silent_fail`` and ``max_wait`` are for the modes poke and reschedule, and rejected with it.
@@ -113,7 +105,6 @@ class WorkflowInboxSensor(RendersStrings, RetriesByDefault, BaseSensorOperator):
     template_fields_renderers = {"trigger_dag_id": "json"}  # noqa: RUF012 Airflow's own form
     ui_color = "#dbe7ff"
     operator_extra_links = (StartedRunsLink(),)
-    start_from_trigger = False
     RETRIES = 20
 
     def __init__(
@@ -137,7 +128,6 @@ class WorkflowInboxSensor(RendersStrings, RetriesByDefault, BaseSensorOperator):
         poll_interval: float = 5,
         max_poll_interval: float = 60,
         wake_on_events: bool = True,
-        start_from_trigger: bool = False,
         workflow_conn_id: str = "workflow_default",
         deferrable: bool | None = None,
         **kwargs: Any,
@@ -163,8 +153,6 @@ class WorkflowInboxSensor(RendersStrings, RetriesByDefault, BaseSensorOperator):
         check_sensor_options(self.deferrable, self.silent_fail, self.max_wait, max_poll_interval)
         self.acknowledge = check_acknowledge(acknowledge, trigger_dag_id, max_unfinished_runs)
         self._check_retries()
-        if flag("start_from_trigger", start_from_trigger):
-            self._start_in_the_triggerer()
 
     def _check_retries(self) -> None:
         if self.acknowledge == "auto" and not self.retries:
@@ -172,35 +160,6 @@ class WorkflowInboxSensor(RendersStrings, RetriesByDefault, BaseSensorOperator):
                 'retries must be 1 or more with acknowledge="auto":'
                 " a retry returns the messages that a killed try received"
             )
-
-    @classmethod
-    def partial(cls, **kwargs: Any) -> Any:
-        """
-        The same as ``BaseOperator.partial``, with the retries of this sensor.
-
-        :raises ValueError: ``start_from_trigger`` is given, which Airflow ignores for mapped tasks.
-        """
-        if kwargs.get("start_from_trigger"):
-            reject_mapped_start_from_trigger()
-        return super().partial(**kwargs)
-
-    def _start_in_the_triggerer(self) -> None:
-        if is_from_mapped(self):
-            reject_mapped_start_from_trigger()
-        if not can_start_from_trigger(self.deferrable, self.trigger_dag_id, self.limits.max_unfinished_runs):
-            return
-        from airflow.triggers.base import StartTriggerArgs
-
-        # A pilot: the target was not checked, and it is not known whether an earlier try failed.
-        trigger_kwargs = {**self.trigger_kwargs(1), "lease_seconds": PILOT_SECONDS}
-        check_trigger_arguments(trigger_kwargs)
-        self.start_from_trigger = True
-        self.start_trigger_args = StartTriggerArgs(
-            trigger_cls="airflow_provider_workflow.triggers.inbox.WorkflowInboxTrigger",
-            trigger_kwargs=trigger_kwargs,
-            next_method="resume",
-            timeout=timedelta(seconds=self.timeout),
-        )
 
     def trigger_kwargs(self, lease_limit: int) -> dict[str, Any]:
         """
@@ -297,19 +256,18 @@ class WorkflowInboxSensor(RendersStrings, RetriesByDefault, BaseSensorOperator):
         self,
         context: Context,
         event: dict[str, Any] | None = None,
-        deadline: float | None = None,
+        *,
+        deadline: float,
         so_far: dict[str, Any] | None = None,
         hold_seconds: float = 0,
     ) -> Any:
         """
         Continue with the event of the trigger.
 
-        :param deadline: epoch seconds at which the sensor times out; None if it started in the triggerer.
+        :param deadline: epoch seconds at which the sensor times out.
         :param so_far: the counters from before the deferral.
         :param hold_seconds: seconds that it waited for capacity.
         """
-        if deadline is None:
-            deadline = context["ti"].start_date.timestamp() + self.timeout
         return self._poll_or_defer(context, deadline, event or {}, so_far, hold_seconds)
 
     def _raise_short_intervals(self) -> None:

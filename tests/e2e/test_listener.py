@@ -72,18 +72,6 @@ def test_a_listener_that_is_not_deferrable_looks_again_and_again(stage, inbox, d
     stage.check_one_run_each(inbox, ids)
 
 
-@pytest.mark.since(3, 3, "start_from_trigger")
-def test_a_listener_that_starts_from_its_trigger_needs_no_worker_until_a_message(stage, inbox):
-    run = stage.start("listener_from_trigger", inbox)
-    stage.until(lambda: inbox.requests("lease"), "the trigger to look")
-    task = run.reaches("deferred")
-    assert task["pid"] is None
-    assert "Pre Execute" not in run.log()
-    ids = inbox.put({"n": 1})
-    assert run.succeeds()["started"] == {"count": 1, "ids": ids}
-    stage.check_one_run_each(inbox, ids)
-
-
 def test_a_dispatcher_drains_the_inbox_and_ends(stage, inbox):
     ids = inbox.put(*[{"n": n} for n in range(12)])
     run = stage.start("dispatcher_of_five", inbox)

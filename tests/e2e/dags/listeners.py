@@ -4,7 +4,6 @@ from datetime import timedelta
 
 from airflow.sdk import DAG
 
-from airflow_provider_workflow.airflow_internals import airflow_release
 from airflow_provider_workflow.operators.inbox import WorkflowInboxDispatchOperator
 from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
 
@@ -35,12 +34,6 @@ SENSORS = {
 }
 DEAD_LETTERS = {"dead_letter_dag_id": "dead_letters", "dead_letter_after": 1}
 SENSORS["listener_with_dead_letters"] = {**DEFERRED, **RETRIES, **DEAD_LETTERS}
-if airflow_release() >= (3, 3):
-    SENSORS["listener_from_trigger"] = {**DEFERRED, "start_from_trigger": True}
-    SENSORS["listener_from_trigger_with_a_wrong_secret"] = {
-        **SENSORS["listener_from_trigger"],
-        "workflow_conn_id": "workflow_wrong",
-    }
 
 CONF = {"inbox": "{{ dag_run.conf['inbox'] }}", "trigger_dag_id": "{{ dag_run.conf['target'] }}"}
 

@@ -26,9 +26,9 @@ def pretend_fastapi(monkeypatch: pytest.MonkeyPatch, version: str) -> None:
     [
         (
             "3.1.8",
-            ["airflow workflow", 'acknowledge="auto"', "start_from_trigger", "EventTrigger", "restart"],
+            ["airflow workflow", 'acknowledge="auto"', "EventTrigger", "restart"],
         ),
-        ("3.2.2", ['acknowledge="auto"', "start_from_trigger", "EventTrigger", "restart"]),
+        ("3.2.2", ['acknowledge="auto"', "EventTrigger", "restart"]),
         ("3.3.1", ["restart"]),
         ("3.3.2", []),
         ("4.0.0rc1", []),

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from airflow.exceptions import AirflowOptionalProviderFeatureException
+from airflow.sdk import DAG, task
 
 from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
 from tests.unit.sensors.tasks import sensor
@@ -37,7 +38,6 @@ Release = Callable[[int, int], None]
         ),
         ({"trigger_dag_id": None, "max_unfinished_runs": 5}, "max_unfinished_runs needs trigger_dag_id"),
         ({"wake_on_events": "False"}, "wake_on_events must be True or False"),
-        ({"start_from_trigger": "yes"}, "start_from_trigger must be True or False"),
         ({"silent_fail": True}, "silent_fail cannot be used with deferrable=True: .* retries, soft_fail or"),
         ({"max_wait": 600}, r"max_wait cannot be used with deferrable=True: give max_poll_interval .*60\)"),
         (
@@ -104,51 +104,19 @@ def test_exponential_backoff_is_taken_as_a_deferred_sensor_waits_so_anyway() -> 
     assert sensor(exponential_backoff=True).exponential_backoff is True
 
 
-def test_start_from_trigger_is_off_by_default() -> None:
-    assert WorkflowInboxSensor.start_from_trigger is False
-    assert sensor().start_from_trigger is False
+def test_the_output_of_another_task_may_be_an_argument_and_a_sensor_may_be_mapped() -> None:
+    with DAG("listener", schedule=None) as dag:
 
+        @task
+        def chosen() -> str:
+            return "orders"
 
-@pytest.mark.since(3, 3, "start_from_trigger")
-def test_start_from_trigger_begins_in_the_trigger_with_a_pilot() -> None:
-    made = sensor(start_from_trigger=True, inbox="{{ params.inbox }}", timeout=90, lease_seconds=120)
-    begun = made.start_trigger_args
+        sensor(inbox=chosen(), workflow_conn_id=chosen())
+        mapped = {"task_id": "mapped", "trigger_dag_id": "handle", "deferrable": True}
+        WorkflowInboxSensor.partial(**mapped).expand(inbox=["orders", "invoices"])
 
-    assert made.start_from_trigger is True
-    assert begun.trigger_cls == "airflow_provider_workflow.triggers.inbox.WorkflowInboxTrigger"
-    assert begun.next_method == "resume"
-    assert begun.timeout is not None
-    assert begun.timeout.total_seconds() == 90
-    assert begun.trigger_kwargs is not None
-    assert begun.trigger_kwargs["inbox"] == "{{ params.inbox }}"
-    assert begun.trigger_kwargs["lease_seconds"] == 3600
-    # Nothing has checked yet that runs can be started.
-    assert begun.trigger_kwargs["lease_limit"] == 1
-    assert WorkflowInboxSensor.start_trigger_args is None
-
-
-@pytest.mark.since(3, 3, "start_from_trigger")
-@pytest.mark.parametrize(
-    ("arguments", "text"),
-    [
-        ({"deferrable": False}, "needs deferrable=True and trigger_dag_id"),
-        ({"trigger_dag_id": None}, "needs deferrable=True and trigger_dag_id"),
-        ({"max_unfinished_runs": 5}, "leases before the capacity is known"),
-    ],
-)
-def test_start_from_trigger_refuses_what_it_cannot_do(arguments: dict[str, Any], text: str) -> None:
-    with pytest.raises(ValueError, match=f"^start_from_trigger {text}"):
-        sensor(start_from_trigger=True, **arguments)
-
-
-@pytest.mark.parametrize("minor", [1, 2])
-def test_before_airflow_3_3_start_from_trigger_is_ignored_with_a_warning(
-    release: Release, minor: int, caplog: pytest.LogCaptureFixture
-) -> None:
-    release(3, minor)
-
-    assert sensor(start_from_trigger=True).start_from_trigger is False
-    assert "start_from_trigger needs Airflow 3.3 or later and is ignored" in caplog.text
+    assert dag.get_task("wait").upstream_task_ids == {"chosen", "chosen__1"}
+    assert dag.get_task("mapped").retries == 20
 
 
 def test_what_a_template_may_hold_is_templated() -> None:

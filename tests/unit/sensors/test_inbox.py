@@ -88,16 +88,6 @@ def test_the_timeout_goes_on_counting_across_deferrals(bench: Workbench, fake_cl
         task.resume(second, POLL)
 
 
-def test_a_sensor_that_began_in_the_trigger_counts_from_the_start_of_its_task(
-    bench: Workbench, fake_clock: FakeClock
-) -> None:
-    task = Task(bench, timeout=100)
-    fake_clock.set(bench.ti.start_date.timestamp() + 40)
-    deferral = task.run(lambda: task.sensor.resume(task.context, POLL))
-
-    assert deferral.timeout.total_seconds() == 60
-
-
 def test_nothing_is_leased_for_a_missing_dag(bench: Workbench) -> None:
     bench.put("a")
 

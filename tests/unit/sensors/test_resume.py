@@ -90,7 +90,7 @@ def test_a_wrong_expression_that_a_template_renders_to_keeps_one_message_leased(
     task.sensor.match = "&&"
 
     with pytest.raises(ValueError, match=r"^match"):
-        task.sensor.resume(task.context, event)
+        task.sensor.resume(task.context, event, deadline=2e9)
     assert bench.states == {"a": "leased", "b": "available"}
 
 
