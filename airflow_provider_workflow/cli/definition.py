@@ -14,7 +14,6 @@ from airflow_provider_workflow.cli.command import (
     COMMON,
     CONN_ID,
     INBOX,
-    SINCE,
     Command,
     Group,
     Option,
@@ -152,39 +151,6 @@ _DRAIN = Command(
     " Airflow's metadata database, as airflow dags trigger does.",
 )
 
-_AUDIT = Command(
-    "audit",
-    "Compare the messages of an inbox with the DAG runs and dead letters that Airflow has",
-    f"{_HERE}.audit.audit",
-    (
-        INBOX,
-        option(
-            "--target-dag-id",
-            action="append",
-            required=True,
-            metavar="DAG",
-            help="a DAG that messages of the inbox start; may be repeated",
-        ),
-        option(
-            "--dead-letter-dag-id",
-            action="append",
-            metavar="DAG",
-            help="a dead-letter DAG; may be repeated (default: every DAG that has dead letters)",
-        ),
-        SINCE,
-        option(
-            "--overdue",
-            default="1h",
-            metavar="LENGTH",
-            help="how long a message may wait for its run: 30m, 2h, 7d (default: %(default)s)",
-        ),
-        *COMMON,
-    ),
-    description="Compare the messages that the service lists with the DAG runs and dead letters that Airflow"
-    " has, and report each message that has neither, with the cause. Exit code 0 if nothing is missing, 1 if"
-    " something is. Reads Airflow's metadata database.",
-)
-
 INBOX_GROUP = Group(
     "inbox",
     "Manage trigger inboxes and their messages",
@@ -280,7 +246,6 @@ INBOX_GROUP = Group(
             (INBOX, _LEASE_ID, _MESSAGE_IDS, *COMMON),
         ),
         _DRAIN,
-        _AUDIT,
     ),
 )
 

@@ -203,30 +203,3 @@ def runs_of(
     for run_id, dag_id, state, run_after in rows:
         found.setdefault(run_id, []).append(FoundRun(dag_id, str(state), run_after))
     return found
-
-
-def count(selection: Selection) -> int:
-    """
-    Number of selected runs.
-
-    :raises TargetError: the database is unreachable.
-    """
-    from sqlalchemy import func, select
-
-    runs = select(func.count()).select_from(airflow_internals.dag_run_model())
-    with database_errors(), airflow_internals.database_session() as session:
-        return int(session.scalar(runs.where(*selection.conditions())) or 0)
-
-
-def dag_ids_of(prefix: str) -> list[str]:
-    """
-    The DAGs that have runs whose ids begin with a prefix.
-
-    :raises TargetError: the database is unreachable.
-    """
-    from sqlalchemy import select
-
-    run = airflow_internals.dag_run_model()
-    with database_errors(), airflow_internals.database_session() as session:
-        where = run.run_id.startswith(prefix, autoescape=True)
-        return sorted(session.scalars(select(run.dag_id).where(where).distinct()).all())

@@ -28,9 +28,6 @@ RUN_BY = {
     "airflow connections add workflow_user --conn-json '{": "tests/unit/cli/test_documented_commands.py",
     "airflow-workflow dead-letters list --since 7d": "tests/unit/cli/test_documented_commands.py",
     "airflow-workflow doctor": "tests/e2e/test_login.py",
-    "airflow-workflow inbox audit orders --target-dag-id handle_order --since 2h": (
-        "tests/unit/cli/test_documented_commands.py"
-    ),
     "airflow-workflow inbox ensure invoices --app-key tasks --action-key new_invoice --wait": (
         "tests/unit/cli/test_documented_commands.py"
     ),

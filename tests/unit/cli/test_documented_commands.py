@@ -80,14 +80,6 @@ def test_dead_letters_are_listed_shown_and_replayed(cli: Cli, buried: Burying) -
     assert len(buried.replays()) == 1
 
 
-def test_an_inbox_is_audited(cli: Cli, emulator: EmulatorServer, database: Database) -> None:
-    database.add_dag("handle_order")
-    emulator.open_inbox("orders")
-    (audit,) = arguments(command(DEAD_LETTERS, "airflow-workflow inbox audit"))
-
-    assert cli(*audit).code == 0
-
-
 def test_the_connections_to_paste_are_added(tmp_path: Path) -> None:
     env = environment(tmp_path, tmp_path / "dags", 8080, {})
     env["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"] = sqlite(tmp_path)

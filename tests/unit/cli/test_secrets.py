@@ -41,7 +41,6 @@ TYPED: dict[tuple[str, ...], tuple[str, ...]] = {
     ("inbox", "ack"): ("orders", "a-lease"),
     ("inbox", "release"): ("orders", "a-lease"),
     ("inbox", "drain"): ("orders", "--trigger-dag-id", "handle"),
-    ("inbox", "audit"): ("orders", "--target-dag-id", "handle"),
     ("put",): ("orders", '{"n": 1}'),
     ("templates",): (),
     ("token",): (),
@@ -137,7 +136,7 @@ def test_a_command_shows_no_secret(
     monkeypatch.setenv(LOG_LEVEL, "DEBUG")
     scene = Scene(emulator, scripted, closed_port)
     monkeypatch.setenv("AIRFLOW_CONN_WORKFLOW_DEFAULT", json.dumps(SCENES[title](scene)))
-    if path[0] == "dead-letters" or path[-1] in ("audit", "drain"):
+    if path[0] == "dead-letters" or path[-1] == "drain":
         database: Database = request.getfixturevalue("database")
         database.add_dag("handle")
     shown = cli(*path, *TYPED[path])
