@@ -1,4 +1,4 @@
-# Everything from a clone, on a machine with Python 3.10 or later and make: `make test`, `make demo`.
+# Everything from a clone, on a machine with Python 3.11 or later and make: `make test`, `make demo`.
 
 PYTHON ?= python3
 AIRFLOW ?= 3.3
@@ -36,15 +36,13 @@ $(BENCH_INSTALLED): PINS := constraints/bench-3.3
 # pinned too: pip's own isolated build would fetch whichever is newest.
 $(INSTALLED) $(BENCH_INSTALLED): pyproject.toml $(wildcard constraints/*.txt)
 	@command -v $(PYTHON) > /dev/null || { \
-		echo "There is no $(PYTHON) here. Install Python 3.10 or later, or name it: make PYTHON=/path/to/python"; exit 1; }
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { \
-		echo "Python 3.10 or later is needed, and this is $$($(PYTHON) --version). Name another: make PYTHON=python3.12"; exit 1; }
+		echo "There is no $(PYTHON) here. Install Python 3.11 or later, or name it: make PYTHON=/path/to/python"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "Python 3.11 or later is needed, and this is $$($(PYTHON) --version). Name another: make PYTHON=python3.12"; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2> /dev/null || { \
 		echo "$(PYTHON) lacks the venv module. On Debian and Ubuntu: apt install python3-venv"; exit 1; }
 	$(PYTHON) -m venv $(@D)
-	@version=$$($(@D)/bin/python -c 'import sys; print("%d.%d" % sys.version_info[:2])'); \
-	pins=$(PINS)-python$$version.txt; [ -f $$pins ] || pins=$(PINS).txt; \
-	install="$(@D)/bin/python -m pip --disable-pip-version-check install --quiet --constraint $$pins"; \
+	@install="$(@D)/bin/python -m pip --disable-pip-version-check install --quiet --constraint $(PINS).txt"; \
 	set -x; $$install hatchling editables && \
 	$$install --no-build-isolation --editable '.[$(EXTRA)]'
 	@touch $@
@@ -78,7 +76,7 @@ coverage: setup ## Run the unit tests, and show which lines of the package no te
 e2e: setup ## Run the end-to-end tests, with a real Airflow, in WORKERS=2 processes (0: in one)
 	$(BIN)/python -m pytest $(E2E) --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=50
 
-test-matrix: ## Test on each supported Airflow and Python (MATRIX="3.1:3.10 3.3:3.13" chooses)
+test-matrix: ## Test on each supported Airflow and Python (MATRIX="3.2:3.11 3.3:3.13" chooses)
 	$(PYTHON) -m tools.matrix $(MATRIX)
 
 crash-test: setup ## Kill everything while messages come, and count (MESSAGES=300 MINUTES=4 SEED=n)
@@ -103,21 +101,19 @@ bench: $(BENCH_INSTALLED) ## Measure, beside other ways of doing the same (ONLY=
 demo: setup ## Show messages becoming DAG runs (CHAOS=1 kills processes meanwhile, ONCE=1 ends by itself)
 	$(BIN)/python -m tools.demo $(if $(filter 1,$(CHAOS)),--chaos) $(if $(filter 1,$(ONCE)),--once)
 
-# What builds it needs Python 3.11, and the pages are the same for every Python. A search has to find words.
+# A search has to find words.
 docs: setup ## Check the spelling, and build the documentation into build/docs; a warning is an error
-	@if $(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then set -ex; \
-		$(BIN)/codespell *.md docs dags_examples airflow_provider_workflow; \
-		$(BIN)/python -m sphinx --fail-on-warning --fresh-env --nitpicky --quiet \
-			--doctree-dir build/doctrees docs build/docs; \
-		grep --quiet quarantin build/docs/searchindex.js; \
-	else echo "The documentation is built with Python 3.11 or later, and left out here."; fi
+	$(BIN)/codespell *.md docs dags_examples airflow_provider_workflow
+	$(BIN)/python -m sphinx --fail-on-warning --fresh-env --nitpicky --quiet \
+		--doctree-dir build/doctrees docs build/docs
+	grep --quiet quarantin build/docs/searchindex.js
 
 screenshots: setup ## Take the pictures of the documentation anew, in Chromium (TO=directory)
 	$(BIN)/python -m tools.screenshots $(addprefix --to ,$(TO))
 
-structure: setup ## Measure the structure of the package (AGAINST=file compares, JSON=file stores, LIST=1, TESTS=1)
+structure: setup ## Measure the structure of the package (AGAINST=file compares, JSON=file stores, LIST=1, TESTS=1, LOWER=1)
 	$(BIN)/python -m tools.structure $(addprefix --against ,$(AGAINST)) $(addprefix --json ,$(JSON)) \
-		$(if $(filter 1,$(LIST)),--list) $(if $(filter 1,$(TESTS)),--tests)
+		$(if $(filter 1,$(LIST)),--list) $(if $(filter 1,$(TESTS)),--tests) $(if $(filter 1,$(LOWER)),--lower)
 
 # Without isolation: the backend is the pinned one. With the time of the commit, each build of it is the same.
 dist: setup ## Build sdist and wheel into DIST=dist, and check what a package index would

@@ -1,8 +1,8 @@
 """
 All uses of Airflow beyond its public API, and the differences between versions of Airflow.
 
-Each function wraps one undocumented name or operation of Airflow. Its docstring states since which version
-it exists (3.1 is the oldest supported version), why it is needed, and what would replace it. A test checks
+Each function wraps one undocumented name or operation of Airflow. Its docstring states why it is needed, what
+would replace it, and since which version it exists if the oldest supported one (3.2) lacks it. A test checks
 that only two modules of ``plugin/`` import such names too. Documented modules (``airflow.sdk``,
 ``airflow.triggers``, ``airflow.configuration``, ``airflow.exceptions``, ``airflow.cli.cli_config``, the
 ``common.compat`` provider) are imported where they are needed.
@@ -18,7 +18,6 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
-from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from airflow import __version__
@@ -48,20 +47,6 @@ def airflow_release() -> tuple[int, int]:
     """Major and minor version of the installed Airflow."""
     major, minor = re.findall(r"\d+", __version__)[:2]
     return int(major), int(minor)
-
-
-def answers_before_commit(fastapi: str) -> bool:
-    """
-    Whether an API server confirms a DAG run before it commits it, so that a confirmed run may be lost.
-
-    FastAPI 0.118 and later ends a request's database session after the response, unless the session has the
-    scope of the function, as in Airflow 3.2 and later. Airflow 3.1.1 to 3.1.8 exclude these versions of
-    FastAPI; 3.1.0 does not.
-
-    :param fastapi: version of the installed FastAPI.
-    """
-    major, minor = re.findall(r"\d+", fastapi)[:2]
-    return airflow_release() < (3, 2) and (int(major), int(minor)) >= (0, 118)
 
 
 def reserved_keys() -> frozenset[str]:
@@ -96,7 +81,7 @@ def is_supervised() -> bool:
     """
     Whether this process is a task or a triggerer, which access Airflow only through their supervisor.
 
-    Since 3.1. The SDK's ``Variable`` cannot write in other processes, and there is no public way to detect
+    The SDK's ``Variable`` cannot write in other processes, and there is no public way to detect
     them. A ``Variable`` of the SDK that works in every process would replace it.
     """
     return hasattr(sys.modules.get("airflow.sdk.execution_time.task_runner"), "SUPERVISOR_COMMS")
@@ -106,8 +91,7 @@ def keeps_answers_apart() -> bool:
     """
     Whether two threads of a task can send requests to the supervisor at the same time.
 
-    The lock exists since 3.2; ``dag.test()`` has none. A public attribute would replace it, or 3.2 as the
-    oldest supported version and a lock in ``dag.test()``.
+    ``dag.test()`` has no lock. A public attribute would replace it, or a lock in ``dag.test()``.
     """
     from airflow.sdk.execution_time import task_runner
 
@@ -118,8 +102,8 @@ def trigger_dag_run(dag_id: str, run_id: str, conf: dict[str, Any], note: str | 
     """
     Request a DAG run from the supervisor, as ``TriggerDagRunOperator`` does; it is stored when this returns.
 
-    Since 3.1 (the note: 3.2). The operator can start only one run per task. A public function of the SDK that
-    starts several runs from one task would replace it.
+    The operator can start only one run per task. A public function of the SDK that starts several runs from
+    one task would replace it.
 
     :return: None, or the name of Airflow's ``ErrorType``, such as ``DAGRUN_ALREADY_EXISTS``.
     :raises Exception: the request was rejected or failed (see ``dispatch/runs.py``).
@@ -127,9 +111,8 @@ def trigger_dag_run(dag_id: str, run_id: str, conf: dict[str, Any], note: str | 
     from airflow.sdk.execution_time import task_runner
     from airflow.sdk.execution_time.comms import ErrorResponse, TriggerDagRun
 
-    fields = TriggerDagRun.model_fields
-    shown: dict[str, Any] = {"note": note[:LONGEST_NOTE]} if note and "note" in fields else {}
-    order = TriggerDagRun(dag_id=dag_id, run_id=run_id, conf=conf, **shown)
+    note = note[:LONGEST_NOTE] if note else None
+    order = TriggerDagRun(dag_id=dag_id, run_id=run_id, conf=conf, note=note)
     answer = task_runner.SUPERVISOR_COMMS.send(order)
     return str(answer.error.value) if isinstance(answer, ErrorResponse) else None
 
@@ -141,7 +124,7 @@ def http_status_error() -> type[Exception]:
     """
     The exception of the SDK's HTTP client for an answer that is an error; a task gets it in ``dag.test()``.
 
-    Since 3.1, of httpx before 3.4 and of httpx2 from then on. A public exception of the SDK would replace it.
+    Of httpx before 3.4 and of httpx2 from then on. A public exception of the SDK would replace it.
     """
     from airflow.sdk.api.client import ServerResponseError
 
@@ -174,7 +157,7 @@ def mask_in_triggerer(secret: str, connection_id: str) -> None:
     """
     Mask a secret in the logs of this process, in place of the oldest secret of its connection.
 
-    Since 3.1. The public ``airflow.sdk.log.mask_secret`` also informs the supervisor. That call blocks, and
+    The public ``airflow.sdk.log.mask_secret`` also informs the supervisor. That call blocks, and
     before 3.3, made from a thread, it breaks the connection of a triggerer to its supervisor. It also never
     removes a secret from a regular expression that it compiles again for each new one, while a triggerer runs
     for months. A public way to remove a secret would replace this function.
@@ -204,14 +187,13 @@ def stats() -> Any:
     """
     Airflow's ``Stats``, initialized.
 
-    ``Stats`` is public. In a triggerer only the import of ``airflow.sdk.serde`` (since 3.2) initializes that
-    of the Task SDK, and Airflow 3.2 imports it late or never. A ``Stats`` that initializes itself would
-    replace this function.
+    ``Stats`` is public. In a triggerer only the import of ``airflow.sdk.serde`` initializes that of the Task
+    SDK, and Airflow 3.2 imports it late or never. A ``Stats`` that initializes itself would replace this
+    function.
     """
+    import airflow.sdk.serde  # noqa: F401
     from airflow.providers.common.compat.sdk import Stats
 
-    with suppress(ImportError):
-        import airflow.sdk.serde  # noqa: F401
     return Stats
 
 
@@ -222,7 +204,7 @@ def console() -> Any:
     """
     The console of Airflow's commands, without markup.
 
-    Since 3.1. It gives our commands the format of Airflow's own. rich's ``Console`` would replace it.
+    It gives our commands the format of Airflow's own. rich's ``Console`` would replace it.
     """
     from airflow.cli.simple_table import AirflowConsole
 
@@ -230,13 +212,13 @@ def console() -> Any:
 
 
 def table() -> Any:
-    """An empty table in the format of Airflow's commands; see :func:`console`. Since 3.1."""
+    """An empty table in the format of Airflow's commands; see :func:`console`."""
     from airflow.cli.simple_table import SimpleTable
 
     return SimpleTable(show_header=True)
 
 
-# The metadata database, which commands use as they have no supervisor. All of this exists since 3.1.
+# The metadata database, which commands use as they have no supervisor.
 # Airflow's REST API would replace it, but a command would need its URL and credentials.
 
 
@@ -370,7 +352,7 @@ def dag_run_model() -> Any:
     """
     The SQLAlchemy model of DAG runs, for the queries of ``database/dag_runs.py``.
 
-    Since 3.1, with the columns that are used there: ``id``, ``dag_id``, ``run_id``, ``state``, ``run_after``
+    The columns that are used there: ``id``, ``dag_id``, ``run_id``, ``state``, ``run_after``
     and ``conf``, which is JSON. No function of Airflow finds runs by the beginning of their id and by entries
     of their conf, page by page; filters of its REST API for both would replace it.
     """
@@ -389,7 +371,7 @@ def create_dag_run(
     user: str | None = None,
 ) -> None:
     """
-    Create a DAG run as ``airflow dags trigger`` does; the note needs 3.2.
+    Create a DAG run as ``airflow dags trigger`` does.
 
     After a database error it is retried. A retry raises ``DagRunAlreadyExists`` if the first attempt, or
     another process at the same time, has created the run.
@@ -403,8 +385,13 @@ def create_dag_run(
     from airflow.utils.retries import run_with_db_retries
     from airflow.utils.types import DagRunTriggeredByType
 
-    shown = {"note": note[:LONGEST_NOTE]} if note and "note" in signature(trigger_dag).parameters else {}
-    given: dict[str, Any] = {"run_id": run_id, "conf": conf, "triggering_user_name": user, **shown}
     for attempt in run_with_db_retries():
         with attempt:
-            trigger_dag(dag_id, triggered_by=DagRunTriggeredByType[triggered_by], **given)
+            trigger_dag(
+                dag_id,
+                triggered_by=DagRunTriggeredByType[triggered_by],
+                triggering_user_name=user,
+                run_id=run_id,
+                conf=conf,
+                note=note[:LONGEST_NOTE] if note else None,
+            )

@@ -8,18 +8,10 @@ All modules use the functions of this module instead, and a test replaces the cl
 from __future__ import annotations
 
 import asyncio
-import sys
 import time
 from collections.abc import Collection, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
 from typing import Any, TypeVar
-
-# Not ``asyncio.wait_for``: until Python 3.12 it loses a cancellation that comes with an answer, and makes a
-# task.
-if sys.version_info >= (3, 11):
-    from asyncio import timeout as _timeout
-else:
-    from async_timeout import timeout as _timeout
 
 __all__ = ["Clock", "async_sleep", "monotonic", "now", "sleep", "timeout", "use", "wait"]
 
@@ -40,8 +32,8 @@ class Clock:
         await asyncio.sleep(seconds)
 
     def timeout(self, seconds: float) -> AbstractAsyncContextManager[object]:
-        limit: AbstractAsyncContextManager[object] = _timeout(seconds)
-        return limit
+        # Not ``wait_for``: until Python 3.12 it loses a cancellation that comes with an answer.
+        return asyncio.timeout(seconds)
 
     async def wait(self, futures: Collection[asyncio.Future[Any]], seconds: float) -> None:
         await asyncio.wait(futures, timeout=seconds)

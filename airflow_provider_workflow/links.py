@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import quote, urlencode
 
 from airflow.sdk import BaseOperatorLink
-
-from airflow_provider_workflow.airflow_internals import airflow_release
 
 CLOCK_SKEW = timedelta(seconds=5)
 """How far the clocks of worker and API server may be apart."""
@@ -45,8 +43,7 @@ class StartedRunsLink(BaseOperatorLink):
 
         The list is that of the target DAG, or of all DAGs if there are several targets. If there are more
         runs than one URL can name (about 20), or the task failed, it lists all runs that messages started
-        while the task ran. Before Airflow 3.2, which cannot filter runs by id or time, it lists all runs
-        that messages started.
+        while the task ran.
         """
         from airflow_provider_workflow import clock
         from airflow_provider_workflow.dispatch.runs import RUN_ID_PREFIX, run_id_of
@@ -69,7 +66,7 @@ class StartedRunsLink(BaseOperatorLink):
             page,
             run_id_pattern=RUN_ID_PREFIX,
             run_after_gte=_text(ti_key.start_date - CLOCK_SKEW),
-            run_after_lte=_text(datetime.fromtimestamp(clock.now(), timezone.utc) + CLOCK_SKEW),
+            run_after_lte=_text(datetime.fromtimestamp(clock.now(), UTC) + CLOCK_SKEW),
         )
 
 
@@ -108,8 +105,6 @@ def _started(result: Any) -> list[str] | None:
 
 def _pattern(run_ids: list[str]) -> str:
     """The filter by which Airflow lists these runs; empty if it cannot."""
-    if not run_ids or (len(run_ids) > 1 and airflow_release() < (3, 2)):
-        return ""
     pattern = "|".join(run_ids)
     return pattern if len(pattern) <= LONGEST_PATTERN else ""
 
@@ -129,4 +124,4 @@ def _page(path: str, **query: str) -> str:
 
 
 def _text(moment: datetime) -> str:
-    return moment.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -18,7 +18,7 @@ import re
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -357,5 +357,5 @@ def _age(message: Mapping[str, Any], now: float) -> float:
     except ValueError:
         return 0.0
     if created.tzinfo is None:
-        created = created.replace(tzinfo=timezone.utc)
+        created = created.replace(tzinfo=UTC)
     return max(0.0, now - created.timestamp())

@@ -24,7 +24,7 @@ class RendersStrings:
     """
     Renders the templated strings of an operator to strings.
 
-    With ``render_template_as_native_obj=True`` (of a DAG, from Airflow 3.2 on also of a task) Airflow
+    With ``render_template_as_native_obj=True`` (of a DAG or a task) Airflow
     evaluates each rendered string as Python: the inbox ``20260101`` becomes a number, the expression
     ``'x'`` loses its quotes, and the string ``None`` becomes None; also without a template in it.
     """
@@ -85,6 +85,6 @@ def _as_string(field: str, before: Any, after: Any, others: Kinds, render: Calla
             raise ValueError(
                 f"{field} was rendered to {what}, not to a string, as render_template_as_native_obj is True."
                 " Give a template that yields a string, or render_template_as_native_obj=False"
-                " (on the task from Airflow 3.2 on, else on the DAG)"
+                " on the task"
             )
     return render(before)

@@ -12,11 +12,11 @@ payload as their parameter; without one it is ``Any``::
 This module imports neither Airflow nor an HTTP library.
 """
 
-from typing import Any, Generic
+from typing import Any, Generic, NotRequired
 
-# In typing there are generic TypedDicts and NotRequired from Python 3.11 on, and defaults of type variables
-# from 3.13 on. NotRequired has an effect on a class whose annotations are no strings.
-from typing_extensions import NotRequired, TypedDict, TypeVar
+# In typing there are defaults of type variables from Python 3.13 on. NotRequired has an effect on a class
+# whose annotations are no strings.
+from typing_extensions import TypedDict, TypeVar
 
 from airflow_provider_workflow.client.types import MessageAttributes
 

@@ -88,9 +88,6 @@ class Visit:
 
     def trigger_form(self, dag_id: str) -> TriggerForm:
         """The form that starts a run of a DAG by hand."""
-        # The first page of Airflow 3.1 that a browser opens becomes the start page.
-        self.page.goto(self.url)
-        self.page.get_by_role("link", name="Dags").first.wait_for()
         self.page.goto(f"{self.url}/dags/{dag_id}")
         self.page.get_by_role("button", name="Trigger").first.click()
         return TriggerForm(self.page.get_by_role("dialog"))
@@ -189,7 +186,7 @@ class TriggerForm:
         return run_id
 
     def _editor(self, title: str) -> Locator:
-        # Airflow 3.1 and 3.2 have another editor than later versions.
+        # Airflow 3.2 has another editor than later versions.
         return self.param(title).locator(".view-lines, .cm-content")
 
 

@@ -14,10 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 PAIRS = (
-    "3.1:3.10",
-    "3.1:3.13",
-    "3.2:3.12",
-    "3.3:3.10",
+    "3.2:3.11",
+    "3.2:3.13",
     "3.3:3.11",
     "3.3:3.12",
     "3.3:3.13",
@@ -56,7 +54,7 @@ class Pair:
     @classmethod
     def of(cls, text: str) -> Pair:
         """
-        :raises ValueError: the text is not a pair such as ``3.1:3.10``.
+        :raises ValueError: the text is not a pair such as ``3.2:3.11``.
         """
         if not re.fullmatch(r"3\.\d+:3\.\d+", text):
             raise ValueError(f"MATRIX must be pairs of Airflow and Python such as {PAIRS[0]}, not {text!r}")

@@ -22,7 +22,7 @@ import venv
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from importlib.metadata import version as version_of
 from pathlib import Path
 
@@ -275,9 +275,7 @@ def _metadata(sdist: Path) -> str:
 def pins(root: Path) -> Path:
     """The constraints file with which this environment was installed."""
     airflow = ".".join(version_of("apache-airflow").split(".")[:2])
-    of_all = root / f"constraints/airflow-{airflow}.txt"
-    of_python = of_all.with_name(f"{of_all.stem}-python{sys.version_info[0]}.{sys.version_info[1]}.txt")
-    return of_python if of_python.exists() else of_all
+    return root / f"constraints/airflow-{airflow}.txt"
 
 
 def check_installation(sdist: Path, version: str, constraints: Path, folder: Path) -> Path:
@@ -392,7 +390,7 @@ def main(arguments: list[str]) -> int:
     """Prepare a release; return 0, or 1 if a check failed."""
     parser = argparse.ArgumentParser(prog="make release", description=(__doc__ or "").partition("\n\n")[0])
     parser.add_argument("version", help="such as 1.2.3 or 1.2.3rc1")
-    today = datetime.now(timezone.utc).date().isoformat()
+    today = datetime.now(UTC).date().isoformat()
     parser.add_argument("--date", default=today, help="date of the release (default: today, UTC)")
     parser.add_argument("--to", default="dist", type=Path, help="folder for sdist, wheel and SBOM")
     parser.add_argument("--sbom", default="", help="path of cyclonedx-py; without it no SBOM is written")

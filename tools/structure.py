@@ -4,7 +4,9 @@
 ``--json FILE`` stores the figures, and ``--against FILE`` compares them with stored ones; ``--list`` names
 the counted items, and ``--tests`` also counts test cases, which takes a minute.
 
-Lines of code exclude blank lines, comments and docstrings. The length of a function is that of its signature
+``--lower`` lowers each limit of ``tests/unit/structure_limits.toml`` that is above its figure; no limit ever
+rises but by hand. Lines of code exclude blank lines, comments and docstrings. Concepts are the classes, and
+the functions and methods with a public name. The length of a function is that of its signature
 and body without its docstring. Imports in functions and under ``TYPE_CHECKING`` count.
 :mod:`tests.structure.trace` traces the path of a message.
 """
@@ -22,6 +24,7 @@ import subprocess
 import sys
 import tempfile
 import tokenize
+import tomllib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -35,6 +38,8 @@ SHORT_MODULE_LINES = 60
 LONG_FUNCTION_LINES = 40
 SHORT_FUNCTION_LINES = 15
 TRACE_SECONDS = 120
+LIMITS = ROOT / "tests" / "unit" / "structure_limits.toml"
+"""Figures that the package must not exceed."""
 PATHS = {"dispatch": "dispatch operator", "sensor": "deferred sensor"}
 """The traces of :mod:`tests.structure.trace`, and their names in the table."""
 NO_CODE = (
@@ -86,6 +91,19 @@ class Module:
                 found.update(range(token.start[0], token.end[0] + 1))
         lines = self.text.splitlines()
         return sum(bool(lines[number - 1].strip()) for number in found)
+
+    @property
+    def widths(self) -> list[int]:
+        """The characters of each line that is not blank."""
+        return [len(line) for line in self.text.splitlines() if line.strip()]
+
+    @property
+    def concepts(self) -> int:
+        """The number of its classes, and of its functions and methods with a public name."""
+        return sum(
+            isinstance(node, ast.ClassDef) or (isinstance(node, FUNCTIONS) and not node.name.startswith("_"))
+            for node in ast.walk(self.tree)
+        )
 
     @property
     def functions(self) -> Iterator[tuple[str, int]]:
@@ -260,15 +278,25 @@ def _with_one_importer(package: Package, public: set[str]) -> list[Module]:
 
 
 def _sizes(modules: list[Module]) -> Figures:
-    provider = [module for module in modules if module.name.split(".")[0] != "emulator"]
+    emulator = [module for module in modules if module.name.split(".")[0] == "emulator"]
+    provider = [module for module in modules if module not in emulator]
     lengths = [module.lines for module in modules]
+    widths = [width for module in modules for width in module.widths]
     return {
-        "files": len(modules),
-        "files, without emulator": len(provider),
-        "lines of code": sum(module.code_lines for module in modules),
-        "lines of code, without emulator": sum(module.code_lines for module in provider),
+        **_counts("without emulator", provider),
+        **_counts("emulator", emulator),
         "lines of a file, median": statistics.median(lengths),
         "lines of a file, maximum": max(lengths),
+        "mean width of a line": round(statistics.mean(widths or [0]), 2),
+    }
+
+
+def _counts(part: str, modules: list[Module]) -> Figures:
+    return {
+        f"files, {part}": len(modules),
+        f"lines, {part}": sum(module.lines for module in modules),
+        f"lines of code, {part}": sum(module.code_lines for module in modules),
+        f"concepts, {part}": sum(module.concepts for module in modules),
     }
 
 
@@ -344,6 +372,21 @@ def _count_tests(folder: str) -> int:
     return int(collected[1])
 
 
+def limits() -> Figures:
+    """The limit of each figure that has one."""
+    stored: Figures = tomllib.loads(LIMITS.read_text())
+    return stored
+
+
+def lower(figures: Figures) -> None:
+    """Lower each limit that is above its figure to it."""
+    text = LIMITS.read_text()
+    for label, limit in limits().items():
+        if figures[label] < limit:
+            text = text.replace(f'"{label}" = {limit:g}\n', f'"{label}" = {figures[label]:g}\n')
+    LIMITS.write_text(text)
+
+
 def table(figures: Figures, before: Figures | None = None) -> Iterator[str]:
     """
     The lines of the table.
@@ -351,14 +394,14 @@ def table(figures: Figures, before: Figures | None = None) -> Iterator[str]:
     :param before: figures to compare with.
     """
     width = max(map(len, figures))
-    if before is None:
-        yield from (f"{label:{width}}  {value:>8,g}" for label, value in figures.items())
-        return
-    yield f"{'':{width}}  {'before':>8}  {'now':>8}  {'change':>8}"
+    yield f"{'':{width}}  {'now':>8}  {'limit':>8}" + (f"  {'before':>8}  {'change':>8}" if before else "")
     for label, value in figures.items():
-        known = before.get(label)
-        earlier, change = ("", "") if known is None else (f"{known:,g}", f"{value - known:+,g}")
-        yield f"{label:{width}}  {earlier:>8}  {value:>8,g}  {change:>8}"
+        limit, earlier = (
+            f"{known[label]:,g}" if label in known else "" for known in (limits(), before or {})
+        )
+        change = f"{value - before[label]:+,g}" if before and label in before else ""
+        line = f"{label:{width}}  {value:>8,g}  {limit:>8}  {earlier:>8}  {change:>8}"
+        yield line.rstrip()
 
 
 def listing(names: Names) -> Iterator[str]:
@@ -379,6 +422,8 @@ def main(arguments: Iterable[str] | None = None) -> None:
         figures |= count_tests()
     before = json.loads(options.against.read_text())["figures"] if options.against else None
     print("\n".join(table(figures, before)))
+    if options.lower:
+        lower(figures)
     if options.list:
         print("\n".join(listing(names)))
     if options.json:
@@ -391,6 +436,7 @@ def _options(arguments: Iterable[str] | None) -> Any:
     parser.add_argument(
         "--against", type=Path, metavar="FILE", help="show the figures of this file beside them"
     )
+    parser.add_argument("--lower", action="store_true", help="lower the limits to the figures")
     parser.add_argument("--list", action="store_true", help="name the counted items")
     parser.add_argument("--tests", action="store_true", help="count the test cases too")
     return parser.parse_args(None if arguments is None else list(arguments))

@@ -1,5 +1,5 @@
 """
-The command line: ``airflow workflow`` (Airflow 3.2 and later), and ``airflow-workflow`` (all versions).
+The command line: ``airflow workflow`` and ``airflow-workflow``.
 
 Both are built from ``definition.py`` and run commands through ``running.py``.
 """

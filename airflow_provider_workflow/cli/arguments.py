@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 
 from airflow_provider_workflow import clock
 
@@ -37,7 +37,7 @@ def moment_of(flag: str, text: str | None) -> datetime | None:
         try:
             return now() - timedelta(seconds=seconds_of(flag, text))
         except OverflowError:
-            return datetime.min.replace(tzinfo=timezone.utc)
+            return datetime.min.replace(tzinfo=UTC)
     try:
         moment = datetime.fromisoformat(text.strip().replace("Z", "+00:00"))
     except ValueError:
@@ -45,7 +45,7 @@ def moment_of(flag: str, text: str | None) -> datetime | None:
             f"{flag} must be a length of time such as 30m, 2h or 7d, or a time such as 2026-01-31T08:00,"
             f" not {text!r}"
         ) from None
-    return moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def interval_of(flag: str, text: str | None) -> float:
@@ -64,4 +64,4 @@ def interval_of(flag: str, text: str | None) -> float:
 
 def now() -> datetime:
     """The present, in UTC."""
-    return datetime.fromtimestamp(clock.now(), timezone.utc)
+    return datetime.fromtimestamp(clock.now(), UTC)

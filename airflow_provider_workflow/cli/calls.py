@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.cli import output
@@ -59,7 +59,7 @@ def token(args: Namespace) -> int:
         output.write(value)
         return Exit.OK
     seconds = int(times_of(found, 0)[1])
-    ends = datetime.fromtimestamp(clock.now() + seconds, timezone.utc)
+    ends = datetime.fromtimestamp(clock.now() + seconds, UTC)
     shown = {
         # Nothing of a short token is shown: it would reveal too much of it.
         "access_token": output.MASK

@@ -27,7 +27,6 @@ CHECKS = (
     Check("dags", doctor_deployment.dags, ("database",)),
     Check("fernet_key", doctor_deployment.fernet_key),
     Check("airflow", doctor_deployment.version),
-    Check("fastapi", doctor_deployment.fastapi),
     Check("common.messaging", doctor_deployment.providers),
     Check("heartbeat", doctor_deployment.heartbeat),
     Check("ack_timeout", doctor_deployment.ack_timeout),

@@ -7,7 +7,7 @@ import ssl
 from argparse import Namespace
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from urllib.parse import urlsplit
 
 from airflow.sdk.log import mask_secret
@@ -165,7 +165,7 @@ def user_tokens(subject: Subject) -> Iterator[Finding]:
     except LoginRequiredError as error:
         yield Finding("user_tokens", FAILED, error.reason, error.fix)
         return
-    until = datetime.fromtimestamp(stored.expires_at, timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
+    until = datetime.fromtimestamp(stored.expires_at, UTC).strftime("%Y-%m-%d %H:%M UTC")
     if stored.expires_at <= now():
         detail = f"stored; the access token expired at {until}, and the next task or trigger renews it"
         yield Finding("user_tokens", OK, detail)

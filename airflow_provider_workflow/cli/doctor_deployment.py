@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
-from datetime import datetime, timezone
-from importlib import metadata
+from datetime import UTC, datetime
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -63,7 +62,7 @@ def _heartbeats() -> tuple[int, float | None]:
     """The number of triggerers that are alive, and the age of the latest heartbeat in seconds."""
     from airflow.configuration import conf
 
-    now = datetime.fromtimestamp(clock.now(), timezone.utc)
+    now = datetime.fromtimestamp(clock.now(), UTC)
     threshold = conf.getfloat("triggerer", "triggerer_health_check_threshold", fallback=30.0)
     jobs = airflow_internals.triggerer_jobs()
     beats = [((now - beat).total_seconds(), state) for beat, state in jobs if beat is not None]
@@ -182,7 +181,6 @@ def _without_listener(subject: Subject, uses: list[InboxUse], any_listener: bool
 
 
 FEATURES = (
-    ("the commands as 'airflow workflow' (airflow-workflow has them all)", (3, 2)),
     ('acknowledge="auto"', (3, 3)),
     ("WorkflowInboxEventTrigger", (3, 3)),
     ("its marking of redelivered messages after a restart", (3, 3, 2)),
@@ -206,21 +204,6 @@ def version(_: Subject) -> Iterator[Finding]:
         yield Finding("airflow", WARNING, detail, "update Airflow to use them")
     else:
         yield Finding("airflow", OK, f"Airflow {installed}; it has everything that this provider uses")
-
-
-def fastapi(_: Subject) -> Iterator[Finding]:
-    """Report a FastAPI that loses runs: pip installs it with Airflow 3.1.0, or after a forced update."""
-    try:
-        installed = metadata.version("fastapi")
-    except metadata.PackageNotFoundError:  # no API server runs from here
-        return
-    if airflow_internals.answers_before_commit(installed):
-        detail = (
-            f"FastAPI {installed} lets Airflow {airflow_internals.airflow_version()} confirm a DAG run before"
-            " it is committed: if the API server is killed in between, an acknowledged message has no run"
-        )
-        fix = "for the API server: pip install 'fastapi<0.118', or update Airflow to 3.2 or later"
-        yield Finding("fastapi", FAILED, detail, fix)
 
 
 def providers(_: Subject) -> Iterator[Finding]:

@@ -1,6 +1,6 @@
 """
 The commands as a console script (``airflow-workflow``, with every supported version of Airflow), and for
-Airflow's own command line (``airflow workflow``, from Airflow 3.2 on).
+Airflow's own command line (``airflow workflow``).
 
 Airflow imports this module for each ``airflow`` command, so it imports as little as possible.
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import StrEnum
 from typing import Any, Generic, Protocol, TypeVar
 
 from airflow_provider_workflow.client.wire import Answer
@@ -12,7 +12,7 @@ from airflow_provider_workflow.client.wire import Answer
 T = TypeVar("T")
 
 
-class Family(str, Enum):
+class Family(StrEnum):
     """A group of endpoints with one base URL and one rate gate."""
 
     GUESS = "guess"
@@ -22,7 +22,7 @@ class Family(str, Enum):
     PROMOTIONS = "promotions"
 
 
-class Identity(str, Enum):
+class Identity(StrEnum):
     """How a call is authenticated (docs/service.md 14)."""
 
     CLIENT_ID = "client_id in the query"

@@ -154,7 +154,7 @@ async def _read(client: AsyncWorkflowClient, request: Request, bearer: Bearer) -
                 for notice in parser.feed(chunk):
                     yield notice
             return
-    except (aiohttp.ClientError, asyncio.TimeoutError, OSError) as error:
+    except (TimeoutError, aiohttp.ClientError, OSError) as error:
         broken = fault(error, request, line)
     raise broken  # raised here, it has no context, as in ``exchange``
 
@@ -208,7 +208,7 @@ class WakeUps:
             if not self._event.is_set():
                 async with clock.timeout(seconds):
                     await self._event.wait()
-        except asyncio.TimeoutError:
+        except TimeoutError:
             return False
         self._event.clear()
         return True

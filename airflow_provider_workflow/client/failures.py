@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from enum import Enum
+from enum import StrEnum
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlsplit
@@ -190,7 +190,7 @@ def _string(value: Any) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-class Stage(str, Enum):
+class Stage(StrEnum):
     """What failed before a request was sent; the value begins the error message."""
 
     CONNECTION = "{host} cannot be reached"

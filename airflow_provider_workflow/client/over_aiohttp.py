@@ -114,7 +114,7 @@ async def exchange(session: aiohttp.ClientSession, request: Request) -> Answer:
             proxy=request.proxy,
         ) as response:
             return Answer(response.status, response.headers, await response.read())
-    except (aiohttp.ClientError, asyncio.TimeoutError, OSError) as error:
+    except (TimeoutError, aiohttp.ClientError, OSError) as error:
         broken = fault(error, request, line)
     # Raised here, it has no context: the library's exceptions contain the request with its secrets.
     raise broken

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_workflow.decorators.arguments import Arguments
 
-START = datetime(2025, 1, 1, tzinfo=timezone.utc)
+START = datetime(2025, 1, 1, tzinfo=UTC)
 """Any time in the past: without one, Airflow starts no run of a ``@continuous`` DAG."""
 NEVER = timedelta(days=365)
 """How long a sensor waits: an inbox without messages is no failure."""

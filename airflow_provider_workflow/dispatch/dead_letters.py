@@ -17,7 +17,7 @@ import json
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_workflow import metrics
@@ -41,7 +41,7 @@ RUN_PREFIX = f"{RUN_ID_PREFIX}dead__"
 LONGEST_CAUSE = 500
 
 
-class Reason(str, Enum):
+class Reason(StrEnum):
     """Why a message is a dead letter."""
 
     REJECTED = "rejected"  #: Airflow rejects its run, and starts runs of other messages

@@ -14,7 +14,6 @@ import re
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache, cached_property, partial
-from importlib.metadata import version
 from typing import Any, Protocol
 
 from airflow.providers.common.compat.sdk import conf
@@ -22,7 +21,6 @@ from airflow.providers.common.compat.sdk import conf
 from airflow_provider_workflow import tracing
 from airflow_provider_workflow.airflow_internals import (
     airflow_release,
-    answers_before_commit,
     http_status_error,
     keeps_answers_apart,
     trigger_dag_run,
@@ -105,7 +103,7 @@ class Runs(Protocol):
         """
         Start a run, or find that it exists. When this returns, the run is stored.
 
-        :param note: shown on the page of the run (Airflow 3.2 and later).
+        :param note: shown on the page of the run.
         :raises RunRejected: Airflow rejects this run; nothing was started.
         :raises TargetError: the DAG is missing, broken or denied, or Airflow does not answer.
         """
@@ -158,7 +156,7 @@ class TaskRuns:
         """
         See ``Runs.alongside``.
 
-        Before Airflow 3.2, and in ``dag.test()``, two threads would mix up the answers of the supervisor.
+        In ``dag.test()`` two threads would mix up the answers of the supervisor.
         """
         return keeps_answers_apart()
 
@@ -166,22 +164,14 @@ class TaskRuns:
         """
         See ``Runs.check_target``.
 
-        Airflow 3.1 has no call for it. Airflow 3.2 and later know whether the DAG exists; a thorough check on
-        3.3 and later also finds import errors, a DAG that is stale or denies runs, and a timetable that is
-        not registered. No check finds params that reject every conf: the first run does.
+        Airflow knows whether the DAG exists; a thorough check on 3.3 and later also finds import errors, a
+        DAG that is stale or denies runs, and a timetable that is not registered. No check finds params that
+        reject every conf: the first run does.
         """
-        if airflow_release() < (3, 2) and answers_before_commit(fastapi := version("fastapi")):
-            log.warning(
-                "FastAPI %s lets Airflow 3.1 confirm a DAG run before it is committed, so that a killed API"
-                " server can lose a run whose message is acknowledged. Install 'fastapi<0.118' for the API"
-                " server",
-                fastapi,
-            )
-        if hasattr(self.ti, "get_dag"):
-            try:
-                self.ti.get_dag(dag_id)
-            except (*_rejections(), OSError, EOFError) as error:  # type: ignore[misc]
-                raise _target_error(dag_id, error) from None
+        try:
+            self.ti.get_dag(dag_id)
+        except (*_rejections(), OSError, EOFError) as error:  # type: ignore[misc]
+            raise _target_error(dag_id, error) from None
         if thorough and airflow_release() >= (3, 3) and _is_rejected_anywhere(_CHECK_RUN_ID):
             self._try_impossible_run(dag_id)
 

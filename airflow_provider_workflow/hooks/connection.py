@@ -1,5 +1,5 @@
 """
-The definition of the connection form, for the provider info and the hook's form methods.
+The definition of the connection form, for the provider info.
 
 It imports no other module when it is loaded, as every process of Airflow reads the provider info.
 """
@@ -63,19 +63,3 @@ CONN_FIELDS: dict[str, dict[str, Any]] = {
         },
     },
 }
-
-
-def form_widgets() -> dict[str, Any]:
-    """The provider's own fields of the form, for Airflow 3.1."""
-    from flask_appbuilder.fieldwidgets import BS3TextFieldWidget
-    from wtforms import StringField
-
-    return {
-        name: StringField(
-            field["label"],
-            widget=BS3TextFieldWidget(),
-            description=field["description"],
-            default=field["schema"].get("default"),
-        )
-        for name, field in CONN_FIELDS.items()
-    }

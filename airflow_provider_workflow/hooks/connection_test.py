@@ -114,7 +114,7 @@ def trial(connection: Callable[[], Settings], on_token: Callable[[str], None]) -
     """
     Test a connection, for the connection form.
 
-    The UI tests a copy of the connection with a random id of 8 letters and digits (Airflow 3.1 to 3.3), for
+    The UI tests a copy of the connection with a random id of 8 letters and digits (Airflow 3.2 and 3.3), for
     which no user tokens are stored.
 
     :param connection: returns the settings of the connection, or raises ``ConfigurationError``.

@@ -25,7 +25,7 @@ from airflow_provider_workflow.hooks.user_tokens import VariableStore
 from airflow_provider_workflow.metrics import observer
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing import Self
 
     from airflow_provider_workflow.client.client import AsyncWorkflowClient, WorkflowClient
 
@@ -54,22 +54,6 @@ class WorkflowHook(BaseHook):
     def __init__(self, workflow_conn_id: str = DEFAULT_CONN_ID) -> None:
         super().__init__()
         self.workflow_conn_id = workflow_conn_id
-
-    # Airflow only calls these two methods if the class itself defines them.
-
-    @classmethod
-    def get_connection_form_widgets(cls) -> dict[str, Any]:
-        """The provider's fields of the form, for Airflow 3.1; later versions use the provider info."""
-        return connection.form_widgets()
-
-    @classmethod
-    def get_ui_field_behaviour(cls) -> dict[str, Any]:
-        """The standard fields of the form, for Airflow 3.1; later versions use the provider info."""
-        return {
-            "hidden_fields": connection.HIDDEN,
-            "relabeling": connection.RELABELED,
-            "placeholders": connection.PLACEHOLDERS,
-        }
 
     # The connection and its clients
 

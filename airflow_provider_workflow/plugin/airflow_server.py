@@ -1,10 +1,9 @@
 """
 All uses of Airflow's API server beyond its public API: who may do what, and the connections of a user.
 
-Each function wraps names that Airflow does not document for plugins; its docstring states since which
-version they exist (3.1 is the oldest supported version), why they are needed, and what would replace them. A
-test checks that no other module except ``airflow_internals.py`` imports such names. Functions that use the
-database block: they must not be called in an event loop.
+Each function wraps names that Airflow does not document for plugins; its docstring states why they are
+needed, and what would replace them. A test checks that no other module except ``airflow_internals.py``
+imports such names. Functions that use the database block: they must not be called in an event loop.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ def get_user() -> Callable[..., Any]:
     """
     The dependency that returns the user of a request, or answers 401.
 
-    Since 3.1. ``app.mount`` inherits no authentication, and there is no documented way for a plugin to
+    ``app.mount`` inherits no authentication, and there is no documented way for a plugin to
     authenticate users. A documented dependency would replace it, as all others here.
     """
     from airflow.api_fastapi.core_api.security import get_user
@@ -34,7 +33,7 @@ def requires_connection(method: str) -> Callable[..., Any]:
     """
     The dependency that answers 403 to users who must not use the connection ``connection_id`` of the path.
 
-    Since 3.1; from 3.2 on it also applies the rules of teams. See :func:`get_user`.
+    It also applies the rules of teams. See :func:`get_user`.
 
     :param method: ``GET`` or ``PUT``.
     """
@@ -54,7 +53,7 @@ def requires_dag_run() -> Callable[..., Any]:
 
 
 def has_teams() -> bool:
-    """Whether Airflow separates connections and DAGs of teams (3.2 and later)."""
+    """Whether Airflow separates connections and DAGs of teams."""
     from airflow.configuration import conf
 
     return bool(conf.getboolean("core", TEAMS, fallback=False))
@@ -62,7 +61,7 @@ def has_teams() -> bool:
 
 def _auth_manager() -> Any:
     """
-    The auth manager of the API server. Since 3.1.
+    The auth manager of the API server.
 
     Not ``AuthManagerDep``, which looks into the state of the application: a mounted one has its own.
     """
@@ -72,7 +71,7 @@ def _auth_manager() -> Any:
 
 
 def may_use_connection(user: Any, connection_id: str) -> bool:
-    """Whether a user may read a connection, as :func:`requires_connection` decides it. Since 3.1."""
+    """Whether a user may read a connection, as :func:`requires_connection` decides it."""
     from airflow.api_fastapi.auth.managers.models.resource_details import ConnectionDetails
 
     details = ConnectionDetails(conn_id=connection_id, team_name=_team_of_connection(connection_id))
@@ -80,17 +79,17 @@ def may_use_connection(user: Any, connection_id: str) -> bool:
 
 
 def may_read_dag(user: Any, dag_id: str) -> bool:
-    """Whether a user may read a DAG. Since 3.1."""
+    """Whether a user may read a DAG."""
     return _is_authorized(user, "GET", dag_id, None)
 
 
 def may_read_runs(user: Any, dag_id: str) -> bool:
-    """Whether a user may read the runs of a DAG. Since 3.1."""
+    """Whether a user may read the runs of a DAG."""
     return _is_authorized(user, "GET", dag_id, "RUN")
 
 
 def may_trigger(user: Any, dag_id: str) -> bool:
-    """Whether a user may start runs of a DAG, by the same rule as Airflow's own route. Since 3.1."""
+    """Whether a user may start runs of a DAG, by the same rule as Airflow's own route."""
     return _is_authorized(user, "POST", dag_id, "RUN")
 
 
@@ -106,7 +105,7 @@ def _is_authorized(user: Any, method: str, dag_id: str, entity: str | None) -> b
 
 
 def name_of(user: Any) -> str:
-    """The name of a user, for notes and log lines. Since 3.1."""
+    """The name of a user, for notes and log lines."""
     return str(user.get_name())
 
 
@@ -120,7 +119,7 @@ def connection(connection_id: str) -> Any:
     """
     A connection with its secrets, from all backends, and that of its team where there are teams.
 
-    Since 3.1. The SDK's ``BaseHook.get_connection`` finds no connections of teams in the API server.
+    The SDK's ``BaseHook.get_connection`` finds no connections of teams in the API server.
 
     :raises AirflowNotFoundException: there is no such connection.
     """
@@ -135,7 +134,7 @@ def connections_of_type(conn_type: str) -> dict[str, str | None]:
     """
     Ids and descriptions of the connections of a type, from the database and the environment.
 
-    Since 3.1. Connections in other secrets backends cannot be listed.
+    Connections in other secrets backends cannot be listed.
     """
     from airflow.models.connection import Connection
     from sqlalchemy import select
@@ -168,7 +167,7 @@ def _type_in_environment(connection_id: str) -> str | None:
 
 
 def paused(dag_ids: Iterable[str]) -> dict[str, bool]:
-    """Whether each of these DAGs is paused; those that are in no DAG file are missing. Since 3.1."""
+    """Whether each of these DAGs is paused; those that are in no DAG file are missing."""
     from airflow.models.dag import DagModel
     from sqlalchemy import select
 
@@ -179,7 +178,7 @@ def paused(dag_ids: Iterable[str]) -> dict[str, bool]:
 
 
 def note_of(dag_id: str, run_id: str) -> str:
-    """The note of a DAG run; empty if it has none. Since 3.1."""
+    """The note of a DAG run; empty if it has none."""
     from airflow.models.dagrun import DagRun
     from sqlalchemy import select
 

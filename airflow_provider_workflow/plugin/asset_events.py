@@ -1,9 +1,9 @@
 """
 Records events of inboxes' assets in Airflow's metadata database, for the notification endpoint.
 
-Like ``airflow_internals.py``, this module uses names that are private to Airflow. All of them exist since
-3.1. Airflow's ``POST /api/v2/assets/events`` records events too, but it needs a user, and cannot tell whether
-a run waits already. A public function that records an event unless a run waits would replace this module.
+Like ``airflow_internals.py``, this module uses names that are private to Airflow. Airflow's
+``POST /api/v2/assets/events`` records events too, but it needs a user, and cannot tell whether a run waits
+already. A public function that records an event unless a run waits would replace this module.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ which the service no longer lists.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Any
 
@@ -41,7 +41,7 @@ def history(inbox_id: str) -> list[dict[str, Any]]:
 
     :raises PageError: the database does not answer.
     """
-    first = datetime.fromtimestamp(clock.now(), timezone.utc) - BUCKETS * BUCKET
+    first = datetime.fromtimestamp(clock.now(), UTC) - BUCKETS * BUCKET
     buckets = [
         {"from": times.iso(first + number * BUCKET), "arrived": 0, "started": 0, "dead_lettered": 0}
         for number in range(BUCKETS)
@@ -87,7 +87,7 @@ def messages_of(runs: Sequence[StoredRun], reader: Reader) -> list[dict[str, Any
 
 
 def _runs(inbox_id: str, entries: tuple[Entry, ...], most: int) -> list[StoredRun]:
-    since = datetime.fromtimestamp(clock.now(), timezone.utc) - BUCKETS * BUCKET
+    since = datetime.fromtimestamp(clock.now(), UTC) - BUCKETS * BUCKET
     selection = Selection(RUN_ID_PREFIX, since=since, conf={"inbox_id": inbox_id})
     try:
         pages = dag_runs.pages(selection, entries, size=min(most, dag_runs.PAGE))

@@ -51,7 +51,7 @@ def react_apps() -> list[dict[str, Any]]:
     The page "Inboxes", and the tab "Message" of DAG runs; none if ``[workflow] page`` is off.
 
     Before Airflow 3.4 a tab cannot be restricted to some runs, and would stand on every run of every DAG: the
-    notes of runs (3.2 and later) and the links of listener tasks show the same there.
+    notes of runs and the links of listener tasks show the same there.
     """
     if not config.page():
         return []
@@ -74,7 +74,7 @@ def react_apps() -> list[dict[str, Any]]:
 
 
 def bundle_url() -> str:
-    """Path of the pages' module, below the path of Airflow's base URL, which Airflow 3.1 does not add."""
+    """Path of the pages' module, below the path of Airflow's base URL."""
     from airflow.configuration import conf
 
     base = urlsplit(str(conf.get("api", "base_url", fallback="") or "")).path.rstrip("/")

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any
 
 
 def iso(moment: datetime) -> str:
     """A moment as text, to the second."""
-    return moment.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def of_seconds(seconds: float) -> str:
     """A moment in seconds since 1970 as text."""
-    return iso(datetime.fromtimestamp(seconds, timezone.utc))
+    return iso(datetime.fromtimestamp(seconds, UTC))
 
 
 def parsed(value: Any) -> datetime | None:
@@ -22,7 +22,7 @@ def parsed(value: Any) -> datetime | None:
         return None
     try:
         moment = datetime.fromisoformat(value.strip().replace("Z", "+00:00"))
-        return moment.astimezone(timezone.utc) if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
+        return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
     except (ValueError, OverflowError):  # the latter in the years 1 and 9999
         return None
 

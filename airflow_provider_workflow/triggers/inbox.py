@@ -228,7 +228,7 @@ async def _release_when_leased(
     try:
         async with clock.timeout(RELEASE_SECONDS):
             answer, _ = await leasing
-    except (WorkflowError, asyncio.TimeoutError):
+    except (TimeoutError, WorkflowError):
         return
     if answer.get("lease_id"):
         await _release(client, inbox_id, str(answer["lease_id"]))

@@ -224,7 +224,7 @@ async def attempt_until_result(
         result = None
         try:
             result = await attempt()
-        except (WorkflowError, asyncio.TimeoutError) as error:
+        except (TimeoutError, WorkflowError) as error:
             if not is_transient(error):
                 raise
             faults.met(error)
@@ -313,7 +313,7 @@ async def answered_in_time(answer: Awaitable[T]) -> T:
     try:
         async with clock.timeout(LONGEST_ANSWER_SECONDS):
             return await answer
-    except asyncio.TimeoutError:
+    except TimeoutError:
         raise TransportError(
             f"the service did not answer within {LONGEST_ANSWER_SECONDS:.0f} s; it may limit the rate",
             sent=True,

@@ -6,7 +6,7 @@ import json
 import os
 import platform
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
@@ -38,7 +38,7 @@ def write_json(found: Found, path: Path, *, quick: bool = False) -> None:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     about = {
-        "at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
         "python": platform.python_version(),
         "airflow": version("apache-airflow"),
         "cores": os.cpu_count(),

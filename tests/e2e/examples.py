@@ -37,7 +37,7 @@ class Example:
     inbox: str | None = None
     put: tuple[Any, ...] = ()
     start: tuple[str, ...] = ()
-    since: tuple[int, int] = (3, 1)
+    since: tuple[int, int] = (3, 2)
 
     @property
     def runs_here(self) -> bool:

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 import tarfile
 import venv
 import zipfile
@@ -52,11 +51,9 @@ SHOWN = {
     "queues": f"{PACKAGE}.queues.inbox.WorkflowInboxMessageQueueProvider",
     "triggers": f"{PACKAGE}.triggers.inbox",
     "configs": PROJECT,
+    "behaviours": "workflow",
 }
 """What a subcommand of ``airflow providers`` says of this one."""
-if airflow_release() >= (3, 2):
-    # Airflow 3.1 says it only where there are libraries for forms that nothing else of it needs.
-    SHOWN["behaviours"] = "workflow"
 
 
 @pytest.fixture(scope="module")
@@ -154,8 +151,7 @@ def test_a_plain_airflow_shows_the_wheel_once_it_is_installed_and_nothing_once_i
     with ThreadPoolExecutor(os.cpu_count()) as threads:
         said = dict(zip(SHOWN, threads.map(partial(plain.run, "airflow", "providers"), SHOWN), strict=True))
     assert not [command for command, text in SHOWN.items() if text not in said[command]]
-    if airflow_release() >= (3, 2):  # Airflow 3.1 has no commands of providers
-        assert "inboxes" in plain.run("airflow", "workflow", "--help")
+    assert "inboxes" in plain.run("airflow", "workflow", "--help")
     assert __version__ in plain.run("airflow-workflow", "--version")
 
     plain.pip("uninstall", "--yes", PROJECT)
@@ -332,9 +328,7 @@ def tracked(*folders: str) -> set[str]:
 
 def pins() -> Path:
     """Those that this environment was made with."""
-    airflow = ROOT / "constraints/airflow-{}.{}".format(*airflow_release())
-    of_python = Path(f"{airflow}-python{sys.version_info[0]}.{sys.version_info[1]}.txt")
-    return of_python if of_python.exists() else Path(f"{airflow}.txt")
+    return ROOT / "constraints/airflow-{}.{}.txt".format(*airflow_release())
 
 
 def run(command: list[str], seconds: float, cwd: Path, env: dict[str, str] | None = None) -> str:

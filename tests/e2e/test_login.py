@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_workflow.airflow_internals import airflow_release
 from tests.unit.cli import browser
 from tests.unit.cli.browser import Browser
 
@@ -96,8 +95,7 @@ def test_a_connection_of_the_database_is_logged_in_by_pasting_and_examined(stage
     assert process.returncode == 0, said
     assert "Logged in" in said
 
-    command = IN_AIRFLOW if airflow_release() >= (3, 2) else SCRIPT
-    done = run([*command, *examine[1:]], environment)
+    done = run([*IN_AIRFLOW, *examine[1:]], environment)
     after = {each["check"]: each for each in json.loads(done.stdout)}
     assert done.returncode == 0, done.stdout
     assert after["user_tokens"]["status"] == after["inbox_api"]["status"] == "ok"

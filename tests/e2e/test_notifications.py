@@ -102,7 +102,7 @@ def waiting_together(runs: list[Json]) -> list[tuple[str, str]]:
 
 
 def moment(text: str) -> datetime:
-    return datetime.fromisoformat(text.replace("Z", "+00:00"))  # Python 3.10 does not know the Z
+    return datetime.fromisoformat(text)
 
 
 def check_one_run_each(notified: Notified, ids: list[str]) -> None:

@@ -21,7 +21,6 @@ def test_one_refused_message_among_twenty_fails_the_task_and_starts_nineteen_run
     assert not inbox.requests("release")
 
 
-@pytest.mark.since(3, 2, "a question whether a DAG exists")
 def test_a_target_that_is_missing_fails_the_task_before_anything_is_leased(stage, inbox):
     inbox.put(*[{"n": n} for n in range(3)])
     runs = [stage.start(dag_id, inbox, target="no_such_dag") for dag_id in ("listener", "dispatcher")]

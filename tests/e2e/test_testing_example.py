@@ -13,7 +13,7 @@ from tests.e2e.examples import EXAMPLES
 from tests.unit.documents import DOCS, ROOT, command
 
 LONGEST_SECONDS = 1800
-"""``dag.test()`` of Airflow 3.1 takes seconds of CPU time for each task: minutes for all examples."""
+"""``dag.test()`` takes seconds of CPU time for each task."""
 OWN = {"test_invoices", "test_orders"}
 """The tests of the DAGs that stand on the page."""
 OF_EXAMPLES = {f"test_{Path(file).stem}" for file, example in EXAMPLES.items() if example.runs_here}

@@ -75,7 +75,7 @@ class Tracer:
         found: Functions = {}
         for code in self._codes:
             names = found.setdefault(Path(code.co_filename).relative_to(PACKAGE).as_posix(), [])
-            names.append(getattr(code, "co_qualname", code.co_name))  # Python 3.10 has the name alone
+            names.append(code.co_qualname)
         return found
 
 

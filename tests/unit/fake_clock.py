@@ -6,7 +6,6 @@ import asyncio
 import heapq
 import inspect
 import itertools
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -16,7 +15,6 @@ from airflow_provider_workflow import clock
 
 START = 1_000_000.0
 """What a clock shows at first. A round number of seconds, so that sums of pauses stay exact."""
-CANCELLATIONS_ARE_COUNTED = sys.version_info >= (3, 11)
 QUIET_TURNS = 30
 """Turns of an event loop after which all that could go on has gone on."""
 
@@ -103,10 +101,10 @@ class FakeClock(clock.Clock):
 
     @asynccontextmanager
     async def timeout(self, seconds: float) -> AsyncIterator[None]:
-        # As ``asyncio.timeout`` does it, which Python 3.10 does not have.
+        # As ``asyncio.timeout`` does it.
         loop, over = asyncio.get_running_loop(), False
         task: Any = asyncio.current_task()
-        before = task.cancelling() if CANCELLATIONS_ARE_COUNTED else 0
+        before = task.cancelling()
         calls: list[asyncio.Handle] = []
 
         def end() -> None:
@@ -118,8 +116,8 @@ class FakeClock(clock.Clock):
         try:
             yield
         except asyncio.CancelledError:
-            if over and (not CANCELLATIONS_ARE_COUNTED or task.uncancel() <= before):
-                raise asyncio.TimeoutError from None
+            if over and task.uncancel() <= before:
+                raise TimeoutError from None
             raise
         finally:
             timer.cancel()

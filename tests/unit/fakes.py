@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from threading import Lock
 from typing import Any
 
@@ -58,7 +58,7 @@ class Supervisor:
     :param dags: the DAGs that it knows.
     :param runs: conf of each run, by DAG and run id.
     :param faults: asked in turn before anything else; the first that returns something wins.
-    :param _thread_lock: Airflow's own since 3.2, which keeps the answers of two threads apart.
+    :param _thread_lock: Airflow's own, which keeps the answers of two threads apart.
     """
 
     dags: set[str] = field(default_factory=lambda: {"handle"})
@@ -123,19 +123,22 @@ class Supervisor:
 
 
 @dataclass
-class OldTaskInstance:
-    """A running task of Airflow 3.1, which cannot ask for a DAG."""
+class TaskInstance:
+    """A running task."""
 
     unfinished: Callable[[str], int] = lambda dag_id: 0
     dag_id: str = "listener"
     failed_runs: int = 0
     try_number: int = 1
-    start_date: datetime = datetime(2026, 1, 1, tzinfo=timezone.utc)
+    start_date: datetime = datetime(2026, 1, 1, tzinfo=UTC)
     counted: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
     pushed: dict[str, Any] = field(default_factory=dict)
     existing: Collection[tuple[str, str]] = ()
     refuses_nul: bool = False
     supervisor: Supervisor | None = None
+    dag_fault: AirflowRuntimeError | None = None
+    dags_asked: list[str] = field(default_factory=list)
+    previous_dagrun: Any = None
 
     def get_dr_count(
         self, dag_id: str, states: list[str] | None = None, run_ids: list[str] | None = None
@@ -155,15 +158,6 @@ class OldTaskInstance:
         if self.refuses_nul and "\\u0000" in json.dumps(value):
             raise api_error(422)
         self.pushed[key] = value
-
-
-@dataclass
-class TaskInstance(OldTaskInstance):
-    """A running task of Airflow 3.2 and later."""
-
-    dag_fault: AirflowRuntimeError | None = None
-    dags_asked: list[str] = field(default_factory=list)
-    previous_dagrun: Any = None
 
     def get_previous_dagrun(self, state: str | None = None) -> Any:
         return self.previous_dagrun

@@ -321,8 +321,7 @@ def test_a_wrong_callback_is_named_when_the_dag_is_parsed(arguments: Any, text: 
 def test_a_dag_with_callbacks_can_be_stored(mapped: bool) -> None:
     from airflow.serialization import serialized_objects
 
-    serialization: Any = getattr(serialized_objects, "DagSerialization", None)  # since Airflow 3.2
-    serialization = serialization or serialized_objects.SerializedDAG
+    serialization = serialized_objects.DagSerialization
     callbacks: dict[str, Any] = {
         "on_dead_letter": Notifier(),
         "on_quarantined": [alerting.record, Notifier()],

@@ -155,7 +155,7 @@ async def test_who_ran_out_of_time_may_wait_on(fake_clock: FakeClock) -> None:
         try:
             async with clock.timeout(10):
                 await asyncio.Event().wait()
-        except asyncio.TimeoutError:
+        except TimeoutError:
             await clock.async_sleep(5)
         return "over"
 

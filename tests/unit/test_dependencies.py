@@ -32,8 +32,6 @@ What only an extra asks for. The modules that import the first two are loaded by
 the third is imported only where something else has imported and configured it.
 """
 WITHOUT_DECLARATION = {
-    "flask_appbuilder": "Airflow 3.1 puts stand-ins there before it calls the code that imports it",
-    "wtforms": "the same",
     "pytest": "imported by the pytest plugin alone, which only pytest loads",
 }
 

@@ -40,8 +40,7 @@ def test_with_a_limit_on_runs_nothing_is_leased_ahead(bench: Workbench) -> None:
     assert asked == [0, 1, 2]
 
 
-def test_before_airflow_3_2_one_thread_does_it_all(bench: Workbench, release: Release) -> None:
-    release(3, 1)
+def test_where_answers_are_not_kept_apart_one_thread_does_it_all(bench: Workbench) -> None:
     del bench.supervisor._thread_lock
     acknowledged = seen_at_each_run(bench, lambda: (bench.service.count("lease"), bench.service.count("ack")))
     bench.put(*"abcde")

@@ -66,7 +66,6 @@ def test_a_message_that_was_started_before_the_upgrade_finds_its_run(bench: Work
     assert bench.states == {}
 
 
-@pytest.mark.since(3, 2, "notes of runs that a task starts")
 def test_a_run_has_a_note_with_its_inbox_and_message_and_the_run_that_started_it(bench: Workbench) -> None:
     bench.put("a")
     dispatcher = bench.dispatcher()
@@ -77,7 +76,6 @@ def test_a_run_has_a_note_with_its_inbox_and_message_and_the_run_that_started_it
     assert asked.note == "Message a of the inbox orders, started by the run r of listener"
 
 
-@pytest.mark.since(3, 2, "notes")
 def test_a_note_is_no_longer_than_airflow_can_store(bench: Workbench) -> None:
     bench.put("\ue000" * 300)
     bench.dispatcher().drain()

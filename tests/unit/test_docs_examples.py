@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import runpy
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
@@ -60,7 +60,7 @@ def test_the_day_of_a_run_without_a_logical_date() -> None:
 
 def context_of_a_run(task: Any, conf: dict[str, Any]) -> Any:
     """What Airflow gives a task of a run that a message started at one o'clock on the first of March."""
-    now = datetime(2026, 3, 1, 1, tzinfo=timezone.utc)
+    now = datetime(2026, 3, 1, 1, tzinfo=UTC)
     known = {
         "dag_id": "file_order",
         "run_id": "workflow__a",

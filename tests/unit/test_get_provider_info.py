@@ -44,7 +44,6 @@ def test_it_is_valid_for_the_schema_that_airflow_checks_at_run_time() -> None:
     jsonschema.validate(INFO, schema("provider_info.schema.json"))
 
 
-@pytest.mark.since(3, 2, "the reading of a provider's commands")
 def test_it_is_valid_for_the_full_schema_which_knows_the_connection_form() -> None:
     full = schema("provider.yaml.schema.json")
     full["required"] = sorted(set(full["required"]) - OF_A_FULL_FILE)
@@ -103,7 +102,6 @@ def test_airflow_finds_the_connection_type_with_its_hook() -> None:
 
 
 def test_the_page_for_connections_shows_the_form() -> None:
-    # In a process of its own: before Airflow 3.2 the page puts stand-ins among the loaded modules.
     environment = {**os.environ, "AIRFLOW__LOGGING__LOGGING_LEVEL": "ERROR"}
     command = [sys.executable, "-W", "ignore", "-c", CONNECTION_PAGE]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=True)

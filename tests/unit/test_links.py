@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
@@ -18,7 +17,7 @@ from airflow_provider_workflow.dispatch.runs import run_id_of
 from airflow_provider_workflow.links import ReplayedRunLink, StartedRunsLink, WorkflowEditorLink
 
 INBOX = "an-inbox"
-START = datetime(2026, 1, 1, 12, 0, 10, tzinfo=timezone.utc)
+START = datetime(2026, 1, 1, 12, 0, 10, tzinfo=UTC)
 TI = SimpleNamespace(dag_id="d", task_id="t", run_id="r", map_index=-1, start_date=START, state="success")
 
 
@@ -89,10 +88,7 @@ def test_one_started_run_is_linked_itself(task: Returned) -> None:
     assert started_runs() == (f"/under/dags/handle/runs/{quote(run_id('m:1+a'))}", {})
 
 
-def test_several_started_runs_are_linked_as_a_list_of_them(
-    task: Returned, release: Callable[[int, int], None]
-) -> None:
-    release(3, 2)
+def test_several_started_runs_are_linked_as_a_list_of_them(task: Returned) -> None:
     task.value = result("a", "b")
 
     assert started_runs() == ("/under/dags/handle/runs", {"run_id_pattern": [f"{run_id('a')}|{run_id('b')}"]})
@@ -108,9 +104,7 @@ def test_more_runs_than_an_address_can_name_are_linked_as_a_list_of_that_time(
     assert path == "/under/dags/handle/runs"
     assert query["run_id_pattern"] == ["workflow__"]
     assert query["run_after_gte"] == ["2026-01-01T12:00:05Z"]
-    assert datetime.fromisoformat(query["run_after_lte"][0].replace("Z", "+00:00")) >= datetime.now(
-        timezone.utc
-    )
+    assert datetime.fromisoformat(query["run_after_lte"][0]) >= datetime.now(UTC)
 
 
 def test_more_runs_than_ids_are_linked_as_a_list_of_that_time(task: Returned) -> None:
@@ -121,20 +115,7 @@ def test_more_runs_than_ids_are_linked_as_a_list_of_that_time(task: Returned) ->
     assert query["run_id_pattern"] == ["workflow__"]
 
 
-def test_before_airflow_3_2_several_runs_are_linked_as_a_list_of_that_time(
-    task: Returned, release: Callable[[int, int], None]
-) -> None:
-    release(3, 1)
-    task.value = result("a", "b")
-    assert started_runs()[1]["run_id_pattern"] == ["workflow__"]
-    task.value = result("a")
-    assert started_runs()[0] == f"/under/dags/handle/runs/{run_id('a')}"
-
-
-def test_runs_of_several_dags_are_linked_as_a_list_over_all_dags(
-    task: Returned, release: Callable[[int, int], None]
-) -> None:
-    release(3, 2)
+def test_runs_of_several_dags_are_linked_as_a_list_over_all_dags(task: Returned) -> None:
     task.value = result("a", "b")
     path, query = started_runs(operator({"first": "payload.x", "second": "payload"}))
 

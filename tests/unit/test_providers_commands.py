@@ -14,8 +14,6 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_workflow.airflow_internals import airflow_release
-
 NAME = "airflow-provider-workflow"
 PACKAGE = "airflow_provider_workflow"
 EVERY_COMMAND = """
@@ -38,8 +36,6 @@ print(json.dumps(said))
 """
 SAY_SOMETHING = {"behaviours", "configs", "get", "hooks", "links", "list", "queues", "triggers", "widgets"}
 """The commands of Airflow 3.3 that have something to say of a provider such as this one."""
-NEED_FORM_LIBRARIES = {"behaviours", "widgets"}
-"""What Airflow 3.1 lists of no provider, unless libraries are there that nothing else of it needs."""
 FOR_USERS = re.compile(r"Workflow\w+(Operator|Sensor|Trigger)$")
 
 
@@ -75,8 +71,7 @@ def test_every_command_that_lists_such_things_lists_ours(said: dict[str, Any]) -
     speaking = {
         name for name, answer in said.items() if {NAME, "workflow"} & set(texts(answer)) or ours(answer)
     }
-    silent = NEED_FORM_LIBRARIES if airflow_release() < (3, 2) else set()
-    assert speaking == SAY_SOMETHING & set(said) - silent
+    assert speaking == SAY_SOMETHING & set(said)
 
 
 def test_whatever_is_named_can_be_imported(said: dict[str, Any]) -> None:

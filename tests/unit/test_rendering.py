@@ -140,7 +140,6 @@ def test_a_template_that_yields_no_string_is_named_with_its_cause_and_the_fix(
         rendered(lambda: sensor(**arguments), nothing=None, some=[1])
 
 
-@pytest.mark.since(3, 2, "render_template_as_native_obj of a task")
 def test_what_the_task_says_counts_for_more_than_what_its_dag_says() -> None:
     assert rendered(lambda: sensor(inbox="1", render_template_as_native_obj=True), native=False).inbox == "1"
     with pytest.raises(ValueError, match=r"^inbox was rendered to None"):

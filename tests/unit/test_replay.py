@@ -139,7 +139,6 @@ def test_it_is_started_once_and_counted_once(bench: Workbench, counted: Counted)
     assert counted.totals == {"replayed": 1}
 
 
-@pytest.mark.since(3, 2, "notes of DAG runs that tasks start,")
 def test_its_note_says_where_it_comes_from(bench: Workbench) -> None:
     Replay.of(buried(leased())).start(TaskRuns(bench.ti), origin="a test")
 

@@ -45,8 +45,7 @@ def a_dag(**default_args: Any) -> Iterator[DAG]:
 
 def scheduled(dag: DAG) -> dict[str, Any]:
     """What the scheduler reads of the only task of a DAG."""
-    serialization: Any = getattr(serialized_objects, "DagSerialization", None)  # since Airflow 3.2
-    serialization = serialization or serialized_objects.SerializedDAG
+    serialization = serialized_objects.DagSerialization
     (task,) = serialization.from_dict(serialization.to_dict(dag)).tasks
     return {name: getattr(task, name) for name in NAMES}
 

@@ -16,7 +16,7 @@ from airflow_provider_workflow.dispatch.rejections import (
     reason_without_values,
 )
 from airflow_provider_workflow.dispatch.runs import Start, TaskRuns
-from tests.unit.fakes import OldTaskInstance, Supervisor, TaskInstance, api_error, lost, unwrapped
+from tests.unit.fakes import Supervisor, TaskInstance, api_error, lost, unwrapped
 
 RUNS = TaskRuns(TaskInstance())
 
@@ -138,33 +138,6 @@ def test_a_check_asks_for_the_dag_and_nothing_else(supervisor: Supervisor) -> No
     assert (ti.dags_asked, supervisor.asked) == (["handle"], [])
     with pytest.raises(TargetError):
         TaskRuns(ti).check_target("missing")
-
-
-def test_on_airflow_3_1_no_call_tells(supervisor: Supervisor) -> None:
-    TaskRuns(OldTaskInstance()).check_target("missing")
-
-    assert supervisor.asked == []
-
-
-@pytest.mark.parametrize(
-    ("minor", "fastapi", "lines"), [(1, "0.118.0", 1), (1, "0.117.1", 0), (2, "0.136.3", 0)]
-)
-def test_a_fastapi_that_answers_before_it_commits_is_a_warning(
-    supervisor: Supervisor,
-    release: Any,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    minor: int,
-    fastapi: str,
-    lines: int,
-) -> None:
-    release(3, minor)
-    monkeypatch.setattr("airflow_provider_workflow.dispatch.runs.version", {"fastapi": fastapi}.__getitem__)
-    TaskRuns(OldTaskInstance()).check_target("handle")
-
-    assert [each.getMessage().startswith(f"FastAPI {fastapi} lets") for each in caplog.records] == [
-        True
-    ] * lines
 
 
 @pytest.mark.since(3, 3, "a thorough check")

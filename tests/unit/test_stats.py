@@ -7,7 +7,6 @@ import os
 import re
 import threading
 from importlib import import_module
-from inspect import signature
 from typing import Any
 
 import pytest
@@ -42,10 +41,7 @@ def statsd_logger(wire: Wire) -> Any:
             module = import_module(path)
         except ImportError:
             continue
-        told = ["influxdb_tags_enabled", "statsd_influxdb_enabled"]
-        # Airflow 3.1 reads the second from its configuration.
-        known = {name: True for name in told if name in signature(module.SafeStatsdLogger).parameters}
-        return module.SafeStatsdLogger(wire, **known)
+        return module.SafeStatsdLogger(wire, influxdb_tags_enabled=True, statsd_influxdb_enabled=True)
     raise AssertionError("this Airflow keeps its statsd logger elsewhere")
 
 

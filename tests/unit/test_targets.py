@@ -11,7 +11,7 @@ import pytest
 from airflow_provider_workflow.dispatch.rejections import TargetError
 from airflow_provider_workflow.dispatch.targets import STORE_KEY
 from airflow_provider_workflow.emulator.clock import ManualClock
-from tests.unit.fakes import OldTaskInstance, api_error, lost
+from tests.unit.fakes import api_error, lost
 from tests.unit.workbench import Workbench
 
 REJECTED = api_error(
@@ -256,19 +256,6 @@ def test_a_target_that_stays_broken_through_dag_runs_without_a_date_quarantines_
         clock.advance(700)
 
     assert "quarantined" not in bench.states.values()
-
-
-def test_airflow_3_1_has_no_check_and_the_first_message_shows_it(bench: Workbench, release: Any) -> None:
-    release(3, 1)
-    bench.ti = OldTaskInstance()
-    bench.put("a", "b")
-    dispatcher = bench.dispatcher("missing")
-    dispatcher.check_targets()
-
-    with pytest.raises(TargetError):
-        dispatcher.drain()
-    assert bench.lease_sizes == [1]
-    assert bench.states == {"a": "leased", "b": "available"}
 
 
 def test_one_broken_target_of_two_costs_each_try_one_of_its_messages(bench: Workbench) -> None:

@@ -14,7 +14,7 @@ from airflow_provider_workflow.dispatch.runs import Start, TaskRuns, run_id_of
 from airflow_provider_workflow.dispatch.targets import Limits, TargetCheck, TargetHistory
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
-from tests.unit.fakes import OldTaskInstance, StateStore, Supervisor, TaskInstance
+from tests.unit.fakes import StateStore, Supervisor, TaskInstance
 
 INBOX = "orders"
 
@@ -38,7 +38,7 @@ class Workbench:
     def __init__(self, service: EmulatorServer, supervisor: Supervisor) -> None:
         self.service = service
         self.supervisor = supervisor
-        self.ti: OldTaskInstance = TaskInstance(supervisor=supervisor)
+        self.ti = TaskInstance(supervisor=supervisor)
         self.store = StateStore()
         self.hook = WorkflowHook()
         self.inbox_id = service.open_inbox(INBOX)

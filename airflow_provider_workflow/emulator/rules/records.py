@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, fields
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from operator import attrgetter
 from typing import Any
 
@@ -21,7 +21,7 @@ def iso(moment: float | None) -> str | None:
     """Format seconds since 1970 as ISO 8601 in UTC."""
     if moment is None:
         return None
-    return datetime.fromtimestamp(moment, timezone.utc).isoformat(timespec="milliseconds")[:-6] + "Z"
+    return datetime.fromtimestamp(moment, UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
 
 
 def new_counters() -> dict[str, int]:

@@ -68,6 +68,6 @@ class Webhooks:
         try:
             async with self._session.post(str(notice.url), json=body) as response:
                 status: int | str = response.status
-        except (aiohttp.ClientError, asyncio.TimeoutError) as error:
+        except (TimeoutError, aiohttp.ClientError) as error:
             status = type(error).__name__
         self.sent.append({"url": notice.url, "body": body, "status": status})

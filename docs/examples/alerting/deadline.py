@@ -1,6 +1,6 @@
 """A mail if the run of a message takes longer than 30 minutes, or if a message waits longer than that."""
 
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 
 from airflow.providers.smtp.notifications.smtp import SmtpNotifier
 from airflow.sdk import DAG, task
@@ -38,7 +38,7 @@ with DAG(
         waiting = ("available", "leased")
         messages = WorkflowHook().list_messages("parcels")
         created = [each["created_at"] for each in messages if each["status"] in waiting]
-        latest = datetime.now(timezone.utc) - LONGEST
+        latest = datetime.now(UTC) - LONGEST
         late = [each for each in created if datetime.fromisoformat(each.replace("Z", "+00:00")) < latest]
         if late:
             raise ValueError(f"{len(late)} messages wait for longer than {LONGEST}, since {min(late)}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -71,7 +71,7 @@ class Burying:
         with create_session() as session:
             found = select(DagRun).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id)
             for run in session.scalars(found):
-                run.run_after = datetime.now(timezone.utc) - age
+                run.run_after = datetime.now(UTC) - age
 
     def replays(self, dag_id: str = "handle") -> dict[str, dict[str, Any]]:
         """The conf of each run of a target, by run id."""

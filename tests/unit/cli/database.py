@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from airflow.api.common.delete_dag import delete_dag
@@ -16,16 +16,12 @@ from airflow.models.dagrun import DagRun
 from airflow.models.serialized_dag import SerializedDagModel
 from airflow.models.trigger import Trigger
 from airflow.sdk import DAG
+from airflow.serialization.definitions.dag import SerializedDAG
 from airflow.serialization.serialized_objects import LazyDeserializedDAG
 from airflow.utils.session import create_session
 from sqlalchemy import null, select, text, update
 
 from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
-
-try:
-    from airflow.serialization.definitions.dag import SerializedDAG
-except ImportError:  # Airflow 3.1
-    from airflow.serialization.serialized_objects import SerializedDAG
 
 BUNDLE = "tests"
 
@@ -70,7 +66,7 @@ class Database:
             session.add(connection)
 
     def add_team(self, name: str) -> None:
-        """Add a team (Airflow 3.2 and later)."""
+        """Add a team."""
         with create_session() as session:
             session.execute(text("INSERT INTO team (name) VALUES (:name)"), {"name": name})
 
@@ -86,7 +82,7 @@ class Database:
 
     def add_triggerer(self, *, seconds_ago: float = 1, state: str = "running") -> None:
         """Add a triggerer whose last heartbeat was that long ago."""
-        beat = datetime.now(timezone.utc) - timedelta(seconds=seconds_ago)
+        beat = datetime.now(UTC) - timedelta(seconds=seconds_ago)
         with create_session() as session:
             job = Job(job_type="TriggererJob", state=state)
             session.add(job)

@@ -16,11 +16,7 @@ OURS = ["-m", "airflow_provider_workflow.cli.main"]
 AIRFLOWS = ["-m", "airflow", "workflow"]
 WAYS = [
     pytest.param(OURS, id="airflow-workflow"),
-    pytest.param(
-        AIRFLOWS,
-        id="airflow workflow",
-        marks=pytest.mark.since(3, 2, "the reading of a provider's commands"),
-    ),
+    pytest.param(AIRFLOWS, id="airflow workflow"),
 ]
 SECRET = "secret-of-a-stored-connection"
 
@@ -65,7 +61,6 @@ def test_a_fault_is_one_sentence_without_secrets_and_an_exit_code(typed: Typed, 
     assert "another-secret" not in shown.stderr
 
 
-@pytest.mark.since(3, 2, "the reading of a provider's commands")
 def test_airflow_helps_with_our_commands(typed: Typed) -> None:
     shown = typed(*AIRFLOWS, "inbox", "drain", "--help")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import re
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 
 import pytest
 
@@ -42,7 +42,7 @@ def test_a_token_is_shown_masked_with_its_end_and_scope(
 def test_a_script_reads_the_end_of_a_token(cli: Cli) -> None:
     told = cli("token", "-o", "json").json
 
-    ends = datetime.fromisoformat(told["expires_at"]) - datetime.now(timezone.utc)
+    ends = datetime.fromisoformat(told["expires_at"]) - datetime.now(UTC)
     assert 35_900 < ends.total_seconds() <= 36_000
 
 
@@ -88,7 +88,7 @@ def test_with_the_grant_refresh_token_it_is_the_users(
     user = emulator.connection()
     user["extra"]["grant"] = "refresh_token"
     monkeypatch.setenv("AIRFLOW_CONN_WORKFLOW_DEFAULT", json.dumps(user))
-    now = datetime.now(timezone.utc).timestamp()
+    now = datetime.now(UTC).timestamp()
     users = UserTokens("the-access-token-of-the-user-0123456789", "the-refresh-token", now + 500, now + 1000)
     VariableStore(WorkflowHook().settings, lambda _: None).write(users)
 

@@ -160,7 +160,6 @@ def test_what_airflow_imports_at_every_command_is_light() -> None:
         assert f"airflow_provider_workflow.{heavier}" not in more
 
 
-@pytest.mark.since(3, 2, "the reading of a provider's commands")
 def test_a_parser_with_all_commands_imports_nothing_heavy() -> None:
     loaded_by_airflow = "import airflow.cli.cli_parser"
     code = (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from importlib import metadata
 
 import pytest
 
@@ -15,19 +14,9 @@ from tests.unit.client.isolation import isolated
 __all__ = ["connect", "doctor", "isolated"]
 
 
-def pretend_fastapi(monkeypatch: pytest.MonkeyPatch, version: str) -> None:
-    """Let this version of FastAPI be the installed one."""
-    real = metadata.version
-    monkeypatch.setattr(metadata, "version", lambda name: version if name == "fastapi" else real(name))
-
-
 @pytest.mark.parametrize(
     ("version", "lacks"),
     [
-        (
-            "3.1.8",
-            ["airflow workflow", 'acknowledge="auto"', "EventTrigger", "restart"],
-        ),
         ("3.2.2", ['acknowledge="auto"', "EventTrigger", "restart"]),
         ("3.3.1", ["restart"]),
         ("3.3.2", []),
@@ -37,7 +26,6 @@ def pretend_fastapi(monkeypatch: pytest.MonkeyPatch, version: str) -> None:
 def test_what_this_airflow_does_not_allow_is_named(
     version: str, lacks: list[str], doctor: Doctor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pretend_fastapi(monkeypatch, "0.117.1")
     monkeypatch.setattr("airflow_provider_workflow.airflow_internals.__version__", version)
     found = doctor.examine()
     assert found.exit_code == 0
@@ -47,27 +35,6 @@ def test_what_this_airflow_does_not_allow_is_named(
     said = [feature for feature in features if feature in found["airflow"]["detail"]]
     assert len(said) == len(lacks)
     assert all(name in found["airflow"]["detail"] for name in lacks)
-
-
-@pytest.mark.parametrize(
-    ("airflow", "fastapi", "loses"),
-    [
-        ("3.1.0", "0.118.0", True),
-        ("3.1.8", "0.136.3", True),
-        ("3.1.8", "0.117.1", False),
-        ("3.3.2", "0.136.3", False),
-    ],
-)
-def test_an_api_server_that_confirms_runs_before_they_are_committed_is_named_with_the_pin(
-    airflow: str, fastapi: str, loses: bool, doctor: Doctor, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("airflow_provider_workflow.airflow_internals.__version__", airflow)
-    pretend_fastapi(monkeypatch, fastapi)
-    found = doctor.examine()
-    assert found.of("failed") == (["fastapi"] if loses else [])
-    if loses:
-        assert f"FastAPI {fastapi} lets Airflow {airflow} confirm" in found["fastapi"]["detail"]
-        assert "'fastapi<0.118'" in found["fastapi"]["fix"]
 
 
 @pytest.mark.parametrize(

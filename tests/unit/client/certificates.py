@@ -22,7 +22,7 @@ def make(folder: Path, days: tuple[int, int] = (-1, 1)) -> tuple[ssl.SSLContext,
     """
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "throw-away")])
-    now = datetime.datetime.now(datetime.timezone.utc)
+    now = datetime.datetime.now(datetime.UTC)
     certificate = (
         x509.CertificateBuilder()
         .subject_name(name)

@@ -6,10 +6,7 @@ from inspect import signature
 from pathlib import Path
 from typing import Any
 
-try:
-    from airflow.dag_processing.dagbag import DagBag
-except ImportError:  # Airflow 3.1
-    from airflow.models.dagbag import DagBag
+from airflow.dag_processing.dagbag import DagBag
 
 NO_EXAMPLES = {"include_examples": False} if "include_examples" in signature(DagBag).parameters else {}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -117,7 +117,7 @@ def test_a_listener_runs_once_at_a_time_and_is_retried_with_growing_pauses(kind:
 
     assert listener.max_active_runs == 1
     assert listener.start_date is not None
-    assert listener.start_date < datetime.now(timezone.utc)
+    assert listener.start_date < datetime.now(UTC)
     assert start_runs.retries == (20 if kind == "sensor" else 5)
     assert start_runs.retry_delay == timedelta(seconds=10)
     assert start_runs.max_retry_delay == timedelta(minutes=10)
@@ -172,7 +172,7 @@ def test_arguments_of_the_listener_reach_its_task(kind: str) -> None:
 
 
 def test_arguments_of_a_dag_are_for_the_target_and_some_for_both() -> None:
-    start = datetime(2026, 1, 1, tzinfo=timezone.utc)
+    start = datetime(2026, 1, 1, tzinfo=UTC)
     both = {"tags": ["shop"], "start_date": start, "is_paused_upon_creation": False}
     own = {"default_args": {"retries": 2}, "max_active_runs": 3, "description": "x", "params": {"rate": 2}}
     target, listener = made(**both, **own, dag_display_name="Orders")

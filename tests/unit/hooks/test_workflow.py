@@ -206,7 +206,6 @@ async def test_the_async_client_names_what_the_connection_lacks(monkeypatch: pyt
             pass
 
 
-@pytest.mark.since(3, 2, "a connection whose extra is no object")
 @pytest.mark.parametrize("extra", ["no json", "[1]", "null", ""])
 async def test_an_extra_that_is_no_object_holds_no_fields(
     extra: str, monkeypatch: pytest.MonkeyPatch

@@ -82,7 +82,6 @@ def test_a_dead_letter_is_replayed_once_and_says_by_whom(
         assert (str(run.triggered_by.value), run.triggering_user_name) == ("rest_api", "op")
 
 
-@pytest.mark.since(3, 2, "the note of a run that is started")
 def test_the_note_of_a_replay_has_the_reason(op: TestClient, buried: Burying) -> None:
     replay(op, buried.bury("a"), reason="fixed\nthe schema")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from airflow import settings
@@ -151,7 +151,7 @@ def test_a_list_has_the_summaries_that_are_known(op: TestClient, connected: Emul
 
 def test_a_history_counts_when_messages_arrived(buried: Burying) -> None:
     conf = {"inbox_id": "i", "message": message_of("a")}
-    conf["message"]["created_at"] = (datetime.now(timezone.utc) - timedelta(minutes=12)).isoformat()
+    conf["message"]["created_at"] = (datetime.now(UTC) - timedelta(minutes=12)).isoformat()
     DatabaseRuns().start("handle", run_id_of("a", "i"), conf)
 
     assert [each["arrived"] for each in recent.history("i")] == [*[0] * 9, 1, 0, 0]
@@ -159,7 +159,7 @@ def test_a_history_counts_when_messages_arrived(buried: Burying) -> None:
 
 def test_a_replayed_dead_letter_arrived_once(buried: Burying) -> None:
     conf = {"inbox_id": "i", "message": message_of("a")}
-    conf["message"]["created_at"] = datetime.now(timezone.utc).isoformat()
+    conf["message"]["created_at"] = datetime.now(UTC).isoformat()
     DatabaseRuns().start("handle", run_id_of("a", "i"), conf)
     buried.bury("a", inbox_id="i", created_at=conf["message"]["created_at"])
 

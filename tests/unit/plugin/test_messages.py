@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-import pytest
 from fastapi.testclient import TestClient
 
 from airflow_provider_workflow import clock
@@ -166,7 +165,6 @@ def test_a_run_tells_its_message(op: TestClient, buried: Burying) -> None:
     assert found["connection_id"] == "workflow_default"
 
 
-@pytest.mark.since(3, 2, "the note of a run that is started")
 def test_the_note_of_a_run_tells_its_listener(op: TestClient, buried: Burying) -> None:
     run_id = start("a", "i", "Message a of the inbox my orders, started by the run scheduled__1 of listen")
 

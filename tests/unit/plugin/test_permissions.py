@@ -64,7 +64,6 @@ def test_a_user_who_may_read_no_connection_sees_none(as_user: As) -> None:
     assert as_user("user").get("/workflow/api/connections").json()["connections"] == []
 
 
-@pytest.mark.since(3, 2, "teams")
 def test_a_connection_of_a_team_is_used_by_that_team_alone(
     as_user: As, connected: EmulatorServer, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -55,8 +55,8 @@ def test_every_pair_has_pins_and_every_python_that_is_supported_is_tried() -> No
     pairs = [matrix.Pair.of(text) for text in matrix.PAIRS]
     classified = (ROOT / "pyproject.toml").read_text()
 
-    assert {each.airflow for each in pairs} == {"3.1", "3.2", "3.3", "3.4"}
-    assert {each.python for each in pairs} == {"3.10", "3.11", "3.12", "3.13", "3.14"}
+    assert {each.airflow for each in pairs} == {"3.2", "3.3", "3.4"}
+    assert {each.python for each in pairs} == {"3.11", "3.12", "3.13", "3.14"}
     for each in pairs:
         assert f"Programming Language :: Python :: {each.python}" in classified
         assert (ROOT / "constraints" / f"airflow-{each.airflow}.txt").exists()
@@ -71,9 +71,9 @@ def test_the_readme_lists_what_is_tried() -> None:
     ]
 
 
-@pytest.mark.parametrize("text", ["3.3", "3.3:3.13:1", "3.3:python3.13", "2.9:3.10"])
+@pytest.mark.parametrize("text", ["3.3", "3.3:3.13:1", "3.3:python3.13", "2.9:3.11"])
 def test_what_is_no_pair_is_named_with_an_example(text: str) -> None:
-    with pytest.raises(ValueError, match=f"such as 3.1:3.10, not {text!r}"):
+    with pytest.raises(ValueError, match=f"such as 3.2:3.11, not {text!r}"):
         matrix.Pair.of(text)
 
 
@@ -88,31 +88,31 @@ def test_unit_tests_and_the_main_tests_run_in_an_environment_of_the_pair(machine
 def test_the_last_count_of_each_pair_is_shown_at_the_end(
     machine: Machine, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    machine.has_python("3.10")
-    matrix.main(["3.1:3.10"])
+    machine.has_python("3.11")
+    matrix.main(["3.2:3.11"])
 
     last = capsys.readouterr().out.splitlines()[-1]
-    assert last.split(maxsplit=2) == ["3.1", "3.10", f"{'3 passed, 1 skipped':44}3 passed, 1 skipped"]
+    assert last.split(maxsplit=2) == ["3.2", "3.11", f"{'3 passed, 1 skipped':44}3 passed, 1 skipped"]
 
 
 @pytest.mark.parametrize("counted", ["1 failed, 2 passed", "nothing"])
 def test_one_that_fails_fails_it_all(machine: Machine, counted: str) -> None:
-    machine.has_python("3.10")
+    machine.has_python("3.11")
     machine.has_make(counted, code=2)
 
-    assert matrix.main(["3.1:3.10"]) != 0
+    assert matrix.main(["3.2:3.11"]) != 0
 
 
 @pytest.mark.parametrize("code", [None, 127])
 def test_a_python_that_is_not_there_is_said_and_left_out(
     machine: Machine, capsys: pytest.CaptureFixture[str], code: int | None
 ) -> None:
-    machine.has_python("3.10")
+    machine.has_python("3.11")
     if code is not None:
         machine.has_python("3.13", code)
 
-    assert matrix.main(["3.1:3.13", "3.3:3.10"]) == 0
-    assert "There is no python3.13 here: Airflow 3.1 is not tried with it." in capsys.readouterr().out
+    assert matrix.main(["3.2:3.13", "3.3:3.11"]) == 0
+    assert "There is no python3.13 here: Airflow 3.2 is not tried with it." in capsys.readouterr().out
     assert all("3.13" not in each for each in machine.asked)
 
 

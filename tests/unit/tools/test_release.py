@@ -21,7 +21,7 @@ name = "airflow-provider-workflow"
 description = "For a test."
 readme = "README.md"
 dynamic = ["version"]
-requires-python = ">=3.10"
+requires-python = ">=3.11"
 urls = { Source = "https://code.invalid/" }
 
 [tool.hatch.version]

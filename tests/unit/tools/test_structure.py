@@ -69,8 +69,42 @@ def test_the_emulator_is_counted_apart(project: Project) -> None:
     project.write("shop/emulator/till.py", "A = 1\nB = 2\n")
     figures, _ = project.measure()
 
-    assert (figures["files"], figures["files, without emulator"]) == (3, 2)
-    assert (figures["lines of code"], figures["lines of code, without emulator"]) == (3, 1)
+    assert (figures["files, emulator"], figures["files, without emulator"]) == (1, 2)
+    assert (figures["lines, emulator"], figures["lines, without emulator"]) == (2, 1)
+    assert (figures["lines of code, emulator"], figures["lines of code, without emulator"]) == (2, 1)
+
+
+def test_concepts_are_classes_and_public_functions(project: Project) -> None:
+    project.write(
+        "shop/till.py",
+        """\
+        class _Till:
+            def open(self): ...
+            def _lock(self): ...
+        def pay(): ...
+        def _count(): ...
+        """,
+    )
+
+    assert project.measure()[0]["concepts, without emulator"] == 3
+
+
+def test_the_width_of_a_line_is_the_mean_of_those_that_are_not_blank(project: Project) -> None:
+    project.write("shop/till.py", "A = 1\n\nB = 100\n")
+
+    assert project.measure()[0]["mean width of a line"] == 6
+
+
+def test_a_limit_is_lowered_to_its_figure_and_never_raised(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(structure, "LIMITS", tmp_path / "limits.toml")
+    structure.LIMITS.write_text('# Why.\n"files" = 7\n"mean width of a line" = 40.5\n"lines" = 90\n')
+    structure.lower({"files": 6, "mean width of a line": 39.25, "lines": 100})
+
+    assert (
+        structure.LIMITS.read_text() == '# Why.\n"files" = 6\n"mean width of a line" = 39.25\n"lines" = 90\n'
+    )
 
 
 def test_the_length_of_a_function_is_without_its_docstring_and_decorators(project: Project) -> None:
@@ -163,14 +197,14 @@ def test_a_module_that_users_may_name_is_not_among_them(project: Project, path: 
 
 
 def test_the_table_shows_stored_figures_beside_those_of_now() -> None:
-    lines = list(structure.table({"files": 1200, "new": 3.5}, {"files": 1210, "gone": 1}))
+    lines = list(structure.table({"files": 1200, "import cycles": 3.5}, {"files": 1210, "gone": 1}))
 
     assert [line.split() for line in lines] == [
-        ["before", "now", "change"],
-        ["files", "1,210", "1,200", "-10"],
-        ["new", "3.5"],
+        ["now", "limit", "before", "change"],
+        ["files", "1,200", "1,210", "-10"],
+        ["import", "cycles", "3.5", "0"],
     ]
-    assert list(structure.table({"files": 1200})) == ["files     1,200"]
+    assert list(structure.table({"files": 1200}))[1:] == ["files     1,200"]
 
 
 def test_what_is_stored_can_be_compared_with(
@@ -186,7 +220,7 @@ def test_what_is_stored_can_be_compared_with(
     shown = capsys.readouterr().out
 
     assert json.loads(stored.read_text())["names"]["functions per message"] == ["till.py: pay, total"]
-    assert "files per message         2         2        +0\n" in shown
+    assert "files per message         2                   2        +0\n" in shown
     assert shown.endswith("functions per message:\n  till.py: pay, total\n")
 
 

@@ -8,7 +8,7 @@ import airflow
 import jmespath
 import pytest
 
-if airflow.__version__.startswith(("3.1.", "3.2.")):
+if airflow.__version__.startswith("3.2."):
     pytest.skip("WorkflowInboxEventTrigger needs Airflow 3.3", allow_module_level=True)
 
 from inbox_events import alerts, on_alerts, trigger
