@@ -27,7 +27,6 @@ PUBLIC = {
     "airflow.providers.openlineage.extractors",  # what a method of operators for lineage returns
     "airflow.providers.openlineage.plugins",  # its macros
     "airflow.sdk",
-    "airflow.sdk.bases.xcom",  # the base of every XCom backend
     "airflow.sdk.exceptions",
     "airflow.sdk.log",
     "airflow.triggers.base",
