@@ -5,7 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from airflow_provider_workflow.emulator.checks import InvalidValueError
+
 EPOCH_OF_TESTS = 1_767_225_600.0  # 2026-01-01T00:00:00Z
+LATEST = 253_370_764_800.0
+"""9999-01-01T00:00:00Z: the end of a lease is later, and has to be a date as well."""
 
 
 class Clock:
@@ -22,6 +26,10 @@ class Clock:
 
     def now(self) -> float:
         """Seconds since 1970, UTC."""
+        return self.unmoved() + self.offset
+
+    def unmoved(self) -> float:
+        """Seconds since 1970, UTC, without the moves."""
         raise NotImplementedError
 
     def advance(self, seconds: float) -> None:
@@ -29,6 +37,7 @@ class Clock:
         Move this clock.
 
         :param seconds: negative values move it back.
+        :raises ValueError: it would leave the years 1970 to 9998.
         """
         self.set_offset(self.offset + seconds)
 
@@ -37,7 +46,10 @@ class Clock:
         Set the sum of all moves of this clock.
 
         :param seconds: 0 undoes all moves.
+        :raises ValueError: as for :meth:`advance`.
         """
+        if not 0 <= self.unmoved() + seconds < LATEST:
+            raise InvalidValueError("seconds", "must leave the clock between the years 1970 and 9998.")
         self.offset = seconds
         for listener in list(self.listeners):
             listener()
@@ -46,8 +58,8 @@ class Clock:
 class SystemClock(Clock):
     """The machine's clock plus the offset."""
 
-    def now(self) -> float:
-        return time.time() + self.offset
+    def unmoved(self) -> float:
+        return time.time()
 
 
 class ManualClock(Clock):
@@ -61,5 +73,5 @@ class ManualClock(Clock):
         super().__init__()
         self.start = start
 
-    def now(self) -> float:
-        return self.start + self.offset
+    def unmoved(self) -> float:
+        return self.start

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import threading
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from airflow_provider_workflow.emulator.rules.errors import invalid_field
+from airflow_provider_workflow.emulator import checks
 
 KINDS = (
     "status",
@@ -53,23 +53,23 @@ class Fault:
     :param location: target of a redirect; by default the same URL with another host name.
     """
 
-    kind: str
-    operation: str | None = None
-    method: str | None = None
-    path: str | None = None
-    times: int | None = 1
-    after: int = 0
-    when: str = "before"
-    status: int | None = None
-    headers: dict[str, str] = field(default_factory=dict)
-    code: str = "error"
-    detail: str = "A server error occurred."
-    json: Any = None
-    text: str | None = None
-    content_type: str | None = None
-    seconds: float = 0.1
-    size: int = 10_000_000
-    location: str | None = None
+    kind: str = checks.field("", checks.one_of(*KINDS))
+    operation: str | None = checks.field(None, checks.nullable(checks.name))
+    method: str | None = checks.field(None, checks.nullable(checks.name))
+    path: str | None = checks.field(None, checks.nullable(checks.pattern))
+    times: int | None = checks.field(1, checks.nullable(checks.whole(1)))
+    after: int = checks.field(0, checks.whole(0))
+    when: str = checks.field("before", checks.one_of("before", "after"))
+    status: int | None = checks.field(None, checks.nullable(checks.whole(200, 599)))
+    headers: dict[str, str] = checks.field({}, checks.headers)
+    code: str = checks.field("error", checks.string)
+    detail: str = checks.field("A server error occurred.", checks.string)
+    json: Any = checks.field(None, checks.anything)
+    text: str | None = checks.field(None, checks.nullable(checks.string))
+    content_type: str | None = checks.field(None, checks.nullable(checks.header))
+    seconds: float = checks.field(0.1, checks.number(0))
+    size: int = checks.field(10_000_000, checks.whole(0))
+    location: str | None = checks.field(None, checks.nullable(checks.header))
     id: int = 0
     met: int = 0
 
@@ -99,31 +99,25 @@ class Faults:
         """
         Add a fault, from the fields of :class:`Fault`.
 
-        :raises ServiceError: 400 for an unknown field, kind or operation: a fault that never matches
-            would let a test pass for the wrong reason.
+        :raises ValueError: an unknown field or operation, or a value that is not valid: a fault that never
+            matches would let a test pass for the wrong reason.
         """
-        self._check(description)
+        checks.verify(description, checks.checks_of(Fault), ("kind",))
+        self.check_operation(description.get("operation"))
         with self._lock:
             self._made += 1
             fault = Fault(**description, id=self._made)
             self.rules = [*self.rules, fault]
         return fault
 
-    def _check(self, description: dict[str, Any]) -> None:
-        unknown = set(description) - {each.name for each in fields(Fault)} | set(description) & {"id", "met"}
-        if unknown:
-            raise invalid_field(sorted(unknown)[0], "a fault has no such field.")
-        if description.get("kind") not in KINDS:
-            raise invalid_field("kind", f"must be one of {', '.join(KINDS)}.")
-        if description.get("when", "before") not in ("before", "after"):
-            raise invalid_field("when", "must be before or after.")
-        operation = description.get("operation")
-        if operation is not None and self.operations is not None and operation not in self.operations:
-            raise invalid_field("operation", f"must be one of {', '.join(sorted(self.operations))}.")
-        try:
-            re.compile(description.get("path") or "")
-        except re.error as error:
-            raise invalid_field("path", f"is not a regular expression: {error}.") from None
+    def check_operation(self, operation: str | None) -> None:
+        """
+        Check the name of an operation; None stands for any.
+
+        :raises ValueError: there is no such operation.
+        """
+        if operation is not None and self.operations is not None:
+            checks.verify({"operation": operation}, {"operation": checks.one_of(*sorted(self.operations))})
 
     def take(self, operation: str, method: str, path: str) -> Fault | None:
         """Count a request, and return its fault: the first one that is not used up."""
@@ -143,10 +137,12 @@ class Faults:
         with self._lock:
             fault.met -= 1
 
-    def clear(self, fault_id: int | None = None) -> None:
-        """Remove one fault, or all."""
+    def clear(self, fault_id: int | None = None) -> int:
+        """Remove one fault, or all; return the number of those that were removed."""
         with self._lock:
+            before = len(self.rules)
             self.rules = [each for each in self.rules if fault_id not in (None, each.id)]
+            return before - len(self.rules)
 
     def listing(self) -> list[dict[str, Any]]:
         """List the faults, with the number of requests that each has matched."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import asdict, dataclass
+
+from airflow_provider_workflow.emulator import checks
 
 KNOWN_SCOPES = frozenset(
     {"workflow", "workflow:write", "authentication", "promotions:read", "promotions:write", "external"}
@@ -16,6 +19,14 @@ FAMILIES = ("guess", "templates", "inbox", "token", "promotions")
 
 RATE_WINDOW_SECONDS = 3600.0
 """Limits are requests per hour (docs/service.md 15)."""
+
+APP_KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*(@(latest|\d+\.\d+\.\d+))?")
+
+
+def app_key(value: object) -> str | None:
+    """Check the key or the slug of an app."""
+    valid = isinstance(value, str) and APP_KEY.fullmatch(value)
+    return None if valid else "must be an app's key or slug, with or without @version"
 
 
 @dataclass(frozen=True)
@@ -49,21 +60,29 @@ class Settings:
         and by webhook; assumed. False is the harder case for a client.
     """
 
-    client_id: str = "demo-client"
-    client_secret: str = "demo-secret"  # noqa: S105 - the made-up secret of a made-up application
-    redirect_uris: tuple[str, ...] = ("http://localhost:8080/workflow/callback",)
-    loopback_redirects: bool = True
-    auto_approve: bool = False
-    quarantine_after: int = 5
-    page_size: int = 100
-    initializing_seconds: float = 0
-    deleting_seconds: float = 0
-    keep_alive_seconds: float = 15
-    token_seconds: float = 36000
-    code_seconds: float = 120
-    unknown_app_keys: tuple[str, ...] = ()
-    rate_limit: int | None = 10_000_000
-    reset_header: str = "epoch"
-    list_order: str = "oldest"
-    acked_stay_listed: bool = False
-    notify_redelivery: bool = False
+    client_id: str = checks.field("demo-client", checks.name)
+    client_secret: str = checks.field("demo-secret", checks.name)
+    redirect_uris: tuple[str, ...] = checks.field(
+        ("http://localhost:8080/workflow/callback",), checks.list_of(checks.name, 1)
+    )
+    loopback_redirects: bool = checks.field(True, checks.flag)
+    auto_approve: bool = checks.field(False, checks.flag)
+    quarantine_after: int = checks.field(5, checks.whole(1))
+    page_size: int = checks.field(100, checks.whole(1))
+    initializing_seconds: float = checks.field(0, checks.number(0))
+    deleting_seconds: float = checks.field(0, checks.number(0))
+    keep_alive_seconds: float = checks.field(15, checks.number(0))
+    token_seconds: float = checks.field(36000, checks.number(0))
+    code_seconds: float = checks.field(120, checks.number(0))
+    unknown_app_keys: tuple[str, ...] = checks.field((), checks.list_of(app_key))
+    rate_limit: int | None = checks.field(10_000_000, checks.nullable(checks.whole(0)))
+    reset_header: str = checks.field("epoch", checks.one_of("epoch", "delta"))
+    list_order: str = checks.field("oldest", checks.one_of("oldest", "newest"))
+    acked_stay_listed: bool = checks.field(False, checks.flag)
+    notify_redelivery: bool = checks.field(False, checks.flag)
+
+    def __post_init__(self) -> None:
+        """
+        :raises ValueError: a value is not valid; the text names the setting.
+        """
+        checks.verify(asdict(self), checks.checks_of(Settings))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from http import HTTPStatus
+from http.client import responses
 from typing import Any
 
 
@@ -40,13 +40,15 @@ def error_object(
     status: int, code: str, detail: str, source: dict[str, str] | None = None, meta: Any = None
 ) -> dict[str, Any]:
     """Build an Error object (docs/service.md 11.1)."""
-    title = HTTPStatus(status).phrase
+    title = responses.get(status, "Error")
     return {"status": status, "code": code, "title": title, "detail": detail, "source": source, "meta": meta}
 
 
 def invalid_field(field: str, reason: str) -> ServiceError:
     """400 for an invalid field of the body (docs/service.md 11.2)."""
-    return ServiceError(400, "invalid", f"{field}: {reason}", source={"pointer": f"/{field}"})
+    return ServiceError(
+        400, "invalid", f"{field}: {reason}", source={"pointer": f"/{field.replace('.', '/')}"}
+    )
 
 
 def invalid_parameter(parameter: str, reason: str) -> ServiceError:

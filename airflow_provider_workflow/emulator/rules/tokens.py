@@ -10,6 +10,7 @@ from airflow_provider_workflow.emulator.rules.errors import ServiceError
 from airflow_provider_workflow.emulator.rules.records import AccessToken
 
 APP_GRANT = "client_credentials"
+GRANTS = (APP_GRANT, "authorization_code", "refresh_token")
 MARK = "emulated-"
 """Prefix of all tokens and codes, by which tests find leaked ones."""
 

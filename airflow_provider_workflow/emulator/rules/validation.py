@@ -7,10 +7,10 @@ from collections.abc import Collection, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
+from airflow_provider_workflow.emulator import settings
 from airflow_provider_workflow.emulator.rules.errors import ServiceError, invalid_field, invalid_parameter
 from airflow_provider_workflow.emulator.rules.records import MessageId, id_text
 
-_APP_KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*(@(latest|\d+\.\d+\.\d+))?")
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _SLUG = re.compile(r"[a-z0-9][a-z0-9_-]*")
 ASSUMED_VERSION = "1.0.0"
@@ -73,14 +73,6 @@ def required_text(body: dict[str, Any], field: str) -> str:
     if not isinstance(value, str) or not value.strip():
         raise invalid_field(field, "must be a string that is not blank.")
     return value
-
-
-def texts(body: dict[str, Any], field: str) -> tuple[str, ...]:
-    """Read a list of strings."""
-    value = body.get(field)
-    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-        raise invalid_field(field, "must be a list of strings.")
-    return tuple(value)
 
 
 def inbox_name(body: dict[str, Any], *, required: bool) -> str | None:
@@ -149,8 +141,8 @@ def resolve_app_key(app_key: str) -> str:
     Assumed: the slug ``my-shop`` stands for the app ``MyShopAPI``, and the latest version of each app is
     1.0.0.
     """
-    if not _APP_KEY.fullmatch(app_key):
-        raise invalid_field("app_key", "must be an app's key or slug, with or without @version.")
+    if reason := settings.app_key(app_key):
+        raise invalid_field("app_key", f"{reason}.")
     name, _, version = app_key.partition("@")
     if not version and _SLUG.fullmatch(name):
         name = "".join(part.capitalize() for part in re.split("[-_]", name)) + "API"

@@ -16,7 +16,8 @@ from starlette.responses import Response
 from starlette.routing import Route, Router
 from starlette.types import Receive, Scope, Send
 
-from airflow_provider_workflow.emulator.rules.errors import ServiceError, error_object
+from airflow_provider_workflow.emulator.checks import InvalidValueError
+from airflow_provider_workflow.emulator.rules.errors import ServiceError, error_object, invalid_field
 from airflow_provider_workflow.emulator.web import (
     control_routes,
     inbox_routes,
@@ -45,7 +46,9 @@ def build_app(emulator: Emulator) -> Router:
     Starlette's exception handlers are not used: faults that truncate or delay a response need it, so
     :func:`perform` converts errors to responses.
     """
-    emulator.faults.operations = frozenset(each.name for each in OPERATIONS if each.family != "control")
+    emulator.faults.operations = frozenset(
+        ("unknown", *(each.name for each in OPERATIONS if each.family != "control"))
+    )
     by_path: dict[str, dict[str, Operation]] = {}
     for operation in OPERATIONS:
         by_path.setdefault(operation.path, {})[operation.method] = operation
@@ -174,6 +177,8 @@ async def perform(emulator: Emulator, operation: Operation, request: Request) ->
         response = await operation.handler(emulator, request)
     except ServiceError as error:
         response = error_response(error)
+    except InvalidValueError as error:
+        response = error_response(invalid_field(error.field, error.reason))
     except Exception as error:
         logger.exception("The emulator failed at %s %s", request.method, request.scope["path"])
         full_details = {"message": str(error), "code": type(error).__name__}

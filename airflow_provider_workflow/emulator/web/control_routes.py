@@ -1,247 +1,307 @@
 """
 The control routes (``/_emulator/...``).
 
-They do on demand what the real service does by itself, configure faults, and show the requests.
+They do on demand what the real service does by itself, configure faults, and show the requests. Each is a
+function of the emulator and of named values from the path, the query and the body, which are checked first.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections import Counter
-from dataclasses import asdict, fields
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 
+from airflow_provider_workflow.emulator import checks
+from airflow_provider_workflow.emulator.checks import Check, checks_of, verify
+from airflow_provider_workflow.emulator.faults import Fault
 from airflow_provider_workflow.emulator.rules import validation
-from airflow_provider_workflow.emulator.rules.errors import invalid_field
 from airflow_provider_workflow.emulator.rules.records import Inbox, iso
-from airflow_provider_workflow.emulator.settings import Settings
+from airflow_provider_workflow.emulator.rules.tokens import GRANTS
+from airflow_provider_workflow.emulator.settings import FAMILIES, INBOX_STATES, KNOWN_SCOPES, Settings
 from airflow_provider_workflow.emulator.web.context import Emulator, Operation
 from airflow_provider_workflow.emulator.web.json_bodies import JsonResponse, read_any_json
 
 PREFIX = "/_emulator"
+ATTRIBUTES = {
+    "error_message": checks.nullable(checks.string),
+    "possible_duplicate_data": checks.flag,
+    "lease_count": checks.whole(0),
+}
+OPERATIONS: list[Operation] = []
+ROUTES: list[dict[str, Any]] = []
+"""The control routes as JSON."""
+
+Control = Callable[..., Any]
 
 
-async def put_messages(emulator: Emulator, request: Request) -> Response:
+def control(
+    method: str, path: str, valid: Mapping[str, Check] | None = None, status: int = 200
+) -> Callable[[Control], Control]:
     """
-    ``{inbox, payloads, ids?, attributes?, create?, announce?}``: put messages into an inbox.
+    Declare a control route.
+
+    :param valid: the check of each value. The ones without a default are required, and null stands for a
+        default of None.
+    :param status: status code of the response, whose body is what the function returns.
+    """
+    values_of_path = [part[1:-1] for part in path.split("/") if part.startswith("{")]
+    all_checks = {**(valid or {}), **dict.fromkeys(values_of_path, checks.name)}
+
+    def declare(function: Control) -> Control:
+        parameters = inspect.signature(function).parameters
+        required = [name for name in all_checks if name in parameters and _is_required(parameters[name])]
+        described = {
+            "method": method,
+            "path": PREFIX + path,
+            "required": [name for name in required if name not in values_of_path],
+            "optional": [name for name in all_checks if name not in required],
+            "does": inspect.cleandoc(function.__doc__ or "").partition("\n\n")[0].replace("\n", " "),
+        }
+
+        async def handle(emulator: Emulator, request: Request) -> Response:
+            values = {**request.path_params, **_query(request), **await read_any_json(request)}
+            values = {
+                name: value for name, value in values.items() if not _is_default(parameters, name, value)
+            }
+            verify(values, all_checks, required)
+            return JsonResponse(function(emulator, **values), status)
+
+        OPERATIONS.append(Operation("control", method, PREFIX + path, "control", handle))
+        ROUTES.append(described)
+        return function
+
+    return declare
+
+
+def _is_required(parameter: inspect.Parameter) -> bool:
+    return parameter.default is parameter.empty
+
+
+def _is_default(parameters: Mapping[str, inspect.Parameter], name: str, value: Any) -> bool:
+    return value is None and name in parameters and parameters[name].default is None
+
+
+def _query(request: Request) -> dict[str, Any]:
+    return {name: int(text) if text.isdecimal() else text for name, text in request.query_params.items()}
+
+
+def _inbox(emulator: Emulator, id_or_name: str) -> Inbox:
+    return emulator.store.inboxes.find(id_or_name)
+
+
+@control("GET", "")
+def list_routes(_: Emulator) -> Any:
+    """List the control routes."""
+    return {"routes": ROUTES}
+
+
+@control(
+    "POST",
+    "/messages",
+    {
+        "inbox": checks.name,
+        "payloads": checks.list_of(checks.anything),
+        "ids": checks.list_of(checks.scalar),
+        "attributes": checks.object_of(ATTRIBUTES),
+        "create": checks.flag,
+        "announce": checks.flag,
+    },
+)
+def put_messages(
+    emulator: Emulator,
+    inbox: str,
+    payloads: list[Any],
+    ids: list[Any] | None = None,
+    attributes: dict[str, Any] | None = None,
+    *,
+    create: bool = False,
+    announce: bool = True,
+) -> Any:
+    """
+    Put messages into an inbox.
 
     ``ids`` chooses their ids: strings, numbers, or null for a message without an id.
     """
-    body = await read_any_json(request)
-    payloads, ids = body.get("payloads"), body.get("ids")
-    if not isinstance(payloads, list):
-        raise invalid_field("payloads", "must be a list, one entry per message.")
-    if not isinstance(ids, (list, type(None))):
-        raise invalid_field("ids", "must be a list, one entry per message.")
     with emulator.store.core:
-        if body.get("create"):
-            emulator.store.inboxes.open(validation.required_text(body, "inbox"))
+        if create:
+            emulator.store.inboxes.open(inbox)
+        inbox_id = _inbox(emulator, inbox).id
         put = emulator.store.messages.put(
-            _inbox(emulator, body).id,
-            payloads,
-            ids=ids,
-            attributes=body.get("attributes"),
-            announce=body.get("announce", True),
+            inbox_id, payloads, ids=ids, attributes=attributes, announce=announce
         )
-    note = (
-        f"Dropped: the inbox is {put.status}, and only an active inbox accepts messages."
-        if put.dropped
-        else None
-    )
-    return JsonResponse({"ids": put.ids, "dropped": put.dropped, "note": note})
+    dropped = f"Dropped: the inbox is {put.status}, and only an active inbox accepts messages."
+    return {"ids": put.ids, "dropped": put.dropped, "note": dropped if put.dropped else None}
 
 
-async def set_attributes(emulator: Emulator, request: Request) -> Response:
-    """``{inbox, message_id, attributes}``: set attributes of a message."""
-    body = await read_any_json(request)
-    inbox = _inbox(emulator, body)
-    emulator.store.messages.set_attributes(inbox.id, body.get("message_id"), body.get("attributes") or {})
-    return JsonResponse({})
+@control(
+    "POST",
+    "/messages/attributes",
+    {"inbox": checks.name, "message_id": checks.scalar, "attributes": checks.object_of(ATTRIBUTES)},
+)
+def set_attributes(emulator: Emulator, inbox: str, message_id: Any, attributes: dict[str, Any]) -> Any:
+    """Set attributes of a message."""
+    emulator.store.messages.set_attributes(_inbox(emulator, inbox).id, message_id, attributes)
+    return {}
 
 
-async def expire_leases(emulator: Emulator, request: Request) -> Response:
-    """``{inbox?, lease_id?}``: end one lease, those of an inbox, or all."""
-    body = await read_any_json(request)
-    inbox_id = _inbox(emulator, body).id if "inbox" in body else None
-    return JsonResponse({"expired": emulator.store.leases.expire(inbox_id, body.get("lease_id"))})
+@control("POST", "/leases/expire", {"inbox": checks.name, "lease_id": checks.name})
+def expire_leases(emulator: Emulator, inbox: str | None = None, lease_id: str | None = None) -> Any:
+    """End one lease, those of an inbox, or all."""
+    inbox_id = None if inbox is None else _inbox(emulator, inbox).id
+    return {"expired": emulator.store.leases.expire(inbox_id, lease_id)}
 
 
-async def open_inbox(emulator: Emulator, request: Request) -> Response:
-    """``{name, subscription?}``: create an active inbox unless it exists."""
-    body = await read_any_json(request)
-    subscription = validation.subscription(body) if "subscription" in body else None
-    inbox = emulator.store.inboxes.open(validation.required_text(body, "name"), subscription)
-    return JsonResponse(inbox.view())
+@control("POST", "/inboxes", {"name": checks.name, "subscription": checks.anything})
+def open_inbox(emulator: Emulator, name: str, **options: Any) -> Any:
+    """Create an active inbox unless it exists."""
+    validation.inbox_name({"name": name}, required=True)
+    subscription = validation.subscription(options) if options else None
+    return emulator.store.inboxes.open(name, subscription).view()
 
 
-async def force_state(emulator: Emulator, request: Request) -> Response:
-    """``{inbox, status, paused_reason?}``: set the state of an inbox."""
-    body = await read_any_json(request)
-    status = validation.required_text(body, "status")
-    inbox = emulator.store.inboxes.force(_inbox(emulator, body).id, status, body.get("paused_reason"))
-    return JsonResponse(inbox.view())
+@control(
+    "POST",
+    "/inboxes/state",
+    {"inbox": checks.name, "status": checks.one_of(*INBOX_STATES), "paused_reason": checks.string},
+)
+def force_state(emulator: Emulator, inbox: str, status: str, paused_reason: str | None = None) -> Any:
+    """Set the state of an inbox."""
+    return emulator.store.inboxes.force(_inbox(emulator, inbox).id, status, paused_reason).view()
 
 
-async def fail_initialization(emulator: Emulator, request: Request) -> Response:
-    """``{name?, times?}``: make the next initializations fail, of any inbox or of that name."""
-    body = await read_any_json(request)
-    emulator.store.inboxes.fail_next(body.get("name"), validation.whole_number(body, "times", 1, 1, 10**6))
-    return JsonResponse({})
+@control("POST", "/inboxes/fail-initialization", {"name": checks.name, "times": checks.whole(1)})
+def fail_initialization(emulator: Emulator, name: str | None = None, times: int = 1) -> Any:
+    """Make the next initializations fail, of any inbox or of that name."""
+    emulator.store.inboxes.fail_next(name, times)
+    return {}
 
 
-async def summarize(emulator: Emulator, request: Request) -> Response:
-    """Describe an inbox with its messages and leases; ``?messages=0`` for only the counts."""
-    inbox = emulator.store.inboxes.find(request.path_params["inbox"])
-    detailed = request.query_params.get("messages") not in ("0", "false")
-    return JsonResponse(emulator.store.messages.summary(inbox.id, with_messages=detailed))
+@control("GET", "/inboxes/{inbox}", {"messages": checks.whole(0, 1)})
+def summarize(emulator: Emulator, inbox: str, messages: int = 1) -> Any:
+    """Describe an inbox with its messages and leases; with ``messages=0`` without them."""
+    return emulator.store.messages.summary(_inbox(emulator, inbox).id, with_messages=bool(messages))
 
 
-async def issue_token(emulator: Emulator, request: Request) -> Response:
-    """``{scope?, grant?}``: issue an access token without the token endpoint."""
-    body = await read_any_json(request)
-    token = emulator.store.tokens.issue(
-        body.get("scope", "external"), body.get("grant", "client_credentials")
-    )
-    return JsonResponse({"access_token": token.value, "expires_at": token.expires_at})
+@control("POST", "/tokens", {"scope": checks.words_of(*KNOWN_SCOPES), "grant": checks.one_of(*GRANTS)})
+def issue_token(emulator: Emulator, **options: str) -> Any:
+    """Issue an access token without the token endpoint."""
+    token = emulator.store.tokens.issue(**options)
+    return {"access_token": token.value, "expires_at": token.expires_at}
 
 
-async def expire_tokens(emulator: Emulator, request: Request) -> Response:
-    """``{token?}``: expire one access token, or all."""
-    body = await read_any_json(request)
-    return JsonResponse({"expired": emulator.store.tokens.expire(body.get("token"))})
+@control("POST", "/tokens/expire", {"token": checks.name})
+def expire_tokens(emulator: Emulator, token: str | None = None) -> Any:
+    """Expire one access token, or all."""
+    return {"expired": emulator.store.tokens.expire(token)}
 
 
-async def show_clock(emulator: Emulator, _: Request) -> Response:
+@control("GET", "/clock")
+def show_clock(emulator: Emulator) -> Any:
     """Show the time."""
     now = emulator.store.clock.now()
-    return JsonResponse({"now": now, "iso": iso(now)})
+    return {"now": now, "iso": iso(now)}
 
 
-async def advance_clock(emulator: Emulator, request: Request) -> Response:
-    """``{seconds}``: move the clock."""
-    seconds = (await read_any_json(request)).get("seconds")
-    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
-        raise invalid_field("seconds", "must be a number.")
+@control("POST", "/clock/advance", {"seconds": checks.number(-1e12)})
+def advance_clock(emulator: Emulator, seconds: float) -> Any:
+    """Move the clock, within the years 1970 to 9998."""
     emulator.store.clock.advance(seconds)
-    return await show_clock(emulator, request)
+    return show_clock(emulator)
 
 
-async def set_limit(emulator: Emulator, request: Request) -> Response:
-    """``{family, limit, window_seconds?}``: limit a family of calls; null restores the default."""
-    body = await read_any_json(request)
-    limit = None if body.get("limit") is None else validation.whole_number(body, "limit", 0, 0, 10**9)
-    family = validation.required_text(body, "family")
-    emulator.store.limits.set(family, limit, body.get("window_seconds", 3600))
-    return JsonResponse({})
+@control(
+    "POST",
+    "/limits",
+    {
+        "family": checks.one_of(*FAMILIES),
+        "limit": checks.nullable(checks.whole(0)),
+        "window_seconds": checks.number(0.001),
+    },
+)
+def set_limit(emulator: Emulator, family: str, limit: int | None, **options: float) -> Any:
+    """Limit a family of calls; the limit null restores the one of the settings."""
+    emulator.store.limits.set(family, limit, **options)
+    return {}
 
 
-async def settings(emulator: Emulator, request: Request) -> Response:
-    """Show the settings; change those in the body, if any."""
-    changes: dict[str, Any] = await read_any_json(request)
-    unknown = set(changes) - {each.name for each in fields(Settings)}
-    if unknown:
-        raise invalid_field(sorted(unknown)[0], "there is no such setting.")
-    for name in ("redirect_uris", "unknown_app_keys"):
-        if name in changes:
-            changes[name] = validation.texts(changes, name)
-    for app_key in changes.get("unknown_app_keys", ()):
-        validation.resolve_app_key(app_key)
-    return JsonResponse(asdict(emulator.store.configure(**changes)))
+@control("GET", "/settings")
+def show_settings(emulator: Emulator) -> Any:
+    """Show the settings."""
+    return asdict(emulator.store.settings)
 
 
-async def reset(emulator: Emulator, _: Request) -> Response:
+@control("POST", "/settings", checks_of(Settings))
+def change_settings(emulator: Emulator, **changes: Any) -> Any:
+    """Change settings, until the next reset."""
+    return asdict(emulator.store.configure(**changes))
+
+
+@control("POST", "/reset")
+def reset(emulator: Emulator) -> Any:
     """Reset everything."""
     emulator.reset()
-    return JsonResponse({})
+    return {}
 
 
-async def add_fault(emulator: Emulator, request: Request) -> Response:
-    """The fields of :class:`airflow_provider_workflow.emulator.faults.Fault`: make requests fail."""
-    return JsonResponse(asdict(emulator.faults.add(**await read_any_json(request))), 201)
+@control("POST", "/faults", checks_of(Fault), status=201)
+def add_fault(emulator: Emulator, kind: str, **fields: Any) -> Any:
+    """Make requests fail."""
+    return asdict(emulator.faults.add(kind=kind, **fields))
 
 
-async def list_faults(emulator: Emulator, _: Request) -> Response:
+@control("GET", "/faults")
+def list_faults(emulator: Emulator) -> Any:
     """Show the configured faults."""
-    return JsonResponse({"faults": emulator.faults.listing()})
+    return {"faults": emulator.faults.listing()}
 
 
-async def clear_faults(emulator: Emulator, request: Request) -> Response:
-    """``{id?}``: remove one fault, or all."""
-    emulator.faults.clear((await read_any_json(request)).get("id"))
-    return JsonResponse({})
+@control("POST", "/faults/clear", {"id": checks.whole(1)})
+def clear_faults(emulator: Emulator, id: int | None = None) -> Any:
+    """Remove one fault, or all."""
+    return {"cleared": emulator.faults.clear(id)}
 
 
-async def list_holds(emulator: Emulator, _: Request) -> Response:
+@control("GET", "/holds")
+def list_holds(emulator: Emulator) -> Any:
     """Show the held requests."""
-    return JsonResponse({"held": emulator.holds.listing()})
+    return {"held": emulator.holds.listing()}
 
 
-async def release_holds(emulator: Emulator, request: Request) -> Response:
-    """``{id?, drop?}``: release one held request, or all; ``drop`` closes the connection instead."""
-    body = await read_any_json(request)
-    released = emulator.holds.release(body.get("id"), drop=bool(body.get("drop")))
-    return JsonResponse({"released": released})
+@control("POST", "/holds/release", {"id": checks.whole(1), "drop": checks.flag})
+def release_holds(emulator: Emulator, id: int | None = None, *, drop: bool = False) -> Any:
+    """Release one held request, or all; ``drop`` closes the connection instead."""
+    return {"released": emulator.holds.release(id, drop=drop)}
 
 
-async def close_streams(emulator: Emulator, request: Request) -> Response:
-    """``{inbox?}``: close the event streams of an inbox, or all."""
-    reference = (await read_any_json(request)).get("inbox")
-    emulator.streams.close(emulator.store.inboxes.find(reference).id if reference else None)
-    return JsonResponse({})
+@control("POST", "/streams/close", {"inbox": checks.name})
+def close_streams(emulator: Emulator, inbox: str | None = None) -> Any:
+    """Close the event streams of an inbox, or all."""
+    emulator.streams.close(None if inbox is None else _inbox(emulator, inbox).id)
+    return {}
 
 
-async def list_streams(emulator: Emulator, _: Request) -> Response:
+@control("GET", "/streams")
+def list_streams(emulator: Emulator) -> Any:
     """Count the open event streams, by inbox."""
-    return JsonResponse({"open": Counter(stream.inbox_id for stream in emulator.streams.open)})
+    return {"open": Counter(stream.inbox_id for stream in emulator.streams.open)}
 
 
-async def list_requests(emulator: Emulator, request: Request) -> Response:
-    """Show the latest requests; ``?operation=`` filters them, ``?limit=`` limits them (default 100)."""
-    query = request.query_params
-    limit = validation.parameter_number(query, "limit", 100, 0, None)
-    wanted = query.get("operation")
-    found = [each for each in list(emulator.log.recent) if wanted in (None, each.operation)]
-    shown = [each.view() for each in found[len(found) - min(limit, len(found)) :]]
-    return JsonResponse({"counts": dict(emulator.log.counts), "requests": shown})
+@control("GET", "/requests", {"operation": checks.name, "limit": checks.whole(0)})
+def list_requests(emulator: Emulator, operation: str | None = None, limit: int = 100) -> Any:
+    """Show the latest requests, 100 by default, and count all."""
+    if operation is not None:
+        emulator.faults.check_operation(operation)
+    requests = [each for each in list(emulator.log.recent) if operation in (None, each.operation)]
+    shown = [each.view() for each in requests[len(requests) - min(limit, len(requests)) :]]
+    return {"counts": dict(emulator.log.counts), "requests": shown}
 
 
-async def list_webhooks(emulator: Emulator, _: Request) -> Response:
+@control("GET", "/webhooks")
+def list_webhooks(emulator: Emulator) -> Any:
     """Show the results of the latest notifications."""
-    return JsonResponse({"sent": list(emulator.webhooks.sent)})
-
-
-def _inbox(emulator: Emulator, body: dict[str, Any]) -> Inbox:
-    return emulator.store.inboxes.find(validation.required_text(body, "inbox"))
-
-
-OPERATIONS = tuple(
-    Operation("control", method, PREFIX + path, "control", handler)
-    for method, path, handler in (
-        ("POST", "/messages", put_messages),
-        ("POST", "/messages/attributes", set_attributes),
-        ("POST", "/leases/expire", expire_leases),
-        ("POST", "/inboxes", open_inbox),
-        ("POST", "/inboxes/state", force_state),
-        ("POST", "/inboxes/fail-initialization", fail_initialization),
-        ("GET", "/inboxes/{inbox}", summarize),
-        ("POST", "/tokens", issue_token),
-        ("POST", "/tokens/expire", expire_tokens),
-        ("GET", "/clock", show_clock),
-        ("POST", "/clock/advance", advance_clock),
-        ("POST", "/limits", set_limit),
-        ("GET", "/settings", settings),
-        ("POST", "/settings", settings),
-        ("POST", "/reset", reset),
-        ("POST", "/faults", add_fault),
-        ("GET", "/faults", list_faults),
-        ("POST", "/faults/clear", clear_faults),
-        ("GET", "/holds", list_holds),
-        ("POST", "/holds/release", release_holds),
-        ("POST", "/streams/close", close_streams),
-        ("GET", "/streams", list_streams),
-        ("GET", "/requests", list_requests),
-        ("GET", "/webhooks", list_webhooks),
-    )
-)
+    return {"sent": list(emulator.webhooks.sent)}
