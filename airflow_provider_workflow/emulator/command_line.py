@@ -10,11 +10,13 @@ from __future__ import annotations
 import argparse
 import shlex
 import signal
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 DEFAULT_PORT = 8765
 
@@ -78,40 +80,43 @@ def serve(options: argparse.Namespace, show: Callable[[str], None]) -> int:
 
     :param options: as ``OPTIONS`` declares them.
     :param show: called with the URL of the service and the next steps, once it answers.
+    :return: the exit code; 1 if a port, a state file or another option cannot be used.
     """
+    from airflow_provider_workflow.emulator.rules.errors import ServiceError
     from airflow_provider_workflow.emulator.server import EmulatorServer
 
     stopped = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopped.set())
-    server = EmulatorServer(
-        host=options.host,
-        port=options.port,
-        state_path=options.state,
-        quarantine_after=options.quarantine_after,
-        initializing_seconds=options.initializing_seconds,
-    )
-    with server:
-        for name in options.inbox:
-            server.open_inbox(name)
-        show(greeting(server.base_url, server.connection_json(), options.inbox))
-        stopped.wait()
+    try:
+        server = EmulatorServer(
+            host=options.host,
+            port=options.port,
+            state_path=options.state,
+            inboxes=options.inbox,
+            quarantine_after=options.quarantine_after,
+            initializing_seconds=options.initializing_seconds,
+        ).start()
+    except (OSError, ServiceError, ValueError) as error:
+        print(f"The emulator cannot start: {error}", file=sys.stderr)
+        return 1
+    show(greeting(server.base_url, server.connection_json(), options.inbox))
+    stopped.wait()
+    server.stop()
     return 0
 
 
 def greeting(base_url: str, connection: str, inboxes: Sequence[str]) -> str:
     """The URL of the service, and the next steps."""
     name = inboxes[0] if inboxes else "demo"
-    put = f'{{"inbox": "{name}", "create": true, "payloads": [{{"hello": "world"}}]}}'
-    return f"""The workflow service listens on {base_url}
+    create = "" if inboxes else " --create"
+    return f"""The emulator of the workflow service listens on {base_url}
 
 Connect Airflow to it (in the shell that starts Airflow):
   export AIRFLOW_CONN_WORKFLOW_DEFAULT={shlex.quote(connection)}
 
-Put a message into the inbox {name!r}:
-  curl -s {base_url}/_emulator/messages -d {shlex.quote(put)}
-
-Show the status of the messages:
-  curl -s {base_url}/_emulator/inboxes/{name}
+Put a message into the inbox {name!r}, and count its messages:
+  airflow-workflow put {shlex.quote(name)} '{{"hello": "world"}}' --url {base_url}{create}
+  curl -s '{base_url}/_emulator/inboxes/{quote(name)}?messages=0'
 
 Stop with Ctrl-C."""

@@ -42,7 +42,8 @@ class Fault:
     :param when: ``before`` or ``after`` the request takes effect. With ``before`` it has no effect, except
         for ``slow`` and ``hold``.
     :param status: status code for ``status``, ``redirect`` and ``not_json``.
-    :param headers: further headers, for ``status``.
+    :param headers: further headers, for ``status``. 429 and 503 have ``Retry-After: 0`` and the rate-limit
+        headers, unless they are named here.
     :param code: ``errors[0].code`` of the errors envelope that ``status`` sends by default.
     :param detail: its ``errors[0].detail``.
     :param json: sent instead of the envelope.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,7 @@ class EmulatorServer:
     :param client_id: client ID of the only application.
     :param client_secret: its client secret.
     :param host: host name or IP address to listen on; requests must name it, or the loopback of this machine.
+    :param inboxes: names of inboxes that exist from the start, and after a reset too.
     :param settings: further fields of :class:`airflow_provider_workflow.emulator.settings.Settings`.
     """
 
@@ -49,10 +51,12 @@ class EmulatorServer:
         client_id: str = "demo-client",
         client_secret: str = "demo-secret",  # noqa: S107 - the made-up secret of a made-up application
         host: str = "127.0.0.1",
+        inboxes: Sequence[str] = (),
         **settings: Any,
     ) -> None:
         first_settings = Settings(client_id=client_id, client_secret=client_secret, **settings)
-        self.emulator = Emulator(Store(clock, first_settings, state_path), host)
+        self.emulator = Emulator(Store(clock, first_settings, state_path), host, tuple(inboxes))
+        self.emulator.open_inboxes()
         self.host = host
         self.port = port
         self._server: ReadyServer | None = None
@@ -62,10 +66,15 @@ class EmulatorServer:
         """
         Start the server.
 
-        :raises OSError: the port is in use.
+        :raises OSError: the port is in use, or the host is not one of this machine.
         """
         family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
-        listener = socket.create_server((self.host, self.port), family=family, backlog=2048)
+        try:
+            listener = socket.create_server((self.host, self.port), family=family, backlog=2048)
+        except (OSError, OverflowError) as error:
+            self.store.close()
+            reason = getattr(error, "strerror", None) or error
+            raise OSError(f"cannot listen on port {self.port} of {self.host}: {reason}") from None
         self.port = listener.getsockname()[1]
         self._server = ReadyServer(configuration(self.emulator))
         self._thread = threading.Thread(

@@ -36,8 +36,8 @@ class Settings:
 
     :param client_id: client ID of the only application.
     :param client_secret: its client secret; a change invalidates the old one (docs/service.md 9.3).
-    :param redirect_uris: the redirect URIs configured for the application (docs/service.md 10).
-    :param loopback_redirects: also accept all redirect URIs of this machine; assumed.
+    :param redirect_uris: the redirect URIs configured for the application (docs/service.md 10). The
+        authorization page accepts no others; the first is the one of the emulator's connection.
     :param auto_approve: approve on the authorization page without a user.
     :param quarantine_after: leases without an acknowledgement before a message is quarantined, 1 or
         more; assumed.
@@ -63,9 +63,8 @@ class Settings:
     client_id: str = checks.field("demo-client", checks.name)
     client_secret: str = checks.field("demo-secret", checks.name)
     redirect_uris: tuple[str, ...] = checks.field(
-        ("http://localhost:8080/workflow/callback",), checks.list_of(checks.name, 1)
+        ("http://127.0.0.1:8900/callback",), checks.list_of(checks.name, 1)
     )
-    loopback_redirects: bool = checks.field(True, checks.flag)
     auto_approve: bool = checks.field(False, checks.flag)
     quarantine_after: int = checks.field(5, checks.whole(1))
     page_size: int = checks.field(100, checks.whole(1))

@@ -22,7 +22,9 @@ def environment(stage):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     user = json.loads(stage.airflow.env["AIRFLOW_CONN_WORKFLOW_USER"])
-    user["extra"]["redirect_uri"] = f"http://127.0.0.1:{port}/workflow/callback"
+    redirect = f"http://127.0.0.1:{port}/workflow/callback"
+    user["extra"]["redirect_uri"] = redirect
+    stage.emulator.store.configure(redirect_uris=(*stage.emulator.store.settings.redirect_uris, redirect))
     return {
         **stage.airflow.env,
         "AIRFLOW_CONN_WORKFLOW_USER": json.dumps(user),

@@ -88,7 +88,7 @@ class Inboxes:
 
         :raises ServiceError: 404 for an unknown or deleted one.
         """
-        inbox = self._inboxes.get(inbox_id)
+        inbox = self._inboxes.get(inbox_id.lower())  # UUIDs have no case
         if inbox is None or not self._update_status(inbox):
             raise not_found("Inbox")
         return inbox

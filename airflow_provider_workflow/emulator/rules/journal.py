@@ -12,6 +12,16 @@ from airflow_provider_workflow.emulator.rules.records import pack
 
 Key = str | int
 
+OPEN = """
+PRAGMA locking_mode=EXCLUSIVE;
+PRAGMA journal_mode=WAL;
+PRAGMA synchronous=OFF;
+BEGIN IMMEDIATE;
+CREATE TABLE IF NOT EXISTS records (kind TEXT, key, body TEXT, PRIMARY KEY (kind, key)) WITHOUT ROWID;
+COMMIT;
+"""
+"""Opens a state file: two emulators on one file would number their records alike, and lose messages."""
+
 
 class Journal:
     """
@@ -41,24 +51,31 @@ class Journal:
         """Commit, and close the file."""
 
 
+class StateFileError(OSError):
+    """The state file cannot be used; the text names it and the reason."""
+
+
 class SqliteJournal(Journal):
     """
-    Writes to an SQLite file. The effect of an answered request survives ``kill -9``: the operating system
-    has the transaction before the response is sent. ``synchronous=OFF`` does not wait for the disk, which is
-    faster, and safe unless the operating system crashes.
+    Writes to an SQLite file, which is locked until it is closed or the process ends.
+
+    The effect of an answered request survives ``kill -9``: the operating system has the transaction before
+    the response is sent. ``synchronous=OFF`` does not wait for the disk, which is faster, and safe unless the
+    operating system crashes.
 
     :param path: the file; created when missing.
+    :raises StateFileError: another emulator uses the file, or it is no SQLite file that can be written.
     """
 
     def __init__(self, path: str | Path) -> None:
         # The lock of the atomic section makes the thread check unnecessary.
-        self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-        self._db.execute("PRAGMA journal_mode=WAL")
-        self._db.execute("PRAGMA synchronous=OFF")
-        self._db.execute(
-            "CREATE TABLE IF NOT EXISTS records"
-            " (kind TEXT, key, body TEXT, PRIMARY KEY (kind, key)) WITHOUT ROWID"
-        )
+        try:
+            self._db = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
+            self._db.executescript(OPEN)
+        except sqlite3.Error as error:
+            in_use = getattr(error, "sqlite_errorname", "") == "SQLITE_BUSY"
+            reason = "another emulator uses it; stop that one, or choose another file" if in_use else error
+            raise StateFileError(f"the state file {path} cannot be used: {reason}") from None
         self._changed: dict[tuple[str, Key], Any] = {}
         self._gone: dict[tuple[str, Key], None] = {}
 

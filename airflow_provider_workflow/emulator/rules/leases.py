@@ -97,7 +97,7 @@ class Leases:
         for key in [inbox_id] if inbox_id else self.queues.ids():
             _, queue = self.queues.current(key)
             for lease in list(queue.leases.values()):
-                if lease.numbers and lease_id in (None, lease.id):
+                if lease.numbers and (lease_id is None or lease_id.lower() == lease.id):
                     lease.leased_until = self.core.clock.now()
                     queue.add_lease(lease)
                     ended += 1

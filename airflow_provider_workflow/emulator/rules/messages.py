@@ -91,12 +91,12 @@ class Messages:
             return Put([], len(payloads), inbox.status)
         chosen: list[MessageId] = [*ids] if ids is not None else [str(uuid.uuid4()) for _ in payloads]
         for message_id, payload in zip(chosen, payloads, strict=True):
-            message = Message(self.queues.next_number(), message_id, inbox_id, self.core.clock.now())
+            message = Message(self.queues.next_number(), message_id, inbox.id, self.core.clock.now())
             _set(message, attributes or {})
             self.queues.add(message, payload)
         self.queues.inboxes.count(inbox, put=len(chosen))
         if announce and chosen:
-            self.core.announce(Notice(inbox_id, len(chosen), inbox.notification_url))
+            self.core.announce(Notice(inbox.id, len(chosen), inbox.notification_url))
         return Put(chosen, 0, inbox.status)
 
     @atomic
@@ -106,11 +106,11 @@ class Messages:
 
         :return: the number of messages.
         """
-        _, queue = self.queues.current(inbox_id)
+        inbox, queue = self.queues.current(inbox_id)
         numbers = list(queue.leases[lease_id].numbers)
         for number in numbers:
             first = queue.live[number]
-            again = Message(self.queues.next_number(), first.id, inbox_id, first.created_at, duplicate=True)
+            again = Message(self.queues.next_number(), first.id, inbox.id, first.created_at, duplicate=True)
             again.lease_count = first.lease_count
             self.queues.add(again, queue.payloads[number])
         return len(numbers)
@@ -167,7 +167,7 @@ class Messages:
         counts = dict.fromkeys(("available", "leased", "acked", "quarantined"), 0)
         for message in every:
             counts[message.status] += 1
-        found: dict[str, Any] = {"inbox": inbox.view(), "counts": counts, "counters": dict(inbox.counters)}
+        found: dict[str, Any] = {"counts": counts, "counters": dict(inbox.counters), "inbox": inbox.view()}
         if not with_messages:
             return found
         leases = [

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import unquote_plus, urlencode, urlsplit
+from urllib.parse import unquote_plus, urlencode
 
 from airflow_provider_workflow.emulator.rules.core import Core, atomic
 from airflow_provider_workflow.emulator.rules.errors import ServiceError, oauth_error
 from airflow_provider_workflow.emulator.rules.records import AccessToken, Code, RefreshToken
 from airflow_provider_workflow.emulator.rules.tokens import APP_GRANT, Tokens, new_secret
 from airflow_provider_workflow.emulator.settings import KNOWN_SCOPES
-
-LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 class OAuth:
@@ -52,16 +50,15 @@ class OAuth:
         settings = self.core.settings
         if query.get("client_id") != settings.client_id:
             raise ServiceError(400, "invalid_client", "client_id: unknown application.")
-        uri = query.get("redirect_uri", "")
-        loopback = settings.loopback_redirects and urlsplit(uri).hostname in LOOPBACK
-        if uri not in settings.redirect_uris and not loopback:
-            raise ServiceError(400, "invalid_redirect_uri", "redirect_uri: not one of those configured.")
+        if query.get("redirect_uri") not in settings.redirect_uris:
+            detail = f"redirect_uri: must be one of those configured: {', '.join(settings.redirect_uris)}."
+            raise ServiceError(400, "invalid_redirect_uri", detail)
 
     def page_fault(self, query: Mapping[str, str]) -> str | None:
         """The error code of RFC 6749 4.1.2.1 for invalid other parameters, or None."""
         if query.get("response_type") != "code":
             return "unsupported_response_type"
-        if query.get("response_mode", "query") != "query":
+        if query.get("response_mode") != "query" or not query.get("state"):
             return "invalid_request"
         scopes = query.get("scope", "").split()
         return None if scopes and KNOWN_SCOPES.issuperset(scopes) else "invalid_scope"

@@ -119,7 +119,8 @@ class MessageQueues:
 
         :raises ServiceError: 404 for an unknown or deleted inbox.
         """
-        inbox, queue = self.inboxes.get(inbox_id), self._queue(inbox_id)
+        inbox = self.inboxes.get(inbox_id)
+        queue = self._queue(inbox.id)
         for lease in queue.expired_leases(self.core.clock.now()):
             returned = [queue.live[number] for number in lease.numbers]
             lease.numbers = []

@@ -68,17 +68,27 @@ class Limits:
         :return: the rate-limit headers of the response; none without a limit.
         :raises ServiceError: 429 with ``Retry-After`` in seconds.
         """
-        window = self._window(family)
+        window = self._current_window(family)
         if window is None:
             return {}
-        now = self.core.clock.now()
-        if now >= window.resets_at:
-            window.resets_at, window.used = now + window.seconds, 0
         if window.used >= window.limit:
-            headers = {**self._headers(window, now), "Retry-After": str(math.ceil(window.resets_at - now))}
+            seconds = math.ceil(window.resets_at - self.core.clock.now())
+            headers = {**self._headers(window), "Retry-After": str(seconds)}
             raise ServiceError(429, "rate_limited", "Rate limit exceeded.", headers=headers)
         window.used += 1
-        return self._headers(window, now)
+        return self._headers(window)
+
+    @atomic
+    def headers(self, family: str) -> dict[str, str]:
+        """The rate-limit headers of a response whose request does not count; none without a limit."""
+        window = self._current_window(family)
+        return self._headers(window) if window else {}
+
+    def _current_window(self, family: str) -> Window | None:
+        window, now = self._window(family), self.core.clock.now()
+        if window is not None and now >= window.resets_at:
+            window.resets_at, window.used = now + window.seconds, 0
+        return window
 
     def _window(self, family: str) -> Window | None:
         limit = self.core.settings.rate_limit
@@ -91,9 +101,9 @@ class Limits:
             window = self._default_windows[family] = Window(limit, RATE_WINDOW_SECONDS)
         return window
 
-    def _headers(self, window: Window, now: float) -> dict[str, str]:
+    def _headers(self, window: Window) -> dict[str, str]:
         delta = self.core.settings.reset_header == "delta"
-        reset = math.ceil(window.resets_at - now if delta else window.resets_at)
+        reset = math.ceil(window.resets_at - (self.core.clock.now() if delta else 0))
         return {
             "X-RateLimit-Limit": str(window.limit),
             "X-RateLimit-Remaining": str(window.limit - window.used),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from operator import attrgetter
@@ -12,9 +13,20 @@ MessageId = str | int | float | None
 """The id of a message: a UUID, or another JSON scalar that a test chose; None for a message without an id."""
 
 
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+
+
+def is_uuid(value: Any) -> bool:
+    """Whether a value is a UUID in groups of 8, 4, 4, 4 and 12 digits."""
+    return isinstance(value, str) and _UUID.fullmatch(value) is not None
+
+
 def id_text(message_id: MessageId) -> str | None:
-    """A message id as a string, the same for 17 and "17"; None without an id."""
-    return message_id if message_id is None or isinstance(message_id, str) else json.dumps(message_id)
+    """A message id as a string to compare: 17 is "17", and a UUID has no case; None without an id."""
+    if message_id is None:
+        return None
+    text = message_id if isinstance(message_id, str) else json.dumps(message_id)
+    return text.lower() if is_uuid(text) else text
 
 
 def iso(moment: float | None) -> str | None:

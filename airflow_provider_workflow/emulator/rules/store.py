@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from airflow_provider_workflow.emulator.clock import Clock, SystemClock
 from airflow_provider_workflow.emulator.rules.core import Core, atomic
 from airflow_provider_workflow.emulator.rules.inboxes import Inboxes
-from airflow_provider_workflow.emulator.rules.journal import Journal, SqliteJournal
+from airflow_provider_workflow.emulator.rules.journal import Journal, SqliteJournal, StateFileError
 from airflow_provider_workflow.emulator.rules.leases import Leases
 from airflow_provider_workflow.emulator.rules.messages import Messages
 from airflow_provider_workflow.emulator.rules.oauth import OAuth
@@ -55,6 +56,7 @@ class Store:
     :param settings: values that the service does not publish.
     :param state_path: SQLite file for the state, which is loaded if it exists; None keeps the state in
         memory.
+    :raises StateFileError: the state file cannot be used.
     """
 
     def __init__(
@@ -74,7 +76,13 @@ class Store:
         self.leases = Leases(self.core, self.queues)
         self.promotions = Promotions(self.core)
         self.limits = Limits(self.core)
-        self._restore()
+        try:
+            self._restore()
+        except (sqlite3.Error, TypeError, ValueError, LookupError) as error:
+            self.close()
+            raise StateFileError(
+                f"the state file {state_path} is not of this version of the emulator ({error}); delete it"
+            ) from None
 
     @property
     def clock(self) -> Clock:

@@ -9,9 +9,8 @@ from urllib.parse import urlsplit
 
 from airflow_provider_workflow.emulator import settings
 from airflow_provider_workflow.emulator.rules.errors import ServiceError, invalid_field, invalid_parameter
-from airflow_provider_workflow.emulator.rules.records import MessageId, id_text
+from airflow_provider_workflow.emulator.rules.records import MessageId, id_text, is_uuid
 
-_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _SLUG = re.compile(r"[a-z0-9][a-z0-9_-]*")
 ASSUMED_VERSION = "1.0.0"
 
@@ -57,12 +56,7 @@ def required_uuid(body: dict[str, Any], field: str) -> str:
     value = required_text(body, field)
     if not is_uuid(value):
         raise invalid_field(field, "must be a UUID.")
-    return value
-
-
-def is_uuid(value: Any) -> bool:
-    """Whether a value is a UUID in groups of 8, 4, 4, 4 and 12 digits."""
-    return isinstance(value, str) and _UUID.fullmatch(value) is not None
+    return value.lower()
 
 
 def required_text(body: dict[str, Any], field: str) -> str:

@@ -116,7 +116,7 @@ class Endpoint:
             response = await perform(emulator, operation, request)
         else:
             without_fault = partial(perform, emulator, operation, request)
-            response = await FaultInjection(emulator, operation.name, request, fault, without_fault).run()
+            response = await FaultInjection(emulator, operation, request, fault, without_fault).run()
         if not isinstance(response, DroppedConnection):
             entry.status = response.status_code
         return response

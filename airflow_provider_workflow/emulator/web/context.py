@@ -22,10 +22,12 @@ class Emulator:
     The rules (``store``) and the state of the HTTP layer.
 
     :param host: host name or IP address that the server listens on.
+    :param inboxes: names of inboxes that exist after a reset too.
     """
 
     store: Store
     host: str = "127.0.0.1"
+    inboxes: tuple[str, ...] = ()
     faults: Faults = field(default_factory=Faults)
     log: RequestLog = field(default_factory=RequestLog)
     holds: HeldRequests = field(default_factory=HeldRequests)
@@ -40,6 +42,12 @@ class Emulator:
         self.store.reset()
         self.log.clear()
         self.webhooks.clear()
+        self.open_inboxes()
+
+    def open_inboxes(self) -> None:
+        """Create those of ``inboxes`` that do not exist."""
+        for name in self.inboxes:
+            self.store.inboxes.open(name)
 
 
 Handler = Callable[[Emulator, Request], Awaitable[Response]]

@@ -39,6 +39,13 @@ ROUTES: list[dict[str, Any]] = []
 Control = Callable[..., Any]
 
 
+class LineResponse(JsonResponse):
+    """JSON that ends with a line break, for a terminal."""
+
+    def render(self, content: Any) -> bytes:
+        return super().render(content) + b"\n"
+
+
 def control(
     method: str, path: str, valid: Mapping[str, Check] | None = None, status: int = 200
 ) -> Callable[[Control], Control]:
@@ -69,7 +76,7 @@ def control(
                 name: value for name, value in values.items() if not _is_default(parameters, name, value)
             }
             verify(values, all_checks, required)
-            return JsonResponse(function(emulator, **values), status)
+            return LineResponse(function(emulator, **values), status)
 
         OPERATIONS.append(Operation("control", method, PREFIX + path, "control", handle))
         ROUTES.append(described)

@@ -14,8 +14,11 @@ from starlette.types import Receive, Scope, Send
 from airflow_provider_workflow.emulator import faults
 from airflow_provider_workflow.emulator.faults import Fault
 from airflow_provider_workflow.emulator.rules.errors import error_object
-from airflow_provider_workflow.emulator.web.context import Emulator
+from airflow_provider_workflow.emulator.web.context import Emulator, Operation
 from airflow_provider_workflow.emulator.web.json_bodies import JSON, JsonResponse
+
+BUSY = (429, 503)
+"""Status codes that have ``Retry-After`` and the rate-limit headers (docs/service.md 15)."""
 
 WITHOUT_BODY = (204, 304)
 """Status codes of responses without a body; a client would read a body as the next response."""
@@ -52,14 +55,13 @@ class FaultInjection:
     """
     Makes one request fail.
 
-    :param operation: name of the operation.
     :param perform: performs the request, and returns the normal response.
     """
 
     def __init__(
         self,
         emulator: Emulator,
-        operation: str,
+        operation: Operation,
         request: Request,
         fault: Fault,
         perform: Callable[[], Awaitable[Response]],
@@ -142,7 +144,7 @@ class FaultInjection:
 
     async def _wait_for_release(self) -> bool:
         path = self.request.scope["path"]
-        return await self.emulator.holds.wait(self.fault.id, self.operation, path, self.fault.when)
+        return await self.emulator.holds.wait(self.fault.id, self.operation.name, path, self.fault.when)
 
     async def _blanks(self) -> AsyncIterator[bytes]:
         while True:
@@ -155,14 +157,19 @@ class FaultInjection:
         status = fault.status or 500
         if status in WITHOUT_BODY:
             return Response(status_code=status, headers=fault.headers)
+        headers = fault.headers
+        if status in BUSY:
+            named = {name.lower() for name in fault.headers}
+            promised = {**self.emulator.store.limits.headers(self.operation.family), "Retry-After": "0"}
+            headers = {**headers, **{name: promised[name] for name in promised if name.lower() not in named}}
         if fault.text is not None:
-            return with_type(Response(fault.text, status, fault.headers), fault.content_type or "text/html")
+            return with_type(Response(fault.text, status, headers), fault.content_type or "text/html")
         body = fault.json
         if body is None:
             full_details = {"message": fault.detail, "code": fault.code}
             meta = {"source": "emulator", "full_details": full_details} if status == 500 else None
             body = {"errors": [error_object(status, fault.code, fault.detail, None, meta)]}
-        return with_type(JsonResponse(body, status, fault.headers), fault.content_type or JSON)
+        return with_type(JsonResponse(body, status, headers), fault.content_type or JSON)
 
 
 KINDS: dict[str, Callable[[FaultInjection], Awaitable[Response]]] = {

@@ -103,6 +103,8 @@ def terminal(
     monkeypatch.setattr(rules, "check_store", lambda: None)
     monkeypatch.setenv("AIRFLOW__CORE__FERNET_KEY", Fernet.generate_key().decode())
     caplog.set_level(logging.DEBUG)
+    back = f"http://127.0.0.1:{free_port}/back"
+    emulator.store.configure(redirect_uris=(back, f"{back}/other"))
     made = Terminal(emulator, connect, free_port, capsys, caplog, monkeypatch, kept)
     monkeypatch.setattr("webbrowser.open", made.open)
     return made

@@ -179,7 +179,8 @@ def test_a_port_that_is_taken(terminal: Terminal) -> None:
 def test_the_address_that_the_browser_ends_at_may_be_pasted(
     arguments: list[str], extra: dict[str, str], terminal: Terminal, emulator: EmulatorServer
 ) -> None:
-    emulator.store.configure(redirect_uris=(ELSEWHERE,))
+    known = emulator.store.settings.redirect_uris
+    emulator.store.configure(redirect_uris=(*known, ELSEWHERE))
     terminal.paste(lambda address: terminal.browser.decide(address) + "\n")
     assert terminal.login(*arguments, extra=extra) == 0
     assert "Logged in" in terminal.err

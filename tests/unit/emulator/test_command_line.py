@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -13,6 +14,8 @@ from pathlib import Path
 
 import pytest
 import requests
+
+from airflow_provider_workflow.emulator.command_line import greeting
 
 Start = Callable[..., tuple["subprocess.Popen[str]", str]]
 
@@ -82,3 +85,46 @@ def test_what_was_answered_survives_kill_9(start: Start, tmp_path: Path) -> None
     ack = {"lease_id": lease["lease_id"]}
     acked = requests.post(f"{address}{path}/ack", json=ack, headers=headers, timeout=5)
     assert [each["id"] for each in acked.json()["results"]] == ids[1:2]
+
+
+def refused(*arguments: str) -> str:
+    """Start the emulator, which has to refuse to; return its sentence."""
+    command = [sys.executable, "-m", "airflow_provider_workflow.emulator", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    (line,) = done.stderr.splitlines()
+    return line
+
+
+def test_what_it_cannot_use_is_one_sentence(start: Start, tmp_path: Path) -> None:
+    state = str(tmp_path / "state.db")
+    _, address = start("--state", state)
+    port = address.rpartition(":")[2]
+    assert refused("--port", port).startswith(f"The emulator cannot start: cannot listen on port {port} of")
+    assert "another emulator uses it" in refused("--port", "0", "--state", state)
+    (tmp_path / "text").write_text("no database" * 100)
+    assert "file is not a database" in refused("--port", "0", "--state", str(tmp_path / "text"))
+    assert "unable to open" in refused("--port", "0", "--state", str(tmp_path / "nowhere" / "state.db"))
+    assert "quarantine_after: must be an integer" in refused("--port", "0", "--quarantine-after", "0")
+    assert "cannot listen on port 70000" in refused("--port", "70000")
+    assert "cannot listen on port 0 of 192.0.2.1" in refused("--port", "0", "--host", "192.0.2.1")
+
+
+def test_a_reset_keeps_the_inboxes_of_the_command_line(start: Start) -> None:
+    _, address = start("--inbox", "orders")
+    for name in ("orders", "other"):
+        body = json.dumps({"inbox": name, "create": True, "payloads": [{}]})
+        assert requests.post(f"{address}/_emulator/messages", data=body, timeout=5).ok
+    assert requests.post(f"{address}/_emulator/reset", timeout=5).ok
+    assert requests.get(f"{address}/_emulator/inboxes/orders", timeout=5).json()["messages"] == []
+    assert requests.get(f"{address}/_emulator/inboxes/other", timeout=5).status_code == 404
+
+
+def test_it_says_that_it_is_the_emulator_and_how_to_put_a_message(start: Start, tmp_path: Path) -> None:
+    process, address = start("--inbox", "or ders")
+    process.send_signal(signal.SIGINT)
+    assert process.wait(10) == 0
+    assert process.stdout is not None
+    (put,) = re.findall(r"^  airflow-workflow (put .*)$", process.stdout.read(), re.MULTILINE)
+    assert shlex.split(put) == ["put", "or ders", '{"hello": "world"}', "--url", address]
+    assert "--create" in greeting(address, "{}", [])

@@ -144,7 +144,7 @@ class TestBetweenTwoLeases:
     """The first lease was worked on; the second finds the service unreachable."""
 
     @pytest.fixture(autouse=True)
-    def second_lease_fails(self, bench: Workbench) -> Iterator[None]:
+    def second_lease_fails(self, bench: Workbench, fake_clock: FakeClock) -> Iterator[None]:
         bench.put("a", "b", "c")
         bench.service.fault("status", operation="lease", status=503, after=1)
         yield

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
@@ -19,11 +21,14 @@ BASIC = ("demo-client", "demo-secret")
 
 @pytest.fixture
 def reopen(tmp_path: Path) -> Iterator[Callable[[], Store]]:
-    """Open the state file once more; the store before is left as a ``kill -9`` would leave it."""
+    """Open the state as a ``kill -9`` of the store before would leave it, in a copy of its file."""
     opened: list[Store] = []
 
     def again() -> Store:
-        opened.append(Store(ManualClock(), state_path=tmp_path / "state.db"))
+        number = len(opened)
+        for path in tmp_path.glob(f"{number - 1}.db*"):
+            shutil.copy(path, path.with_name(path.name.replace(str(number - 1), str(number))))
+        opened.append(Store(ManualClock(), state_path=tmp_path / f"{number}.db"))
         return opened[-1]
 
     yield again
@@ -124,3 +129,24 @@ def test_a_reset_empties_the_file(reopen: Callable[[], Store]) -> None:
     again = reopen()
     assert again.inboxes.page(9, 0) == (0, [])
     assert again.clock.offset == 0
+
+
+def test_a_state_file_belongs_to_one_emulator(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    first = Store(state_path=path)
+    with pytest.raises(OSError, match=r"state\.db cannot be used: another emulator uses it; stop that one"):
+        Store(state_path=path)
+    first.inboxes.open("orders")
+    first.close()
+    assert Store(state_path=path).inboxes.find("orders")
+
+
+@pytest.mark.parametrize("body", ["[1]", '"x"', "null", "{"])
+def test_a_state_of_another_version_is_named(tmp_path: Path, body: str) -> None:
+    path = tmp_path / "state.db"
+    Store(state_path=path).close()
+    with sqlite3.connect(path) as other:
+        other.execute("INSERT INTO records VALUES ('inbox', 'x', ?)", (body,))
+    other.close()
+    with pytest.raises(OSError, match=r"state\.db is not of this version of the emulator .*; delete it$"):
+        Store(state_path=path)

@@ -12,7 +12,7 @@ from airflow_provider_workflow.emulator.rules.store import Store
 from airflow_provider_workflow.emulator.rules.tokens import EVENTS, INBOX, PROMOTIONS, Admission
 
 BASIC = ("demo-client", "demo-secret")
-REDIRECT = "http://localhost:8080/workflow/callback"
+REDIRECT = "http://127.0.0.1:8900/callback"
 PAGE = {
     "response_type": "code",
     "client_id": "demo-client",
@@ -128,13 +128,17 @@ def test_a_new_client_secret_makes_the_old_one_invalid(store: Store) -> None:
 
 @pytest.mark.specification("10 redirect_uri", "14.1 redirect URIs")
 def test_a_stranger_gets_no_redirect(store: Store) -> None:
-    for change in ({"client_id": "other"}, {"redirect_uri": "https://evil.test/"}, {"redirect_uri": ""}):
+    for change in (
+        {"client_id": "other"},
+        {"redirect_uri": "https://evil.test/"},
+        {"redirect_uri": ""},
+        {"redirect_uri": "http://127.0.0.1:5555/any"},
+        {"redirect_uri": f"{REDIRECT}/"},
+    ):
         with pytest.raises(ServiceError):
             store.oauth.check_page({**PAGE, **change})
+    store.configure(redirect_uris=(REDIRECT, "http://127.0.0.1:5555/any"))
     store.oauth.check_page({**PAGE, "redirect_uri": "http://127.0.0.1:5555/any"})
-    store.configure(loopback_redirects=False)
-    with pytest.raises(ServiceError):
-        store.oauth.check_page({**PAGE, "redirect_uri": "http://127.0.0.1:5555/any"})
 
 
 @pytest.mark.specification("10 response_type", "10 response_mode", "10 scope")
@@ -143,6 +147,12 @@ def test_faults_of_the_page_are_named_as_the_rfc_does(store: Store) -> None:
     assert store.oauth.page_fault({**PAGE, "response_type": "token"}) == "unsupported_response_type"
     assert store.oauth.page_fault({**PAGE, "response_mode": "fragment"}) == "invalid_request"
     assert store.oauth.page_fault({**PAGE, "scope": ""}) == "invalid_scope"
+
+
+@pytest.mark.specification("10 response_mode", "10 state")
+@pytest.mark.parametrize("parameter", ["response_type", "response_mode", "state", "scope"])
+def test_no_parameter_of_the_page_may_be_left_out(store: Store, parameter: str) -> None:
+    assert store.oauth.page_fault({name: PAGE[name] for name in PAGE if name != parameter}) is not None
 
 
 @pytest.mark.specification("14.3 expired", "11.4 expired")

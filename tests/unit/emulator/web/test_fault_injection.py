@@ -25,6 +25,27 @@ def test_a_status_comes_with_the_envelope_and_without_effect(
     assert api("POST", lease_path).status_code == 201
 
 
+@pytest.mark.specification("11.3 401, 403, 409, 429, 503, 504")
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_busy_answer_has_the_headers_of_the_specification(
+    emulator: EmulatorServer, api: Api, lease_path: str, status: int
+) -> None:
+    limited = {"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"}
+    emulator.fault("status", operation="lease", status=status)
+    busy = api("POST", lease_path)
+    assert busy.status_code == status
+    assert {name: busy.headers[name] for name in limited} == {
+        **{name: api("GET", "/inboxes").headers[name] for name in limited},
+        "X-RateLimit-Remaining": "10000000",
+    }
+    assert busy.headers["Retry-After"] == "0"
+
+    emulator.fault("status", operation="lease", status=status, headers={"retry-after": "7"})
+    assert api("POST", lease_path).headers["Retry-After"] == "7"
+    emulator.fault("status", operation="lease", status=500)
+    assert not {"Retry-After", *limited} & set(api("POST", lease_path).headers)
+
+
 def test_a_status_can_come_after_the_effect(emulator: EmulatorServer, api: Api, lease_path: str) -> None:
     emulator.fault("status", operation="lease", status=500, when="after")
     response = api("POST", lease_path)

@@ -11,7 +11,7 @@ import pytest
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.unit.emulator.conftest import Api
 
-REDIRECT = "http://localhost:8080/workflow/callback"
+REDIRECT = "http://127.0.0.1:8900/callback"
 QUERY = {
     "response_type": "code",
     "client_id": "demo-client",
