@@ -25,6 +25,7 @@ from airflow_provider_workflow.client.errors import (
     TokenStoreError,
     WorkflowError,
 )
+from airflow_provider_workflow.client.failures import space_around
 from airflow_provider_workflow.client.settings import USER_GRANT, Settings, proxy_for, trusted
 from airflow_provider_workflow.client.tokens import TokenCache, token_key
 from airflow_provider_workflow.client.wire import host_of
@@ -104,7 +105,8 @@ def client(subject: Subject) -> Iterator[Finding]:
             subject.scope_refused = error
             yield Finding("client", OK, f"{accepted}, but not the scope")
         else:
-            yield Finding("client", FAILED, plain_reason(error), fix_of_token(error))
+            fix = f"{space_around(subject.settings)}{fix_of_token(error)}"
+            yield Finding("client", FAILED, plain_reason(error), fix)
 
 
 def scope(subject: Subject) -> Iterator[Finding]:

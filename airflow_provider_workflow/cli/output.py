@@ -7,7 +7,6 @@ Secrets that Airflow masks are masked here too; control characters are escaped.
 from __future__ import annotations
 
 import io
-import json
 import logging
 import os
 import re
@@ -17,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
 from typing import Any, TextIO
 
+from airflow_provider_workflow.client import deep_json
 from airflow_provider_workflow.client.wire import plain
 
 Row = Mapping[str, Any]
@@ -54,13 +54,13 @@ def show(form: str, result: Any, *tables: Sequence[Row]) -> None:
 def _for_scripts(form: str, result: Any) -> str:
     try:
         if form == "json":
-            return _ascii(json.dumps(result, indent=2))
+            return _ascii(deep_json.dumped(result, indent=2))
         import yaml  # type: ignore[import-untyped]
 
         return str(yaml.safe_dump(result, sort_keys=False, width=sys.maxsize)).rstrip("\n")
     except RecursionError:
         # A payload may be nested too deep for these. Compact JSON is valid YAML too.
-        return _ascii(json.dumps(result))
+        return _ascii(deep_json.dumped(result))
 
 
 def _ascii(text: str) -> str:
@@ -139,7 +139,7 @@ def _masked(value: Any) -> Any:
 def _cell(value: Any) -> str:
     if value is None:
         return ""
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    text = value if isinstance(value, str) else deep_json.dumped(value, ensure_ascii=False)
     return plain(masked(text), LONGEST_CELL)
 
 

@@ -1,12 +1,13 @@
-"""Ranges of the service's arguments (docs/service.md 2 and 4), and checks whose errors name the field."""
+"""Checks of a call's arguments (docs/service.md 2 and 4) and a connection's URLs; errors name the field."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from ipaddress import IPv6Address
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import SplitResult, quote, urlsplit
 
 LEASE_SECONDS = (1, 3600)
 LEASE_LIMIT = (1, 100)
@@ -158,3 +159,86 @@ def id_list(message_ids: Sequence[str] | None) -> dict[str, Any]:
             " leave it out for the whole lease"
         )
     return {"message_ids": [opaque("message_ids", each) for each in message_ids]}
+
+
+SCHEMES = ("http", "https")
+
+
+def base_url(host: str, scheme: str | None, port: int | None) -> str:
+    """
+    The base URL of a connection's host; "" if there is no host.
+
+    :param host: with or without scheme and port. An IPv6 address does not need brackets: Airflow removes
+        them from a connection URI.
+    :param scheme: used if the host has none; https by default.
+    :param port: used if the host has none.
+    """
+    if not host:
+        return ""
+    host = _bracketed(host)
+    if "://" not in host:
+        host = f"{scheme.lower() if scheme and is_scheme(scheme) else 'https'}://{host}"
+    parts = _split(host)
+    if port and parts is not None and parts.netloc.rpartition("]")[2].count(":") == 0:
+        host = parts._replace(netloc=f"{parts.netloc}:{port}").geturl()
+    return host.rstrip("/")
+
+
+def _bracketed(host: str) -> str:
+    scheme, separator, name = host.rstrip("/").rpartition("://")
+    try:
+        IPv6Address(name)
+    except ValueError:
+        return host
+    return f"{scheme}{separator}[{name}]"
+
+
+def is_scheme(scheme: str | None) -> bool:
+    """Whether a connection's ``schema`` is http or https."""
+    return (scheme or "").lower() in SCHEMES
+
+
+def check_scheme(scheme: str | None, problems: list[str]) -> None:
+    """
+    Check the connection's ``schema``; in a connection URI that is the path after the host.
+
+    :param problems: list to which errors are added.
+    """
+    if scheme and not is_scheme(scheme):
+        problems.append(
+            "schema must be http or https, and in a connection URI the part between the host and the question"
+            " mark is the schema (for a base URL with a path write the connection as JSON, with the whole"
+            " base URL as host)"
+        )
+
+
+def _split(address: str) -> SplitResult | None:
+    """The parts of a URL, or None if it is not an http or https URL."""
+    try:
+        parts = urlsplit(address)
+        usable = parts.scheme in SCHEMES and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return None
+    return parts if usable and address.isprintable() and " " not in address else None
+
+
+def check_addresses(values: Mapping[str, Any], problems: list[str]) -> None:
+    """
+    Check the URLs and paths among a connection's fields.
+
+    :param problems: list to which errors are added.
+    """
+    for name in ("host", "oauth_url", "token_url", "auth_url", "redirect_uri"):
+        address = values.get(name)
+        if not address:
+            continue
+        parts = _split(address)
+        if parts is None:
+            problems.append(f"{name} is not a URL (write it as https://host/path)")
+        elif parts.username or parts.password:
+            problems.append(f"{name} contains credentials (move them to Login and Password)")
+        elif name in ("host", "auth_url") and (parts.query or parts.fragment):
+            problems.append(f"{name} has a query (paths are appended to it)")
+    for name in ("inbox_path", "templates_path"):
+        if name in values and not values[name].startswith("/"):
+            problems.append(f"{name} must start with a slash (such as /trigger-inbox/v1)")

@@ -106,3 +106,20 @@ def _cut(body: bytes, pace: Pace | None, replaced: Callable[[bytes], bytes]) -> 
 
 def _ascii(value: bytes) -> str:
     return _BEYOND_ASCII.sub(lambda each: json.dumps(each[0])[1:-1], value.decode())
+
+
+_STRING_OR_WORD = re.compile(r'"(?:[^"\\]|\\.)*"|NaN|Infinity')
+_NUMBERS = {"NaN": "null", "Infinity": "1e999"}
+
+
+def dumped(value: Any, **options: Any) -> str:
+    """
+    ``json.dumps``, but always JSON: infinity is ``1e999``, which is read as infinity again.
+
+    Python decodes 1e400 to infinity, and encodes that as a word that other languages reject.
+    """
+    try:
+        return json.dumps(value, allow_nan=False, **options)
+    except ValueError:
+        text = json.dumps(value, **options)
+    return _STRING_OR_WORD.sub(lambda match: _NUMBERS.get(match[0], match[0]), text)

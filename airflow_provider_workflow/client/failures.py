@@ -48,8 +48,15 @@ def _of_token(error: AuthenticationError, settings: Settings) -> str:
     if error.code == "invalid_grant":
         return _log_in(settings)
     if error.status in (401, 403) or "client" in (error.code or ""):
-        return "correct its Login (client ID) and Password (client secret)"
+        return f"{space_around(settings)}correct its Login (client ID) and Password (client secret)"
     return "correct its Token URL, which must be the token endpoint exactly as the service gives it"
+
+
+def space_around(settings: Settings) -> str:
+    """What to do first about a rejected client secret that begins or ends with a space; "" without one."""
+    if settings.client_secret == settings.client_secret.strip():
+        return ""
+    return "the client secret begins or ends with a space: remove it unless it belongs to the secret; then "
 
 
 def _of_api(error: AuthenticationError, call: Call[Any], settings: Settings) -> str:

@@ -9,99 +9,18 @@ import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from errno import EFBIG, EINVAL
-from ipaddress import IPv6Address
 from stat import S_ISREG
 from typing import Any
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
+from urllib.request import getproxies_environment
 
+from airflow_provider_workflow.client.arguments import base_url, check_addresses, check_scheme
 from airflow_provider_workflow.client.errors import ConfigurationError
-
-SCHEMES = ("http", "https")
-
-
-def base_url(host: str, scheme: str | None, port: int | None) -> str:
-    """
-    The base URL of a connection's host; "" if there is no host.
-
-    :param host: with or without scheme and port. An IPv6 address does not need brackets: Airflow removes
-        them from a connection URI.
-    :param scheme: used if the host has none; https by default.
-    :param port: used if the host has none.
-    """
-    if not host:
-        return ""
-    host = _bracketed(host)
-    if "://" not in host:
-        host = f"{scheme.lower() if scheme and is_scheme(scheme) else 'https'}://{host}"
-    parts = _split(host)
-    if port and parts is not None and parts.netloc.rpartition("]")[2].count(":") == 0:
-        host = parts._replace(netloc=f"{parts.netloc}:{port}").geturl()
-    return host.rstrip("/")
-
-
-def _bracketed(host: str) -> str:
-    scheme, separator, name = host.rstrip("/").rpartition("://")
-    try:
-        IPv6Address(name)
-    except ValueError:
-        return host
-    return f"{scheme}{separator}[{name}]"
-
-
-def is_scheme(scheme: str | None) -> bool:
-    """Whether a connection's ``schema`` is http or https."""
-    return (scheme or "").lower() in SCHEMES
-
-
-def check_scheme(scheme: str | None, problems: list[str]) -> None:
-    """
-    Check the connection's ``schema``; in a connection URI that is the path after the host.
-
-    :param problems: list to which errors are added.
-    """
-    if scheme and not is_scheme(scheme):
-        problems.append(
-            "schema must be http or https, and in a connection URI the part between the host and the question"
-            " mark is the schema (for a base URL with a path write the connection as JSON, with the whole"
-            " base URL as host)"
-        )
-
-
-def _split(address: str) -> SplitResult | None:
-    """The parts of a URL, or None if it is not an http or https URL."""
-    try:
-        parts = urlsplit(address)
-        usable = parts.scheme in SCHEMES and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        return None
-    return parts if usable and not any(sign.isspace() for sign in address) else None
 
 
 def host_of(url: str) -> str:
     """The host of a checked URL, with its port if there is one; for log lines."""
     return urlsplit(url).netloc
-
-
-def check_addresses(values: Mapping[str, Any], problems: list[str]) -> None:
-    """
-    Check the URLs and paths among a connection's fields.
-
-    :param problems: list to which errors are added.
-    """
-    for name in ("host", "oauth_url", "token_url", "auth_url", "redirect_uri"):
-        address = values.get(name)
-        if not address:
-            continue
-        parts = _split(address)
-        if parts is None:
-            problems.append(f"{name} is not a URL (write it as https://host/path)")
-        elif parts.username or parts.password:
-            problems.append(f"{name} contains credentials (move them to Login and Password)")
-        elif name in ("host", "auth_url") and (parts.query or parts.fragment):
-            problems.append(f"{name} has a query (paths are appended to it)")
-    for name in ("inbox_path", "templates_path"):
-        if name in values and not values[name].startswith("/"):
-            problems.append(f"{name} must start with a slash (such as /trigger-inbox/v1)")
 
 
 def proxy_for(url: str) -> str | None:
@@ -113,10 +32,12 @@ def proxy_for(url: str) -> str | None:
 
     :raises ConfigurationError: it is not an HTTP proxy. Requests are not sent without the configured proxy.
     """
-    from requests.utils import get_environ_proxies, select_proxy
+    from requests.utils import select_proxy, should_bypass_proxies
 
-    proxy = select_proxy(url, get_environ_proxies(url))
-    if not proxy:
+    # Not ``getproxies``, which also reads the settings of macOS and Windows; the second function does not if
+    # a variable names a proxy.
+    proxy = select_proxy(url, getproxies_environment())
+    if not proxy or should_bypass_proxies(url, no_proxy=None):
         return None
     if "://" not in proxy:
         proxy = f"http://{proxy}"
@@ -313,7 +234,8 @@ class Settings:
         :raises ConfigurationError: names every missing or invalid field.
         """
         name_of_token_url, token_url = _token_url(extra)
-        given = {"host": host, "login": login, "password": password, "oauth_url": token_url}
+        secret = _visible(password)  # a space may be part of a secret (RFC 6749, appendix A.2)
+        given = {"host": host, "login": login, "password": secret, "oauth_url": token_url}
         problems = [f"{name} is missing ({fix})" for name, fix in REQUIRED.items() if not _text(given[name])]
         _check_former_name(extra, problems)
         if ":" in _text(login):
@@ -322,6 +244,7 @@ class Settings:
         values: dict[str, Any] = {name: text for name in EXTRA_FIELDS if (text := _text(extra.get(name)))}
         values.pop("oauth_url", None)
         check_scheme(scheme, problems)
+        _check_visible({**values, "login": _text(login), "password": secret}, problems)
         check_addresses({**values, name_of_token_url: token_url, "host": address}, problems)
         _convert(values, extra, problems)
         if problems:
@@ -329,7 +252,7 @@ class Settings:
         return cls(
             base_url=address,
             client_id=_text(login),
-            client_secret=str(password),
+            client_secret=secret,
             token_url=token_url,
             connection_id=connection_id,
             **values,
@@ -366,7 +289,19 @@ def _check_former_name(extra: Mapping[str, Any], problems: list[str]) -> None:
 
 
 def _text(value: Any) -> str:
-    return "" if value is None else str(value).strip()
+    return _visible(value, " ")
+
+
+def _visible(value: Any, more: str = "") -> str:
+    """A string without the line breaks and invisible characters around it, which files and copying add."""
+    text = "" if value is None else str(value)
+    return text.strip(more + "".join(sign for sign in set(text) if not sign.isprintable()))
+
+
+def _check_visible(values: Mapping[str, str], problems: list[str]) -> None:
+    for name in ("login", "password", "scope", "inbox_path", "templates_path"):
+        if not values.get(name, "").isprintable():
+            problems.append(f"{name} contains an invisible character, such as a line break (enter it again)")
 
 
 def _convert(values: dict[str, Any], extra: Mapping[str, Any], problems: list[str]) -> None:
@@ -389,7 +324,7 @@ def _convert(values: dict[str, Any], extra: Mapping[str, Any], problems: list[st
 
 
 def _verify(value: Any, problems: list[str]) -> bool | str:
-    word = str(value).strip()
+    word = _text(value)
     if word.lower() in ("true", "1", "yes"):
         return True
     if word.lower() in ("false", "0", "no"):

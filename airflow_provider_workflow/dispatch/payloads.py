@@ -14,7 +14,6 @@ either way::
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 from collections.abc import Iterable, Mapping
@@ -59,7 +58,7 @@ def payload_of(message: Mapping[str, Any] | Message[Any]) -> Any:
 def payload_text(message: Mapping[str, Any]) -> str:
     """The whole payload of a message as an ASCII JSON string."""
     text: str | None = message.get("payload_json")
-    return json.dumps(message.get("payload")) if text is None else text
+    return deep_json.dumped(message.get("payload")) if text is None else text
 
 
 def storable(message: Mapping[str, Any], *, in_xcom: bool = False) -> tuple[dict[str, Any], list[str]]:

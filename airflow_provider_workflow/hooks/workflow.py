@@ -65,7 +65,10 @@ class WorkflowHook(BaseHook):
         :raises ConfigurationError: names every missing or invalid field.
         """
         connection = self.get_connection(self.workflow_conn_id)
-        return _settings(connection, connection.extra_dejson, self.workflow_conn_id)
+        settings = _settings(connection, connection.extra_dejson, self.workflow_conn_id)
+        if settings.client_secret != connection.password:  # Airflow masks it with its line break
+            mask_secret(settings.client_secret)
+        return settings
 
     @cached_property
     def client(self) -> WorkflowClient:
@@ -122,6 +125,8 @@ class WorkflowHook(BaseHook):
         # crash a triggerer. The provider's extra fields contain no secrets.
         settings = _settings(connection, _decoded(connection.extra), self.workflow_conn_id)
         hide = partial(mask_in_triggerer, connection_id=self.workflow_conn_id)
+        if settings.client_secret != connection.password:
+            hide(settings.client_secret)
         async with shared_session(settings.certificates(), max_event_streams()) as session:
             yield AsyncWorkflowClient(
                 settings,

@@ -200,3 +200,13 @@ def test_scripts_get_lists_of_findings(doctor: Doctor, capsys: pytest.CaptureFix
     for each in json.loads(capsys.readouterr().out):
         assert list(each) == ["check", "status", "detail", "fix"]
         assert each["status"] in ("ok", "warning", "failed", "skipped")
+
+
+def test_a_space_around_the_secret_is_named_before_the_secret_is_regenerated(doctor: Doctor) -> None:
+    found = doctor.examine(password="demo-secret ")
+    assert found["client"]["status"] == "failed"
+    assert found["client"]["fix"].startswith("the client secret begins or ends with a space: remove it")
+
+
+def test_a_line_break_after_the_secret_is_no_part_of_it(doctor: Doctor) -> None:
+    assert doctor.examine(password="demo-secret\n")["client"]["status"] == "ok"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -182,3 +183,18 @@ def test_what_was_acknowledged_is_gone(cli: Cli, emulator: EmulatorServer) -> No
     cli("inbox", "ack", "orders", leased(cli, "--limit", "1"))
 
     assert states(cli) == {"b": "available"}
+
+
+def not_json(word: str) -> None:
+    raise AssertionError(f"{word} is no JSON")
+
+
+@pytest.mark.parametrize("number", ["1e400", "-1e400"])
+def test_a_number_without_limits_is_shown_as_json(cli: Cli, emulator: EmulatorServer, number: str) -> None:
+    """Python reads it as infinity, and writes that as a word which other languages reject."""
+    put(emulator, MESSAGE, payload={"Infinity": "NaN", "n": json.loads(number), "more": [json.loads(number)]})
+
+    shown = cli("inbox", "lease", "orders", "-o", "json")
+
+    (message,) = json.loads(shown.out, parse_constant=not_json)["results"]
+    assert message["payload"] == {"Infinity": "NaN", "n": float(number), "more": [float(number)]}

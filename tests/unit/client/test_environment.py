@@ -141,3 +141,16 @@ def test_a_proxy_of_another_kind_is_refused_by_name(
         make_send(scripted.settings())(api.get_inbox(SOME_ID))
     assert "proxy-pass" not in texts(raised.value)
     assert scripted.connections == 0
+
+
+def test_proxies_of_the_operating_system_are_not_used(
+    make_send: MakeSender, scripted: ScriptedServer, make_proxy: MakeProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """macOS and Windows have them; on macOS a forked process can crash when it asks for them."""
+    proxy = make_proxy(scripted.port)
+    for module in ("requests.utils", "requests.compat", "urllib.request"):
+        monkeypatch.setattr(f"{module}.getproxies", lambda: {"http": proxy.url})
+        monkeypatch.setattr(f"{module}.proxy_bypass", lambda host: False)
+    scripted.answers = [INBOX]
+    make_send(scripted.settings())(api.get_inbox(SOME_ID))
+    assert proxy.heads == []

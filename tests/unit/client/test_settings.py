@@ -194,6 +194,23 @@ def test_a_secret_keeps_its_spaces_and_stays_out_of_the_repr() -> None:
     assert "hush" not in repr(settings)
 
 
+@pytest.mark.parametrize("around", ["\n", "\r\n", "\t", "\u200b", "\ufeff", "\u00a0", "\x00"])
+def test_what_copying_adds_around_a_field_is_no_part_of_it(around: str) -> None:
+    """A line break after a secret, from ``echo``, was sent and rejected with 401."""
+    fields = {"host": FULL["host"], "login": FULL["login"], "password": FULL["password"]}
+    extra = {**FULL["extra"], "scope": "external", "inbox_path": "/trigger-inbox/v1"}
+    pasted = {name: f"{around}{text}{around}" for name, text in fields.items()}
+    assert build({name: f"{text}{around}" for name, text in extra.items()}, **pasted) == build()
+
+
+@pytest.mark.parametrize("field", ["login", "password", "scope", "inbox_path", "templates_path"])
+@pytest.mark.parametrize("inside", ["\n", "\u200b", "\udc80"])
+def test_an_invisible_character_inside_a_field_is_named(field: str, inside: str) -> None:
+    text = f"/some{inside}text"
+    found = problems(**{field: text}) if field in FULL else problems({field: text})
+    assert found == [f"{field} contains an invisible character, such as a line break (enter it again)"]
+
+
 def test_fields_that_nobody_knows_are_left_alone() -> None:
     assert build({"color": "blue", "client_secret": "other"}) == build()
 

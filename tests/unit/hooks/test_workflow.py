@@ -9,6 +9,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 import pytest
 from airflow.models.connection import Connection as StoredConnection
 from airflow.sdk import Connection as TaskConnection
+from airflow.sdk._shared.secrets_masker import redact
 from airflow.sdk.log import mask_secret
 
 from airflow_provider_workflow import airflow_internals
@@ -217,3 +218,14 @@ async def test_an_extra_that_is_no_object_holds_no_fields(
             pass
     with pytest.raises(errors.ConfigurationError, match=r"used: oauth_url is missing"):
         _ = WorkflowHook().settings
+
+
+async def test_a_secret_is_masked_without_the_line_break_that_was_stored_after_it(connect: Connect) -> None:
+    for read in ("task", "trigger"):
+        hook = connect(password=f"secret-of-a-{read}\n")
+        if read == "task":
+            assert hook.settings.client_secret == "secret-of-a-task"
+        else:
+            async with hook.async_client() as client:
+                assert client.settings.client_secret == "secret-of-a-trigger"
+        assert redact(f"it is secret-of-a-{read}.") == "it is ***."
