@@ -65,7 +65,7 @@ class WorkflowHook(BaseHook):
         :raises ConfigurationError: names every missing or invalid field.
         """
         connection = self.get_connection(self.workflow_conn_id)
-        settings = _settings(connection, connection.extra_dejson, self.workflow_conn_id)
+        settings = settings_of(connection, connection.extra_dejson, self.workflow_conn_id)
         if settings.client_secret != connection.password:  # Airflow masks it with its line break
             mask_secret(settings.client_secret)
         return settings
@@ -123,7 +123,7 @@ class WorkflowHook(BaseHook):
         connection = await get_async_connection(self.workflow_conn_id)
         # Not ``extra_dejson``: it sends the values to mask to the supervisor, a blocking call that can
         # crash a triggerer. The provider's extra fields contain no secrets.
-        settings = _settings(connection, _decoded(connection.extra), self.workflow_conn_id)
+        settings = settings_of(connection, _decoded(connection.extra), self.workflow_conn_id)
         hide = partial(mask_in_triggerer, connection_id=self.workflow_conn_id)
         if settings.client_secret != connection.password:
             hide(settings.client_secret)
@@ -375,8 +375,13 @@ def _decoded(extra: str | None) -> Any:
         return {}
 
 
-def _settings(connection: Any, extra: Any, conn_id: str) -> Settings:
-    # If the extra is not an object, the error names the missing fields.
+def settings_of(connection: Any, extra: Any, conn_id: str) -> Settings:
+    """
+    The checked settings of a connection.
+
+    :param extra: its decoded extra. If it is not an object, the error names the missing fields.
+    :raises ConfigurationError: names every missing or invalid field.
+    """
     return Settings.build(
         host=connection.host,
         login=connection.login,
