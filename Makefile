@@ -18,7 +18,7 @@ export AIRFLOW_HOME := $(CURDIR)/$(VENV)/airflow
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup test check-format format lint types imports unit coverage e2e test-matrix crash-test soak mutations simulate bench
+.PHONY: help setup test check-format format lint types imports unit unit-slow coverage e2e test-matrix crash-test soak mutations simulate bench
 .PHONY: demo docs screenshots structure dist release clean
 
 help: ## Say what there is to make
@@ -47,7 +47,7 @@ $(INSTALLED) $(BENCH_INSTALLED): pyproject.toml $(wildcard constraints/*.txt)
 	$$install --no-build-isolation --editable '.[$(EXTRA)]'
 	@touch $@
 
-test: setup check-format lint types imports docs unit e2e ## Check everything: format, lint, types, imports, docs, unit, e2e
+test: setup check-format lint types imports docs unit unit-slow e2e ## Check everything: format, lint, types, imports, docs, unit, unit-slow, e2e
 
 check-format: setup
 	$(BIN)/ruff format --check .
@@ -64,8 +64,14 @@ types: setup ## Check the types
 imports: setup ## Check who imports whom
 	$(BIN)/lint-imports
 
-unit: setup ## Run the unit tests, in WORKERS=2 processes (0: in one)
-	$(BIN)/python -m pytest $(UNIT) --numprocesses $(WORKERS) --dist loadfile
+# What `unit` leaves out, unless this is empty, starts processes or a database, or tests the programs of tests/ and tools/.
+QUICK_ONES := not slow and not program
+
+unit: setup ## Run the quick unit tests, in WORKERS=2 processes (0: in one)
+	$(BIN)/python -m pytest $(UNIT) -m "$(QUICK_ONES)" --numprocesses $(WORKERS) --dist loadfile
+
+unit-slow: setup ## Run the other unit tests: of processes, databases and programs
+	$(BIN)/python -m pytest $(UNIT) -m "not ($(QUICK_ONES))" --numprocesses $(WORKERS) --dist loadfile
 
 # Beside `unit`, as it is slower: before Python 3.12 there is no sys.monitoring, and all is traced.
 coverage: setup ## Run the unit tests, and show which lines of the package no test runs

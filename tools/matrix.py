@@ -103,7 +103,7 @@ def _outcomes(pairs: list[Pair]) -> Iterator[Outcome]:
         if not _runs(f"python{pair.python}"):
             print(f"There is no python{pair.python} here: Airflow {pair.airflow} is not tried with it.")
             continue
-        unit, unit_ok = _run(pair, "unit")
+        unit, unit_ok = _run(pair, "unit", "QUICK_ONES=")
         main_test, main_ok = _run(pair, "e2e", f"E2E={' '.join(MAIN_TESTS)}")
         yield Outcome(pair, unit, main_test, unit_ok and main_ok)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import time
+import time  # real time: other threads get the interpreter in slices of it
 from collections.abc import Iterable, Iterator
 from json import decoder, scanner
 from typing import Any

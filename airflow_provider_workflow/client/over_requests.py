@@ -6,7 +6,7 @@ import io
 import socket
 import ssl
 import threading
-import time
+import time  # real time: the kernel keeps the time limits of sockets
 from http.client import HTTPResponse, RemoteDisconnected
 from http.cookiejar import DefaultCookiePolicy
 from typing import Any

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
 from typing import Any
 from weakref import WeakSet
 
@@ -21,6 +22,19 @@ from tests.unit.fuzz import budget
 from tests.unit.workbench import Workbench
 
 budget.load()
+
+HERE = Path(__file__).parent
+PROGRAMS = {"tools", *(path.name for path in HERE.parent.iterdir())} - {"page"}
+"""Folders here with tests of programs: each is named like its program."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of programs, by their place, and those that run pytest in a process."""
+    for item in items:
+        if item.path.is_relative_to(HERE) and item.path.relative_to(HERE).parts[0] in PROGRAMS:
+            item.add_marker("program")
+        if "pytester" in getattr(item, "fixturenames", ()):
+            item.add_marker("slow")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.metadata import packages_distributions
 
+import pytest
+
 from tests.unit.documents import ROOT
 
 PACKAGE = "airflow_provider_workflow"
@@ -94,6 +96,7 @@ def test_imports_for_types_are_told_from_others() -> None:
     assert set(imports_of(tree)) == {"a.b", "d", "e.f"}
 
 
+@pytest.mark.slow
 def test_whatever_is_imported_is_declared() -> None:
     names = {name for name in imported() if name.split(".")[0] not in WITHOUT_DECLARATION}
     needed = {distribution_of(name) for name in names}
@@ -102,6 +105,7 @@ def test_whatever_is_imported_is_declared() -> None:
     assert not [name for name, extra in EXTRAS.items() if name not in declared()[extra]]
 
 
+@pytest.mark.slow
 def test_whatever_is_declared_is_imported() -> None:
     assert declared()[""] <= {distribution_of(name) for name in imported()}
 

@@ -77,6 +77,7 @@ def test_helm_gives_the_connection_and_the_image_to_every_process_of_airflow() -
     assert f"FROM apache/airflow:{version}-" in (FOLDER / "Dockerfile").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd-analyze is not installed")
 def test_systemd_takes_the_unit(tmp_path: Path) -> None:
     # The program and the user of the page do not exist here.

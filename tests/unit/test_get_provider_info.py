@@ -101,6 +101,7 @@ def test_airflow_finds_the_connection_type_with_its_hook() -> None:
     assert found.connection_testable
 
 
+@pytest.mark.slow
 def test_the_page_for_connections_shows_the_form() -> None:
     environment = {**os.environ, "AIRFLOW__LOGGING__LOGGING_LEVEL": "ERROR"}
     command = [sys.executable, "-W", "ignore", "-c", CONNECTION_PAGE]

@@ -6,6 +6,10 @@ import json
 import subprocess
 import sys
 
+import pytest
+
+pytestmark = pytest.mark.slow
+
 HEAVY = ("requests", "aiohttp", "tenacity", "jmespath", "starlette", "uvicorn", "urllib3")
 WITHOUT_AIRFLOW = [
     "airflow_provider_workflow",

@@ -32,6 +32,7 @@ def links_of(text: str) -> list[str]:
     return ["".join(found) for found in TARGET.findall(text)]
 
 
+@pytest.mark.slow
 def test_every_link_of_the_long_description_is_absolute() -> None:
     readme = metadata()["readme"]
     assert readme["content-type"] == "text/markdown"
@@ -40,6 +41,7 @@ def test_every_link_of_the_long_description_is_absolute() -> None:
     assert not [link for link in links if not link.startswith("https://")]
 
 
+@pytest.mark.slow
 def test_the_long_description_is_the_readme_but_for_its_links() -> None:
     def without_links(text: str) -> str:
         return re.sub(r"\]\([^)]*\)", "]()", text)
@@ -47,6 +49,7 @@ def test_the_long_description_is_the_readme_but_for_its_links() -> None:
     assert without_links(metadata()["readme"]["text"]) == without_links(PAGES["README.md"])
 
 
+@pytest.mark.slow
 def test_all_addresses_of_the_project_are_below_its_urls() -> None:
     hosts = {url.split("/")[2] for url in metadata()["urls"].values()}
     assert {link.split("/")[2] for link in links_of(metadata()["readme"]["text"])} <= hosts

@@ -9,7 +9,7 @@ import yaml
 
 from tests.unit.documents import ROOT
 
-OTHERS = {"setup", "docs", "unit", "e2e"}
+OTHERS = {"setup", "docs", "unit", "unit-slow", "e2e"}
 """What ``make test`` does besides."""
 
 

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
+import pytest
+
 import airflow_provider_workflow
 from airflow_provider_workflow import process_state
 from airflow_provider_workflow.client.attempt import GATES
@@ -113,6 +115,7 @@ def test_names_tokens_and_rate_limits_are_forgotten(connected: EmulatorServer) -
     assert (connected.count("token"), connected.count("list_inboxes")) == (2, 2)
 
 
+@pytest.mark.slow
 def test_neither_the_plugin_nor_the_reset_loads_airflow() -> None:
     code = (
         "import sys, airflow_provider_workflow.pytest_plugin\n"

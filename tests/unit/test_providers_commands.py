@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 NAME = "airflow-provider-workflow"
 PACKAGE = "airflow_provider_workflow"
 EVERY_COMMAND = """

@@ -65,6 +65,7 @@ def test_the_command_adds_the_same_connection(page: str) -> None:
     assert json.loads(text) == json.loads(connection_in(command(page, "export")))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", ["pip install .\n", "pip install . --constraint"])
 def test_the_package_installs_from_a_clone(block: str, tmp_path: Path) -> None:
     first, *_ = lines_of(command("README.md", block))

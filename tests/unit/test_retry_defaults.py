@@ -173,6 +173,7 @@ def test_auto_needs_no_retries_to_be_given_but_rejects_none_at_all() -> None:
         WorkflowInboxSensor(task_id="t", inbox="orders")
 
 
+@pytest.mark.slow
 def test_the_defaults_of_an_operator_win_over_those_of_the_whole_airflow() -> None:
     code = (
         "from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor as Sensor\n"

@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from airflow_provider_workflow.client.types import LeasedMessage
 from airflow_provider_workflow.dispatch import dead_letters, receiving, results
 from airflow_provider_workflow.dispatch.dead_letters import Reason, conf_of
@@ -59,6 +61,7 @@ def check(*paths: Path) -> list[str]:
     return [line for line in done.stdout.splitlines() if " error: " in line]
 
 
+@pytest.mark.slow
 def test_a_type_checker_finds_wrong_fields_and_accepts_the_example(tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.py"
     wrong.write_text(WRONG)
@@ -104,6 +107,7 @@ def test_each_type_is_defined_once() -> None:
     assert receiving.Lease is Lease
 
 
+@pytest.mark.slow
 def test_the_types_load_neither_airflow_nor_a_library_for_http() -> None:
     code = (
         "import sys, airflow_provider_workflow.types\n"

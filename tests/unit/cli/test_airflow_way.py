@@ -11,6 +11,8 @@ import pytest
 
 from airflow_provider_workflow.emulator.server import EmulatorServer
 
+pytestmark = pytest.mark.slow
+
 Typed = Callable[..., "subprocess.CompletedProcess[str]"]
 OURS = ["-m", "airflow_provider_workflow.cli.main"]
 AIRFLOWS = ["-m", "airflow", "workflow"]

@@ -151,6 +151,7 @@ def test_the_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None
     assert capsys.readouterr().out == f"airflow-workflow {importlib.metadata.version(PROJECT)}\n"
 
 
+@pytest.mark.slow
 def test_what_airflow_imports_at_every_command_is_light() -> None:
     more = loaded("import airflow_provider_workflow.cli.main")
 
@@ -160,6 +161,7 @@ def test_what_airflow_imports_at_every_command_is_light() -> None:
         assert f"airflow_provider_workflow.{heavier}" not in more
 
 
+@pytest.mark.slow
 def test_a_parser_with_all_commands_imports_nothing_heavy() -> None:
     loaded_by_airflow = "import airflow.cli.cli_parser"
     code = (
@@ -174,12 +176,14 @@ def test_a_parser_with_all_commands_imports_nothing_heavy() -> None:
     }
 
 
+@pytest.mark.slow
 def test_help_of_the_console_script_loads_no_airflow() -> None:
     code = "import airflow_provider_workflow.cli.main as m\ntry: m.main(['--help'])\nexcept SystemExit: pass"
 
     assert loaded(code) & NEVER == set()
 
 
+@pytest.mark.slow
 def test_the_console_script_is_installed() -> None:
     (script,) = (
         each

@@ -80,6 +80,7 @@ def test_dead_letters_are_listed_shown_and_replayed(cli: Cli, buried: Burying) -
     assert len(buried.replays()) == 1
 
 
+@pytest.mark.slow
 def test_the_connections_to_paste_are_added(tmp_path: Path) -> None:
     env = environment(tmp_path, tmp_path / "dags", 8080, {})
     env["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"] = sqlite(tmp_path)

@@ -96,6 +96,7 @@ def started() -> Iterator[subprocess.Popen[str]]:
     process.communicate(timeout=10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_it_serves_until_it_is_stopped(started: subprocess.Popen[str], number: signal.Signals) -> None:
     assert started.stdout is not None

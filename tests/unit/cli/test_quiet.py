@@ -43,6 +43,7 @@ def test_somebody_who_debugs_sees_everything(monkeypatch: pytest.MonkeyPatch) ->
     assert len(seen) == 1
 
 
+@pytest.mark.slow
 def test_an_airflow_that_is_loaded_later_logs_warnings_and_above() -> None:
     code = (
         "from airflow_provider_workflow.cli.output import reduced_logging\n"

@@ -78,6 +78,7 @@ def test_an_error_that_nobody_thought_of_is_a_sentence_too(
     assert "secret-of-this-test" not in told
 
 
+@pytest.mark.slow
 def test_an_airflow_that_cannot_be_loaded_is_a_sentence_too() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "airflow_provider_workflow.cli.main", "inbox", "list"],
@@ -130,6 +131,7 @@ def started(function: str, **streams: object) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.slow
 def test_stdout_is_for_the_result_alone_whoever_talks() -> None:
     with started("chatters", stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         out, err = process.communicate(timeout=60)
@@ -142,6 +144,7 @@ def test_stdout_is_for_the_result_alone_whoever_talks() -> None:
         assert silent not in err
 
 
+@pytest.mark.slow
 def test_a_pipe_that_is_closed_is_no_fault() -> None:
     with started("floods", stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
@@ -152,6 +155,7 @@ def test_a_pipe_that_is_closed_is_no_fault() -> None:
         assert process.stderr.read() == ""
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_a_command_quietly() -> None:
     pipe = subprocess.PIPE
     with started("waits", stdin=pipe, stdout=pipe, stderr=pipe) as process:

@@ -54,6 +54,7 @@ def completions(line: str, tmp_path: Path) -> set[str]:
     return set(answer.read_text().split("\n"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
@@ -67,6 +68,7 @@ def test_commands_options_and_choices_are_completed(line: str, expected: set[str
     assert completions(line, tmp_path) == expected
 
 
+@pytest.mark.slow
 def test_the_documented_line_registers_the_completion() -> None:
     line = command(PAGE, 'eval "$(register-python-argcomplete').strip()
     env = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}

@@ -18,6 +18,8 @@ from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.unit.client.renewing import Variables, over, settings_for
 from tests.unit.client.stores import logged_in
 
+pytestmark = pytest.mark.slow
+
 PROCESSES = 4
 RENEWALS = 25
 LONGEST_SECONDS = 60

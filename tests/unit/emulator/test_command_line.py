@@ -17,6 +17,8 @@ import requests
 
 from airflow_provider_workflow.emulator.command_line import greeting
 
+pytestmark = pytest.mark.slow
+
 Start = Callable[..., tuple["subprocess.Popen[str]", str]]
 
 

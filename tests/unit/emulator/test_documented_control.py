@@ -12,6 +12,8 @@ import pytest
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.unit.documents import command, lines_of
 
+pytestmark = pytest.mark.slow
+
 REQUESTS = lines_of(command("docs/emulator.md", "curl"))
 
 

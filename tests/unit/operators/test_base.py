@@ -12,6 +12,7 @@ from tests.unit.loading import AIRFLOW, loaded
 from tests.unit.test_parse_weight import HEAVY
 
 
+@pytest.mark.slow
 def test_no_module_of_the_provider_loads_anything_heavy_where_a_dag_is_parsed() -> None:
     info = get_provider_info()
     groups = [group for kind in ("operators", "sensors", "triggers") for group in info[kind]]

@@ -27,6 +27,7 @@ def node_version() -> tuple[int, ...]:
     return tuple(map(int, re.findall(r"\d+", done.stdout)))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(node_version() < OLDEST_NODE, reason="needs node 20.19 or newer")
 def test_the_logic_of_the_page_passes_its_own_tests():
     files = sorted(map(str, TESTS.glob("*.test.mjs")))

@@ -29,6 +29,7 @@ print([name for name in ("fastapi", "airflow_provider_workflow.plugin.app") if n
 """
 
 
+@pytest.mark.slow
 def test_a_process_that_serves_no_pages_imports_no_fastapi(tmp_path: Path) -> None:
     about = tmp_path / "plugin_of_a_test-1.dist-info"
     about.mkdir()

@@ -65,6 +65,7 @@ def test_it_has_what_older_versions_of_the_base_class_ask_for() -> None:
     assert provider.trigger_kwargs("workflow-inbox://workflow_default/orders") == {}
 
 
+@pytest.mark.slow
 def test_importing_it_loads_next_to_nothing() -> None:
     base = "import airflow.exceptions, airflow.providers.common.messaging.providers.base_provider\n"
     shown = "import json, sys; print(json.dumps(sorted(sys.modules)))"
@@ -77,6 +78,7 @@ def test_importing_it_loads_next_to_nothing() -> None:
     }
 
 
+@pytest.mark.slow
 def test_without_its_provider_it_names_the_cure() -> None:
     code = (
         "try:\n"
@@ -90,6 +92,7 @@ def test_without_its_provider_it_names_the_cure() -> None:
     assert "pip install 'airflow-provider-workflow[common-messaging]'" in said
 
 
+@pytest.mark.slow
 def test_without_its_provider_airflow_goes_on_without_it() -> None:
     code = (
         "from airflow.providers_manager import ProvidersManager\n"

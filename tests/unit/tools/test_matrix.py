@@ -82,7 +82,7 @@ def test_unit_tests_and_the_main_tests_run_in_an_environment_of_the_pair(machine
 
     assert matrix.main(["3.2:3.12"]) == 0
     pair = "AIRFLOW=3.2 PYTHON=python3.12 VENV=.matrix/airflow-3.2-python3.12"
-    assert machine.asked == [f"{pair} unit", f"{pair} e2e E2E={' '.join(matrix.MAIN_TESTS)}"]
+    assert machine.asked == [f"{pair} unit QUICK_ONES=", f"{pair} e2e E2E={' '.join(matrix.MAIN_TESTS)}"]
 
 
 def test_the_last_count_of_each_pair_is_shown_at_the_end(

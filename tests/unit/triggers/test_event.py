@@ -184,6 +184,7 @@ async def test_an_older_triggerer_survives_one_that_was_stored_before_airflow_wa
         WorkflowInboxEventTrigger("orders")
 
 
+@pytest.mark.slow
 def test_the_module_imports_where_airflow_has_no_shared_streams() -> None:
     code = (
         "import sys; sys.modules['airflow.triggers.shared_stream'] = None\n"
@@ -194,6 +195,7 @@ def test_the_module_imports_where_airflow_has_no_shared_streams() -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_a_dag_file_that_imports_it_loads_nothing_that_only_a_triggerer_needs() -> None:
     more = loaded("import airflow_provider_workflow.triggers.event", AIRFLOW)
 
