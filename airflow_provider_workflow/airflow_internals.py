@@ -87,17 +87,6 @@ def is_supervised() -> bool:
     return hasattr(sys.modules.get("airflow.sdk.execution_time.task_runner"), "SUPERVISOR_COMMS")
 
 
-def keeps_answers_apart() -> bool:
-    """
-    Whether two threads of a task can send requests to the supervisor at the same time.
-
-    ``dag.test()`` has no lock. A public attribute would replace it, or a lock in ``dag.test()``.
-    """
-    from airflow.sdk.execution_time import task_runner
-
-    return hasattr(task_runner.SUPERVISOR_COMMS, "_thread_lock")
-
-
 def trigger_dag_run(dag_id: str, run_id: str, conf: dict[str, Any], note: str | None) -> str | None:
     """
     Request a DAG run from the supervisor, as ``TriggerDagRunOperator`` does; it is stored when this returns.
@@ -115,6 +104,20 @@ def trigger_dag_run(dag_id: str, run_id: str, conf: dict[str, Any], note: str | 
     order = TriggerDagRun(dag_id=dag_id, run_id=run_id, conf=conf, note=note)
     answer = task_runner.SUPERVISOR_COMMS.send(order)
     return str(answer.error.value) if isinstance(answer, ErrorResponse) else None
+
+
+def stored_dag_run(dag_id: str, run_id: str) -> Any:
+    """
+    An existing DAG run as the supervisor knows it, with ``conf`` and ``triggering_user_name``.
+
+    Since 3.2. The SDK's own ``get_dag_run`` of a task would replace it; there is none yet.
+
+    :raises Exception: there is no such run, or the request failed (see ``dispatch/runs.py``).
+    """
+    from airflow.sdk.execution_time import task_runner
+    from airflow.sdk.execution_time.comms import GetDagRun
+
+    return task_runner.SUPERVISOR_COMMS.send(GetDagRun(dag_id=dag_id, run_id=run_id))
 
 
 # The Task SDK

@@ -25,7 +25,6 @@ def drain(args: Namespace) -> int:
     from airflow_provider_workflow.dispatch.dead_letters import DeadLetterRules
     from airflow_provider_workflow.dispatch.dispatcher import Dispatcher
     from airflow_provider_workflow.dispatch.routing import Routes
-    from airflow_provider_workflow.dispatch.targets import TargetCheck
     from airflow_provider_workflow.operators.inbox import drain_inbox
     from airflow_provider_workflow.options import check_dead_letters, check_limits
 
@@ -34,8 +33,8 @@ def drain(args: Namespace) -> int:
     rules = DeadLetterRules(dead_letters, args.dead_letter_after) if dead_letters else None
     limits = check_limits(100, 300, args.max_messages, args.max_unfinished_runs)
     routes = Routes(args.trigger_dag_id)
-    targets = TargetCheck(DatabaseRuns(), routes.dag_ids, dead_letter_dag_id=args.dead_letter_dag_id)
-    dispatcher = Dispatcher(hook_of(args), args.inbox, routes, targets, limits, dead_letter_rules=rules)
+    runs = DatabaseRuns()
+    dispatcher = Dispatcher(hook_of(args), args.inbox, routes, runs, limits, dead_letter_rules=rules)
     dispatcher.check_targets()
     counts = dispatcher.counts
     try:

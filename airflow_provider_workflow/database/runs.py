@@ -8,19 +8,24 @@ after the checks that Airflow's API makes for a task. It is internal to Airflow,
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from airflow_provider_workflow import airflow_internals
 from airflow_provider_workflow.dispatch.rejections import (
     RunRejected,
     ServerFault,
     TargetError,
-    reason_without_values,
+    param_of,
 )
-from airflow_provider_workflow.dispatch.runs import Start, check_conf
+from airflow_provider_workflow.dispatch.runs import (
+    Start,
+    check_conf,
+    names_same_message,
+    not_its_run,
+)
 
 
 class MissingDagError(TargetError):
@@ -43,10 +48,8 @@ class DatabaseRuns:
 
     triggered_by: str = "CLI"
     user: str | None = None
-    alongside: ClassVar[bool] = False
-    """False, as Ctrl-C must interrupt all of a command, and would not reach another thread."""
 
-    def check_target(self, dag_id: str, *, thorough: bool = False) -> None:  # noqa: ARG002 always thorough
+    def check_target(self, dag_id: str) -> None:
         """See ``Runs.check_target``. The database shows every problem, except params that reject the conf."""
         with database_errors(), airflow_internals.database_session() as session:
             dag = airflow_internals.dag_row(dag_id, session)
@@ -69,19 +72,26 @@ class DatabaseRuns:
                 dag_id, run_id, conf, note, triggered_by=self.triggered_by, user=self.user
             )
         except DagRunAlreadyExists:
+            if not self.exists(dag_id, run_id, conf):
+                raise not_its_run(dag_id, run_id) from None
             return Start.EXISTING
         except DagNotFound:
             raise MissingDagError(dag_id) from None
         except SQLAlchemyError as error:
             raise _error_of(error) from None
         except (ValueError, TypeError, OverflowError, RecursionError, ParamValidationError) as error:
-            raise RunRejected(f"{type(error).__name__}: {reason_without_values(str(error))}") from None
+            raise RunRejected(f"{type(error).__name__}{param_of(str(error))}") from None
         return Start.STARTED
 
-    def exists(self, dag_id: str, run_id: str) -> bool:
+    def exists(self, dag_id: str, run_id: str, conf: Mapping[str, Any]) -> bool:
         """See ``Runs.exists``."""
-        with database_errors():
-            return airflow_internals.count_dag_runs(dag_id, run_id=[run_id]) > 0
+        from sqlalchemy import select
+
+        run = airflow_internals.dag_run_model()
+        read = select(run.conf, run.triggering_user_name)
+        with database_errors(), airflow_internals.database_session() as session:
+            row = session.execute(read.where(run.dag_id == dag_id, run.run_id == run_id)).first()
+        return row is not None and names_same_message(row[0], conf, by_user=row[1] is not None)
 
     def unfinished(self, dag_id: str) -> int:
         """See ``Runs.unfinished``."""

@@ -169,7 +169,7 @@ class WorkflowInboxDecoratedOperator(RetriesByDefault, DecoratedOperator, Workfl
         from airflow_provider_workflow.dispatch.batches import Batches, BatchLimits
         from airflow_provider_workflow.dispatch.dead_letters import DeadLetterRules
         from airflow_provider_workflow.dispatch.runs import TaskRuns
-        from airflow_provider_workflow.dispatch.targets import TargetHistory
+        from airflow_provider_workflow.dispatch.target_history import TargetHistory
 
         letters = self.dead_letter_dag_id
         self._batches = batches = Batches(

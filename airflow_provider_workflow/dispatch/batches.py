@@ -49,7 +49,7 @@ from airflow_provider_workflow.dispatch.session import (
     FailedAcknowledgement,
     InboxSession,
 )
-from airflow_provider_workflow.dispatch.targets import PILOT_SECONDS, Before, TargetCheck, TargetHistory
+from airflow_provider_workflow.dispatch.target_history import PILOT_SECONDS, Before, TargetHistory
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.dispatch.runs import Runs
@@ -167,7 +167,7 @@ class Batches:
     def _get_ready(self) -> None:
         rules, letters = self.dead_letter_rules, None
         if rules is not None:
-            TargetCheck(self.runs, (), self.history, rules.dag_id).check()
+            self.runs.check_target(rules.dag_id)
             where = self.inbox, self.hook.workflow_conn_id
             letters = DeadLetters(rules, self.runs, *where, self._counts, self.on_dead_letter)
         self._failed = FailedMessages(self.hook, self.inbox, letters, self._acknowledge)

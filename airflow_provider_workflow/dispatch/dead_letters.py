@@ -23,10 +23,22 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_workflow import metrics
 from airflow_provider_workflow.client import deep_json, types
 from airflow_provider_workflow.client.wire import plain
-from airflow_provider_workflow.dispatch.lease import delivery_count, without_lease
+from airflow_provider_workflow.dispatch.lease import (
+    delivery_count,
+    known_delivery_count,
+    may_be_redelivered,
+    without_lease,
+)
 from airflow_provider_workflow.dispatch.payloads import payload_text
 from airflow_provider_workflow.dispatch.rejections import RunRejected, TargetError
-from airflow_provider_workflow.dispatch.runs import RUN_ID_PREFIX, Runs, Start, run_id_of
+from airflow_provider_workflow.dispatch.runs import (
+    DEAD_LETTER_PREFIX,
+    InboxRuns,
+    Runs,
+    Start,
+    ascii_of,
+    run_id_of,
+)
 from airflow_provider_workflow.dispatch.targets import DEAD_LETTER_AFTER
 from airflow_provider_workflow.types import DeadLetter as DeadLetter
 
@@ -37,7 +49,7 @@ log = logging.getLogger(__name__)
 
 LAST_SAFE_DELIVERY = DEAD_LETTER_AFTER[1]
 """From this delivery count on a message becomes a dead letter even if its target is at fault."""
-RUN_PREFIX = f"{RUN_ID_PREFIX}dead__"
+RUN_PREFIX = DEAD_LETTER_PREFIX
 LONGEST_CAUSE = 500
 
 
@@ -92,8 +104,13 @@ class DeadLetters:
     on_start: Callable[[DeadLetter, str], None] | None = None
 
     def is_due(self, message: types.LeasedMessage) -> bool:
-        """Whether a message is a dead letter by its delivery count, if it is at fault itself."""
-        return delivery_count(message) >= self.rules.after
+        """
+        Whether a message is a dead letter by its delivery count, if it is at fault itself.
+
+        Without a count any delivery may be the last one.
+        """
+        count = known_delivery_count(message)
+        return count is None or count >= self.rules.after
 
     def is_found(self, message: types.LeasedMessage, inbox_id: str) -> bool:
         """
@@ -101,13 +118,22 @@ class DeadLetters:
 
         :raises TargetError: Airflow does not answer.
         """
-        # Without a delivery count it is not known whether this is the first delivery.
-        if "lease_count" in (message.get("message_attributes") or {}) and delivery_count(message) < 2:
+        if not may_be_redelivered(message):
             return False
-        if not self.runs.exists(self.rules.dag_id, run_id_of(message["id"], inbox_id, RUN_PREFIX)):
+        runs = InboxRuns(self.runs, self.conn_id, inbox_id)
+        if not runs.exists(self.rules.dag_id, message["id"], RUN_PREFIX):
             return False
         self.counts.count("dead_lettered", message["id"])
         return True
+
+    def may_have_run(self, message: types.LeasedMessage, inbox_id: str, dag_id: str | None) -> bool:
+        """Whether a message may have a run of its target: an error or a lost answer does not say."""
+        if dag_id is None:
+            return False
+        try:
+            return InboxRuns(self.runs, self.conn_id, inbox_id).exists(dag_id, message["id"])
+        except TargetError:
+            return True
 
     def start(
         self,
@@ -172,13 +198,13 @@ def conf_of(
     """The ``conf`` of a dead letter; what it has of the service is ASCII."""
     created_at = message.get("created_at")
     return {
-        "connection_id": connection_id,
-        "inbox_id": _ascii(inbox_id),
-        "message_id": _ascii(message["id"]),
-        "created_at": _ascii(created_at) if isinstance(created_at, str) else None,
+        "connection_id": ascii_of(connection_id),
+        "inbox_id": ascii_of(inbox_id),
+        "message_id": ascii_of(message["id"]),
+        "created_at": ascii_of(created_at) if isinstance(created_at, str) else None,
         "delivery_count": delivery_count(message),
         "reason": reason.value,
-        "cause": _ascii(cause, LONGEST_CAUSE),
+        "cause": ascii_of(cause, LONGEST_CAUSE),
         "target_dag_id": target_dag_id,
         "message_json": _json_of(without_lease(message)),
     }
@@ -198,8 +224,3 @@ def message_of(conf: Mapping[str, Any]) -> dict[str, Any]:
 def _json_of(message: dict[str, Any]) -> str:
     rest = {name: value for name, value in message.items() if name not in ("payload", "payload_json")}
     return f'{json.dumps(rest)[:-1]}, "payload": {payload_text(message)}}}'
-
-
-def _ascii(text: str, longest: int = 300) -> str:
-    """One line of printable ASCII; a longer one is truncated."""
-    return plain(text, longest).encode("ascii", "backslashreplace").decode()

@@ -19,6 +19,7 @@ from airflow.providers.common.compat.sdk import AirflowException, AirflowFailExc
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.client import types
 from airflow_provider_workflow.client.arguments import MESSAGE_IDS
+from airflow_provider_workflow.client.errors import WorkflowError
 from airflow_provider_workflow.client.inboxes import FAILED, PAUSED
 from airflow_provider_workflow.client.json_steps import in_slices
 from airflow_provider_workflow.client.wire import plain
@@ -32,7 +33,7 @@ log = logging.getLogger(__name__)
 MARGIN_SECONDS = 30.0
 """No run is started in these last seconds of a lease: its message could be redelivered meanwhile."""
 HIGH_DELIVERY_COUNT = 3
-"""From this delivery count on a message is started first, and acknowledged alone."""
+"""From this delivery count on a message is logged: the service delivers it about five times."""
 ASSUMED_LAST_DELIVERY = 5
 """Delivery count after which the service is assumed to quarantine a message; the number is not published."""
 LARGEST_HAND_OFF = 10_000_000
@@ -193,8 +194,22 @@ def slices(ids: list[str]) -> Iterator[list[str]]:
 
 def delivery_count(message: types.LeasedMessage) -> int:
     """The delivery count of a message, this lease included; 1 if the service does not say."""
-    count = (message.get("message_attributes") or {}).get("lease_count")
-    return count if isinstance(count, int) and not isinstance(count, bool) else 1
+    return known_delivery_count(message) or 1
+
+
+def known_delivery_count(message: types.LeasedMessage) -> int | None:
+    """The delivery count of a message, this lease included; None if the service does not say."""
+    attributes = message.get("message_attributes")
+    count: Any = attributes.get("lease_count") if isinstance(attributes, dict) else None
+    if isinstance(count, str) and count.isascii() and count.isdigit() and len(count) < 10:
+        return int(count)
+    is_whole = isinstance(count, (int, float)) and not isinstance(count, bool) and count == count // 1
+    return int(count) if is_whole else None
+
+
+def may_be_redelivered(message: types.LeasedMessage) -> bool:
+    """Whether a message may have been delivered before, so that it may have a run or a dead letter."""
+    return known_delivery_count(message) != 1
 
 
 def without_lease(message: types.LeasedMessage) -> dict[str, Any]:
@@ -215,8 +230,6 @@ def lease_once(
     count: int,
     seconds: int,
     inbox: str | None = None,
-    *,
-    patient: bool = True,
 ) -> HeldLease | None:
     """
     Lease messages. If there are none, check from time to time for quarantined messages.
@@ -224,14 +237,13 @@ def lease_once(
     :param count: messages at most, 1 to 100.
     :param seconds: length of the lease, 1 to 3600 s.
     :param inbox: name of the inbox in errors and log lines; its id by default.
-    :param patient: whether to wait while the rate limit allows no calls; if not, that raises.
     :raises InboxUnusableError: the inbox failed to initialize.
     :raises InboxPausedError: the inbox is paused and has no more messages.
     """
     from airflow_provider_workflow.client.errors import InboxPausedError
 
     try:
-        answer = hook.lease_messages(inbox_id, count, seconds, patient=patient)
+        answer = hook.lease_messages(inbox_id, count, seconds)
     except InboxPausedError:
         quarantine.check(hook, inbox or inbox_id)
         raise
@@ -330,8 +342,6 @@ def try_to_release(
     hook: WorkflowHook, inbox: str, lease_id: str, ids: list[str], name: str | None = None
 ) -> None:
     """Release messages; if that fails, the lease expires instead."""
-    from airflow_provider_workflow.client.errors import WorkflowError
-
     try:
         release(hook, inbox, lease_id, ids, name)
     except WorkflowError as error:
@@ -341,3 +351,48 @@ def try_to_release(
             len(ids),
             error,
         )
+
+
+@dataclass
+class Acknowledgements:
+    """
+    Acknowledges the messages that have their run or their dead letter.
+
+    Runs do not depend on acknowledgements, so a failure stops nothing: messages that are not acknowledged are
+    redelivered, and find their runs.
+
+    :param inbox: id or name, for log lines.
+    :param error: of the latest acknowledgement, if it failed.
+    """
+
+    inbox: str
+    error: WorkflowError | None = None
+    _finished: dict[str, tuple[HeldLease, list[str]]] = field(default_factory=dict)
+
+    def add(self, lease: HeldLease, message_id: str) -> None:
+        """A message may be acknowledged."""
+        self._finished.setdefault(lease.lease_id, (lease, []))[1].append(message_id)
+
+    def send(self, hook: WorkflowHook, *, at_the_end: bool = False) -> None:
+        """
+        Acknowledge all of them; after a failure nothing is sent until the end of the drain.
+
+        :param at_the_end: whether this is the last time.
+        """
+        if self.error is not None and not at_the_end:
+            return
+        self.error = None
+        for lease_id, (lease, message_ids) in list(self._finished.items()):
+            try:
+                acknowledge(hook, lease.inbox_id, lease_id, message_ids, self.inbox)
+            except WorkflowError as error:
+                self.error = error
+                log.warning(
+                    "Inbox %s: the acknowledgement of %d messages failed; they have their runs, and are"
+                    " redelivered unless a later acknowledgement succeeds: %s",
+                    self.inbox,
+                    len(message_ids),
+                    error,
+                )
+                return
+            del self._finished[lease_id]

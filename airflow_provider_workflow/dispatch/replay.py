@@ -84,7 +84,9 @@ class Replay:
         dag_id = trigger_dag_id or self.target_dag_id
         if dag_id is None:
             raise NoTargetError
-        if self.target_dag_id not in (None, dag_id) and runs.exists(str(self.target_dag_id), self.run_id):
+        if self.target_dag_id not in (None, dag_id) and runs.exists(
+            str(self.target_dag_id), self.run_id, self.conf
+        ):
             return str(self.target_dag_id), Start.EXISTING
         message_id, inbox_id = plain(self.conf["message"]["id"]), self.conf["inbox_id"]
         note = f"Message {message_id} of the inbox {plain(inbox_id)}, replayed" + (
@@ -105,7 +107,7 @@ def run_id_of_replay(message_id: str, inbox_id: str, dead_letter_run_id: str) ->
     """
     if run_id_of(message_id, inbox_id, RUN_PREFIX) == dead_letter_run_id:
         return run_id_of(message_id, inbox_id)
-    # Both run ids end with the same hash of the exact id.
+    # Both run ids end with the same hash of the exact ids.
     return RUN_ID_PREFIX + dead_letter_run_id.removeprefix(RUN_PREFIX)
 
 

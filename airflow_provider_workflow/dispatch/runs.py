@@ -11,36 +11,27 @@ from __future__ import annotations
 import hashlib
 import logging
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache, cached_property, partial
 from typing import Any, Protocol
 
-from airflow.providers.common.compat.sdk import conf
-
 from airflow_provider_workflow import tracing
-from airflow_provider_workflow.airflow_internals import (
-    airflow_release,
-    http_status_error,
-    keeps_answers_apart,
-    trigger_dag_run,
-)
+from airflow_provider_workflow.airflow_internals import http_status_error, stored_dag_run, trigger_dag_run
+from airflow_provider_workflow.client.wire import plain
 from airflow_provider_workflow.config import traces
 from airflow_provider_workflow.dispatch import payloads
-from airflow_provider_workflow.dispatch.rejections import RunRejected, TargetError, UnencodableConf, error_of
+from airflow_provider_workflow.dispatch.rejections import MessageFault, ServerFault, TargetError, error_of
 
 log = logging.getLogger(__name__)
 
 RUN_ID_PREFIX = "workflow__"
+DEAD_LETTER_PREFIX = f"{RUN_ID_PREFIX}dead__"
 LONGEST_RUN_ID = 250
 # A run id travels unquoted in an address: anything else could end up as the id of another run.
 _SAFE_ID = re.compile(r"[A-Za-z0-9_.~:+-]+")
-_DIGEST = re.compile(r"[0-9a-f]{64}")
-_MARKED = re.compile(r".*__[0-9a-f]{8}", re.DOTALL)
 _UNFINISHED = ["queued", "running"]
-_CHECK_RUN_ID = "workflow check .. of the target DAG, which starts nothing " + "x" * LONGEST_RUN_ID
-"""Airflow rejects it for its two dots, its blanks and its length: after the checks of the DAG, and before
-those of its params."""
 
 
 class Start(Enum):
@@ -54,30 +45,47 @@ def run_id_of(message_id: str, inbox_id: str, prefix: str = RUN_ID_PREFIX) -> st
     """
     The run id of a message: always the same, so that a redelivered message finds its run.
 
-    It contains a hash of the inbox id, as message ids may be unique within an inbox only. A message id that
-    is too long, or has characters that a run id must not have, is hashed together with the inbox id.
+    It ends with 16 hex digits of a hash of the ids of inbox and message, as message ids may be unique within
+    an inbox only. A message id that is too long, that has characters which a run id must not have, or that
+    would make a run look like a dead letter, is replaced by the whole hash.
+
+    :param prefix: that of runs, or of dead letters.
     """
-    inbox = hashlib.sha256(_bytes(inbox_id))
-    run_id = f"{prefix}{message_id}__{inbox.hexdigest()[:8]}"
-    if _SAFE_ID.fullmatch(message_id) and ".." not in message_id and len(run_id) <= LONGEST_RUN_ID:
-        return run_id
-    inbox.update(b"\0" + _bytes(message_id))
-    return prefix + inbox.hexdigest()
+    inbox = _bytes(inbox_id)
+    digest = hashlib.sha256(b"%d:%b%b" % (len(inbox), inbox, _bytes(message_id))).hexdigest()
+    run_id = f"{prefix}{message_id}__{digest[:16]}"
+    is_safe = _SAFE_ID.fullmatch(message_id) and ".." not in message_id
+    is_own = not f"{RUN_ID_PREFIX}{message_id}".startswith(DEAD_LETTER_PREFIX)
+    return run_id if is_safe and is_own and len(run_id) <= LONGEST_RUN_ID else prefix + digest
 
 
-def former_run_id_of(message_id: str) -> str | None:
+def names_same_message(stored: Any, conf: Mapping[str, Any], *, by_user: bool) -> bool:
     """
-    The run id of a message in version 0.1, which a message that was leased before an upgrade may have.
+    Whether the conf of an existing run is that of the message which a conf names.
 
-    None if it could be the present run id of another message.
+    :param stored: the conf of the existing run: of a message, or of a dead letter.
+    :param conf: with ``connection_id``, ``inbox_id``, and either ``message`` or ``message_id``.
+    :param by_user: whether a user started the run. It counts only if it has the same message in full: a user
+        who replays a dead letter starts such a run, and one who makes up a run does not.
     """
-    if _MARKED.fullmatch(message_id):
-        return None
-    run_id = RUN_ID_PREFIX + message_id
-    fits = _SAFE_ID.fullmatch(message_id) and ".." not in message_id and len(run_id) <= LONGEST_RUN_ID
-    if fits and not _DIGEST.fullmatch(message_id):
-        return run_id
-    return RUN_ID_PREFIX + hashlib.sha256(_bytes(message_id)).hexdigest()
+    if not isinstance(stored, dict) or _identity(stored) != _identity(conf):
+        return False
+    return not by_user or any(name in conf and stored.get(name) == conf[name] for name in _CONTENTS)
+
+
+_CONTENTS = ("message", "message_json")
+
+
+def _identity(conf: Mapping[str, Any]) -> list[str | None]:
+    message = conf.get("message")
+    message_id = message.get("id") if isinstance(message, dict) else conf.get("message_id")
+    names = conf.get("connection_id"), conf.get("inbox_id"), message_id
+    return [ascii_of(name) if isinstance(name, str) else None for name in names]
+
+
+def ascii_of(text: str, longest: int = 300) -> str:
+    """One line of printable ASCII; a longer one is truncated."""
+    return plain(text, longest).encode("ascii", "backslashreplace").decode()
 
 
 def _bytes(text: str) -> bytes:
@@ -87,31 +95,29 @@ def _bytes(text: str) -> bytes:
 class Runs(Protocol):
     """Starts, finds and counts runs: from a task, or from the command line."""
 
-    @property
-    def alongside(self) -> bool:
-        """Whether a second thread may call the service, which may read a secret from Airflow, meanwhile."""
-
-    def check_target(self, dag_id: str, *, thorough: bool = False) -> None:
+    def check_target(self, dag_id: str) -> None:
         """
-        Check, without starting a run, whether runs of a DAG can be started.
+        Check, without starting a run, that a DAG exists.
 
-        :param thorough: make all checks that are possible, although Airflow logs an error line for it.
-        :raises TargetError: they cannot be started.
+        :raises TargetError: it does not, or Airflow does not answer.
         """
 
     def start(self, dag_id: str, run_id: str, conf: dict[str, Any], note: str | None = None) -> Start:
         """
-        Start a run, or find that it exists. When this returns, the run is stored.
+        Start a run of a message, or find that it exists. When this returns, the run is stored.
+
+        A run with this id that another message or a user started is a rejection.
 
         :param note: shown on the page of the run.
         :raises RunRejected: Airflow rejects this run; nothing was started.
         :raises TargetError: the DAG is missing, broken or denied, or Airflow does not answer.
         """
 
-    def exists(self, dag_id: str, run_id: str) -> bool:
+    def exists(self, dag_id: str, run_id: str, conf: Mapping[str, Any]) -> bool:
         """
-        Whether a DAG has this run.
+        Whether a DAG has this run, and it is that of a message.
 
+        :param conf: names the message (see ``names_same_message``).
         :raises TargetError: Airflow does not answer.
         """
 
@@ -123,14 +129,54 @@ class Runs(Protocol):
         """
 
 
+@dataclass(frozen=True)
+class InboxRuns:
+    """
+    The runs of the messages of one inbox.
+
+    :param connection_id: id of the Airflow connection.
+    :param inbox_id: id of the inbox, not its name.
+    """
+
+    runs: Runs
+    connection_id: str
+    inbox_id: str
+
+    def start(self, dag_id: str, message: Mapping[str, Any], note: str) -> Start:
+        """
+        Start the run of a message, or find it (see ``Runs.start``).
+
+        :param message: in a form that Airflow can store.
+        """
+        where = {"connection_id": self.connection_id, "inbox_id": self.inbox_id}
+        conf, run_id = {**where, "message": message}, run_id_of(message["id"], self.inbox_id)
+        try:
+            return self.runs.start(dag_id, run_id, conf, note)
+        except ServerFault:
+            # Airflow may have stored the run before it failed.
+            if self.runs.exists(dag_id, run_id, conf):
+                return Start.EXISTING
+            raise
+
+    def exists(self, dag_id: str, message_id: str, prefix: str = RUN_ID_PREFIX) -> bool:
+        """
+        Whether a DAG has the run of a message, or its dead letter.
+
+        :param prefix: that of runs, or of dead letters.
+        :raises TargetError: Airflow does not answer.
+        """
+        where = {"connection_id": self.connection_id, "inbox_id": self.inbox_id, "message_id": message_id}
+        return self.runs.exists(dag_id, run_id_of(message_id, self.inbox_id, prefix), where)
+
+
 def check_conf(conf: dict[str, Any]) -> None:
     """
     Make sure that Airflow can encode a conf.
 
-    :raises UnencodableConf: it cannot. The error names the path of the value, never the value.
+    :raises MessageFault: it cannot. The error names the path of the value, never the value.
     """
     if (part := payloads.unstorable(conf, "conf", payloads.DEEPEST_CONF)) is not None:
-        raise UnencodableConf(f"Airflow cannot store it: {part}")
+        raise MessageFault(f"Airflow cannot store it: {part}")
 
 
 @cache
@@ -151,49 +197,28 @@ class TaskRuns:
 
     ti: Any
 
-    @property
-    def alongside(self) -> bool:
-        """
-        See ``Runs.alongside``.
-
-        In ``dag.test()`` two threads would mix up the answers of the supervisor.
-        """
-        return keeps_answers_apart()
-
-    def check_target(self, dag_id: str, *, thorough: bool = False) -> None:
+    def check_target(self, dag_id: str) -> None:
         """
         See ``Runs.check_target``.
 
-        Airflow knows whether the DAG exists; a thorough check on 3.3 and later also finds import errors, a
-        DAG that is stale or denies runs, and a timetable that is not registered. No check finds params that
-        reject every conf: the first run does.
+        Nothing shows an import error, a stale DAG or params that reject every conf: the first run does.
         """
         try:
             self.ti.get_dag(dag_id)
         except (*_rejections(), OSError, EOFError) as error:  # type: ignore[misc]
             raise _target_error(dag_id, error) from None
-        if thorough and airflow_release() >= (3, 3) and _is_rejected_anywhere(_CHECK_RUN_ID):
-            self._try_impossible_run(dag_id)
-
-    def _try_impossible_run(self, dag_id: str) -> None:
-        try:
-            self._start(dag_id, _CHECK_RUN_ID, {})
-        except RunRejected as error:
-            # An answer about the run id means that the DAG passed all checks before it.
-            if _CHECK_RUN_ID[:20] not in error.airflow_says:
-                raise TargetError(
-                    f"Airflow does not start runs of {dag_id!r}: {error}. Correct the DAG; no message is"
-                    f" lost."
-                ) from None
 
     def start(self, dag_id: str, run_id: str, conf: dict[str, Any], note: str | None = None) -> Start:
         """See ``Runs.start``."""
         conf = {**conf, **self._lineage}
         check_conf(conf)
         start = partial(self._start, dag_id, run_id, conf, note)
-        return tracing.start_run(start, dag_id, run_id, conf) if traces() else start()
+        outcome = tracing.start_run(start, dag_id, run_id, conf) if traces() else start()
+        if outcome is Start.EXISTING and not self._is_run_of(dag_id, run_id, conf):
+            raise not_its_run(dag_id, run_id)
+        return outcome
 
-    def _start(self, dag_id: str, run_id: str, conf: dict[str, Any], note: str | None = None) -> Start:
+    def _start(self, dag_id: str, run_id: str, conf: dict[str, Any], note: str | None) -> Start:
         from pydantic import ValidationError
 
         try:
@@ -208,20 +233,29 @@ class TaskRuns:
             ) from None
         except (ValueError, OverflowError, RecursionError) as error:
             # check_conf reports the known cases; nothing was sent in the others either.
-            raise UnencodableConf(f"Airflow cannot encode its payload: {type(error).__name__}") from None
+            raise MessageFault(f"Airflow cannot encode its payload: {type(error).__name__}") from None
         except (OSError, EOFError) as error:
             raise _target_error(dag_id, error) from None
         if refusal not in (None, "DAGRUN_ALREADY_EXISTS"):
             raise TargetError(f"Airflow did not start a run of {dag_id!r}: {refusal}")
         return Start.STARTED if refusal is None else Start.EXISTING
 
+    def exists(self, dag_id: str, run_id: str, conf: Mapping[str, Any]) -> bool:
+        """See ``Runs.exists``."""
+        # Airflow logs an error line for a run that it is asked for and does not have, so count first.
+        return self._count(dag_id, run_ids=[run_id]) > 0 and self._is_run_of(dag_id, run_id, conf)
+
+    def _is_run_of(self, dag_id: str, run_id: str, conf: Mapping[str, Any]) -> bool:
+        """Whether an existing run is that of the message which a conf names."""
+        try:
+            run = stored_dag_run(dag_id, run_id)
+        except (*_rejections(), OSError, EOFError) as error:  # type: ignore[misc]
+            raise _target_error(dag_id, error) from None
+        return names_same_message(run.conf, conf, by_user=run.triggering_user_name is not None)
+
     @cached_property
     def _lineage(self) -> dict[str, Any]:
         return lineage_of(self.ti)
-
-    def exists(self, dag_id: str, run_id: str) -> bool:
-        """See ``Runs.exists``."""
-        return self._count(dag_id, run_ids=[run_id]) > 0
 
     def unfinished(self, dag_id: str) -> int:
         """See ``Runs.unfinished``."""
@@ -234,6 +268,13 @@ class TaskRuns:
             raise TargetError(
                 f"Airflow does not count the runs of {dag_id!r}: {type(error).__name__}. No message is lost."
             ) from None
+
+
+def not_its_run(dag_id: str, run_id: str) -> MessageFault:
+    """The rejection of a message whose run id another run has."""
+    return MessageFault(
+        f"the run {run_id} of the DAG {dag_id!r} exists, and a user or another message started it: delete it"
+    )
 
 
 def lineage_of(ti: Any) -> dict[str, Any]:
@@ -265,6 +306,11 @@ def lineage_of(ti: Any) -> dict[str, Any]:
     return {"openlineage": parent}
 
 
+def attempt_of(context: Any) -> int:
+    """The number of this try of a task, 1 or more."""
+    return int(context["ti"].try_number)
+
+
 def origin_of(context: Any) -> str:
     """The DAG and run of a task, for the notes of the runs that it starts."""
     ti = context["ti"]
@@ -281,10 +327,3 @@ def _target_error(dag_id: str, error: Exception) -> TargetError:
     if isinstance(fault, TargetError):
         return fault
     return TargetError(f"Airflow cannot check the DAG {dag_id!r}: {fault}. No message is lost.")
-
-
-def _is_rejected_anywhere(run_id: str) -> bool:
-    """Whether Airflow rejects this run id in the present configuration, as it does by default."""
-    pattern = str(conf.get("scheduler", "allowed_run_id_pattern", fallback="")).strip()
-    dots = conf.getboolean("core", "allow_double_dot_in_ids", fallback=False)
-    return not dots or not (pattern and re.match(pattern, run_id))

@@ -193,7 +193,7 @@ class InboxSession:
         if self.alongside and self._next is None:
             # Not patient: while the rate limit leaves no calls, the acknowledgement goes first.
             lease = tracing.carried(self._lease) if traces() else self._lease
-            self._next = self._thread.submit(lease, count, seconds, patient=False)
+            self._next = self._thread.submit(lease, count, seconds)
             self._next_size = count, seconds
 
     def lease(self, count: int, seconds: int) -> HeldLease | None:
@@ -227,10 +227,10 @@ class InboxSession:
             self._failed.remove(rejected)
             raise rejected.error
 
-    def _lease(self, count: int, seconds: int, *, patient: bool = True) -> HeldLease | None:
+    def _lease(self, count: int, seconds: int) -> HeldLease | None:
         self.inbox_id = inbox_id = self.inbox_id or self.hook.get_inbox(self.inbox)["id"]
         try:
-            lease = lease_once(self.hook, inbox_id, count, seconds, self.inbox, patient=patient)
+            lease = lease_once(self.hook, inbox_id, count, seconds, self.inbox)
         except NotFoundError:
             # Another one may have its name by now.
             self.inbox_id = ""

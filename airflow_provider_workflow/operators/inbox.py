@@ -133,20 +133,18 @@ class WorkflowInboxDispatchOperator(RetriesByDefault, WorkflowOperator):
         from airflow_provider_workflow.dispatch.dead_letters import DeadLetterRules
         from airflow_provider_workflow.dispatch.dispatcher import Dispatcher
         from airflow_provider_workflow.dispatch.routing import Routes
-        from airflow_provider_workflow.dispatch.runs import TaskRuns, origin_of
-        from airflow_provider_workflow.dispatch.targets import TargetCheck, TargetHistory
+        from airflow_provider_workflow.dispatch.runs import TaskRuns, attempt_of, origin_of
 
         routes = Routes(self.trigger_dag_id, self.match)
         dead_letters = self.dead_letter_dag_id
         rules = dead_letters and DeadLetterRules(dead_letters, self.dead_letter_after, self.unmatched)
-        history = TargetHistory(context)
-        targets = TargetCheck(TaskRuns(context["ti"]), routes.dag_ids, history, dead_letters)
         self._dispatcher = dispatcher = Dispatcher(
             self.hook,
             self.inbox,
             routes,
-            targets,
+            TaskRuns(context["ti"]),
             self.limits,
+            attempt=attempt_of(context),
             origin=origin_of(context),
             dead_letter_rules=rules or None,
         )

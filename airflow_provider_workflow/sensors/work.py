@@ -33,11 +33,11 @@ from airflow_provider_workflow.dispatch.lease import (
     try_to_release,
 )
 from airflow_provider_workflow.dispatch.receiving import Receiver
+from airflow_provider_workflow.dispatch.rejections import TargetError
 from airflow_provider_workflow.dispatch.results import Counts, DispatchResult, Drained
 from airflow_provider_workflow.dispatch.routing import Routes
-from airflow_provider_workflow.dispatch.runs import TaskRuns, origin_of
-from airflow_provider_workflow.dispatch.session import while_missing
-from airflow_provider_workflow.dispatch.targets import Limits, TargetCheck, TargetHistory
+from airflow_provider_workflow.dispatch.runs import TaskRuns, attempt_of, origin_of
+from airflow_provider_workflow.dispatch.targets import Limits
 from airflow_provider_workflow.triggers.retrying import Faults, is_transient
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Options:
 @dataclass
 class Work:
     """
-    The polls of one process; they share the hook, the counters, and the checks of the targets.
+    The polls of one process; they share the hook and the counters.
 
     :param counts: the counters, which continue from earlier polls.
     """
@@ -82,7 +82,7 @@ class Work:
     hook: WorkflowHook
     options: Options
     counts: Counts = field(default_factory=Counts)
-    _targets: TargetCheck | None = None
+    _failed_polls: int = 0
     _worker: Dispatcher | Receiver | None = None
     _waiting_noted: bool = False
 
@@ -96,8 +96,13 @@ class Work:
         :param lease: the lease of a trigger.
         :return: the return value of the sensor; None if it has to wait.
         """
-        with self._alerts(context) as alerts:
-            return self._poll(context, lease, alerts)
+        try:
+            with self._alerts(context) as alerts:
+                return self._poll(context, lease, alerts)
+        except TargetError:
+            # With silent_fail the sensor polls again in this process.
+            self._failed_polls += 1
+            raise
 
     def _alerts(self, context: Context) -> AbstractContextManager[Alerts | None]:
         callbacks = self.options.callbacks
@@ -178,17 +183,14 @@ class Work:
         return dispatcher
 
     def _new_dispatcher(self, context: Context, alerts: Alerts | None) -> Dispatcher:
-        if self._targets is None:
-            runs = TaskRuns(context["ti"])
-            dead_letters = rules.dag_id if (rules := self.options.dead_letter_rules) else None
-            self._targets = TargetCheck(runs, self._routes.dag_ids, TargetHistory(context), dead_letters)
         return Dispatcher(
             self.hook,
             self.options.inbox,
             self._routes,
-            self._targets,
+            TaskRuns(context["ti"]),
             self.options.limits,
             self.counts,
+            attempt=attempt_of(context) + self._failed_polls,
             is_transient_error=self._is_transient,
             origin=origin_of(context),
             dead_letter_rules=self.options.dead_letter_rules,
@@ -239,9 +241,7 @@ class Work:
     def _lease(self) -> HeldLease | None:
         inbox, limits = self.options.inbox, self.options.limits
         try:
-            lease = while_missing(
-                inbox, lambda: lease_once(self.hook, inbox, limits.first_lease, limits.lease_seconds)
-            )
+            lease = lease_once(self.hook, inbox, limits.first_lease, limits.lease_seconds)
         except WorkflowError as error:
             if not self._is_transient(error):
                 raise

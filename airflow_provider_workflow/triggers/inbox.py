@@ -17,7 +17,6 @@ from airflow_provider_workflow.triggers.base import SerializesArguments
 if TYPE_CHECKING:
     from airflow_provider_workflow.client import types
     from airflow_provider_workflow.client.client import AsyncWorkflowClient
-    from airflow_provider_workflow.dispatch.session import MissingInbox
 
 log = logging.getLogger(__name__)
 
@@ -100,8 +99,6 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
 
         :raises WorkflowError: a permanent error: wrong credentials, no such inbox.
         """
-        from airflow_provider_workflow.client.errors import NotFoundError
-        from airflow_provider_workflow.dispatch.session import MissingInbox
         from airflow_provider_workflow.hooks.workflow import WorkflowHook
         from airflow_provider_workflow.triggers.retrying import poll
         from airflow_provider_workflow.triggers.wakeup import find_inbox, log_wait, wake_ups_of
@@ -110,22 +107,14 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
         if self.hold_seconds > 0:
             yield TriggerEvent({"status": "poll"})
             return
-        missing = MissingInbox(self.inbox)
         async with WorkflowHook(self.workflow_conn_id).async_client() as client:
-            while True:
-                try:
-                    inbox_id = await poll(partial(find_inbox, client, self.inbox), None, self, log)
-                    async with wake_ups_of(client, inbox_id, self.wake_on_events) as wake_up:
-                        log_wait(log, client, self)
-                        event = await poll(
-                            partial(self._lease, client, inbox_id, missing), wake_up, self, log
-                        )
-                        # Inside the context: a cancellation while it is closed would lose the lease.
-                        yield TriggerEvent(event)
-                        self._unsent = None  # Airflow has it
-                        return
-                except NotFoundError as error:
-                    await clock.async_sleep(missing.pause(error))
+            inbox_id = await poll(partial(find_inbox, client, self.inbox), None, self, log)
+            async with wake_ups_of(client, inbox_id, self.wake_on_events) as wake_up:
+                log_wait(log, client, self)
+                event = await poll(partial(self._lease, client, inbox_id), wake_up, self, log)
+                # Inside the context: a cancellation while it is closed would lose the lease.
+                yield TriggerEvent(event)
+                self._unsent = None  # Airflow has it
 
     async def cleanup(self) -> None:
         """
@@ -139,9 +128,7 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
             unsent, self._unsent = self._unsent, None
             await carry_through(_release(*unsent))
 
-    async def _lease(
-        self, client: AsyncWorkflowClient, inbox_id: str, missing: MissingInbox
-    ) -> dict[str, Any] | None:
+    async def _lease(self, client: AsyncWorkflowClient, inbox_id: str) -> dict[str, Any] | None:
         """Lease once; return the event to fire, or None to continue waiting."""
         from airflow_provider_workflow import metrics
         from airflow_provider_workflow.client.client import carry_through
@@ -157,7 +144,6 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
             raise
         except InboxPausedError as paused:
             return self._event_of_paused(inbox_id, paused.paused_reason)
-        missing.found()
         attributes = answer.get("inbox_attributes") or {}
         status = attributes.get("status")
         if status == FAILED:

@@ -7,7 +7,6 @@ import time
 from typing import Any
 
 from airflow_provider_workflow.decorators.workflow_inbox import WorkflowInboxDecoratedOperator
-from airflow_provider_workflow.dispatch.runs import TaskRuns
 from airflow_provider_workflow.operators.inbox import WorkflowInboxDispatchOperator
 from tests.benchmarks.process import MEGABYTE, resident
 
@@ -16,18 +15,9 @@ class MeasuredDispatchOperator(WorkflowInboxDispatchOperator):
     """
     Returns how many runs it started, when it began and ended (seconds since 1970), the CPU that it used
     (seconds), and the memory that it grew by (MB).
-
-    :param ahead: whether the next lease is requested while the runs of the current one are started.
     """
 
-    def __init__(self, *, ahead: bool = True, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.ahead = ahead
-
     def execute(self, context: Any) -> dict[str, Any]:
-        if not self.ahead:
-            # Each task has a process of its own.
-            TaskRuns.alongside = False  # type: ignore[method-assign, assignment]
         held, began_at, used = resident(os.getpid()), time.time(), time.process_time()
         done = super().execute(context)
         return {

@@ -119,7 +119,7 @@ Start = Callable[[Stage], Run]
 
 
 def before_any_run(dag_id: str) -> Start:
-    """The target rejects the pilot."""
+    """The target rejects the probe."""
 
     def start(stage: Stage) -> Run:
         inbox = Inbox.open(stage.emulator, f"greeting-{dag_id}")
@@ -155,18 +155,15 @@ def without_a_route(stage: Stage) -> Run:
 
 
 REJECTIONS: dict[str, tuple[Start, str]] = {
-    "the pilot of a sensor": (
-        before_any_run("listener"),
-        "Invalid input for param message: it is not of type",
-    ),
-    "the pilot of each try": (before_any_run("listener_with_retries"), "before this task had started any"),
-    "the pilot of a poking sensor": (before_any_run("poking_listener"), "before this task had started any"),
-    "the pilot of an operator": (before_any_run("dispatcher"), "before this task had started any"),
-    "a lease of the trigger": (through_the_trigger, "before this task had started any"),
-    "one message": (after_a_run("listener"), "it lacks a required property"),
-    "one message of an operator": (after_a_run("dispatcher"), "it lacks a required property"),
-    "one message that is only logged": (after_a_run("listener_that_logs"), "it lacks a required property"),
-    "twenty in a row": (after_a_run("dispatcher", 25), "rejected the last 20 runs"),
+    "the probe of a sensor": (before_any_run("listener"), "param message"),
+    "the probe of each try": (before_any_run("listener_with_retries"), "has started no run of it"),
+    "the probe of a poking sensor": (before_any_run("poking_listener"), "has started no run of it"),
+    "the probe of an operator": (before_any_run("dispatcher"), "has started no run of it"),
+    "a lease of the trigger": (through_the_trigger, "has started no run of it"),
+    "one message": (after_a_run("listener"), "param message"),
+    "one message of an operator": (after_a_run("dispatcher"), "param message"),
+    "one message that is only logged": (after_a_run("listener_that_logs"), "param message"),
+    "twenty in a row": (after_a_run("dispatcher", 25), "rejected 20 new messages"),
     "an expression": (without_a_route, "match cannot be evaluated on it"),
 }
 """Every way in which a message is rejected, and what its task's log then says."""

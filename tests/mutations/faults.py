@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-DISPATCH = ("tests/unit/test_dispatch*.py", "tests/unit/test_session.py", "tests/unit/test_missing_inbox.py")
-TARGETS = ("tests/unit/test_targets.py", "tests/unit/test_dispatch_faults.py", "tests/unit/test_runs.py")
-DEAD_LETTERS = ("tests/unit/test_dead_letters.py", "tests/unit/test_blame.py")
+DISPATCH = ("tests/unit/test_dispatch*.py", "tests/unit/test_rejected.py")
+TARGETS = ("tests/unit/test_probing.py", "tests/unit/test_dispatch_faults.py", "tests/unit/test_runs.py")
+DEAD_LETTERS = ("tests/unit/test_dead_letters.py", "tests/unit/test_rejected.py")
 LEASES = ("tests/unit/test_lease*.py", "tests/unit/test_leasing.py", "tests/unit/test_dispatch*.py")
 RECEIVING = ("tests/unit/test_receive*.py", "tests/unit/sensors/test_receiving.py")
 SENSOR = ("tests/unit/sensors",)
@@ -37,14 +37,14 @@ class Fault:
 FAULTS = (
     Fault(
         "make dead letters of messages while the target may be at fault",
-        "dispatch/blame.py",
-        "            self._settle(each, at_fault=each.again and not target_broke)",
-        "            self._settle(each, at_fault=True)",
+        "dispatch/rejected.py",
+        "            if rejection.dag_id in self.started:",
+        "            if True:",
         DEAD_LETTERS,
     ),
     Fault(
         "start a dead letter after the lease has ended",
-        "dispatch/blame.py",
+        "dispatch/rejected.py",
         "        if lease.seconds_left() <= 0:",
         "        if False:",
         DEAD_LETTERS,
@@ -59,108 +59,123 @@ FAULTS = (
     Fault(
         "do not look for the dead letter of a redelivered message",
         "dispatch/dispatcher.py",
-        "if self._dead_letters is not None and self._dead_letters.is_found(message, self._leased_at):",
+        "if self._dead_letters is not None and self._dead_letters.is_found(message, self.inbox_id):",
         "if False:",
         DEAD_LETTERS,
     ),
     Fault(
         "drop the acknowledgement of started runs",
-        "dispatch/dispatcher.py",
-        "    session.acknowledge(lease, chosen)",
-        "    del session, lease, chosen",
+        "dispatch/lease.py",
+        "                acknowledge(hook, lease.inbox_id, lease_id, message_ids, self.inbox)",
+        "                pass",
         DISPATCH,
     ),
     Fault(
         "acknowledge before the run is started",
         "dispatch/dispatcher.py",
-        "                if self.start_run(due[0], lease):",
-        '                session.acknowledge(lease, [due[0]["id"]])\n'
-        "                if self.start_run(due[0], lease):",
+        "                if self._start(due[0], lease):\n",
+        '                self._acknowledgements.add(lease, due[0]["id"])\n'
+        "                self._acknowledgements.send(self.hook)\n"
+        "                if self._start(due[0], lease):\n",
         DISPATCH,
     ),
     Fault(
         "acknowledge a message whose run was rejected",
         "dispatch/dispatcher.py",
-        "            self._blame.reject(message, lease, dag_id or only, error)\n            return False",
-        "            self._blame.reject(message, lease, dag_id or only, error)\n            return True",
+        "str(error)), error)\n            return False",
+        "str(error)), error)\n            return True",
         DISPATCH,
     ),
     Fault(
         "acknowledge an unmatched message",
         "dispatch/dispatcher.py",
-        "                    return False\n                outcome",
-        "                    return True\n                outcome",
+        "                self._rejected.leave_unmatched(message, lease)\n                return False",
+        "                self._rejected.leave_unmatched(message, lease)\n                return True",
         DISPATCH,
     ),
     Fault(
         "forget to release the rest of a lease after an error",
         "dispatch/dispatcher.py",
-        '        session.release(lease, [message["id"] for message in due])',
-        "        del lease",
+        "        try_to_release(self.hook, lease.inbox_id, lease.lease_id, message_ids, self.inbox)",
+        "        del message_ids",
         DISPATCH,
     ),
     Fault(
         "release the message that Airflow rejected",
         "dispatch/dispatcher.py",
-        "            due.popleft()\n        try:",
-        "            pass\n        try:",
+        "            due.popleft()\n            self._give_last_chances(lease, due)",
+        "            self._give_last_chances(lease, due)",
         DISPATCH,
     ),
     Fault(
         "lease the messages again that this drain left to their lease",
         "dispatch/dispatcher.py",
-        "                    self._redelivered_at = min(self._redelivered_at, lease.ends_at)",
-        "                    pass",
+        "        in_time = clock.now() < min(self._ends_at, self._rejected.left_until)",
+        "        in_time = clock.now() < self._ends_at",
         DISPATCH,
     ),
     Fault(
         "start a run of another DAG for a redelivered message",
         "dispatch/dispatcher.py",
-        "        dag_id, outcome = self._found_before(message), Start.EXISTING",
-        "        dag_id, outcome = None, Start.EXISTING",
+        "            dag_with_run = self._dag_of_run(message) if self._looks_for_runs else None",
+        "            dag_with_run = None",
         DISPATCH,
     ),
     Fault(
         "blame the message although the target never took a run",
-        "dispatch/blame.py",
-        "        if not (self.targets.has_started(dag_id) or again or self._may_try_another):",
-        "        if False:",
+        "dispatch/rejected.py",
+        "                of_targets.append(rejection)\n                self.blame_target(rejection)",
+        "                self.blame_message(rejection)",
         (*DISPATCH, *TARGETS),
     ),
     Fault(
-        "acknowledge messages with a high delivery count only with their lease",
-        "dispatch/dispatcher.py",
-        "                if delivery_count(due.popleft()) >= HIGH_DELIVERY_COUNT:",
-        "                if delivery_count(due.popleft()) >= 1000:",
-        DISPATCH,
+        "stop probing with the first rejection of every try",
+        "dispatch/targets.py",
+        "    return int(min(MOST_PROBES, 2 ** min(attempt - 1, 10)))",
+        "    return 1",
+        TARGETS,
     ),
     Fault(
-        "go on leasing after an acknowledgement failed permanently",
+        "probe a broken target without end",
         "dispatch/dispatcher.py",
-        "        while not session.is_rejected and (",
-        "        while (",
-        DISPATCH,
+        "        probes_left = self._rejected.unproven < probes_of(self.attempt)",
+        "        probes_left = True",
+        TARGETS,
     ),
     Fault(
         "never send a failed acknowledgement again",
-        "dispatch/session.py",
-        "        failed, self._failed = self._failed, []",
-        "        failed, self._failed = [], []",
-        DISPATCH,
-    ),
-    Fault(
-        "forget the lease that was requested ahead",
-        "dispatch/session.py",
-        "            self._even_if_ended(self._release_next)",
-        "            self._wait_for_thread()",
+        "dispatch/lease.py",
+        "        if self.error is not None and not at_the_end:",
+        "        if self.error is not None:",
         DISPATCH,
     ),
     Fault(
         "swallow the error of a failed acknowledgement",
-        "dispatch/session.py",
-        "            if raised is not None:\n                raise raised",
-        "            if raised is not None:\n                pass",
+        "dispatch/dispatcher.py",
+        "            failure = target_error or self._acknowledgements.error or failure",
+        "            failure = target_error or failure",
         DISPATCH,
+    ),
+    Fault(
+        "start messages that have their run first while acknowledging fails",
+        "dispatch/dispatcher.py",
+        "key=lambda message: self._dag_of_run(message) is not None",
+        "key=lambda message: self._dag_of_run(message) is None",
+        DISPATCH,
+    ),
+    Fault(
+        "take any run with the id of a message for its run",
+        "dispatch/runs.py",
+        "        return names_same_message(run.conf, conf, by_user=run.triggering_user_name is not None)",
+        "        return True",
+        (*DEAD_LETTERS, "tests/unit/test_runs.py"),
+    ),
+    Fault(
+        "give up the messages on their last safe delivery without asking the target",
+        "dispatch/dispatcher.py",
+        "                if self._start(message, lease):\n                    self._acknowledgements.add(",
+        "                if False:\n                    self._acknowledgements.add(",
+        DEAD_LETTERS,
     ),
     Fault(
         "start runs up to the end of a lease",
@@ -200,8 +215,8 @@ FAULTS = (
     Fault(
         "give messages of two inboxes one run id",
         "dispatch/runs.py",
-        '    run_id = f"{prefix}{message_id}__{inbox.hexdigest()[:8]}"',
-        '    run_id = f"{RUN_ID_PREFIX}{message_id}__00000000"',
+        '    run_id = f"{prefix}{message_id}__{digest[:16]}"',
+        "    run_id = f\"{RUN_ID_PREFIX}{message_id}__{16 * '0'}\"",
         ("tests/unit/test_run_ids.py",),
     ),
     Fault(
@@ -220,15 +235,15 @@ FAULTS = (
     ),
     Fault(
         "lease many messages for a target that was broken",
-        "dispatch/targets.py",
-        "            return min(most, 1), long",
-        "            return most, long",
+        "dispatch/dispatcher.py",
+        "        return max(0, min(count, 1)), PROBE_SECONDS",
+        "        return max(0, count), PROBE_SECONDS",
         TARGETS,
     ),
     Fault(
         "lease without regard to unfinished runs",
-        "dispatch/targets.py",
-        "            left = min(left, self._left)",
+        "dispatch/dispatcher.py",
+        "            count = min(count, limits.max_unfinished_runs - unfinished)",
         "            pass",
         ("tests/unit/test_dispatch_capacity.py", "tests/unit/sensors/test_capacity.py"),
     ),

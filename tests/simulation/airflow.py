@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from tests.unit.fakes import api_error, lost
@@ -21,8 +22,6 @@ REFUSED = "API_SERVER_ERROR"
 """An answer that is neither an exception nor a run that exists."""
 DEAD_LETTER = "dead letter"
 """What the start of a run of the dead-letter DAG is called."""
-CHECK = "workflow check"
-"""Beginning of the run id with which a thorough check asks."""
 
 
 @dataclass
@@ -67,8 +66,7 @@ class Airflow:
         except Exception as error:
             world.note(process, f"{what} {where}", error.error.detail)  # type: ignore[attr-defined]
             world.pause(world.latency())
-            if what != "check" or "value_error" not in str(error.error.detail):  # type: ignore[attr-defined]
-                world.ledger.starts.airflow_failed(process, what, error)
+            world.ledger.starts.airflow_failed(process, what, error)
             raise
         if world.random.random() < 0.3 or fault:
             world.pause(world.latency())
@@ -86,25 +84,22 @@ class Airflow:
 
     # What is replaced in the package
 
-    def read_variable(self, name: str) -> str | None:
-        """``hooks.user_tokens.read_variable``."""
-        # It is read between the check of the first lease and the first run.
-        self.world.process.seen.read_at = self.world.scheduler.now
-        found: str | None = self.call("read", lambda: self.world.variables.get(name), name[:40])
-        return found
+    def stored_dag_run(self, dag_id: str, run_id: str) -> Any:
+        """``airflow_internals.stored_dag_run``."""
 
-    def write_variable(self, name: str, value: str, description: str) -> None:
-        """``hooks.user_tokens.write_variable``."""
-        self.call("write", lambda: self.world.variables.update({name: value}), name[:40])
+        def effect() -> Any:
+            return SimpleNamespace(conf=self.runs[dag_id, run_id].conf, triggering_user_name=None)
+
+        return self.call("stored run", effect, f"{dag_id} {run_id[:40]}")
 
     def trigger_dag_run(self, dag_id: str, run_id: str, conf: dict[str, Any], note: str | None) -> str | None:
         """``airflow_internals.trigger_dag_run``."""
         process, ledger = self.world.process, self.world.ledger
-        what = "check" if run_id.startswith(CHECK) else "start"
-        if what == "start" and dag_id == self.world.plan.dead_letter_dag_id:
+        what = "start"
+        if dag_id == self.world.plan.dead_letter_dag_id:
             what = DEAD_LETTER
             ledger.letters.start_issued(process, conf)
-        elif what == "start":
+        else:
             ledger.starts.issued(process, dag_id, conf)
 
         def effect() -> str | None:
@@ -118,7 +113,7 @@ class Airflow:
         if result == REFUSED:
             ledger.starts.airflow_failed(process, what, None)
         elif what == "start":
-            ledger.starts.answered(process, dag_id, conf, existing=result is not None)
+            ledger.starts.answered(process, dag_id, existing=result is not None)
         return result
 
     def _start(self, dag_id: str, run_id: str, conf: dict[str, Any]) -> Run | None:
@@ -127,8 +122,6 @@ class Airflow:
             raise api_error(404, "not_found")
         if state == IMPORT_ERROR:
             raise api_error(400, "import_errors")
-        if run_id.startswith(CHECK):
-            raise api_error(400, "value_error", f"The run_id '{run_id}' must not contain '..'")
         self.world.ledger.starts.takes_effect(self.world.process, conf)
         if (run := self.runs.get((dag_id, run_id))) is not None:
             self.world.ledger.starts.exists(self.world.process, run, conf)
@@ -160,57 +153,28 @@ class Airflow:
 
 
 @dataclass
-class DagRunOfListener:
-    """
-    A DAG run of a listener.
-
-    :param logical_date: None for one that an asset or the API started.
-    """
-
-    number: int
-    logical_date: str | None
-    state: str = "running"
-
-
-@dataclass
-class OldTaskInstance:
-    """The running task in Airflow 3.1."""
+class TaskInstance:
+    """The running task."""
 
     world: World
     dag_id: str
     try_number: int
-    failed_runs: int
     run_id: str
 
     def get_dr_count(
         self, dag_id: str, states: list[str] | None = None, run_ids: list[str] | None = None
     ) -> int:
-        airflow, process = self.world.airflow, self.world.process
-
-        def effect() -> int:
-            return self.failed_runs if dag_id == self.dag_id else airflow.count(dag_id, states, run_ids)
-
+        airflow, starts = self.world.airflow, self.world.ledger.starts
         if run_ids is not None:
-            self.world.ledger.starts.looked_for(process, run_ids)
+            starts.looked_for(self.world.process, run_ids)
         found: int = airflow.call(
-            "look for" if run_ids is not None else "count", effect, f"{dag_id} {run_ids or states}"
+            "look for" if run_ids is not None else "count",
+            lambda: airflow.count(dag_id, states, run_ids),
+            f"{dag_id} {run_ids or states}",
         )
-        if run_ids is not None and found and dag_id != self.world.plan.dead_letter_dag_id:
-            self.world.ledger.starts.found(process, dag_id)
+        if run_ids is not None and dag_id != self.world.plan.dead_letter_dag_id:
+            starts.found(self.world.process, bool(found))
         return found
-
-
-@dataclass
-class TaskInstance(OldTaskInstance):
-    """The running task in Airflow 3.2 and later."""
-
-    previous: DagRunOfListener | None = None
-
-    def get_previous_dagrun(self) -> DagRunOfListener | None:
-        previous: DagRunOfListener | None = self.world.airflow.call(
-            "previous run of", lambda: self.previous, self.dag_id
-        )
-        return previous
 
     def get_dag(self, dag_id: str) -> str:
         def effect() -> str:
@@ -220,25 +184,3 @@ class TaskInstance(OldTaskInstance):
 
         found: str = self.world.airflow.call("get", effect, dag_id)
         return found
-
-
-@dataclass
-class StateStore:
-    """The task state store of Airflow 3.3: one for all tries of a task."""
-
-    world: World
-    on_delete: Callable[[], None]
-    rows: dict[str, Any] = field(default_factory=dict)
-
-    def get(self, key: str) -> Any:
-        return self.world.airflow.call("state", lambda: self.rows.get(key), key)
-
-    def set(self, key: str, value: Any) -> None:
-        self.world.airflow.call("set state", lambda: self.rows.update({key: value}), key)
-
-    def delete(self, key: str) -> None:
-        def effect() -> None:
-            self.rows.pop(key, None)
-            self.on_delete()
-
-        self.world.airflow.call("delete state", effect, key)

@@ -4,24 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow_provider_workflow.client.errors import (
-    RateLimitError,
-    ServerError,
-    TransportError,
-    WorkflowError,
-)
 
-
-def is_transient(error: WorkflowError) -> bool:
-    if isinstance(error, TransportError):
-        return not error.permanent
-    return isinstance(error, (ServerError, RateLimitError))
+def is_server_fault(detail: dict[str, Any]) -> bool:
+    """Whether an answer is an error of the server while a run was requested, which may be stored."""
+    return detail.get("exception_type") == "HTTPStatusError" or detail.get("status_code") == 503
 
 
 def is_about_the_run(detail: dict[str, Any]) -> bool:
-    """Whether an answer of Airflow rejects a run, or is an error of the server while it was requested."""
-    if detail.get("exception_type") == "HTTPStatusError" or detail.get("status_code") == 503:
-        return True
+    """Whether an answer of Airflow rejects a run."""
     inner = detail.get("detail", {}).get("detail")
     return isinstance(inner, dict) and inner.get("reason") == "value_error"
 

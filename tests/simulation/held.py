@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from tests.simulation.scheduler import Process
 
 MARGIN_SECONDS = 30.0
-MOST_REJECTED_IN_A_ROW = 20
+MOST_PROBES = 64
+PROBE_SECONDS = 3600
 Key = tuple[str, str]
 """The ids of inbox and message."""
 
@@ -23,9 +24,10 @@ def key_of(conf: dict[str, Any]) -> Key:
     return conf["inbox_id"], message["id"] if message else conf["message_id"]
 
 
-def run_id_of(message_id: str, inbox_id: str) -> str:
+def run_id_of(message_id: str, inbox_id: str, prefix: str = "workflow__") -> str:
     """The run id of a message, as ``docs/promise.md`` has it."""
-    return f"workflow__{message_id}__{hashlib.sha256(inbox_id.encode()).hexdigest()[:8]}"
+    digest = hashlib.sha256(f"{len(inbox_id)}:{inbox_id}{message_id}".encode()).hexdigest()
+    return f"{prefix}{message_id}__{digest[:16]}"
 
 
 @dataclass(eq=False)
@@ -41,11 +43,10 @@ class Held:
     :param attempted: messages whose run was requested.
     :param is_at_work: whether a process that starts runs has it.
     :param is_short: whether it nearly expired before such a process had it.
-    :param refused: messages whose run Airflow rejected, or that a process without proof could not start.
+    :param refused: messages whose run Airflow rejected, or could not start.
     :param unended: messages for which an acknowledgement or release failed.
     :param released: messages whose release was requested.
     :param undecided: messages that could not become dead letters, as Airflow or the dead-letter DAG failed.
-    :param high: messages with a high delivery count that have a run, and no acknowledgement was sent for.
     """
 
     lease_id: str
@@ -57,10 +58,8 @@ class Held:
     answered: bool = False
     attempted: set[str] = field(default_factory=set)
     unended: set[str] = field(default_factory=set)
-    high: set[str] = field(default_factory=set)
     refused: set[str] = field(default_factory=set)
     known_until: float = 0.0
-    while_broken: bool = False
     is_handed_off: bool = False
     is_doubtful: bool = False
     has_twice: bool = False
@@ -79,51 +78,44 @@ class Seen:
     What a process knows, by the rules of ``docs/promise.md``.
 
     :param dag_ids: its targets.
-    :param careful: whether an earlier try found them broken.
-    :param unknown: whether it does not know, so that its pilot is leased for an hour.
-    :param old: whether an earlier version of the package leases for it, without a pilot.
+    :param attempt: number of its try, from 1; each failed poll counts as one.
     :param is_trigger: whether it leases only.
-    :param looks_again: whether it looks for the run of a message that was rejected.
-    :param read_at: when it read what earlier processes stored, if it has started no run since.
-    :param started: targets of which it has started a run.
-    :param found: whether it has found a run.
+    :param started: targets of which it has started a run in this poll.
+    :param rejected_by: the target of each rejection of this poll.
+    :param faulty: the start that Airflow answered with 5xx, until it is known whether the run exists.
     :param failed: whether its target failed in this poll; ``troubled``: whether any request to Airflow did.
-    :param spent: deliveries that it spent without proof while a target was broken.
     :param polls: number of its polls.
-    :param allowed: deliveries that it may spend so.
-    :param doubts: rejections of this poll without proof of whose fault they are.
     :param starting: lease, message and DAG of the latest start.
     :param dead_letter: lease and message of the latest start of a dead letter, and its time.
     """
 
     dag_ids: Sequence[str]
-    careful: bool = False
-    unknown: bool = False
-    forgets: bool = False
-    old: bool = False
+    attempt: int = 1
     is_trigger: bool = False
-    looks_again: bool = False
-    read_at: float = 0.0
     started: set[str] = field(default_factory=set)
-    found: bool = False
+    rejected_by: list[str] = field(default_factory=list)
+    faulty: tuple[Held, str, str] | None = None
     failed: bool = False
     troubled: bool = False
-    rejected_in_a_row: int = 0
-    ack_failed_for_good: bool = False
     left_until: float = float("inf")
     polls: int = 0
-    spent: int = 0
-    allowed: int = 0
-    doubts: int = 0
     starting: tuple[Held, str, str] | None = None
     dead_letter: tuple[Held, str, float] | None = None
-    looked: tuple[tuple[str, str], float] = (("", ""), 0.0)
     leases: list[Held] = field(default_factory=list)
     failed_acks: dict[tuple[str, str], WorkflowError] = field(default_factory=dict)
+    has_failed_ack: bool = False
 
     @property
-    def proven(self) -> bool:
-        """Whether it may lease more than the pilot."""
-        if self.careful:
-            return self.started.issuperset(self.dag_ids)
-        return bool(self.started) or self.found
+    def is_probing(self) -> bool:
+        """Whether it leases one message at a time."""
+        return not (self.started if self.attempt == 1 else self.started.issuperset(self.dag_ids))
+
+    @property
+    def unproven(self) -> int:
+        """Rejections of this poll by targets of which it has started no run."""
+        return sum(dag_id not in self.started for dag_id in self.rejected_by)
+
+    @property
+    def probes(self) -> int:
+        """How many of them it may meet before it leases no more."""
+        return int(min(MOST_PROBES, 2 ** min(self.attempt - 1, 6)))

@@ -6,16 +6,19 @@ The rules for the end of a history, when nothing was disturbed for long enough.
     acknowledged.
 12. A message that was quarantined was disturbed: at least one of its deliveries ended with a process that was
     killed or frozen, with a call that failed, or beside a message of the kinds above. A broken target alone
-    quarantines no message within two hours.
+    quarantines no message within two hours, and acknowledgements that fail only one that has its run.
 13. With a dead-letter DAG each message has exactly one run or exactly one dead letter, and is acknowledged,
-    but for a message that no route takes and that is left to its lease. A sound message is a dead letter only
-    from its fourth delivery on, or if its target rejected it and has started a run of another one since: the
-    process that was told of the rejection started that run itself, or the target rejected it again after
-    that. A message is quarantined only if each of its last two deliveries ended without a decision.
+    but for a message that no route takes and that is left to its lease. A message is a dead letter only if
+    the drain that was told of the rejection started another run of the same target, or from its fourth
+    delivery on, if that drain requested its run. A message is quarantined only if each of its last two
+    deliveries ended without a decision.
+15. Where that is said, each sound message has its run within some minutes.
 """
 
 from __future__ import annotations
 
+import math
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tests.simulation.plan import NORMAL
@@ -29,6 +32,8 @@ def check(world: World) -> str:
     """The first rule that does not hold; empty if all do."""
     if world.ledger.violation:
         return world.ledger.violation
+    if (late := next(filter(partial(_is_late, world), world.messages), None)) is not None:
+        return f"rule 15: {late[1]} has no run within {world.plan.longest_wait:.0f} s"
     find = _with_dead_letters if world.plan.dead_letter_dag_id else _without
     return next((found for key in world.messages if (found := find(world, key))), "")
 
@@ -39,7 +44,8 @@ def _without(world: World, key: Key) -> str:
     if message.kind != NORMAL:
         return f"rule 11: {message.kind} {key[1]} has {runs} runs" if runs or key in ledger.done else ""
     if _is_quarantined(world, key):
-        return "" if _was_disturbed(world, key) else f"rule 12: nothing disturbed {key[1]}, now quarantined"
+        excused = _was_disturbed(world, key, runs)
+        return "" if excused else f"rule 12: nothing disturbed {key[1]}, now quarantined"
     if runs != 1:
         return f"rule 10: {key[1]} has {runs} runs"
     return "" if key in ledger.done else f"rule 10: {key[1]} is not acknowledged in time"
@@ -61,7 +67,7 @@ def _with_dead_letters(world: World, key: Key) -> str:
     if kind != NORMAL and not letters:
         return what
     if _is_quarantined(world, key):
-        return "" if _was_disturbed(world, key) else f"{what}, and is quarantined"
+        return "" if _was_disturbed(world, key, runs + letters) else f"{what}, and is quarantined"
     return "" if key in ledger.done else f"{what}, and is not acknowledged in time"
 
 
@@ -70,8 +76,24 @@ def _is_quarantined(world: World, key: Key) -> bool:
     return any(each.id == key[1] and each.status == "quarantined" for each in queue.live.values())
 
 
-def _was_disturbed(world: World, key: Key) -> bool:
+def _was_disturbed(world: World, key: Key, ends: int) -> bool:
+    """
+    Whether something disturbed a delivery of a message.
+
+    :param ends: its runs and dead letters; a failed acknowledgement is an excuse only where it has one.
+    """
     return any(
-        held.process.harmed or any(world.is_odd(key[0], each) for each in held.counts)
+        held.process.harmed
+        or (ends and held.process.seen.has_failed_ack)
+        or any(world.is_odd(key[0], each) for each in held.counts)
         for held in world.ledger.deliveries[key]
     )
+
+
+def _is_late(world: World, key: Key) -> bool:
+    """Whether a sound message had no run for longer than it may."""
+    longest = world.plan.longest_wait
+    if longest is None or world.messages[key].kind != NORMAL:
+        return False
+    since = max(world.put_at[key], world.calm_since)
+    return world.ledger.run_times.get(key, math.inf) > since + longest

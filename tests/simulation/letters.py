@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 LAST_SAFE_DELIVERY = 4
-BEFORE_A_DECISION = ("look for", "count", "get", "check")
+BEFORE_A_DECISION = ("look for", "stored run", "count", "get")
 REASONS = {POISON: "rejected", UNROUTABLE: "expression", UNMATCHED: "unmatched"}
 """Why messages that are at fault themselves are dead letters."""
 
@@ -27,16 +27,18 @@ class Letters:
     """
     Observes the dead letters of a history.
 
-    :param rejections: of each message: which DAG rejected it, and when.
-    :param starts: when each DAG started runs.
+    :param rejections: of each message: which DAG rejected it, and in which poll of which process.
+    :param starts: which DAG started runs in which poll of which process.
+    :param asked: of each message: in which poll of which process its run was requested.
     :param excepted: messages that may have a run and a dead letter, as ``docs/promise.md`` says.
     """
 
     def __init__(self, world: World, ledger: Ledger) -> None:
         self.world = world
         self.ledger = ledger
-        self.rejections: dict[Key, list[tuple[float, str, Process]]] = defaultdict(list)
-        self.starts: dict[str, list[tuple[float, Process]]] = defaultdict(list)
+        self.rejections: dict[Key, set[tuple[str, int, int]]] = defaultdict(set)
+        self.starts: set[tuple[str, int, int]] = set()
+        self.asked: dict[Key, set[tuple[int, int]]] = defaultdict(set)
         self.excepted: set[Key] = set()
 
     @property
@@ -46,15 +48,18 @@ class Letters:
 
     # What happens
 
-    def rejected(self, process: Process) -> None:
-        """A process is told that a run is rejected, or that Airflow failed to start it."""
-        if process.seen.starting is not None:
-            held, message_id, dag_id = process.seen.starting
-            self.rejections[held.inbox_id, message_id].append((self.world.scheduler.now, dag_id, process))
+    def rejected(self, process: Process, start: tuple[Held, str, str]) -> None:
+        """A process knows that a target rejected a message."""
+        held, message_id, dag_id = start
+        self.rejections[held.inbox_id, message_id].add((dag_id, *_poll_of(process)))
+
+    def ask(self, process: Process, key: Key) -> None:
+        """A process requests the run of a message."""
+        self.asked[key].add(_poll_of(process))
 
     def started(self, process: Process, run: Run) -> None:
         """A target started a run."""
-        self.starts[run.dag_id].append((self.world.scheduler.now, process))
+        self.starts.add((run.dag_id, *_poll_of(process)))
 
     def start_issued(self, process: Process, conf: dict[str, Any]) -> None:
         """A process requests the run of a dead letter."""
@@ -81,20 +86,6 @@ class Letters:
         elif what in BEFORE_A_DECISION and (is_no_answer(detail) or self.is_dag_broken):
             for held in seen.leases:
                 held.undecided.update(held.counts)
-
-    def may_try_another(self, seen: Seen) -> bool:
-        """
-        Whether a rejection, by a target that has started nothing, may be the fault of the message.
-
-        With dead letters a second message may be tried, unless a try before found the target broken.
-        """
-        if self.world.plan.dead_letter_dag_id is None or seen.starting is None:
-            return False
-        held, message_id, _ = seen.starting
-        if self.is_proven((held.inbox_id, message_id)):
-            return True
-        seen.doubts += 1
-        return not seen.careful and seen.doubts == 1
 
     def may_have_both(self, process: Process, run: Run, earlier: list[Run]) -> bool:
         """
@@ -123,41 +114,23 @@ class Letters:
         self._must(same, process, 13, f"the dead letter of {key[1]} has another payload")
         self._must(count in counts, process, 13, f"the dead letter of {key[1]} has another delivery count")
         if reason == "target":
+            asked = _poll_of(process) in self.asked[key]
+            self._must(asked, process, 13, f"{key[1]} is a dead letter that its target was not asked about")
             holds = count >= LAST_SAFE_DELIVERY and message.kind in (NORMAL, POISON)
         else:
-            holds = count >= plan.dead_letter_after and self._is_at_fault(key, message.kind, reason)
+            at_fault = self._is_at_fault(process, key, message.kind, reason)
+            holds = count >= plan.dead_letter_after and at_fault
         text = f"{message.kind} {key[1]} is a dead letter on delivery {count}: {reason}"
         self._must(holds, process, 13, text)
 
-    def _is_at_fault(self, key: Key, kind: str, reason: str) -> bool:
+    def _is_at_fault(self, process: Process, key: Key, kind: str, reason: str) -> bool:
         if kind == UNMATCHED:
             return reason == "unmatched" and self.world.plan.unmatched == "dead_letter"
         if kind == UNROUTABLE:
             return reason == "expression"
-        return reason == "rejected" and (
-            self._is_proven_precisely(key) if kind == NORMAL else self.is_proven(key)
-        )
-
-    def is_proven(self, key: Key) -> bool:
-        """Whether a target has rejected a message, and started a run of another one since."""
-        return any(
-            started > at for at, dag_id, _ in self.rejections[key] for started, _ in self.starts[dag_id]
-        )
-
-    def _is_proven_precisely(self, key: Key) -> bool:
-        """
-        The same, where the message is sound: its target was broken for a time.
-
-        Either it was broken again after that run, or the process that was told of the rejection started the
-        run itself, of the same lease or of the next one.
-        """
-        rejections = self.rejections[key]
-        for at, dag_id, process in rejections:
-            since = [(start, by) for start, by in self.starts[dag_id] if start > at]
-            again = max(again for again, dag, _ in rejections if dag == dag_id)
-            if any(start < again or by is process for start, by in since):
-                return True
-        return False
+        # The same drain has started a run of the target that rejected the message.
+        of_drain = {each for each in self.rejections[key] if each[1:] == _poll_of(process)}
+        return reason == "rejected" and bool(of_drain & self.starts)
 
     def is_undecided(self, key: Key, held: Held) -> bool:
         """Whether a delivery of a message ended without a decision, by no fault of the package."""
@@ -166,3 +139,7 @@ class Letters:
 
     def _must(self, holds: bool, process: Process, rule: int, text: str) -> None:
         self.ledger.must(holds, process, rule, text)
+
+
+def _poll_of(process: Process) -> tuple[int, int]:
+    return id(process), process.seen.polls

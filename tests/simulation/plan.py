@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
 from tests.simulation.airflow import BROKEN, IMPORT_ERROR, MISSING, REJECTS
 
-RELEASES = ((3, 1), (3, 2), (3, 3), (3, 4))
-POKE, DEFERRED, FROM_TRIGGER, OPERATOR = "poke", "deferred", "from trigger", "operator"
-KINDS = (POKE, POKE, DEFERRED, DEFERRED, FROM_TRIGGER, OPERATOR)
+RELEASES = ((3, 2), (3, 3), (3, 4))
+POKE, DEFERRED, OPERATOR = "poke", "deferred", "operator"
+KINDS = (POKE, POKE, DEFERRED, DEFERRED, OPERATOR)
 NORMAL, POISON, UNMATCHED, UNROUTABLE = "normal", "poison", "unmatched", "unroutable"
 DEAD_LETTERS = "dead"
 MATCH = "length(payload.items) > `0`"
@@ -67,14 +67,15 @@ class Plan:
     :param disturbed_for: seconds after which nothing is disturbed any more.
     :param harm: part of the processes that are killed, frozen or timed out.
     :param service_faults: part of the calls to the service that fail, and likewise of those to Airflow.
-    :param has_store: whether tasks have a task state store.
-    :param is_scheduled: whether DAG runs of listeners have a logical date.
     :param silent_fail: whether a sensor goes on after an error.
     :param dead_letter_dag_id: the DAG that takes what the targets reject; None without one.
     :param dead_letter_after: delivery count from which a rejected message is a dead letter.
     :param unmatched: ``dead_letter`` or ``lease``: what becomes of a message that no route takes.
     :param pace: what the time of each call is multiplied with.
-    :param old_triggers: part of the deferrals whose trigger an earlier version made: it leases no pilot.
+    :param longest_poll_seconds: the longest pause between two polls; likewise between two tries.
+    :param most_kills: processes that are harmed at most.
+    :param longest_wait: seconds after which each sound message must have its run, once nothing is disturbed
+        any more or from its arrival on; None if that is not said.
     """
 
     seed: int
@@ -93,14 +94,11 @@ class Plan:
     harm: float
     service_faults: float
     airflow_faults: float
-    has_store: bool
-    is_scheduled: bool
     silent_fail: bool
     retries: int
     retry_seconds: float
     poll_seconds: float
     quarantine_after: int
-    old_triggers: float
     hand_off_bytes: int
     duplicates: int
     pace: float
@@ -108,6 +106,10 @@ class Plan:
     dead_letter_after: int = 3
     unmatched: str = "lease"
     episodes: list[Episode] = field(default_factory=list)
+    longest_poll_seconds: float = 1800.0
+    longest_retry_seconds: float = 3600.0
+    most_kills: int = 1_000
+    longest_wait: float | None = None
 
     @property
     def dag_ids(self) -> list[str]:
@@ -159,14 +161,11 @@ def choose(seed: int) -> Plan:
         harm=random.choice((0.0, 0.2, 0.5, 0.8)),
         service_faults=random.choice((0.0, 0.0, 0.03, 0.15)),
         airflow_faults=random.choice((0.0, 0.0, 0.03, 0.15)),
-        has_store=release >= (3, 3) and random.random() < 0.8,
-        is_scheduled=random.random() < 0.6,
         silent_fail=random.random() < 0.2,
         retries=random.choice((0, 2, 5)),
         retry_seconds=random.choice((10.0, 60.0, 300.0)),
         poll_seconds=random.choice((20.0, 60.0, 300.0)),
         quarantine_after=random.choice((5, 1000, 1000)),
-        old_triggers=random.choice((0.0, 0.0, 0.5)),
         hand_off_bytes=random.choice((10_000_000, 300)),
         duplicates=random.choice((0, 0, 0, 1)),
         pace=random.choice((1.0, 1.0, 0.1)),
@@ -175,7 +174,53 @@ def choose(seed: int) -> Plan:
         unmatched=random.choice(("lease", "dead_letter")),
     )
     plan.episodes = _episodes(random, plan)
+    if seed % 20 == 0:
+        _behind_rejected_messages(random, plan)
+    elif seed % 20 == 10:
+        _without_acknowledgements(random, plan)
     return plan
+
+
+def _behind_rejected_messages(random: Random, plan: Plan) -> None:
+    """
+    Up to 100 rejected messages at the head of an inbox, and sound ones behind them: a listener with the
+    default arguments starts those within minutes, after a few kills as well.
+    """
+    _use_defaults(random, plan)
+    number = random.randint(1, 100)
+    plan.messages = [
+        PlannedMessage(f"p{each}", POISON, 0.0, {"n": each, "shop": "a", "items": ITEMS[POISON]})
+        for each in range(number)
+    ]
+    plan.messages += [
+        replace(sound_message(f"s{each}", each), at=random.uniform(1.0, 900.0)) for each in range(5)
+    ]
+    plan.disturbed_for, plan.harm = 3600.0, random.choice((0.0, 0.5, 1.0))
+    plan.most_kills, plan.longest_wait = random.randint(0, 4), 900.0
+
+
+def _without_acknowledgements(random: Random, plan: Plan) -> None:
+    """Acknowledgements fail for hours, while messages arrive: each of them has its run nevertheless."""
+    _use_defaults(random, plan)
+    number, plan.disturbed_for = random.randint(10, 60), 2 * 3600.0
+    moments = [*[0.0] * (number // 2), *(random.uniform(0.0, 7200.0) for _ in range(number // 2))]
+    plan.messages = [replace(sound_message(f"s{each}", each), at=at) for each, at in enumerate(moments)]
+    plan.episodes = [Episode("acknowledge", 0.0, 2 * 3600.0)]
+    plan.lease_limit, plan.quarantine_after = random.choice((5, 100)), 5
+    plan.harm, plan.longest_wait = 0.0, 900.0
+
+
+def _use_defaults(random: Random, plan: Plan) -> None:
+    """A single listener with the default arguments of the sensor, and nothing that disturbs it."""
+    plan.inboxes, plan.targets = [[random.choice((POKE, DEFERRED))]], ONE
+    plan.lease_limit, plan.lease_seconds, plan.pace = 100, 300, 0.1
+    plan.retries, plan.retry_seconds, plan.longest_retry_seconds = 20, 10.0, 600.0
+    plan.poll_seconds, plan.longest_poll_seconds = 5.0, 60.0
+    plan.max_messages = plan.max_unfinished_runs = None
+    plan.on_refused, plan.silent_fail = "log", False
+    plan.service_faults = plan.airflow_faults = 0.0
+    plan.duplicates, plan.hand_off_bytes = 0, 10_000_000
+    plan.episodes = []
 
 
 def _listeners(random: Random) -> list[str]:

@@ -12,12 +12,10 @@ from typing import Any
 from unittest.mock import patch
 
 from airflow_provider_workflow import clock, metrics, process_state
-from airflow_provider_workflow.dispatch import blame, lease, quarantine, runs, session
+from airflow_provider_workflow.dispatch import lease, quarantine, runs
 from airflow_provider_workflow.emulator.rules import inboxes, leases
-from airflow_provider_workflow.hooks import user_tokens
 from tests.simulation import invariants
 from tests.simulation.plan import choose
-from tests.simulation.threads import SimulatedExecutor, wait_for
 from tests.simulation.world import World
 
 PACKAGE = "airflow_provider_workflow"
@@ -46,15 +44,8 @@ class Stage:
         """Module, name, and what stands there while histories are played."""
         made_up = SimpleNamespace(uuid4=lambda: self.world.new_id(), UUID=uuid.UUID)
         return [
-            (session, "ThreadPoolExecutor", lambda *_: SimulatedExecutor(self.world.scheduler)),
-            (session, "wait", lambda futures, seconds: wait_for(self.world.scheduler, futures, seconds)),
             (runs, "trigger_dag_run", lambda *given: self.world.airflow.trigger_dag_run(*given)),
-            (runs, "keeps_answers_apart", lambda: self.world.plan.release >= (3, 2)),
-            (runs, "airflow_release", lambda: self.world.plan.release),
-            (runs, "version", lambda name: "0.117.0"),
-            (blame, "airflow_release", lambda: self.world.plan.release),
-            (user_tokens, "read_variable", lambda name: self.world.airflow.read_variable(name)),
-            (user_tokens, "write_variable", lambda *given: self.world.airflow.write_variable(*given)),
+            (runs, "stored_dag_run", lambda *given: self.world.airflow.stored_dag_run(*given)),
             (quarantine, "report", lambda *_, **__: []),
             (quarantine, "quarantine_check_seconds", lambda: 300.0),
             (metrics, "count", lambda *_, **__: None),

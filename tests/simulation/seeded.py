@@ -21,12 +21,13 @@ from tests.mutations.faults import FAULTS, Fault
 
 PACKAGE = Path(airflow_provider_workflow.__file__).parent
 PLAYED = (
-    *("dispatch/dispatcher.py", "dispatch/session.py", "dispatch/lease.py", "dispatch/runs.py"),
-    *("dispatch/rejections.py", "dispatch/targets.py", "sensors/work.py"),
-    *("dispatch/blame.py", "dispatch/dead_letters.py", "dispatch/rejection_history.py"),
+    *("dispatch/dispatcher.py", "dispatch/lease.py", "dispatch/runs.py"),
+    *("dispatch/rejections.py", "dispatch/rejected.py", "dispatch/targets.py", "dispatch/dead_letters.py"),
+    "sensors/work.py",
 )
 UNNOTICED = {
-    "go on leasing after an acknowledgement failed permanently": "the session raises that error as well",
+    "take any run with the id of a message for its run": "no history has a run that is not the package's",
+    "stop probing with the first rejection of every try": "that is slower, and only rule 15 limits it",
 }
 """Faults of ``tests/mutations`` that break no rule in a history, and why."""
 MORE = (
@@ -39,9 +40,9 @@ MORE = (
     ),
     Fault(
         "release what was acknowledged",
-        "dispatch/session.py",
-        "            acknowledge(hook, lease.inbox_id, lease.lease_id, ids, self.inbox)",
-        "            try_to_release(hook, lease.inbox_id, lease.lease_id, ids, self.inbox)",
+        "dispatch/lease.py",
+        "                acknowledge(hook, lease.inbox_id, lease_id, message_ids, self.inbox)",
+        "                hook.release_messages(lease.inbox_id, lease_id, message_ids)",
         (),
     ),
     Fault(
@@ -52,17 +53,17 @@ MORE = (
         (),
     ),
     Fault(
-        "forget that the target was broken",
-        "dispatch/targets.py",
-        '                store.set(STORE_KEY, "1")',
-        "                pass",
+        "lease more than one message first",
+        "dispatch/dispatcher.py",
+        "        if not self._is_probing:",
+        "        if True:",
         (),
     ),
     Fault(
-        "lease more than one message first",
-        "dispatch/targets.py",
-        "        return not self._take_runs\n",
-        "        return False\n",
+        "lease probes after a failed try for no longer than others",
+        "dispatch/dispatcher.py",
+        "PROBE_SECONDS if self.attempt > 1 else limits.lease_seconds",
+        "limits.lease_seconds",
         (),
     ),
 )
@@ -70,30 +71,16 @@ MORE = (
 OF_DEAD_LETTERS = (
     Fault(
         "start a dead letter of a message that may have a run",
-        "dispatch/blame.py",
-        "        if self.dead_letters is None or not self._has_no_run(rejection):",
-        "        if self.dead_letters is None:",
+        "dispatch/rejected.py",
+        "        if self.dead_letters.may_have_run(message, lease.inbox_id, rejection.dag_id):",
+        "        if False:",
         (),
     ),
     Fault(
         "blame the message for each rejection",
-        "dispatch/blame.py",
-        "            self.undecided.append(rejection)",
-        "            self._blame_message(rejection)",
-        (),
-    ),
-    Fault(
-        "try one message after the other on a target that rejects them",
-        "dispatch/blame.py",
-        "        return possible and all(each.again for each in self.undecided)",
-        "        return possible",
-        (),
-    ),
-    Fault(
-        "try another message on a target that was broken before",
-        "dispatch/blame.py",
-        "        possible = self.dead_letters is not None and not self.targets.was_broken",
-        "        possible = self.dead_letters is not None",
+        "dispatch/rejected.py",
+        "        self._undecided.append(rejection)\n        self.left_until",
+        "        self.blame_message(rejection)\n        self.left_until",
         (),
     ),
     Fault(
@@ -105,43 +92,29 @@ OF_DEAD_LETTERS = (
     ),
     Fault(
         "take an existing run as proof that the target works",
-        "dispatch/blame.py",
-        "        if self.dead_letters is not None and outcome is Start.STARTED:",
-        "        if self.dead_letters is not None:",
-        (),
-    ),
-    Fault(
-        "blame a message that is rejected again, whatever was started",
-        "dispatch/rejection_history.py",
-        "        was_at_fault = rejected.pop(mark(message_id), False)",
-        "        was_at_fault = rejected.pop(mark(message_id), None) is not None",
-        (),
-    ),
-    Fault(
-        "release a message whose dead letter is being started",
         "dispatch/dispatcher.py",
-        "        rejected = {*self.counts.seen, *undecided, self._blame.deciding}",
-        "        rejected = {*self.counts.seen, *undecided}",
+        "        if outcome is Start.STARTED:\n            # Airflow",
+        "        if outcome is not None:\n            # Airflow",
         (),
     ),
     Fault(
         "start a dead letter on any delivery",
         "dispatch/dead_letters.py",
-        "        return delivery_count(message) >= self.rules.after",
+        "        return count is None or count >= self.rules.after",
         "        return True",
         (),
     ),
     Fault(
         "start dead letters of messages that no route takes, though they are left to their leases",
-        "dispatch/blame.py",
+        "dispatch/rejected.py",
         ' and letters.rules.unmatched == "dead_letter"',
         "",
         (),
     ),
     Fault(
         "do not acknowledge a dead letter",
-        "dispatch/blame.py",
-        '            self.acknowledge(lease, message["id"])',
+        "dispatch/rejected.py",
+        '            self.finish(lease, message["id"])',
         "            pass",
         (),
     ),

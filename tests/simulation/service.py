@@ -85,7 +85,7 @@ class Hook:
     ) -> dict[str, Any]:
         world = self.world
         ledger, issuer = world.ledger, world.process
-        ledger.lease_issued(issuer, world.in_main_strand, lease_limit, lease_seconds)
+        ledger.lease_issued(issuer, lease_limit, lease_seconds)
 
         def effect(process: Process, sent_at: float) -> Any:
             answer = world.store.leases.lease(self._id_of(inbox), lease_seconds, lease_limit)
@@ -147,7 +147,7 @@ class Hook:
         if world.away:
             fault = "refused" if "service" in world.away else "503" if what in world.away else fault
         if fault in NO_EFFECT:
-            process.harm(f"{what}: {fault}")
+            self._harm(what, fault)
             world.note(process, f"{what} {shown}", fault)
             raise NO_EFFECT[fault](what)
         try:
@@ -163,12 +163,17 @@ class Hook:
         elif (fault and fault != "waits") or world.random.random() < 0.3:
             world.pause(self._seconds())
         if fault in AFTER_EFFECT:
-            process.harm(f"{what}: {fault}")
+            self._harm(what, fault)
             world.note(process, f"{what} {shown}", f"{fault} ({shortened(result)})")
             raise AFTER_EFFECT[fault](what)
         if world.lines is not None:
             world.note(process, f"{what} {shown}", shortened(result))
         return result
+
+    def _harm(self, what: str, fault: str) -> None:
+        # A failed acknowledgement keeps no message from its run.
+        if what != "acknowledge":
+            self.world.process.harm(f"{what}: {fault}")
 
     def _wait_at_rate_gate(self, what: str, process: Process) -> None:
         """Wait before a request is sent, so that a lease that waited is as long as any other."""

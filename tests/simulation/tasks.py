@@ -16,7 +16,7 @@ from airflow_provider_workflow.dispatch.lease import HeldLease, TaskKilled, leas
 from airflow_provider_workflow.dispatch.results import Counts
 from airflow_provider_workflow.dispatch.routing import Routes
 from airflow_provider_workflow.dispatch.runs import TaskRuns
-from airflow_provider_workflow.dispatch.targets import Limits, TargetCheck, TargetHistory
+from airflow_provider_workflow.dispatch.targets import Limits
 from airflow_provider_workflow.operators.inbox import drain_inbox
 from airflow_provider_workflow.sensors.work import Options, Work
 from airflow_provider_workflow.triggers.retrying import is_transient
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 SETTLE_SECONDS = 6.0
-LONGEST_POLL_SECONDS = 1800.0
 TIMEOUT_SECONDS = 4 * 3600.0
 
 
@@ -115,17 +114,16 @@ class Try:
             if value is not None:
                 return value
             clock.sleep(pause)
-            pause = min(pause * 2, LONGEST_POLL_SECONDS)
+            pause = min(pause * 2, plan.longest_poll_seconds)
         raise AirflowSensorTimeout("nothing more to do")
 
     def _operate(self) -> Any:
         """The dispatch operator."""
         plan, hook = self.world.plan, Hook(self.world)
         routes = Routes(plan.targets, plan.match)
-        runs, history = TaskRuns(self.context["ti"]), TargetHistory(self.context)
-        targets = TargetCheck(runs, routes.dag_ids, history, plan.dead_letter_dag_id)
-        given: Any = hook, self.inbox, routes, targets, limits_of(plan)
-        dispatcher = Dispatcher(*given, dead_letter_rules=rules_of(plan))
+        ti = self.context["ti"]
+        given: Any = hook, self.inbox, routes, TaskRuns(ti), limits_of(plan)
+        dispatcher = Dispatcher(*given, attempt=ti.try_number, dead_letter_rules=rules_of(plan))
         self.process.on_term = lambda: self._on_kill(dispatcher.working)
 
         def drain() -> None:
@@ -196,4 +194,4 @@ def leased_by_trigger(world: World, inbox: str, limit: int, seconds: int) -> Eve
             *_, text = lease.hand_off()
             return Event(text, inbox_id, lease.lease_id, lease.ends_at)
         clock.sleep(pause)
-        pause = min(pause * 2, LONGEST_POLL_SECONDS)
+        pause = min(pause * 2, world.plan.longest_poll_seconds)

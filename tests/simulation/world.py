@@ -13,12 +13,12 @@ from airflow_provider_workflow import clock
 from airflow_provider_workflow.emulator.clock import Clock as RulesClock
 from airflow_provider_workflow.emulator.rules.store import Store
 from airflow_provider_workflow.emulator.settings import Settings
-from tests.simulation.airflow import AWAY, WORKING, Airflow
+from tests.simulation.airflow import WORKING, Airflow
 from tests.simulation.held import Key, key_of
 from tests.simulation.ledger import Ledger
 from tests.simulation.listeners import Listener
 from tests.simulation.plan import NORMAL, POISON, Episode, Plan, PlannedMessage, sound_message
-from tests.simulation.scheduler import START, Doom, Process, Scheduler, Strand
+from tests.simulation.scheduler import START, Doom, Process, Scheduler
 from tests.simulation.service import FAULTS
 
 INBOXES = ("orders", "returns")
@@ -82,7 +82,9 @@ class World:
         self._expected = 0
         self._number = 0
         self.inbox_ids: dict[str, str] = {}
-        self.variables: dict[str, str] = {}
+        self.put_at: dict[Key, float] = {}
+        self.harmed = 0
+        self.calm_since = START
 
     # Playing
 
@@ -126,6 +128,7 @@ class World:
             put = self.store.messages.put(inbox_id, [dict(message.payload)], ids=[message.message_id])
             if put.ids:
                 self.messages[inbox_id, message.message_id] = message
+                self.put_at[inbox_id, message.message_id] = self.scheduler.now
                 self._expected += self.plan.ends(message.kind)
                 if message.count:
                     counted = {"lease_count": message.count}
@@ -229,11 +232,6 @@ class World:
         found: Process = strand.process
         return found
 
-    @property
-    def in_main_strand(self) -> bool:
-        strand: Any = getcurrent()
-        return isinstance(strand, Strand) and strand.is_main
-
     def is_poison(self, dag_id: str, conf: dict[str, Any]) -> bool:
         """Whether Airflow rejects every run of a message; the dead-letter DAG takes it."""
         return dag_id != self.plan.dead_letter_dag_id and self.messages[key_of(conf)].kind == POISON
@@ -241,10 +239,6 @@ class World:
     def is_odd(self, inbox_id: str, message_id: str) -> bool:
         """Whether a message never starts a run."""
         return self.messages[inbox_id, message_id].kind != NORMAL
-
-    def is_broken(self, dag_ids: Any) -> bool:
-        states = self.airflow.states
-        return AWAY in states.values() or any(states[each] != WORKING for each in dag_ids)
 
     def capacity(self) -> float:
         """Runs that the targets may have more."""
@@ -281,8 +275,10 @@ class World:
 
     def draw_doom(self) -> Doom | None:
         """What happens to a new process."""
-        if self.is_quiet or self.random.random() >= self.plan.harm:
+        is_spared = self.is_quiet or self.harmed >= self.plan.most_kills
+        if is_spared or self.random.random() >= self.plan.harm:
             return None
+        self.harmed += 1
         kind = self.random.choice(DOOMS)
         if kind == "freeze" and self.plan.changes:
             kind = "kill"
@@ -291,7 +287,8 @@ class World:
 
     def hand_off_seconds(self) -> float:
         """Time from the event of a trigger to the resumed task."""
-        if self.is_quiet or self.random.random() < 0.8:
+        is_prompt = self.is_quiet or self.plan.longest_wait is not None
+        if is_prompt or self.random.random() < 0.8:
             return self.random.uniform(1.0, 6.0)
         return self.random.uniform(0.0, 2.0) * self.plan.lease_seconds
 

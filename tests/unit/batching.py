@@ -11,7 +11,7 @@ from airflow_provider_workflow.dispatch.batch_function import (
 )
 from airflow_provider_workflow.dispatch.batches import Batches, BatchLimits
 from airflow_provider_workflow.dispatch.runs import TaskRuns
-from airflow_provider_workflow.dispatch.targets import TargetHistory
+from airflow_provider_workflow.dispatch.target_history import TargetHistory
 from tests.unit.fakes import StateStore
 from tests.unit.workbench import INBOX, Workbench
 

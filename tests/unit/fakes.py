@@ -7,13 +7,14 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from threading import Lock
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 from airflow.sdk.api import client
 from airflow.sdk.api.client import ServerResponseError
 from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
-from airflow.sdk.execution_time.comms import ErrorResponse, OKResponse, TriggerDagRun
+from airflow.sdk.execution_time.comms import ErrorResponse, GetDagRun, OKResponse, TriggerDagRun
 
 from airflow_provider_workflow.dispatch.runs import RUN_ID_PREFIX
 
@@ -57,18 +58,23 @@ class Supervisor:
 
     :param dags: the DAGs that it knows.
     :param runs: conf of each run, by DAG and run id.
+    :param users: who started a run, where that was a user.
     :param faults: asked in turn before anything else; the first that returns something wins.
     :param _thread_lock: Airflow's own, which keeps the answers of two threads apart.
     """
 
     dags: set[str] = field(default_factory=lambda: {"handle"})
     runs: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
+    users: dict[tuple[str, str], str] = field(default_factory=dict)
     asked: list[TriggerDagRun] = field(default_factory=list)
     faults: list[Callable[[TriggerDagRun], Fault | None]] = field(default_factory=list)
     on_start: Callable[[], None] = lambda: None
     _thread_lock: Any = field(default_factory=Lock)
 
     def send(self, message: Any) -> Any:
+        if isinstance(message, GetDagRun):
+            key = message.dag_id, message.run_id
+            return SimpleNamespace(conf=self.runs[key], triggering_user_name=self.users.get(key))
         if not isinstance(message, TriggerDagRun):
             return None  # secrets that are to be masked
         msgspec.msgpack.encode(message.conf)

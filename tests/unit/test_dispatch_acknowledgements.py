@@ -1,4 +1,4 @@
-"""A run needs no acknowledgement: where acknowledging fails, starting runs goes on, within bounds."""
+"""A run needs no acknowledgement: where acknowledging fails, starting runs goes on."""
 
 from __future__ import annotations
 
@@ -17,102 +17,79 @@ from airflow_provider_workflow.client.tokens import TokenCache, token_key
 from airflow_provider_workflow.dispatch.lease import HeldLease
 from airflow_provider_workflow.dispatch.rejections import TargetError
 from airflow_provider_workflow.dispatch.results import Drained
-from airflow_provider_workflow.dispatch.session import InboxSession
 from airflow_provider_workflow.emulator.clock import ManualClock
-from tests.unit.fake_clock import FakeClock, nothing
+from tests.unit.fake_clock import FakeClock
 from tests.unit.fakes import api_error
-from tests.unit.workbench import INBOX, TaskTimeout, Workbench
+from tests.unit.workbench import TaskTimeout, Workbench
 
 
-@pytest.fixture
-def pauses(fake_clock: FakeClock, clock: ManualClock) -> FakeClock:
-    """The clock of the task; that of the service moves along."""
-    fake_clock.moved_along.append(clock)
-    return fake_clock
-
-
-def test_runs_are_started_while_acknowledging_fails_and_all_is_acknowledged_after_it(
-    bench: Workbench, pauses: FakeClock, caplog: pytest.LogCaptureFixture
+def test_runs_are_started_while_acknowledging_fails_and_all_is_acknowledged_at_the_end(
+    bench: Workbench, caplog: pytest.LogCaptureFixture
 ) -> None:
-    bench.service.fault("status", operation="ack", status=500, times=None)
-    bench.put("a")
-    pauses.then(lambda: bench.put("b"), lambda: bench.put("c"), bench.service.emulator.faults.clear)
+    bench.service.fault("status", operation="ack", status=403, times=1)
+    bench.put(*"abcdefg")
 
-    assert bench.dispatcher().drain() is Drained.EMPTY
-    assert bench.supervisor.started == ["a", "b", "c"]
+    assert bench.ready_dispatcher().drain() is Drained.EMPTY
+    assert bench.supervisor.started == [*"abcdefg"]
     assert bench.states == {}
+    operations = [each.operation for each in bench.service.requests if each.operation in ("lease", "ack")]
+    assert operations == ["lease", "ack", *["lease"] * 4, *["ack"] * 4]
     [record] = [each for each in caplog.records if each.levelno >= logging.WARNING]
-    assert "runs of other messages are started as before" in record.getMessage()
+    assert "the acknowledgement of 2 messages failed; they have their runs" in record.getMessage()
 
 
-def test_at_most_two_leases_are_unacknowledged(bench: Workbench, pauses: FakeClock) -> None:
-    bench.service.fault("status", operation="ack", status=500, times=None)
-    bench.put(*"abcdef")
-    pauses.then(*[nothing] * 3, bench.service.emulator.faults.clear)
-    bench.ready_dispatcher().drain()
-
-    leases = [each.operation for each in bench.service.requests if each.operation in ("lease", "ack")]
-    first_success = len(leases) - leases[::-1].index("ack")
-    assert bench.supervisor.started == [*"abcdef"]
-    assert leases[:first_success].count("lease") <= 5
-    assert bench.states == {}
-
-
-def test_a_rejected_acknowledgement_counts_after_its_lease_has_expired(
-    bench: Workbench, pauses: FakeClock
+@pytest.mark.parametrize("status", [403, 503])
+def test_an_acknowledgement_that_fails_to_the_end_is_raised(
+    bench: Workbench, fake_clock: FakeClock, status: int
 ) -> None:
-    bench.put("a")
-    bench.service.fault("status", operation="ack", status=400, times=None)
-    session = InboxSession(bench.hook, INBOX, alongside=False)
-    session.acknowledge(replace(bench.lease(seconds=60), inbox_id=bench.inbox_id), ["a"])
-    pauses.advance(61)
-
-    assert session.unacknowledged == 0
-    assert session.is_rejected
-
-
-def test_pauses_double_up_to_a_minute(bench: Workbench, pauses: FakeClock) -> None:
-    bench.service.fault("status", operation="ack", status=500, times=None)
-    bench.put("a")
+    bench.service.fault("status", operation="ack", status=status, times=None)
+    bench.put(*"abc")
 
     with pytest.raises(WorkflowError):
-        bench.dispatcher(lease_seconds=3600).drain()
-    assert pauses.slept[:6] == [5, 10, 20, 40, 60, 60]
-    assert sum(pauses.slept) < 700, "a task leases for ten minutes"
+        bench.dispatcher(lease_limit=1).drain()
+    assert bench.supervisor.started == ["a", "b", "c"]
 
 
-def test_an_acknowledgement_that_fails_to_the_end_is_raised(bench: Workbench, pauses: FakeClock) -> None:
-    bench.service.fault("status", operation="ack", status=503, times=None)
-    bench.put(*"ab")
-
-    with pytest.raises(WorkflowError, match="acknowledge_messages"):
-        bench.dispatcher().drain()
-    assert bench.supervisor.started == ["a", "b"]
-
-
-def test_an_expired_lease_is_not_acknowledged_again_and_its_messages_find_their_runs(
-    bench: Workbench, pauses: FakeClock
-) -> None:
-    bench.put("a")
-    bench.service.fault("status", operation="ack", status=503, times=None)
-    pauses.then(*[nothing] * 4, bench.service.emulator.faults.clear)
-    dispatcher = bench.dispatcher(lease_seconds=60)
+def test_after_a_failed_acknowledgement_messages_without_a_run_go_first(bench: Workbench) -> None:
+    bench.service.fault("status", operation="ack", status=403, times=None)
+    bench.put("first")
+    bench.put("with a run", lease_count=3)
+    bench.start_before("with a run")
+    bench.put("redelivered", lease_count=1)
+    bench.put("new")
+    dispatcher = bench.dispatcher(lease_limit=3)
 
     with pytest.raises(WorkflowError):
         dispatcher.drain()
-    assert bench.supervisor.started == ["a"]
+    asked = [(each.conf or {})["message"]["id"] for each in bench.supervisor.asked]
+    assert asked == ["first", "redelivered", "new", "with a run"]
+
+
+def test_acknowledgements_that_fail_for_hours_keep_no_message_from_its_run(
+    bench: Workbench, clock: ManualClock, fake_clock: FakeClock
+) -> None:
+    fake_clock.moved_along.append(clock)
+    bench.service.fault("status", operation="ack", status=503, times=None)
+    waiting: list[str] = []
+    for number in range(40):
+        waiting += [f"m{number}a", f"m{number}b"]
+        bench.put(*waiting[-2:])
+        with pytest.raises(WorkflowError):
+            bench.dispatcher(attempt=2, lease_limit=10).drain()
+        fake_clock.advance(300)
+
+    assert sorted(bench.supervisor.started) == sorted(waiting)
+
+
+def test_a_rejected_message_is_decided_about_although_acknowledging_fails(bench: Workbench) -> None:
+    bench.allow_dead_letters(after=1)
+    bench.supervisor.refuse("bad", api_error(422))
+    bench.service.fault("status", operation="ack", status=403, times=1)
+    bench.put("good", "bad")
+    bench.dispatcher().drain()
+
+    assert list(bench.dead_letters) == ["bad"]
     assert bench.states == {}
-    assert dispatcher.counts.result["started"]["count"] == 1
-
-
-def test_a_rejected_acknowledgement_ends_leasing_at_once(bench: Workbench, fake_clock: FakeClock) -> None:
-    bench.put(*"abc")
-    bench.service.fault("status", operation="ack", status=403, times=None)
-
-    with pytest.raises(WorkflowError):
-        bench.ready_dispatcher(lease_limit=1).drain()
-    assert fake_clock.slept == []
-    assert len(bench.supervisor.started) <= 2
 
 
 def test_more_than_100_messages_are_acknowledged_and_released_in_slices(bench: Workbench) -> None:
@@ -124,7 +101,7 @@ def test_more_than_100_messages_are_acknowledged_and_released_in_slices(bench: W
     with pytest.raises(TargetError):
         bench.dispatcher().drain(lease)
     assert [len(each["message_ids"]) for each in bench.sent("ack")] == [100, 20]
-    assert [len(each["message_ids"]) for each in bench.sent("release")] == [100, 30]
+    assert [len(each["message_ids"]) for each in bench.sent("release")] == [100, 29]
 
 
 def test_what_ends_a_task_is_not_replaced_and_costs_one_attempt_each(bench: Workbench) -> None:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from airflow_provider_workflow.dispatch.results import Drained
-from tests.unit.fake_clock import FakeClock
 from tests.unit.workbench import Workbench
 
 
@@ -57,30 +56,3 @@ def test_the_fullest_of_several_dags_decides(bench: Workbench) -> None:
     dispatcher.check_targets()
 
     assert dispatcher.next_lease() == (1, 300)
-
-
-def test_a_lease_that_was_handed_over_waits_for_room_as_long_as_it_lasts(
-    bench: Workbench, fake_clock: FakeClock
-) -> None:
-    bench.ti.unfinished = counts(1, 1, 0, 1, 0, 1)
-    bench.put("a", "b")
-    lease = bench.lease()
-    bench.dispatcher(max_unfinished_runs=1).drain(lease)
-
-    assert bench.supervisor.started == ["a", "b"]
-    assert fake_clock.slept == [2.0, 2.0, 2.0]
-
-
-def test_a_lease_that_finds_no_room_in_its_time_is_left(
-    bench: Workbench, fake_clock: FakeClock, caplog: pytest.LogCaptureFixture
-) -> None:
-    bench.ti.unfinished = lambda dag_id: 1
-    bench.put("a", "b")
-    lease = bench.lease(seconds=60)
-    bench.dispatcher(max_unfinished_runs=1).drain(lease)
-
-    assert bench.supervisor.started == []
-    assert sum(fake_clock.slept) == 30
-    assert bench.states == {"a": "leased", "b": "leased"}
-    assert bench.service.count("release") == 0
-    assert "2 of 2 leased messages were not started" in caplog.text

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from concurrent.futures import wait
 from typing import Any
 
 import pytest
 
-from airflow_provider_workflow.dispatch import lease, session
+from airflow_provider_workflow.dispatch import lease
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from tests.unit.alarms import another_process
 from tests.unit.fake_clock import FakeClock
-from tests.unit.fakes import StateStore, api_error, lost
+from tests.unit.fakes import api_error, lost
 from tests.unit.sensors.tasks import Task
-from tests.unit.workbench import INBOX, TaskTimeout, Workbench
+from tests.unit.workbench import TaskTimeout, Workbench
 
 
 def test_a_lease_of_a_minute_that_waited_at_the_rate_gate_starts_its_runs(
@@ -86,58 +85,19 @@ def test_a_resumed_task_that_times_out_while_it_releases_the_hand_off_of_a_broke
     assert bench.states == {"a": "available", "b": "available"}
 
 
-def test_a_task_that_times_out_while_it_stores_that_the_target_broke_releases_the_rest(
-    bench: Workbench,
-) -> None:
-    class Slow(StateStore):
-        def set(self, key: str, value: Any) -> None:
-            raise TaskTimeout
-
-    bench.store = Slow()
-    bench.put("a", "b", "c")
-    dispatcher = bench.ready_dispatcher(lease_limit=3)
-    bench.supervisor.fail(api_error(404, "not_found"))
-
-    with pytest.raises(TaskTimeout):
-        dispatcher.drain()
-    assert bench.states == {"a": "available", "b": "available", "c": "available"}
-
-
-def test_a_task_that_is_ended_while_it_looks_for_the_cause_keeps_the_rejected_message_leased(
-    bench: Workbench,
-) -> None:
-    def unfinished(dag_id: str) -> int:
+def test_a_task_that_is_ended_while_it_starts_a_run_releases_its_message(bench: Workbench) -> None:
+    def out_of_time() -> None:
         raise TaskTimeout
 
+    bench.supervisor.on_start = out_of_time
     bench.put("a", "b")
-    dispatcher = bench.ready_dispatcher()
-    bench.supervisor.refuse("a", api_error(503))
-    bench.ti.unfinished = unfinished
 
     with pytest.raises(TaskTimeout):
-        dispatcher.drain()
-    assert bench.states == {"a": "leased", "b": "available"}
+        bench.ready_dispatcher().drain()
+    assert bench.states == {"a": "available", "b": "available"}, "a is redelivered, and finds its run"
 
 
-def test_a_task_that_times_out_while_it_ends_releases_the_next_lease(
-    bench: Workbench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    waits: list[Any] = []
-
-    def interrupted(futures: Any, seconds: float | None) -> Any:
-        waits.append(wait(futures))
-        if len(waits) == 1:
-            raise TaskTimeout
-        return waits[-1]
-
-    bench.put("a")
-    monkeypatch.setattr(session, "wait", interrupted)
-    with pytest.raises(TaskTimeout), session.InboxSession(bench.hook, INBOX, alongside=True) as opened:
-        opened.lease_ahead(1, 300)
-    assert bench.states == {"a": "available"}
-
-
-def test_a_task_that_is_ended_while_it_starts_a_dead_letter_keeps_the_rejected_message_leased(
+def test_a_task_that_is_ended_while_it_starts_a_dead_letter_releases_the_message(
     bench: Workbench,
 ) -> None:
     def get_dr_count(dag_id: str, states: Any = None, run_ids: Any = None) -> int:
@@ -153,29 +113,7 @@ def test_a_task_that_is_ended_while_it_starts_a_dead_letter_keeps_the_rejected_m
     with pytest.raises(TaskTimeout):
         bench.ready_dispatcher().drain()
     assert bench.dead_letters == {}
-    assert bench.states == {"a": "leased"}
-
-
-def test_a_task_that_times_out_while_it_releases_the_rest_releases_it_again(
-    bench: Workbench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    calls: list[Any] = []
-
-    def interrupted(*given: Any) -> Any:
-        calls.append(given)
-        if len(calls) == 1:
-            raise TaskTimeout
-        return release(*given)
-
-    release = bench.hook.release_messages
-    bench.put("a", "b", "c")
-    dispatcher = bench.ready_dispatcher(lease_limit=3)
-    bench.supervisor.fail(api_error(404, "not_found"))
-    monkeypatch.setattr(bench.hook, "release_messages", interrupted)
-
-    with pytest.raises(TaskTimeout):
-        dispatcher.drain()
-    assert bench.states == {"a": "available", "b": "available", "c": "available"}
+    assert bench.states == {"a": "available"}
 
 
 def test_a_task_that_is_ended_while_it_makes_dead_letters_for_a_broken_target_releases_the_rest(

@@ -7,14 +7,11 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_workflow.client.errors import WorkflowError
-from airflow_provider_workflow.dispatch.rejections import TargetError
 from tests.unit.fake_clock import FakeClock
-from tests.unit.fakes import lost
-from tests.unit.workbench import TaskTimeout, Workbench
+from tests.unit.workbench import Workbench
 
 
-def test_a_message_on_its_third_lease_goes_first_and_alone_with_a_warning(
+def test_a_message_on_its_third_lease_goes_first_with_a_warning(
     bench: Workbench, caplog: pytest.LogCaptureFixture
 ) -> None:
     bench.put("a", "b")
@@ -22,7 +19,7 @@ def test_a_message_on_its_third_lease_goes_first_and_alone_with_a_warning(
     bench.dispatcher().drain(bench.lease())
 
     assert bench.supervisor.started == ["precious", "a", "b"]
-    assert [body["message_ids"] for body in bench.sent("ack")] == [["precious"], ["a", "b"]]
+    assert [body["message_ids"] for body in bench.sent("ack")] == [["precious", "a", "b"]]
     (record,) = [each for each in caplog.records if each.levelno == logging.WARNING]
     assert record.getMessage() == "Inbox orders: message precious is on its delivery number 3"
 
@@ -47,39 +44,12 @@ def test_what_is_done_is_acknowledged_whatever_ends_the_task(bench: Workbench) -
     assert bench.states == {"b": "available"}
 
 
-def test_a_precious_message_whose_acknowledgement_fails_is_not_acknowledged_twice(
-    bench: Workbench, fake_clock: FakeClock
-) -> None:
-    bench.put("precious", lease_count=3)
-    bench.service.fault("status", operation="ack", status=404, times=None)
-
-    with pytest.raises(WorkflowError):
-        bench.dispatcher().drain(bench.lease())
-    assert bench.service.count("ack") == 1
-
-
-def test_messages_not_worked_on_are_given_back_after_any_fault(bench: Workbench) -> None:
-    bench.put("a", "b", "c", "d")
-
-    def lost_while_counting(_: str) -> int:
-        if bench.supervisor.started:
-            raise lost("ConnectError")
-        return 0
-
-    bench.ti.unfinished = lost_while_counting
-    with pytest.raises(TargetError, match="does not count"):
-        bench.dispatcher(max_unfinished_runs=1).drain(bench.lease())
-    assert bench.supervisor.started == ["a"]
-    assert bench.states == {"b": "available", "c": "available", "d": "available"}
-
-
 def test_a_message_that_comes_again_goes_to_the_dag_that_has_its_run(bench: Workbench) -> None:
     routes = {"late": "message_attributes.lease_count >= `2`", "work": "payload"}
     bench.supervisor.dags |= {"late", "work"}
-    bench.ti.existing = bench.supervisor.runs
     bench.put("a")
     bench.lease()
-    bench.supervisor.runs["work", bench.run_id("a")] = {"message": {"id": "a"}}
+    bench.start_before("a", "work")
     bench.service.store.clock.advance(301)
 
     dispatcher = bench.dispatcher(routes)
@@ -114,18 +84,3 @@ def test_a_lease_that_says_nothing_of_its_inbox_is_worked_on(bench: Workbench) -
     bench.hook.lease_messages = silent  # type: ignore[method-assign]
     bench.dispatcher().drain()
     assert bench.supervisor.started == ["a"]
-
-
-def test_messages_not_worked_on_are_given_back_when_the_task_times_out(bench: Workbench) -> None:
-    bench.put("a", "b", "c")
-
-    def out_of_time(_: str) -> int:
-        if bench.supervisor.started:
-            raise TaskTimeout
-        return 0
-
-    bench.ti.unfinished = out_of_time
-    with pytest.raises(TaskTimeout):
-        bench.dispatcher(max_unfinished_runs=1).drain(bench.lease())
-    assert bench.supervisor.started == ["a"]
-    assert bench.states == {"b": "available", "c": "available"}

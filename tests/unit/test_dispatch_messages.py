@@ -1,5 +1,4 @@
-"""What a message starts, whatever its id and its payload are: one run, with a note, found again after an
-upgrade."""
+"""What a message starts, whatever its id and its payload are: one run, with a note."""
 
 from __future__ import annotations
 
@@ -9,7 +8,6 @@ from typing import Any
 import pytest
 
 from airflow_provider_workflow.dispatch.payloads import payload_of
-from airflow_provider_workflow.dispatch.runs import former_run_id_of
 from tests.unit.workbench import INBOX, Workbench
 
 
@@ -51,19 +49,6 @@ def test_a_payload_that_airflow_cannot_store_starts_its_run(
     [record] = [each for each in caplog.records if each.levelno >= logging.WARNING]
     text = "Inbox orders: message a has a value that Airflow cannot store: payload is or contains"
     assert f"{text} {reason}. " in record.getMessage()
-
-
-def test_a_message_that_was_started_before_the_upgrade_finds_its_run(bench: Workbench) -> None:
-    bench.put("a")
-    bench.lease()
-    bench.ti.existing = {("handle", former_run_id_of("a"))}
-    bench.service.store.clock.advance(301)
-    dispatcher = bench.dispatcher()
-    dispatcher.drain()
-
-    assert bench.supervisor.runs == {}
-    assert dispatcher.counts.result["existing"]["ids"] == ["a"]
-    assert bench.states == {}
 
 
 def test_a_run_has_a_note_with_its_inbox_and_message_and_the_run_that_started_it(bench: Workbench) -> None:

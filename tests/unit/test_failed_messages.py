@@ -296,7 +296,11 @@ def test_a_message_that_the_dead_letter_dag_rejects_is_left_to_its_lease_and_fai
 
 def test_a_redelivered_dead_letter_is_acknowledged_and_not_given_to_the_function(bench: Workbench) -> None:
     bench.allow_dead_letters()
-    bench.supervisor.runs["dead", run_id_of("a", bench.inbox_id, RUN_PREFIX)] = {"message_id": "a"}
+    bench.supervisor.runs["dead", run_id_of("a", bench.inbox_id, RUN_PREFIX)] = {
+        "connection_id": "workflow_default",
+        "inbox_id": bench.inbox_id,
+        "message_id": "a",
+    }
     bench.put("a", lease_count=1)
     function = Function()
     result = batches(bench, function).run()

@@ -12,11 +12,28 @@ UUID = "0b6c2c8e-7f3a-4a52-9d0b-1f1e3c8a9b10"
 
 
 INBOX = "6f1c0e7a-0d52-4b8e-a7c1-2f8b5f1f0c11"
-MARK = hashlib.sha256(INBOX.encode()).hexdigest()[:8]
 
 
-def test_a_run_id_names_the_message_and_marks_the_inbox() -> None:
-    assert runs.run_id_of(UUID, INBOX) == f"workflow__{UUID}__{MARK}"
+def digest(message_id: str) -> str:
+    """The hash of a message of the inbox: over the length of the inbox id, that id, and the message id."""
+    return hashlib.sha256(f"{len(INBOX)}:{INBOX}{message_id}".encode()).hexdigest()
+
+
+def test_a_run_id_names_the_message_and_ends_with_a_hash_of_inbox_and_message() -> None:
+    assert runs.run_id_of(UUID, INBOX) == f"workflow__{UUID}__{digest(UUID)[:16]}"
+
+
+def test_no_boundary_between_inbox_and_message_can_be_shifted() -> None:
+    assert runs.run_id_of("b\0c d", "a") != runs.run_id_of("c d", "a\0b")
+    assert runs.run_id_of("c d", "ab") != runs.run_id_of("bc d", "a")
+
+
+@pytest.mark.parametrize("message_id", ["dead__m-1", "dead__", "dead__m-1__0123456789abcdef"])
+def test_no_run_of_a_message_looks_like_a_dead_letter(message_id: str) -> None:
+    run_id = runs.run_id_of(message_id, INBOX)
+
+    assert run_id == f"workflow__{digest(message_id)}"
+    assert run_id != runs.run_id_of(message_id.removeprefix("dead__"), INBOX, runs.DEAD_LETTER_PREFIX)
 
 
 @pytest.mark.parametrize("message_id", [UUID, "a/b"])
@@ -38,17 +55,7 @@ def test_two_unsafe_ids_get_two_run_ids() -> None:
 
 
 def test_the_longest_id_that_fits_is_kept_and_a_longer_one_is_hashed() -> None:
-    assert runs.run_id_of("x" * 230, INBOX) == "workflow__" + "x" * 230 + "__" + MARK
-    assert len(runs.run_id_of("x" * 231, INBOX)) == len("workflow__") + 64
+    longest = "x" * 222
 
-
-def test_the_run_id_of_version_0_1_is_known() -> None:
-    assert runs.former_run_id_of(UUID) == f"workflow__{UUID}"
-    assert len(runs.former_run_id_of("a?b")) == len("workflow__") + 64
-    assert runs.former_run_id_of("f" * 64) != "workflow__" + "f" * 64
-
-
-def test_the_run_id_of_version_0_1_is_never_the_run_id_of_another_message() -> None:
-    other = runs.run_id_of("a", INBOX)
-
-    assert runs.former_run_id_of(other.removeprefix(runs.RUN_ID_PREFIX)) is None
+    assert runs.run_id_of(longest, INBOX) == f"workflow__{longest}__{digest(longest)[:16]}"
+    assert runs.run_id_of(longest + "x", INBOX) == f"workflow__{digest(longest + 'x')}"

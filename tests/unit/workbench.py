@@ -10,8 +10,8 @@ from airflow_provider_workflow.dispatch.dead_letters import DeadLetterRules
 from airflow_provider_workflow.dispatch.dispatcher import Dispatcher
 from airflow_provider_workflow.dispatch.lease import HeldLease, lease_once
 from airflow_provider_workflow.dispatch.routing import Routes
-from airflow_provider_workflow.dispatch.runs import Start, TaskRuns, run_id_of
-from airflow_provider_workflow.dispatch.targets import Limits, TargetCheck, TargetHistory
+from airflow_provider_workflow.dispatch.runs import TaskRuns, run_id_of
+from airflow_provider_workflow.dispatch.targets import Limits
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from tests.unit.fakes import StateStore, Supervisor, TaskInstance
@@ -50,25 +50,44 @@ class Workbench:
         self.service.put(INBOX, *payloads, ids=list(ids), attributes=attributes or None)
 
     def dispatcher(
-        self, targets: Any = "handle", match: str | None = None, counts: Any = None, **limits: Any
+        self,
+        targets: Any = "handle",
+        match: str | None = None,
+        counts: Any = None,
+        attempt: int = 1,
+        **limits: Any,
     ) -> Dispatcher:
         more = {} if counts is None else {"counts": counts}
-        routes = Routes(targets, match)
-        rules, history = self.dead_letter_rules, TargetHistory(self.context)
-        check = TargetCheck(TaskRuns(self.ti), routes.dag_ids, history, rules and rules.dag_id)
-        return Dispatcher(self.hook, INBOX, routes, check, Limits(**limits), dead_letter_rules=rules, **more)
+        return Dispatcher(
+            self.hook,
+            INBOX,
+            Routes(targets, match),
+            TaskRuns(self.ti),
+            Limits(**limits),
+            attempt=attempt,
+            dead_letter_rules=self.dead_letter_rules,
+            **more,
+        )
 
     def ready_dispatcher(self, lease_limit: int = 2, **limits: Any) -> Dispatcher:
-        """One whose target has started a run, so that it leases more than a pilot, two messages by
+        """One whose target has started a run, so that it no longer probes; it leases two messages by
         default."""
         dispatcher = self.dispatcher(lease_limit=lease_limit, **limits)
         dispatcher.check_targets()
-        dispatcher.targets.takes("handle", Start.STARTED)
+        dispatcher.started.add("handle")
         return dispatcher
 
     def run_id(self, message_id: str) -> str:
         """The id of the run that a message of the inbox starts."""
         return run_id_of(message_id, self.inbox_id)
+
+    def start_before(self, message_id: str, dag_id: str = "handle", user: str | None = None) -> None:
+        """Let a message have its run already; or a user one that looks like it."""
+        key = dag_id, self.run_id(message_id)
+        where = {"connection_id": self.hook.workflow_conn_id, "inbox_id": self.inbox_id}
+        self.supervisor.runs[key] = {**where, "message": {"id": message_id}}
+        if user is not None:
+            self.supervisor.users[key] = user
 
     def allow_dead_letters(self, after: int = 3, unmatched: str = "lease") -> None:
         """Let dispatchers start runs of the DAG ``dead`` for messages that are rejected."""

@@ -25,11 +25,6 @@ for target in ("dispatch_target", "bare_target", "mapped_target", "rest_target")
 with DAG("dispatch", schedule=None, start_date=START, max_active_runs=4):
     MeasuredDispatchOperator(task_id="start_runs", inbox="throughput", trigger_dag_id="dispatch_target")
 
-with DAG("dispatch_in_turn", schedule=None, start_date=START):
-    MeasuredDispatchOperator(
-        task_id="start_runs", inbox="throughput", trigger_dag_id="dispatch_target", ahead=False
-    )
-
 
 def ignore(messages):
     """What a task does with a batch: nothing, so that leasing and acknowledging are measured."""

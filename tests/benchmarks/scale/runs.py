@@ -25,7 +25,7 @@ from tools.local_airflow import LocalAirflow
 SERVER, POSTGRES = "API server", "PostgreSQL"
 READY_SECONDS = 240.0
 RATE = "scale-runs"
-DAG_IDS = ("dispatch", "dispatch_in_turn", "batches", "bare", "mapped")
+DAG_IDS = ("dispatch", "batches", "bare", "mapped")
 """All of the file, as none of them may be read later."""
 
 

@@ -8,7 +8,6 @@ from collections.abc import Callable
 import pytest
 from airflow.exceptions import AirflowRescheduleException
 
-from airflow_provider_workflow.dispatch.targets import STORE_KEY
 from tests.unit.fake_clock import FakeClock, nothing
 from tests.unit.sensors.tasks import POLL, Task
 from tests.unit.workbench import Workbench
@@ -56,20 +55,17 @@ def test_a_hold_doubles_up_to_the_longest_interval_and_begins_anew(bench: Workbe
     assert task.resume(deferral, POLL).trigger.hold_seconds == 5
 
 
-def test_the_trigger_leases_a_pilot_and_the_worker_the_rest(bench: Workbench) -> None:
+def test_the_trigger_leases_one_message_and_the_worker_the_rest(bench: Workbench) -> None:
     bench.ti.unfinished = lambda dag_id: 3
 
     assert Task(bench, max_unfinished_runs=10).execute().trigger.lease_limit == 1
     assert Task(bench, lease_limit=20).execute().trigger.lease_limit == 1
 
 
-@pytest.mark.since(3, 3, "the task state store")
-def test_after_a_broken_target_the_trigger_leases_its_pilot_for_an_hour(bench: Workbench) -> None:
-    task = Task(bench)
-    task.store.rows[STORE_KEY] = "1"
+def test_after_a_failed_try_the_trigger_leases_one_message_for_an_hour(bench: Workbench) -> None:
     bench.ti.try_number = 2
 
-    assert task.execute().trigger.lease_seconds == 3600
+    assert Task(bench).execute().trigger.lease_seconds == 3600
 
 
 def test_numbers_are_carried_over_a_wait_for_room(bench: Workbench) -> None:

@@ -1,22 +1,16 @@
-"""An inbox that is deleted and created again under its name fails no try of a sensor, however it waits."""
+"""An inbox that is missing fails the try at once; a later try finds the one that has its name by then."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from airflow.exceptions import AirflowRescheduleException
-from airflow.providers.common.compat.sdk import TaskDeferred
 
 from airflow_provider_workflow.client.errors import NotFoundError
-from airflow_provider_workflow.dispatch.session import MISSING_PAUSES
-from tests.unit.created_again import LOOKING, created_again, put_in_a_new_inbox
+from tests.unit.created_again import put_in_a_new_inbox
 from tests.unit.fake_clock import FakeClock
-from tests.unit.sensors.tasks import POLL, Task
+from tests.unit.sensors.tasks import Task
 from tests.unit.workbench import INBOX, Workbench
-
-__all__ = ["created_again"]
 
 MODES: dict[str, dict[str, Any]] = {
     "poke": {"deferrable": False},
@@ -40,25 +34,9 @@ def done(value: Any) -> list[str]:
     return ids
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_the_first_look_finds_it_once_it_is_there_again(
-    bench: Workbench,
-    created_again: Callable[..., None],
-    arguments: dict[str, Any],
-    mode: str,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    bench.service.store.configure(deleting_seconds=5)
-    bench.hook.delete_inbox(INBOX)
-    created_again(10, "a")
-
-    assert done(Task(bench, **MODES[mode], **arguments).execute()) == ["a"]
-    assert caplog.text.count(LOOKING) == 1
-
-
 @pytest.mark.parametrize("mode", ["poke", "deferrable"])
 @pytest.mark.parametrize("by", ["name", "id"])
-def test_one_that_is_gone_for_good_fails_the_try(
+def test_a_missing_inbox_fails_the_try(
     bench: Workbench, pauses: FakeClock, arguments: dict[str, Any], mode: str, by: str
 ) -> None:
     bench.hook.delete_inbox(INBOX)
@@ -66,46 +44,32 @@ def test_one_that_is_gone_for_good_fails_the_try(
 
     with pytest.raises(NotFoundError):
         Task(bench, inbox=inbox, **MODES[mode], **arguments).execute()
-    assert pauses.slept == ([*MISSING_PAUSES] if by == "name" else [])
+    assert pauses.slept == []
 
 
-def test_a_sensor_that_pokes_finds_it_again_between_two_looks(
-    bench: Workbench, created_again: Callable[..., None], pauses: FakeClock, arguments: dict[str, Any]
+@pytest.mark.parametrize("mode", MODES)
+def test_the_next_try_finds_an_inbox_that_was_created_again_under_its_name(
+    bench: Workbench, arguments: dict[str, Any], mode: str
+) -> None:
+    bench.hook.delete_inbox(INBOX)
+    put_in_a_new_inbox(bench.service, "a")
+
+    assert done(Task(bench, **MODES[mode], **arguments).execute()) == ["a"]
+
+
+def test_a_sensor_that_pokes_finds_it_again_between_two_polls(
+    bench: Workbench, pauses: FakeClock, arguments: dict[str, Any]
 ) -> None:
     def replace() -> None:
         bench.hook.delete_inbox(INBOX)
-        created_again(10, "a")
+        put_in_a_new_inbox(bench.service, "a")
 
     pauses.then(replace)
 
     assert done(Task(bench, **MODES["poke"], **arguments).execute()) == ["a"]
-    assert pauses.slept[1:] == [1, 2, 4, 8]
 
 
-def test_a_sensor_that_is_rescheduled_finds_it_again(
-    bench: Workbench, created_again: Callable[..., None], arguments: dict[str, Any]
-) -> None:
-    with pytest.raises(AirflowRescheduleException):
-        Task(bench, **MODES["reschedule"], **arguments).execute()
-    bench.hook.delete_inbox(INBOX)
-    created_again(10, "a")
-
-    assert done(Task(bench, **MODES["reschedule"], **arguments).execute()) == ["a"]
-
-
-def test_a_sensor_that_is_resumed_finds_it_again(
-    bench: Workbench, created_again: Callable[..., None], arguments: dict[str, Any]
-) -> None:
-    task = Task(bench, **arguments)
-    deferral = task.execute()
-    assert isinstance(deferral, TaskDeferred)
-    bench.hook.delete_inbox(INBOX)
-    created_again(10, "a")
-
-    assert done(task.resume(deferral, POLL)) == ["a"]
-
-
-def test_a_lease_of_the_deleted_inbox_is_worked_on_and_then_what_the_new_one_holds(
+def test_a_lease_of_a_deleted_inbox_starts_its_runs_and_the_next_try_those_of_the_new_one(
     bench: Workbench, fake_clock: FakeClock
 ) -> None:
     task = Task(bench)
@@ -115,7 +79,9 @@ def test_a_lease_of_the_deleted_inbox_is_worked_on_and_then_what_the_new_one_hol
     bench.hook.delete_inbox(INBOX)
     new_id = put_in_a_new_inbox(bench.service, "b")
 
-    assert done(task.resume(deferral, event)) == ["a", "b"]
+    with pytest.raises(NotFoundError):
+        task.resume(deferral, event)
+    assert done(Task(bench).execute()) == ["b"]
     inbox_ids = [conf["inbox_id"] for conf in bench.supervisor.runs.values()]
     assert inbox_ids == [bench.inbox_id, new_id]
     assert bench.states == {}

@@ -18,7 +18,7 @@ def test_each_fault_changes_a_function() -> None:
 def test_a_fault_is_removed_again() -> None:
     sound = runs.run_id_of("a", "b")
     with seeded(next(each for each in faults() if "one run id" in each.name)):
-        assert runs.run_id_of("a", "b") == "workflow__a__00000000"
+        assert runs.run_id_of("a", "b") == "workflow__a__0000000000000000"
     assert runs.run_id_of("a", "b") == sound
 
 

@@ -1,0 +1,181 @@
+"""
+Messages whose runs were rejected in one drain: whose fault each rejection is, and what follows.
+
+A message without a route or with a conf that Airflow cannot store is at fault itself. Any other rejection is
+the message's fault if the drain starts a run of the same target, before it or after it; otherwise it is the
+target's. A message at fault becomes a dead letter, from ``dead_letter_after`` deliveries on; without a
+dead-letter DAG it is left to its lease. What is the target's becomes a dead letter only if the service would
+soon quarantine it.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from airflow_provider_workflow.client import types
+from airflow_provider_workflow.client.wire import plain
+from airflow_provider_workflow.dispatch.dead_letters import DeadLetters, Reason, is_on_last_safe_delivery
+from airflow_provider_workflow.dispatch.lease import HeldLease, delivery_count
+from airflow_provider_workflow.dispatch.rejections import TargetError
+from airflow_provider_workflow.dispatch.results import Counts, log_rejection
+from airflow_provider_workflow.dispatch.targets import probes_of
+
+if TYPE_CHECKING:
+    from airflow_provider_workflow.hooks.workflow import WorkflowHook
+
+log = logging.getLogger(__name__)
+
+MOST_IN_A_ROW = 20
+"""Rejected messages, each on its first delivery, after which a target that has started runs broke since."""
+
+
+@dataclass(frozen=True)
+class Rejection:
+    """
+    A leased message that starts no run.
+
+    :param dag_id: the DAG that rejected it; None if no route takes it.
+    :param cause: why, without any value of the message.
+    """
+
+    message: types.LeasedMessage
+    lease: HeldLease
+    dag_id: str | None
+    cause: str
+
+
+@dataclass
+class Rejected:
+    """
+    The rejected messages of a drain.
+
+    :param hook: its connection names the metrics.
+    :param inbox: id or name.
+    :param counts: where the messages are counted.
+    :param dead_letters: starts their runs; without it no message becomes a dead letter.
+    :param finish: called with a lease and the id of a message that is a dead letter now.
+    :param started: targets of which this drain has started a run.
+    :param left_until: when the first message that is left to its lease is redelivered, in epoch seconds.
+    """
+
+    hook: WorkflowHook
+    inbox: str
+    counts: Counts
+    dead_letters: DeadLetters | None
+    finish: Callable[[HeldLease, str], None]
+    started: set[str] = field(default_factory=set)
+    left_until: float = math.inf
+    _undecided: list[Rejection] = field(default_factory=list)
+    _in_a_row: int = 0
+
+    @property
+    def unproven(self) -> int:
+        """Number of rejections by targets of which this drain has started no run."""
+        return sum(rejection.dag_id not in self.started for rejection in self._undecided)
+
+    def start(self, dag_id: str) -> None:
+        """A run of a target was started."""
+        self.started.add(dag_id)
+        self._in_a_row = 0
+
+    def reject(self, rejection: Rejection) -> None:
+        """
+        A target rejected a message; ``decide`` says whose fault it is.
+
+        :raises TargetError: the target has rejected so many new messages in a row that it must have broken.
+        """
+        self._undecided.append(rejection)
+        self.left_until = min(self.left_until, rejection.lease.ends_at)
+        self._in_a_row += delivery_count(rejection.message) == 1
+        if self._in_a_row >= MOST_IN_A_ROW and rejection.dag_id in self.started:
+            self.started.discard(rejection.dag_id)
+            raise TargetError(
+                f"Airflow rejected {self._in_a_row} new messages for the DAG {rejection.dag_id!r} in a row,"
+                f" the last one with: {rejection.cause}. No message is lost."
+            )
+
+    def decide(self, *, at_the_end: bool = False) -> list[Rejection]:
+        """
+        Decide about the rejections of targets that have started runs; at the end of the drain about all.
+
+        :return: those that are the fault of their target.
+        """
+        undecided, self._undecided = self._undecided, []
+        of_targets: list[Rejection] = []
+        for rejection in undecided:
+            if rejection.dag_id in self.started:
+                self.blame_message(rejection)
+            elif at_the_end:
+                of_targets.append(rejection)
+                self.blame_target(rejection)
+            else:
+                self._undecided.append(rejection)
+        return of_targets
+
+    def blame_message(self, rejection: Rejection, reason: Reason = Reason.REJECTED) -> None:
+        """A message is at fault itself."""
+        is_due = self.dead_letters is not None and self.dead_letters.is_due(rejection.message)
+        if not (is_due and self._try_dead_letter(rejection, reason)):
+            self._leave(rejection)
+
+    def blame_target(self, rejection: Rejection) -> None:
+        """The target is at fault, so that the message may be sound."""
+        is_due = is_on_last_safe_delivery(rejection.message)
+        if not (is_due and self._try_dead_letter(rejection, Reason.TARGET)):
+            self._leave(rejection)
+
+    def leave_unmatched(self, message: types.LeasedMessage, lease: HeldLease) -> None:
+        """No route takes a message: it is left to its lease, or becomes a dead letter."""
+        log.debug("Inbox %s: message %s is unmatched; its lease expires", self.inbox, plain(message["id"]))
+        self.left_until = min(self.left_until, lease.ends_at)
+        letters = self.dead_letters
+        if letters is not None and letters.rules.unmatched == "dead_letter" and letters.is_due(message):
+            cause = "no route takes it: match, or each expression of trigger_dag_id, is false"
+            self._try_dead_letter(Rejection(message, lease, None, cause), Reason.UNMATCHED)
+
+    def _try_dead_letter(self, rejection: Rejection, reason: Reason) -> bool:
+        """
+        Start the run of a dead letter.
+
+        :return: False if that was not tried; a failure was logged and counted.
+        """
+        message, lease = rejection.message, rejection.lease
+        if self.dead_letters is None:
+            return False
+        if self.dead_letters.may_have_run(message, lease.inbox_id, rejection.dag_id):
+            # It is left to its lease, and its run is found by the next delivery.
+            return False
+        if lease.seconds_left() <= 0:
+            # A process that was stopped for long may no longer hold the message: another one works on it.
+            return False
+        if self.dead_letters.start(message, lease.inbox_id, rejection.dag_id, reason, rejection.cause):
+            self.finish(lease, message["id"])
+        else:
+            self.left_until = min(self.left_until, lease.ends_at)
+        return True
+
+    def _leave(self, rejection: Rejection) -> None:
+        """Leave a message to its lease."""
+        self.left_until = min(self.left_until, rejection.lease.ends_at)
+        # With a dead-letter DAG there will be a run of that, so the task does not fail.
+        self.counts.refuse(rejection.message["id"], rejection.cause if self.dead_letters is None else None)
+        log_rejection(self.hook, self.inbox, rejection.message, rejection.cause)
+
+
+def error_of(rejections: list[Rejection], attempt: int) -> TargetError:
+    """
+    The error of a target that rejected messages, and started no run in this drain.
+
+    :param attempt: try of the task, 1 or more.
+    """
+    last = rejections[-1]
+    number = f"{len(rejections)} messages" if len(rejections) > 1 else "a message"
+    return TargetError(
+        f"Airflow rejected {number} for the DAG {last.dag_id!r}, and this task has started no run of it:"
+        f" {last.cause}. Correct the DAG (its params, its timetable, or the pattern of run ids). The next try"
+        f" of this task probes up to {probes_of(attempt + 1)} messages, one at a time; no message is lost."
+    )
