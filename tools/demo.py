@@ -47,11 +47,7 @@ COMMAND_SECONDS = 120.0
 VERDICT_SECONDS = 60.0
 ONCE_SECONDS = 120.0
 CHAOS_SECONDS = 420.0
-FIRST_MESSAGE = (
-    "The first message usually takes some seconds longer, as Airflow is still starting the listener: a DAG "
-    "run, then the process of its task, and if that finds no message yet, a trigger, which leases nothing in "
-    "its first 2 s."
-)
+FIRST_MESSAGE = "The first message takes longer, as Airflow is still starting the listener."
 CHAOS = (
     f"{len(PLAN)} processes will be killed with kill -9. A message that a killed process had leased is "
     f"redelivered when its lease expires, {LEASE_SECONDS} s after it was leased. Airflow's own thresholds "
@@ -165,9 +161,9 @@ def _demonstrate(home: Path, screen: Screen, *, once: bool, chaos: bool) -> int:
             airflow.start()
             airflow.wait_for_dags([LISTENER, HANDLER])
             screen.say(f"Inboxes in Airflow: {airflow.url}{PAGE}    Logs: {home.relative_to(ROOT)}/")
-            screen.say(FIRST_MESSAGE)
             if chaos:
                 screen.say(CHAOS)
+            screen.say(FIRST_MESSAGE)
             return show_messages(service, airflow, screen, once=once, chaos=chaos)
         except KeyboardInterrupt:
             screen.say("Stopping ...")

@@ -18,7 +18,8 @@ class Verdict:
 
     :param lost: messages that have no run, and are not delivered any more.
     :param twice: runs beyond the first one of a message.
-    :param waiting: messages that have no run yet, and are still delivered.
+    :param leased: messages that have no run yet, and are leased.
+    :param available: messages that have no run yet, and are not leased.
     :param unfinished: runs that have not succeeded, or not yet.
     :param kills: processes that were killed; None if the demo kills none.
     """
@@ -27,7 +28,8 @@ class Verdict:
     runs: int
     lost: int
     twice: int
-    waiting: int
+    leased: int
+    available: int
     unfinished: int
     kills: int | None = None
 
@@ -47,7 +49,8 @@ class Verdict:
             runs=len(states),
             lost=sum(status in FINAL for status in without),
             twice=len(states) - len(started),
-            waiting=sum(status not in FINAL for status in without),
+            leased=without.count("leased"),
+            available=without.count("available"),
             unfinished=sum(state != "success" for _, state in states),
             kills=kills,
         )
@@ -60,14 +63,19 @@ class Verdict:
     @property
     def complete(self) -> bool:
         """Whether each message has exactly one run, which succeeded."""
-        return self.kept and self.waiting == self.unfinished == 0 and self.runs == self.messages
+        return (
+            self.kept and self.leased == self.available == self.unfinished == 0 and self.runs == self.messages
+        )
 
     def __str__(self) -> str:
         text = f"{self.messages} messages, {self.runs} runs, {self.lost} lost, {self.twice} twice"
         if self.kills is not None:
             text += f", {self.kills} kills"
-        if self.waiting:
-            text += f"; {self.waiting} without a run so far"
+        if self.leased:
+            each = "it" if self.leased == 1 else "each"
+            text += f"; {self.leased} in flight, not lost: {each} starts when its lease ends"
+        if self.available:
+            text += f"; {self.available} not leased yet"
         if self.unfinished:
             text += f"; {self.unfinished} of the runs not successful so far"
         return text

@@ -21,6 +21,8 @@ from airflow_provider_workflow.emulator.server import EmulatorServer
 from tools.airflow_api import AirflowAPI
 
 SHOWN = 14
+OTHER_LINES = 11
+"""Lines beside the messages: title, header and caption of the table, and what was said before."""
 GLIMPSE = 48
 """Characters of a payload that are shown."""
 ID = 8
@@ -90,7 +92,7 @@ class Messages:
     def totals(self) -> str:
         """The numbers of messages by step, in one line."""
         numbers = (sum(getattr(row, step) is not None for row in self.rows.values()) for step in STEPS)
-        return "messages: " + ", ".join(
+        return ", ".join(
             f"{step.replace('_', ' ')} {number}" for step, number in zip(STEPS, numbers, strict=True)
         )
 
@@ -106,8 +108,8 @@ class Screen:
         self._console = console or Console(highlight=False)
 
     def say(self, text: str) -> None:
-        """Print a line; above the table, if that is shown."""
-        self._console.print(text, markup=False, soft_wrap=True)
+        """Print a line; above the table, if that is shown. In a file it is not wrapped."""
+        self._console.print(text, markup=False, soft_wrap=not self._console.is_terminal)
 
     @contextmanager
     def live(self, url: str) -> Iterator[Show]:
@@ -116,7 +118,8 @@ class Screen:
             yield _Lines(self).show
             return
         with Live(console=self._console, auto_refresh=False) as live:
-            yield lambda messages, notice: live.update(table(messages, url, notice), refresh=True)
+            rows = max(1, min(SHOWN, self._console.height - OTHER_LINES))
+            yield lambda messages, notice: live.update(table(messages, url, notice, rows), refresh=True)
 
 
 class _Lines:
@@ -143,14 +146,15 @@ class _Lines:
                 self._screen.say(notice)
 
 
-def table(messages: Messages, url: str, notice: str = "") -> Table:
+def table(messages: Messages, url: str, notice: str = "", rows: int = SHOWN) -> Table:
     """A table of the unfinished and the latest messages, with the seconds from put to each step.
 
     :param url: URL of the page Inboxes, for the title.
+    :param rows: maximum number of messages.
     """
     shown = Table(
-        title=f"Inboxes in Airflow: {url}    (Ctrl-C stops)",
-        caption="\n".join([messages.totals(), notice]),
+        title=f"Inboxes in Airflow: {url}",
+        caption="\n".join([messages.totals(), "Ctrl-C stops", notice]),
         box=SIMPLE_HEAD,
         padding=(0, 1, 0, 0),
     )
@@ -158,7 +162,7 @@ def table(messages: Messages, url: str, notice: str = "") -> Table:
     shown.add_column("payload")  # the only column that becomes narrower in a narrow terminal
     for step in STEPS[1:]:
         shown.add_column(step.replace("_", "\n"), justify="right", no_wrap=True)
-    for message_id, row in chosen(messages.rows).items():
+    for message_id, row in chosen(messages.rows, rows).items():
         cells = [_cell(row.seconds(step)) for step in STEPS[1:]]
         if row.deliveries > 1:
             cells[0] = f"{row.deliveries}x {cells[0]}"
@@ -167,10 +171,10 @@ def table(messages: Messages, url: str, notice: str = "") -> Table:
     return shown
 
 
-def chosen(rows: dict[str, Row]) -> dict[str, Row]:
+def chosen(rows: dict[str, Row], maximum: int = SHOWN) -> dict[str, Row]:
     """The rows that the table has, in their order: the unfinished ones, then the latest others."""
     done_first = sorted(rows, key=lambda message_id: not rows[message_id].done())
-    kept = set(done_first[-SHOWN:])
+    kept = set(done_first[-maximum:])
     return {message_id: row for message_id, row in rows.items() if message_id in kept}
 
 

@@ -38,11 +38,24 @@ def test_a_message_that_is_not_delivered_any_more_and_has_no_run_is_lost(status:
     assert not verdict.complete
 
 
-@pytest.mark.parametrize("status", ["available", "leased"])
-def test_a_message_that_is_still_delivered_is_not_lost_and_not_complete(status: str) -> None:
-    verdict = Verdict.of([message("a", status)], [])
+@pytest.mark.parametrize(
+    ("statuses", "said"),
+    [
+        (["leased"], "1 in flight, not lost: it starts when its lease ends"),
+        (["leased", "leased"], "2 in flight, not lost: each starts when its lease ends"),
+        (["available"], "1 not leased yet"),
+        (
+            ["available", "leased", "available"],
+            "1 in flight, not lost: it starts when its lease ends; 2 not leased yet",
+        ),
+    ],
+)
+def test_a_message_that_is_still_delivered_is_not_lost_and_not_complete(
+    statuses: list[str], said: str
+) -> None:
+    verdict = Verdict.of([message(str(number), status) for number, status in enumerate(statuses)], [])
 
-    assert str(verdict) == "1 messages, 0 runs, 0 lost, 0 twice; 1 without a run so far"
+    assert str(verdict) == f"{len(statuses)} messages, 0 runs, 0 lost, 0 twice; {said}"
     assert verdict.kept
     assert not verdict.complete
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 
 import pytest
 from rich.console import Console
@@ -10,6 +11,7 @@ from rich.console import Console
 from airflow_provider_workflow.emulator.clock import ManualClock
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.unit.tools.fake_airflow import FakeAPI
+from tools.demo import CHAOS, FIRST_MESSAGE
 from tools.demo_bursts import order
 from tools.demo_view import GLIMPSE, SHOWN, Messages, Row, Screen, chosen, glimpse, table
 
@@ -151,6 +153,31 @@ def test_the_table_fits_into_80_columns_and_shortens_the_payload(messages: Messa
     assert text.count("2x +100.0 s") == 3
 
 
+def test_everything_fits_into_a_terminal_of_80_by_24(messages: Messages) -> None:
+    messages.put(*map(order, range(100, 200)))
+    messages.look()
+    written = console(width=80, height=24, force_terminal=True, color_system=None)
+    screen = Screen(written)
+    notice = "3 messages are leased by a process that was killed; redelivered in 41 s"
+    for text in (CHAOS, FIRST_MESSAGE):
+        screen.say(text)
+    said = text_of(written).splitlines()
+    with screen.live("http://localhost:12345/plugin/workflow-inboxes") as show:
+        show(messages, notice)
+
+    frame = "Inboxes in Airflow" + text_of(written).rpartition("Inboxes in Airflow")[2]
+    shown = re.sub(r"\x1b\[[0-9?;]*\w", "", frame).rstrip().splitlines()
+    assert max(map(len, (*said, *shown))) <= 80
+    assert not [line for line in said if line.startswith(" ")]
+    assert said[-1] == FIRST_MESSAGE, "one line, which stays whole above the table"
+    assert len(shown) <= 22
+    assert sum("order" in line for line in shown) >= 12
+    assert any("http://localhost:12345/plugin/workflow-inboxes" in line for line in shown)
+    assert any("put 100, leased 100, run started 100" in line for line in shown)
+    assert any("Ctrl-C stops" in line for line in shown)
+    assert any(notice in line for line in shown)
+
+
 def test_a_payload_with_the_markup_of_the_console_is_shown_as_it_is(messages: Messages) -> None:
     messages.rows["a"] = Row(0.0, glimpse("[red]x[/blue]"))
     written = console(width=120)
@@ -184,4 +211,4 @@ def test_a_failed_run_is_not_done(messages: Messages, api: FakeAPI) -> None:
     messages.look()
 
     assert not messages.all_done()
-    assert messages.totals() == "messages: put 1, leased 1, run started 1, run succeeded 0, acknowledged 1"
+    assert messages.totals() == "put 1, leased 1, run started 1, run succeeded 0, acknowledged 1"
