@@ -6,7 +6,7 @@ import base64
 import re
 import secrets
 
-from airflow_provider_workflow.emulator.rules.tokens import MARK
+from airflow_provider_workflow.emulator.rules.oauth import MARK
 
 KINDS = ("access-token", "refresh-token", "code")
 """What the emulator makes; each begins with what it is, so that used-up ones are found as well."""

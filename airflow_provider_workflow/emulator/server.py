@@ -17,8 +17,7 @@ from airflow_provider_workflow.emulator.faults import Fault
 from airflow_provider_workflow.emulator.rules.store import Store
 from airflow_provider_workflow.emulator.settings import Settings
 from airflow_provider_workflow.emulator.web.app import build_app
-from airflow_provider_workflow.emulator.web.context import Emulator
-from airflow_provider_workflow.emulator.web.log import LoggedRequest
+from airflow_provider_workflow.emulator.web.context import Emulator, LoggedRequest
 from airflow_provider_workflow.emulator.web.oauth_routes import TOKEN_PATH
 
 START_SECONDS = 20
@@ -173,7 +172,7 @@ class EmulatorServer:
         :param inbox: its name or id.
         :param payloads: one per message.
         :param options: ``ids``, ``attributes``, ``announce`` of
-            :meth:`airflow_provider_workflow.emulator.messages.Messages.put`.
+            :meth:`airflow_provider_workflow.emulator.rules.messages.Messages.put`.
         :return: the ids of the messages; empty if the inbox dropped them.
         """
         return self.store.messages.put(self.store.inboxes.open(inbox).id, payloads, **options).ids

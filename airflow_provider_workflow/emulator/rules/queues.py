@@ -1,13 +1,16 @@
-"""The message queue of each inbox: its messages and leases, which expire by the clock."""
+"""The queue of each inbox: messages, and leases that expire by the clock (docs/service.md 3.2 and 4)."""
 
 from __future__ import annotations
 
+import uuid
+from collections.abc import Sequence
 from heapq import heappop, heappush
 from typing import Any
 
-from airflow_provider_workflow.emulator.rules.core import Core, Notice
+from airflow_provider_workflow.emulator.rules.core import Core, Notice, atomic
+from airflow_provider_workflow.emulator.rules.errors import ServiceError
 from airflow_provider_workflow.emulator.rules.inboxes import Inboxes
-from airflow_provider_workflow.emulator.rules.records import Inbox, Lease, Message, id_text
+from airflow_provider_workflow.emulator.rules.records import Inbox, Lease, Message, MessageId, id_text, iso
 
 
 class MessageQueue:
@@ -174,3 +177,141 @@ class MessageQueues:
             self.core.journal.forget("payload", number)
         for lease_id in queue.leases:
             self.core.journal.forget("lease", lease_id)
+
+
+class Leases:
+    """
+    The calls of the consumer of an inbox. Each method returns the body of its response.
+    """
+
+    def __init__(self, core: Core, queues: MessageQueues) -> None:
+        self.core = core
+        self.queues = queues
+
+    @atomic
+    def lease(self, inbox_id: str, lease_seconds: float = 300, lease_limit: int = 10) -> dict[str, Any]:
+        """
+        Lease the oldest available messages.
+
+        :param lease_seconds: length of the lease, 1 to 3600.
+        :param lease_limit: maximum number of messages, 1 to 100.
+        :return: ``lease_id`` is None if there are no messages.
+        :raises ServiceError: 404, and 409 if the inbox is paused and drained.
+        """
+        inbox, queue = self.queues.current(inbox_id)
+        messages = queue.dequeue(lease_limit) if inbox.status in ("active", "paused") else []
+        if not messages:
+            if inbox.status == "paused" and queue.drained:
+                raise paused_and_drained(inbox)
+            nothing: dict[str, Any] = {"lease_id": None, "leased_until": None, "results": []}
+            return {**nothing, "inbox_attributes": inbox.attributes()}
+        lease = self._new_lease(inbox, queue, messages, lease_seconds)
+        return {
+            "lease_id": lease.id,
+            "leased_until": iso(lease.leased_until),
+            "results": [{**each.view(), "payload": queue.payloads[each.number]} for each in messages],
+            "inbox_attributes": inbox.attributes(),
+        }
+
+    @atomic
+    def acknowledge(
+        self, inbox_id: str, lease_id: str, ids: Sequence[MessageId] | None = None
+    ) -> dict[str, Any]:
+        """
+        Remove leased messages for good.
+
+        :param ids: ids of the messages; None for all messages of the lease.
+        :return: ``acked_id`` is None if no message matched.
+        :raises ServiceError: 404, and 400 ``lease_expired``.
+        """
+        inbox, queue = self.queues.current(inbox_id)
+        messages = self._remove(queue, lease_id, ids)
+        for message in messages:
+            message.status, message.lease_id, message.acked_at = "acked", None, self.core.clock.now()
+            queue.archive(message)
+            self.core.journal.forget("payload", message.number)
+            self.queues.save(message)
+        if messages:
+            self.queues.inboxes.count(inbox, acks=len(messages))
+        return {"acked_id": _receipt(messages), "results": [each.view() for each in messages]}
+
+    @atomic
+    def release(self, inbox_id: str, lease_id: str, ids: Sequence[MessageId] | None = None) -> dict[str, Any]:
+        """
+        Release leased messages; their delivery counts stay.
+
+        Arguments and errors are those of :meth:`acknowledge`.
+
+        :return: ``released_id`` is None if no message matched.
+        """
+        inbox, queue = self.queues.current(inbox_id)
+        messages = self._remove(queue, lease_id, ids)
+        self.queues.requeue(inbox, queue, messages)
+        if messages:
+            self.queues.inboxes.count(inbox, releases=len(messages))
+        return {"released_id": _receipt(messages), "results": [each.view() for each in messages]}
+
+    @atomic
+    def expire(self, inbox_id: str | None = None, lease_id: str | None = None) -> int:
+        """
+        Expire leases now (control).
+
+        :param inbox_id: None for all inboxes.
+        :param lease_id: None for all leases.
+        :return: the number of leases that expired.
+        """
+        ended = 0
+        for key in [inbox_id] if inbox_id else self.queues.ids():
+            _, queue = self.queues.current(key)
+            for lease in list(queue.leases.values()):
+                if lease.numbers and (lease_id is None or lease_id.lower() == lease.id):
+                    lease.leased_until = self.core.clock.now()
+                    queue.add_lease(lease)
+                    ended += 1
+            self.queues.current(key)
+        return ended
+
+    def _new_lease(self, inbox: Inbox, queue: MessageQueue, messages: list[Message], seconds: float) -> Lease:
+        now = self.core.clock.now()
+        lease = Lease(str(uuid.uuid4()), inbox.id, now + seconds, [each.number for each in messages])
+        queue.add_lease(lease)
+        self.queues.save_lease(lease)
+        for message in messages:
+            message.status, message.lease_id, message.leased_at = "leased", lease.id, now
+            message.lease_count += 1
+            self.queues.save(message)
+        self.queues.inboxes.count(inbox, leases=1, leased=len(messages))
+        return lease
+
+    def _remove(self, queue: MessageQueue, lease_id: str, ids: Sequence[MessageId] | None) -> list[Message]:
+        """Remove messages from a lease, and return them; none for an unknown lease (assumed)."""
+        lease = queue.leases.get(lease_id)
+        if lease is None:
+            return []
+        if lease.leased_until <= self.core.clock.now():
+            raise ServiceError(
+                400, "lease_expired", "The lease has expired; its messages will be redelivered."
+            )
+        wanted = None if ids is None else {id_text(each) for each in ids}
+        held = [queue.live[number] for number in lease.numbers]
+        removed = [each for each in held if wanted is None or id_text(each.id) in wanted]
+        gone = {each.number for each in removed}
+        lease.numbers = [number for number in lease.numbers if number not in gone]
+        if lease.numbers:
+            self.queues.save_lease(lease)
+        else:
+            del queue.leases[lease_id]
+            self.core.journal.forget("lease", lease_id)
+        return removed
+
+
+def paused_and_drained(inbox: Inbox) -> ServiceError:
+    """409 for a lease of a paused inbox without messages (docs/service.md 4.2)."""
+    detail = "The inbox is paused and holds no messages."
+    attributes = {**inbox.attributes(), "paused_at": iso(inbox.paused_at)}
+    body = {"detail": detail, "inbox_attributes": attributes}
+    return ServiceError(409, "paused", detail, body=body)
+
+
+def _receipt(messages: list[Message]) -> str | None:
+    return str(uuid.uuid4()) if messages else None

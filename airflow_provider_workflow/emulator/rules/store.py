@@ -8,15 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from airflow_provider_workflow.emulator.clock import Clock, SystemClock
-from airflow_provider_workflow.emulator.rules.core import Core, atomic
+from airflow_provider_workflow.emulator.rules.core import Core, Journal, SqliteJournal, StateFileError, atomic
 from airflow_provider_workflow.emulator.rules.inboxes import Inboxes
-from airflow_provider_workflow.emulator.rules.journal import Journal, SqliteJournal, StateFileError
-from airflow_provider_workflow.emulator.rules.leases import Leases
 from airflow_provider_workflow.emulator.rules.messages import Messages
-from airflow_provider_workflow.emulator.rules.oauth import OAuth
-from airflow_provider_workflow.emulator.rules.queues import MessageQueues
+from airflow_provider_workflow.emulator.rules.oauth import OAuth, Tokens
+from airflow_provider_workflow.emulator.rules.queues import Leases, MessageQueues
 from airflow_provider_workflow.emulator.rules.rate_limits import Limits
-from airflow_provider_workflow.emulator.rules.tokens import Tokens
 from airflow_provider_workflow.emulator.settings import Settings
 
 

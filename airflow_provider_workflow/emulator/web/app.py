@@ -24,9 +24,8 @@ from airflow_provider_workflow.emulator.web import (
     oauth_routes,
     workflow_routes,
 )
-from airflow_provider_workflow.emulator.web.context import Emulator, Operation
+from airflow_provider_workflow.emulator.web.context import Emulator, JsonResponse, Operation, error_response
 from airflow_provider_workflow.emulator.web.fault_injection import DroppedConnection, FaultInjection
-from airflow_provider_workflow.emulator.web.json_bodies import JsonResponse, error_response
 
 logger = logging.getLogger(__name__)
 

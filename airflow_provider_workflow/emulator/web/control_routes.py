@@ -20,11 +20,10 @@ from airflow_provider_workflow.emulator import checks
 from airflow_provider_workflow.emulator.checks import Check, checks_of, verify
 from airflow_provider_workflow.emulator.faults import Fault
 from airflow_provider_workflow.emulator.rules import validation
+from airflow_provider_workflow.emulator.rules.oauth import GRANTS
 from airflow_provider_workflow.emulator.rules.records import Inbox, iso
-from airflow_provider_workflow.emulator.rules.tokens import GRANTS
 from airflow_provider_workflow.emulator.settings import FAMILIES, INBOX_STATES, KNOWN_SCOPES, Settings
-from airflow_provider_workflow.emulator.web.context import Emulator, Operation
-from airflow_provider_workflow.emulator.web.json_bodies import JsonResponse, read_any_json
+from airflow_provider_workflow.emulator.web.context import Emulator, JsonResponse, Operation, read_any_json
 
 PREFIX = "/_emulator"
 ATTRIBUTES = {

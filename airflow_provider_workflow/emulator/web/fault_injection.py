@@ -14,8 +14,7 @@ from starlette.types import Receive, Scope, Send
 from airflow_provider_workflow.emulator import faults
 from airflow_provider_workflow.emulator.faults import Fault
 from airflow_provider_workflow.emulator.rules.errors import error_object
-from airflow_provider_workflow.emulator.web.context import Emulator, Operation
-from airflow_provider_workflow.emulator.web.json_bodies import JSON, JsonResponse
+from airflow_provider_workflow.emulator.web.context import JSON, Emulator, JsonResponse, Operation
 
 BUSY = (429, 503)
 """Status codes that have ``Retry-After`` and the rate-limit headers (docs/service.md 15)."""

@@ -9,12 +9,17 @@ from starlette.responses import Response
 
 from airflow_provider_workflow.emulator.rules import validation
 from airflow_provider_workflow.emulator.rules.errors import invalid_parameter
+from airflow_provider_workflow.emulator.rules.oauth import EVENTS, INBOX
 from airflow_provider_workflow.emulator.rules.records import MessageId
-from airflow_provider_workflow.emulator.rules.tokens import EVENTS, INBOX
 from airflow_provider_workflow.emulator.settings import INBOX_STATES
-from airflow_provider_workflow.emulator.web.context import Emulator, Handler, Operation
-from airflow_provider_workflow.emulator.web.event_stream import EventStream
-from airflow_provider_workflow.emulator.web.json_bodies import JsonResponse, read_json
+from airflow_provider_workflow.emulator.web.context import (
+    Emulator,
+    Handler,
+    JsonResponse,
+    Operation,
+    read_json,
+)
+from airflow_provider_workflow.emulator.web.notices import EventStream
 
 PREFIXES = ("/trigger-inbox/v1", "/trigger-inbox/api/v1")
 MAX_PAGE = 1000

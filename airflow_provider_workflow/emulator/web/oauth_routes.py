@@ -14,8 +14,13 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from airflow_provider_workflow.emulator.rules.errors import ServiceError
 from airflow_provider_workflow.emulator.rules.oauth import redirect_to
-from airflow_provider_workflow.emulator.web.context import Emulator, Operation
-from airflow_provider_workflow.emulator.web.json_bodies import JsonResponse, error_response, media_type
+from airflow_provider_workflow.emulator.web.context import (
+    Emulator,
+    JsonResponse,
+    Operation,
+    error_response,
+    media_type,
+)
 
 TOKEN_PATH = "/oauth/token"  # noqa: S105 - a path, no secret
 NOT_STORED = {"Cache-Control": "no-store", "Pragma": "no-cache"}

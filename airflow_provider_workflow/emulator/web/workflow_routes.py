@@ -9,12 +9,11 @@ from starlette.responses import HTMLResponse, Response
 
 from airflow_provider_workflow.emulator.rules import validation
 from airflow_provider_workflow.emulator.rules.errors import ServiceError
-from airflow_provider_workflow.emulator.rules.guess import guess as guess_workflow
-from airflow_provider_workflow.emulator.rules.templates import DEFAULT_LIMIT, MAX_LIMIT
-from airflow_provider_workflow.emulator.rules.templates import templates as list_templates
-from airflow_provider_workflow.emulator.rules.tokens import PROMOTIONS
-from airflow_provider_workflow.emulator.web.context import Emulator, Operation
-from airflow_provider_workflow.emulator.web.json_bodies import JsonResponse, read_json
+from airflow_provider_workflow.emulator.rules.oauth import PROMOTIONS
+from airflow_provider_workflow.emulator.rules.workflows import DEFAULT_LIMIT, MAX_LIMIT
+from airflow_provider_workflow.emulator.rules.workflows import guess as guess_workflow
+from airflow_provider_workflow.emulator.rules.workflows import templates as list_templates
+from airflow_provider_workflow.emulator.web.context import Emulator, JsonResponse, Operation, read_json
 
 
 async def guess(emulator: Emulator, request: Request) -> Response:

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from airflow_provider_workflow.emulator.web.log import LoggedRequest
+from airflow_provider_workflow.emulator.web.context import LoggedRequest
 from tests.benchmarks.scale.deployment import Database
 from tests.benchmarks.scale.timed import AT, BEGAN, LOADED
 

@@ -10,7 +10,7 @@ from typing import cast
 
 import pytest
 
-from airflow_provider_workflow.emulator.web.log import LoggedRequest
+from airflow_provider_workflow.emulator.web.context import LoggedRequest
 from tests.benchmarks.fifo import tell
 from tests.benchmarks.scale.latency import FLOOR, NOTICE, SHOWN, rows
 from tests.benchmarks.scale.steps import IN_OPERATOR, OWN, STEPS, Moments, Taken, taken

@@ -5,8 +5,7 @@ from __future__ import annotations
 import threading
 
 from airflow_provider_workflow.emulator.clock import ManualClock, SystemClock
-from airflow_provider_workflow.emulator.rules.core import Core, Notice
-from airflow_provider_workflow.emulator.rules.journal import Journal
+from airflow_provider_workflow.emulator.rules.core import Core, Journal, Notice
 from airflow_provider_workflow.emulator.rules.store import Store
 from airflow_provider_workflow.emulator.settings import Settings
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_workflow.emulator.rules.errors import ServiceError
-from airflow_provider_workflow.emulator.rules.guess import guess
+from airflow_provider_workflow.emulator.rules.workflows import guess
 
 
 def apps(text: str) -> list[str]:

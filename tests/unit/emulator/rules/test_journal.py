@@ -12,8 +12,8 @@ import pytest
 
 from airflow_provider_workflow.emulator.clock import ManualClock
 from airflow_provider_workflow.emulator.rules.errors import ServiceError
+from airflow_provider_workflow.emulator.rules.oauth import INBOX
 from airflow_provider_workflow.emulator.rules.store import Store
-from airflow_provider_workflow.emulator.rules.tokens import INBOX
 from tests.unit.emulator.conftest import SUBSCRIPTION
 
 BASIC = ("demo-client", "demo-secret")

@@ -8,8 +8,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from airflow_provider_workflow.emulator.rules.errors import ServiceError
+from airflow_provider_workflow.emulator.rules.oauth import EVENTS, INBOX, PROMOTIONS, Admission
 from airflow_provider_workflow.emulator.rules.store import Store
-from airflow_provider_workflow.emulator.rules.tokens import EVENTS, INBOX, PROMOTIONS, Admission
 
 BASIC = ("demo-client", "demo-secret")
 REDIRECT = "http://127.0.0.1:8900/callback"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from airflow_provider_workflow.emulator.rules.templates import templates
+from airflow_provider_workflow.emulator.rules.workflows import templates
 
 
 def test_five_come_by_default_with_every_field() -> None:
