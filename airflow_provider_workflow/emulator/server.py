@@ -18,7 +18,7 @@ from airflow_provider_workflow.emulator.rules.store import Store
 from airflow_provider_workflow.emulator.settings import Settings
 from airflow_provider_workflow.emulator.web.app import build_app
 from airflow_provider_workflow.emulator.web.context import Emulator, LoggedRequest
-from airflow_provider_workflow.emulator.web.oauth_routes import TOKEN_PATH
+from airflow_provider_workflow.emulator.web.routes import TOKEN_PATH
 
 START_SECONDS = 20
 STOP_SECONDS = 10

@@ -8,7 +8,12 @@ from collections.abc import Callable
 from typing import Any
 
 from airflow_provider_workflow.emulator.rules.core import Core, Notice, atomic
-from airflow_provider_workflow.emulator.rules.errors import ServiceError, conflict, invalid_field, not_found
+from airflow_provider_workflow.emulator.rules.errors import (
+    ServiceError,
+    conflict,
+    invalid_field,
+    not_found,
+)
 from airflow_provider_workflow.emulator.rules.records import Inbox
 from airflow_provider_workflow.emulator.settings import INBOX_STATES
 

@@ -20,10 +20,12 @@ class Window:
 
     :param limit: maximum number of requests.
     :param seconds: length of the window.
+    :param by_settings: whether the limit is the one of the settings.
     """
 
     limit: int
-    seconds: float
+    seconds: float = RATE_WINDOW_SECONDS
+    by_settings: bool = False
     resets_at: float = 0.0
     used: int = 0
 
@@ -36,12 +38,10 @@ class Limits:
     def __init__(self, core: Core) -> None:
         self.core = core
         self._windows: dict[str, Window] = {}
-        self._default_windows: dict[str, Window] = {}
 
     def clear(self) -> None:
         """Remove all limits, and all counts of requests."""
         self._windows.clear()
-        self._default_windows.clear()
 
     @atomic
     def set(self, family: str, limit: int | None, window_seconds: float = RATE_WINDOW_SECONDS) -> None:
@@ -91,14 +91,13 @@ class Limits:
         return window
 
     def _window(self, family: str) -> Window | None:
-        limit = self.core.settings.rate_limit
-        if family in self._windows:
-            return self._windows[family]
+        window, limit = self._windows.get(family), self.core.settings.rate_limit
+        if window is not None and not window.by_settings:
+            return window
         if limit is None or family in UNLIMITED:
             return None
-        window = self._default_windows.get(family)
         if window is None or window.limit != limit:
-            window = self._default_windows[family] = Window(limit, RATE_WINDOW_SECONDS)
+            window = self._windows[family] = Window(limit, by_settings=True)
         return window
 
     def _headers(self, window: Window) -> dict[str, str]:

@@ -18,21 +18,14 @@ from starlette.types import Receive, Scope, Send
 
 from airflow_provider_workflow.emulator.checks import InvalidValueError
 from airflow_provider_workflow.emulator.rules.errors import ServiceError, error_object, invalid_field
-from airflow_provider_workflow.emulator.web import (
-    control_routes,
-    inbox_routes,
-    oauth_routes,
-    workflow_routes,
-)
+from airflow_provider_workflow.emulator.web import control_routes, routes
 from airflow_provider_workflow.emulator.web.context import Emulator, JsonResponse, Operation, error_response
 from airflow_provider_workflow.emulator.web.fault_injection import DroppedConnection, FaultInjection
 
 logger = logging.getLogger(__name__)
 
 OPERATIONS: tuple[Operation, ...] = (
-    *inbox_routes.OPERATIONS,
-    *oauth_routes.OPERATIONS,
-    *workflow_routes.OPERATIONS,
+    *routes.OPERATIONS,
     *control_routes.OPERATIONS,
 )
 """All operations of the emulator."""

@@ -19,7 +19,7 @@ from starlette.responses import Response
 from airflow_provider_workflow.emulator import checks
 from airflow_provider_workflow.emulator.checks import Check, checks_of, verify
 from airflow_provider_workflow.emulator.faults import Fault
-from airflow_provider_workflow.emulator.rules import validation
+from airflow_provider_workflow.emulator.rules import errors
 from airflow_provider_workflow.emulator.rules.oauth import GRANTS
 from airflow_provider_workflow.emulator.rules.records import Inbox, iso
 from airflow_provider_workflow.emulator.settings import FAMILIES, INBOX_STATES, KNOWN_SCOPES, Settings
@@ -165,8 +165,8 @@ def expire_leases(emulator: Emulator, inbox: str | None = None, lease_id: str | 
 @control("POST", "/inboxes", {"name": checks.name, "subscription": checks.anything})
 def open_inbox(emulator: Emulator, name: str, **options: Any) -> Any:
     """Create an active inbox unless it exists."""
-    validation.inbox_name({"name": name}, required=True)
-    subscription = validation.subscription(options) if options else None
+    errors.inbox_name({"name": name}, required=True)
+    subscription = errors.subscription(options) if options else None
     return emulator.store.inboxes.open(name, subscription).view()
 
 

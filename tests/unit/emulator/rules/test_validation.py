@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_workflow.emulator.rules import validation
+from airflow_provider_workflow.emulator.rules import errors
 from airflow_provider_workflow.emulator.rules.errors import ServiceError
 
 SHOP = {"app_key": "shop", "action_key": "order"}
@@ -22,7 +22,7 @@ SHOP = {"app_key": "shop", "action_key": "order"}
     ],
 )
 def test_an_app_key_is_resolved_to_its_versioned_form(given: str, resolved: str) -> None:
-    assert validation.resolve_app_key(given) == resolved
+    assert errors.resolve_app_key(given) == resolved
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_an_app_key_is_resolved_to_its_versioned_form(given: str, resolved: str)
 )
 def test_a_bad_subscription_is_refused_by_the_name_of_its_field(value: Any, pointer: str) -> None:
     with pytest.raises(ServiceError) as refusal:
-        validation.subscription({"subscription": value})
+        errors.subscription({"subscription": value})
     (error,) = refusal.value.body["errors"]
     assert (error["status"], error["source"]) == (400, {"pointer": pointer})
     assert pointer[1:].replace("/", ".") in error["detail"]
@@ -53,34 +53,34 @@ def test_a_bad_subscription_is_refused_by_the_name_of_its_field(value: Any, poin
 def test_an_app_that_the_settings_call_unknown_is_rejected(unknown: str, app_key: str) -> None:
     given = {"subscription": {**SHOP, "app_key": app_key, "inputs": {}}}
     with pytest.raises(ServiceError) as refusal:
-        validation.subscription(given, unknown_app_keys=["other", unknown])
+        errors.subscription(given, unknown_app_keys=["other", unknown])
     (error,) = refusal.value.body["errors"]
     assert (error["status"], error["source"]) == (400, {"pointer": "/subscription/app_key"})
 
 
 def test_other_apps_and_other_versions_are_known() -> None:
     given = {"subscription": {**SHOP, "inputs": {}}}
-    known = validation.subscription(given, unknown_app_keys=["shopping", "ShopAPI@2.1.0", "Shop"])
+    known = errors.subscription(given, unknown_app_keys=["shopping", "ShopAPI@2.1.0", "Shop"])
     assert known["app_key"] == "ShopAPI@1.0.0"
 
 
 @pytest.mark.parametrize("connection_id", [None, 12, "0b7e6f3a-6f0e-4f8e-9a51-0d6a6c1b2f10"])
 def test_a_connection_id_is_a_uuid_a_number_or_null(connection_id: Any) -> None:
     given = {"app_key": "Shop@2.1.0", "action_key": "order", "inputs": {}, "connection_id": connection_id}
-    assert validation.subscription({"subscription": given}) == given
+    assert errors.subscription({"subscription": given}) == given
 
 
 @pytest.mark.parametrize("url", ["ftp://x/", 7, "http://", "http://[", "http://x/" + "a" * 2048])
 def test_a_notification_url_has_to_be_one(url: Any) -> None:
     with pytest.raises(ServiceError, match="notification_url"):
-        validation.notification_url({"notification_url": url})
+        errors.notification_url({"notification_url": url})
 
 
 def test_a_name_may_come_as_key() -> None:
-    assert validation.inbox_name({"key": "orders"}, required=True) == "orders"
-    assert validation.inbox_name({"name": "orders", "key": "orders"}, required=True) == "orders"
-    assert validation.inbox_name({"name": None, "key": "orders"}, required=True) == "orders"
-    assert validation.inbox_name({}, required=False) is None
+    assert errors.inbox_name({"key": "orders"}, required=True) == "orders"
+    assert errors.inbox_name({"name": "orders", "key": "orders"}, required=True) == "orders"
+    assert errors.inbox_name({"name": None, "key": "orders"}, required=True) == "orders"
+    assert errors.inbox_name({}, required=False) is None
 
 
 @pytest.mark.parametrize(
@@ -89,4 +89,4 @@ def test_a_name_may_come_as_key() -> None:
 )
 def test_a_bad_name_is_refused(body: dict[str, Any]) -> None:
     with pytest.raises(ServiceError, match="name"):
-        validation.inbox_name(body, required=True)
+        errors.inbox_name(body, required=True)
