@@ -17,7 +17,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.mutations.faults import FAULTS, Fault
+from tests.mutations.fault import Fault
+from tests.mutations.faults import FAULTS
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = "airflow_provider_workflow"
@@ -46,29 +47,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         unnoticed = [each for each in faults if not is_noticed(each, copy)]
     print(f"{len(faults) - len(unnoticed)} of {len(faults)} faults were noticed")
     for each in unnoticed:
-        print(f"not noticed: {each.name} ({each.file})")
+        print(f"not noticed: {each.name} ({each.function})")
     return 1 if unnoticed else 0
-
-
-def seeded(fault: Fault, source: str) -> str:
-    """
-    The source with the fault in it.
-
-    :raises ValueError: the code to replace is not there, or there more than once.
-    """
-    if source.count(fault.old) != 1:
-        raise ValueError(f"{fault.file} has this {source.count(fault.old)} times: {fault.old!r}")
-    return source.replace(fault.old, fault.new)
 
 
 def is_noticed(fault: Fault, root: Path) -> bool:
     """Whether a unit test fails on the copy below ``root`` with the fault in it."""
-    file = root / PACKAGE / fault.file
+    file, faulty = fault.seeded(root / PACKAGE)
     source = file.read_text()
     tests = sorted(str(path.relative_to(root)) for pattern in fault.tests for path in root.glob(pattern))
     began_at = time.monotonic()
     try:
-        file.write_text(seeded(fault, source))
+        file.write_text(faulty)
         done = subprocess.run(
             [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests],
             cwd=root,

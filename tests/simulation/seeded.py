@@ -9,15 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cached_property
+from dataclasses import dataclass
+from functools import cache, cached_property
 from importlib import import_module
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 import airflow_provider_workflow
-from tests.mutations.__main__ import seeded as with_fault
-from tests.mutations.faults import FAULTS, Fault
+from tests.mutations.fault import Fault as TreeFault
+from tests.mutations.faults import FAULTS
 
 PACKAGE = Path(airflow_provider_workflow.__file__).parent
 PLAYED = (
@@ -25,6 +26,38 @@ PLAYED = (
     *("dispatch/rejections.py", "dispatch/rejected.py", "dispatch/targets.py", "dispatch/dead_letters.py"),
     "sensors/work.py",
 )
+
+
+@dataclass(frozen=True)
+class Fault:
+    """
+    One change of the source.
+
+    :param name: what the change breaks.
+    :param file: below the package.
+    :param old: the code to replace; it occurs once in the file.
+    :param new: the faulty code.
+    """
+
+    name: str
+    file: str
+    old: str
+    new: str
+    tests: tuple[str, ...]
+
+    def seeded(self, package: Path) -> tuple[Path, str]:
+        """
+        The file, and its source with the fault in it.
+
+        :raises ValueError: the code to replace is not there, or there more than once.
+        """
+        source = (package / self.file).read_text()
+        if source.count(self.old) != 1:
+            raise ValueError(f"{self.file} has this {source.count(self.old)} times: {self.old!r}")
+        return package / self.file, source.replace(self.old, self.new)
+
+
+AnyFault = Fault | TreeFault
 UNNOTICED = {
     "take any run with the id of a message for its run": "no history has a run that is not the package's",
     "stop probing with the first rejection of every try": "that is slower, and only rule 15 limits it",
@@ -122,28 +155,29 @@ OF_DEAD_LETTERS = (
 """Faults of dead letters."""
 
 
-def faults() -> list[Fault]:
+@cache
+def faults() -> list[AnyFault]:
     """All faults in the code that is played."""
-    return [*(each for each in FAULTS if each.file in PLAYED), *MORE, *OF_DEAD_LETTERS]
+    played = {PACKAGE / name for name in PLAYED}
+    return [*(each for each in FAULTS if each.seeded(PACKAGE)[0] in played), *MORE, *OF_DEAD_LETTERS]
 
 
-def fault(name: str) -> Fault:
+def fault(name: str) -> AnyFault:
     """The fault of this name."""
     return next(each for each in faults() if each.name == name)
 
 
 @contextmanager
-def seeded(chosen: Fault) -> Iterator[None]:
+def seeded(chosen: AnyFault) -> Iterator[None]:
     """
     Within it the package has a fault.
 
     :raises ValueError: the fault changes no function.
     """
-    name = f"airflow_provider_workflow.{chosen.file.removesuffix('.py').replace('/', '.')}"
-    path = PACKAGE / chosen.file
-    source = path.read_text()
-    faulty = _codes(compile(with_fault(chosen, source), str(path), "exec"))
-    sound = _codes(compile(source, str(path), "exec"))
+    path, source = chosen.seeded(PACKAGE)
+    name = ".".join((PACKAGE.name, *path.relative_to(PACKAGE).with_suffix("").parts))
+    faulty = _codes(compile(source, str(path), "exec"))
+    sound = _codes(compile(path.read_text(), str(path), "exec"))
     before = {
         function: function.__code__
         for function in _functions(import_module(name))

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from multiprocessing import get_context
 
-from tests.mutations.faults import Fault
 from tests.simulation.play import play, staged
-from tests.simulation.seeded import UNNOTICED, fault, faults, seeded
+from tests.simulation.seeded import UNNOTICED, AnyFault, fault, faults, seeded
 
 
-def first_noticed(chosen: Fault, seeds: range) -> tuple[int, str] | None:
+def first_noticed(chosen: AnyFault, seeds: range) -> tuple[int, str] | None:
     """The first seed whose history breaks a rule with this fault, and the rule."""
     with staged(), seeded(chosen):
         for seed in seeds:

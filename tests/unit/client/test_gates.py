@@ -72,6 +72,15 @@ def test_a_limit_of_the_token_endpoint_holds_calls_only_while_they_need_a_token(
     assert sum(send.naps) == pytest.approx(20)
 
 
+def test_two_token_endpoints_of_one_service_do_not_delay_each_other() -> None:
+    gates = Gates()
+    other = Settings(**{**vars(SETTINGS), "token_url": "https://a/other"})
+    gates.of(SETTINGS, Family.TOKEN).close(20)
+
+    assert gates.of(SETTINGS, Family.TOKEN).delay(urgent=False) == pytest.approx(20, abs=1)
+    assert gates.of(other, Family.TOKEN).delay(urgent=False) == 0
+
+
 def test_clients_and_hosts_have_gates_of_their_own() -> None:
     gates = Gates()
     mine = gates.of(SETTINGS, Family.INBOX)

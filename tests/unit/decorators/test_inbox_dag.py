@@ -211,6 +211,12 @@ def test_both_dags_can_be_named() -> None:
             ".*'retries'. For the tasks of the DAG give default_args={'retries': ...}, for the task of the"
             " listener listener_args={'retries': ...}",
         ),
+        # Users mean one of workers; a watcher's would be one of triggerers.
+        (
+            {"queue": "quick"},
+            ".*'queue'. For the tasks of the DAG give default_args={'queue': ...}, for the task of the"
+            " listener listener_args={'queue': ...}",
+        ),
         ({"inbox": print}, r"inbox_dag needs the name of the inbox: @inbox_dag\(inbox="),
         ({"listener_args": {"inbox": "bills"}}, ".*multiple values for keyword argument 'inbox'"),
     ],

@@ -324,6 +324,16 @@ def test_a_task_that_is_being_ended_releases_the_batch_that_it_works_on(bench: W
     assert bench.states == {"a": "available"}
 
 
+def test_a_task_that_is_ended_before_or_after_it_has_worked_raises_nothing(bench: Workbench) -> None:
+    operator = operator_of(of_orders(nothing))
+    operator.on_kill()
+    bench.put("a")
+    operator.execute(bench.context)  # type: ignore[arg-type]
+    operator.on_kill()
+
+    assert bench.states == {}
+
+
 def test_it_is_retried_with_growing_pauses_unless_arguments_say_otherwise() -> None:
     of_itself = operator_of(of_orders(nothing))
     given = operator_of(task.workflow_inbox(inbox=INBOX, retries=0)(nothing))

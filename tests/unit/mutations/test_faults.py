@@ -1,14 +1,98 @@
-"""The seeded faults fit the source that they change."""
+"""The seeded faults fit the functions that they change."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from tests.mutations.__main__ import PACKAGE, ROOT, seeded
+import pytest
+
+from tests.mutations.__main__ import PACKAGE, ROOT
+from tests.mutations.edits import (
+    always,
+    becomes,
+    dropped,
+    exchanged,
+    guarded_by,
+    negated,
+    never,
+    preceded,
+    returning,
+    shifted,
+    without,
+)
+from tests.mutations.fault import Edit, Fault
 from tests.mutations.faults import FAULTS
 
+TILL = """
+class Till:
+    async def close(self, sums):  # in the evening
+        if self.open and not sums:
+            await self.lock.turn()
+            return False
+        first, last = sums[:5], sorted(sums)
+        self.count(first)
+        self.pay(last)
+        return max(first, 7) if first else None
+"""
 
-def test_each_fault_changes_its_file_and_names_tests_that_exist() -> None:
-    for fault in FAULTS:
-        seeded(fault, (ROOT / PACKAGE / fault.file).read_text())
-        assert all(list(Path(ROOT).glob(pattern)) for pattern in fault.tests), fault.name
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    (tmp_path / "shop").mkdir()
+    (tmp_path / "shop" / "till.py").write_text(TILL)
+    return tmp_path
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+def test_a_fault_changes_one_function_and_names_tests_that_exist(fault: Fault) -> None:
+    file, faulty = fault.seeded(ROOT / PACKAGE)
+
+    assert compile(faulty, file, "exec")
+    assert all(list(ROOT.glob(pattern)) for pattern in fault.tests)
+
+
+@pytest.mark.parametrize(
+    ("edit", "line"),
+    [
+        (becomes("sorted(...)", "sums"), "first, last = (sums[:5], sums)"),
+        (becomes("max(_, 7)", "0"), "return 0 if first else None"),
+        (never("open"), "if False:"),
+        (always("first"), "return max(first, 7) if True else None"),
+        (negated("first"), "return max(first, 7) if not first else None"),
+        (without("sums"), "if self.open:"),
+        (dropped("lock.turn"), "pass"),
+        (preceded("pay", "self.refund()"), "self.refund()"),
+        (shifted(5, -1), "first, last = (sums[:4], sorted(sums))"),
+        (returning("True", after="turn"), "return True"),
+        (exchanged("count", "pay"), "self.pay(last)\n        self.count(first)"),
+    ],
+)
+def test_an_edit_changes_the_function_whatever_its_format(package: Path, edit: Edit, line: str) -> None:
+    _, faulty = Fault("made up", "Till.close", edit, ()).seeded(package)
+
+    assert f"        {line}\n" in faulty
+
+
+def test_a_statement_can_stand_before_the_condition_with_a_call(package: Path) -> None:
+    (package / "shop" / "till.py").write_text("def close():\n    if ring():\n        count()\n")
+    _, faulty = Fault("made up", "till.close", guarded_by("ring", "count()"), ()).seeded(package)
+
+    assert faulty == "def close():\n    count()\n    if ring():\n        count()\n"
+
+
+@pytest.mark.parametrize(
+    ("function", "edit", "text"),
+    [
+        ("Till.open", never("open"), "0 functions are called Till.open"),
+        ("close", never("open"), "2 functions are called close"),
+        ("Till.close", never("nothing"), "Till.close has 0 such places"),
+        ("Till.close", becomes("sums", "[]"), "Till.close has 3 such places"),
+    ],
+)
+def test_a_fault_that_is_not_one_change_of_one_function_is_an_error(
+    package: Path, function: str, edit: Edit, text: str
+) -> None:
+    (package / "door.py").write_text("def close(): ...\n")
+
+    with pytest.raises(ValueError, match=text):
+        Fault("made up", function, edit, ()).seeded(package)

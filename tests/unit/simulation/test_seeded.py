@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider_workflow.dispatch import runs
-from tests.mutations.faults import Fault
-from tests.simulation.seeded import faults, seeded
+from tests.simulation.seeded import Fault, faults, seeded
 
 
 def test_each_fault_changes_a_function() -> None:

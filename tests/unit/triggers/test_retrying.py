@@ -64,6 +64,27 @@ async def ask(*answers: Any, interval: float = 60, faults: Faults | None = None)
     )
 
 
+async def test_wake_ups_do_not_shorten_the_pauses_of_a_series_of_faults(fake_clock: FakeClock) -> None:
+    waited: list[float] = []
+
+    async def woken(seconds: float) -> bool:
+        waited.append(seconds)
+        return True
+
+    await attempt_until_result(
+        Asked(FAULT, FAULT, FAULT, "answer"),
+        woken,
+        rest=clock.async_sleep,
+        inbox="orders",
+        poll_interval=10,
+        max_poll_interval=300,
+        log=log,
+    )
+
+    # 10, 20 and 40 s, of which 5 s cannot be ended by a wake-up.
+    assert waited == [5, 15, 35]
+
+
 async def test_a_fault_is_said_at_once_and_no_more_within_five_minutes(
     fake_clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
