@@ -160,7 +160,7 @@ def _demonstrate(home: Path, screen: Screen, *, once: bool, chaos: bool) -> int:
             _add_connection(airflow, service)
             airflow.start()
             airflow.wait_for_dags([LISTENER, HANDLER])
-            screen.say(f"Inboxes in Airflow: {airflow.url}{PAGE}    Logs: {home.relative_to(ROOT)}/")
+            screen.say(f"Inboxes in Airflow: {airflow.url}{PAGE}\nLogs: {home.relative_to(ROOT)}/")
             if chaos:
                 screen.say(CHAOS)
             screen.say(FIRST_MESSAGE)
