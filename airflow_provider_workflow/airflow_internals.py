@@ -355,9 +355,10 @@ def dag_run_model() -> Any:
     """
     The SQLAlchemy model of DAG runs, for the queries of ``database/dag_runs.py``.
 
-    The columns that are used there: ``id``, ``dag_id``, ``run_id``, ``state``, ``run_after``
-    and ``conf``, which is JSON. No function of Airflow finds runs by the beginning of their id and by entries
-    of their conf, page by page; filters of its REST API for both would replace it.
+    With the columns that are used there: ``id``, ``dag_id``, ``run_id``, ``state``, ``run_after``,
+    ``triggered_by``, ``triggering_user_name``, and ``conf``, which is JSON. No function of Airflow finds runs
+    by the beginning of their id and by entries of their conf, page by page; filters of its REST API for both
+    would replace it.
     """
     from airflow.models.dagrun import DagRun
 

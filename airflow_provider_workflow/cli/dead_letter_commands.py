@@ -12,6 +12,13 @@ _DEAD_LETTER_DAGS = option(
     metavar="DAG",
     help="only dead letters of this dead-letter DAG; may be repeated (default: all)",
 )
+_CONN_ID = option(
+    "--conn-id", metavar="ID", help="only dead letters of this Airflow connection (default: all)"
+)
+_INBOX = option(
+    "--inbox", metavar="INBOX", help="only dead letters of this inbox: its id, or with --conn-id its name"
+)
+_WHICH = (_DEAD_LETTER_DAGS, _CONN_ID, _INBOX)
 _REASON = option(
     "--reason",
     choices=("rejected", "expression", "unmatched", "target", "failed"),
@@ -27,7 +34,7 @@ DEAD_LETTER_GROUP = Group(
             "List dead letters, the newest first, without their payloads",
             f"{_HERE}.dead_letters.list_dead_letters",
             (
-                _DEAD_LETTER_DAGS,
+                *_WHICH,
                 SINCE,
                 _REASON,
                 option(
@@ -49,7 +56,7 @@ DEAD_LETTER_GROUP = Group(
             f"{_HERE}.dead_letters.show",
             (
                 option("id", metavar="ID", help="id of the message, or of the dead letter's run"),
-                _DEAD_LETTER_DAGS,
+                *_WHICH,
                 OUTPUT,
             ),
             description="Show a dead letter with its message. The payload is printed on purpose: keep the"
@@ -62,7 +69,7 @@ DEAD_LETTER_GROUP = Group(
             (
                 option("ids", nargs="*", metavar="ID", help="ids of messages, or of the dead letters' runs"),
                 option("--all", action="store_true", help="replay all dead letters"),
-                _DEAD_LETTER_DAGS,
+                *_WHICH,
                 SINCE,
                 _REASON,
                 option(

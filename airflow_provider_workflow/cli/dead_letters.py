@@ -8,7 +8,7 @@ from typing import Any
 
 from airflow_provider_workflow.cli import output
 from airflow_provider_workflow.cli.arguments import moment_of, now
-from airflow_provider_workflow.cli.running import Exit
+from airflow_provider_workflow.cli.running import Exit, hook_of
 from airflow_provider_workflow.database import dag_runs
 from airflow_provider_workflow.database.dag_runs import Selection, StoredRun
 from airflow_provider_workflow.database.dead_letters import ENTRIES, StoredDeadLetter, with_replays
@@ -97,16 +97,40 @@ def selection_of(args: Namespace) -> Selection:
     The dead letters that the options of a command select.
 
     :raises ValueError: an option is wrong.
+    :raises ConfigurationError: there is no such connection of the type Workflow.
+    :raises WorkflowError: the inbox was not found by its name.
     """
     from airflow_provider_workflow.dispatch.dead_letters import RUN_PREFIX
 
-    reason = getattr(args, "reason", None)
+    named = {
+        "reason": getattr(args, "reason", None),
+        "connection_id": args.conn_id,
+        "inbox_id": _inbox_id(args),
+    }
     return Selection(
         RUN_PREFIX,
         tuple(args.dag_id or ()),
         since=moment_of("--since", getattr(args, "since", None)),
-        conf={} if reason is None else {"reason": reason},
+        conf={name: value for name, value in named.items() if value is not None},
     )
+
+
+def _inbox_id(args: Namespace) -> str | None:
+    """
+    The id of the inbox of ``--inbox``, which is looked up by its name if it is not an id.
+
+    :raises ValueError: a name needs a connection.
+    """
+    from airflow_provider_workflow.client.inboxes import is_id
+
+    inbox: str | None = args.inbox
+    # A mistyped connection must not look like one without dead letters.
+    hook = None if args.conn_id is None else hook_of(args)
+    if inbox is None or is_id(inbox):
+        return inbox
+    if hook is None:
+        raise ValueError(f"--inbox {inbox!r} is not the id of an inbox; with a name give --conn-id too")
+    return hook.get_inbox(inbox)["id"]
 
 
 def find(selection: Selection, ids: list[str]) -> list[StoredDeadLetter]:

@@ -54,9 +54,12 @@ def _check(args: Namespace) -> None:
     """
     if args.ids and args.all:
         raise ValueError("--all cannot be given with ids of dead letters")
-    if not (args.ids or args.all or args.since or args.reason or args.dag_id):
+    if not any(
+        (args.ids, args.all, args.since, args.reason, args.dag_id, args.conn_id, args.inbox),
+    ):
         raise ValueError(
-            "nothing is selected: give ids of messages or runs, --since, --reason or --dag-id, or --all"
+            "nothing is selected: give ids of messages or runs, --since, --reason, --dag-id, --conn-id or"
+            " --inbox, or --all"
         )
 
 

@@ -3,17 +3,21 @@ Queries of the DAG runs in Airflow's metadata database: by the beginning of thei
 
 There may be a hundred thousand such runs, each with a message in its conf. So the database filters, reads
 pages, and returns single entries of a conf.
+
+A user who may start runs of a DAG chooses their ids and confs. So only runs that a task, the command line or
+the page started for this provider are read: no other run is the run of a message, or a dead letter.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from airflow_provider_workflow import airflow_internals
-from airflow_provider_workflow.database.runs import database_errors
+from airflow_provider_workflow.dispatch.rejections import TargetError
 
 Entry = str | tuple[str, ...]
 """An entry of a conf: its name, or the names that lead to one within it."""
@@ -30,6 +34,8 @@ class StoredRun(NamedTuple):
 
     :param key: its primary key.
     :param run_after: when it was started.
+    :param triggered_by: ``operator`` or ``cli``.
+    :param user: who started the run whose task started this one, if Airflow knows it.
     :param conf: the requested entries of its conf, as strings; None for those that it lacks.
     """
 
@@ -38,6 +44,8 @@ class StoredRun(NamedTuple):
     run_id: str
     state: str
     run_after: datetime
+    triggered_by: str
+    user: str | None
     conf: dict[Entry, str | None]
 
 
@@ -80,7 +88,7 @@ class Selection:
     def conditions(self) -> list[Any]:
         """The conditions of a query."""
         run = airflow_internals.dag_run_model()
-        found = [run.run_id.startswith(self.prefix, autoescape=True)]
+        found = [started_by_provider(), run.run_id.startswith(self.prefix, autoescape=True)]
         if self.dag_ids:
             found.append(run.dag_id.in_(self.dag_ids))
         if self.since is not None:
@@ -88,6 +96,20 @@ class Selection:
         if self.until is not None:
             found.append(run.run_after <= self.until)
         return found + [run.conf[name].as_string() == value for name, value in self.conf.items()]
+
+
+def started_by_provider() -> Any:
+    """
+    The condition that a task, the command line or the page started a run.
+
+    Airflow names the user also of runs that tasks start, if that user started the run of the task. Its own
+    command ``airflow dags trigger`` always names one, as the commands of this provider do not.
+    """
+    from sqlalchemy import and_, or_
+
+    run = airflow_internals.dag_run_model()
+    by_command = and_(run.triggered_by == "CLI", run.triggering_user_name.is_(None))
+    return or_(run.triggered_by == "OPERATOR", by_command)
 
 
 def pages(
@@ -140,17 +162,18 @@ def _page(
         conditions = [*conditions, or_(time, and_(run.run_after == last.run_after, key))]
     order = [each.desc() if newest_first else each.asc() for each in (run.run_after, run.id)]
     columns = (run.id, run.dag_id, run.run_id, run.state, run.run_after)
-    read = select(*columns, *(run.conf[name].as_string() for name in entries))
+    starter = (run.triggered_by, run.triggering_user_name)
+    read = select(*columns, *starter, *(run.conf[name].as_string() for name in entries))
     with database_errors(), airflow_internals.database_session() as session:
         rows = session.execute(read.where(*conditions).order_by(*order).limit(size)).all()
     return [_stored(row, entries) for row in rows]
 
 
 def _stored(row: Any, entries: tuple[Entry, ...]) -> StoredRun:
-    key, dag_id, run_id, state, run_after, *values = row
+    key, dag_id, run_id, state, run_after, triggered_by, user, *values = row
     # SQLite returns a number of the conf as a number.
     conf = {name: None if value is None else str(value) for name, value in zip(entries, values, strict=True)}
-    return StoredRun(key, dag_id, run_id, str(state), run_after, conf)
+    return StoredRun(key, dag_id, run_id, str(state), run_after, triggered_by.value, user, conf)
 
 
 def found(dag_id: str, run_id: str, entries: tuple[Entry, ...]) -> StoredRun | None:
@@ -160,7 +183,8 @@ def found(dag_id: str, run_id: str, entries: tuple[Entry, ...]) -> StoredRun | N
     :raises TargetError: the database is unreachable.
     """
     run = airflow_internals.dag_run_model()
-    page = _page([run.dag_id == dag_id, run.run_id == run_id], entries, None, True, 1)
+    conditions = [started_by_provider(), run.dag_id == dag_id, run.run_id == run_id]
+    page = _page(conditions, entries, None, True, 1)
     return page[0] if page else None
 
 
@@ -180,12 +204,12 @@ def whole_conf(key: int) -> dict[str, Any]:
 
 
 def runs_of(
-    run_ids: Collection[str], dag_ids: Collection[str], since: datetime | None = None
+    inbox_ids: Mapping[str, str], dag_ids: Collection[str], since: datetime | None = None
 ) -> dict[str, list[FoundRun]]:
     """
-    The runs with these ids, by run id.
+    The runs with these ids that are of messages of these inboxes, by run id.
 
-    :param run_ids: at most ``PAGE`` ids.
+    :param inbox_ids: the inbox that the conf of a run must name, by run id; at most ``PAGE`` run ids.
     :param dag_ids: the DAGs in which they are searched.
     :param since: if given, runs of all other DAGs are found too, if they were started then or later.
     :raises TargetError: the database is unreachable.
@@ -196,10 +220,35 @@ def runs_of(
     where = run.dag_id.in_(list(dag_ids))
     if since is not None:
         where = or_(where, run.run_after >= since - CLOCK_SKEW)
-    read = select(run.run_id, run.dag_id, run.state, run.run_after)
+    read = select(run.run_id, run.dag_id, run.state, run.run_after, run.conf["inbox_id"].as_string())
+    conditions = started_by_provider(), run.run_id.in_(list(inbox_ids)), where
     with database_errors(), airflow_internals.database_session() as session:
-        rows = session.execute(read.where(run.run_id.in_(list(run_ids)), where)).all()
+        rows = session.execute(read.where(*conditions)).all()
     found: dict[str, list[FoundRun]] = {}
-    for run_id, dag_id, state, run_after in rows:
-        found.setdefault(run_id, []).append(FoundRun(dag_id, str(state), run_after))
+    for run_id, dag_id, state, run_after, inbox_id in rows:
+        if inbox_id == inbox_ids[run_id]:
+            found.setdefault(run_id, []).append(FoundRun(dag_id, str(state), run_after))
     return found
+
+
+@contextmanager
+def database_errors() -> Iterator[None]:
+    """
+    Convert the errors of a query.
+
+    :raises TargetError: the database is unreachable, or not migrated.
+    """
+    from sqlalchemy.exc import SQLAlchemyError
+
+    try:
+        yield
+    except SQLAlchemyError as error:
+        raise unreachable(error) from None
+
+
+def unreachable(error: Exception) -> TargetError:
+    """The error of a database that does not answer, or has no tables."""
+    return TargetError(
+        "Airflow's metadata database is unreachable, or not migrated:"
+        f" {type(error).__name__}. No message is lost."
+    )

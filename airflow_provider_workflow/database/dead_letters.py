@@ -10,7 +10,7 @@ from airflow_provider_workflow.database.dag_runs import FoundRun, StoredRun
 from airflow_provider_workflow.dispatch.replay import run_id_of_replay
 
 ENTRIES = (
-    *("message_id", "inbox_id", "created_at", "delivery_count"),
+    *("message_id", "connection_id", "inbox_id", "created_at", "delivery_count"),
     *("reason", "cause", "target_dag_id"),
 )
 """The entries of a dead letter's conf without its message."""
@@ -45,11 +45,13 @@ def with_replays(page: list[StoredRun]) -> Iterator[StoredDeadLetter]:
     """The dead letters of some runs, with the runs that replay them."""
     for start in range(0, len(page), dag_runs.PAGE):
         some = page[start : start + dag_runs.PAGE]
+        inbox_ids = [run.conf["inbox_id"] or "" for run in some]
         run_ids = [
-            run_id_of_replay(run.conf["message_id"] or "", run.conf["inbox_id"] or "", run.run_id)
-            for run in some
+            run_id_of_replay(run.conf["message_id"] or "", inbox_id, run.run_id)
+            for run, inbox_id in zip(some, inbox_ids, strict=True)
         ]
         targets = {target for run in some if (target := run.conf["target_dag_id"])}
-        found = dag_runs.runs_of(run_ids, targets, since=min(run.run_after for run in some))
+        replays = dict(zip(run_ids, inbox_ids, strict=True))
+        found = dag_runs.runs_of(replays, targets, since=min(run.run_after for run in some))
         for run, run_id in zip(some, run_ids, strict=True):
             yield StoredDeadLetter(run, run_id, found.get(run_id, []))

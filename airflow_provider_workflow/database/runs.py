@@ -8,12 +8,12 @@ after the checks that Airflow's API makes for a task. It is internal to Airflow,
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from airflow_provider_workflow import airflow_internals
+from airflow_provider_workflow.database.dag_runs import database_errors, started_by_provider, unreachable
 from airflow_provider_workflow.dispatch.rejections import (
     RunRejected,
     ServerFault,
@@ -42,11 +42,9 @@ class DatabaseRuns:
     """
     DAG runs in the metadata database (see ``runs.Runs``).
 
-    :param triggered_by: how Airflow's page names what starts them: ``CLI`` or ``REST_API``.
-    :param user: the user who starts them, if Airflow knows one.
+    :param user: the user of the page who starts them; None for the command line.
     """
 
-    triggered_by: str = "CLI"
     user: str | None = None
 
     def check_target(self, dag_id: str) -> None:
@@ -68,9 +66,9 @@ class DatabaseRuns:
         from sqlalchemy.exc import SQLAlchemyError
 
         try:
-            airflow_internals.create_dag_run(
-                dag_id, run_id, conf, note, triggered_by=self.triggered_by, user=self.user
-            )
+            # With "REST_API" it could not be told apart from a run that the user starts by hand.
+            kind = "OPERATOR" if self.user else "CLI"
+            airflow_internals.create_dag_run(dag_id, run_id, conf, note, triggered_by=kind, user=self.user)
         except DagRunAlreadyExists:
             if not self.exists(dag_id, run_id, conf):
                 raise not_its_run(dag_id, run_id) from None
@@ -88,10 +86,9 @@ class DatabaseRuns:
         from sqlalchemy import select
 
         run = airflow_internals.dag_run_model()
-        read = select(run.conf, run.triggering_user_name)
+        read = select(run.conf).where(started_by_provider(), run.dag_id == dag_id, run.run_id == run_id)
         with database_errors(), airflow_internals.database_session() as session:
-            row = session.execute(read.where(run.dag_id == dag_id, run.run_id == run_id)).first()
-        return row is not None and names_same_message(row[0], conf, by_user=row[1] is not None)
+            return names_same_message(session.scalar(read), conf, by_user=False)
 
     def unfinished(self, dag_id: str) -> int:
         """See ``Runs.unfinished``."""
@@ -99,36 +96,14 @@ class DatabaseRuns:
             return airflow_internals.count_dag_runs(dag_id, state=["queued", "running"])
 
 
-@contextmanager
-def database_errors() -> Iterator[None]:
-    """
-    Convert the errors of a query.
-
-    :raises TargetError: the database is unreachable, or not migrated.
-    """
-    from sqlalchemy.exc import SQLAlchemyError
-
-    try:
-        yield
-    except SQLAlchemyError as error:
-        raise _unreachable(error) from None
-
-
 def _error_of(error: Exception) -> RunRejected | TargetError:
     """Blame a database error on the message or the target; without its text, which quotes values."""
     from sqlalchemy.exc import DataError, DBAPIError, StatementError
 
     if isinstance(error, DBAPIError) and error.connection_invalidated:
-        return _unreachable(error)
+        return unreachable(error)
     if isinstance(error, DataError) or (
         isinstance(error, StatementError) and not isinstance(error, DBAPIError)
     ):
         return RunRejected(f"the database cannot hold its payload: {type(error.orig).__name__}")
     return ServerFault(f"the database failed at this run: {type(error).__name__}")
-
-
-def _unreachable(error: Exception) -> TargetError:
-    return TargetError(
-        "Airflow's metadata database is unreachable, or not migrated:"
-        f" {type(error).__name__}. No message is lost."
-    )

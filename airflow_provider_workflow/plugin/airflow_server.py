@@ -175,14 +175,3 @@ def paused(dag_ids: Iterable[str]) -> dict[str, bool]:
     with airflow_internals.database_session() as session:
         rows = session.execute(wanted.where(DagModel.dag_id.in_(list(dag_ids)), ~DagModel.is_stale)).all()
     return {dag_id: bool(is_paused) for dag_id, is_paused in rows}
-
-
-def note_of(dag_id: str, run_id: str) -> str:
-    """The note of a DAG run; empty if it has none."""
-    from airflow.models.dagrun import DagRun
-    from sqlalchemy import select
-
-    wanted = select(DagRun).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id)
-    with airflow_internals.database_session() as session:
-        run = session.scalar(wanted)
-        return str(run.note or "") if run is not None else ""

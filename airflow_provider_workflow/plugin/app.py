@@ -111,6 +111,12 @@ def list_dead_letters(connection_id: str, inbox_id: str, user: User) -> Response
     return answer(messages.dead_letters(connection_id, inbox_id, Reader(user)))
 
 
+@of_connection.get(INBOX + "/dead-letters/{dag_id}/{run_id}/message")
+def show_dead_letter(connection_id: str, inbox_id: str, dag_id: str, run_id: str, user: User) -> Response:
+    """The message of a dead letter, payload included."""
+    return answer(replaying.message(connection_id, inbox_id, (dag_id, run_id), Reader(user)))
+
+
 async def requires_page(request: Request) -> None:
     """
     Accept only requests of our page, or of a program.

@@ -96,11 +96,9 @@ def summary(connection_id: str, inbox_id: str) -> dict[str, Any]:
     if kept.value is None or kept.error.code not in AWAY:
         kept.fetched()
     return {
-        **kept.value,
-        "counts": None,
-        "history": recent.history(inbox_id),
+        **_shown(kept),
+        "history": recent.history(connection_id, inbox_id),
         "fetched_at": times.of_seconds(clock.now()),
-        "stored": {"counts": kept.value["counts"], "at": times.of_seconds(kept.fetched_at)},
         "error": kept.error.body,
     }
 
@@ -111,7 +109,7 @@ def keep_summary(connection_id: str, inbox_id: str, pages: service.Pages) -> Non
 
     :raises PageError: the database does not answer.
     """
-    service.ANSWERS.put(_summary_key(connection_id, inbox_id), _counted(inbox_id, pages))
+    service.ANSWERS.put(_summary_key(connection_id, inbox_id), _counted(connection_id, inbox_id, pages))
 
 
 def _summary_key(connection_id: str, inbox_id: str) -> Key:
@@ -125,18 +123,19 @@ def _known(connection_id: str, inbox_id: str) -> dict[str, Any] | None:
 
 
 def _shown(kept: Kept) -> dict[str, Any]:
-    return {**kept.value, "fetched_at": times.of_seconds(kept.fetched_at), "stored": None}
+    counted_at = times.of_seconds(kept.fetched_at)
+    return {**kept.value, "fetched_at": counted_at, "counted_at": counted_at}
 
 
 def _fetched(connection_id: str, inbox_id: str) -> dict[str, Any]:
-    return _counted(inbox_id, service.list_messages(connection_id, inbox_id, None))
+    return _counted(connection_id, inbox_id, service.list_messages(connection_id, inbox_id, None))
 
 
-def _counted(inbox_id: str, pages: service.Pages) -> dict[str, Any]:
+def _counted(connection_id: str, inbox_id: str, pages: service.Pages) -> dict[str, Any]:
     created = [times.normal(each.get("created_at")) for each in pages.items if each.get("status") in WAITING]
     return {
         "counts": {name: sum(each.get("status") == name for each in pages.items) for name in COUNTED},
         "is_partial": pages.following is not None,
         "oldest_created_at": min(filter(None, created), default=None),
-        "history": recent.history(inbox_id),
+        "history": recent.history(connection_id, inbox_id),
     }

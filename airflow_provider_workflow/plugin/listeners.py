@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from airflow_provider_workflow import airflow_internals
+from airflow_provider_workflow.database.dag_runs import database_errors
 from airflow_provider_workflow.database.inbox_uses import InboxUse, inbox_uses
-from airflow_provider_workflow.database.runs import database_errors
 from airflow_provider_workflow.dispatch.rejections import TargetError
 from airflow_provider_workflow.plugin import airflow_server, errors
 from airflow_provider_workflow.plugin.access import Reader, dag_url
@@ -45,13 +45,6 @@ def _read() -> list[InboxUse]:
 def targets_of(connection_id: str) -> set[str]:
     """The DAGs whose runs the listeners of a connection's inboxes start."""
     return {target for use in uses() if use.conn_id == connection_id for target in use.targets}
-
-
-def connection_of_target(dag_id: str, names: tuple[str | None, ...]) -> str | None:
-    """The connection of the inbox whose messages start runs of a DAG; None if it is not known for sure."""
-    targeted = {use for use in uses() if dag_id in use.targets}
-    found = {use.conn_id for use in targeted if use.inbox in names} or {use.conn_id for use in targeted}
-    return found.pop() if len(found) == 1 else None
 
 
 class Listeners:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -27,12 +26,10 @@ from airflow_provider_workflow.plugin import (
     service,
     times,
 )
-from airflow_provider_workflow.plugin.access import Reader, run_of, run_url
+from airflow_provider_workflow.plugin.access import Reader, run_of
 
 MOST_DEAD_LETTERS = 200
 """The newest ones that are shown."""
-_NOTE = re.compile(r"of the inbox (.+), started by the run (\S+) of (\S+)$")
-"""The note of a message's run, which a user may have changed."""
 
 
 def listing(connection_id: str, inbox_id: str, cursor: str | None, reader: Reader) -> dict[str, Any]:
@@ -89,17 +86,19 @@ def _fetched(connection_id: str, inbox_id: str, cursor: str | None) -> _Fetched:
     ids = [each["id"] for each in pages.items if isinstance(each.get("id"), str)]
     run_ids = [run_id_of(each, inbox_id, prefix) for prefix in (RUN_ID_PREFIX, RUN_PREFIX) for each in ids]
     created = [moment for each in pages.items if (moment := times.parsed(each.get("created_at")))]
-    started = recent.started(inbox_id, run_ids) if cursor is None else []
-    return _Fetched(inbox, pages, _runs_of(connection_id, run_ids, min(created, default=None)), started)
+    started = recent.started(connection_id, inbox_id, run_ids) if cursor is None else []
+    runs = _runs_of(connection_id, inbox_id, run_ids, min(created, default=None))
+    return _Fetched(inbox, pages, runs, started)
 
 
-def _runs_of(connection_id: str, run_ids: Sequence[str], since: datetime | None) -> Runs:
+def _runs_of(connection_id: str, inbox_id: str, run_ids: Sequence[str], since: datetime | None) -> Runs:
     """The runs of messages, and their dead letters: in the targets of the inbox, and in DAGs since then."""
     targets = listeners.targets_of(connection_id)
     found: Runs = {}
     try:
         for start in range(0, len(run_ids), dag_runs.PAGE):
-            found |= dag_runs.runs_of(run_ids[start : start + dag_runs.PAGE], targets, since)
+            some = dict.fromkeys(run_ids[start : start + dag_runs.PAGE], inbox_id)
+            found |= dag_runs.runs_of(some, targets, since)
     except TargetError as error:
         raise errors.database_away(error) from None
     return found
@@ -135,7 +134,9 @@ def dead_letters(connection_id: str, inbox_id: str, reader: Reader) -> dict[str,
 
     :raises PageError: the database does not answer.
     """
-    kept = service.ANSWERS.get((connection_id, "dead letters", inbox_id), partial(_buried, inbox_id))
+    kept = service.ANSWERS.get(
+        (connection_id, "dead letters", inbox_id), partial(_buried, connection_id, inbox_id)
+    )
     found: list[StoredDeadLetter] = kept.fetched()
     shown = [each for each in found[:MOST_DEAD_LETTERS] if reader.may_read_runs(each.run.dag_id)]
     return {
@@ -145,8 +146,9 @@ def dead_letters(connection_id: str, inbox_id: str, reader: Reader) -> dict[str,
     }
 
 
-def _buried(inbox_id: str) -> list[StoredDeadLetter]:
-    selection = Selection(RUN_PREFIX, conf={"inbox_id": inbox_id})
+def _buried(connection_id: str, inbox_id: str) -> list[StoredDeadLetter]:
+    service.check_connection(connection_id)
+    selection = Selection(RUN_PREFIX, conf={"connection_id": connection_id, "inbox_id": inbox_id})
     try:
         pages = dag_runs.pages(selection, ENTRIES, size=MOST_DEAD_LETTERS + 1)
         return list(
@@ -167,8 +169,15 @@ def _dead_letter(letter: StoredDeadLetter, reader: Reader) -> dict[str, Any]:
         "delivery_count": letter.delivery_count,
         "created_at": times.normal(conf["created_at"]),
         "target_dag_id": conf["target_dag_id"],
+        "started_by": _starter(run),
         "replayed": reader.run(letter.replay_run_id, letter.replays),
     }
+
+
+def _starter(run: StoredRun) -> str:
+    """Who started the run of a dead letter, in words."""
+    starter = {"operator": "a task", "cli": "the command line"}.get(run.triggered_by, run.triggered_by)
+    return starter if run.user is None else f"{starter}, for {run.user}"
 
 
 def of_run(dag_id: str, run_id: str, reader: Reader) -> dict[str, Any]:
@@ -178,58 +187,30 @@ def of_run(dag_id: str, run_id: str, reader: Reader) -> dict[str, Any]:
     :raises PageError: the database does not answer.
     """
     is_dead = run_id.startswith(RUN_PREFIX)
-    entries: tuple[dag_runs.Entry, ...] = ENTRIES if is_dead else ("inbox_id", *recent.OF_A_MESSAGE.values())
+    of_message: tuple[dag_runs.Entry, ...] = ("connection_id", "inbox_id", *recent.OF_A_MESSAGE.values())
+    entries = ENTRIES if is_dead else of_message
     try:
         run = dag_runs.found(dag_id, run_id, entries) if run_id.startswith(RUN_ID_PREFIX) else None
     except TargetError as error:
         raise errors.database_away(error) from None
     if run is None or not run.conf["inbox_id"]:
         return {"message": None}
-    return {"message": _of_dead_letter(run) if is_dead else _of_message(run, reader)}
+    return {"message": _message_of(run, is_dead, reader)}
 
 
-def _of_dead_letter(run: StoredRun) -> dict[str, Any]:
-    letter = StoredDeadLetter(run, "", [])
-    return {
-        "kind": "dead_letter",
-        "inbox_id": run.conf["inbox_id"],
-        "inbox": None,
-        "connection_id": None,
-        "message_id": letter.message_id,
-        "delivery_count": letter.delivery_count,
-        "created_at": times.normal(run.conf["created_at"]),
-        "listener": None,
-        "reason": run.conf["reason"],
-        "cause": run.conf["cause"],
-    }
+def _message_of(run: StoredRun, is_dead: bool, reader: Reader) -> dict[str, Any]:
+    def entry(name: str) -> str | None:
+        return run.conf[name if is_dead else recent.OF_A_MESSAGE[name]]
 
-
-def _of_message(run: StoredRun, reader: Reader) -> dict[str, Any]:
-    inbox_id = run.conf["inbox_id"]
-    conf = {name: run.conf[path] for name, path in recent.OF_A_MESSAGE.items()}
-    inbox, listener = _noted(run, reader)
-    connection_id = listeners.connection_of_target(run.dag_id, (inbox_id, inbox))
+    connection_id = run.conf["connection_id"]
     may_use = connection_id and airflow_server.may_use_connection(reader.user, connection_id)
     return {
-        "kind": "message",
-        "inbox_id": inbox_id,
-        "inbox": None if inbox == inbox_id else inbox,
+        "kind": "dead_letter" if is_dead else "message",
+        "inbox_id": run.conf["inbox_id"],
         "connection_id": connection_id if may_use else None,
-        "message_id": conf["message_id"],
-        "delivery_count": dag_runs.number(conf["delivery_count"]),
-        "created_at": times.normal(conf["created_at"]),
-        "listener": listener,
-        "reason": None,
-        "cause": None,
+        "message_id": entry("message_id") or run.run_id,
+        "delivery_count": dag_runs.number(entry("delivery_count")),
+        "created_at": times.normal(entry("created_at")),
+        "reason": run.conf["reason"] if is_dead else None,
+        "cause": run.conf["cause"] if is_dead else None,
     }
-
-
-def _noted(run: StoredRun, reader: Reader) -> tuple[str | None, dict[str, Any] | None]:
-    """What the note of a run says: the inbox as its listener names it, and the run of the listener."""
-    noted = _NOTE.search(airflow_server.note_of(run.dag_id, run.run_id))
-    if noted is None:
-        return None, None
-    inbox, run_id, dag_id = noted.groups()
-    if not reader.may_read_runs(dag_id):
-        return inbox, None
-    return inbox, {"dag_id": dag_id, "run_id": run_id, "url": run_url(dag_id, run_id)}

@@ -35,7 +35,7 @@ OF_A_MESSAGE: dict[str, tuple[str, ...]] = {
 OF_A_DEAD_LETTER: tuple[Entry, ...] = ("message_id", "created_at", "delivery_count", "cause")
 
 
-def history(inbox_id: str) -> list[dict[str, Any]]:
+def history(connection_id: str, inbox_id: str) -> list[dict[str, Any]]:
     """
     What happened in the last hour, in steps of 5 minutes, the oldest first.
 
@@ -48,7 +48,7 @@ def history(inbox_id: str) -> list[dict[str, Any]]:
     ]
     arrived: dict[str, datetime | None] = {}
     moments = []
-    for run in _runs(inbox_id, (OF_A_MESSAGE["created_at"], "created_at"), MOST_COUNTED):
+    for run in _runs(connection_id, inbox_id, (OF_A_MESSAGE["created_at"], "created_at"), MOST_COUNTED):
         is_dead = _is_dead(run)
         moments.append(("dead_lettered" if is_dead else "started", run.run_after))
         # A dead letter that was replayed has two runs, and arrived once.
@@ -61,7 +61,7 @@ def history(inbox_id: str) -> list[dict[str, Any]]:
     return buckets
 
 
-def started(inbox_id: str, listed: Collection[str]) -> list[StoredRun]:
+def started(connection_id: str, inbox_id: str, listed: Collection[str]) -> list[StoredRun]:
     """
     The newest runs of messages that the service no longer lists.
 
@@ -70,7 +70,7 @@ def started(inbox_id: str, listed: Collection[str]) -> list[StoredRun]:
     """
     entries: tuple[Entry, ...] = (*OF_A_MESSAGE.values(), *OF_A_DEAD_LETTER)
     known = set(listed)
-    return [run for run in _runs(inbox_id, entries, MOST_SHOWN) if run.run_id not in known]
+    return [run for run in _runs(connection_id, inbox_id, entries, MOST_SHOWN) if run.run_id not in known]
 
 
 def messages_of(runs: Sequence[StoredRun], reader: Reader) -> list[dict[str, Any]]:
@@ -86,9 +86,10 @@ def messages_of(runs: Sequence[StoredRun], reader: Reader) -> list[dict[str, Any
     return list(found.values())
 
 
-def _runs(inbox_id: str, entries: tuple[Entry, ...], most: int) -> list[StoredRun]:
+def _runs(connection_id: str, inbox_id: str, entries: tuple[Entry, ...], most: int) -> list[StoredRun]:
     since = datetime.fromtimestamp(clock.now(), UTC) - BUCKETS * BUCKET
-    selection = Selection(RUN_ID_PREFIX, since=since, conf={"inbox_id": inbox_id})
+    conf = {"connection_id": connection_id, "inbox_id": inbox_id}
+    selection = Selection(RUN_ID_PREFIX, since=since, conf=conf)
     try:
         pages = dag_runs.pages(selection, entries, size=min(most, dag_runs.PAGE))
         return list(islice((run for page in pages for run in page), most))

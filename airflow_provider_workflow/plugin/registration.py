@@ -19,8 +19,8 @@ from airflow_provider_workflow.airflow_internals import airflow_release
 URL_PREFIX = "/workflow"
 PAGE_ROUTE = "workflow-inboxes"
 TAB_ROUTE = "workflow-message"
-STARTED_BY = ["operator", "cli", "rest_api"]
-"""``triggered_by`` of the runs that this provider starts: tasks, commands, and replays on the page."""
+STARTED_BY = ["operator", "cli"]
+"""``triggered_by`` of the runs that this provider starts; replays on the page count as ``operator``."""
 
 
 class _WhenRead:

@@ -88,6 +88,18 @@ class _ServerHook(WorkflowHook):
         return found
 
 
+def check_connection(connection_id: str) -> None:
+    """
+    Make sure that there is such a connection of the type Workflow.
+
+    :raises PageError: there is none.
+    """
+    try:
+        _ServerHook.get_connection(connection_id)
+    except AirflowNotFoundException:
+        raise errors.no_connection(connection_id) from None
+
+
 @contextmanager
 def connected(connection_id: str) -> Iterator[LimitedClient]:
     """

@@ -65,6 +65,7 @@ def dead_letter(number: int = 1, **given: Any) -> dict[str, Any]:
         "delivery_count": 3,
         "created_at": EARLIER,
         "target_dag_id": "handle",
+        "started_by": "a task",
         "replayed": None,
     } | given
 
@@ -120,9 +121,14 @@ class FakeAPI:
             "pause": lambda sent: self._set(sent, "paused", "user"),
             "resume": lambda sent: self._set(sent, "active", None),
             "replay": self._replay,
-            "message": lambda _: {"message": self.run_message},
+            "message": self._message,
         }
         return Answer(answers[last](request))
+
+    def _message(self, request: Request) -> dict[str, Any]:
+        if "dead-letters" in request.parts:
+            return {"message_json": '{"id": "m", "payload": {"amount": 7}}'}
+        return {"message": self.run_message}
 
     def _page(self, name: str, entries: list[dict[str, Any]], request: Request) -> dict[str, Any]:
         first = int(request.query.get("cursor", ["0"])[0])
@@ -154,7 +160,7 @@ class FakeAPI:
             "oldest_created_at": EARLIER,
             "history": [{"from": NOW, "arrived": n, "started": n, "dead_lettered": n % 3} for n in range(12)],
             "fetched_at": self.fetched_at,
-            "stored": None,
+            "counted_at": self.fetched_at,
         } | self.summary
 
     def _set(self, request: Request, status: str, reason: str | None) -> dict[str, Any]:

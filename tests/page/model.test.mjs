@@ -7,11 +7,9 @@ const NOW = Date.parse("2026-11-23T12:00:00Z");
 const ago = (seconds) => new Date(NOW - seconds * 1000).toISOString();
 
 test("the state of an inbox is said in words, with the reason of a pause", () => {
-  const { label, palette, why } = model.describeState({ status: "paused", paused_reason: "authentication", paused_text: "The login expired." });
+  const { label, palette, why } = model.describeState({ status: "paused", paused_text: "The login expired." });
   assert.deepEqual([label, palette, why], ["paused", "orange", "The login expired."]);
-  assert.equal(model.describeState({ status: "paused", paused_reason: "upstream_failures" }).why, "upstream failures");
-  assert.equal(model.describeState({ status: "paused", paused_reason: null }).why, "");
-  assert.equal(model.describeState({ status: "active", paused_reason: "user" }).why, "");
+  assert.equal(model.describeState({ status: "active", paused_text: null }).why, "");
   assert.match(model.describeState({ status: "initialization_failure" }).why, /create it again/);
 });
 
@@ -19,6 +17,14 @@ test("a state that is not known is shown as it is", () => {
   assert.equal(model.describeState({ status: "resting" }).label, "resting");
   assert.equal(model.describeState({}).label, "unknown");
 });
+
+for (const status of ["constructor", "__proto__", "toString", "hasOwnProperty"]) {
+  test(`a state called ${status} is only a text`, () => {
+    assert.deepEqual(model.describeState({ status }), { label: status, palette: "gray", why: "" });
+    assert.equal(model.paletteOf(status), "gray");
+    assert.equal(model.verbOf({ status }), undefined);
+  });
+}
 
 test("an inbox without a name goes by its id", () => {
   assert.equal(model.titleOf({ id: "1", name: null }), "1");

@@ -7,10 +7,10 @@ const LONGEST_WAIT = 300;
 
 const AIRFLOW = {
   0: ["Airflow's API server does not answer.", "Check your network, and that the API server runs."],
-  401: ["You are not logged in to Airflow.", "Log in again; this page then opens where you left it."],
+  401: ["You are not logged in to Airflow.", "Log in again; this page opens then."],
   403: [
     "Airflow does not allow you to do this.",
-    "Ask an administrator for a role that may read connections, or edit them to pause, resume and replay.",
+    "Ask an administrator for a role that may read or edit connections.",
   ],
   404: ["The API of this page is not there.", "Reload the page. If that does not help, restart the API server."],
 };

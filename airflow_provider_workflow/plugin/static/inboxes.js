@@ -14,7 +14,7 @@ const getSummary = limited(2, client.get);
 const pathOf = (connection, ...rest) => ["connections", connection, "inboxes", ...rest];
 
 const PAUSE = `${model.DROPPED}: they do not arrive later. Messages in the inbox can still start DAG runs.`;
-const RESUME = "New events arrive again. Those that were dropped meanwhile do not come back.";
+const RESUME = "New events arrive again; dropped ones do not come back.";
 const REPLAY = "The DAG run gets the original run id: replaying twice starts one.";
 
 function Frame({ feed, children }) {
@@ -73,22 +73,20 @@ function Listeners({ inbox, most = 99 }) {
 function useSummary(connection, inbox) {
   const [{ answer, problem }, feed] = useFeed(pathOf(connection, inbox.id, "summary"), { interval: 45, delay: 100 }, getSummary);
   useEffect(() => feed.seed(inbox.summary), [feed, inbox]);
-  const { counts, stored, error } = answer ?? {};
-  return { ...answer, feed, counts: counts ?? stored?.counts, storedAt: counts ? null : stored?.at, problem: problem?.isBusy ? null : problem ?? error };
+  const { counted_at, error } = answer ?? {};
+  return { ...answer, feed, storedAt: error && counted_at, problem: problem?.isBusy ? null : problem ?? error };
 }
 
-const Count = ({ connection, id, of, status }) => h(Link, { place: { connection, inbox: id, status }, title: of.problem?.title },
+const Count = ({ connection, id, of, status }) => h(Link, { place: { connection, inbox: id, status } },
   model.countText(of.counts?.[status], of.is_partial, useContext(Now).locale));
 
-const verbOf = ({ status }) => ({ active: "Pause", paused: "Resume" })[status];
-
 function Toggle({ inbox, ask }) {
-  const verb = verbOf(inbox);
+  const verb = model.verbOf(inbox);
   return verb && h(Button, { onClick: () => ask(inbox), "aria-label": `${verb} ${model.titleOf(inbox)}` }, verb);
 }
 
 function ToggleDialog({ inbox, connection, close, done }) {
-  const verb = verbOf(inbox);
+  const verb = model.verbOf(inbox);
   const act = async () => done(await client.post(pathOf(connection, inbox.id, verb.toLowerCase()), {}));
   return h(Action, { title: `${verb} ${model.titleOf(inbox)}?`, verb: `${verb} inbox`, act, close }, h("p", verb === "Pause" ? PAUSE : RESUME));
 }
@@ -127,7 +125,7 @@ function InboxPage({ connection, id, list: [list, lists], ask, ...rest }) {
   return h(Fragment,
     h("div.bar", h("div.line", h(Link, { place: { connection } }, "Inboxes"), "/", h(Heading, h("bdi", model.titleOf(inbox)))),
       known && h(State, { inbox }), h("span.mono.muted", id), h(Toggle, { inbox, ask })),
-    list.problem?.code === "not_found" ? h(Empty, { title: "This connection has no such inbox." }, "It may be deleted.") : h(Failure, { feed: [list, lists] }),
+    list.problem?.code === "not_found" ? h(Empty, { title: "This connection has no such inbox." }) : h(Failure, { feed: [list, lists] }),
     of.problem && h(Trouble, { problem: of.problem, retry: () => of.feed.refresh() },
       of.storedAt && h("span", "The counts were fetched ", h(Time, { at: of.storedAt }), ".")),
     h("div.bar",
@@ -155,7 +153,7 @@ function Messages({ connection, id, inbox, lists, place, go }) {
   ], []);
   const options = ["", ...model.statusesOf(feed[0].items, place.status)];
   const filter = h(Select, { label: "Status", value: place.status, options, change: (status) => go({ status }) });
-  const why = inbox.status === "paused" ? `${model.DROPPED}: resume the inbox to receive new ones.` : "Those that started a DAG run are listed for an hour.";
+  const why = inbox.status === "paused" ? `${model.DROPPED}: resume the inbox to receive new ones.` : "Those with a DAG run are listed for an hour.";
   const empty = h(Empty, { title: "The inbox holds no messages." }, why);
   return h(Fragment, h(Listing, { what: "messages", feed, place, go, filter, columns, rowHeight: 40, memory: id, empty }),
     open && h(Dialog, { title: "Message", close }, h(Details, { of: open }), h("div.end", h(Button, { onClick: close }, "Close"))));
@@ -177,7 +175,7 @@ function DeadLetters({ connection, id, place, go, say }) {
     say(run.outcome === "existing" ? "Nothing was started; its DAG run exists:" : "The DAG run is started:", run);
     feed[1].replace({ ...asked, replayed: run });
   };
-  const empty = h(Empty, { title: "There are no dead letters." }, "With a dead_letter_dag_id, messages that cannot start their DAG run come here.");
+  const empty = h(Empty, { title: "There are no dead letters." }, "With a dead_letter_dag_id, messages without a DAG run come here.");
   const filter = feed[0].answer?.is_partial && "Only the latest ones are listed.";
   return h(Fragment, h(Listing, { what: "dead letters", feed, place, go, filter, columns, rowHeight: 52, memory: `${id}/dead`, empty }),
     asked && h(ReplayDialog, { letter: asked, connection, id, done, close: () => ask(null) }));
@@ -190,9 +188,11 @@ function ReplayDialog({ letter, connection, id, close, done }) {
   const { dag_id, run_id } = letter;
   const sent = { dag_id, run_id, trigger_dag_id: dag === target ? null : dag, reason };
   const act = async () => done(await client.post(pathOf(connection, id, "dead-letters", "replay"), sent));
+  const [{ answer, problem }] = useFeed(pathOf(connection, id, "dead-letters", dag_id, run_id, "message"), { interval: 300 });
   const field = (value, set) => ({ value, required: true, pattern: ".*\\S.*", onChange: (event) => set(event.target.value) });
   return h(Action, { title: "Replay the message?", verb: "Start DAG run", act, close },
     h(Details, { of: letter }), h("p", REPLAY),
+    h("pre.mono.scroll", answer?.message_json ?? problem?.title ?? "…"),
     h("label", "DAG to start", h("input", field(dag, setDag))),
     h("label", "Why do you replay it?", h("input", { ...field(reason, setReason), maxLength: 500 })));
 }
@@ -233,8 +233,8 @@ function Message({ dagId, runId }) {
   const { connection_id: connection, inbox_id: inbox } = message ?? {};
   const url = connection && `/plugin/workflow-inboxes?${model.queryOf({ connection, inbox })}`;
   return h(Frame, { feed: feed[0] }, h(Failure, { feed }),
-    message === null && h(Empty, { title: "No message started this DAG run." }, "Those that an inbox message started show it here."),
-    message && h(Details, { of: { ...message, kind: message.kind.replace("_", " "), inbox: h(Link, { url }, h("bdi", message.inbox || inbox)) } }));
+    message === null && h(Empty, { title: "No message started this DAG run." }),
+    message && h(Details, { of: { ...message, kind: message.kind.replace("_", " "), inbox: h(Link, { url }, inbox) } }));
 }
 
 // Airflow's UI finds the components by the names of the pages.

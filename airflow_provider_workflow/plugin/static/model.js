@@ -3,18 +3,24 @@
 export const COUNTED = ["available", "leased", "quarantined"];
 export const DROPPED = "Events are dropped while paused";
 
+// The service chooses the keys: no table has a prototype.
 const STATES = {
+  __proto__: null,
   active: ["active", "success"],
   paused: ["paused", "orange"],
   initialization_failure: ["setup failed", "failed", "Delete the inbox and create it again."],
 };
 
-export function describeState({ status = "unknown", paused_text: text, paused_reason: reason }) {
+export function describeState({ status = "unknown", paused_text: text }) {
   const [label, palette, fix] = STATES[status] ?? [status, "gray"];
-  return { label, palette, why: fix ?? (status === "paused" ? text || (reason ?? "").replaceAll("_", " ") : "") };
+  return { label, palette, why: fix ?? (status === "paused" ? text : "") };
 }
 
-const MESSAGE_PALETTES = { available: "blue", leased: "running", started: "success", quarantined: "failed" };
+const VERBS = { __proto__: null, active: "Pause", paused: "Resume" };
+
+export const verbOf = ({ status }) => VERBS[status];
+
+const MESSAGE_PALETTES = { __proto__: null, available: "blue", leased: "running", started: "success", quarantined: "failed" };
 
 export const paletteOf = (status) => MESSAGE_PALETTES[status] ?? "gray";
 

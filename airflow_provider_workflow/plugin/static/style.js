@@ -27,7 +27,7 @@ export const STYLE = `
 .link{cursor:pointer;width:100%;text-align:start;display:block}
 .root :is(input,select){height:2.25rem;padding:0 .625rem;background:${BG}}
 .grow{flex:0 1 24rem}
-.scroll{overflow:auto;max-height:max(18rem,calc(100vh - 12rem))}.tabs~.scroll{max-height:max(18rem,calc(100vh - 19rem))}
+.scroll{overflow:auto;max-height:max(18rem,calc(100vh - 12rem))}
 .root table{border-collapse:separate;border-spacing:0;table-layout:fixed;width:100%;min-width:56rem}
 .root th{position:sticky;top:0;z-index:1;background:${BG};text-align:start;font-weight:500;border-bottom:${BORDER};padding:.5rem .75rem}
 .root td{border-bottom:${BORDER};padding:0 .75rem;overflow:hidden}.odd{background:${color("bg-muted")}}.root .gap td{border:0}
@@ -38,6 +38,7 @@ export const STYLE = `
 .root dl{display:grid;grid-template-columns:minmax(8rem,max-content) 1fr;gap:.5rem 1rem;overflow-wrap:anywhere}.root dt{color:${MUTED}}
 .root dialog{margin:auto;padding:1.25rem;background:${color("bg-panel")};color:${FG};width:min(36rem,calc(100vw - 2rem));max-height:calc(100vh - 4rem)}
 .root dialog::backdrop{background:#0008}
+.root pre{white-space:pre-wrap;flex-shrink:0}
 .root form label{gap:.25rem;font-weight:500}.end{display:flex;justify-content:flex-end;gap:.5rem}
 .arrived{fill:${color("blue-emphasized")}}.started{fill:${color("success-solid")}}.dead{fill:${color("failed-solid")}}
 `.replace(/\.(?=[a-z])/g, ".wf-");

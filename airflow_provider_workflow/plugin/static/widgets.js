@@ -1,4 +1,4 @@
-// The parts of the page.
+// Parts of the page.
 
 import { Feed, createClient } from "./api.js";
 import * as model from "./model.js";
@@ -89,8 +89,8 @@ export function Trouble({ problem, retry, children }) {
 
 export const Empty = ({ title, children }) => h("div.box", h("strong", title), h("span.muted", children));
 
-const DETAILS = ("id message_id kind status inbox connection_id created_at listener delivery_count error_message " +
-  "possible_duplicate reason cause run dead_letter").split(" ");
+const DETAILS = ("id message_id kind status inbox connection_id created_at delivery_count error_message " +
+  "possible_duplicate reason cause run dead_letter started_by").split(" ");
 
 export function Details({ of }) {
   const label = (key) => key.replace(/_(at|id)$/, "").replace("_", " ");

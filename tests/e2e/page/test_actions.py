@@ -88,6 +88,7 @@ def test_a_dead_letter_is_replayed_with_a_reason(page, visit, api, host, outcome
     dialog.get_by_role("button", name="Start DAG run").click()
     assert posts(host) == []
 
+    dialog.get_by_text('"payload": {"amount": 7}').wait_for()
     dialog.get_by_label("Why do you replay it?").fill("the param has a default now")
     dialog.get_by_role("button", name="Start DAG run").click()
     dialog.wait_for(state="hidden")

@@ -86,9 +86,9 @@ def test_data_stay_in_sight_when_the_next_request_fails(page, visit, api):
 
 
 def test_stored_counts_stand_in_with_their_age(page, visit, api):
-    stored = {"counts": {"available": 77, "leased": 0, "quarantined": 0}, "at": "2026-11-23T11:40:00+00:00"}
+    counts = {"available": 77, "leased": 0, "quarantined": 0}
     failed = {"code": "unreachable", "title": "The service does not answer.", "fix": "Check the base URL."}
-    api.summary = {"counts": None, "stored": stored, "error": failed}
+    api.summary = {"counts": counts, "counted_at": "2026-11-23T11:40:00+00:00", "error": failed}
     visit()
     page.get_by_text("counted 20 minutes ago").wait_for()
     page.get_by_role("link", name="77").click()

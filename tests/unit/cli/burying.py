@@ -10,6 +10,7 @@ from airflow.models.dagrun import DagRun
 from airflow.utils.session import create_session
 from sqlalchemy import select
 
+from airflow_provider_workflow.airflow_internals import create_dag_run
 from airflow_provider_workflow.client import types
 from airflow_provider_workflow.database.runs import DatabaseRuns
 from airflow_provider_workflow.dispatch.dead_letters import RUN_PREFIX, Reason, conf_of
@@ -64,6 +65,13 @@ class Burying:
         DatabaseRuns().start(dag_id, run_id, dict(conf))
         if age is not None:
             self.backdate(dag_id, run_id, age)
+        return run_id
+
+    def forge(self, message_id: str, *, user: str, inbox_id: str = INBOX_ID) -> str:
+        """Start a run like a dead letter's by Airflow's REST API; return its id."""
+        run_id = run_id_of(message_id, inbox_id, RUN_PREFIX)
+        conf = conf_of(message_of(message_id), CONNECTION_ID, inbox_id, "handle", Reason.REJECTED, "forged")
+        create_dag_run("dead", run_id, dict(conf), None, triggered_by="REST_API", user=user)
         return run_id
 
     def backdate(self, dag_id: str, run_id: str, age: timedelta) -> None:

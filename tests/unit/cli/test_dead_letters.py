@@ -16,6 +16,7 @@ from airflow_provider_workflow.database import dag_runs
 from airflow_provider_workflow.database.runs import DatabaseRuns
 from airflow_provider_workflow.dispatch.dead_letters import Reason
 from airflow_provider_workflow.dispatch.runs import run_id_of
+from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.unit.cli.burying import INBOX_ID, Burying, buried
 from tests.unit.cli.conftest import Cli
 
@@ -38,6 +39,7 @@ def test_each_is_listed_with_everything_but_its_message(cli: Cli, buried: Buryin
     assert found.pop("time")
     assert found == {
         "message_id": "a",
+        "connection_id": "workflow_default",
         "inbox_id": INBOX_ID,
         "created_at": "2026-01-01T00:00:00Z",
         "delivery_count": 3,
@@ -54,7 +56,7 @@ def test_each_is_listed_with_everything_but_its_message(cli: Cli, buried: Buryin
 
 def test_a_table_shows_age_shortened_cause_and_replay(cli: Cli, buried: Burying) -> None:
     buried.bury("a", age=timedelta(hours=3, minutes=5), cause="x" * 200)
-    DatabaseRuns().start("handle", run_id_of("a", INBOX_ID), {})
+    DatabaseRuns().start("handle", run_id_of("a", INBOX_ID), {"inbox_id": INBOX_ID})
 
     cells = [cell.strip() for cell in cli("dead-letters", "list").out.splitlines()[2].split(" | ")]
 
@@ -86,6 +88,33 @@ def test_options_select(cli: Cli, buried: Burying) -> None:
     assert listed(cli, "--reason", "unmatched") == ["unmatched"]
     assert listed(cli, "--dag-id", "other_dead") == ["elsewhere"]
     assert len(listed(cli, "--dag-id", "other_dead", "--dag-id", "dead")) == 4
+
+
+def test_connection_and_inbox_select(cli: Cli, buried: Burying, emulator: EmulatorServer) -> None:
+    orders, other = emulator.open_inbox("orders"), "00000000-0000-4000-8000-00000000ffff"
+    buried.bury("a", inbox_id=orders)
+    buried.bury("b", inbox_id=other)
+    buried.bury("c", inbox_id=orders, connection_id="another")
+    here = ("--conn-id", "workflow_default")
+
+    assert set(listed(cli, *here)) == {"a", "b"}
+    assert set(listed(cli, "--inbox", orders)) == {"a", "c"}
+    assert listed(cli, *here, "--inbox", "orders") == ["a"]
+    assert cli("dead-letters", "show", "c", *here).code == 3
+    replayed = cli("dead-letters", "replay", *here, "--inbox", other, "-o", "json").json
+    assert replayed["started"] == {"count": 1, "ids": ["b"]}
+    missing = cli("dead-letters", "list", "--conn-id", "missing")
+    assert (missing.code, missing.out) == (5, "")
+    unnamed = cli("dead-letters", "list", "--inbox", "orders")
+    assert (unnamed.code, "give --conn-id too" in unnamed.err) == (2, True)
+
+
+def test_a_dead_letter_that_a_person_made_is_none(cli: Cli, buried: Burying) -> None:
+    run_id = buried.forge("a", user="bob")
+
+    assert listed(cli) == []
+    assert cli("dead-letters", "show", run_id).code == 3
+    assert cli("dead-letters", "replay", "--all", "-o", "json").json["started"]["count"] == 0
 
 
 @pytest.mark.parametrize(
@@ -135,8 +164,8 @@ def test_a_run_of_a_message_counts_in_whatever_dag_it_is(cli: Cli, buried: Buryi
     buried.database.add_dag("other")
     for number, target in enumerate(("handle", None)):
         buried.bury(f"m{number}", target=target)
-        DatabaseRuns().start("other", run_id_of(f"m{number}", INBOX_ID), {})
-    DatabaseRuns().start("other", run_id_of("m0", "another inbox"), {})
+        DatabaseRuns().start("other", run_id_of(f"m{number}", INBOX_ID), {"inbox_id": INBOX_ID})
+    DatabaseRuns().start("other", run_id_of("m0", "another inbox"), {"inbox_id": "another inbox"})
 
     found = cli("dead-letters", "list", "-o", "json").json
 
@@ -146,7 +175,7 @@ def test_a_run_of_a_message_counts_in_whatever_dag_it_is(cli: Cli, buried: Buryi
 @pytest.mark.parametrize("message_id", ["plain", "\ud800 caf\u00e9\0", "x" * 225, "x" * 300])
 def test_the_run_of_a_message_with_any_id_is_found(cli: Cli, buried: Burying, message_id: str) -> None:
     run_id = buried.bury(message_id)
-    DatabaseRuns().start("handle", run_id_of(message_id, INBOX_ID), {})
+    DatabaseRuns().start("handle", run_id_of(message_id, INBOX_ID), {"inbox_id": INBOX_ID})
 
     assert cli("dead-letters", "list", "-o", "json").json[0]["replays"]
     assert cli("dead-letters", "show", run_id).code == 0

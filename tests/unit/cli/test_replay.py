@@ -54,7 +54,7 @@ def test_a_message_that_the_target_rejects_is_replayed_once_it_is_corrected(
     assert shown.code == 1
     # The type of the error depends on the version of Airflow.
     assert "stay dead letters: bad: " in shown.err
-    assert "Invalid input for param message" in shown.err
+    assert "param message" in shown.err
     assert "no object" not in shown.err + shown.out
     assert set(buried.replays()) == {run_id_of(each, inbox_id) for each in ("good", "fine")}
 
@@ -152,7 +152,7 @@ def test_a_rejected_one_stays_and_the_others_are_started(
     shown = cli(*REPLAY, "--all", "-o", "json")
 
     assert (shown.code, numbers(shown.json)) == (1, [2, 0, 1])
-    assert shown.json["causes"] == {"b": "ValueError: Invalid input for param x: it is too long"}
+    assert shown.json["causes"] == {"b": "ValueError: param x"}
     assert "1 were not replayed, and stay dead letters: b: ValueError" in shown.err
     assert "a secret" not in shown.err + shown.out
     assert set(buried.replays()) == {run_id("a"), run_id("c")}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -10,13 +11,15 @@ from airflow.utils.session import create_session
 from fastapi.testclient import TestClient
 from sqlalchemy import select
 
+from airflow_provider_workflow.airflow_internals import create_dag_run
 from airflow_provider_workflow.dispatch.dead_letters import Reason
 from airflow_provider_workflow.dispatch.runs import run_id_of
 from airflow_provider_workflow.emulator.server import EmulatorServer
-from tests.unit.cli.burying import INBOX_ID, Burying
+from tests.unit.cli.burying import CONNECTION_ID, INBOX_ID, Burying
 from tests.unit.plugin.conftest import API, PAGE, error_of
 
-REPLAY = f"{API}/inboxes/{INBOX_ID}/dead-letters/replay"
+DEAD_LETTERS = f"{API}/inboxes/{INBOX_ID}/dead-letters"
+REPLAY = f"{DEAD_LETTERS}/replay"
 FOREIGN = [
     ({**PAGE, "Sec-Fetch-Site": "cross-site"}, "{}", 403),
     ({**PAGE, "Sec-Fetch-Site": "same-site"}, "{}", 403),
@@ -79,7 +82,7 @@ def test_a_dead_letter_is_replayed_once_and_says_by_whom(
     with create_session() as session:
         run = session.scalar(select(DagRun).where(DagRun.run_id == replay_id))
         assert run is not None
-        assert (str(run.triggered_by.value), run.triggering_user_name) == ("rest_api", "op")
+        assert (str(run.triggered_by.value), run.triggering_user_name) == ("operator", "op")
 
 
 def test_the_note_of_a_replay_has_the_reason(op: TestClient, buried: Burying) -> None:
@@ -116,7 +119,68 @@ def test_a_replay_needs_a_dead_letter_and_a_target(
     assert len(buried.replays()) == (1 if code is None else 0)
 
 
-def test_a_dead_letter_of_another_inbox_is_not_replayed(op: TestClient, buried: Burying) -> None:
-    answer = replay(op, buried.bury("a", inbox_id="another"))
+@pytest.mark.parametrize("other", [{"inbox_id": "another"}, {"connection_id": "another"}])
+def test_a_dead_letter_of_another_inbox_or_connection_is_not_replayed(
+    op: TestClient, buried: Burying, other: dict[str, str]
+) -> None:
+    run_id = buried.bury("a", **other)
+
+    answer = replay(op, run_id)
 
     assert (answer.status_code, error_of(answer)) == (404, "not_found")
+    assert op.get(f"{DEAD_LETTERS}/dead/{run_id}/message").status_code == 404
+    assert buried.replays() == {}
+
+
+def test_a_dead_letter_that_a_person_made_is_not_replayed(op: TestClient, buried: Burying) -> None:
+    run_id = buried.forge("a", user="bob")
+
+    answer = replay(op, run_id)
+
+    assert (answer.status_code, error_of(answer)) == (404, "not_found")
+    assert buried.replays() == {}
+
+
+def test_a_run_that_a_person_started_is_not_taken_for_the_replay(op: TestClient, buried: Burying) -> None:
+    run_id, replay_id = buried.bury("a"), run_id_of("a", INBOX_ID)
+    conf = {"connection_id": CONNECTION_ID, "inbox_id": INBOX_ID, "message": {"id": "a"}}
+    create_dag_run("handle", replay_id, conf, None, triggered_by="REST_API", user="bob")
+
+    answer = replay(op, run_id)
+
+    assert (answer.status_code, error_of(answer)) == (409, "rejected")
+    assert "exists, and a user or another message started it" in answer.json()["error"]["title"]
+
+
+def test_the_message_is_shown_before_it_is_replayed(op: TestClient, buried: Burying) -> None:
+    run_id, large = buried.bury("a", {"n": "caf\u00e9"}), buried.bury("b", "x" * 30_000)
+
+    whole = op.get(f"{DEAD_LETTERS}/dead/{run_id}/message").json()
+    part = op.get(f"{DEAD_LETTERS}/dead/{large}/message").json()
+
+    assert json.loads(whole["message_json"])["payload"] == {"n": "caf\u00e9"}
+    assert part["message_json"].endswith("xxx ...")
+    assert len(part["message_json"]) == 20_004
+
+
+@pytest.mark.parametrize("connection", ["missing", "mail"])
+def test_dead_letters_of_a_connection_that_is_not_one_are_not_found(
+    op: TestClient, buried: Burying, monkeypatch: pytest.MonkeyPatch, connection: str
+) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_MAIL", "smtp://host")
+    run_id = buried.bury("a", connection_id=connection)
+    inbox = f"/workflow/api/connections/{connection}/inboxes/{INBOX_ID}"
+    fields = {"dag_id": "dead", "run_id": run_id}
+
+    answers = [
+        op.get(f"{inbox}/dead-letters"),
+        op.get(f"{inbox}/dead-letters/dead/{run_id}/message"),
+        op.post(f"{inbox}/dead-letters/replay", json=fields, headers=PAGE),
+        op.get(f"{inbox}/summary"),
+        op.get(f"{inbox}/messages"),
+        op.get(inbox),
+        op.post(f"{inbox}/pause", json={}, headers=PAGE),
+    ]
+
+    assert [(each.status_code, error_of(each)) for each in answers] == [(404, "no_connection")] * 7
+    assert buried.replays() == {}

@@ -20,7 +20,7 @@ from airflow_provider_workflow.operators.inbox import WorkflowInboxDispatchOpera
 from airflow_provider_workflow.plugin import recent
 from airflow_provider_workflow.plugin.answers import KEPT_SECONDS
 from airflow_provider_workflow.triggers.notice import WorkflowInboxNoticeTrigger
-from tests.unit.cli.burying import INBOX_ID, Burying, message_of
+from tests.unit.cli.burying import CONNECTION_ID, INBOX_ID, Burying, message_of
 from tests.unit.cli.database import listening
 from tests.unit.client.isolation import forget
 from tests.unit.fake_clock import FakeClock
@@ -122,6 +122,8 @@ def test_a_summary_counts_what_waits_and_what_happened(
     start("other inbox", "another")
     start("new", inbox)
     buried.bury("dead", inbox_id=inbox)
+    buried.bury("of another connection", inbox_id=inbox, connection_id="another")
+    buried.forge("forged", user="bob", inbox_id=inbox)
 
     found = op.get(f"{API}/inboxes/{inbox}/summary").json()
 
@@ -150,20 +152,20 @@ def test_a_list_has_the_summaries_that_are_known(op: TestClient, connected: Emul
 
 
 def test_a_history_counts_when_messages_arrived(buried: Burying) -> None:
-    conf = {"inbox_id": "i", "message": message_of("a")}
+    conf = {"connection_id": CONNECTION_ID, "inbox_id": "i", "message": message_of("a")}
     conf["message"]["created_at"] = (datetime.now(UTC) - timedelta(minutes=12)).isoformat()
     DatabaseRuns().start("handle", run_id_of("a", "i"), conf)
 
-    assert [each["arrived"] for each in recent.history("i")] == [*[0] * 9, 1, 0, 0]
+    assert [each["arrived"] for each in recent.history(CONNECTION_ID, "i")] == [*[0] * 9, 1, 0, 0]
 
 
 def test_a_replayed_dead_letter_arrived_once(buried: Burying) -> None:
-    conf = {"inbox_id": "i", "message": message_of("a")}
+    conf = {"connection_id": CONNECTION_ID, "inbox_id": "i", "message": message_of("a")}
     conf["message"]["created_at"] = datetime.now(UTC).isoformat()
     DatabaseRuns().start("handle", run_id_of("a", "i"), conf)
     buried.bury("a", inbox_id="i", created_at=conf["message"]["created_at"])
 
-    *_, now = recent.history("i")
+    *_, now = recent.history(CONNECTION_ID, "i")
 
     assert (now["arrived"], now["started"], now["dead_lettered"]) == (1, 1, 1)
 
@@ -180,5 +182,5 @@ def test_where_the_service_is_away_the_last_numbers_are_shown_with_their_age(
         after = op.get(path)
 
     assert after.status_code == 200
-    assert (after.json()["counts"], after.json()["error"]["code"]) == (None, "service_error")
-    assert after.json()["stored"] == {"counts": before["counts"], "at": before["fetched_at"]}
+    assert after.json()["error"]["code"] == "service_error"
+    assert (after.json()["counts"], after.json()["counted_at"]) == (before["counts"], before["fetched_at"])

@@ -11,7 +11,6 @@ from airflow_provider_workflow import clock
 from airflow_provider_workflow.database.runs import DatabaseRuns
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.unit.cli.burying import Burying
-from tests.unit.cli.database import listening
 from tests.unit.fake_clock import FakeClock
 from tests.unit.plugin.conftest import API
 from tests.unit.plugin.started import PAYLOAD, start
@@ -136,6 +135,8 @@ def test_dead_letters_are_listed_with_their_replays(
     buried.bury("a", PAYLOAD, inbox_id=inbox, age=timedelta(hours=1), cause="too large")
     buried.bury("b", inbox_id=inbox, target=None)
     buried.bury("c", inbox_id="another")
+    buried.bury("d", inbox_id=inbox, connection_id="another")
+    buried.forge("e", user="bob", inbox_id=inbox)
     replayed = start("a", inbox)
 
     answer = op.get(f"{API}/inboxes/{inbox}/dead-letters")
@@ -144,6 +145,7 @@ def test_dead_letters_are_listed_with_their_replays(
     assert (newest["message_id"], newest["target_dag_id"], newest["replayed"]) == ("b", None, None)
     assert (oldest["reason"], oldest["cause"], oldest["delivery_count"]) == ("rejected", "too large", 3)
     assert oldest["replayed"]["run_id"] == replayed
+    assert oldest["started_by"] == "the command line"
     assert oldest["url"] == f"/dags/dead/runs/{oldest['run_id']}"
     assert (PAYLOAD in answer.text, answer.json()["is_partial"]) == (False, False)
 
@@ -155,8 +157,7 @@ def message_of_run(op: TestClient, dag_id: str, run_id: str) -> Any:
 
 
 def test_a_run_tells_its_message(op: TestClient, buried: Burying) -> None:
-    buried.database.deploy(listening("listen", inbox="orders", trigger_dag_id="handle"))
-    run_id = start("a", "i", "Message a of the inbox orders, started by the run scheduled__1 of listen")
+    run_id = start("a", "i")
 
     found = message_of_run(op, "handle", run_id)
 
@@ -165,22 +166,15 @@ def test_a_run_tells_its_message(op: TestClient, buried: Burying) -> None:
     assert found["connection_id"] == "workflow_default"
 
 
-def test_the_note_of_a_run_tells_its_listener(op: TestClient, buried: Burying) -> None:
-    run_id = start("a", "i", "Message a of the inbox my orders, started by the run scheduled__1 of listen")
-
-    found = message_of_run(op, "handle", run_id)
-
-    url = "/dags/listen/runs/scheduled__1"
-    assert found["listener"] == {"dag_id": "listen", "run_id": "scheduled__1", "url": url}
-    assert found["inbox"] == "my orders"
-
-
 def test_a_dead_letter_and_another_run_are_told_apart(op: TestClient, buried: Burying) -> None:
     dead_id = buried.bury("a", PAYLOAD, cause="too large")
     DatabaseRuns().start("handle", "manual__1", {"inbox_id": "i"})
+    forged_id = buried.forge("b", user="bob")
 
     found = message_of_run(op, "dead", dead_id)
 
     assert (found["kind"], found["reason"], found["cause"]) == ("dead_letter", "rejected", "too large")
+    assert found["connection_id"] == "workflow_default"
     assert message_of_run(op, "handle", "manual__1") is None
+    assert message_of_run(op, "dead", forged_id) is None
     assert message_of_run(op, "handle", "workflow__unknown") is None

@@ -39,7 +39,8 @@ def test_fields_of_the_service_that_are_no_strings_are_left_out() -> None:
 def test_a_run_with_any_conf_breaks_nothing(op: TestClient, connected: EmulatorServer, count: str) -> None:
     inbox = connected.open_inbox("orders")
     odd = {"id": "a", "created_at": "9999-12-31T23:59:59-14:00", "message_attributes": {"lease_count": count}}
-    DatabaseRuns().start("handle", run_id_of("a", inbox), {"inbox_id": inbox, "message": odd})
+    conf = {"connection_id": "workflow_default", "inbox_id": inbox, "message": odd}
+    DatabaseRuns().start("handle", run_id_of("a", inbox), conf)
     run_id = run_id_of("b", inbox, RUN_PREFIX)
     letter = conf_of(message_of("b"), "workflow_default", inbox, "handle", Reason.REJECTED, "a made-up cause")
     DatabaseRuns().start("dead", run_id, {**letter, "delivery_count": count})

@@ -84,7 +84,7 @@ def test_a_tab_that_every_run_would_have_is_registered_from_airflow_3_4_on(
     release(3, 4)
     tab = WorkflowPlugin().react_apps[1]
     assert (tab["name"], tab["destination"]) == ("Message", "dag_run")
-    assert tab["applies_to"] == {"triggered_by": ["operator", "cli", "rest_api"]}
+    assert tab["applies_to"] == {"triggered_by": ["operator", "cli"]}
 
 
 def test_entry_point_and_provider_name_the_same_plugin() -> None:

@@ -1,0 +1,8 @@
+"""A metadata database of Airflow for each test."""
+
+from __future__ import annotations
+
+from tests.unit.cli.burying import buried
+from tests.unit.cli.conftest import database, migrated
+
+__all__ = ["buried", "database", "migrated"]
