@@ -11,6 +11,7 @@ from typing import Any
 
 STATE = (
     "cli.output._unmasked",
+    "client.inboxes._fitting",
     "client.inboxes._known",
     "client.attempt.GATES",
     "client.tokens.TOKENS",

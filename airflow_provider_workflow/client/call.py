@@ -52,6 +52,7 @@ class Call(Generic[T]):
     :param repeatable: whether it can be sent again after any failure. If False, it is repeated only
         if it had no effect: nothing was sent, or it was rejected with 429.
     :param urgent: whether it is sent before others when a rate gate opens, to end a lease before it expires.
+    :param limit: maximum number of bytes of the answer's body, decompressed.
     """
 
     name: str
@@ -66,6 +67,7 @@ class Call(Generic[T]):
     form: Mapping[str, str] | None = field(default=None, repr=False)
     repeatable: bool = True
     urgent: bool = False
+    limit: int = 16_000_000
 
 
 # The steps that an exchange (a generator) yields besides requests, calls and renewals; each sender has its

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Generator
-from itertools import count
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from airflow_provider_workflow.client import api, types
 from airflow_provider_workflow.client.arguments import PAGE_SIZE, at_least_one, filled
 from airflow_provider_workflow.client.call import Call
-from airflow_provider_workflow.client.errors import NotFoundError
+from airflow_provider_workflow.client.errors import NotFoundError, TransportError
 from airflow_provider_workflow.client.settings import Settings
+from airflow_provider_workflow.client.wire import Answer
 
 INITIALIZING = "initializing"
 ACTIVE = "active"
@@ -22,6 +23,11 @@ FAILED = "initialization_failure"
 """The fix is to delete the inbox and create it again (docs/service.md 2.2)."""
 SETTLED_STATES = frozenset({ACTIVE, PAUSED, FAILED})
 """States that do not change without a call; ``initializing``, ``deleting`` and unknown ones are transient."""
+
+MOST_PAGES = 10_000
+"""Pages of a list that are read at most: a million entries. A service may list without an end."""
+LOOK_UP_PAGES = 100
+"""Pages that are searched for the name of an inbox, if the service does not select by the name."""
 
 T = TypeVar("T")
 
@@ -98,7 +104,7 @@ def look_up(settings: Settings, name: str) -> Generator[Call[Any], Any, str]:
 
     :raises NotFoundError: no inbox of this connection has the name.
     """
-    found = yield from all_inboxes(name=name)
+    found = yield from all_inboxes(name=name, most=LOOK_UP_PAGES)
     for inbox in found:
         if inbox.get("name") == name and inbox.get("status") != DELETING:
             _known[settings, name] = inbox["id"]
@@ -110,86 +116,147 @@ def look_up(settings: Settings, name: str) -> Generator[Call[Any], Any, str]:
     raise NotFoundError(f"there is no inbox with the name or id {name!r}; {fix}", status=404)
 
 
-def _unseen(seen: set[Any], page: list[Any]) -> list[Any]:
+def pages(
+    read: Callable[[Any], Call[Any]], following: Callable[[Any, Any], Any], position: Any, most: int
+) -> Generator[Call[Any], Any, tuple[list[Any], bool]]:
     """
-    The items of a page that were not in earlier pages.
+    The entries of a list, page by page, none twice, and whether there are more.
 
     Lists change while they are read, and reading ends even if the service returns the same page every time.
+
+    :param read: returns the call for a page at a position.
+    :param following: returns the position after a page at a position; None if it is the last one.
+    :param position: of the first page.
+    :param most: maximum number of pages, 1 or more.
     """
-    unseen = [each for each in page if each.get("id") not in seen]
-    seen.update(each.get("id") for each in unseen)
-    return unseen
+    entries: list[Any] = []
+    seen: set[Any] = set()
+    for _ in range(most):
+        page = yield read(position)
+        results = page if isinstance(page, list) else page["results"]
+        unseen = [entry for entry in results if entry.get("id") not in seen]
+        seen.update(entry.get("id") for entry in unseen)
+        entries += unseen
+        before, position = position, following(page, position)
+        if position in (None, before) or (results and not unseen):
+            return entries, False
+    return entries, True
+
+
+def _all(list_name: str, most: int, listed: tuple[list[T], bool]) -> list[T]:
+    """:raises TransportError: there are more entries."""
+    entries, more = listed
+    if more:
+        text = f"the list of {list_name} has no end: {len(entries)} entries were read in {most} pages"
+        raise TransportError(text, sent=True, permanent=True)
+    return entries
 
 
 def all_inboxes(
-    status: str | None = None, name: str | None = None
+    status: str | None = None, name: str | None = None, most: int = MOST_PAGES
 ) -> Generator[Call[types.InboxPage], types.InboxPage, list[types.Inbox]]:
-    """All inboxes, page by page."""
-    found: list[types.Inbox] = []
-    seen: set[Any] = set()
-    offset = 0
-    while True:
-        page = yield api.list_inboxes(offset=offset, status=status, name=name)
-        unseen = _unseen(seen, page["results"])
-        found += unseen
-        offset += len(page["results"])
-        if not unseen or not page.get("next"):
-            return found
+    """
+    All inboxes, page by page.
+
+    :param most: maximum number of pages, 1 or more.
+    :raises TransportError: there are more pages.
+    """
+
+    def read(offset: int) -> Call[types.InboxPage]:
+        return api.list_inboxes(offset=offset, status=status, name=name)
+
+    def following(page: types.InboxPage, offset: int) -> int | None:
+        return offset + len(page["results"]) if page.get("next") else None
+
+    return _all("inboxes", most, (yield from pages(read, following, 0, most)))
 
 
 def all_messages(
-    inbox_id: str, pages: int | None = None
+    inbox_id: str, most: int = MOST_PAGES
 ) -> Generator[Call[types.MessagePage], types.MessagePage, list[types.Message]]:
     """
     All messages of an inbox, page by page.
 
-    :param pages: maximum number of pages, 1 or more; None for all.
+    :param most: maximum number of pages, 1 or more.
+    :raises TransportError: there are more pages.
     """
-    found, _ = yield from first_messages(inbox_id, pages)
-    return found
+    return _all("messages", most, (yield from first_messages(inbox_id, most)))
 
 
 def first_messages(
-    inbox_id: str, pages: int | None
+    inbox_id: str, most: int
 ) -> Generator[Call[types.MessagePage], types.MessagePage, tuple[list[types.Message], bool]]:
     """
     The messages of an inbox, page by page, and whether there are more.
 
-    :param pages: maximum number of pages, 1 or more; None for all.
+    :param most: maximum number of pages, 1 or more.
     """
-    found: list[types.Message] = []
-    seen: set[Any] = set()
-    cursor: str | None = None
-    for number in count(1):
-        page = yield api.list_messages(inbox_id, cursor)
-        found += _unseen(seen, page["results"])
-        before, cursor = cursor, api.next_cursor(page)
-        if cursor is None or cursor == before:
-            return found, False
-        if number == pages:
-            break
-    return found, True
+
+    def read(cursor: str | None) -> Call[types.MessagePage]:
+        return api.list_messages(inbox_id, cursor)
+
+    def following(page: types.MessagePage, _: str | None) -> str | None:
+        return api.next_cursor(page)
+
+    return (yield from pages(read, following, None, most))
 
 
 def all_templates(
-    apps: list[str] | None, limit: int | None
+    apps: list[str] | None, limit: int | None, most: int = MOST_PAGES
 ) -> Generator[Call[list[types.Template]], list[types.Template], list[types.Template]]:
     """
     Templates, page by page until a page is not full.
 
     :param limit: maximum number of templates, 1 or more; None for all.
+    :param most: maximum number of pages, 1 or more.
+    :raises TransportError: there are more pages.
     """
     if limit is not None:
-        at_least_one("limit", limit)
-    found: list[types.Template] = []
-    seen: set[Any] = set()
-    offset = 0
-    while True:
-        page = yield api.list_templates(apps, PAGE_SIZE, offset)
-        unseen = _unseen(seen, page)
-        found += unseen
-        offset += len(page)
-        if limit is not None and len(found) >= limit:
-            return found[:limit]
-        if not unseen or len(page) < PAGE_SIZE:
-            return found
+        most = -(-at_least_one("limit", limit) // PAGE_SIZE)
+
+    def read(offset: int) -> Call[list[types.Template]]:
+        return api.list_templates(apps, PAGE_SIZE, offset)
+
+    def following(page: list[types.Template], offset: int) -> int | None:
+        return offset + len(page) if len(page) >= PAGE_SIZE else None
+
+    listed = yield from pages(read, following, 0, most)
+    return _all("templates", most, listed) if limit is None else listed[0][:limit]
+
+
+_fitting: dict[tuple[str, str], int] = {}
+"""How many messages of an inbox a lease can have, by the size of the last one; by base URL and path."""
+
+
+def with_fitting_limit(call: Call[T], settings: Settings) -> Call[T]:
+    """
+    The call; a lease request asks for no more messages than fit into an answer.
+
+    The messages of an answer that is too large are lost until their lease ends, and have used one delivery.
+    """
+    most = _fitting.get((settings.base_url, call.path))
+    if most is None or call.json is None:
+        return call
+    return replace(call, json={**call.json, "lease_limit": min(most, call.json["lease_limit"])})
+
+
+def note_size(call: Call[Any], settings: Settings, answer: Answer, value: Any) -> None:
+    """Note how many messages a lease of this inbox can have, by the average size in an answer."""
+    if call.name == "lease_messages" and value["results"]:
+        average = len(answer.body) / len(value["results"])
+        # The next messages may be twice as large.
+        _fitting[settings.base_url, call.path] = max(1, int(call.limit / 2 / average))
+
+
+def too_large(call: Call[Any], settings: Settings) -> TransportError:
+    """The error for an answer that is too large; the next lease asks for half as many messages."""
+    text = f"{call.name}: the answer is larger than {call.limit:,} bytes"
+    if call.json is None or "lease_limit" not in call.json:
+        return TransportError(text, sent=True, permanent=True)
+    limit = call.json["lease_limit"]
+    _fitting[settings.base_url, call.path] = fewer = max(1, limit // 2)
+    return TransportError(
+        f"{text}, so its messages are redelivered when their lease ends; this process leases at most"
+        f" {fewer} messages next. Lower lease_limit, which was {limit}",
+        sent=True,
+    )

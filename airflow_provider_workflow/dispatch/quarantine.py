@@ -155,7 +155,7 @@ async def flush() -> None:
 
 def _listing(settings: Settings, inbox: str) -> Generator[Any, Any, tuple[str, list[types.Message]]]:
     inbox_id = yield from inboxes.id_of(settings, inbox)
-    return inbox_id, (yield from inboxes.all_messages(inbox_id, MOST_PAGES))
+    return inbox_id, (yield from inboxes.first_messages(inbox_id, MOST_PAGES))[0]
 
 
 async def _listed(client: AsyncWorkflowClient, inbox: str) -> list[types.Message]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_workflow.client import api, inboxes
-from airflow_provider_workflow.client.errors import NotFoundError
+from airflow_provider_workflow.client.errors import NotFoundError, TransportError
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.unit.client.senders import Sender
@@ -180,3 +180,51 @@ def test_a_listing_ends_when_the_service_shows_the_same_page_again(listing: str)
         exchange.send(page)
     found = end.value.value
     assert len(found) == len({each["id"] for each in found}) > 0
+
+
+def entries(number: int) -> list[dict[str, Any]]:
+    return [{"id": f"{number}-{n}", "name": "another", "status": "active"} for n in range(100)]
+
+
+ENDLESS: dict[str, tuple[Any, Any, int]] = {
+    "inboxes": (
+        lambda: inboxes.all_inboxes(most=50),
+        lambda n: {"results": entries(n), "next": "https://a"},
+        50,
+    ),
+    "messages": (
+        lambda: inboxes.all_messages("i"),
+        lambda n: {"results": [{"id": n}], "next": f"https://a?cursor={n}"},
+        10_000,
+    ),
+    "templates": (lambda: inboxes.all_templates(None, None, most=50), entries, 50),
+    "a look-up": (
+        lambda: inboxes.look_up(Settings("https://b", "i", "s", "https://t"), "orders"),
+        lambda n: {"results": entries(n), "next": "https://a"},
+        100,
+    ),
+}
+
+
+@pytest.mark.parametrize("listing", ENDLESS)
+def test_a_listing_that_never_ends_is_an_error(listing: str) -> None:
+    make, page, most = ENDLESS[listing]
+    exchange = make()
+    next(exchange)
+    for number in range(most - 1):
+        exchange.send(page(number))
+    with pytest.raises(
+        TransportError, match=f"has no end: [0-9]+ entries were read in {most} pages"
+    ) as raised:
+        exchange.send(page(most))
+    assert raised.value.permanent
+
+
+def test_the_first_pages_of_a_listing_that_never_ends_are_no_error() -> None:
+    exchange = inboxes.first_messages("i", 3)
+    next(exchange)
+    for number in range(2):
+        exchange.send({"results": [{"id": number}], "next": f"https://a?cursor={number}"})
+    with pytest.raises(StopIteration) as end:
+        exchange.send({"results": [{"id": 2}], "next": "https://a?cursor=2"})
+    assert end.value.value == ([{"id": 0}, {"id": 1}, {"id": 2}], True)
