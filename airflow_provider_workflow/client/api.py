@@ -27,6 +27,9 @@ from airflow_provider_workflow.client.arguments import (
 from airflow_provider_workflow.client.call import Call, Family, Identity
 from airflow_provider_workflow.client.settings import Settings
 
+LONGEST_LEASE = 64_000_000
+"""Bytes of a lease; the service does not publish a maximum."""
+
 # Inboxes (docs/service.md 4).
 
 
@@ -169,7 +172,16 @@ def lease_messages(inbox_id: str, lease_limit: int = 10, lease_seconds: int = 30
         "lease_limit": within("lease_limit", lease_limit, LEASE_LIMIT),
     }
     path = _path_to(inbox_id, "/messages/lease")
-    return Call("lease_messages", "POST", Family.INBOX, path, wire.lease, json=body, repeatable=False)
+    return Call(
+        "lease_messages",
+        "POST",
+        Family.INBOX,
+        path,
+        wire.lease,
+        json=body,
+        repeatable=False,
+        limit=LONGEST_LEASE,
+    )
 
 
 def acknowledge_messages(
@@ -271,6 +283,7 @@ def _token(name: str, form: Mapping[str, str], *, repeatable: bool) -> Call[type
         form=form,
         repeatable=repeatable,
         urgent=True,
+        limit=wire.LONGEST_ERROR,
     )
 
 

@@ -60,6 +60,7 @@ from typing import Any, TypeVar
 from urllib3.filepost import encode_multipart_formdata
 
 from airflow_provider_workflow import __version__, clock
+from airflow_provider_workflow.client import inboxes
 from airflow_provider_workflow.client.call import (
     CONNECTION_SCOPE,
     Call,
@@ -77,6 +78,7 @@ from airflow_provider_workflow.client.errors import (
     WorkflowError,
 )
 from airflow_provider_workflow.client.failures import failure, name_connection
+from airflow_provider_workflow.client.masking import masked_answer
 from airflow_provider_workflow.client.settings import Settings, proxy_for
 from airflow_provider_workflow.client.tokens import Renewal, TokenCache, access_token, token_key
 from airflow_provider_workflow.client.wire import BELIEVED_WAIT_SECONDS, LARGE_BODY, Answer, Request
@@ -93,9 +95,11 @@ seconds since 1970. It must not raise.
 
 Step = Request | Pause | Renewal | Call[Any] | CarryThrough | Read
 
-SHORTEST_SECRET = 5
-"""Minimum number of characters of a secret that is masked; shorter ones would match parts of words."""
-_HEADERS = {"Accept": "application/json", "User-Agent": f"airflow-provider-workflow/{__version__}"}
+_HEADERS = {
+    "Accept": "application/json",
+    "Accept-Encoding": "identity",
+    "User-Agent": f"airflow-provider-workflow/{__version__}",
+}
 _ENCODER = json.JSONEncoder(separators=(",", ":"))
 
 
@@ -203,7 +207,8 @@ def build(
         headers["Content-Type"] = "application/json"
     elif call.form is not None:
         body, headers["Content-Type"] = encode_multipart_formdata(dict(call.form))
-    return Request(call.method, base + path, query, headers, body, settings.timeout, proxy_of(base))
+    proxy = proxy_of(base)
+    return Request(call.method, base + path, query, headers, body, settings.timeout, proxy, call.limit)
 
 
 def _pair(settings: Settings) -> str:
@@ -222,30 +227,13 @@ def _address(settings: Settings, call: Call[Any]) -> tuple[str, str]:
 
 
 def hide(answer: Answer, settings: Settings, call: Call[Any], bearer: Bearer | None = None) -> Answer:
-    """Mask the request's secrets in an error answer: services quote them, and errors are logged."""
-    if answer.status < 300:
+    """Mask the request's secrets in an answer, as far as errors quote it."""
+    if answer.is_success and answer.headers.get("content-type") in ("application/json", None):
         return answer
     form = call.form or {}
-    body = _unescaped(answer.body)
-    for secret in (
-        settings.client_secret,
-        _pair(settings),
-        bearer and bearer.token,
-        form.get("code"),
-        form.get("refresh_token"),
-    ):
-        if secret and len(secret) >= SHORTEST_SECRET:
-            for spelled in (secret, json.dumps(secret, ensure_ascii=False)[1:-1]):
-                body = body.replace(spelled.encode(), b"***")
-    return replace(answer, body=body)
-
-
-def _unescaped(body: bytes) -> bytes:
-    """A JSON body without optional escapes, which services use for "/", "é" or other characters."""
-    try:
-        return json.dumps(json.loads(body), ensure_ascii=False).encode(errors="surrogatepass")
-    except (ValueError, RecursionError):
-        return body
+    token = bearer and bearer.token
+    secrets = (_pair(settings), settings.client_secret, token, form.get("code"), form.get("refresh_token"))
+    return masked_answer(answer, [secret for secret in secrets if secret])
 
 
 def ignore(*_: object) -> None:
@@ -294,6 +282,7 @@ def attempt(call: Call[T], parties: Parties) -> Generator[Step, Any, T]:
 
 
 def _attempt(call: Call[T], parties: Parties) -> Generator[Step, Any, T]:
+    call = inboxes.with_fitting_limit(call, parties.settings)
     gate = parties.gates.of(parties.settings, call.family)
     if gate.delay(urgent=call.urgent):
         yield from _wait(gate, call, parties.longest_wait)
@@ -310,10 +299,11 @@ def _attempt(call: Call[T], parties: Parties) -> Generator[Step, Any, T]:
         answer = yield from _send(call, parties, bearer)
     if not answer.is_success:
         raise failure(call, answer)
+    if answer.is_cut:
+        raise inboxes.too_large(call, parties.settings)
     try:
-        if len(answer.body) < LARGE_BODY:
-            return call.read(answer)
-        value: T = yield Read(call.read, answer)
+        value: T = (yield Read(call.read, answer)) if len(answer.body) > LARGE_BODY else call.read(answer)
+        inboxes.note_size(call, parties.settings, answer, value)
         return value
     except TransportError as unreadable:
         text = str(unreadable)

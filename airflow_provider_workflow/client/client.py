@@ -33,7 +33,6 @@ from airflow_provider_workflow.client.call import (
     UseStore,
 )
 from airflow_provider_workflow.client.errors import ConfigurationError, TransportError, WorkflowError
-from airflow_provider_workflow.client.json_steps import Pace
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.tokens import TOKENS, Renewal, TokenCache
 from airflow_provider_workflow.client.wire import Answer, Request
@@ -259,7 +258,7 @@ class AsyncWorkflowClient:
             return carry_through(self.run(step.exchange))
         if isinstance(step, Read):
             # It would block the loop. Any thread is suitable, as it does no I/O.
-            return asyncio.to_thread(_read_in_steps, step)
+            return asyncio.to_thread(step.read, step.answer)
         if isinstance(step, UseStore):
             return self._in_thread(_use, self._store, step)
         return asyncio.wrap_future(step)
@@ -273,10 +272,6 @@ def _use(store: TokenStore | None, step: UseStore) -> UserTokens | None:
         return store.read()
     store.write(step.write)
     return None
-
-
-def _read_in_steps(step: Read) -> Any:
-    return step.read(replace(step.answer, pace=Pace()))
 
 
 async def carry_through(work: Coroutine[Any, Any, T]) -> T:

@@ -1,9 +1,8 @@
 """
 JSON that is nested deeper than the standard library decodes, which is about 1000 levels.
 
-A service may send such a payload. It must neither make the other messages of its lease unreadable nor lose
-anything, so the decoded message has a shortened ``payload``, and the whole of it, as a JSON string, in
-``payload_json``.
+A dead letter may have such a payload. Nothing of it must be lost when it is replayed, so the decoded message
+has a shortened ``payload``, and the whole of it, as a JSON string, in ``payload_json``.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
-from airflow_provider_workflow.client.json_steps import Pace, whole
+from airflow_provider_workflow.client.json_steps import whole
 
 DEEPEST = 300
 """Levels: more than Airflow can store, and fewer than Python can decode."""
@@ -23,12 +22,12 @@ _TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}:,]|[^\s"\[\]{}:,]+', re.D
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
 
 
-def shortened(body: bytes, pace: Pace | None = None) -> bytes:
+def shortened(body: bytes) -> bytes:
     """The JSON body with null in place of values nested deeper than ``DEEPEST`` levels."""
-    return _cut(body, pace, lambda _: b"null")
+    return _cut(body, lambda _: b"null")
 
 
-def whole_payloads(body: bytes, pace: Pace | None = None) -> dict[int, str]:
+def whole_payloads(body: bytes) -> dict[int, str]:
     """
     The payloads of a lease that ``shortened`` shortens, as ASCII JSON strings.
 
@@ -42,7 +41,7 @@ def whole_payloads(body: bytes, pace: Pace | None = None) -> dict[int, str]:
         removed.append(value)
         return f'"{mark}{len(removed) - 1}"'.encode()
 
-    messages = json.loads(_cut(body, pace, marked), parse_int=whole)["results"]
+    messages = json.loads(_cut(body, marked), parse_int=whole)["results"]
     texts = enumerate(json.dumps(message.get("payload")) for message in messages)
     found = re.compile(f'"{mark}([0-9]+)"')
     return {
@@ -83,13 +82,11 @@ def _without_recursion(text: str) -> Any:
     return items[0]
 
 
-def _cut(body: bytes, pace: Pace | None, replaced: Callable[[bytes], bytes]) -> bytes:
+def _cut(body: bytes, replaced: Callable[[bytes], bytes]) -> bytes:
     """The JSON body with ``replaced(value)`` in place of each value that is nested too deep."""
     kept: list[bytes] = []
     depth = done = start = 0
     for found in _STRING_OR_BRACKET.finditer(body):
-        if pace is not None:
-            pace()
         sign = found.group()
         if sign in (b"[", b"{"):
             depth += 1

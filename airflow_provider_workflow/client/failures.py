@@ -23,7 +23,7 @@ from airflow_provider_workflow.client.errors import (
     WorkflowAPIError,
 )
 from airflow_provider_workflow.client.settings import USER_GRANT, Settings
-from airflow_provider_workflow.client.wire import Answer, Request, host_of
+from airflow_provider_workflow.client.wire import Answer, Request, host_of, plain
 
 
 def name_connection(error: AuthenticationError, call: Call[Any], settings: Settings) -> None:
@@ -157,7 +157,7 @@ def one_line(text: str) -> str:
 
 def _host(location: str) -> str:
     try:
-        return urlsplit(location).hostname or "another path"
+        return plain(urlsplit(location).hostname or "another path", 100)
     except ValueError:
         return "an invalid URL"
 

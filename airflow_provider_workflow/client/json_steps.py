@@ -1,11 +1,10 @@
-"""Large JSON in short steps: decoded in a thread next to an event loop, and encoded within the loop."""
+"""Work on large JSON in short steps, in a thread next to an event loop or within the loop."""
 
 from __future__ import annotations
 
 import json
 import time  # real time: other threads get the interpreter in slices of it
 from collections.abc import Iterable, Iterator
-from json import decoder, scanner
 from typing import Any
 
 TURN_SECONDS = 0.0005
@@ -15,7 +14,7 @@ REST_SECONDS = 0.0002
 
 class Pace:
     """
-    Lets a computing thread sleep regularly; to call often, between short steps of one thread.
+    Lets a computing thread sleep regularly; to be called often, between short steps of one thread.
 
     A thread that only computes holds the GIL for 5 ms (``sys.getswitchinterval()``) each time that the event
     loop needs it. A thread that sleeps releases it at once.
@@ -29,87 +28,6 @@ class Pace:
         if time.perf_counter() - self._rested_at >= TURN_SECONDS:
             time.sleep(REST_SECONDS)
             self._rested_at = time.perf_counter()
-
-
-STRETCH = 100_000
-"""Bytes of the parts that ``is_flat`` checks."""
-DENSEST = 2_500
-"""Maximum number of strings in such a part without the end of an object."""
-MEMBERS = 4_000
-"""Members that are added to an object in one step."""
-
-
-def decoded(body: bytes, pace: Pace) -> Any:
-    """
-    Decode a body in steps.
-
-    The C decoder holds the GIL until it has finished, unless it calls a hook. It has hooks for objects and
-    numbers, which are called often enough for most bodies.
-
-    :param pace: of the thread that decodes, next to an event loop.
-    :raises ValueError: the body is not JSON.
-    :raises RecursionError: the body is nested too deep.
-    """
-    if is_flat(body):
-        try:
-            return json.loads(body, cls=_InPython, pace=pace)
-        except RecursionError:
-            pass  # the C decoder has a higher limit
-    steps = _Steps(pace)
-    return json.loads(body, object_hook=steps.value, parse_int=steps.whole, parse_float=steps.fraction)
-
-
-def is_flat(body: bytes) -> bool:
-    """Whether a body has many consecutive strings in one object, or in lists."""
-    return any(
-        body.find(b"}", start, start + STRETCH) < 0 and body.count(b'"', start, start + STRETCH) > 2 * DENSEST
-        for start in range(0, len(body), STRETCH)
-    )
-
-
-class _InPython(json.JSONDecoder):
-    """
-    The standard library's decoder in Python, which also calls a hook for each string.
-
-    It takes up to ten times as long, and is only used where the C decoder would hold the GIL: for 8 ms with
-    an object of a megabyte with short members.
-    """
-
-    def __init__(self, *, pace: Pace) -> None:
-        steps = _Steps(pace)
-        super().__init__(object_pairs_hook=steps.members, parse_int=steps.whole, parse_float=steps.fraction)
-        self.parse_string = steps.string
-        self.scan_once = scanner.py_make_scanner(self)  # type: ignore[attr-defined]
-
-
-class _Steps:
-    """The hooks of a decoder; each calls the pace."""
-
-    def __init__(self, pace: Pace) -> None:
-        self._pace = pace
-
-    def value(self, value: dict[str, Any]) -> dict[str, Any]:
-        self._pace()
-        return value
-
-    def members(self, members: list[tuple[str, Any]]) -> dict[str, Any]:
-        value: dict[str, Any] = {}
-        for start in range(0, len(members), MEMBERS):
-            self._pace()
-            value.update(members[start : start + MEMBERS])
-        return value
-
-    def string(self, *given: Any) -> Any:
-        self._pace()
-        return decoder.scanstring(*given)  # type: ignore[attr-defined]
-
-    def whole(self, digits: str) -> int | float:
-        self._pace()
-        return whole(digits)
-
-    def fraction(self, digits: str) -> float:
-        self._pace()
-        return float(digits)
 
 
 def whole(digits: str) -> int | float:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 
 import aiohttp
 
+from airflow_provider_workflow.client.body import Body
 from airflow_provider_workflow.client.errors import TransportError
 from airflow_provider_workflow.client.failures import Stage, no_answer
 from airflow_provider_workflow.client.wire import Answer, Request
@@ -83,7 +84,9 @@ async def shared_session(certificates: str | None, streams: int) -> AsyncIterato
         connector = _Connector(limit=CONNECTIONS + streams, ssl=tls, ttl_dns_cache=300)
         # No cookies: clients of different connections share the session.
         jar = aiohttp.DummyCookieJar()
-        session = aiohttp.ClientSession(connector=connector, cookie_jar=jar, trust_env=False)
+        session = aiohttp.ClientSession(
+            connector=connector, cookie_jar=jar, trust_env=False, auto_decompress=False
+        )
         shared = of_loop[certificates] = _Shared(session)
     shared.users += 1
     try:
@@ -113,11 +116,33 @@ async def exchange(session: aiohttp.ClientSession, request: Request) -> Answer:
             allow_redirects=False,
             proxy=request.proxy,
         ) as response:
-            return Answer(response.status, response.headers, await response.read())
+            return await answer_of(response, request.limit)
     except (TimeoutError, aiohttp.ClientError, OSError) as error:
         broken = fault(error, request, line)
     # Raised here, it has no context: the library's exceptions contain the request with its secrets.
     raise broken
+
+
+async def answer_of(response: aiohttp.ClientResponse, limit: int) -> Answer:
+    """The answer of a response; of a body that is longer than the limit, the rest is not read."""
+    body = Body(response.status, response.headers.get("content-encoding"), limit)
+    async with aclosing(chunks_of(response)) as chunks:
+        async for chunk in chunks:
+            for _ in body.add(chunk):
+                await asyncio.sleep(0)
+            if body.is_cut:
+                response.close()
+                break
+    return Answer(response.status, response.headers, body.received(), body.is_cut)
+
+
+async def chunks_of(response: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:
+    """The bytes of a body as they arrive, which are read here and nowhere else; compressed if it is."""
+    async for chunk in response.content.iter_any():
+        yield chunk
+        await asyncio.sleep(
+            0
+        )  # the next chunk may have been received already, and is returned without a turn
 
 
 def fault(error: BaseException, request: Request, line: Line) -> TransportError:

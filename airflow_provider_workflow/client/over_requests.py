@@ -7,7 +7,8 @@ import socket
 import ssl
 import threading
 import time  # real time: the kernel keeps the time limits of sockets
-from http.client import HTTPResponse, RemoteDisconnected
+from collections.abc import Iterator
+from http.client import HTTPException, HTTPResponse, RemoteDisconnected
 from http.cookiejar import DefaultCookiePolicy
 from typing import Any
 
@@ -15,11 +16,17 @@ import requests
 from requests.adapters import HTTPAdapter
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
+from urllib3.exceptions import HTTPError
 from urllib3.poolmanager import PoolManager
 
+from airflow_provider_workflow.client.body import Body
 from airflow_provider_workflow.client.errors import TransportError
 from airflow_provider_workflow.client.failures import Stage, no_answer
-from airflow_provider_workflow.client.wire import Answer, Request, causes
+from airflow_provider_workflow.client.wire import Answer, Request
+
+SWITCHING_PROTOCOLS = 101
+CHUNK = 65_536
+"""Bytes that are read at once."""
 
 
 class _Attempt(threading.local):
@@ -107,9 +114,14 @@ class _Response(HTTPResponse):
         self.fp = _Head(reader)  # type: ignore[assignment]
         try:
             super().begin()
+            while 100 < self.status < 200 and self.status != SWITCHING_PROTOCOLS:
+                self.headers = self.msg = None  # type: ignore[assignment]
+                super().begin()  # the base class skips only interim answers with the status 100
         finally:
             if self.fp is not None:
                 self.fp = reader
+        if len(self.headers.get_all("content-length", ())) > 1:
+            raise HTTPException("several Content-Length headers")  # aiohttp rejects them too
 
 
 class _Limited:
@@ -232,12 +244,46 @@ class RequestsWire:
                 timeout=request.timeout,
                 allow_redirects=False,
                 proxies={"http": request.proxy, "https": request.proxy} if request.proxy else {},
+                stream=True,
             )
-            return Answer(response.status_code, response.headers, response.content)
-        except (requests.RequestException, OSError) as error:
+            return _answer(response, request.limit)
+        except (requests.RequestException, HTTPError, OSError) as error:
             fault = _fault(error, request)
         # Raised here, it has no context: the library's exceptions contain the request with its secrets.
         raise fault
+
+
+def _answer(response: requests.Response, limit: int) -> Answer:
+    """The answer of a response, whose body is read here and nowhere else."""
+    raw = response.raw
+    # The first of several headers with one name, as aiohttp has it.
+    headers = {name.lower(): raw.headers.getlist(name)[0] for name in raw.headers}
+    body = Body(response.status_code, headers.get("content-encoding"), limit)
+    with response:
+        for chunk in raw.stream(CHUNK, decode_content=False):
+            for _ in body.add(chunk):
+                pass
+            if body.is_cut:
+                raw.close()  # the rest is not read
+                break
+    return Answer(response.status_code, headers, body.received(), body.is_cut)
+
+
+def causes(error: BaseException) -> list[BaseException]:
+    """An exception and its causes, innermost last; libraries chain exceptions in several ways."""
+    chain = [error]
+    while len(chain) < 20:
+        last = chain[-1]
+        inner = last.__cause__ or last.__context__ or getattr(last, "reason", None)
+        inner = inner if isinstance(inner, BaseException) else next(_exceptions(last.args), None)
+        if inner is None or inner in chain:
+            break
+        chain.append(inner)
+    return chain
+
+
+def _exceptions(args: tuple[Any, ...]) -> Iterator[BaseException]:
+    return (arg for arg in args if isinstance(arg, BaseException))
 
 
 def _fault(error: Exception, request: Request) -> TransportError:

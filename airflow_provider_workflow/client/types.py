@@ -70,7 +70,7 @@ class LeasedMessage(Message, total=False):
     """A message in a lease: with its payload."""
 
     payload: dict[str, Any]
-    payload_json: str  #: the whole payload, where it is too deep to decode and ``payload`` is shortened
+    payload_json: str  #: the whole payload of a replayed message, where ``payload`` is shortened
 
 
 class Lease(TypedDict):

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from typing import Any, cast
 from urllib.parse import urlsplit
 
 from airflow_provider_workflow import clock
-from airflow_provider_workflow.client import deep_json
+from airflow_provider_workflow.client import lenient_json
 from airflow_provider_workflow.client.errors import RateLimit, TransportError
-from airflow_provider_workflow.client.json_steps import Pace, decoded, whole
+from airflow_provider_workflow.client.json_steps import whole
 from airflow_provider_workflow.client.types import Template
 
 EPOCH_RESET_FLOOR = 1e9
@@ -31,8 +31,10 @@ a date in 2099, milliseconds instead of seconds, an epoch.
 """
 BUSY = (429, 503)
 """Statuses with which ``Retry-After`` is obeyed (docs/service.md 15)."""
-LARGE_BODY = 64_000
-"""Bytes. To decode a body of this size takes about a millisecond, so an event loop uses a thread for it."""
+LARGE_BODY = 256_000
+"""Bytes. A larger body is decoded in a thread of an event loop, which takes 5 ms or more."""
+LONGEST_ERROR = 64_000
+"""Bytes of an answer other than a 2xx; the rest is not read."""
 _DECIMAL = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?")
 
 
@@ -48,6 +50,7 @@ class Request:
     :param body: the encoded body, or None.
     :param timeout: seconds for the whole attempt, from connecting to the last byte.
     :param proxy: URL of the proxy, or None.
+    :param limit: maximum number of bytes of the answer's body.
     """
 
     method: str
@@ -57,6 +60,7 @@ class Request:
     body: bytes | None = field(repr=False)
     timeout: float
     proxy: str | None = field(repr=False)
+    limit: int = 16_000_000
 
 
 @dataclass(frozen=True)
@@ -66,15 +70,15 @@ class Answer:
 
     :param status: HTTP status code.
     :param headers: the headers; can be looked up by lower-case names.
-    :param body: the complete body.
-    :param pace: of the thread that decodes it next to an event loop; None elsewhere.
+    :param body: the body.
+    :param is_cut: whether the body is longer than the limit, and only its beginning was read.
     :param sent_at: when the request was sent, in epoch seconds by the local clock.
     """
 
     status: int
     headers: Mapping[str, str] = field(repr=False)
     body: bytes = field(repr=False)
-    pace: Pace | None = field(default=None, repr=False, compare=False)
+    is_cut: bool = False
     sent_at: float = 0.0
 
     @property
@@ -89,11 +93,11 @@ class Answer:
         :raises TransportError: the body is not JSON (cut short, an HTML page, wrong encoding).
         """
         try:
-            return _decoded_at_once(self.body) if self.pace is None else decoded(self.body, self.pace)
+            return _decoded(self.body)
         except (ValueError, RecursionError):
             pass
         # Raised here, it has no context: the decoder's exceptions contain the body, which may have a token.
-        kind = self.headers.get("content-type", "no content type")
+        kind = plain(self.headers.get("content-type", "no content type"), 100)
         raise TransportError(
             f"the answer with status {self.status} has a body that is not JSON"
             f" ({kind}, {len(self.body)} bytes)",
@@ -144,13 +148,19 @@ class Answer:
         )
 
 
-def _decoded_at_once(body: bytes) -> Any:
+def _decoded(body: bytes) -> Any:
+    # The decoder holds the GIL, except while it calls a hook.
+    hook = _unchanged if len(body) >= LARGE_BODY else None
     try:
-        return json.loads(body)  # without hooks, for speed
+        return json.loads(body, object_hook=hook)
     except (json.JSONDecodeError, UnicodeDecodeError):
         raise
     except ValueError:  # a number of more digits than Python converts
-        return json.loads(body, parse_int=whole)
+        return json.loads(body, object_hook=hook, parse_int=whole)
+
+
+def _unchanged(value: dict[str, Any]) -> dict[str, Any]:
+    return value
 
 
 def _number(value: str | None) -> float | None:
@@ -174,23 +184,6 @@ def host_of(url: str) -> str:
     parts = urlsplit(url)
     name = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else str(parts.hostname)
     return f"{name}:{parts.port}" if parts.port else name
-
-
-def causes(error: BaseException) -> list[BaseException]:
-    """An exception and its causes, innermost last; libraries chain exceptions in several ways."""
-    chain = [error]
-    while len(chain) < 20:
-        last = chain[-1]
-        inner = last.__cause__ or last.__context__ or getattr(last, "reason", None)
-        inner = inner if isinstance(inner, BaseException) else next(_exceptions(last.args), None)
-        if inner is None or inner in chain:
-            break
-        chain.append(inner)
-    return chain
-
-
-def _exceptions(args: tuple[Any, ...]) -> Iterator[BaseException]:
-    return (arg for arg in args if isinstance(arg, BaseException))
 
 
 def nothing(answer: Answer) -> None:
@@ -295,42 +288,30 @@ def lease(answer: Answer) -> Any:
     """
     A lease.
 
-    One payload that is nested too deep to decode must not make the whole lease unreadable: its messages
-    would be leased together repeatedly, until the service quarantines all of them. Such a message has a
-    shortened payload, and all of it as an ASCII JSON string in ``payload_json``.
+    A defect of one message must not make the whole lease unreadable: its messages would be leased together
+    repeatedly, until the service quarantines all of them. What cannot be decoded is replaced by its text,
+    and an entry that is not an object by an empty one. Attributes that are not objects become None.
 
     :raises TransportError: the body is not a lease.
     """
     try:
-        body = _sound(_with_results(answer))
+        body = answer.json()
     except TransportError as unreadable:
         try:
-            body = _deep(answer)
-        except (TransportError, ValueError):
+            body = lenient_json.decode(answer.body)
+        except ValueError:
             raise unreadable from None
-    body["sent_at"] = answer.sent_at
-    return body
-
-
-def _deep(answer: Answer) -> Any:
-    """The lease of a body that is nested too deep to decode."""
-    body = _sound(_with_results(replace(answer, body=deep_json.shortened(answer.body, answer.pace))))
-    for position, text in deep_json.whole_payloads(answer.body, answer.pace).items():
-        body["results"][position]["payload_json"] = text
-    return body
-
-
-def _sound(body: Any) -> Any:
-    """
-    The lease, with attributes that are not objects replaced by None: the messages are already leased, and
-    must not be lost because of invalid attributes.
-    """
-    for message in body["results"]:
-        message.pop("payload_json", None)  # set here alone
+    results = body.get("results") if isinstance(body, dict) else None
+    if not isinstance(results, list):
+        raise _misshapen(answer, "an object with a list of results")
+    body["results"] = [entry if isinstance(entry, dict) else {} for entry in results]
     for attributes, holders in (("inbox_attributes", [body]), ("message_attributes", body["results"])):
         for holder in holders:
             if attributes in holder and not isinstance(holder[attributes], dict):
                 holder[attributes] = None
+    for message in body["results"]:
+        message.pop("payload_json", None)  # not a field of the service
+    body["sent_at"] = answer.sent_at
     return body
 
 

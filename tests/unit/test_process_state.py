@@ -24,6 +24,7 @@ PURE = "a cache of answers that never change"
 KEPT = {
     "cli.output._results": "is put back by the command that set it",
     "client.arguments._quoted": PURE,
+    "client.masking.spellings": PURE,
     "client.tokens._digest": PURE,
     "client.event_stream._streams": ENDS_WITH_ITS_LOOP,
     "client.over_aiohttp._line": "belongs to the context of one request",

@@ -1,20 +1,147 @@
-"""Large answers: read beside the event loop, which small ones are not worth."""
+"""Large answers: none is read beyond its limit, and large ones are decoded beside the event loop."""
 
 from __future__ import annotations
 
+import gzip
+import json
 import threading
+import tracemalloc
+import zlib
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from airflow_provider_workflow.client import api, client, errors
+from airflow_provider_workflow.client import api, errors
 from airflow_provider_workflow.client.wire import LARGE_BODY, Answer
+from tests.unit.client.calls import OPERATIONS, SOME_ID, make
 from tests.unit.client.conftest import MakeSender
 from tests.unit.client.scripted import ScriptedServer, answer
-from tests.unit.paces import Counting
 
 ODD = {"one": {"two": [{"three": 3}]}, "surrogate": "\ud800", "huge": 10**30, "empty": {}}
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_the_answer_to_each_call_has_a_limit(name: str) -> None:
+    limits = {"lease_messages": 64_000_000}
+    limits |= dict.fromkeys(("app_token", "exchange_code", "refresh_user_token"), 64_000)
+    assert make(name).limit == limits.get(name, 16_000_000)
+
+
+CODINGS: dict[str, Callable[[bytes], bytes]] = {
+    "identity": bytes,
+    "gzip": gzip.compress,
+    "x-gzip": gzip.compress,
+    "deflate": zlib.compress,
+}
+MUCH = 50_000_000
+
+
+@pytest.fixture(scope="module", params=CODINGS)
+def bomb(request: pytest.FixtureRequest) -> tuple[bytes, dict[str, str]]:
+    """A body of 50 MB, mostly blanks, in an encoding, and the header that names it."""
+    return CODINGS[request.param](b" " * MUCH + b"{}"), {"Content-Encoding": request.param}
+
+
+@pytest.mark.parametrize("status", [200, 400, 500])
+def test_of_a_large_answer_no_more_than_the_limit_is_read(
+    status: int, bomb: tuple[bytes, dict[str, str]], make_send: MakeSender, scripted: ScriptedServer
+) -> None:
+    scripted.answers = [answer(status, *bomb)]
+    send = make_send(scripted.settings(), longest_wait=0)
+    call = replace(api.get_inbox(SOME_ID), limit=1_000_000, repeatable=False)
+    send(api.app_token("external"))
+    tracemalloc.start()
+    try:
+        with pytest.raises(errors.WorkflowError) as raised:
+            send(call)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 5_000_000
+    if status == 200:
+        assert str(raised.value) == "get_inbox: the answer is larger than 1,000,000 bytes"
+        assert isinstance(raised.value, errors.TransportError)
+        assert (raised.value.sent, raised.value.permanent) == (True, True)
+    else:
+        assert str(raised.value).startswith(f"get_inbox was answered with {status}")
+
+
+def test_an_answer_that_is_too_large_is_not_requested_again(
+    make_send: MakeSender, scripted: ScriptedServer
+) -> None:
+    scripted.answers = [answer(200, b" " * 2_000)]
+    with pytest.raises(errors.TransportError, match="larger than 1,000 bytes"):
+        make_send(scripted.settings())(replace(api.get_inbox(SOME_ID), limit=1_000))
+    assert len(scripted.requests) == 1
+
+
+def test_an_answer_as_large_as_the_limit_is_read(make_send: MakeSender, scripted: ScriptedServer) -> None:
+    body = json.dumps({"id": "an-id", "status": "active", "x": "x" * 500_000}).encode()
+    scripted.answers = [answer(200, gzip.compress(body), {"Content-Encoding": "gzip"})]
+    inbox = make_send(scripted.settings())(replace(api.get_inbox(SOME_ID), limit=len(body)))
+    assert inbox == json.loads(body)
+
+
+def test_an_error_is_cut_before_it_is_decoded(make_send: MakeSender, scripted: ScriptedServer) -> None:
+    scripted.answers = [answer(400, {"errors": [{"code": "c", "detail": "d" * 70_000}]})]
+    with pytest.raises(errors.InvalidRequestError) as raised:
+        make_send(scripted.settings())(api.get_inbox(SOME_ID))
+    assert str(raised.value) == "get_inbox was answered with 400: Bad Request"
+
+
+def test_a_large_answer_of_the_token_endpoint_is_no_token(
+    make_send: MakeSender, scripted: ScriptedServer
+) -> None:
+    scripted.token = answer(200, {"access_token": "t", "x": "x" * 64_000})
+    with pytest.raises(errors.TransportError, match="app_token: the answer is larger than 64,000 bytes"):
+        make_send(scripted.settings())(api.get_inbox(SOME_ID))
+
+
+def test_compressed_answers_are_not_asked_for(make_send: MakeSender, scripted: ScriptedServer) -> None:
+    scripted.answers = [answer(200, {"id": "an-id", "status": "active"})]
+    make_send(scripted.settings())(api.get_inbox(SOME_ID))
+    for request in (*scripted.requests, *scripted.token_requests):
+        assert [line for line in request.lower().split(b"\r\n") if b"accept-encoding" in line] == [
+            b"accept-encoding: identity"
+        ]
+
+
+def lease_limits(scripted: ScriptedServer) -> list[int]:
+    return [json.loads(request.partition(b"\r\n\r\n")[2])["lease_limit"] for request in scripted.requests]
+
+
+def lease(*sizes: int) -> bytes:
+    messages = [{"id": str(number), "payload": "x" * size} for number, size in enumerate(sizes)]
+    return answer(201, {"lease_id": "l", "results": messages})
+
+
+def test_after_a_lease_that_is_too_large_half_as_many_messages_are_leased(
+    make_send: MakeSender, scripted: ScriptedServer
+) -> None:
+    scripted.answers = [lease(3_000, 3_000, 3_000)]
+    send = make_send(scripted.settings())
+    for limit in (100, 100, 3, 3, 1, 1):
+        call = replace(api.lease_messages(SOME_ID, limit), limit=8_000)
+        with pytest.raises(
+            errors.TransportError, match=r"larger than 8,000 bytes.*Lower lease_limit"
+        ) as raised:
+            send(call)
+        assert not raised.value.permanent, "the next lease is smaller"
+    assert lease_limits(scripted) == [100, 50, 3, 1, 1, 1]
+    send(replace(api.lease_messages("another-inbox", 100), limit=100_000))
+    assert lease_limits(scripted)[-1] == 100
+
+
+def test_no_more_messages_are_leased_than_fit_into_an_answer_by_the_size_of_the_last_ones(
+    make_send: MakeSender, scripted: ScriptedServer
+) -> None:
+    scripted.answers = [lease(10_000), lease(), lease(100, 100), lease(100)]
+    send = make_send(scripted.settings())
+    for limit in (1, 100, 100, 100):
+        send(replace(api.lease_messages(SOME_ID, limit), limit=100_000))
+    assert lease_limits(scripted) == [1, 4, 4, 100]
 
 
 def page(padding: int) -> bytes:
@@ -26,12 +153,10 @@ def test_a_loop_has_large_answers_read_beside_it(
     padding: int, beside: bool, make_send: MakeSender, scripted: ScriptedServer
 ) -> None:
     threads: list[int] = []
-    paces: list[Any] = []
     call = api.lease_messages("an-inbox")
 
     def read(given: Answer) -> Any:
         threads.append(threading.get_ident())
-        paces.append(given.pace)
         return call.read(given)
 
     scripted.answers = [page(padding)]
@@ -39,29 +164,22 @@ def test_a_loop_has_large_answers_read_beside_it(
 
     assert send(replace(call, read=read))["results"] == [{"id": "a", "payload": ODD}]
     assert (threads != [threading.get_ident()]) is (beside and send.name == "aiohttp")
-    assert (paces != [None]) is (beside and send.name == "aiohttp"), "in a task nobody waits"
 
 
-@pytest.mark.parametrize(
-    ("odd", "count"),
-    [(b"1", 2_000), (b"[" * 2_000 + b"]" * 2_000, 50)],
-    ids=["as usual", "endlessly deep"],
-)
-def test_beside_a_loop_a_lease_is_read_in_steps_to_its_last_message(
-    odd: bytes, count: int, make_send: MakeSender, scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pace = Counting()
-    monkeypatch.setattr(client, "Pace", lambda: pace)
-    messages = b",".join(b'{"id": "m%d", "payload": {"n": %s}}' % (number, odd) for number in range(count))
-    scripted.answers = [answer(201, b'{"lease_id": "l", "results": [%s]}' % messages)]
-    send = make_send(scripted.settings())
+def test_a_large_answer_is_decoded_with_turns_for_other_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    hooks: list[Any] = []
 
-    assert [each["id"] for each in send(api.lease_messages("an-inbox"))["results"]][-1] == f"m{count - 1}"
-    if send.name == "aiohttp":
-        assert pace.calls > 2 * count
-        assert threading.get_ident() not in pace.threads
-    else:
-        assert pace.calls == 0
+    def loads(body: bytes, *, object_hook: Any = None, **more: Any) -> Any:
+        hooks.append(object_hook)
+        return decode(body, object_hook=object_hook, **more)
+
+    decode = json.loads
+    monkeypatch.setattr(json, "loads", loads)
+    small, large = b'{"n": [{}]}', b'{"n": [{}]%s}' % (b" " * LARGE_BODY)
+
+    assert [Answer(200, {}, body).json() for body in (small, large)] == [{"n": [{}]}] * 2
+    assert hooks[0] is None, "a small one as fast as possible"
+    assert hooks[1] is not None, "the decoder in C has the interpreter for itself unless it calls something"
 
 
 def test_a_large_answer_that_cannot_be_read_fails_as_a_small_one_does(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from airflow_provider_workflow.client import errors
-from airflow_provider_workflow.dispatch.payloads import unstorable
 from tests.unit.client.calls import make
 from tests.unit.client.conftest import MakeSender
 from tests.unit.client.scripted import ScriptedServer, answer
@@ -37,10 +38,66 @@ def test_one_endlessly_deep_payload_does_not_hide_the_other_messages_of_a_lease(
     lease = make_send(scripted.settings())(make("lease_messages"))
     assert [each["id"] for each in lease["results"]] == ["good", "deep", "last"]
     assert lease["results"][0]["payload"] == {"n": [1]}
-    # Still deeper than any Airflow holds, so that no run is ever started with what is left of it.
-    assert unstorable(lease["results"][1]["payload"]) is not None
-    assert lease["results"][1]["payload_json"].encode().replace(b" ", b"") == deep
-    assert "payload_json" not in lease["results"][0]
+    assert lease["results"][1]["payload"].encode() == deep, "its text"
+
+
+LEASE = (
+    b'{"lease_id": "l", "results": [{"id": "good", "payload": {"n": 1}}, %s, {"id": "last"}],'
+    b' "inbox_attributes": {"status": "active"}}'
+)
+BAD_PAYLOADS: dict[str, tuple[bytes, Any]] = {
+    "not UTF-8": (b'{"name": "Andr\xff"}', {"name": "Andr\udcff"}),
+    "Latin-1": (b'{"name": "Andr\xe9"}', {"name": "Andr\udce9"}),
+    "cut UTF-8": (b'{"name": "Andr\xc3"}', {"name": "Andr\udcc3"}),
+    "surrogates": (b'{"name": "\xed\xa0\x80"}', {"name": "\ud800"}),
+    "a key that is not UTF-8": (b'{"\xff": 1}', {"\udcff": 1}),
+    "an endless number and bad bytes": (
+        b'{"n": %s, "m": "\xff"}' % (b"9" * 5000),
+        {"n": float("inf"), "m": "\udcff"},
+    ),
+    "a bare control character": (b'"a\nb"', "a\nb"),
+    "single quotes": (b"{'n': 1}", "{'n': 1}"),
+    "no value": (b'{"n": }', '{"n": }'),
+    "a comma too many": (b"[1, 2,]", "[1, 2,]"),
+    "an unknown escape": (b'"\\x41"', '"\\x41"'),
+    "a word": (b"undefined", "undefined"),
+    "nothing": (b"", ""),
+    "bad bytes outside of a string": (b'{"n": \xff}', '{"n": \udcff}'),
+    "twice the same key": (b'{"n": 1, "n": 2}', {"n": 2}),
+}
+
+
+@pytest.mark.parametrize("defect", BAD_PAYLOADS)
+def test_one_payload_with_a_defect_does_not_hide_the_other_messages_of_a_lease(
+    defect: str, make_send: MakeSender, scripted: ScriptedServer
+) -> None:
+    payload, expected = BAD_PAYLOADS[defect]
+    scripted.answers = [answer(201, LEASE % (b'{"id": "bad", "payload": %s, "created_at": "x"}' % payload))]
+    lease = make_send(scripted.settings())(make("lease_messages"))
+    assert [each["id"] for each in lease["results"]] == ["good", "bad", "last"]
+    assert lease["results"][0]["payload"] == {"n": 1}
+    assert lease["results"][1]["payload"] == expected
+    assert (lease["lease_id"], lease["inbox_attributes"]) == ("l", {"status": "active"})
+
+
+@pytest.mark.parametrize("entry", [b"null", b"7", b'"m-1"', b"[]", b"{bad}", b"undefined"])
+def test_an_entry_that_is_no_message_does_not_hide_the_messages_of_a_lease(
+    entry: bytes, make_send: MakeSender, scripted: ScriptedServer
+) -> None:
+    scripted.answers = [answer(201, LEASE % entry)]
+    lease = make_send(scripted.settings())(make("lease_messages"))
+    assert [each.get("id") for each in lease["results"]] == ["good", None, "last"]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-32"])
+def test_a_lease_in_another_encoding_is_read_despite_a_defect(
+    encoding: str, make_send: MakeSender, scripted: ScriptedServer
+) -> None:
+    text = (LEASE % b'{"id": "bad", "payload": {"n": undefined}}').decode()
+    scripted.answers = [answer(201, text.encode(encoding))]
+    lease = make_send(scripted.settings())(make("lease_messages"))
+    assert [each["id"] for each in lease["results"]] == ["good", "bad", "last"]
+    assert lease["results"][1]["payload"] == '{"n": undefined}'
 
 
 def test_other_answers_are_never_cut(make_send: MakeSender, scripted: ScriptedServer) -> None:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import base64
+import html
+import json
 import logging
 import pickle
+import re
 from collections.abc import Callable
+from difflib import SequenceMatcher
 from typing import Any
+from urllib.parse import quote, quote_plus
 
 import pytest
 
@@ -15,9 +20,10 @@ from airflow_provider_workflow.client.attempt import Bearer, build
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.traces import told
-from tests.unit.client.calls import OPERATIONS, make
+from tests.unit.client.calls import OPERATIONS, SOME_ID, make
 from tests.unit.client.conftest import MakeSender
 from tests.unit.client.scripted import ScriptedServer, answer
+from tests.unit.client.senders import StepsSender
 
 SECRET = "client-secret-value"
 TOKEN = "access-token-value"
@@ -127,3 +133,90 @@ def test_an_error_crosses_to_another_process_as_it_is(error: errors.WorkflowErro
     assert type(copy) is type(error)
     assert str(copy) == str(error)
     assert vars(copy) == vars(error)
+
+
+ODD_SECRET = "p\"q'r\\s/t+u&v<w é=%20;"
+SPELLINGS: dict[str, Callable[[str], str]] = {
+    "as it is": str,
+    "repr": repr,
+    "ascii": ascii,
+    "JSON": json.dumps,
+    "JSON in JSON": lambda secret: json.dumps(json.dumps(secret)),
+    "JSON that is not ASCII": lambda secret: json.dumps(secret, ensure_ascii=False),
+    "repr in JSON": lambda secret: json.dumps(repr(secret)),
+    "URL": lambda secret: quote(secret, safe=""),
+    "URL with slashes": quote,
+    "URL in lower case": lambda secret: re.sub("%..", lambda found: found[0].lower(), quote(secret, safe="")),
+    "form": quote_plus,
+    "HTML": html.escape,
+    "HTML without quotes": lambda secret: html.escape(secret, quote=False),
+    "HTML with decimal numbers": lambda secret: html.escape(secret).replace("&#x27;", "&#39;"),
+}
+ENCODINGS = (base64.b64encode, base64.urlsafe_b64encode)
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+@pytest.mark.parametrize("secret", [SECRET, ODD_SECRET], ids=["plain", "odd"])
+@pytest.mark.parametrize("place", ["detail", "page", "content type", "redirect"])
+def test_a_secret_is_masked_however_an_error_spells_it(
+    place: str, secret: str, spelling: str, make_send: MakeSender, scripted: ScriptedServer
+) -> None:
+    quoted = SPELLINGS[spelling](secret)
+    in_header = quoted.encode("ascii", "ignore").decode()
+    if place in ("content type", "redirect") and in_header != quoted:
+        return  # no header has such characters
+    if place == "redirect" and any(sign in quoted for sign in "/ \"<\\%;&'"):
+        return  # no host has them
+    scripted.answers = [
+        {
+            "detail": answer(400, {"errors": [{"code": quoted, "detail": f"no: {quoted}!"}]}),
+            "page": answer(500, f"<p>{quoted}</p>".encode()),
+            "content type": answer(200, b"<html>", {"Content-Type": f"text/{quoted}"}),
+            "redirect": answer(302, b"", {"Location": f"https://{quoted}.example.com/"}),
+        }[place]
+    ]
+    with pytest.raises(errors.WorkflowError) as raised:
+        make_send(scripted.settings(client_secret=secret))(api.get_inbox(SOME_ID))
+    shown = f"{raised.value}{vars(raised.value)}".lower()
+    assert quoted.lower() not in shown
+    assert secret.lower() not in shown
+    if place != "page":
+        assert "***" in shown
+
+
+@pytest.mark.parametrize("encode", ENCODINGS, ids=lambda encode: encode.__name__)
+@pytest.mark.parametrize("before", ["", "a", "ab", "abc", "an-id:"])
+@pytest.mark.parametrize("after", ["", "z", "zz"])
+@pytest.mark.parametrize("secret", [SECRET, ODD_SECRET], ids=["plain", "odd"])
+def test_a_secret_is_masked_in_base64_at_each_alignment(
+    secret: str, before: str, after: str, encode: Callable[[bytes], bytes], scripted: ScriptedServer
+) -> None:
+    text = encode(f"{before}{secret}{after}".encode()).decode()
+    for quoted in (text, text.rstrip("=")):
+        scripted.script(answer(401, {"errors": [{"detail": f"Basic {quoted}"}]}))
+        send = StepsSender(scripted.settings(client_secret=secret), scripted.reply)
+        with pytest.raises(errors.AuthenticationError) as raised:
+            send(api.list_templates())
+        assert "***" in str(raised.value)
+        masked = str(raised.value).rpartition("Basic ")[2]
+        assert longest_common(masked, text) < len(before) * 4 // 3 + len(after) * 4 // 3 + 5
+
+
+def longest_common(one: str, other: str) -> int:
+    """Length of the longest string that both have."""
+    match = SequenceMatcher(None, one, other, autojunk=False).find_longest_match()
+    return match.size
+
+
+@pytest.mark.parametrize("status", [200, 302])
+def test_a_header_of_the_service_is_short_and_printable_in_an_error(
+    status: int, make_send: MakeSender, scripted: ScriptedServer
+) -> None:
+    kind, host = b"x" * 5_000 + b"\x1b[2J\xc2\x9b\x9b", b"h" * 5_000 + b"\x1b[2J"
+    head = b"HTTP/1.1 %d Any\r\nContent-Length: 1\r\nContent-Type: a%s\r\nLocation: http://%s/\r\n\r\n?"
+    for longer in (0, 4_950):
+        scripted.script(head % (status, kind[longer:], host[longer:]))
+        with pytest.raises(errors.WorkflowError) as raised:
+            make_send(scripted.settings())(api.get_inbox(SOME_ID))
+        assert str(raised.value).isprintable()
+        assert len(str(raised.value)) < 300

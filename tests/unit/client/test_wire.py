@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_workflow.client.errors import RateLimit
-from airflow_provider_workflow.client.wire import Answer, Request, causes, host_of
+from airflow_provider_workflow.client.over_requests import causes
+from airflow_provider_workflow.client.wire import Answer, Request, host_of
 from tests.unit.fake_clock import FakeClock
 
 NOON = 1_767_268_800

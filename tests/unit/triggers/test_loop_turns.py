@@ -13,13 +13,20 @@ from airflow_provider_workflow.client import json_steps, wire
 from airflow_provider_workflow.client.json_steps import UNITS
 from airflow_provider_workflow.client.wire import LARGE_BODY
 from airflow_provider_workflow.dispatch.lease import HeldLease
-from tests.unit.client.test_decoding import nested
 from tests.unit.fake_clock import FakeClock
 from tests.unit.triggers.loops import fire, trigger
 from tests.unit.triggers.triggerer import Store, Triggerer, event_trigger
 from tests.unit.workbench import Workbench
 
 pytest.importorskip("airflow.triggers.shared_stream", reason="Airflow acknowledges asset events since 3.3")
+
+
+def nested(depth: int, innermost: Any) -> Any:
+    value = innermost
+    for level in range(depth):
+        value = {"level": level, "next": value}
+    return value
+
 
 ITEMS = [{"id": number, "name": f"item {number}"} for number in range(500)]
 MEGABYTES: dict[str, list[Any]] = {

@@ -45,8 +45,8 @@ UNREADABLE: dict[str, tuple[bytes, str]] = {
     "half of the JSON": (b'{"id": "an-id", "results": [', "application/json"),
     "JSON and then more": (b'{"id": "an-id"} {"id": "another"}', "application/json"),
     "JSON with single quotes": (b"{'id': 'an-id'}", "application/json"),
-    "no UTF-8": (b'{"id": "\xff\xfe\xfa"}', "application/json"),
-    "Latin-1": ('{"id": "é"}'.encode("latin-1"), "application/json; charset=latin-1"),
+    "no UTF-8": (b'["\xff\xfe\xfa"]', "application/json"),
+    "Latin-1": ('["é"]'.encode("latin-1"), "application/json; charset=latin-1"),
     "bytes": (bytes(range(256)), "application/octet-stream"),
     "a million brackets": (b"[" * 1_000_000, "application/json"),
 }
@@ -116,7 +116,7 @@ WRONG_FIELDS: dict[str, list[Any]] = {
     "lease_messages": [
         without(GOOD["lease_messages"], "results"),
         {**GOOD["lease_messages"], "results": "none"},
-        {**GOOD["lease_messages"], "results": ["m-1"]},
+        {**GOOD["lease_messages"], "results": {"m-1": {}}},
     ],
     "acknowledge_messages": [{"acked_id": "a", "results": 1}, {"acked_id": "a", "results": ["m-1"]}],
     "release_messages": [{"released_id": "r", "results": {"m-1": True}}],
