@@ -8,7 +8,6 @@ listeners poll as well. All listeners of an inbox in an event loop share one str
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Generator
@@ -40,67 +39,78 @@ from airflow_provider_workflow.client.errors import (
 from airflow_provider_workflow.client.failures import failure
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.tokens import token_key
-from airflow_provider_workflow.client.wire import Answer, Request
+from airflow_provider_workflow.client.wire import Answer, Request, plain
 
 if TYPE_CHECKING:
     import aiohttp
 
 
-LONGEST_LINE = 65536
-"""Maximum number of bytes of a line and of an event; the rest is dropped. A notice has a few hundred."""
+LONGEST_LINE = 64_000
+"""Maximum number of bytes of a line; a notice has a few hundred. A stream with a longer one is closed."""
+MOST_NOTICES = 100
+"""Maximum number of notices in a second; a stream with more is closed, and its inbox polled."""
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+class BusyStreamError(Exception):
+    """An event stream would keep the event loop busy, and is closed. Its text says why."""
 
 
 class EventParser:
-    """Parses an event stream that arrives in chunks of any size."""
+    """Counts the notices of an event stream that arrives in chunks of any size; their data is not needed."""
 
     def __init__(self) -> None:
         self._rest = b""
-        self._data: list[bytes] = []
+        self._has_data = False
         self._after_return = False
+        self._is_first_line = True
+        self._second = clock.monotonic()
+        self._in_second = 0
 
-    def feed(self, chunk: bytes) -> list[Any]:
+    def feed(self, chunk: bytes) -> int:
         """
         Add bytes to the stream.
 
         :param chunk: the next bytes of the stream.
-        :return: the decoded data of each event that is now complete; {} if the data is not JSON.
+        :return: the number of notices that are now complete.
+        :raises BusyStreamError: a line is too long, or there are too many notices in a second.
         """
-        if not chunk:
-            return []
-        if self._after_return:
+        if self._after_return and chunk:
             chunk = chunk.removeprefix(b"\n")  # the rest of a CRLF that is split between two chunks
-        self._after_return = chunk.endswith(b"\r")
+            self._after_return = False
+        self._after_return |= chunk.endswith(b"\r")
         lines = (self._rest + chunk).replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
-        self._rest = lines.pop()[:LONGEST_LINE]
-        return [event for line in lines if (event := self._take(line[:LONGEST_LINE])) is not None]
+        if max(map(len, lines)) > LONGEST_LINE:
+            raise BusyStreamError(f"a line of more than {LONGEST_LINE} bytes")
+        self._rest = lines.pop()
+        notices = sum(self._ends_notice(line) for line in lines)
+        if clock.monotonic() - self._second >= 1:
+            self._second, self._in_second = clock.monotonic(), 0
+        self._in_second += notices
+        if self._in_second > MOST_NOTICES:
+            raise BusyStreamError(f"more than {MOST_NOTICES} notices in a second")
+        return notices
 
-    def _take(self, line: bytes) -> Any:
-        """The event that a line ends, or None."""
-        if line.startswith(b"data:") and sum(map(len, self._data)) < LONGEST_LINE:
-            self._data.append(line[5:].strip())
-        if line or not self._data:
-            return None
-        data, self._data = b"\n".join(self._data), []
-        return _decoded(data)
-
-
-def _decoded(data: bytes) -> Any:
-    # A notice that cannot be decoded still wakes up the listeners.
-    try:
-        return json.loads(data) or {}
-    except (ValueError, RecursionError):
-        return {}
+    def _ends_notice(self, line: bytes) -> bool:
+        if self._is_first_line:
+            line = line.removeprefix(BYTE_ORDER_MARK)
+            self._is_first_line = False
+        if line:
+            self._has_data |= line == b"data" or line.startswith(b"data:")
+            return False
+        had_data, self._has_data = self._has_data, False
+        return had_data
 
 
 SILENCE_SECONDS = 60.0
 """Read timeout: the duration of four keep-alive intervals."""
 
 
-async def notices_of(client: AsyncWorkflowClient, inbox_id: str) -> AsyncGenerator[Any, None]:
+async def notices_of(client: AsyncWorkflowClient, inbox_id: str) -> AsyncGenerator[bool, None]:
     """
     Open the event stream of an inbox, with a new token if the cached one is rejected.
 
-    Yields None when connected, then each notice, until the service ends the stream.
+    Yields False when connected, then True for each chunk with notices, until the service ends the stream.
 
     :raises WorkflowError: the stream could not be opened, or the connection was lost.
     """
@@ -131,10 +141,10 @@ def _signed(inbox_id: str, parties: Parties) -> Generator[Any, Any, tuple[Reques
     return build(parties.settings, call, bearer, parties.proxy_for), bearer
 
 
-async def _read(client: AsyncWorkflowClient, request: Request, bearer: Bearer) -> AsyncGenerator[Any, None]:
+async def _read(client: AsyncWorkflowClient, request: Request, bearer: Bearer) -> AsyncGenerator[bool, None]:
     import aiohttp
 
-    from airflow_provider_workflow.client.over_aiohttp import Line, fault
+    from airflow_provider_workflow.client.over_aiohttp import Line, chunks_of, fault
 
     limit = aiohttp.ClientTimeout(total=None, sock_connect=request.timeout, sock_read=SILENCE_SECONDS)
     line = Line.begin()
@@ -146,38 +156,48 @@ async def _read(client: AsyncWorkflowClient, request: Request, bearer: Bearer) -
             allow_redirects=False,
             proxy=request.proxy,
         ) as response:
-            if response.status != 200 or response.content_type != "text/event-stream":
+            if not _is_event_stream(response):
                 raise await refusal_of(client, response, request.timeout, bearer)
-            yield None
+            yield False
             parser = EventParser()
-            async for chunk in response.content.iter_any():
-                for notice in parser.feed(chunk):
-                    yield notice
+            async with aclosing(chunks_of(response)) as chunks:
+                async for chunk in chunks:
+                    if parser.feed(chunk):
+                        yield True
             return
     except (TimeoutError, aiohttp.ClientError, OSError) as error:
         broken = fault(error, request, line)
     raise broken  # raised here, it has no context, as in ``exchange``
 
 
+def _is_event_stream(response: aiohttp.ClientResponse) -> bool:
+    # A compressed stream is rejected, as it was not asked for: a few bytes could become many notices.
+    is_plain = response.headers.get("content-encoding", "identity") == "identity"
+    return response.status == 200 and response.content_type == "text/event-stream" and is_plain
+
+
 async def refusal_of(
     client: AsyncWorkflowClient, response: aiohttp.ClientResponse, seconds: float, bearer: Bearer
 ) -> WorkflowAPIError:
     """The error for a response that is not an event stream; its body is read for at most ``seconds``."""
+    from airflow_provider_workflow.client.over_aiohttp import answer_of
+
     call = api.events("-")
-    body = b""
+    answer = Answer(response.status, response.headers, b"")
     if response.status >= 300:
         async with clock.timeout(seconds):
-            body = await response.read()
-    answer = hide(Answer(response.status, response.headers, body), client.settings, call, bearer)
-    refused = _failure_of(call, answer, response.content_type)
+            answer = await answer_of(response, call.limit)
+    answer = hide(answer, client.settings, call, bearer)
+    refused = _failure_of(call, answer)
     client.parties.observe(call, refused, clock.now())
     return refused
 
 
-def _failure_of(call: Call[Any], answer: Answer, content_type: str) -> WorkflowAPIError:
+def _failure_of(call: Call[Any], answer: Answer) -> WorkflowAPIError:
     if not answer.is_success:
         return failure(call, answer)
-    text = f"events was answered with {answer.status} and no event stream ({content_type})"
+    kind = plain(answer.headers.get("content-type", "no content type"), 100)
+    text = f"events was answered with {answer.status} and no event stream ({kind})"
     return WorkflowAPIError(text, status=answer.status)
 
 
@@ -261,12 +281,16 @@ async def _keep_open(client: AsyncWorkflowClient, inbox_id: str, stream: _Stream
         error: Exception | None = None
         try:
             async with aclosing(notices_of(client, inbox_id)) as notices:
-                async for notice in notices:
+                async for has_notices in notices:
                     stream.wake_up()
-                    failures = failures if notice is None else 0
+                    failures = 0 if has_notices else failures
         except WorkflowError as fault:
             error = fault
             log.debug("Event stream of inbox %s: %s", inbox_id, fault)
+        except BusyStreamError as fault:
+            error = fault
+            text = "Event stream of inbox %s: closed for %.0f s because of %s; the inbox is polled meanwhile"
+            log.warning(text, inbox_id, REFUSED_SECONDS, fault)
         except Exception as fault:
             # Listeners poll as well; without the stream they only lease messages later.
             if failures == 0:
@@ -285,4 +309,4 @@ def _pause(error: Exception | None, pause: float) -> float:
     """
     if isinstance(error, (RateLimitError, ServerError)):
         return max(pause, error.retry_after or 0.0)
-    return REFUSED_SECONDS if isinstance(error, WorkflowAPIError) else pause
+    return REFUSED_SECONDS if isinstance(error, (WorkflowAPIError, BusyStreamError)) else pause

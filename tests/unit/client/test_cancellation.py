@@ -133,11 +133,11 @@ async def rung(go: asyncio.Event, _: Settings) -> None:
 
 
 async def refused(go: asyncio.Event, settings: Settings) -> None:
-    async def read() -> bytes:
+    async def chunks() -> AsyncIterator[bytes]:
         await go.wait()
-        return b"{}"
+        yield b"{}"
 
-    response: Any = SimpleNamespace(status=404, read=read, headers={}, content_type="application/json")
+    response: Any = SimpleNamespace(status=404, content=SimpleNamespace(iter_any=chunks), headers={})
     of: Any = SimpleNamespace(settings=settings, parties=SimpleNamespace(observe=lambda *_: None))
     await event_stream.refusal_of(of, response, LONG, Bearer("token", fresh=True))
 

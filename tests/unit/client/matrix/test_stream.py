@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from dataclasses import replace
 from pathlib import Path
 
@@ -145,7 +146,8 @@ STREAM = {"Content-Type": "text/event-stream"}
         b": keep-alive\n\n",
         b"event: unknown\ndata: [1, 2\n\n",
         b"\x00" * 1000 + b"\n\n",
-        b"data: " + b"x" * 1_000_000 + b"\n\n",
+        b"data: " + b"x" * 60_000 + b"\n\n",
+        b"data: {}\n\n" * 100,
     ],
 )
 async def test_whatever_comes_on_a_stream_it_rings_when_it_is_connected(
@@ -155,3 +157,27 @@ async def test_whatever_comes_on_a_stream_it_rings_when_it_is_connected(
     heard = await hear(service, lambda connection: connection.sendall(head + body))
     assert heard.rang
     assert heard.pause <= SHORTLY * SPREAD
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (b"data: " + b"x" * 1_000_000, "a line of more than 64000 bytes"),
+        (b"data: {}\n\n" * 100_000, "more than 100 notices in a second"),
+        (b"data:\n\n" * 101, "more than 100 notices in a second"),
+    ],
+    ids=["an endless line", "many notices", "one too many"],
+)
+async def test_a_stream_that_would_keep_the_loop_busy_is_closed_for_five_minutes(
+    body: bytes, says: str, service: Service, hear: Hear
+) -> None:
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
+    heard = await hear(service, lambda connection: connection.sendall(head + body))
+    assert FIVE_MINUTES <= heard.pause <= FIVE_MINUTES * SPREAD
+    assert f"Event stream of inbox {SOME_ID}: closed for 300 s because of {says}" in heard.text
+
+
+async def test_a_compressed_stream_is_none(service: Service, hear: Hear) -> None:
+    bomb = gzip.compress(b"data: {}\n\n" * 1_000_000)
+    heard = await hear(service, answer(200, bomb, {**STREAM, "Content-Encoding": "gzip"}))
+    assert not heard.complaint(FIVE_MINUTES, "and no event stream")
