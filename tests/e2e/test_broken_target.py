@@ -24,7 +24,7 @@ WAITING = (1, 3, 5, 20)
 """Messages of each inbox."""
 MINUTES = (0, 10, 10, 10, 10, 10, 10)
 """How far the service's clock is moved before each round: the target is broken for an hour."""
-PILOT_SECONDS = 3600
+PROBE_SECONDS = 3600
 """How long the message is leased with which a retry tries a target that was broken."""
 
 BROKEN = """
@@ -96,7 +96,7 @@ def test_a_target_that_is_broken_for_an_hour_quarantines_nothing(stage: Stage) -
 
     target.write_text(textwrap.dedent(MENDED))
     stage.until(lambda: not params_of(stage, "mended"), "the target to be mended")
-    stage.emulator.store.clock.advance(PILOT_SECONDS + 1)
+    stage.emulator.store.clock.advance(PROBE_SECONDS + 1)
     for inbox, expected in zip(inboxes, ids, strict=True):
         stage.until(inbox.all_acknowledged, f"the messages of {inbox.name} to be acknowledged")
         stage.check_one_run_each(inbox, expected, "mended")
@@ -118,12 +118,12 @@ def params_of(stage: Stage, dag_id: str) -> dict[str, Any]:
 Start = Callable[[Stage], Run]
 
 
-def before_any_run(dag_id: str) -> Start:
-    """The target rejects the probe."""
+def before_any_run(dag_id: str, waiting: int = 4) -> Start:
+    """The target rejects the probes of each try: 1, then 2, 4, 8 ... messages."""
 
     def start(stage: Stage) -> Run:
         inbox = Inbox.open(stage.emulator, f"greeting-{dag_id}")
-        inbox.put(*[MARKED] * 4)
+        inbox.put(*[MARKED] * waiting)
         return stage.start(dag_id, inbox, target="greeting")
 
     return start
@@ -156,7 +156,7 @@ def without_a_route(stage: Stage) -> Run:
 
 REJECTIONS: dict[str, tuple[Start, str]] = {
     "the probe of a sensor": (before_any_run("listener"), "param message"),
-    "the probe of each try": (before_any_run("listener_with_retries"), "has started no run of it"),
+    "the probe of each try": (before_any_run("listener_with_retries", 20), "has started no run of it"),
     "the probe of a poking sensor": (before_any_run("poking_listener"), "has started no run of it"),
     "the probe of an operator": (before_any_run("dispatcher"), "has started no run of it"),
     "a lease of the trigger": (through_the_trigger, "has started no run of it"),
