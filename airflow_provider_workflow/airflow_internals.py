@@ -120,6 +120,20 @@ def stored_dag_run(dag_id: str, run_id: str) -> Any:
     return task_runner.SUPERVISOR_COMMS.send(GetDagRun(dag_id=dag_id, run_id=run_id))
 
 
+def is_started_by_hand(run: Any) -> bool:
+    """
+    Whether a user, and no task, started a run.
+
+    :param run: as :func:`stored_dag_run` returns it.
+
+    Airflow gives a run that a task starts the name of the user who started the run of that task (from 3.2.2
+    on). Since 3.3 it has a type of its own. Before, nothing tells the two apart, and a message must not get a
+    second run: so no run counts as started by hand. A field ``triggered_by`` would replace it.
+    """
+    is_manual = run.triggering_user_name is not None and run.run_type == "manual"
+    return is_manual and airflow_release() >= (3, 3)
+
+
 # The Task SDK
 
 

@@ -18,7 +18,12 @@ from functools import cache, cached_property, partial
 from typing import Any, Protocol
 
 from airflow_provider_workflow import tracing
-from airflow_provider_workflow.airflow_internals import http_status_error, stored_dag_run, trigger_dag_run
+from airflow_provider_workflow.airflow_internals import (
+    http_status_error,
+    is_started_by_hand,
+    stored_dag_run,
+    trigger_dag_run,
+)
 from airflow_provider_workflow.client.wire import plain
 from airflow_provider_workflow.config import traces
 from airflow_provider_workflow.dispatch import payloads
@@ -251,7 +256,7 @@ class TaskRuns:
             run = stored_dag_run(dag_id, run_id)
         except (*_rejections(), OSError, EOFError) as error:  # type: ignore[misc]
             raise _target_error(dag_id, error) from None
-        return names_same_message(run.conf, conf, by_user=run.triggering_user_name is not None)
+        return names_same_message(run.conf, conf, by_user=is_started_by_hand(run))
 
     @cached_property
     def _lineage(self) -> dict[str, Any]:

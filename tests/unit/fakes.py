@@ -58,7 +58,8 @@ class Supervisor:
 
     :param dags: the DAGs that it knows.
     :param runs: conf of each run, by DAG and run id.
-    :param users: who started a run, where that was a user.
+    :param users: who started a run, or the run of the task that started it, where that was a user.
+    :param by_tasks: the runs with a user that a task started.
     :param faults: asked in turn before anything else; the first that returns something wins.
     :param _thread_lock: Airflow's own, which keeps the answers of two threads apart.
     """
@@ -66,6 +67,7 @@ class Supervisor:
     dags: set[str] = field(default_factory=lambda: {"handle"})
     runs: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
     users: dict[tuple[str, str], str] = field(default_factory=dict)
+    by_tasks: set[tuple[str, str]] = field(default_factory=set)
     asked: list[TriggerDagRun] = field(default_factory=list)
     faults: list[Callable[[TriggerDagRun], Fault | None]] = field(default_factory=list)
     on_start: Callable[[], None] = lambda: None
@@ -74,7 +76,12 @@ class Supervisor:
     def send(self, message: Any) -> Any:
         if isinstance(message, GetDagRun):
             key = message.dag_id, message.run_id
-            return SimpleNamespace(conf=self.runs[key], triggering_user_name=self.users.get(key))
+            by_hand = key in self.users and key not in self.by_tasks
+            return SimpleNamespace(
+                conf=self.runs[key],
+                triggering_user_name=self.users.get(key),
+                run_type="manual" if by_hand else "operator_triggered",
+            )
         if not isinstance(message, TriggerDagRun):
             return None  # secrets that are to be masked
         msgspec.msgpack.encode(message.conf)

@@ -235,6 +235,7 @@ def test_a_run_of_another_connection_is_not_the_run_of_the_message(bench: Workbe
     assert bench.states == {"a": "leased"}
 
 
+@pytest.mark.since(3, 3, "a type of its own for runs that tasks start,")
 def test_a_dead_letter_that_a_user_made_up_is_not_that_of_the_message(bench: Workbench) -> None:
     bench.allow_dead_letters()
     bench.put("a", lease_count=2)

@@ -145,6 +145,7 @@ def test_a_run_with_the_id_of_a_message_that_names_another_one_rejects_it(superv
     assert TaskRuns(ti).exists("handle", "workflow__1", {**names, "message_id": "other"})
 
 
+@pytest.mark.since(3, 3, "a type of its own for runs that tasks start,")
 def test_a_run_that_a_user_started_counts_only_with_the_whole_message(supervisor: Supervisor) -> None:
     runs = TaskRuns(TaskInstance(supervisor=supervisor))
     conf = {"connection_id": "c", "inbox_id": "i", "message": {"id": "1", "payload": {"n": 1}}}
@@ -155,6 +156,21 @@ def test_a_run_that_a_user_started_counts_only_with_the_whole_message(supervisor
     with pytest.raises(MessageFault):
         runs.start("handle", "workflow__1", {**conf, "message": {"id": "1", "payload": {"n": 2}}})
     assert not runs.exists("handle", "workflow__1", {**conf, "message": {"id": "1"}})
+
+
+def test_a_run_of_a_listener_that_a_user_started_is_found_when_its_message_is_redelivered(
+    supervisor: Supervisor,
+) -> None:
+    """Airflow gives it the name of that user."""
+    runs, key = TaskRuns(TaskInstance(supervisor=supervisor)), ("handle", "workflow__1")
+    names = {"connection_id": "c", "inbox_id": "i"}
+    supervisor.runs[key] = {**names, "message": {"id": "1", "message_attributes": {"lease_count": 1}}}
+    supervisor.users[key] = "somebody"
+    supervisor.by_tasks.add(key)
+    redelivered = {"id": "1", "message_attributes": {"lease_count": 2}}
+
+    assert runs.start(*key, {**names, "message": redelivered}) is Start.EXISTING
+    assert runs.exists(*key, {**names, "message_id": "1"})
 
 
 CARD = "4111 1111 1111 1111"
