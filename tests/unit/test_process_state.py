@@ -21,6 +21,7 @@ from airflow_provider_workflow.hooks.workflow import WorkflowHook
 PACKAGE = Path(airflow_provider_workflow.__file__).parent
 ENDS_WITH_ITS_LOOP = "belongs to a running event loop, and ends with it"
 PURE = "a cache of answers that never change"
+FILLED_AT_IMPORT = "is filled when its module is imported, and never again"
 KEPT = {
     "cli.output._results": "is put back by the command that set it",
     "client.arguments._quoted": PURE,
@@ -32,6 +33,9 @@ KEPT = {
     "client.over_aiohttp._timeout": PURE,
     "clock._current": "is put back by whoever replaced it",
     "emulator.web.app.http_date": PURE,
+    "emulator.web.app.is_own_host": PURE,
+    "emulator.web.control_routes.OPERATIONS": FILLED_AT_IMPORT,
+    "emulator.web.control_routes.ROUTES": FILLED_AT_IMPORT,
     "dispatch.quarantine._reports": ENDS_WITH_ITS_LOOP,
     "dispatch.runs._rejections": PURE,
     "airflow_internals.stats": PURE,
