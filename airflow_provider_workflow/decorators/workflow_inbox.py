@@ -14,7 +14,6 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.providers.common.compat.sdk import (
@@ -26,12 +25,7 @@ from airflow.providers.common.compat.sdk import (
 from airflow_provider_workflow.client.arguments import LEASE_LIMIT, within
 from airflow_provider_workflow.dispatch.targets import DEAD_LETTER_AFTER, LEASE_SECONDS
 from airflow_provider_workflow.operators.base import WorkflowOperator
-from airflow_provider_workflow.options import (
-    ANY_NUMBER,
-    check_callbacks,
-    check_on_dead_letter,
-    check_string,
-)
+from airflow_provider_workflow.options import ANY_NUMBER, check_string
 from airflow_provider_workflow.rendering import ABSENT
 from airflow_provider_workflow.retry_defaults import RetriesByDefault
 
@@ -39,14 +33,13 @@ if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import TaskDecorator
     from airflow.sdk import Context
 
-    from airflow_provider_workflow.dispatch.alerts import Alerts
-    from airflow_provider_workflow.dispatch.batches import Batches, BatchResult
+    from airflow_provider_workflow.dispatch.batch_outcomes import BatchResult
+    from airflow_provider_workflow.dispatch.batches import Batches
 
 __all__ = ["MessagesFailed", "WorkflowInboxDecoratedOperator", "workflow_inbox_task"]
 
 MESSAGES = "messages"
 """The parameter of the function for the messages."""
-BATCH_SIZE = LEASE_LIMIT
 LONGEST_CAUSE = 300
 
 
@@ -94,15 +87,13 @@ class WorkflowInboxDecoratedOperator(RetriesByDefault, DecoratedOperator, Workfl
     win. Airflow ignores these defaults for mapped tasks: name ``retries`` there.
 
     :param inbox: id or name of the inbox (templated).
-    :param batch_size: messages per batch, 1 to 100.
+    :param batch_size: messages per call of the function at most, 1 to 100. The first call has one message,
+        and the number doubles from call to call.
     :param lease_seconds: length of a lease, 60 to 3600 s. The function has 30 s less for a batch.
-    :param max_batches: batches to lease at most, 1 or more; None until the inbox is empty.
+    :param max_messages: messages to lease at most, 1 or more; None until the inbox is empty.
     :param dead_letter_dag_id: DAG to start for a message that the function keeps failing for (templated); the
         message is then acknowledged. Without it such a message is quarantined in the end.
-    :param dead_letter_after: delivery count from which a failed message is a dead letter, 1 to 4.
-    :param on_dead_letter: function or notifier, or a list of these, called with the context for dead letters;
-        see ``docs/alerting.md``. Only with ``dead_letter_dag_id``.
-    :param on_quarantined: the same for messages that are found in quarantine.
+    :param dead_letter_after: delivery count from which a message that fails is a dead letter, 1 to 4.
     :param workflow_conn_id: id of the Airflow connection (templated).
     :raises ValueError: an argument is invalid; the text names it.
     """
@@ -128,16 +119,21 @@ class WorkflowInboxDecoratedOperator(RetriesByDefault, DecoratedOperator, Workfl
         inbox: str,
         batch_size: int = 100,
         lease_seconds: int = 300,
-        max_batches: int | None = None,
+        max_messages: int | None = None,
         dead_letter_dag_id: str | None = None,
         dead_letter_after: int = 3,
-        on_dead_letter: Any = None,
-        on_quarantined: Any = None,
         op_args: Collection[Any] | None = None,
         op_kwargs: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        check_arguments(inbox, batch_size, lease_seconds, max_batches, dead_letter_dag_id, dead_letter_after)
+        check_string("inbox", inbox)
+        within("batch_size", batch_size, LEASE_LIMIT)
+        within("lease_seconds", lease_seconds, LEASE_SECONDS)
+        if max_messages is not None:
+            within("max_messages", max_messages, ANY_NUMBER)
+        within("dead_letter_after", dead_letter_after, DEAD_LETTER_AFTER)
+        if dead_letter_dag_id is not None:
+            check_string("dead_letter_dag_id", dead_letter_dag_id)
         super().__init__(
             python_callable=without_messages(python_callable),
             op_args=op_args,
@@ -147,65 +143,73 @@ class WorkflowInboxDecoratedOperator(RetriesByDefault, DecoratedOperator, Workfl
         self.inbox = inbox
         self.batch_size = batch_size
         self.lease_seconds = lease_seconds
-        self.max_batches = max_batches
+        self.max_messages = max_messages
         self.dead_letter_dag_id = dead_letter_dag_id
         self.dead_letter_after = dead_letter_after
-        self.on_dead_letter = check_on_dead_letter(on_dead_letter, dead_letter_dag_id)
-        self.on_quarantined = check_callbacks("on_quarantined", on_quarantined)
         self._batches: Batches | None = None
 
     def execute(self, context: Context) -> BatchResult:
         """
         Process the messages of the inbox.
 
-        :raises TargetError: the dead-letter DAG starts no runs; nothing was leased.
-        :raises FailedMessagesError: messages failed, and did not become dead letters.
-        :raises LeaseTooShortError: the function took longer than the lease.
+        :raises TargetError: the dead-letter DAG is missing; nothing was leased.
+        :raises BatchError: messages failed and are no dead letters, the function took longer than the lease,
+            or a retry found only messages that are leased.
         :raises InboxNotActiveError: the inbox is paused and had no messages.
         :raises WorkflowError: the service cannot be used.
         :raises Exception: what the function raised.
         """
-        from airflow_provider_workflow.dispatch.batch_function import BatchFunction
         from airflow_provider_workflow.dispatch.batches import Batches, BatchLimits
         from airflow_provider_workflow.dispatch.dead_letters import DeadLetterRules
         from airflow_provider_workflow.dispatch.runs import TaskRuns
-        from airflow_provider_workflow.dispatch.target_history import TargetHistory
 
-        letters = self.dead_letter_dag_id
-        self._batches = batches = Batches(
+        ti, letters = context["ti"], self.dead_letter_dag_id
+        self._batches = Batches(
             self.hook,
             self.inbox,
-            BatchFunction(self.inbox, self._work(context)),
-            TaskRuns(context["ti"]),
-            BatchLimits(self.batch_size, self.lease_seconds, self.max_batches),
-            TargetHistory(context),
-            DeadLetterRules(letters, self.dead_letter_after) if letters else None,
+            self._work(context),
+            TaskRuns(ti),
+            BatchLimits(self.batch_size, self.lease_seconds, self.max_messages),
+            attempt=ti.try_number,
+            dead_letter_rules=DeadLetterRules(letters, self.dead_letter_after) if letters else None,
         )
-        with self._alerts(context) as alerts:
-            batches.on_dead_letter = alerts.add_dead_letter if alerts else None
-            return batches.run()
+        return self._batches.run()
 
     def _work(self, context: Context) -> Callable[[list[dict[str, Any]]], Mapping[str, str]]:
         """The function as a call with messages, which returns the failed ones with their causes."""
-        given: dict[str, Any] = {**context, **self.op_kwargs}
-        kwargs = determine_kwargs(self.python_callable, self.op_args, given)
+        from airflow.sdk.exceptions import AirflowRescheduleException, AirflowSkipException, TaskDeferred
+
+        from airflow_provider_workflow.client.wire import plain
+        from airflow_provider_workflow.dispatch.batch_outcomes import BatchError
+
+        variables: dict[str, Any] = {**context, **self.op_kwargs}
+        kwargs = determine_kwargs(self.python_callable, self.op_args, variables)
 
         def work(messages: list[dict[str, Any]]) -> Mapping[str, str]:
+            ids = {message["id"] for message in messages}
             try:
                 call_with(self.python_callable, messages, self.op_args, kwargs)
             except MessagesFailed as failed:
-                return {each: _shown(cause) for each, cause in failed.causes.items()}
+                if unknown := [*failed.causes.keys() - ids]:
+                    raise BatchError(
+                        self.inbox,
+                        f"MessagesFailed names {len(unknown)} ids that are not in the batch, such as"
+                        f" {plain(unknown[0])}. Give ids of messages of this call; nothing of the batch was"
+                        " acknowledged",
+                    ) from None
+                return {
+                    message_id: plain(cause, LONGEST_CAUSE) for message_id, cause in failed.causes.items()
+                }
+            except (AirflowSkipException, AirflowRescheduleException, TaskDeferred) as error:
+                raise BatchError(
+                    self.inbox,
+                    f"the function raised {type(error).__name__}, with which the task would end without an"
+                    " error, though its messages are not processed. Return from the function, or raise"
+                    " MessagesFailed",
+                ) from None
             return {}
 
         return work
-
-    def _alerts(self, context: Context) -> AbstractContextManager[Alerts | None]:
-        if not (self.on_dead_letter or self.on_quarantined):
-            return nullcontext()
-        from airflow_provider_workflow.dispatch.alerts import Alerts, Callbacks
-
-        callbacks = Callbacks(self.on_dead_letter, self.on_quarantined, self.dead_letter_dag_id)
-        return Alerts(callbacks, self.hook, self.inbox, context)
 
     def get_openlineage_facets_on_complete(self, _: Any) -> Any:
         """The inbox; Airflow's OpenLineage provider calls this after the task."""
@@ -246,27 +250,6 @@ def workflow_inbox_task(
     )
 
 
-def check_arguments(
-    inbox: str,
-    batch_size: int,
-    lease_seconds: int,
-    max_batches: int | None,
-    dead_letter_dag_id: str | None,
-    dead_letter_after: int,
-) -> None:
-    """
-    :raises ValueError: an argument is invalid; the text names it.
-    """
-    check_string("inbox", inbox)
-    within("batch_size", batch_size, BATCH_SIZE)
-    within("lease_seconds", lease_seconds, LEASE_SECONDS)
-    if max_batches is not None:
-        within("max_batches", max_batches, ANY_NUMBER)
-    within("dead_letter_after", dead_letter_after, DEAD_LETTER_AFTER)
-    if dead_letter_dag_id is not None:
-        check_string("dead_letter_dag_id", dead_letter_dag_id)
-
-
 def without_messages(function: Callable[..., Any]) -> Callable[..., Any]:
     """
     A function with the signature that a DAG file calls: without ``messages``, which a batch brings.
@@ -274,8 +257,8 @@ def without_messages(function: Callable[..., Any]) -> Callable[..., Any]:
     :raises ValueError: the function cannot be called with messages.
     """
     name, signature = getattr(function, "__name__", "function"), inspect.signature(function)
-    found = signature.parameters.get(MESSAGES)
-    if found is None or found.kind in (found.VAR_POSITIONAL, found.VAR_KEYWORD):
+    parameter = signature.parameters.get(MESSAGES)
+    if parameter is None or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
         raise ValueError(f"The function {name} of @task.workflow_inbox must have the parameter {MESSAGES!r}")
     # A call of such a function runs nothing of it.
     if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
@@ -287,7 +270,7 @@ def without_messages(function: Callable[..., Any]) -> Callable[..., Any]:
     def called(*_: Any, **__: Any) -> None:
         raise TypeError(f"The function {name} is called by its task, with messages")
 
-    others = [each for each in signature.parameters.values() if each.name != MESSAGES]
+    others = [parameter for name, parameter in signature.parameters.items() if name != MESSAGES]
     called.__signature__ = signature.replace(parameters=others)  # type: ignore[attr-defined]
     return called
 
@@ -306,8 +289,8 @@ def call_with(
     function = called.__wrapped__  # type: ignore[attr-defined]
     signature = inspect.signature(function)
     others = inspect.signature(called).bind(*args, **kwargs).arguments
-    given = {MESSAGES: messages, **others}
-    ordered = {each: given[each] for each in signature.parameters if each in given}
+    arguments = {MESSAGES: messages, **others}
+    ordered = {name: arguments[name] for name in signature.parameters if name in arguments}
     bound = inspect.BoundArguments(signature, ordered)
     bound.apply_defaults()
     value = function(*bound.args, **bound.kwargs)
@@ -316,9 +299,3 @@ def call_with(
             f"The function of @task.workflow_inbox returned a {type(value).__name__}, which has not run;"
             " give a plain function"
         )
-
-
-def _shown(cause: str) -> str:
-    from airflow_provider_workflow.client.wire import plain
-
-    return plain(cause, LONGEST_CAUSE)

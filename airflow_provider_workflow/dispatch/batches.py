@@ -1,55 +1,60 @@
 """
 Messages in batches: lease some, call a function with them, acknowledge them; until the inbox is empty.
 
-Messages are acknowledged only after the function has returned, so each is processed at least once. As the
-service delivers a message about five times, deliveries are used sparingly:
+Messages are acknowledged only after the function has returned, so each is processed at least once. The
+service delivers a message about five times, and any message may end the process in the middle of a call. So
+that neither such a message nor a broken function uses up the deliveries of the others:
 
-- A retry, or a task whose last DAG run failed, begins with one message, the pilot. While the function is
-  broken, a try costs one delivery of one message. In a DAG run without a logical date, such as one that an
-  asset started, any failed DAG run counts, as the last one is not known there.
-- A message with a high delivery count is a batch of its own, so that it cannot fail others.
-- A failed message is not leased again by the same task (``failed_messages.py``).
-- With a dead-letter DAG, a message that may be on its last delivery is not given to the function any more:
-  its process may have been killed each time.
+- The first lease of a drain is one message. The next ones double, up to ``batch_size``, until one brings a
+  message that was delivered before: then the next is one message again. So a message that ended its process
+  is leased and called alone, and ends it alone.
+- Messages share a call only on their first delivery. Of those that were delivered before, a larger lease
+  calls one, alone, and releases the others: if it ends the process, they are not lost with it.
+- A message for which the function fails alone keeps its lease. A batch for which it raises is released.
+- With a dead-letter DAG a message on its fourth delivery becomes a dead letter without a call.
 """
 
 from __future__ import annotations
 
 import logging
-from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypedDict
+from collections.abc import Callable, Collection, Mapping
+from contextlib import closing, suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-from airflow.providers.common.compat.sdk import AirflowSkipException
-
-from airflow_provider_workflow import clock
-from airflow_provider_workflow.client import types
-from airflow_provider_workflow.client.errors import InboxPausedError, WorkflowError
+from airflow_provider_workflow import clock, metrics, tracing
+from airflow_provider_workflow.client import deep_json, types
+from airflow_provider_workflow.client.errors import (
+    InboxPausedError,
+    RateLimitError,
+    ServerError,
+    TransportError,
+    WorkflowError,
+)
 from airflow_provider_workflow.client.wire import plain
-from airflow_provider_workflow.dispatch.batch_function import BatchFunction, LeaseTooShortError
-from airflow_provider_workflow.dispatch.dead_letters import DeadLetter, DeadLetterRules, DeadLetters
-from airflow_provider_workflow.dispatch.failed_messages import (
-    FailedMessage,
-    FailedMessages,
-    FailedMessagesError,
+from airflow_provider_workflow.config import traces
+from airflow_provider_workflow.dispatch.batch_outcomes import BatchError, BatchResult, Outcomes
+from airflow_provider_workflow.dispatch.dead_letters import (
+    LAST_SAFE_DELIVERY,
+    DeadLetterRules,
+    DeadLetters,
+    Reason,
+    is_on_last_safe_delivery,
 )
 from airflow_provider_workflow.dispatch.lease import (
-    HIGH_DELIVERY_COUNT,
     MARGIN_SECONDS,
     HeldLease,
     InboxNotActiveError,
     acknowledge,
     delivery_count,
+    lease_once,
+    try_to_release,
+    without_lease,
 )
-from airflow_provider_workflow.dispatch.results import MOST_IDS, Counted, Counts, log_nameless
-from airflow_provider_workflow.dispatch.session import (
-    FIRST_PAUSE_SECONDS,
-    LONGEST_PAUSE_SECONDS,
-    FailedAcknowledgement,
-    InboxSession,
-)
-from airflow_provider_workflow.dispatch.target_history import PILOT_SECONDS, Before, TargetHistory
+from airflow_provider_workflow.dispatch.payloads import payload_text
+from airflow_provider_workflow.dispatch.results import log_nameless
+from airflow_provider_workflow.dispatch.targets import PROBE_SECONDS
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.dispatch.runs import Runs
@@ -57,24 +62,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-MOST_FAILED_IN_A_ROW = 20
-"""Calls that process no message. After so many the function is broken."""
-MOST_FAILED_AT_FIRST = 2
-"""The same before the function has processed any message in this task."""
-
-
-class BatchResult(TypedDict):
-    """
-    The result of a task that works on batches.
-
-    ``batches`` is the number of calls of the function, ``processed`` the messages that were acknowledged
-    after it had returned, ``dead_lettered`` those that it failed for and that are dead letters now.
-    """
-
-    inbox_id: str
-    batches: int
-    processed: Counted
-    dead_lettered: Counted
+FIRST_PAUSE_SECONDS = 5.0
+LONGEST_PAUSE_SECONDS = 60.0
+"""Pause before an acknowledgement is sent again; it doubles from the first to the longest."""
+UNKNOWN_END = "its earlier deliveries ended without a result: the function failed, or its process was killed"
 
 
 @dataclass(frozen=True)
@@ -82,14 +73,14 @@ class BatchLimits:
     """
     How much is leased.
 
-    :param batch_size: messages per batch, 1 to 100.
+    :param batch_size: messages per lease, 1 to 100.
     :param lease_seconds: length of a lease, 60 to 3600 s.
-    :param max_batches: leases at most, without pilots; None for all messages.
+    :param max_messages: messages in all, 1 or more; None until the inbox is empty.
     """
 
     batch_size: int = 100
     lease_seconds: int = 300
-    max_batches: int | None = None
+    max_messages: int | None = None
 
 
 @dataclass
@@ -99,279 +90,244 @@ class Batches:
 
     :param hook: sends the calls.
     :param inbox: id or name.
-    :param function: called with the messages.
+    :param work: calls the function with messages; returns the ids of those that failed, with the causes.
     :param runs: starts the runs of dead letters.
-    :param history: the results of earlier tries and DAG runs.
+    :param attempt: try of the task, 1 or more.
     :param dead_letter_rules: when messages become dead letters; None if they never do.
-    :param on_dead_letter: called with each dead letter whose run was started, and the id of that run.
     :param working: whether leased messages are held at this moment.
     :param ended: raised instead of leasing, or working on, anything more; for a task that is being ended.
     """
 
     hook: WorkflowHook
     inbox: str
-    function: BatchFunction
+    work: Callable[[list[dict[str, Any]]], Mapping[str, str]]
     runs: Runs
     limits: BatchLimits = field(default_factory=BatchLimits)
-    history: TargetHistory = field(default_factory=TargetHistory)
+    attempt: int = 1
     dead_letter_rules: DeadLetterRules | None = None
-    on_dead_letter: Callable[[DeadLetter, str], None] | None = None
     working: bool = False
     ended: BaseException | None = None
-    _counts: Counts = field(default_factory=Counts)
-    _processed: Counted = field(default_factory=lambda: Counted(count=0, ids=[]))
-    _leases: int = 0
-    _failed: FailedMessages = field(init=False)
-    _session: InboxSession = field(init=False)
-    _pilot: bool = False
-    _stopped: bool = False
-    _hurried: bool = False
-    _in_a_row: int = 0
-    _decided: set[str] = field(default_factory=set)
-    _lease_seconds: int = 0
-    _fitting: int | None = None
+    _inbox_id: str = ""
+    _outcomes: Outcomes = field(init=False)
+    _letters: DeadLetters | None = None
+    _leased: int = 0
+    _next_size: int = 1
+    _uncalled: set[str] = field(default_factory=set)
+    _finished: list[str] = field(default_factory=list)
 
     def run(self) -> BatchResult:
         """
         Process the messages of the inbox.
 
-        :raises TargetError: the dead-letter DAG starts no runs, or Airflow does not answer.
-        :raises FailedMessagesError: messages failed, and did not become dead letters.
-        :raises LeaseTooShortError: the function took longer than the lease.
+        :raises TargetError: the dead-letter DAG is missing, or Airflow does not answer.
+        :raises BatchError: messages failed and are no dead letters, the function took longer than the lease,
+            or a retry found only messages that are leased.
         :raises InboxNotActiveError: the inbox is paused and had no messages.
         :raises WorkflowError: the service cannot be used.
-        :raises Exception: what the function raised for a batch, or for a message alone.
+        :raises Exception: what the function raised.
         """
-        self._get_ready()
-        try:
-            with InboxSession(self.hook, self.inbox, alongside=False) as self._session:
-                self._work_and_decide()
-        finally:
-            self._log_result()
-        if self._failed.left or self._stopped:
-            raise self._error()
-        return {
-            "inbox_id": self._session.inbox_id,
-            "batches": self.function.calls,
-            "processed": self._processed,
-            "dead_lettered": self._counts.result["dead_lettered"],
-        }
-
-    def _error(self) -> Exception:
-        left = self._failed.left
-        raised = [each.error for each in left if each.error is not None]
-        if raised:
-            return raised[0]
-        return FailedMessagesError(self.inbox, {each.message["id"]: each.cause for each in left})
-
-    def _get_ready(self) -> None:
-        rules, letters = self.dead_letter_rules, None
-        if rules is not None:
+        self._outcomes = Outcomes(self.inbox, self.attempt)
+        self._inbox_id = self.hook.get_inbox(self.inbox)["id"]
+        if (rules := self.dead_letter_rules) is not None:
             self.runs.check_target(rules.dag_id)
-            where = self.inbox, self.hook.workflow_conn_id
-            letters = DeadLetters(rules, self.runs, *where, self._counts, self.on_dead_letter)
-        self._failed = FailedMessages(self.hook, self.inbox, letters, self._acknowledge)
-        self._pilot = self.history.is_retry or self.history.before() is not Before.WORKING
-
-    def _work_and_decide(self) -> None:
+            conn_id, counts = self.hook.workflow_conn_id, self._outcomes.counts
+            self._letters = DeadLetters(rules, self.runs, self.inbox, conn_id, counts)
         try:
-            self._lease_on()
-            self._failed.decide(at_fault=True)
-        except Exception:
-            self._failed.decide(at_fault=False)
-            self._failed.release(self._session.release)
-            raise
-        self._failed.release(self._session.release)
+            self._drain()
+        finally:
+            self._outcomes.log_summary()
+        return self._outcomes.result(self._inbox_id)
 
     # Leasing
 
-    def _lease_on(self) -> None:
-        while self._leases_on():
-            self._raise_if_ended()
-            count, self._lease_seconds = self._next_lease()
+    def _drain(self) -> None:
+        """Work on one lease after the other, until the inbox is empty."""
+        while not self._outcomes.may_be_broken and (count := self._next_count()) > 0:
+            if self.ended is not None:
+                raise self.ended
+            seconds = self.limits.lease_seconds
+            # While the function is broken, a try costs a message at most one delivery per hour.
+            if self.attempt > 1 and not self._has_processed:
+                seconds = max(seconds, PROBE_SECONDS)
             try:
-                lease = self._session.lease(count, self._lease_seconds)
+                lease = lease_once(self.hook, self._inbox_id, count, seconds, self.inbox)
             except InboxPausedError as paused:
-                if not self.function.calls:
+                if not self._outcomes.calls:
                     raise InboxNotActiveError(self.inbox, paused.paused_reason) from None
                 log.warning("Inbox %s is paused: %s", plain(self.inbox), plain(paused.paused_reason))
                 return
             if lease is None:
+                self._check_that_nothing_is_leased()
                 return
-            self._leases += not self._pilot
-            self._work_on(lease)
+            self._leased += len(lease.messages)
+            self._work_on(replace(lease, inbox_id=self._inbox_id))
+            was_delivered = any(delivery_count(message) > 1 for message in lease.messages)
+            self._next_size = 1 if was_delivered or not self._has_processed else self._next_size * 2
 
-    def _raise_if_ended(self) -> None:
-        if self.ended is not None:
-            raise self.ended
-
-    def _leases_on(self) -> bool:
-        # A message that this task left to its lease must not be leased by it again.
-        in_time = clock.now() < self._failed.redelivered_at
-        return in_time and not self._stopped and self._leases != self.limits.max_batches
-
-    def _next_lease(self) -> tuple[int, int]:
+    def _next_count(self) -> int:
+        """Messages of the next lease; 0 or less if there is to be none."""
         limits = self.limits
-        if self._pilot:
-            return 1, max(limits.lease_seconds, PILOT_SECONDS)
-        return min(limits.batch_size, self._fitting or limits.batch_size), limits.lease_seconds
+        most = limits.batch_size if limits.max_messages is None else limits.max_messages - self._leased
+        return min(self._next_size, limits.batch_size, most)
+
+    @property
+    def _has_processed(self) -> bool:
+        return self._outcomes.processed["count"] > 0
+
+    def _check_that_nothing_is_leased(self) -> None:
+        """
+        Fail a retry that finds nothing available while messages are leased.
+
+        A try that was killed still holds its messages: if its retry succeeded, the task would forget them.
+        """
+        if self.attempt == 1 or self._outcomes.has_failed:
+            return
+        leased = sum(message["status"] == "leased" for message in self.hook.list_messages(self._inbox_id))
+        if leased:
+            raise BatchError(
+                self.inbox,
+                f"no message is available, and {leased} are leased: by a try that was killed, or by another"
+                " task. They are redelivered when their leases expire; a retry of this task processes them",
+            )
+
+    # Calling
 
     def _work_on(self, lease: HeldLease) -> None:
-        """Call the function for the messages of a lease, and release those that it was not called for."""
+        """Process the messages of a lease, and release those that the function was not called for."""
         log_nameless(self.inbox, lease, self.hook.workflow_conn_id)
-        self._decided = set()
-        began_at = clock.monotonic()
+        self._uncalled, self._finished = {message["id"] for message in lease.messages}, []
         try:
             self.working = True
-            self._raise_if_ended()
-            due = self._batches_of(lease)
-            while due and not self._stopped and self._fits(lease, due[0]):
-                if self._in_a_row and not self._processed["count"]:
-                    # Messages with low delivery counts show best whether the function is broken.
-                    due.rotate(1)
-                late = self._process(lease, due.popleft())
-                if late:
-                    took, asked = clock.monotonic() - began_at, (self._lease_seconds, self.limits.batch_size)
-                    raise LeaseTooShortError(self.inbox, len(lease.messages), took, *asked)
-            self._release_undecided(lease)
+            if self.ended is not None:
+                raise self.ended
+            for batch in self._batches_of(lease):
+                if lease.seconds_left() > 0 and not self._outcomes.may_be_broken:
+                    self._call(lease, batch)
             self.working = False
+            self._release(lease, self._uncalled)
         except BaseException as error:
-            # execution_timeout and on_kill end a task with exceptions that are no errors.
             self.working = False
-            if not isinstance(error, Exception):
-                self._hurry()
-            self._release_undecided(lease)
+            if isinstance(error, Exception):
+                self._release(lease, self._uncalled)
+            else:
+                # execution_timeout or on_kill ends the task: two short calls, each sent once.
+                with closing(self.hook.hurried()) as self.hook:
+                    with suppress(WorkflowError):
+                        self._send_acknowledgement(lease)
+                    self._release(lease, self._uncalled)
             raise
 
-    def _batches_of(self, lease: HeldLease) -> deque[list[types.LeasedMessage]]:
-        """
-        What the function is called with: first each message with a high delivery count, then the others.
+    def _batches_of(self, lease: HeldLease) -> list[list[types.LeasedMessage]]:
+        """What the function is called with; dead letters are acknowledged, and what must wait is released."""
+        messages = [each for each in lease.highest_delivery_count_first() if not self._is_dead(each, lease)]
+        self._acknowledge(lease)
+        shared = [message for message in messages if delivery_count(message) == 1]
+        alone = [message for message in messages if delivery_count(message) > 1]
+        # There is time to call them alone after their next delivery; for the rest it would be too late.
+        waits = [each["id"] for each in alone[1:] if delivery_count(each) < LAST_SAFE_DELIVERY - 1]
+        self._release(lease, waits)
+        batches = [[message] for message in alone if message["id"] not in waits]
+        return [*batches, shared] if shared else batches
 
-        A message that is a dead letter is acknowledged.
-        """
-        messages = lease.highest_delivery_count_first()
-        dead = [each["id"] for each in messages if self._failed.is_dead(each, lease)]
-        self._acknowledge(lease, dead)
-        live = [each for each in messages if each["id"] not in dead]
-        alone = [each for each in live if delivery_count(each) >= HIGH_DELIVERY_COUNT]
-        others, size = live[len(alone) :], self.limits.batch_size
-        if not alone:
-            self._fitting = None
-        batches = (others[start : start + size] for start in range(0, len(others), size))
-        return deque([*([each] for each in alone), *batches])
-
-    def _fits(self, lease: HeldLease, messages: list[types.LeasedMessage]) -> bool:
-        """Whether the lease lasts for one more call. If not, the next lease has as many messages as fit."""
-        longest = self.function.longest(len(messages)) if self._decided else 0.0
-        if lease.seconds_left() > longest:
-            return True
-        left = len(lease.messages) - len(self._decided)
-        log.warning(
-            "Inbox %s: %d of %d leased messages were not processed before the %g s safety margin at the end"
-            " of their lease; they are released",
-            plain(self.inbox),
-            left,
-            len(lease.messages),
-            MARGIN_SECONDS,
-        )
-        if len(messages) == 1 and longest:
-            self._fitting = max(1, int((self.limits.lease_seconds - MARGIN_SECONDS) // longest))
-        return False
-
-    def _release_undecided(self, lease: HeldLease) -> None:
-        ids = [each["id"] for each in lease.messages if each["id"] not in self._decided]
-        if ids:
-            self._session.release(lease, ids)
-
-    # Processing
-
-    def _process(self, lease: HeldLease, messages: list[types.LeasedMessage]) -> bool:
+    def _call(self, lease: HeldLease, batch: list[types.LeasedMessage]) -> None:
         """
         Call the function, acknowledge what it processed, and decide about the rest.
 
-        :return: whether the function returned too late.
+        :raises BatchError: it returned after the lease.
         """
-        whole = {each["id"]: self._failed.whole(each) for each in messages}
+        began_at = clock.monotonic()
+        causes, error = self._causes(batch)
+        took, is_late = clock.monotonic() - began_at, lease.seconds_left() <= 0
+        self._uncalled.difference_update(message["id"] for message in batch)
+        self._finished = [message["id"] for message in batch if message["id"] not in causes]
+        self._outcomes.add_call(self._finished, len(causes))
+        self._acknowledge(lease)
+        for message in batch:
+            if (cause := causes.get(message["id"])) is not None:
+                self._settle_failed(lease, message, cause, error)
+        if is_late:
+            seconds, size = self.limits.lease_seconds, self.limits.batch_size
+            raise BatchError(
+                self.inbox,
+                f"the function took {took:.0f} s for {len(batch)} messages, and with lease_seconds={seconds}"
+                f" it may take {seconds - MARGIN_SECONDS:.0f} s. Messages that were not acknowledged in time"
+                f" are redelivered. Increase lease_seconds (up to 3600), or decrease batch_size (now {size})",
+            )
+
+    def _causes(self, batch: list[types.LeasedMessage]) -> tuple[Mapping[str, str], Exception | None]:
+        """
+        Call the function.
+
+        :return: the causes of the failed messages by id, and what it raised for a message that is alone.
+        :raises Exception: what it raised for several messages.
+        """
+        ids = [message["id"] for message in batch]
+        work = partial(self.work, [_given(message) for message in batch])
         try:
-            causes, error = self.function.call(messages)
-        except BaseException as raised:
-            if not isinstance(raised, Exception) or isinstance(raised, AirflowSkipException):
-                self._leave_last_deliveries(messages)
+            return tracing.process(self.inbox, ids, work) if traces() else work(), None
+        except Exception as error:
+            if len(batch) > 1:
+                raise
+            # Not the text of any other error, which may quote the payload.
+            cause = str(error) if isinstance(error, BatchError) else type(error).__name__
+            return {ids[0]: f"the function raised {cause}"}, error
+        except BaseException:
+            if len(batch) == 1 and delivery_count(batch[0]) >= LAST_SAFE_DELIVERY - 1:
+                # Released, it would be leased again at once, and soon for the last time.
+                self._uncalled.discard(ids[0])
             raise
-        late = lease.seconds_left() <= 0
-        done = [message_id for message_id in whole if message_id not in causes]
-        self._decided.update(whole)
-        self._acknowledge(lease, done)
-        for message_id in done:
-            _count(self._processed, message_id)
-        failed = [FailedMessage(whole[each], lease, cause, error) for each, cause in causes.items()]
-        self._conclude(failed, processed=bool(done))
-        return late
 
-    def _leave_last_deliveries(self, messages: list[types.LeasedMessage]) -> None:
-        """Leave a message with a high delivery count to its lease: released, it would be leased at once."""
-        self._decided.update(each["id"] for each in messages if delivery_count(each) >= HIGH_DELIVERY_COUNT)
+    # Dead letters
 
-    def _conclude(self, failed: list[FailedMessage], *, processed: bool) -> None:
+    def _is_dead(self, message: types.LeasedMessage, lease: HeldLease) -> bool:
         """
-        Decide about failed messages, and whether the function is broken.
+        Whether a message is a dead letter, since an earlier delivery or now.
 
-        :param processed: whether other messages of the batch were processed.
+        :raises TargetError: Airflow does not answer.
         """
-        pilot = self._pilot
-        if processed:
-            self._in_a_row, self._pilot = 0, False
-            self._failed.decide(at_fault=True)
-        before = len(self._failed.left)
-        for each in failed:
-            unproven = self._processed["count"] == 0 and not pilot
-            self._failed.add(each, wait=each.error is not None and unproven)
-        if processed:
-            return
-        self._in_a_row += 1
-        is_left = len(self._failed.left) > before
-        most = MOST_FAILED_IN_A_ROW if self._processed["count"] else MOST_FAILED_AT_FIRST
-        if self._in_a_row >= most or (is_left and (pilot or len(failed) > 1)):
-            self._stopped = True
-            self._failed.decide(at_fault=False)
+        if self._letters is None or not (
+            self._letters.is_found(message, lease.inbox_id)
+            or (is_on_last_safe_delivery(message) and self._start_dead_letter(message, lease, UNKNOWN_END))
+        ):
+            return False
+        self._uncalled.discard(message["id"])
+        self._finished.append(message["id"])
+        return True
 
-    # Acknowledging
+    def _start_dead_letter(self, message: types.LeasedMessage, lease: HeldLease, cause: str) -> bool:
+        """Start the run of a dead letter, unless another process may soon work on the message."""
+        if self._letters is None or lease.seconds_left() <= 0:
+            return False
+        return self._letters.start(message, lease.inbox_id, None, Reason.FAILED, cause)
 
-    def _acknowledge(self, lease: HeldLease, ids: list[str]) -> None:
+    def _settle_failed(
+        self, lease: HeldLease, message: types.LeasedMessage, cause: str, error: Exception | None
+    ) -> None:
+        """Make a dead letter of a failed message, or leave it to its lease."""
+        metrics.count(metrics.REFUSED, 1, inbox=self.inbox, conn_id=self.hook.workflow_conn_id)
+        # A function that raises before it has processed any message may be broken for all.
+        is_at_fault = error is None or self._has_processed
+        is_due = self._letters is not None and self._letters.is_due(message)
+        if is_at_fault and is_due and self._start_dead_letter(message, lease, cause):
+            self._finished.append(message["id"])
+            self._acknowledge(lease)
+        else:
+            self._outcomes.add_failed(message, cause, error)
+
+    # Acknowledging and releasing
+
+    def _acknowledge(self, lease: HeldLease) -> None:
         """
-        Acknowledge messages, again and again until their lease ends.
+        Acknowledge what is finished, again and again until the lease ends.
 
         :raises WorkflowError: that failed; the messages are redelivered.
         """
-        self._decided.update(ids)
-        try:
-            if ids:
-                self._acknowledge_in_time(lease, ids)
-        except Exception:
-            raise
-        except BaseException:
-            # The task is being ended, and the work is done.
-            self._hurry()
-            try:
-                acknowledge(self._session.hook, lease.inbox_id, lease.lease_id, ids, self.inbox)
-            except WorkflowError as error:
-                log.warning("Inbox %s: %d messages are redelivered (%s)", plain(self.inbox), len(ids), error)
-            raise
-
-    def _hurry(self) -> None:
-        if not self._hurried:
-            self._hurried = True
-            self._session.hurry()
-
-    def _acknowledge_in_time(self, lease: HeldLease, ids: list[str]) -> None:
         pause = FIRST_PAUSE_SECONDS
         while True:
             try:
-                acknowledge(self._session.hook, lease.inbox_id, lease.lease_id, ids, self.inbox)
-                return
+                return self._send_acknowledgement(lease)
             except WorkflowError as error:
-                transient = FailedAcknowledgement(lease, ids, error).is_transient
-                if not transient or clock.now() + pause >= lease.ends_at:
+                if not _is_transient(error) or clock.now() + pause >= lease.ends_at:
                     raise
                 log.warning(
                     "Inbox %s: an acknowledgement failed, and is sent again until the lease ends: %s",
@@ -381,19 +337,32 @@ class Batches:
             clock.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
 
-    def _log_result(self) -> None:
-        dead = self._counts.result["dead_lettered"]["count"]
-        log.info(
-            "Inbox %s: processed %d messages in %d batches; %d messages failed, %d are dead letters now",
-            plain(self.inbox),
-            self._processed["count"],
-            self.function.calls,
-            len(self._failed.left),
-            dead,
-        )
+    def _send_acknowledgement(self, lease: HeldLease) -> None:
+        if self._finished:
+            acknowledge(self.hook, lease.inbox_id, lease.lease_id, self._finished, self.inbox)
+            self._finished = []
+
+    def _release(self, lease: HeldLease, message_ids: Collection[str]) -> None:
+        ids = list(message_ids)
+        if ids:
+            self._uncalled.difference_update(ids)
+            try_to_release(self.hook, lease.inbox_id, lease.lease_id, ids, self.inbox)
 
 
-def _count(counted: Counted, message_id: str) -> None:
-    counted["count"] += 1
-    if len(counted["ids"]) < MOST_IDS:
-        counted["ids"].append(plain(message_id))
+def _given(message: types.LeasedMessage) -> dict[str, Any]:
+    """
+    A message as the function gets it: nothing of its lease, and its payload decoded at any depth.
+
+    All of it is a copy, as the function may change it: a dead letter has the message as it was leased.
+    """
+    part = without_lease(message)
+    payload, attributes = deep_json.decode(payload_text(part)), part["message_attributes"]
+    part.pop("payload_json", None)
+    return {**part, "payload": payload, "message_attributes": attributes and dict(attributes)}
+
+
+def _is_transient(error: WorkflowError) -> bool:
+    """Whether the same acknowledgement may be accepted later."""
+    if isinstance(error, TransportError):
+        return not error.permanent
+    return isinstance(error, (ServerError, RateLimitError))

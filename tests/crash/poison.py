@@ -1,4 +1,7 @@
-"""Messages that the target DAGs reject, with payloads that some layer of Airflow cannot store either."""
+"""
+Messages that the target DAGs reject, or that end the process which works on them in batches, with payloads
+that some layer of Airflow cannot store either.
+"""
 
 from __future__ import annotations
 

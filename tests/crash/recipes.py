@@ -21,7 +21,8 @@ class Recipe:
     :param count: counts what was done for each message.
     :param once: whether each message may be worked on only once.
     :param promised: False for the shape that is only there to be compared with.
-    :param has_dead_letters: whether some of its messages are rejected, and none may be quarantined.
+    :param has_dead_letters: whether some of its messages are rejected, or end the process of their task, and
+        none may be quarantined.
     """
 
     name: str
@@ -44,6 +45,16 @@ def runs_of(dag_id: str, dead_letter_dag_id: str | None = None) -> Count:
         account.count_runs(api.dag_runs(dag_id))
         if dead_letter_dag_id is not None:
             account.count_dead_letters(api.dag_runs(dead_letter_dag_id))
+
+    return count
+
+
+def work_done_or_dead(dead_letter_dag_id: str) -> Count:
+    """Count the messages whose work was done, and those that are dead letters."""
+
+    def count(account: Account, api: AirflowAPI, worked: Path) -> None:
+        work_done(account, api, worked)
+        account.count_dead_letters(api.dag_runs(dead_letter_dag_id))
 
     return count
 
@@ -77,7 +88,13 @@ RECIPES = (
         has_dead_letters=True,
     ),
     Recipe("inbox_dag", "crash-decorated", runs_of("handle_decorated")),
-    Recipe("task.workflow_inbox", "crash-batches", work_done, once=False),
+    Recipe(
+        "task.workflow_inbox",
+        "crash-batches",
+        work_done_or_dead("dead_letters_batches"),
+        once=False,
+        has_dead_letters=True,
+    ),
     Recipe("messages, acknowledged by hand", "crash-manual", work_done, once=False),
     Recipe("messages in asset events", "crash-events", deliveries_of("crash_events"), once=False),
     Recipe("acknowledged first, to compare", "crash-ack-first", runs_of("handle_ack_first"), promised=False),

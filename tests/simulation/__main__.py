@@ -14,6 +14,7 @@ import time
 from collections.abc import Sequence
 from multiprocessing import get_context
 
+from tests.simulation import batches
 from tests.simulation.play import play, staged
 from tests.simulation.teeth import try_all
 
@@ -21,6 +22,8 @@ CHUNK = 250
 MOST_SHOWN = 3
 LONGEST_HISTORY = 400
 """Lines of a history that are printed, from its end."""
+BATCHES_EVERY = 20
+"""One seed of so many plays a history of batches too."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -60,14 +63,20 @@ def failures(seeds: Sequence[int], workers: int) -> dict[int, str]:
 def played(seeds: Sequence[int]) -> list[tuple[int, str]]:
     """Play some seeds; those that break a rule."""
     with staged():
-        return [(seed, rule) for seed in seeds if (rule := play(seed))]
+        return [(seed, rule) for seed in seeds if (rule := broken_rule(seed))]
+
+
+def broken_rule(seed: int, lines: list[str] | None = None) -> str:
+    """Play the histories of a seed; the rule that does not hold, or an empty string."""
+    rule = play(seed, lines)
+    return batches.play(seed, lines) if not rule and seed % BATCHES_EVERY == 0 else rule
 
 
 def show(seed: int, rule: str) -> None:
     """Print the history of a seed."""
     lines: list[str] = []
     with staged():
-        again = play(seed, lines)
+        again = broken_rule(seed, lines)
     print("\n".join(lines[-LONGEST_HISTORY:]))
     print(f"Seed {seed}: {again or 'all rules hold'}. Play it again: make simulate SEED={seed} SEEDS=1")
     if again != rule and rule:

@@ -6,13 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_provider_workflow.dispatch.batch_function import (
-    BatchFunction,
-)
 from airflow_provider_workflow.dispatch.batches import Batches, BatchLimits
 from airflow_provider_workflow.dispatch.runs import TaskRuns
-from airflow_provider_workflow.dispatch.target_history import TargetHistory
-from tests.unit.fakes import StateStore
 from tests.unit.workbench import INBOX, Workbench
 
 NAMED = "named in MessagesFailed"
@@ -52,18 +47,17 @@ def batches(bench: Workbench, function: Function, **limits: Any) -> Batches:
     return Batches(
         bench.hook,
         INBOX,
-        BatchFunction(INBOX, function),
+        function,
         TaskRuns(bench.ti),
         BatchLimits(**limits),
-        TargetHistory(bench.context),
-        bench.dead_letter_rules,
+        attempt=bench.ti.try_number,
+        dead_letter_rules=bench.dead_letter_rules,
     )
 
 
 def retry(bench: Workbench) -> None:
     """Let the next task be a retry."""
     bench.ti.try_number += 1
-    bench.store = StateStore()
 
 
 def counts_of(bench: Workbench) -> dict[str, int]:

@@ -18,6 +18,7 @@ from airflow_provider_workflow.operators.inbox import (
 from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
 from airflow_provider_workflow.triggers.notice import WorkflowInboxNoticeTrigger
 from tests.crash.ack_first import AckFirstListener
+from tests.crash.poison import PREFIX
 
 PATIENT = {"retries": 100, "retry_delay": timedelta(seconds=2), "retry_exponential_backoff": False}
 WAITING = {"deferrable": True, "poll_interval": 1, "max_poll_interval": 5, **PATIENT}
@@ -52,7 +53,7 @@ with DAG("drain", schedule=schedule_of(asset), max_active_runs=1, start_date=dat
         **PATIENT,
     )
 
-for dag_id in ("dead_letters_sensor", "dead_letters_notice"):
+for dag_id in ("dead_letters_sensor", "dead_letters_notice", "dead_letters_batches"):
     with DAG(dag_id, schedule=None, max_active_runs=32):
 
         @task(**PATIENT)
@@ -110,9 +111,17 @@ available = Asset("crash_batches", watchers=[AssetWatcher(name="crash_batches", 
 
 with DAG("work_in_batches", schedule=schedule_of(available), max_active_runs=1):
 
-    @task.workflow_inbox(inbox="crash-batches", batch_size=5, lease_seconds=60, **PATIENT)
+    @task.workflow_inbox(
+        inbox="crash-batches",
+        batch_size=5,
+        lease_seconds=60,
+        dead_letter_dag_id="dead_letters_batches",
+        **PATIENT,
+    )
     def store(messages):
         for message in messages:
+            if message["id"].startswith(PREFIX):
+                os._exit(9)  # as a segmentation fault, or the end of the memory, would
             (WORKED / message["id"]).touch()
 
     store()

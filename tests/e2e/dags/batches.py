@@ -1,5 +1,6 @@
 """Tasks that process messages in batches, and write into a file what their function was given."""
 
+import os
 import time
 from datetime import timedelta
 from pathlib import Path
@@ -16,8 +17,8 @@ def process(messages, dag_run=None):
     """
     Write the ids of the messages into the file that the run's conf names, and fail where it says so.
 
-    While the file "<name>.hold" exists it does not return. With ``names`` it names the failed messages,
-    otherwise it raises for the whole batch.
+    A message with the id "killer" ends the process. While the file "<name>.hold" exists it does not return.
+    With ``names`` it names the failed messages, otherwise it raises for the whole batch.
     """
     conf, ids = dag_run.conf, [message["id"] for message in messages]
     written, held = Path(conf["file"]), Path(conf["file"] + ".hold")
@@ -25,6 +26,8 @@ def process(messages, dag_run=None):
         file.writelines(f"given {each}\n" for each in ids)
     while held.exists():
         time.sleep(0.05)
+    if "killer" in ids:
+        os._exit(9)
     failed = [each for each in ids if each.startswith("poison")]
     if failed and not conf.get("names"):
         raise ValueError("poison")
@@ -36,7 +39,7 @@ def process(messages, dag_run=None):
 
 for dag_id, arguments in {
     "batches_of_two": {"batch_size": 2, **RETRIES},
-    "batches_with_dead_letters": {"dead_letter_dag_id": "dead_letters", **RETRIES},
+    "batches_with_dead_letters": {"dead_letter_dag_id": "dead_letters", **RETRIES, "retries": 60},
 }.items():
     with DAG(dag_id, schedule=None, max_active_runs=20):
         task.workflow_inbox(task_id="work", inbox=INBOX, **arguments)(process)()

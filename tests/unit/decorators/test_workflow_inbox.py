@@ -10,14 +10,12 @@ from typing import Any
 import pytest
 from airflow.sdk import DAG, task, task_group
 from airflow.sdk.definitions.param import ParamsDict
+from airflow.sdk.exceptions import AirflowRescheduleException, AirflowSkipException, TaskDeferred
 
 from airflow_provider_workflow.decorators.workflow_inbox import MessagesFailed, WorkflowInboxDecoratedOperator
-from airflow_provider_workflow.dispatch.failed_messages import FailedMessagesError
+from airflow_provider_workflow.dispatch.batch_outcomes import BatchError
 from airflow_provider_workflow.dispatch.lease import TaskKilled
-from tests.unit.alarms import Variables, variables
 from tests.unit.workbench import INBOX, Workbench
-
-__all__ = ["variables"]
 
 START = datetime(2025, 1, 1)
 
@@ -56,7 +54,7 @@ def test_a_decorated_function_is_called_with_messages_and_its_result_is_ignored(
     bench.put("a", "b", "c")
     result = executed(bench, work)
 
-    assert given == [["a", "b"], ["c"]]
+    assert given == [["a"], ["b", "c"]]
     assert (result["batches"], result["processed"]["count"]) == (2, 3)
     assert bench.states == {}
 
@@ -145,7 +143,7 @@ def test_a_function_that_returns_a_generator_has_not_run_and_acknowledges_nothin
     bench.put("a")
     with pytest.raises(TypeError, match="returned a generator, which has not run"):
         executed(bench, work)
-    assert bench.states == {"a": "available"}
+    assert bench.states == {"a": "leased"}
 
 
 # The arguments
@@ -159,12 +157,10 @@ def test_a_function_that_returns_a_generator_has_not_run_and_acknowledges_nothin
         ("batch_size", 101),
         ("lease_seconds", 59),
         ("lease_seconds", 3601),
-        ("max_batches", 0),
+        ("max_messages", 0),
         ("dead_letter_after", 5),
         ("dead_letter_dag_id", " "),
         ("workflow_conn_id", ""),
-        ("on_dead_letter", print),
-        ("on_quarantined", 1),
     ],
 )
 def test_a_wrong_argument_is_named_when_the_dag_is_parsed(field: str, value: Any) -> None:
@@ -258,12 +254,13 @@ def test_the_page_of_a_task_shows_the_function_and_its_name() -> None:
 def test_messages_that_the_function_names_are_not_acknowledged(bench: Workbench) -> None:
     @of_orders
     def work(messages: Any) -> None:
-        raise MessagesFailed({"b": "no\nprice"})
+        if messages[0]["id"] == "b":
+            raise MessagesFailed({"b": "no\nprice"})
 
-    bench.put("a", "b")
-    with pytest.raises(FailedMessagesError, match=r"1 messages failed .*: b: no\\nprice"):
+    bench.put("b", "c")
+    with pytest.raises(BatchError, match=r"1 messages failed .*: b: no\\nprice"):
         executed(bench, work)
-    assert bench.states == {"b": "available"}
+    assert bench.states == {"b": "leased"}
 
 
 def test_a_message_that_fails_on_its_third_delivery_starts_the_dead_letter_dag(bench: Workbench) -> None:
@@ -279,24 +276,54 @@ def test_a_message_that_fails_on_its_third_delivery_starts_the_dead_letter_dag(b
     assert bench.dead_letters["a"]["reason"] == "failed"
 
 
-def test_callbacks_are_called_for_dead_letters(bench: Workbench, variables: Variables) -> None:
-    alerts: list[Any] = []
-
-    @task.workflow_inbox(
-        inbox=INBOX,
-        dead_letter_dag_id="dead",
-        dead_letter_after=1,
-        on_dead_letter=lambda context: alerts.append(context["workflow"]),
-    )
+@pytest.mark.parametrize("ids", [["a"], ["a", "x\n"]])
+def test_an_unknown_id_is_an_error_and_nothing_of_the_batch_is_acknowledged(
+    bench: Workbench, ids: list[str]
+) -> None:
+    @of_orders
     def work(messages: Any) -> None:
-        raise MessagesFailed([messages[0]["id"]])
+        if len(messages) > 1:
+            raise MessagesFailed(ids)
 
-    bench.supervisor.dags.add("dead")
-    bench.put("a")
-    executed(bench, work)
+    bench.put("first", "b", "c")
+    with pytest.raises(BatchError, match=r"ids that are not in the batch, such as (a|x\\n)"):
+        executed(bench, work)
+    assert bench.states == {"b": "available", "c": "available"}
 
-    [alert] = alerts
-    assert (alert["event"], alert["count"], alert["messages"][0]["reason"]) == ("dead_letter", 1, "failed")
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        AirflowSkipException("done"),
+        AirflowRescheduleException(datetime(2025, 1, 1)),
+        TaskDeferred(trigger=object(), method_name="resume"),  # type: ignore[arg-type]
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_what_ends_a_task_without_an_error_is_a_failure_of_the_function(
+    bench: Workbench, error: BaseException
+) -> None:
+    @of_orders
+    def work(messages: Any) -> None:
+        if len(messages) > 1:
+            raise error
+
+    bench.put("a", "b", "c")
+    with pytest.raises(BatchError, match=f"the function raised {type(error).__name__}, with which the task"):
+        executed(bench, work)
+    assert bench.states == {"b": "available", "c": "available"}
+
+
+def test_a_skip_for_one_message_leaves_it_to_its_lease_and_fails_the_task(bench: Workbench) -> None:
+    @of_orders
+    def work(messages: Any) -> None:
+        if messages[0]["id"] == "a":
+            raise AirflowSkipException
+
+    bench.put("a", "b")
+    with pytest.raises(BatchError, match="the function raised AirflowSkipException"):
+        executed(bench, work)
+    assert bench.states == {"a": "leased"}
 
 
 @pytest.mark.parametrize("ids", ["a", [], {}, [1], 5, None])

@@ -1,0 +1,155 @@
+"""What became of the messages of a task that works on batches, and whether its function may be broken."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from typing import TypedDict
+
+from airflow.providers.common.compat.sdk import AirflowException
+
+from airflow_provider_workflow.client import types
+from airflow_provider_workflow.client.wire import plain
+from airflow_provider_workflow.dispatch.lease import delivery_count
+from airflow_provider_workflow.dispatch.results import MOST_IDS, Counted, Counts
+
+log = logging.getLogger(__name__)
+
+MOST_FAILED = 20
+"""Messages in a row for which the function may fail once it has processed one; then a drain stops."""
+MOST_FAILED_AT_FIRST = 64
+"""The same before it has processed any: 2 in the first try of a task, then 4, 8 ... 64."""
+MOST_SHOWN = 10
+"""Failed messages that an error names."""
+
+
+class BatchResult(TypedDict):
+    """
+    The result of a task that works on batches.
+
+    ``batches`` is the number of calls of the function, ``processed`` the messages that were acknowledged
+    after it had returned, ``dead_lettered`` those that it failed for and that are dead letters now.
+    """
+
+    inbox_id: str
+    batches: int
+    processed: Counted
+    dead_lettered: Counted
+
+
+class BatchError(AirflowException):
+    """
+    Messages were not processed; they were not acknowledged, and are redelivered.
+
+    :param inbox: id or name.
+    :param text: what is wrong, and the fix.
+    """
+
+    def __init__(self, inbox: str, text: str) -> None:
+        super().__init__(f"Inbox {plain(inbox)}: {text}")
+
+
+@dataclass
+class Outcomes:
+    """
+    The outcomes of one task.
+
+    :param inbox: id or name.
+    :param attempt: try of the task, 1 or more.
+    :param calls: how often the function was called.
+    :param processed: messages for which it returned.
+    :param counts: counts the dead letters.
+    """
+
+    inbox: str
+    attempt: int
+    calls: int = 0
+    processed: Counted = field(default_factory=lambda: Counted(count=0, ids=[]))
+    counts: Counts = field(default_factory=Counts)
+    _failed: dict[str, str] = field(default_factory=dict)
+    _failed_in_a_row: int = 0
+    _error: Exception | None = None
+
+    def add_call(self, processed: list[str], failed: int) -> None:
+        """
+        Count a call of the function.
+
+        :param processed: ids of the messages for which it returned.
+        :param failed: number of the others.
+        """
+        self.calls += 1
+        self._failed_in_a_row = 0 if processed else self._failed_in_a_row + failed
+        for message_id in processed:
+            self._failed.pop(message_id, None)
+            self.processed["count"] += 1
+            if len(self.processed["ids"]) < MOST_IDS:
+                self.processed["ids"].append(plain(message_id))
+
+    def add_failed(self, message: types.LeasedMessage, cause: str, error: Exception | None) -> None:
+        """
+        Keep a failed message that is no dead letter.
+
+        :param error: what the function raised for it; None if it named the message.
+        """
+        self._failed[message["id"]] = cause
+        self._error = self._error or error
+        log.warning(
+            "Inbox %s: message %s failed on its delivery number %d, and is redelivered when its lease"
+            " expires: %s",
+            plain(self.inbox),
+            plain(message["id"]),
+            delivery_count(message),
+            cause,
+        )
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether messages failed that are no dead letters."""
+        return bool(self._failed)
+
+    @property
+    def may_be_broken(self) -> bool:
+        """Whether the function failed for so many messages in a row that it may fail for all."""
+        at_first = min(MOST_FAILED_AT_FIRST, 2 ** min(self.attempt, 10))
+        return self._failed_in_a_row >= (MOST_FAILED if self.processed["count"] else at_first)
+
+    def log_summary(self) -> None:
+        """Log all counts in one line."""
+        log.info(
+            "Inbox %s: processed %d messages in %d batches; %d messages failed, %d are dead letters now",
+            plain(self.inbox),
+            self.processed["count"],
+            self.calls,
+            len(self._failed),
+            self.counts.result["dead_lettered"]["count"],
+        )
+
+    def result(self, inbox_id: str) -> BatchResult:
+        """
+        The result of the task.
+
+        :raises BatchError: the function named messages that failed, or may be broken.
+        :raises Exception: what it raised for the first message that failed.
+        """
+        if self._failed:
+            raise self._error or BatchError(self.inbox, self._failed_text())
+        if self.may_be_broken:
+            raise BatchError(
+                self.inbox,
+                "the function failed for too many messages in a row. They are dead letters now; a retry of"
+                " this task goes on with the others",
+            )
+        return {
+            "inbox_id": inbox_id,
+            "batches": self.calls,
+            "processed": self.processed,
+            "dead_lettered": self.counts.result["dead_lettered"],
+        }
+
+    def _failed_text(self) -> str:
+        shown = [f"{plain(message_id)}: {cause}" for message_id, cause in self._failed.items()]
+        more = "; ..." if len(shown) > MOST_SHOWN else ""
+        return (
+            f"{len(shown)} messages failed and were not acknowledged: {'; '.join(shown[:MOST_SHOWN])}{more}."
+            " They are redelivered when their leases expire"
+        )

@@ -1,0 +1,353 @@
+"""
+Histories of ``@task.workflow_inbox`` whose function ends its process for chosen messages.
+
+Rules:
+
+B1. A message is acknowledged only after a call of the function has returned for it, or as a dead letter.
+B2. No sound message is quarantined, or a dead letter, because of another one.
+B3. Each sound message is called at least once, and acknowledged in the end.
+B4. A message that ends its process is a dead letter where there is a dead-letter DAG; without one the service
+    quarantines it. No other state is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import patch
+from uuid import UUID
+
+from airflow_provider_workflow import clock, metrics, process_state
+from airflow_provider_workflow.dispatch import quarantine
+from airflow_provider_workflow.dispatch.batches import Batches, BatchLimits
+from airflow_provider_workflow.dispatch.dead_letters import DeadLetterRules
+from airflow_provider_workflow.dispatch.runs import Start
+from airflow_provider_workflow.emulator.rules import inboxes, queues
+from airflow_provider_workflow.emulator.rules.errors import ServiceError
+from airflow_provider_workflow.emulator.rules.store import Store
+from airflow_provider_workflow.emulator.settings import Settings
+from tests.simulation.scheduler import START, Killed, Process, Scheduler
+from tests.simulation.service import raised
+from tests.simulation.world import ServiceClock, SimulatedClock
+
+INBOX = "measurements"
+SOUND, KILLS, RAISES, NAMED = "sound", "kills", "raises", "named"
+LONGEST_SECONDS = 72 * 3600.0
+DEAD_LETTERS = "dead"
+
+
+@dataclass
+class BatchPlan:
+    """
+    All choices of a history.
+
+    :param kinds: of the messages, by id.
+    :param at: seconds after the beginning at which each message is put.
+    :param tasks: how many tasks work on the inbox in parallel.
+    """
+
+    kinds: dict[str, str]
+    at: dict[str, float]
+    tasks: int
+    batch_size: int
+    lease_seconds: int
+    dead_letter_after: int | None
+    retries: int
+    retry_seconds: float
+    poll_seconds: float
+    call_seconds: float
+    seconds_a_message: float
+
+
+def choose(seed: int) -> BatchPlan:
+    """The plan of a seed."""
+    random = Random(f"batches {seed}")
+    tasks, count = random.choice((1, 1, 1, 2)), random.choice((5, 20, 60, 150))
+    # Of several tasks one leases what another one has released: docs/promise.md, Limits.
+    share = random.choice((0.0, 0.01, 0.03, 0.1, 0.3) if tasks == 1 else (0.0, 0.01, 0.03))
+    other = random.choice((0.0, 0.0, 0.02))
+    spread = random.choice((0.0, 600.0, 3600.0))
+    kinds, at = {}, {}
+    for number in range(count):
+        message_id = f"m{number:03}"
+        draw = random.random()
+        kinds[message_id] = (
+            KILLS if draw < share else random.choice((RAISES, NAMED)) if draw < share + other else SOUND
+        )
+        at[message_id] = spread * random.random()
+    return BatchPlan(
+        kinds,
+        at,
+        tasks=tasks,
+        batch_size=random.choice((1, 5, 20, 100)),
+        lease_seconds=random.choice((60, 300, 900)),
+        dead_letter_after=random.choice((None, 1, 3, 4)),
+        retries=random.choice((0, 2, 5)),
+        retry_seconds=random.choice((2.0, 10.0, 60.0)),
+        poll_seconds=random.choice((20.0, 120.0, 600.0)),
+        call_seconds=random.choice((0.05, 0.3, 2.0)),
+        seconds_a_message=random.choice((0.0, 0.05, 0.3)),
+    )
+
+
+class BatchWorld:
+    """
+    Everything in a history.
+
+    :param lines: receives the history; None if it is not shown.
+    """
+
+    def __init__(self, plan: BatchPlan, seed: int, lines: list[str] | None = None) -> None:
+        self.plan, self.lines = plan, lines
+        self.random = Random(seed + 1)
+        self.scheduler = Scheduler(self.random)
+        self.clock = SimulatedClock(self.scheduler)
+        self.store = Store(ServiceClock(self.scheduler), Settings(quarantine_after=5))
+        self.inbox_id = self.store.inboxes.open(INBOX).id
+        self.called: set[str] = set()
+        self.returned: set[str] = set()
+        self.acknowledged: set[str] = set()
+        self.dead_letters: set[str] = set()
+        self.violation = ""
+
+    def play(self) -> str:
+        """Play the history; the rule that does not hold, or an empty string."""
+        for message_id, seconds in self.plan.at.items():
+            put = lambda message_id=message_id: self.store.messages.put(  # noqa: E731
+                self.inbox_id, [{"n": message_id}], ids=[message_id]
+            )
+            self.scheduler.at(START + seconds, put)
+        for number in range(self.plan.tasks):
+            task = BatchTask(self, number)
+            self.scheduler.after(self.random.uniform(0.0, 60.0), task.begin_run)
+        try:
+            self.scheduler.play(START + LONGEST_SECONDS, self._is_over)
+            return self.violation or self._check()
+        finally:
+            self.scheduler.end()
+
+    def states(self) -> dict[str, str]:
+        """The state of each message that is not acknowledged."""
+        return {each.id: each.status for each in self.store.messages.queue(self.inbox_id).live.values()}
+
+    def note(self, text: str) -> None:
+        if self.lines is not None:
+            self.lines.append(f"{self.scheduler.now - START:9.2f} {text}")
+
+    def must(self, holds: bool, rule: str) -> None:
+        if not holds:
+            self.violation = self.violation or rule
+
+    def _is_over(self) -> bool:
+        if self.violation:
+            return True
+        if self.scheduler.now < START + max(self.plan.at.values()) + 1.0:
+            return False
+        return all(status == "quarantined" for status in self.states().values())
+
+    def _check(self) -> str:
+        states = self.states()
+        for message_id, kind in self.plan.kinds.items():
+            state = states.get(message_id, "acknowledged")
+            is_dead = message_id in self.dead_letters
+            shown = f"{kind} {message_id} is {state}{' and a dead letter' if is_dead else ''}"
+            if kind == SOUND:
+                if state == "quarantined" or is_dead:
+                    return f"rule B2: {shown}"
+                if state != "acknowledged" or message_id not in self.returned:
+                    return f"rule B3: {shown}"
+            elif self.plan.dead_letter_after:
+                if state != "acknowledged" or not is_dead:
+                    return f"rule B4: {shown}"
+            elif state != "quarantined":
+                return f"rule B4: {shown}"
+        return ""
+
+
+@dataclass
+class BatchTask:
+    """A DAG with one task, that is run again and again."""
+
+    world: BatchWorld
+    number: int
+    run: int = 0
+    attempt: int = 0
+
+    def begin_run(self) -> None:
+        self.run, self.attempt = self.run + 1, 0
+        self._begin_try()
+
+    def _begin_try(self) -> None:
+        self.attempt += 1
+        process = Process(f"task {self.number}.{self.run}.{self.attempt}")
+        process.on_end = self._ended
+        self.world.scheduler.start(process, lambda: self._work(process))
+
+    def _work(self, process: Process) -> Any:
+        plan, world = self.world.plan, self.world
+        rules = DeadLetterRules(DEAD_LETTERS, plan.dead_letter_after) if plan.dead_letter_after else None
+        return Batches(
+            BatchHook(world, process),  # type: ignore[arg-type]
+            INBOX,
+            Function(world, process),
+            DeadLetterRuns(world),  # type: ignore[arg-type]
+            BatchLimits(plan.batch_size, plan.lease_seconds),
+            attempt=self.attempt,
+            dead_letter_rules=rules,
+        ).run()
+
+    def _ended(self, outcome: Any) -> None:
+        world, plan = self.world, self.world.plan
+        world.note(f"task {self.number}.{self.run}.{self.attempt} ends: {outcome!r:.200}")
+        random = world.random
+        if not isinstance(outcome, BaseException):
+            world.scheduler.after(random.uniform(1.0, plan.poll_seconds), self.begin_run)
+            return
+        seconds = random.uniform(2.0, 60.0) if isinstance(outcome, Killed) else 0.0
+        if self.attempt > plan.retries:
+            world.scheduler.after(seconds + random.uniform(1.0, plan.poll_seconds), self.begin_run)
+        else:
+            pause = plan.retry_seconds * 2 ** (self.attempt - 1)
+            world.scheduler.after(seconds + pause, self._begin_try)
+
+
+@dataclass
+class Function:
+    """The user's function: it ends its process, raises, or names failed messages."""
+
+    world: BatchWorld
+    process: Process
+
+    def __call__(self, messages: list[dict[str, Any]]) -> dict[str, str]:
+        world, plan = self.world, self.world.plan
+        ids = [message["id"] for message in messages]
+        world.note(f"{self.process.name} calls {ids}")
+        world.called.update(ids)
+        for message_id in ids:
+            world.scheduler.pause(plan.seconds_a_message)
+            if plan.kinds[message_id] == KILLS:
+                world.note(f"{self.process.name} is killed by {message_id}")
+                world.scheduler.kill(self.process)
+                raise Killed
+            if plan.kinds[message_id] == RAISES:
+                raise ValueError(message_id)
+        named = [message_id for message_id in ids if plan.kinds[message_id] == NAMED]
+        world.returned.update(set(ids) - set(named))
+        return dict.fromkeys(named, "named")
+
+
+@dataclass
+class DeadLetterRuns:
+    """The dead-letter DAG."""
+
+    world: BatchWorld
+    alongside = False
+
+    def check_target(self, dag_id: str, **_: Any) -> None:
+        self._pause()
+
+    def start(self, dag_id: str, run_id: str, conf: dict[str, Any], note: str | None = None) -> Start:
+        self._pause()
+        existing = conf["message_id"] in self.world.dead_letters
+        self.world.dead_letters.add(conf["message_id"])
+        self.world.note(f"dead letter {conf['message_id']}: {conf['cause']}")
+        return Start.EXISTING if existing else Start.STARTED
+
+    def exists(self, dag_id: str, run_id: str, *_: Any) -> bool:
+        self._pause()
+        return any(f"__{message_id}__" in run_id for message_id in self.world.dead_letters)
+
+    def unfinished(self, dag_id: str) -> int:
+        return 0
+
+    def _pause(self) -> None:
+        self.world.scheduler.pause(self.world.random.uniform(0.02, 0.3))
+
+
+class BatchHook:
+    """What batches use of ``WorkflowHook``."""
+
+    workflow_conn_id = "workflow_default"
+
+    def __init__(self, world: BatchWorld, process: Process) -> None:
+        self.world, self.process = world, process
+
+    def hurried(self) -> BatchHook:
+        return self
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def get_inbox(self, inbox: str) -> dict[str, Any]:
+        self._pause()
+        return {"id": self.world.inbox_id, "status": "active"}
+
+    def list_messages(self, inbox: str) -> list[dict[str, Any]]:
+        self._pause()
+        return [{"id": message_id, "status": status} for message_id, status in self.world.states().items()]
+
+    def lease_messages(
+        self, inbox: str, lease_limit: int = 10, lease_seconds: int = 300, *, patient: bool = True
+    ) -> dict[str, Any]:
+        sent_at = self.world.scheduler.now
+        self._pause()
+        answer = self.world.store.leases.lease(self.world.inbox_id, lease_seconds, lease_limit)
+        self._note(f"leases {lease_limit} for {lease_seconds} s", answer)
+        self._pause()
+        return {**answer, "sent_at": sent_at}
+
+    def acknowledge_messages(
+        self, inbox: str, lease_id: str, message_ids: Sequence[str] | None = None
+    ) -> dict[str, Any]:
+        answer = self._end("acknowledge", lease_id, message_ids)
+        for message in answer["results"]:
+            sound = message["id"] in self.world.returned or message["id"] in self.world.dead_letters
+            self.world.must(sound, f"rule B1: {message['id']} is acknowledged, and no call has returned")
+        return answer
+
+    def release_messages(
+        self, inbox: str, lease_id: str, message_ids: Sequence[str] | None = None
+    ) -> dict[str, Any]:
+        return self._end("release", lease_id, message_ids)
+
+    def _end(self, what: str, lease_id: str, ids: Sequence[str] | None) -> dict[str, Any]:
+        self._pause()
+        try:
+            answer: dict[str, Any] = getattr(self.world.store.leases, what)(
+                self.world.inbox_id, lease_id, ids
+            )
+        except ServiceError as error:
+            raise raised(what, error) from None
+        self._note(f"{what}s", answer)
+        return answer
+
+    def _note(self, what: str, answer: dict[str, Any]) -> None:
+        ids = [f"{each['id']}#{each['message_attributes']['lease_count']}" for each in answer["results"]]
+        self.world.note(f"{self.process.name} {what}: {ids}")
+
+    def _pause(self) -> None:
+        self.world.scheduler.pause(self.world.random.uniform(0.5, 1.5) * self.world.plan.call_seconds)
+
+
+def play(seed: int, lines: list[str] | None = None) -> str:
+    """
+    Play the history of a seed.
+
+    :param lines: receives the history.
+    :return: the rule that does not hold; empty if all hold.
+    """
+    random = Random(seed + 2)
+    made_up = SimpleNamespace(uuid4=lambda: UUID(int=random.getrandbits(128)), UUID=UUID)
+    process_state.reset()
+    with (
+        patch.object(queues, "uuid", made_up),
+        patch.object(inboxes, "uuid", made_up),
+        patch.object(metrics, "count", lambda *_, **__: None),
+        patch.object(quarantine, "quarantine_check_seconds", lambda: 0.0),
+    ):
+        world = BatchWorld(choose(seed), seed, lines)
+        with clock.use(world.clock):
+            return world.play()
