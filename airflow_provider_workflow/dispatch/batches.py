@@ -165,7 +165,7 @@ class Batches:
             self._next_size = 1 if was_delivered or not self._has_processed else self._next_size * 2
 
     def _next_count(self) -> int:
-        """Messages of the next lease; 0 or less if there is to be none."""
+        """Messages of the next lease; 0 or less to end the drain."""
         limits = self.limits
         most = limits.batch_size if limits.max_messages is None else limits.max_messages - self._leased
         return min(self._next_size, limits.batch_size, most)

@@ -11,6 +11,7 @@ from airflow_provider_workflow.decorators.workflow_inbox import MessagesFailed
 
 INBOX = "{{ dag_run.conf['inbox'] }}"
 RETRIES = {"retries": 5, "retry_delay": timedelta(seconds=2)}
+PATIENT = {**RETRIES, "retries": 60, "retry_exponential_backoff": False}
 
 
 def process(messages, dag_run=None):
@@ -39,7 +40,7 @@ def process(messages, dag_run=None):
 
 for dag_id, arguments in {
     "batches_of_two": {"batch_size": 2, **RETRIES},
-    "batches_with_dead_letters": {"dead_letter_dag_id": "dead_letters", **RETRIES, "retries": 60},
+    "batches_with_dead_letters": {"dead_letter_dag_id": "dead_letters", **PATIENT},
 }.items():
     with DAG(dag_id, schedule=None, max_active_runs=20):
         task.workflow_inbox(task_id="work", inbox=INBOX, **arguments)(process)()
