@@ -328,16 +328,15 @@ def serialized_dag(dag_id: str, session: Session) -> Mapping[str, Any] | None:
     return newest.data["dag"] if newest is not None and newest.data else None
 
 
-def triggerer_jobs() -> list[tuple[Any, str]]:
-    """Latest heartbeat (a timezone-aware time, or None) and state of each triggerer in the database."""
+def heartbeats(process: str) -> list[tuple[Any, str, str]]:
+    """Latest heartbeat (a timezone-aware time), state and machine of each triggerer (or scheduler)."""
     from airflow.jobs.job import Job
     from sqlalchemy import select
 
+    columns = (Job.latest_heartbeat, Job.state, Job.hostname)
     with database_session() as session:
-        rows = session.execute(
-            select(Job.latest_heartbeat, Job.state).where(Job.job_type == "TriggererJob")
-        ).all()
-    return [(beat, str(state)) for beat, state in rows]
+        rows = session.execute(select(*columns).where(Job.job_type == f"{process.capitalize()}Job"))
+        return [(beat, str(state), str(host)) for beat, state, host in rows if beat is not None]
 
 
 def count_triggers(path: str) -> int:

@@ -24,6 +24,7 @@ CHECKS = (
     Check("inboxes", examine_inboxes, ("inbox_api",)),
     Check("database", doctor_deployment.database),
     Check("triggerer", doctor_deployment.triggerer, ("database",)),
+    Check("clocks", doctor_deployment.clocks, ("database",)),
     Check("dags", doctor_deployment.dags, ("database",)),
     Check("fernet_key", doctor_deployment.fernet_key),
     Check("airflow", doctor_deployment.version),

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from airflow_provider_workflow import airflow_internals, clock
 from airflow_provider_workflow.cli import output
 from airflow_provider_workflow.cli.doctor_findings import FAILED, OK, SKIPPED, WARNING, Finding, Subject
+from airflow_provider_workflow.database import dag_runs
 from airflow_provider_workflow.database.inbox_uses import (
     TRIGGERS,
     DeployedDag,
@@ -64,10 +65,37 @@ def _heartbeats() -> tuple[int, float | None]:
 
     now = datetime.fromtimestamp(clock.now(), UTC)
     threshold = conf.getfloat("triggerer", "triggerer_health_check_threshold", fallback=30.0)
-    jobs = airflow_internals.triggerer_jobs()
-    beats = [((now - beat).total_seconds(), state) for beat, state in jobs if beat is not None]
+    jobs = airflow_internals.heartbeats("triggerer")
+    beats = [((now - beat).total_seconds(), state) for beat, state, _ in jobs]
     alive = sum(state == "running" and seconds <= threshold for seconds, state in beats)
     return alive, min((seconds for seconds, _ in beats), default=None)
+
+
+MOST_CLOCK_SKEW = timedelta(seconds=30)
+
+
+def clocks(_: Subject) -> Iterator[Finding]:
+    """Report what the machines of Airflow wrote with a clock that is ahead of this one."""
+    now = datetime.fromtimestamp(clock.now(), UTC)
+    synchronize = "synchronize the clocks of all machines (NTP), this one included"
+    for process in ("triggerer", "scheduler"):
+        for beat, state, host in airflow_internals.heartbeats(process):
+            if state == "running" and beat - now > MOST_CLOCK_SKEW:
+                ahead = output.duration((beat - now).total_seconds())
+                detail = f"the last heartbeat of the {process} on {host} is {ahead} in the future"
+                fix = f"{synchronize}; Airflow takes it for alive until then, even if it has ended"
+                yield Finding("clocks", WARNING, detail, fix)
+    with airflow_internals.database_session() as session:
+        queued = dag_runs.queued_for_later(session, now + MOST_CLOCK_SKEW)
+    for dag_id, (count, run_after) in queued.items():
+        wait = output.duration((run_after - now).total_seconds())
+        fix = (
+            f"{synchronize}: the clock of a triggerer was ahead when it made the asset event."
+            f" To start a run now: airflow dags trigger {shlex.quote(dag_id)}"
+        )
+        yield Finding(
+            "clocks", WARNING, f"queued runs of {dag_id}: {count}, of which the first starts in {wait}", fix
+        )
 
 
 def dags(subject: Subject) -> Iterator[Finding]:

@@ -80,14 +80,29 @@ class Database:
                     update(stored).where(stored.c.id == each.id).values(data=null(), data_compressed=packed)
                 )
 
-    def add_triggerer(self, *, seconds_ago: float = 1, state: str = "running") -> None:
-        """Add a triggerer whose last heartbeat was that long ago."""
+    def add_triggerer(
+        self, *, seconds_ago: float = 1, state: str = "running", kind: str = "TriggererJob"
+    ) -> None:
+        """Add a triggerer, or a job of another kind, whose last heartbeat was that long ago."""
         beat = datetime.now(UTC) - timedelta(seconds=seconds_ago)
         with create_session() as session:
-            job = Job(job_type="TriggererJob", state=state)
+            job = Job(job_type=kind, state=state)
             session.add(job)
             session.flush()
             job.latest_heartbeat = beat
+
+    def add_queued_run(self, dag_id: str, *, seconds_ahead: float, run_type: str = "asset_triggered") -> None:
+        """Add a run that waits for a scheduler."""
+        run_after = datetime.now(UTC) + timedelta(seconds=seconds_ahead)
+        with create_session() as session:
+            run = DagRun(
+                dag_id=dag_id,
+                run_id=f"{run_type}__{run_after.isoformat()}",
+                run_type=run_type,
+                state="queued",
+            )
+            run.run_after = run_after
+            session.add(run)
 
     def add_trigger(self, classpath: str) -> None:
         """Add a trigger that waits for a triggerer."""

@@ -10,6 +10,7 @@ import pytest
 from airflow import settings
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG, AssetWatcher
+from airflow.utils.net import get_hostname
 from sqlalchemy import create_engine
 
 from airflow_provider_workflow.assets import create_asset
@@ -45,7 +46,7 @@ def test_a_database_out_of_reach_skips_what_needs_it_and_fails_nothing(
     settings.Session.configure(bind=engine)
     found = doctor.examine()
     assert found.exit_code == 0
-    assert found.of("skipped") == ["database", "triggerer", "dags"]
+    assert found.of("skipped") == ["database", "triggerer", "clocks", "dags"]
     assert found["database"]["detail"] == (
         "Airflow's metadata database cannot be read from here: OperationalError"
     )
@@ -58,7 +59,7 @@ def test_a_database_that_is_not_migrated_is_skipped_too(
 ) -> None:
     settings.Session.remove()
     settings.Session.configure(bind=create_engine(f"sqlite:///{tmp_path}/empty.db"))
-    assert doctor.examine().of("skipped") == ["database", "triggerer", "dags"]
+    assert doctor.examine().of("skipped") == ["database", "triggerer", "clocks", "dags"]
 
 
 def test_a_living_triggerer_is_reported_with_its_last_heartbeat(doctor: Doctor, database: Database) -> None:
@@ -71,6 +72,38 @@ def test_a_living_triggerer_is_reported_with_its_last_heartbeat(doctor: Doctor, 
     )
     database.add_triggerer(seconds_ago=-60)
     assert doctor.examine()["triggerer"]["detail"].startswith("2 triggerers are alive")
+
+
+def test_clocks_that_differ_little_are_not_reported(doctor: Doctor, database: Database) -> None:
+    database.add_triggerer(seconds_ago=-20)
+    database.add_dag("listen")
+    database.add_queued_run("listen", seconds_ahead=20)
+    database.add_queued_run("listen", seconds_ahead=3600, run_type="manual")
+    assert named(doctor.examine(), "clocks") == []
+
+
+@pytest.mark.parametrize("kind", ["TriggererJob", "SchedulerJob"])
+def test_a_heartbeat_in_the_future_is_the_clock_of_its_machine(
+    doctor: Doctor, database: Database, kind: str
+) -> None:
+    """Until then Airflow takes a dead triggerer for alive, and gives its triggers to no other."""
+    database.add_triggerer(seconds_ago=-3700, kind=kind)
+    found = doctor.examine()["clocks"]
+    assert found["status"] == "warning"
+    process = kind.removesuffix("Job").lower()
+    assert found["detail"] == f"the last heartbeat of the {process} on {get_hostname()} is 1 h in the future"
+    assert found["fix"].startswith("synchronize the clocks of all machines (NTP), this one included")
+    assert "Airflow takes it for alive until then" in found["fix"]
+
+
+def test_a_run_that_was_queued_for_later_waits_for_that_time(doctor: Doctor, database: Database) -> None:
+    """The event of a triggerer whose clock was ahead made it."""
+    database.add_dag("listen")
+    database.add_queued_run("listen", seconds_ahead=3700)
+    found = doctor.examine()["clocks"]
+    assert found["status"] == "warning"
+    assert found["detail"] == "queued runs of listen: 1, of which the first starts in 1 h"
+    assert "airflow dags trigger listen" in found["fix"]
 
 
 @pytest.mark.parametrize(
