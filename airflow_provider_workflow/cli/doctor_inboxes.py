@@ -36,7 +36,7 @@ def examine_inboxes(subject: Subject) -> Iterator[Finding]:
     try:
         found = _inboxes(subject)
     except NotFoundError:
-        detail = f"there is no inbox with the name or id {subject.inbox!r}"
+        detail = f"inbox {subject.inbox!r} does not exist"
         yield Finding(
             "inboxes", FAILED, detail, "create it, or list the existing ones: airflow-workflow inbox list"
         )

@@ -36,7 +36,7 @@ from airflow_provider_workflow.client.errors import (
     WorkflowAPIError,
     WorkflowError,
 )
-from airflow_provider_workflow.client.failures import failure
+from airflow_provider_workflow.client.failures import failure, request_of
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.tokens import token_key
 from airflow_provider_workflow.client.wire import Answer, Request, plain
@@ -197,7 +197,7 @@ def _failure_of(call: Call[Any], answer: Answer) -> WorkflowAPIError:
     if not answer.is_success:
         return failure(call, answer)
     kind = plain(answer.headers.get("content-type", "no content type"), 100)
-    text = f"events was answered with {answer.status} and no event stream ({kind})"
+    text = f"{request_of(call.name)} was answered with {answer.status} and no event stream ({kind})"
     return WorkflowAPIError(text, status=answer.status)
 
 

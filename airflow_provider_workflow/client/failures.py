@@ -76,6 +76,33 @@ def _log_in(settings: Settings) -> str:
 
 
 LONGEST_DETAIL = 500
+_REQUESTS = {
+    "app_token": "for an access token",
+    "exchange_code": "for the tokens of a user",
+    "refresh_user_token": "to renew the tokens of a user",
+    "guess": "to guess a workflow",
+    "list_templates": "for the workflow templates",
+    "unenroll_promotion": "to end an enrollment",
+    "list_inboxes": "for the list of inboxes",
+    "create_inbox": "to create an inbox",
+    "ensure_inbox": "to create an inbox",
+    "get_inbox": "for an inbox",
+    "update_inbox": "to change an inbox",
+    "delete_inbox": "to delete an inbox",
+    "pause_inbox": "to pause an inbox",
+    "resume_inbox": "to resume an inbox",
+    "list_messages": "for the list of messages",
+    "lease_messages": "to lease messages",
+    "acknowledge_messages": "to acknowledge messages",
+    "release_messages": "to release messages",
+    "events": "for the event stream",
+}
+"""By the name of the call, in words for users."""
+
+
+def request_of(name: str) -> str:
+    """What a call requests, as the beginning of a sentence."""
+    return f"The request {_REQUESTS.get(name, name)}"
 
 
 def failure(call: Call[Any], answer: Answer) -> WorkflowAPIError:
@@ -92,7 +119,7 @@ def failure(call: Call[Any], answer: Answer) -> WorkflowAPIError:
     code = code and one_line(code)
     detail = _detail(first, body, answer)
     kind = _kind(call, answer.status, code, found)
-    explained = f"{call.name} was answered with {answer.status}" + (f" ({code})" if code else "")
+    explained = f"{request_of(call.name)} was answered with {answer.status}" + (f" ({code})" if code else "")
     return kind(
         f"{explained}: {one_line(detail)}" if detail else explained,
         status=answer.status,
@@ -219,6 +246,6 @@ def no_answer(request: Request, stage: Stage, reason: str, *, sent: bool, timed_
         return TransportError(stage.value.format(host=host), sent=False, permanent=True)
     if timed_out:
         what = f"no complete answer from {host}" if sent else f"no connection to {host}"
-        return TransportError(f"{what} within {request.timeout:g} s", sent=sent, timed_out=True)
+        return TransportError(f"{what} within {round(request.timeout, 1):g} s", sent=sent, timed_out=True)
     what = f"the connection to {host} was lost" if sent else stage.value.format(host=host)
     return TransportError(f"{what}: {reason}", sent=sent)

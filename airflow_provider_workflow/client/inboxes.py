@@ -109,11 +109,11 @@ def look_up(settings: Settings, name: str) -> Generator[Call[Any], Any, str]:
         if inbox.get("name") == name and inbox.get("status") != DELETING:
             _known[settings, name] = inbox["id"]
             return inbox["id"]
-    fix = "create it first, or check the connection's account"
+    fix = "create it (airflow-workflow inbox ensure), or correct the name (see airflow-workflow inbox list)"
     if any("name" not in inbox for inbox in found):
         # An inbox without a name is never used: messages of another inbox would start this inbox's DAG.
         fix = "the service lists inboxes without their names, so give the inbox's id instead"
-    raise NotFoundError(f"there is no inbox with the name or id {name!r}; {fix}", status=404)
+    raise NotFoundError(f"Inbox {name!r} does not exist: {fix}", status=404)
 
 
 def pages(

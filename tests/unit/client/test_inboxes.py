@@ -42,7 +42,7 @@ def test_an_inbox_that_stays_away_is_looked_for_once_more(send: Sender, emulator
     inbox_id = emulator.open_inbox("orders")
     get(send, "orders")
     emulator.store.inboxes.delete(inbox_id)
-    with pytest.raises(NotFoundError, match="no inbox with the name or id 'orders'"):
+    with pytest.raises(NotFoundError, match="Inbox 'orders' does not exist"):
         get(send, "orders")
     assert (emulator.count("list_inboxes"), emulator.count("get_inbox")) == (2, 2)
 
@@ -95,7 +95,7 @@ def test_a_name_whose_inbox_is_being_deleted_leads_to_the_one_that_took_it_over(
 def test_an_inbox_that_is_being_deleted_is_passed_over_though_its_name_is_known(settings: Settings) -> None:
     exchange = known_as_one(settings, api.get_inbox)
     exchange.send(GOING)
-    with pytest.raises(NotFoundError, match="no inbox with the name or id 'orders'"):
+    with pytest.raises(NotFoundError, match="Inbox 'orders' does not exist"):
         exchange.send({"results": [GOING], "next": None})
 
 

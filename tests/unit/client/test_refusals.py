@@ -102,5 +102,7 @@ def test_without_a_connection_the_text_is_what_the_service_answered(
     make_send: MakeSender, scripted: ScriptedServer
 ) -> None:
     scripted.script(answer(403, {"detail": "not you"}))
-    with pytest.raises(AuthenticationError, match=r"^guess was answered with 403: not you$"):
+    with pytest.raises(
+        AuthenticationError, match=r"^The request to guess a workflow was answered with 403: not you$"
+    ):
         make_send(scripted.settings())(api.guess("an order"))

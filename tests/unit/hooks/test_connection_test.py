@@ -48,7 +48,9 @@ def test_an_api_that_is_away(connect: Connect, closed_port: int) -> None:
 @pytest.mark.parametrize("change", [{"password": "wrong-secret"}, {"login": "wrong-id"}])
 def test_wrong_credentials(change: dict[str, Any], connect: Connect) -> None:
     text = says(connect(**change))
-    assert text.startswith("No access token: app_token was answered with 401 (invalid_client)")
+    assert text.startswith(
+        "No access token: The request for an access token was answered with 401 (invalid_client)"
+    )
     assert "check Client ID, Client secret and Scope" in text
     assert "wrong-secret" not in text
 
@@ -59,7 +61,9 @@ def test_an_unknown_scope(connect: Connect) -> None:
 
 def test_a_scope_that_does_not_open_the_inbox(connect: Connect) -> None:
     text = says(connect({"scope": "workflow"}))
-    assert text.startswith("A token was issued, but the trigger inbox API did not accept it: list_inboxes")
+    assert text.startswith(
+        "A token was issued, but the trigger inbox API did not accept it: The request for the list of inboxes"
+    )
     assert "(invalid_audience)" in text
     assert "check Client ID, Client secret and Scope" in text
 
@@ -71,12 +75,12 @@ def test_a_wrong_path(path: str, connect: Connect) -> None:
 
 def test_a_wrong_token_path(connect: Connect, emulator: EmulatorServer) -> None:
     text = says(connect({"oauth_url": f"{emulator.base_url}/nothing"}))
-    assert text.startswith("No access token: app_token was answered with 404")
+    assert text.startswith("No access token: The request for an access token was answered with 404")
 
 
 def test_a_failing_service_is_asked_once(hook: WorkflowHook, emulator: EmulatorServer) -> None:
     emulator.fault("status", operation="token", status=503, times=None)
-    assert says(hook).startswith("No access token: app_token was answered with 503")
+    assert says(hook).startswith("No access token: The request for an access token was answered with 503")
     assert emulator.count("token") == 1
 
 

@@ -137,7 +137,9 @@ def test_the_connection_test_leaves_user_tokens_alone(
     assert [each.operation for each in emulator.requests] == ["token", "token"]
     assert variables.asked == []
     wrong = connect({"grant": "refresh_token"}, password="wrong")
-    assert wrong.test_connection()[1].startswith("No access token: app_token was answered with 401")
+    assert wrong.test_connection()[1].startswith(
+        "No access token: The request for an access token was answered with 401"
+    )
 
 
 def user_fields(emulator: EmulatorServer) -> dict[str, Any]:

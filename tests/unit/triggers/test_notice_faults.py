@@ -66,7 +66,7 @@ async def test_five_minutes_of_faults_are_said_once_with_the_cause(
     ("mishap", "cause"),
     [
         ("wrong secret", "401 (invalid_client): Unknown client or wrong secret."),
-        ("no inbox", "there is no inbox with the name or id 'orders'; create it first"),
+        ("no inbox", "Inbox 'orders' does not exist: create it"),
         ("no connection", "workflow_default"),
         ("bad connection", "password is missing (set the client secret as Password)"),
         ("broken inbox", "failed to initialize (subscribe_failed). Delete it and create it again."),

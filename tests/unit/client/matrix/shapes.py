@@ -8,6 +8,7 @@ from http import HTTPStatus
 from typing import Any
 
 from airflow_provider_workflow.client import errors
+from airflow_provider_workflow.client.failures import request_of
 from tests.unit.client.matrix.cells import ATTEMPTS, TOKEN_CALLS, WITHOUT_ACCESS_TOKEN, Expected, repeated
 from tests.unit.client.scripted import answer
 
@@ -124,7 +125,11 @@ def expected(name: str, status: int, shape: Shape) -> Expected:
         has["detail"] = shape.detail
     renewed = name not in WITHOUT_ACCESS_TOKEN and refuses_the_token(status, shape)
     sent = 2 if renewed else ATTEMPTS if status == 429 else repeated(name) if status >= 500 else 1
-    says = (f"{name} was answered with {status}", shape.code or "", shape.detail or phrase(status))
+    says = (
+        f"{request_of(name)} was answered with {status}",
+        shape.code or "",
+        shape.detail or phrase(status),
+    )
     return Expected(kind, says, sent, 1 if renewed else 0, has)
 
 

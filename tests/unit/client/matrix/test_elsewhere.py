@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_workflow.client import api, errors, inboxes
+from airflow_provider_workflow.client.failures import request_of
 from tests.unit.client.calls import SOME_ID, make
 from tests.unit.client.matrix.bodies import good
 from tests.unit.client.matrix.cells import (
@@ -68,7 +69,7 @@ def test_no_redirect_is_followed(kind: str, name: str, service: Service, elsewhe
         for title, (location, says) in locations(elsewhere).items():
             head = b"HTTP/1.1 %d Any\r\nContent-Length: 0\r\nLocation: " % status
             outcome = service.play(kind, name, head + location + b"\r\n\r\n")
-            texts = (f"{name} was answered with {status}: it {says}", "configure the final URL")
+            texts = (f"{request_of(name)} was answered with {status}: it {says}", "configure the final URL")
             due = Expected(errors.WorkflowAPIError, texts, 1, has={"status": status})
             found[f"{status}, {title}"] = due.complaint(outcome)
             assert "pw" not in str(outcome.error)
@@ -82,7 +83,7 @@ def test_no_redirect_of_the_token_endpoint_is_followed(
 ) -> None:
     away = answer(307, b"", {"Location": f"{elsewhere.url}/token"})
     outcome = service.play(kind, "get_inbox", b"", token=away, warm=False)
-    says = ("app_token was answered with 307: it redirects to 127.0.0.1",)
+    says = ("The request for an access token was answered with 307: it redirects to 127.0.0.1",)
     check({"307": Expected(errors.WorkflowAPIError, says, 0, 1).complaint(outcome)})
     assert elsewhere.connections == 0
 

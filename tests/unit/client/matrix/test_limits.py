@@ -159,6 +159,6 @@ def test_a_token_endpoint_that_is_busy_is_waited_for_by_whoever_needs_a_token(
     busy = answer(429, b"", {"Retry-After": "30"})
     outcome = service.play(STEPS, name, b"", token=busy, warm=False)
     assert isinstance(outcome.error, errors.RateLimitError)
-    assert "app_token was answered with 429" in str(outcome.error)
+    assert "The request for an access token was answered with 429" in str(outcome.error)
     assert (outcome.sent, len(outcome.token_requests)) == (0, ATTEMPTS)
     assert 119.999 <= sum(outcome.naps) <= 120 + BACKOFF

@@ -30,7 +30,7 @@ async def test_a_status_of_the_service_leaves_the_stream_alone_for_as_long_as_it
             heard = await hear(service, shape.answer(status))
             asked = 2 if refuses_the_token(status, shape) else 1
             pause = SHORTLY if status == 429 or status >= 500 else FIVE_MINUTES
-            says = f"events was answered with {status}"
+            says = f"The request for the event stream was answered with {status}"
             found[f"{status}, {title}"] = heard.complaint(pause, says, asked, asked - 1)
     check(found)
 
@@ -39,7 +39,9 @@ async def test_a_token_that_was_new_is_not_blamed_again_however_often_the_stream
     service: Service, hear: Hear
 ) -> None:
     heard = await hear(service, answer(401), naps=3)
-    assert not heard.complaint(FIVE_MINUTES, "events was answered with 401", sent=5, tokens=1)
+    assert not heard.complaint(
+        FIVE_MINUTES, "The request for the event stream was answered with 401", sent=5, tokens=1
+    )
 
 
 async def test_streams_that_are_refused_side_by_side_renew_their_token_once(
@@ -57,7 +59,7 @@ async def test_the_time_that_a_busy_service_asks_for_is_given_to_it(
     for title, form in FORMS.items():
         heard = await hear(service, answer(status, b"", {"Date": http_date(0), **form.headers}))
         pause = min(max(SHORTLY, form.seconds or 0), A_DAY)
-        found[title] = heard.complaint(pause, f"events was answered with {status}")
+        found[title] = heard.complaint(pause, f"The request for the event stream was answered with {status}")
     assert EPOCH > A_DAY
     check(found)
 
@@ -117,7 +119,9 @@ async def test_without_a_token_the_stream_is_not_asked_for(service: Service, hea
         asked = 5 if passing else 1
         heard = await hear(service, b"", token=answer(status, b""), naps=asked - 1)
         pause = SHORTLY if passing else FIVE_MINUTES
-        found[str(status)] = heard.complaint(pause, f"app_token was answered with {status}", 0, asked)
+        found[str(status)] = heard.complaint(
+            pause, f"The request for an access token was answered with {status}", 0, asked
+        )
     check(found)
 
 
