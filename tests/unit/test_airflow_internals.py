@@ -12,8 +12,11 @@ import pytest
 from airflow_provider_workflow import airflow_internals
 
 HERE = Path(airflow_internals.__file__)
-SERVER = [HERE.parent / "plugin" / name for name in ("airflow_server.py", "asset_events.py")]
-"""Further modules with such functions, which only the API server loads."""
+SERVER = [
+    HERE.parent / name
+    for name in ("plugin/airflow_server.py", "plugin/asset_events.py", "database/dag_runs.py")
+]
+"""Further modules with such functions, for the API server and the command line."""
 PUBLIC = {
     "airflow.cli.cli_config",  # what the entry "cli" of a provider's info returns
     "airflow.configuration",
@@ -29,6 +32,7 @@ PUBLIC = {
     "airflow.sdk",
     "airflow.sdk.exceptions",
     "airflow.sdk.log",
+    "airflow.secrets.environment_variables",  # the documented backend of connections in the environment
     "airflow.triggers.base",
     "airflow.triggers.shared_stream",  # what the shared streams of airflow.triggers.base are made of
 }

@@ -30,7 +30,8 @@ def test_no_span_contains_a_payload_or_a_secret(bench: Workbench, spans: Spans) 
     bench.supervisor.refuse("b", api_error(400, "value_error", f"On instance: {PAYLOAD}"))
     bench.ready_dispatcher().drain()
     bench.put("d", payload=PAYLOAD)
-    batches(bench, Function(bad={"d"})).run()
+    with pytest.raises(ValueError, match="cannot read"):
+        batches(bench, Function(bad={"d"})).run()
 
     assert "error.type" in attributes(spans.one("process orders"))
     exported = "".join(span.to_json() for span in spans.all)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,10 +12,8 @@ from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.unit.cli.conftest import Cli
 from tests.unit.cli.database import Database
 from tests.unit.cli.draining import DRAIN, at_start, counts, handle, orders, put, states
-from tests.unit.cli.test_drain import Terminal
-from tests.unit.created_again import LOOKING, created_again
 
-__all__ = ["at_start", "created_again", "handle", "orders"]
+__all__ = ["at_start", "handle", "orders"]
 
 
 def test_a_rejected_message_is_named_and_holds_up_no_other(
@@ -28,7 +25,7 @@ def test_a_rejected_message_is_named_and_holds_up_no_other(
     shown = cli(*DRAIN, "-o", "json")
 
     assert (shown.code, counts(shown.json)) == (1, [2, 0, 1])
-    assert "bad: ValueError: Invalid input for param x: it is too long" in shown.err
+    assert "bad: ValueError: param x" in shown.err
     assert states(emulator) == {"good": "acked", "bad": "leased", "other": "acked"}
 
 
@@ -51,7 +48,8 @@ def test_where_the_dag_goes_away_what_was_not_started_is_given_back(
     shown = cli(*DRAIN, "-o", "json")
 
     assert (shown.code, counts(shown.json)) == (3, [1, 0, 0])
-    assert states(emulator) == {"a": "acked", "b": "available", "c": "available"}
+    # Released, the rejected message would lose a delivery to the next attempt.
+    assert states(emulator) == {"a": "acked", "b": "leased", "c": "available"}
 
 
 def test_ctrl_c_acknowledges_what_was_started_and_gives_the_rest_back(
@@ -99,25 +97,3 @@ def test_the_messages_of_a_paused_inbox_are_started(cli: Cli, emulator: Emulator
 
     assert (shown.code, counts(shown.json)) == (0, [1, 0, 0])
     assert "paused" in shown.err
-
-
-@pytest.mark.parametrize("at", ["a terminal", "none"])
-def test_an_inbox_that_is_created_again_in_time_is_drained(
-    cli: Cli,
-    emulator: EmulatorServer,
-    orders: str,
-    created_again: Callable[..., None],
-    at: str,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    emulator.store.inboxes.delete(orders)
-    created_again(10, "a")
-    if at == "a terminal":
-        monkeypatch.setattr("sys.stderr", Terminal())
-
-    shown = cli(*DRAIN, "-o", "json")
-
-    assert (shown.code, counts(shown.json)) == (0, [1, 0, 0])
-    assert states(emulator) == {"a": "acked"}
-    assert caplog.text.count(LOOKING) == 1

@@ -65,7 +65,7 @@ def test_of_a_large_answer_no_more_than_the_limit_is_read(
         assert isinstance(raised.value, errors.TransportError)
         assert (raised.value.sent, raised.value.permanent) == (True, True)
     else:
-        assert str(raised.value).startswith(f"get_inbox was answered with {status}")
+        assert str(raised.value).startswith(f"The request for an inbox was answered with {status}")
 
 
 def test_an_answer_that_is_too_large_is_not_requested_again(
@@ -88,7 +88,7 @@ def test_an_error_is_cut_before_it_is_decoded(make_send: MakeSender, scripted: S
     scripted.answers = [answer(400, {"errors": [{"code": "c", "detail": "d" * 70_000}]})]
     with pytest.raises(errors.InvalidRequestError) as raised:
         make_send(scripted.settings())(api.get_inbox(SOME_ID))
-    assert str(raised.value) == "get_inbox was answered with 400: Bad Request"
+    assert str(raised.value) == "The request for an inbox was answered with 400: Bad Request"
 
 
 def test_a_large_answer_of_the_token_endpoint_is_no_token(
