@@ -37,6 +37,7 @@ from airflow_provider_workflow.dispatch.runs import (
     Runs,
     Start,
     ascii_of,
+    quoted,
     run_id_of,
 )
 from airflow_provider_workflow.dispatch.targets import DEAD_LETTER_AFTER
@@ -151,7 +152,8 @@ class DeadLetters:
         """
         run_id = run_id_of(message["id"], inbox_id, RUN_PREFIX)
         conf = conf_of(message, self.conn_id, inbox_id, target_dag_id, reason, cause)
-        note = f"Message {conf['message_id']} of the inbox {plain(self.inbox)}, a dead letter: {reason.value}"
+        named = f"Message {quoted(message['id'])} of the inbox {quoted(self.inbox)}"
+        note = f"{named}, a dead letter: {reason.value}"
         try:
             outcome = self.runs.start(self.rules.dag_id, run_id, dict(conf), note)
         except (RunRejected, TargetError) as error:

@@ -51,7 +51,7 @@ from airflow_provider_workflow.dispatch.results import (
     log_result,
 )
 from airflow_provider_workflow.dispatch.routing import Routes, UnroutableError
-from airflow_provider_workflow.dispatch.runs import InboxRuns, Runs, Start, run_id_of
+from airflow_provider_workflow.dispatch.runs import InboxRuns, Runs, Start, quoted, run_id_of
 from airflow_provider_workflow.dispatch.targets import PROBE_SECONDS, Limits, probes_of
 
 if TYPE_CHECKING:
@@ -359,7 +359,7 @@ class Dispatcher:
     def _start_run(self, dag_id: str, message: types.LeasedMessage, lease: HeldLease) -> Start:
         content, replaced = storable(without_lease(message))
         log_replaced(self.inbox, message["id"], replaced)
-        note = f"Message {plain(message['id'])} of the inbox {plain(self.inbox)}"
+        note = f"Message {quoted(message['id'])} of the inbox {quoted(self.inbox)}"
         try:
             return self._runs.start(
                 dag_id, content, f"{note}, started by {self.origin}" if self.origin else note

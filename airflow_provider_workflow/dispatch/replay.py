@@ -15,10 +15,9 @@ from typing import Any
 from airflow_provider_workflow import metrics
 from airflow_provider_workflow.client import deep_json
 from airflow_provider_workflow.client.json_steps import whole
-from airflow_provider_workflow.client.wire import plain
 from airflow_provider_workflow.dispatch.dead_letters import RUN_PREFIX
 from airflow_provider_workflow.dispatch.payloads import storable
-from airflow_provider_workflow.dispatch.runs import RUN_ID_PREFIX, Runs, Start, run_id_of
+from airflow_provider_workflow.dispatch.runs import RUN_ID_PREFIX, Runs, Start, quoted, run_id_of
 
 
 class NotADeadLetterError(ValueError):
@@ -75,7 +74,7 @@ class Replay:
         Start the run, or find it: in the DAG, or in the target of the dead letter.
 
         :param trigger_dag_id: the DAG; None for the target of the dead letter.
-        :param origin: where it is started from, for the note of the run.
+        :param origin: where it is started from, for the note of the run; strings of others are ``quoted``.
         :return: the DAG that has the run, and whether this call started it.
         :raises NoTargetError: there is neither a target nor ``trigger_dag_id``.
         :raises RunRejected: Airflow rejects the run; nothing was started.
@@ -88,10 +87,10 @@ class Replay:
             str(self.target_dag_id), self.run_id, self.conf
         ):
             return str(self.target_dag_id), Start.EXISTING
-        message_id, inbox_id = plain(self.conf["message"]["id"]), self.conf["inbox_id"]
-        note = f"Message {message_id} of the inbox {plain(inbox_id)}, replayed" + (
-            f" by {origin}" if origin else ""
-        )
+        message_id, inbox_id = self.conf["message"]["id"], self.conf["inbox_id"]
+        note = f"Message {quoted(message_id)} of the inbox {quoted(inbox_id)}, replayed"
+        if origin:
+            note += f" by {origin}"
         outcome = runs.start(dag_id, self.run_id, self.conf, note)
         if outcome is Start.STARTED:
             metrics.count(metrics.REPLAYED, 1, inbox=inbox_id, conn_id=self.conf["connection_id"])

@@ -93,6 +93,19 @@ def ascii_of(text: str, longest: int = 300) -> str:
     return plain(text, longest).encode("ascii", "backslashreplace").decode()
 
 
+def quoted(text: str, longest: int = 120) -> str:
+    """
+    A string of the service or of a user, as a piece of code for the note of a run.
+
+    Airflow's UI renders notes as Markdown, and would load the images and offer the links in it. The strings
+    of a note together must fit into the 1000 characters that Airflow stores: code that is cut has no end.
+
+    :param longest: maximum number of characters; a longer one is truncated.
+    """
+    without_end = plain(text, longest).replace("`", r"\x60")
+    return f"`{without_end[:longest]}`"
+
+
 def _bytes(text: str) -> bytes:
     return text.encode(errors="surrogatepass")
 
@@ -319,7 +332,9 @@ def attempt_of(context: Any) -> int:
 def origin_of(context: Any) -> str:
     """The DAG and run of a task, for the notes of the runs that it starts."""
     ti = context["ti"]
-    return f"the run {ti.run_id} of {ti.dag_id}" if hasattr(ti, "run_id") else ""
+    if not hasattr(ti, "run_id"):
+        return ""
+    return f"the run {quoted(ti.run_id, LONGEST_RUN_ID)} of {quoted(ti.dag_id, LONGEST_RUN_ID)}"
 
 
 def _target_error(dag_id: str, error: Exception) -> TargetError:

@@ -11,6 +11,7 @@ from airflow_provider_workflow.database.runs import DatabaseRuns
 from airflow_provider_workflow.dispatch.dead_letters import RUN_PREFIX
 from airflow_provider_workflow.dispatch.rejections import RunRejected, TargetError
 from airflow_provider_workflow.dispatch.replay import NotADeadLetterError, Replay
+from airflow_provider_workflow.dispatch.runs import quoted
 from airflow_provider_workflow.plugin import airflow_server, errors, service
 from airflow_provider_workflow.plugin.access import Reader, run_url
 
@@ -42,7 +43,9 @@ def replay(
             raise errors.forbidden(f"You must not start runs of the DAG {each}", fix)
     user = airflow_server.name_of(reader.user)
     runs = DatabaseRuns(user)
-    origin = f"{user} on the page Inboxes" + (f": {plain(reason, LONGEST_REASON)}" if reason else "")
+    origin = f"{quoted(user)} on the page Inboxes"
+    if reason:
+        origin += f": {quoted(reason, LONGEST_REASON)}"
     try:
         runs.check_target(dag_id)
         existing, outcome = found.start(runs, target, origin)

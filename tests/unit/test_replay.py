@@ -142,7 +142,7 @@ def test_it_is_started_once_and_counted_once(bench: Workbench, counted: Counted)
 def test_its_note_says_where_it_comes_from(bench: Workbench) -> None:
     Replay.of(buried(leased())).start(TaskRuns(bench.ti), origin="a test")
 
-    assert bench.supervisor.asked[0].note == f"Message a of the inbox {INBOX_ID}, replayed by a test"
+    assert bench.supervisor.asked[0].note == f"Message `a` of the inbox `{INBOX_ID}`, replayed by a test"
 
 
 def test_without_a_target_another_one_is_needed(bench: Workbench) -> None:

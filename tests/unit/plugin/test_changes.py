@@ -85,13 +85,25 @@ def test_a_dead_letter_is_replayed_once_and_says_by_whom(
         assert (str(run.triggered_by.value), run.triggering_user_name) == ("operator", "op")
 
 
-def test_the_note_of_a_replay_has_the_reason(op: TestClient, buried: Burying) -> None:
-    replay(op, buried.bury("a"), reason="fixed\nthe schema")
+@pytest.mark.parametrize(
+    ("reason", "quoted"),
+    [
+        ("fixed\nthe schema", r"`fixed\nthe schema`"),
+        ("![x](http://tracker.example/x.png)", "`![x](http://tracker.example/x.png)`"),
+        ("`<b>`", r"`\x60<b>\x60`"),
+        ("x" * 500, f"`{'x' * 500}`"),
+    ],
+)
+def test_the_note_of_a_replay_has_the_reason_as_code(
+    op: TestClient, buried: Burying, reason: str, quoted: str
+) -> None:
+    """Airflow's UI renders notes as Markdown."""
+    replay(op, buried.bury("a" * 300), reason=reason)
 
     with create_session() as session:
         run = session.scalar(select(DagRun).where(DagRun.dag_id == "handle"))
         assert run is not None
-        assert str(run.note).endswith(r"replayed by op on the page Inboxes: fixed\nthe schema")
+        assert str(run.note).endswith(f"replayed by `op` on the page Inboxes: {quoted}")
 
 
 @pytest.mark.parametrize(
