@@ -22,6 +22,8 @@ from airflow_provider_workflow.dispatch.rejections import TargetError
 Entry = str | tuple[str, ...]
 """An entry of a conf: its name, or the names that lead to one within it."""
 MOST_DIGITS = 9
+LONGEST_ENTRY = 5_000
+"""Characters that are read of an entry; those of a dead letter are shorter."""
 PAGE = 500
 """Runs of a query; some databases limit the number of values in one."""
 CLOCK_SKEW = timedelta(hours=1)
@@ -172,7 +174,10 @@ def _page(
 def _stored(row: Any, entries: tuple[Entry, ...]) -> StoredRun:
     key, dag_id, run_id, state, run_after, triggered_by, user, *values = row
     # SQLite returns a number of the conf as a number.
-    conf = {name: None if value is None else str(value) for name, value in zip(entries, values, strict=True)}
+    conf = {
+        name: None if value is None else str(value)[:LONGEST_ENTRY]
+        for name, value in zip(entries, values, strict=True)
+    }
     return StoredRun(key, dag_id, run_id, str(state), run_after, triggered_by.value, user, conf)
 
 

@@ -8,6 +8,7 @@ from urllib.parse import quote
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.database.dag_runs import FoundRun
 from airflow_provider_workflow.plugin import airflow_server, times
+from airflow_provider_workflow.plugin.views import text
 
 
 class Reader:
@@ -61,8 +62,8 @@ def connections(reader: Reader, conn_type: str, default: str) -> dict[str, Any]:
     """The connections of a type that a user may read, and the one to show first."""
     found = airflow_server.connections_of_type(conn_type)
     readable = {
-        each: text for each, text in found.items() if airflow_server.may_use_connection(reader.user, each)
+        each: told for each, told in found.items() if airflow_server.may_use_connection(reader.user, each)
     }
     first = default if default in readable else next(iter(readable), default)
-    listed = [{"connection_id": each, "description": text} for each, text in readable.items()]
+    listed = [{"connection_id": each, "description": text(told)} for each, told in readable.items()]
     return {"connections": listed, "default": first, "fetched_at": times.of_seconds(clock.now())}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,6 +30,7 @@ from airflow_provider_workflow.plugin import (
     messages,
     replaying,
     service,
+    views,
 )
 from airflow_provider_workflow.plugin.access import Reader
 from airflow_provider_workflow.plugin.errors import PageError
@@ -43,6 +45,8 @@ PAGE_HEADER = "X-Workflow-Page"
 SAME_SITE = (None, "same-origin", "none")
 """Values of ``Sec-Fetch-Site`` with which a change is accepted; programs send none."""
 LONGEST_FIELD = 2_000
+"""Characters of a value in an address or a body."""
+UNUSABLE = re.compile("[\0\ud800-\udfff]")
 
 User = Annotated[Any, Depends(airflow_server.get_user())]
 INBOXES = "/connections/{connection_id}/inboxes"
@@ -55,10 +59,12 @@ def answer(body: dict[str, Any], status: int = 200, **headers: str) -> Response:
     """
     An answer of the API.
 
-    The thread of the route encodes it; FastAPI would encode a dictionary in the event loop. It is ASCII,
-    as a JSON string can have half of a surrogate pair, which UTF-8 cannot.
+    The thread of the route encodes it; FastAPI would encode a dictionary in the event loop.
+
+    :raises ValueError: a number is not finite, which JSON cannot express.
     """
-    return Response(json.dumps(body), status, {**HEADERS, **headers}, media_type="application/json")
+    text = json.dumps(body, allow_nan=False)
+    return Response(text, status, {**HEADERS, **headers}, media_type="application/json")
 
 
 of_user = APIRouter(tags=["Workflow"])
@@ -160,7 +166,7 @@ def resume(connection_id: str, inbox_id: str, user: User, fields: Fields) -> Res
 def _changed(what: str, connection_id: str, inbox: Any, user: Any) -> Response:
     name = airflow_server.name_of(user)
     log.info("Inbox %s of the connection %s: %s by %s", plain(inbox["id"]), connection_id, what, plain(name))
-    return answer(inboxes.view(inbox, Listeners(connection_id, Reader(user))))
+    return answer(inboxes.shown(views.inbox_of(inbox), Listeners(connection_id, Reader(user))))
 
 
 @changing.post(INBOX + "/dead-letters/replay")
@@ -177,9 +183,24 @@ def replay(connection_id: str, inbox_id: str, user: User, fields: Fields) -> Res
 
 def _text(fields: dict[str, Any], name: str) -> str | None:
     value = fields.get(name)
-    if value is None or (isinstance(value, str) and len(value) <= LONGEST_FIELD):
+    if value is None or (isinstance(value, str) and _is_usable(value)):
         return value or None
     raise errors.invalid(f"{name} must be a string of at most {LONGEST_FIELD} characters")
+
+
+def _is_usable(value: str) -> bool:
+    """Whether a value can be looked up in any database, and kept as part of a key."""
+    return len(value) <= LONGEST_FIELD and not UNUSABLE.search(value)
+
+
+async def requires_usable_address(request: Request) -> None:
+    """
+    Accept only values that can be looked up.
+
+    :raises PageError: one is too long, or has a NUL.
+    """
+    if not all(map(_is_usable, (*request.path_params.values(), *request.query_params.values()))):
+        raise errors.invalid("The address has a value that is too long, or that no database can hold")
 
 
 class Modules(StaticFiles):
@@ -189,6 +210,11 @@ class Modules(StaticFiles):
     A module that is requested with the current version is cached without a limit. Others are revalidated, so
     that a browser never mixes the modules of two versions.
     """
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        # A module is small, and is sent whole: many ranges in a header take some versions of Starlette long.
+        headers = [(name, value) for name, value in scope["headers"] if name != b"range"]
+        await super().__call__({**scope, "headers": headers}, receive, send)
 
     def lookup_path(self, path: str) -> Any:
         return super().lookup_path(path) if path.endswith(".js") else ("", None)
@@ -209,12 +235,13 @@ def application() -> FastAPI:
     """The application."""
     app = FastAPI(title="Workflow", docs_url=None, redoc_url=None, openapi_url=None)
     app.mount("/notify", NotificationEndpoint())
-    authenticated = [Depends(airflow_server.get_user())]
+    first = [Depends(airflow_server.get_user()), Depends(requires_usable_address)]
     for router in (of_user, of_connection, changing):
-        app.include_router(router, prefix="/api", dependencies=authenticated)
+        app.include_router(router, prefix="/api", dependencies=first)
     app.mount("/static", Modules(directory=STATIC, check_dir=False))
     app.add_exception_handler(PageError, _failed)
     app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(Exception, _unexpected)
     return app
 
 
@@ -226,3 +253,8 @@ def _failed(_: Request, error: Any) -> Response:
 def _invalid(request: Request, _: Exception) -> Response:
     # Without what was wrong, which would quote the request.
     return _failed(request, errors.invalid("The request is not what this page sends"))
+
+
+def _unexpected(request: Request, _: Exception) -> Response:
+    # The server logs the error, whose text may quote anything.
+    return _failed(request, errors.unexpected())

@@ -85,6 +85,12 @@ def database_away(error: Exception) -> PageError:
     return PageError(503, "service_error", str(error), "try again later", ASSUMED_WAIT_SECONDS)
 
 
+def unexpected() -> PageError:
+    """An error that only a defect of the page explains."""
+    title = "This request failed for a reason that the page does not know"
+    return PageError(500, "unexpected", title, "read the log of the API server, and report the defect")
+
+
 def of_service(error: WorkflowError, family: Family | None, settings: Settings | None) -> PageError:
     """
     The answer for a failed call to the service.

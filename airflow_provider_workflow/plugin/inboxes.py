@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any
 
 from airflow_provider_workflow import clock
-from airflow_provider_workflow.client import types
 from airflow_provider_workflow.hooks.diagnosis import DROPPED, fix_of_pause
 from airflow_provider_workflow.plugin import recent, service, times
 from airflow_provider_workflow.plugin.access import Reader
@@ -53,32 +52,26 @@ def listed(connection_id: str, pages: service.Pages, fetched_at: float, reader: 
     found = Listeners(connection_id, reader)
     return {
         "inboxes": [
-            {**view(inbox, found), "summary": _known(connection_id, inbox["id"])} for inbox in pages.items
+            {**shown(inbox, found), "summary": _known(connection_id, inbox["id"])} for inbox in pages.items
         ],
         "next": pages.following,
         "fetched_at": times.of_seconds(fetched_at),
     }
 
 
-def view(inbox: types.Inbox, found: Listeners) -> dict[str, Any]:
-    """An inbox with its listeners, as JSON."""
-    name = inbox.get("name")
-    if not isinstance(name, str):
-        name = None
-    return {
-        "id": inbox["id"],
-        "name": name,
-        "status": inbox["status"],
-        "paused_reason": inbox.get("paused_reason"),
-        "paused_text": _paused_text(inbox),
-        "created_at": times.normal(inbox.get("created_at")),
-        "listeners": found.of(inbox["id"], name),
-    }
+def shown(inbox: dict[str, Any], found: Listeners) -> dict[str, Any]:
+    """
+    An inbox with its listeners, as JSON.
+
+    :param inbox: as ``views.inbox_of`` makes it.
+    """
+    listeners = found.of(inbox["id"], inbox["name"])
+    return {**inbox, "paused_text": _paused_text(inbox), "listeners": listeners}
 
 
-def _paused_text(inbox: types.Inbox) -> str | None:
+def _paused_text(inbox: dict[str, Any]) -> str | None:
     if inbox["status"] == "paused":
-        fix = fix_of_pause(inbox.get("paused_reason"), resume="press Resume", recreate=RECREATE)
+        fix = fix_of_pause(inbox["paused_reason"], resume="press Resume", recreate=RECREATE)
         return f"{fix}; {DROPPED}"
     return RECREATE if inbox["status"] == "initialization_failure" else None
 
@@ -132,9 +125,9 @@ def _fetched(connection_id: str, inbox_id: str) -> dict[str, Any]:
 
 
 def _counted(connection_id: str, inbox_id: str, pages: service.Pages) -> dict[str, Any]:
-    created = [times.normal(each.get("created_at")) for each in pages.items if each.get("status") in WAITING]
+    created = [message["created_at"] for message in pages.items if message["status"] in WAITING]
     return {
-        "counts": {name: sum(each.get("status") == name for each in pages.items) for name in COUNTED},
+        "counts": {name: sum(message["status"] == name for message in pages.items) for name in COUNTED},
         "is_partial": pages.following is not None,
         "oldest_created_at": min(filter(None, created), default=None),
         "history": recent.history(connection_id, inbox_id),

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from itertools import islice
 from typing import Any
 
-from airflow_provider_workflow.client import types
-from airflow_provider_workflow.client.failures import one_line
 from airflow_provider_workflow.database import dag_runs
 from airflow_provider_workflow.database.dag_runs import FoundRun, Selection, StoredRun
 from airflow_provider_workflow.database.dead_letters import ENTRIES, StoredDeadLetter, with_replays
-from airflow_provider_workflow.dispatch.dead_letters import RUN_PREFIX
+from airflow_provider_workflow.dispatch.dead_letters import LONGEST_CAUSE, RUN_PREFIX
 from airflow_provider_workflow.dispatch.rejections import TargetError
-from airflow_provider_workflow.dispatch.runs import RUN_ID_PREFIX, run_id_of
+from airflow_provider_workflow.dispatch.runs import RUN_ID_PREFIX
 from airflow_provider_workflow.plugin import (
     airflow_server,
     errors,
@@ -27,7 +25,9 @@ from airflow_provider_workflow.plugin import (
     times,
 )
 from airflow_provider_workflow.plugin.access import Reader, run_of
+from airflow_provider_workflow.plugin.views import text
 
+OF_A_MESSAGE = ("run", "dead_letter")
 MOST_DEAD_LETTERS = 200
 """The newest ones that are shown."""
 
@@ -46,15 +46,14 @@ def listing(connection_id: str, inbox_id: str, cursor: str | None, reader: Reade
     found: _Fetched = kept.fetched()
     answer: dict[str, Any] = {
         "messages": [
-            *(view(each, inbox_id, found.runs, reader) for each in found.pages.items),
+            *(shown(message, found.runs, reader) for message in found.pages.items),
             *recent.messages_of(found.started, reader),
         ],
         "next": found.pages.following,
         "fetched_at": times.of_seconds(kept.fetched_at),
     }
     if found.inbox is not None:
-        pages = service.Pages([found.inbox], None)
-        answer["inbox"] = inboxes.listed(connection_id, pages, kept.fetched_at, reader)
+        answer["inbox"] = inboxes.listed(connection_id, found.inbox, kept.fetched_at, reader)
     return answer
 
 
@@ -66,12 +65,12 @@ class _Fetched:
     """
     Messages of an inbox.
 
-    :param inbox: on the first page only; None also if the inbox could not be read.
+    :param inbox: that inbox; on the first page only, and None also if it could not be read.
     :param runs: of these messages, by run id.
     :param started: the runs of acknowledged messages; on the first page only.
     """
 
-    inbox: types.Inbox | None
+    inbox: service.Pages | None
     pages: service.Pages
     runs: Runs
     started: list[StoredRun]
@@ -83,9 +82,8 @@ def _fetched(connection_id: str, inbox_id: str, cursor: str | None) -> _Fetched:
         inboxes.keep_summary(connection_id, inbox_id, pages)
     else:
         inbox, pages = None, service.list_messages(connection_id, inbox_id, cursor)
-    ids = [each["id"] for each in pages.items if isinstance(each.get("id"), str)]
-    run_ids = [run_id_of(each, inbox_id, prefix) for prefix in (RUN_ID_PREFIX, RUN_PREFIX) for each in ids]
-    created = [moment for each in pages.items if (moment := times.parsed(each.get("created_at")))]
+    run_ids = [message[name] for name in OF_A_MESSAGE for message in pages.items if message[name]]
+    created = [moment for message in pages.items if (moment := times.parsed(message["created_at"]))]
     started = recent.started(connection_id, inbox_id, run_ids) if cursor is None else []
     runs = _runs_of(connection_id, inbox_id, run_ids, min(created, default=None))
     return _Fetched(inbox, pages, runs, started)
@@ -104,28 +102,14 @@ def _runs_of(connection_id: str, inbox_id: str, run_ids: Sequence[str], since: d
     return found
 
 
-def view(message: Mapping[str, Any], inbox_id: str, runs: Runs, reader: Reader) -> dict[str, Any]:
-    """A message with its runs, as JSON."""
-    attributes = message.get("message_attributes") or {}
-    count, text = attributes.get("lease_count"), attributes.get("error_message")
-    found = {}
-    for name, prefix in (("run", RUN_ID_PREFIX), ("dead_letter", RUN_PREFIX)):
-        run_id = run_id_of(str(message.get("id")), inbox_id, prefix)
-        found[name] = reader.run(run_id, runs.get(run_id, []))
-    return {
-        "id": _shown(message.get("id")),
-        "status": _shown(message.get("status")),
-        "created_at": times.normal(message.get("created_at")),
-        "delivery_count": count if isinstance(count, int) else 0,
-        "error_message": one_line(text) if isinstance(text, str) else None,
-        "possible_duplicate": attributes.get("possible_duplicate_data") is True,
-        **found,
-    }
+def shown(message: dict[str, Any], runs: Runs, reader: Reader) -> dict[str, Any]:
+    """
+    A message with its runs, as JSON.
 
-
-def _shown(value: Any) -> Any:
-    """A field that the service should send as a string: what the page can show, or None."""
-    return value if isinstance(value, str | int | float) else None
+    :param message: as ``views.message_of`` makes it.
+    """
+    found = {name: reader.run(message[name], runs.get(message[name], [])) for name in OF_A_MESSAGE}
+    return {**message, **found}
 
 
 def dead_letters(connection_id: str, inbox_id: str, reader: Reader) -> dict[str, Any]:
@@ -163,12 +147,12 @@ def _dead_letter(letter: StoredDeadLetter, reader: Reader) -> dict[str, Any]:
     return {
         **run_of(run.dag_id, run.run_id, run.state),
         "started_at": times.iso(run.run_after),
-        "message_id": letter.message_id,
-        "reason": conf["reason"],
-        "cause": conf["cause"],
+        "message_id": text(letter.message_id),
+        "reason": text(conf["reason"]),
+        "cause": text(conf["cause"], LONGEST_CAUSE),
         "delivery_count": letter.delivery_count,
         "created_at": times.normal(conf["created_at"]),
-        "target_dag_id": conf["target_dag_id"],
+        "target_dag_id": text(conf["target_dag_id"]),
         "started_by": _starter(run),
         "replayed": reader.run(letter.replay_run_id, letter.replays),
     }
@@ -206,11 +190,11 @@ def _message_of(run: StoredRun, is_dead: bool, reader: Reader) -> dict[str, Any]
     may_use = connection_id and airflow_server.may_use_connection(reader.user, connection_id)
     return {
         "kind": "dead_letter" if is_dead else "message",
-        "inbox_id": run.conf["inbox_id"],
+        "inbox_id": text(run.conf["inbox_id"]),
         "connection_id": connection_id if may_use else None,
-        "message_id": entry("message_id") or run.run_id,
+        "message_id": text(entry("message_id")) or run.run_id,
         "delivery_count": dag_runs.number(entry("delivery_count")),
         "created_at": times.normal(entry("created_at")),
-        "reason": run.conf["reason"] if is_dead else None,
-        "cause": run.conf["cause"] if is_dead else None,
+        "reason": text(run.conf["reason"]) if is_dead else None,
+        "cause": text(run.conf["cause"], LONGEST_CAUSE) if is_dead else None,
     }

@@ -19,6 +19,7 @@ from airflow_provider_workflow.dispatch.rejections import TargetError
 from airflow_provider_workflow.dispatch.runs import RUN_ID_PREFIX
 from airflow_provider_workflow.plugin import errors, times
 from airflow_provider_workflow.plugin.access import Reader, run_of
+from airflow_provider_workflow.plugin.views import text
 
 BUCKETS = 12
 BUCKET = timedelta(minutes=5)
@@ -102,7 +103,7 @@ def _message(run: StoredRun) -> dict[str, Any]:
         return run.conf[name if _is_dead(run) else OF_A_MESSAGE[name]]
 
     return {
-        "id": entry("message_id") or run.run_id,
+        "id": text(entry("message_id")) or run.run_id,
         "status": "dead-lettered",
         "created_at": times.normal(entry("created_at")),
         "delivery_count": dag_runs.number(entry("delivery_count")) or 0,

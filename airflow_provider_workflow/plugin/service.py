@@ -26,7 +26,7 @@ from airflow_provider_workflow.client.wire import Answer, Request, host_of
 from airflow_provider_workflow.hooks.connection import CONN_TYPE
 from airflow_provider_workflow.hooks.user_tokens import VariableStore
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
-from airflow_provider_workflow.plugin import airflow_server, errors
+from airflow_provider_workflow.plugin import airflow_server, errors, views
 from airflow_provider_workflow.plugin.answers import LONGEST_SECONDS, Answers
 
 T = TypeVar("T")
@@ -35,6 +35,7 @@ MOST_PAGES = 5
 """Pages of the service that one answer has at most."""
 ENOUGH_SECONDS = LONGEST_SECONDS / 2
 """Once this has passed, no further page is requested: the answer has those that were read."""
+LONGEST_CURSOR = 1_000
 ANSWERS = Answers()
 """What was fetched of the service, by connection id and what follows it."""
 
@@ -143,11 +144,11 @@ class Pages:
     """
     The pages that were read.
 
-    :param items: of all pages, none twice.
+    :param items: of all pages, none twice, as ``views`` makes them.
     :param following: cursor of the next page; None if there is none.
     """
 
-    items: list[Any]
+    items: list[dict[str, Any]]
     following: str | None
 
 
@@ -160,11 +161,11 @@ def list_inboxes(connection_id: str, name: str | None, cursor: str | None) -> Pa
     :raises PageError: a call failed, or the cursor is invalid.
     """
     offset = _offset(cursor)
-    found: dict[str, types.Inbox] = {}
+    found: dict[str, dict[str, Any]] = {}
     with connected(connection_id) as client:
         for _ in _turns():
             page = client.send(api.list_inboxes(PAGE_SIZE, offset, name=name or None))
-            found.update((each["id"], each) for each in page["results"])
+            found.update((inbox["id"], views.inbox_of(inbox)) for inbox in page["results"])
             offset += len(page["results"])
             if not page["results"] or not page.get("next"):
                 return Pages(list(found.values()), None)
@@ -179,7 +180,7 @@ def get_inbox(connection_id: str, inbox_id: str) -> Pages:
     """
     try:
         with connected(connection_id) as client:
-            return Pages([client.send(api.get_inbox(inbox_id))], None)
+            return Pages([views.inbox_of(client.send(api.get_inbox(inbox_id)))], None)
     except ValueError as error:
         raise errors.invalid(str(error)) from None
 
@@ -195,7 +196,7 @@ def list_messages(connection_id: str, inbox_id: str, cursor: str | None) -> Page
         return _messages(client, inbox_id, cursor)
 
 
-def read_inbox(connection_id: str, inbox_id: str) -> tuple[types.Inbox | None, Pages]:
+def read_inbox(connection_id: str, inbox_id: str) -> tuple[Pages | None, Pages]:
     """
     An inbox, and up to 500 of its messages; without the inbox if only the call for it failed.
 
@@ -204,16 +205,16 @@ def read_inbox(connection_id: str, inbox_id: str) -> tuple[types.Inbox | None, P
     with connected(connection_id) as client:
         pages = _messages(client, inbox_id, None)
         with suppress(WorkflowError):
-            return client.send(api.get_inbox(inbox_id)), pages
+            return Pages([views.inbox_of(client.send(api.get_inbox(inbox_id)))], None), pages
     return None, pages
 
 
 def _messages(client: LimitedClient, inbox_id: str, cursor: str | None) -> Pages:
-    found: dict[Any, types.Message] = {}
+    found: dict[Any, dict[str, Any]] = {}
     for _ in _turns():
         page = client.send(_page_of(inbox_id, cursor))
-        found.update((each.get("id"), each) for each in page["results"])
-        before, cursor = cursor, api.next_cursor(page)
+        found.update((each.get("id"), views.message_of(each, inbox_id)) for each in page["results"])
+        before, cursor = cursor, views.text(api.next_cursor(page), LONGEST_CURSOR)
         if cursor is None or cursor == before:
             return Pages(list(found.values()), None)
     return Pages(list(found.values()), cursor)

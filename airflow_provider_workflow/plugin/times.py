@@ -16,15 +16,19 @@ def of_seconds(seconds: float) -> str:
     return iso(datetime.fromtimestamp(seconds, UTC))
 
 
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
 def parsed(value: Any) -> datetime | None:
-    """The moment in a field of the service; None if it has none."""
+    """The moment in a field of the service; None if it has none, or one before 1970."""
     if not isinstance(value, str):
         return None
     try:
         moment = datetime.fromisoformat(value.strip().replace("Z", "+00:00"))
-        return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+        moment = moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
     except (ValueError, OverflowError):  # the latter in the years 1 and 9999
         return None
+    return moment if moment >= EPOCH else None
 
 
 def normal(value: Any) -> str | None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
@@ -12,10 +11,7 @@ from airflow_provider_workflow.database.runs import DatabaseRuns
 from airflow_provider_workflow.dispatch.dead_letters import RUN_PREFIX, Reason, conf_of
 from airflow_provider_workflow.dispatch.runs import run_id_of
 from airflow_provider_workflow.emulator.server import EmulatorServer
-from airflow_provider_workflow.plugin import inboxes
-from airflow_provider_workflow.plugin.access import Reader
-from airflow_provider_workflow.plugin.listeners import Listeners
-from airflow_provider_workflow.plugin.messages import view as message_view
+from airflow_provider_workflow.plugin import views
 from tests.unit.cli.burying import message_of
 from tests.unit.plugin.conftest import API
 from tests.unit.plugin.started import PAYLOAD
@@ -27,8 +23,7 @@ def test_fields_of_the_service_that_are_no_strings_are_left_out() -> None:
     inbox: Any = {"id": "a", "status": "active", "name": {"dangerouslySetInnerHTML": {"__html": "x"}}}
     message: Any = {"id": ["a"], "status": {"a": 1}, "created_at": "0001-01-01T00:00:00+14:00"}
 
-    shown = inboxes.view(inbox, cast(Listeners, SimpleNamespace(of=lambda *_: [])))
-    listed = message_view(message, "a", {}, cast(Reader, SimpleNamespace(run=lambda *_: None)))
+    shown, listed = views.inbox_of(inbox), views.message_of(message, "a")
 
     assert (shown["id"], shown["name"]) == ("a", None)
     assert (listed["id"], listed["status"], listed["created_at"]) == (None, None, None)
@@ -55,6 +50,29 @@ def test_a_run_with_any_conf_breaks_nothing(op: TestClient, connected: EmulatorS
     assert op.get(f"{API}/inboxes/{inbox}/summary").status_code == 200
 
 
+@pytest.mark.usefixtures("buried")
+def test_long_strings_of_a_run_are_cut(op: TestClient, connected: EmulatorServer) -> None:
+    inbox, long = connected.open_inbox("orders"), 100_000 * "x"
+    conf = {"connection_id": "workflow_default", "inbox_id": inbox, "message": {"id": long}}
+    run_id, dead_id = run_id_of(long, inbox), run_id_of(long, inbox, RUN_PREFIX)
+    DatabaseRuns().start("handle", run_id, conf)
+    letter = conf_of(
+        message_of(long), "workflow_default", inbox, "handle", Reason.REJECTED, "a made-up cause"
+    )
+    odd = {**letter, **dict.fromkeys(("message_id", "reason", "cause", "target_dag_id"), long)}
+    DatabaseRuns().start("dead", dead_id, odd)
+
+    paths = "messages", "dead-letters"
+    answers = [op.get(f"{API}/inboxes/{inbox}/{path}") for path in paths]
+    answers += [
+        op.get(f"/workflow/api/dags/{path}/message")
+        for path in (f"handle/runs/{run_id}", f"dead/runs/{dead_id}")
+    ]
+
+    assert ["x..." in answer.text for answer in answers] == [True] * 4
+    assert max(len(answer.text) for answer in answers) < 10_000
+
+
 def test_names_and_errors_stay_text(op: TestClient, connected: EmulatorServer) -> None:
     inbox = connected.open_inbox(NAME)
     text = f"{NAME}\nforged line"
@@ -72,10 +90,10 @@ def test_names_and_errors_stay_text(op: TestClient, connected: EmulatorServer) -
         assert connected.client_secret not in answer.text
 
 
-def test_half_a_surrogate_pair_breaks_no_answer(op: TestClient, connected: EmulatorServer) -> None:
-    """A service that cuts strings may send it in JSON, and UTF-8 cannot encode it."""
+def test_half_a_surrogate_pair_is_replaced(op: TestClient, connected: EmulatorServer) -> None:
+    """A service that cuts strings may send it in JSON; UTF-8 cannot encode it, nor a browser an address."""
     connected.open_inbox("cut \ud83d")
 
     answer = op.get(f"{API}/inboxes")
 
-    assert (answer.status_code, answer.json()["inboxes"][0]["name"]) == (200, "cut \ud83d")
+    assert (answer.status_code, answer.json()["inboxes"][0]["name"]) == (200, "cut ?")
