@@ -147,6 +147,10 @@ class AirflowAPI:
         """Return the task instances of a run."""
         return list(self._pages(f"{_run(dag_id, run_id)}/taskInstances", "task_instances"))
 
+    def jobs(self, kind: str) -> list[Json]:
+        """Return the jobs of a type, such as ``TriggererJob``: one for each process that was ever started."""
+        return list(self._pages("jobs", "jobs", job_type=kind))
+
     def running_tasks(self) -> list[Json]:
         """Return the running task instances of all DAGs; ``pid`` is the process of each."""
         return list(self._pages("dags/~/dagRuns/~/taskInstances", "task_instances", state="running"))

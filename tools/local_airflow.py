@@ -18,6 +18,8 @@ import sys
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from operator import lt
 from pathlib import Path
 from types import TracebackType
 
@@ -33,6 +35,8 @@ COMPONENTS = {
     "dag-processor": ["dag-processor"],
     "api-server": ["api-server"],
 }
+JOBS = {"scheduler": "SchedulerJob", "triggerer": "TriggererJob", "dag-processor": "DagProcessorJob"}
+"""The commands whose process registers a job in the database, and the type of the job."""
 
 
 @dataclass
@@ -40,6 +44,7 @@ class _Component:
     module: str
     arguments: Sequence[str]
     process: subprocess.Popen[bytes]
+    started_at: datetime
 
 
 class LocalAirflow:
@@ -150,6 +155,7 @@ class LocalAirflow:
         if name in self._components and self.alive(name):
             raise ValueError(f"{name} is running already")
         self._watchdog = self._watchdog or Watchdog()
+        started_at = datetime.now(UTC)
         with self.logs(name).open("ab") as log:
             process = subprocess.Popen(
                 [self._python, "-m", module, *arguments],
@@ -162,7 +168,12 @@ class LocalAirflow:
             )
         self._watchdog.add(process.pid)
         self._sessions.append(process.pid)
-        self._components[name] = _Component(module, arguments, process)
+        self._components[name] = _Component(module, arguments, process, started_at)
+
+    @property
+    def database(self) -> str:
+        """The URL of the database."""
+        return self.env["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"]
 
     @property
     def names(self) -> list[str]:
@@ -215,18 +226,33 @@ class LocalAirflow:
         return "\n".join(text)
 
     def wait_until_healthy(self, timeout: float = 180) -> None:
-        """Wait until Airflow reports all components as healthy, and its API for tasks is ready."""
+        """
+        Wait until Airflow reports all components as healthy, and its API for tasks is ready.
+
+        That a process is healthy is said of one that was killed too, until its last heartbeat is old. So each
+        process that was started must have registered its job as well.
+        """
 
         def healthy() -> bool:
             if ended := [name for name in self._components if not self.alive(name)]:
                 raise RuntimeError(f"{', '.join(ended)} ended while Airflow was starting\n{self.tails()}")
             try:
-                return set(self.api.health().values()) == {"healthy"}
+                return set(self.api.health().values()) == {"healthy"} and self._have_jobs()
             except (requests.ConnectionError, requests.Timeout):
                 return False
 
         self.api.wait_until(healthy, timeout, "every component healthy", interval=0.2)
         self.api.prepare_for_tasks()
+
+    def _have_jobs(self) -> bool:
+        """Whether the newest jobs began after the processes that were started last."""
+        for command, kind in JOBS.items():
+            components = [each for each in self._components.values() if each.arguments[0] == command]
+            started = sorted(component.started_at for component in components)
+            jobs = sorted(datetime.fromisoformat(job["start_date"]) for job in self.api.jobs(kind))
+            if len(jobs) < len(started) or any(map(lt, jobs[-len(started) :], started)):
+                return False
+        return True
 
     def wait_for_dags(self, dag_ids: Collection[str], timeout: float = 120) -> None:
         """Wait until the DAGs can be run.

@@ -120,7 +120,7 @@ def metadata_database() -> Iterator[str | None]:
 
 
 @contextmanager
-def database(server: str, prefix: str = "workflow_crash") -> Iterator[str]:
+def database(server: str, prefix: str = "workflow_test") -> Iterator[str]:
     """
     The address of a new database on a PostgreSQL server; dropped with the context.
 

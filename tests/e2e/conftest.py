@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_workflow.emulator.server import EmulatorServer
+from tests.crash.topology import metadata_database
 from tests.e2e import examples
 from tests.e2e.counting import Statsd
 from tests.e2e.leaks import check_that_no_secret_was_left
@@ -142,7 +143,11 @@ def airflow(
     statsd: Statsd,
     marks: Marks,
 ) -> Iterator[LocalAirflow]:
-    """A running Airflow, shared by all tests of a process: leave its own four processes alive."""
+    """
+    A running Airflow, shared by all tests of a process: leave its own four processes alive.
+
+    It is on PostgreSQL where the environment names a server; on SQLite writers wait for each other.
+    """
     user = emulator.connection()
     user["extra"]["grant"] = "refresh_token"
     connections = {
@@ -155,7 +160,18 @@ def airflow(
     path = os.pathsep.join((str(STOPS), str(ROOT)))
     stops = {"WORKFLOW_TEST_STOPS": str(stops_folder), "PYTHONPATH": path}
     settings = SETTINGS | stops | statsd.settings
-    with LocalAirflow(home, dags_folder, connections, settings, parallelism=8, log_level="INFO") as airflow:
+    with (
+        metadata_database() as database,
+        LocalAirflow(
+            home,
+            dags_folder,
+            connections,
+            settings,
+            parallelism=8,
+            sql_alchemy_conn=database,
+            log_level="INFO",
+        ) as airflow,
+    ):
         yield airflow
         check_that_no_secret_was_left(Stage(airflow, emulator), marks)
 

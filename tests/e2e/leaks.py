@@ -37,7 +37,7 @@ def _files(stage: Stage) -> list[Place]:
 
 
 def _database(stage: Stage) -> list[Place]:
-    return [*rows(stage.airflow.home), *decrypted(stage.airflow.home)]
+    return [*rows(stage.airflow), *decrypted(stage.airflow)]
 
 
 def _holds(places: Iterable[Place], where: str, text: bytes) -> bool:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from cryptography.fernet import Fernet, InvalidToken
+from sqlalchemy import Row, create_engine, inspect, text
 
 from tools.airflow_api import PAGE_SIZE, AirflowAPI, Json
+from tools.local_airflow import LocalAirflow
 
 Place = tuple[str, bytes]
 """What it is called, and all or one part of what it holds."""
@@ -37,24 +38,33 @@ def files(home: Path) -> Iterator[Place]:
             yield f"file {path.relative_to(home)}", path.read_bytes()
 
 
-def rows(home: Path) -> Iterator[Place]:
-    """The values of every table; in the database's file itself a long one is cut into pages."""
-    with closing(sqlite3.connect(f"file:{home}/airflow.db?mode=ro", uri=True)) as database:
-        database.text_factory = bytes
-        tables = database.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
-        for table in (name.decode() for (name,) in tables):
-            cursor = database.execute(f'SELECT * FROM "{table}"')
-            columns = [column[0] for column in cursor.description]
-            for row in cursor:
-                for column, value in zip(columns, row, strict=True):
-                    if isinstance(value, bytes):
-                        yield f"{table}.{column}", value
+def queried(airflow: LocalAirflow, query: str) -> list[Row[Any]]:
+    """What a query of Airflow's database finds."""
+    engine = create_engine(airflow.database)
+    try:
+        with engine.connect() as connection:
+            return list(connection.execute(text(query)))
+    finally:
+        engine.dispose()
 
 
-def decrypted(home: Path) -> Iterator[Place]:
+def rows(airflow: LocalAirflow) -> Iterator[Place]:
+    """The values of every table; in the files of a database a long one is cut into pages."""
+    for table in inspect(create_engine(airflow.database)).get_table_names():
+        for row in queried(airflow, f'SELECT * FROM "{table}"'):
+            for column, value in row._mapping.items():
+                if isinstance(value, (bytes, memoryview)):
+                    yield f"{table}.{column}", bytes(value)
+                elif isinstance(value, str):
+                    yield f"{table}.{column}", value.encode()
+                elif isinstance(value, (dict, list)):
+                    yield f"{table}.{column}", json.dumps(value).encode()
+
+
+def decrypted(airflow: LocalAirflow) -> Iterator[Place]:
     """What Airflow has encrypted in its database, in clear."""
-    fernet = Fernet(json.loads((home / "secrets.json").read_text())["AIRFLOW__CORE__FERNET_KEY"])
-    for place, value in rows(home):
+    fernet = Fernet(airflow.env["AIRFLOW__CORE__FERNET_KEY"])
+    for place, value in rows(airflow):
         with suppress(InvalidToken):
             yield f"decrypted {place}", fernet.decrypt(value)
 

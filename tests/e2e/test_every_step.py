@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.watching import restart_triggerer
+
 pytestmark = pytest.mark.since(3, 3, "leases and acknowledgements in this order")
 IN_TRIGGERER, ON_WORKER = "triggerer", "worker"
 
@@ -95,8 +97,7 @@ def test_a_process_killed_at_a_step_loses_and_doubles_nothing(stage, inbox, stop
     if step.where == IN_TRIGGERER:
         if run.task["state"] == "deferred":
             inbox.expire_leases()
-        stage.airflow.restart("triggerer")
-        stage.airflow.wait_until_healthy()
+        restart_triggerer(stage)
     else:
         run.reaches("up_for_retry")
         inbox.expire_leases()

@@ -1,11 +1,11 @@
-"""Payloads that are JSON, and that some layer of Airflow, or its database, cannot store."""
+"""
+Payloads that are JSON, and that some layer of Airflow, or its database, cannot store: PostgreSQL stores less.
+"""
 
 from __future__ import annotations
 
 import json
 import math
-import os
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,10 +14,7 @@ from airflow_provider_workflow.airflow_internals import reserved_keys
 from airflow_provider_workflow.dispatch.dead_letters import RUN_PREFIX
 from airflow_provider_workflow.dispatch.payloads import payload_of
 from airflow_provider_workflow.dispatch.runs import run_id_of
-from airflow_provider_workflow.emulator.server import EmulatorServer
-from tests.crash.topology import POSTGRES_VARIABLE, database
-from tests.e2e.stage import PATIENCE_SECONDS, Stage
-from tools.local_airflow import LocalAirflow
+from tests.e2e.stage import PATIENCE_SECONDS
 
 
 def nested(depth: int) -> Any:
@@ -56,29 +53,6 @@ conf.
 """
 IN_CONF = SERIALIZATION if reserved_keys() else set()
 """Those that are strings in a conf."""
-
-
-@pytest.fixture(scope="module")
-def stage(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, emulator: EmulatorServer
-) -> Iterator[Stage]:
-    """An Airflow on PostgreSQL, which stores less than SQLite, where the environment names a server."""
-    server = os.environ.get(POSTGRES_VARIABLE)
-    if not server:
-        yield Stage(request.getfixturevalue("airflow"), emulator)
-        return
-    with (
-        database(server) as address,
-        LocalAirflow(
-            tmp_path_factory.mktemp("postgres"),
-            request.getfixturevalue("dags_folder"),
-            {"workflow_default": emulator.connection_json()},
-            parallelism=8,
-            sql_alchemy_conn=address.replace("postgresql://", "postgresql+psycopg2://", 1),
-            log_level="INFO",
-        ) as airflow,
-    ):
-        yield Stage(airflow, emulator)
 
 
 def put_when_armed(stage, inbox, run) -> dict[str, str]:

@@ -7,10 +7,7 @@ import signal
 
 import pytest
 
-
-def restart_triggerer(stage) -> None:
-    stage.airflow.restart("triggerer")
-    stage.airflow.wait_until_healthy()
+from tests.e2e.watching import restart_triggerer
 
 
 def expire_what_was_not_handed_over(inbox, run) -> None:

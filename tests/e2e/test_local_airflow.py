@@ -54,12 +54,17 @@ def test_an_unknown_dag_is_an_error_with_its_status(airflow):
     assert caught.value.status == 404
 
 
-def test_a_killed_triggerer_can_be_restarted(airflow):
+def test_a_killed_triggerer_is_awaited_until_the_new_one_has_registered(airflow):
+    def jobs():
+        return {job["id"] for job in airflow.api.jobs("TriggererJob")}
+
+    before = jobs()
     airflow.kill("triggerer", signal.SIGKILL)
     assert not airflow.alive("triggerer")
     airflow.restart("triggerer")
     airflow.wait_until_healthy()
     assert airflow.alive("triggerer")
+    assert len(jobs() - before) == 1
 
 
 def test_stop_leaves_no_process_behind_not_even_orphans(tmp_path, monkeypatch):

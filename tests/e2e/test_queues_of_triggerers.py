@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.e2e.conftest import ROOT, SETTINGS
+from tests.e2e.places import queried
 from tests.e2e.stage import Inbox, Stage
 from tools.local_airflow import LocalAirflow
 
@@ -43,14 +42,8 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
             yield Stage(airflow, emulator)
 
 
-def rows(stage: Stage, query: str) -> list[tuple]:
-    """What is in Airflow's database, where its API does not show it."""
-    with closing(sqlite3.connect(f"file:{stage.airflow.home}/airflow.db?mode=ro", uri=True)) as database:
-        return database.execute(query).fetchall()
-
-
 def newest_triggerer(stage: Stage) -> int:
-    return rows(stage, TRIGGERERS)[-1][0]
+    return queried(stage.airflow, TRIGGERERS)[-1][0]
 
 
 def start_triggerer(stage: Stage, queue: str) -> None:
@@ -60,7 +53,7 @@ def start_triggerer(stage: Stage, queue: str) -> None:
 
 def watchers(stage: Stage) -> dict[str, tuple[str | None, int | None]]:
     """The queue of the watcher of each asset, and the triggerer that runs it."""
-    return {name: (queue, triggerer) for name, _, queue, triggerer in rows(stage, WATCHERS)}
+    return {name: (queue, triggerer) for name, _, queue, triggerer in queried(stage.airflow, WATCHERS)}
 
 
 def worked_on(stage: Stage, dag_id: str) -> list[str]:
@@ -85,7 +78,8 @@ def test_a_watcher_with_a_queue_runs_only_in_the_triggerer_that_serves_it(stage)
         stage.until(lambda dag_id=dag_id: worked_on(stage, dag_id) == ids[shared], f"the runs of {dag_id}")
     stage.until(lambda: noticed.all_acknowledged() and shared.all_acknowledged(), "the acknowledgements")
     assert watchers(stage) == {"unqueued": without, **dict.fromkeys(of_a, ("a", newest_triggerer(stage)))}
-    assert len({trigger for name, trigger, *_ in rows(stage, WATCHERS) if name in ("first", "second")}) == 1
+    triggers = {name: trigger for name, trigger, *_ in queried(stage.airflow, WATCHERS)}
+    assert triggers["first"] == triggers["second"]
     assert noticed.lease_counts == shared.lease_counts == [1]
 
 
@@ -99,5 +93,5 @@ def test_a_deferred_sensor_waits_in_the_triggerer_that_serves_the_queue_of_its_t
     ids = sensed.put({"n": 1})
 
     stage.wait_until_succeeded(sensed, ids)
-    assert rows(stage, "SELECT triggerer_id FROM trigger WHERE queue = 'default'") == [(None,)]
+    assert queried(stage.airflow, "SELECT triggerer_id FROM trigger WHERE queue = 'default'") == [(None,)]
     assert waiting.task["state"] == "deferred"

@@ -75,9 +75,11 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sealed]:
 @pytest.fixture(scope="module")
 def places(done: Sealed) -> list[Place]:
     """All that was written down."""
-    home, api = done.airflow.home, done.airflow.api
+    airflow, api = done.airflow, done.airflow.api
     said = ((f"said: {what}", text.encode()) for what, text in done.said.items())
-    return list(chain(files(home), rows(home), decrypted(home), listed(api), of_tasks(api), said))
+    return list(
+        chain(files(airflow.home), rows(airflow), decrypted(airflow), listed(api), of_tasks(api), said)
+    )
 
 
 def holds(places: list[Place], place: str, text: str) -> bool:
