@@ -15,7 +15,7 @@ TRIGGER = ("tests/unit/triggers/test_inbox*.py",)
 EVENTS = ("tests/unit/triggers/test_event*.py",)
 CLIENT = ("tests/unit/client",)
 
-FAULTS = (
+OF_DISPATCH = (
     Fault(
         "make dead letters of messages while the target may be at fault",
         "Rejected.decide",
@@ -128,12 +128,6 @@ FAULTS = (
         DISPATCH,
     ),
     Fault(
-        "take any run with the id of a message for its run",
-        "TaskRuns._is_run_of",
-        becomes("names_same_message(...)", "True"),
-        (*DEAD_LETTERS, "tests/unit/test_runs.py"),
-    ),
-    Fault(
         "give up the messages on their last safe delivery without asking the target",
         "Dispatcher._give_last_chances",
         never("_start"),
@@ -155,18 +149,6 @@ FAULTS = (
         "start new messages before those with a high delivery count",
         "HeldLease.highest_delivery_count_first",
         becomes("True", "False"),
-        LEASES,
-    ),
-    Fault(
-        "lose the messages that do not fit into the hand-off",
-        "HeldLease.hand_off",
-        dropped("left.append"),
-        (*LEASES, *TRIGGER),
-    ),
-    Fault(
-        "acknowledge only the first hundred messages of a lease",
-        "lease._in_slices",
-        becomes("slices(ids)", "[ids[:100]]"),
         LEASES,
     ),
     Fault(
@@ -200,6 +182,106 @@ FAULTS = (
         ("tests/unit/test_dispatch_capacity.py", "tests/unit/sensors/test_capacity.py"),
     ),
     Fault(
+        "dispatch a lease that ended before the task resumed",
+        "Work._poll",
+        never("seconds_left"),
+        SENSOR,
+    ),
+    Fault(
+        "start runs after the lease has expired",
+        "HeldLease.seconds_left",
+        becomes("self.ends_at - MARGIN_SECONDS", "self.ends_at + 300.0"),
+        LEASES,
+    ),
+    Fault(
+        "release what was acknowledged",
+        "Acknowledgements.send",
+        becomes("acknowledge(...)", "hook.release_messages(lease.inbox_id, lease_id, message_ids)"),
+        DISPATCH,
+    ),
+    Fault(
+        "treat the answer that a run exists as an error",
+        "TaskRuns._start",
+        becomes('refusal not in (None, "DAGRUN_ALREADY_EXISTS")', "refusal is not None"),
+        TARGETS,
+    ),
+    Fault(
+        "lease more than one message first",
+        "Dispatcher.next_lease",
+        always("_is_probing"),
+        TARGETS,
+    ),
+    Fault(
+        "lease probes after a failed try for no longer than others",
+        "Dispatcher.next_lease",
+        becomes("PROBE_SECONDS if self.attempt > 1 else _", "limits.lease_seconds"),
+        TARGETS,
+    ),
+    Fault(
+        "start a dead letter of a message that may have a run",
+        "Rejected._try_dead_letter",
+        never("may_have_run"),
+        DEAD_LETTERS,
+    ),
+    Fault(
+        "blame the message for each rejection",
+        "Rejected.reject",
+        becomes("self._undecided.append(rejection)", "self.blame_message(rejection)"),
+        (*DEAD_LETTERS, *TARGETS),
+    ),
+    Fault(
+        "start no dead letter while the target is at fault",
+        "is_on_last_safe_delivery",
+        becomes("delivery_count(message) >= LAST_SAFE_DELIVERY", "False"),
+        DEAD_LETTERS,
+    ),
+    Fault(
+        "take an existing run as proof that the target works",
+        "Dispatcher._record",
+        preceded("counts.count", "self._rejected.start(dag_id)"),
+        (*DISPATCH, *TARGETS),
+    ),
+    Fault(
+        "start a dead letter on any delivery",
+        "DeadLetters.is_due",
+        becomes("count is None or _", "True"),
+        DEAD_LETTERS,
+    ),
+    Fault(
+        "start dead letters of messages that no route takes, though they are left to their leases",
+        "Rejected.leave_unmatched",
+        without("dead_letter"),
+        DEAD_LETTERS,
+    ),
+    Fault(
+        "do not acknowledge a dead letter",
+        "Rejected._try_dead_letter",
+        dropped("finish"),
+        DEAD_LETTERS,
+    ),
+)
+"""In the code that the histories of ``tests/simulation`` play, which must notice them too."""
+FAULTS = (
+    *OF_DISPATCH,
+    Fault(
+        "take any run with the id of a message for its run",
+        "TaskRuns._is_run_of",
+        becomes("names_same_message(...)", "True"),
+        (*DEAD_LETTERS, "tests/unit/test_runs.py"),
+    ),
+    Fault(
+        "lose the messages that do not fit into the hand-off",
+        "HeldLease.hand_off",
+        dropped("left.append"),
+        (*LEASES, *TRIGGER),
+    ),
+    Fault(
+        "acknowledge only the first hundred messages of a lease",
+        "lease._in_slices",
+        becomes("slices(ids)", "[ids[:100]]"),
+        LEASES,
+    ),
+    Fault(
         "acknowledge received messages before they are stored",
         "Receiver.take",
         preceded("_store", "self._acknowledge(record, NotFoundError)"),
@@ -222,12 +304,6 @@ FAULTS = (
         "WorkflowInboxTrigger.cleanup",
         dropped("_release"),
         TRIGGER,
-    ),
-    Fault(
-        "dispatch a lease that ended before the task resumed",
-        "Work._poll",
-        never("seconds_left"),
-        SENSOR,
     ),
     Fault(
         "acknowledge an event before Airflow has stored it",

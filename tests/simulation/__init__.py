@@ -11,7 +11,6 @@ one that stops for longer than the safety margin of a lease may start the run of
 
 =================  ====================================================================
 ``scheduler.py``   time, processes and threads as greenlets, and how they end
-``threads.py``     the thread pool of a session
 ``service.py``     the service, and the hook that calls it
 ``airflow.py``     target DAGs, their runs, and the supervisor of a task
 ``tasks.py``       one try of a task: sensor, operator, trigger
@@ -25,7 +24,8 @@ one that stops for longer than the safety margin of a lease may start the run of
 ``invariants.py``  the rules for the end of a history
 ``world.py``       all of it together, for one history
 ``play.py``        plays one history
-``seeded.py``      faults that the simulation must notice
+``batches.py``     histories of ``@task.workflow_inbox``
+``seeded.py``      faults of ``tests/mutations``, seeded into the running process
 ``teeth.py``       whether it notices them
 =================  ====================================================================
 """

@@ -40,7 +40,7 @@ class Held:
     :param known_until: the earliest time at which it expires, as far as the process knows.
     :param is_doubtful: whether a process was frozen while it leased, so that it does not know the end.
     :param has_twice: whether it has two deliveries of a message.
-    :param attempted: messages whose run was requested.
+    :param attempted: messages whose run was requested or looked for; ``started``: requested.
     :param is_at_work: whether a process that starts runs has it.
     :param is_short: whether it nearly expired before such a process had it.
     :param refused: messages whose run Airflow rejected, or could not start.
@@ -57,6 +57,7 @@ class Held:
     counts: dict[str, int]
     answered: bool = False
     attempted: set[str] = field(default_factory=set)
+    started: set[str] = field(default_factory=set)
     unended: set[str] = field(default_factory=set)
     refused: set[str] = field(default_factory=set)
     known_until: float = 0.0
@@ -86,6 +87,7 @@ class Seen:
     :param failed: whether its target failed in this poll; ``troubled``: whether any request to Airflow did.
     :param polls: number of its polls.
     :param starting: lease, message and DAG of the latest start.
+    :param owes_acknowledgement: whether it went on after an acknowledgement failed, and has sent none since.
     :param dead_letter: lease and message of the latest start of a dead letter, and its time.
     """
 
@@ -104,6 +106,11 @@ class Seen:
     leases: list[Held] = field(default_factory=list)
     failed_acks: dict[tuple[str, str], WorkflowError] = field(default_factory=dict)
     has_failed_ack: bool = False
+    owes_acknowledgement: bool = False
+
+    def went_on(self) -> None:
+        """It leases or starts more, though an acknowledgement may have failed."""
+        self.owes_acknowledgement = self.owes_acknowledgement or bool(self.failed_acks)
 
     @property
     def is_probing(self) -> bool:

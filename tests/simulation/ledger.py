@@ -6,10 +6,11 @@ What is observed in a history, and the rules that must hold at each moment.
    for an hour. It leases nothing more after 1 rejection by targets of which it has started no run; after a
    failed try 2, then 4, 8 ... 64.
 5. After the target failed, a poll leases nothing more, nor messages again that it has left to their lease.
-7. A process that ends has released what it did not attempt, unless it was ended, and has sent a failed
-   acknowledgement again, or raises its error.
+7. A process that ends, and was not ended, has released what it did not attempt. With a dead-letter DAG it has
+   attempted messages on their last safe delivery. A poll that leases or starts more after a failed
+   acknowledgement sends that again, and raises its error if it fails again.
 8. A process that nothing disturbed, and that ends before the safety margin of its lease begins, leaves no
-   message without an acknowledgement.
+   message without an acknowledgement; among messages that start no run, none that has a run or a dead letter.
 9. A single listener leases no more than its target has capacity for.
 
 ``starts.py`` has the rules for the start of a run, and ``invariants.py`` those for the end of a history.
@@ -24,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_workflow.client.errors import WorkflowError
 from airflow_provider_workflow.dispatch.rejections import TargetError
 from tests.simulation.held import MARGIN_SECONDS, PROBE_SECONDS, Held, Key, Seen
-from tests.simulation.letters import Letters
+from tests.simulation.letters import LAST_SAFE_DELIVERY, Letters
 from tests.simulation.scheduler import TaskTimeout
 from tests.simulation.starts import Starts
 
@@ -63,6 +64,7 @@ class Ledger:
 
     def lease_issued(self, process: Process, limit: int, seconds: int) -> None:
         seen: Seen = process.seen
+        seen.went_on()
         if seen.is_probing:
             self.must(limit <= 1, process, 4, f"leases {limit} messages without proof that runs start")
             long = seen.attempt == 1 or seconds >= PROBE_SECONDS
@@ -128,6 +130,8 @@ class Ledger:
     def end_issued(self, process: Process, what: str, lease_id: str, ids: Sequence[str] | None) -> None:
         held = self.leases[lease_id]
         held.ended, ended = True, held.counts if ids is None else ids
+        if what == "acknowledge":
+            process.seen.owes_acknowledgement = False
         if what == "release":
             held.released.update(ended)
             again = [] if held.has_twice or process.stopped else sorted(held.refused.intersection(ended))
@@ -158,17 +162,24 @@ class Ledger:
         held = self.leases[lease_id]
         for message_id in ids:
             key = held.inbox_id, message_id
-            has_one = bool(self.runs.get(key) or self.dead_letters.get(key))
+            has_one = self._has_run_or_dead_letter(key)
             self.must(has_one, process, 1, f"{message_id} is acknowledged, and has no run")
             held.acknowledged.add(message_id)
             self.done.add(key)
+
+    def _has_run_or_dead_letter(self, key: Key) -> bool:
+        return bool(self.runs.get(key) or self.dead_letters.get(key))
+
+    def _is_to_be_acknowledged(self, key: Key) -> bool:
+        """Whether it has a run or a dead letter, and no delivery of it is acknowledged."""
+        return key not in self.done and self._has_run_or_dead_letter(key)
 
     # Processes
 
     def poll_began(self, process: Process) -> None:
         seen: Seen = process.seen
         seen.polls += 1
-        seen.failed = seen.troubled = False
+        seen.failed = seen.troubled = seen.owes_acknowledgement = False
         seen.left_until, seen.faulty = float("inf"), None
         seen.started.clear()
         seen.rejected_by.clear()
@@ -177,6 +188,9 @@ class Ledger:
     def poll_ended(self, process: Process, error: BaseException | None) -> None:
         """A poll ended, with an error or without."""
         seen: Seen = process.seen
+        if isinstance(error, Exception | None) and not process.stopped:
+            sent = not seen.owes_acknowledgement
+            self.must(sent, process, 7, "does not send an acknowledgement again that failed")
         if error is None:
             ids = sorted(message_id for _, message_id in seen.failed_acks)
             self.must(not ids, process, 7, f"succeeds although the acknowledgement of {ids} failed")
@@ -210,6 +224,9 @@ class Ledger:
             and each not in held.unended
             and not self.world.is_odd(held.inbox_id, each)
         ]
+        if self.world.plan.dead_letter_dag_id is not None:
+            last = [each for each in rest if held.counts[each] >= LAST_SAFE_DELIVERY]
+            self.must(not last, process, 7, f"ends without a try of {last}, on their last safe delivery")
         # If Airflow does not answer, one message stays leased: released, the next try would lease it at once.
         most = 1 if process.seen.troubled else 0
         self.must(len(rest) <= most, process, 7, f"ends, and leaves {rest} leased, which it did not attempt")
@@ -218,8 +235,12 @@ class Ledger:
         odd = any(
             self.world.is_odd(lease.inbox_id, each) for lease in process.seen.leases for each in lease.counts
         )
-        rest = sorted(set(held.counts) - held.acknowledged)
-        self.must(odd or not rest, process, 8, f"ends undisturbed, and {rest} are not acknowledged")
+        rest = [
+            message_id
+            for message_id in sorted(set(held.counts) - held.acknowledged)
+            if not odd or self._is_to_be_acknowledged((held.inbox_id, message_id))
+        ]
+        self.must(not rest, process, 8, f"ends undisturbed, and {rest} are not acknowledged")
 
     def held_by(self, process: Process, message_id: str) -> Held | None:
         """The latest lease of a message by a process."""

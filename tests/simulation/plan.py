@@ -99,7 +99,6 @@ class Plan:
     retry_seconds: float
     poll_seconds: float
     quarantine_after: int
-    hand_off_bytes: int
     duplicates: int
     pace: float
     dead_letter_dag_id: str | None = None
@@ -166,7 +165,6 @@ def choose(seed: int) -> Plan:
         retry_seconds=random.choice((10.0, 60.0, 300.0)),
         poll_seconds=random.choice((20.0, 60.0, 300.0)),
         quarantine_after=random.choice((5, 1000, 1000)),
-        hand_off_bytes=random.choice((10_000_000, 300)),
         duplicates=random.choice((0, 0, 0, 1)),
         pace=random.choice((1.0, 1.0, 0.1)),
         dead_letter_dag_id=DEAD_LETTERS if has_dead_letters else None,
@@ -178,6 +176,8 @@ def choose(seed: int) -> Plan:
         _behind_rejected_messages(random, plan)
     elif seed % 20 == 10:
         _without_acknowledgements(random, plan)
+    elif seed % 20 == 15:
+        _longer_than_a_lease(random, plan)
     return plan
 
 
@@ -210,6 +210,18 @@ def _without_acknowledgements(random: Random, plan: Plan) -> None:
     plan.harm, plan.longest_wait = 0.0, 900.0
 
 
+def _longer_than_a_lease(random: Random, plan: Plan) -> None:
+    """Many messages, some of them rejected, and short leases: a drain goes on while its leases end."""
+    _use_defaults(random, plan)
+    number, plan.disturbed_for = random.randint(60, 150), 3600.0
+    plan.messages = [sound_message(f"s{each}", each) for each in range(number)]
+    for each in range(random.randint(0, 3)):
+        poison = PlannedMessage(f"p{each}", POISON, 0.0, {"n": each, "shop": "a", "items": ITEMS[POISON]})
+        plan.messages.insert(random.randint(0, 20), poison)
+    plan.lease_limit, plan.lease_seconds, plan.pace = random.choice((1, 5, 100)), 60, 1.0
+    plan.service_faults, plan.harm = random.choice((0.0, 0.03)), 0.0
+
+
 def _use_defaults(random: Random, plan: Plan) -> None:
     """A single listener with the default arguments of the sensor, and nothing that disturbs it."""
     plan.inboxes, plan.targets = [[random.choice((POKE, DEFERRED))]], ONE
@@ -219,7 +231,7 @@ def _use_defaults(random: Random, plan: Plan) -> None:
     plan.max_messages = plan.max_unfinished_runs = None
     plan.on_refused, plan.silent_fail = "log", False
     plan.service_faults = plan.airflow_faults = 0.0
-    plan.duplicates, plan.hand_off_bytes = 0, 10_000_000
+    plan.duplicates = 0
     plan.episodes = []
 
 

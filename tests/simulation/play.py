@@ -12,7 +12,7 @@ from typing import Any
 from unittest.mock import patch
 
 from airflow_provider_workflow import clock, metrics, process_state
-from airflow_provider_workflow.dispatch import lease, quarantine, runs
+from airflow_provider_workflow.dispatch import quarantine, runs
 from airflow_provider_workflow.emulator.rules import inboxes, queues
 from tests.simulation import invariants
 from tests.simulation.plan import choose
@@ -83,11 +83,7 @@ def play(seed: int, lines: list[str] | None = None) -> str:
     """
     world = _stage.world = World(choose(seed), lines)
     process_state.reset()
-    with (
-        clock.use(world.clock),
-        _logging(world),
-        patch.object(lease, "LARGEST_HAND_OFF", world.plan.hand_off_bytes),
-    ):
+    with clock.use(world.clock), _logging(world):
         try:
             world.play()
         finally:

@@ -5,7 +5,8 @@ What is observed of runs as they are started, and the rules for that.
    was frozen for longer than its lease when it sent the dead letter. The id of a run follows from the ids of
    message and inbox, and its conf has that message.
 3. A run is not started in the last 30 s of its lease, nor later, unless its process was frozen.
-6. Of a lease the message with the highest delivery count is started first, unless an acknowledgement failed.
+6. Of a lease the message with the highest delivery count is started first. After an acknowledgement failed,
+   a message whose run is older than the lease is not started before one without a run.
 """
 
 from __future__ import annotations
@@ -36,14 +37,18 @@ class Starts:
         if held is None:
             self._must(False, process, 3, f"starts a run of {message_id}, which it has not leased")
             return
+        process.seen.went_on()
         if not held.has_twice and not process.seen.has_failed_ack:
             self._must_be_in_order(process, held, message_id)
+        if not held.has_twice and process.seen.failed_acks:
+            self._must_start_those_without_a_run(process, held, message_id)
         left = held.known_until - self.world.scheduler.now
         if self.world.scheduler.now - process.frozen_until > MARGIN_SECONDS and not held.is_doubtful:
             self._must(
                 left >= MARGIN_SECONDS, process, 3, f"starts {message_id} {left:.0f} s before its lease ends"
             )
         held.attempted.add(message_id)
+        held.started.add(message_id)
         process.seen.starting = held, message_id, dag_id
         self.ledger.letters.ask(process, (held.inbox_id, message_id))
 
@@ -58,6 +63,20 @@ class Starts:
         count = held.counts[message_id]
         in_order = count >= max(rest, default=count)
         self._must(in_order, process, 6, f"starts {message_id} on delivery {count} before a higher one")
+
+    def _must_start_those_without_a_run(self, process: Process, held: Held, message_id: str) -> None:
+        rest = [
+            each
+            for each in held.counts
+            if each not in held.started
+            and each not in held.released
+            and not self.ledger.runs.get((held.inbox_id, each))
+            and self.world.messages[held.inbox_id, each].kind == NORMAL
+        ]
+        leased_at = held.until - held.seconds
+        has_run = self.ledger.run_times.get((held.inbox_id, message_id), leased_at) < leased_at
+        text = f"starts {message_id}, which has its run, before {rest}"
+        self._must(not (has_run and rest), process, 6, text)
 
     def looked_for(self, process: Process, run_ids: list[str]) -> None:
         """A process asks whether a message has a run of an earlier delivery."""

@@ -43,6 +43,10 @@ def test_a_seed_plays_the_same_history_each_time() -> None:
         "acknowledge a dead letter that was not started",
         "do not look for the dead letter of a redelivered message",
         "start no dead letter while the target is at fault",
+        "do not acknowledge a dead letter",
+        "never send a failed acknowledgement again",
+        "lease the messages again that this drain left to their lease",
+        "count a lease from the answer instead of the request",
     ],
 )
 def test_a_fault_is_noticed(name: str) -> None:
