@@ -14,6 +14,13 @@ SENSOR = ("tests/unit/sensors",)
 TRIGGER = ("tests/unit/triggers/test_inbox*.py",)
 EVENTS = ("tests/unit/triggers/test_event*.py",)
 CLIENT = ("tests/unit/client",)
+BATCHES = (
+    "tests/unit/test_batches.py",
+    "tests/unit/test_failed_messages.py",
+    "tests/unit/decorators/test_workflow_inbox*.py",
+)
+NOTICES = ("tests/unit/triggers/test_notice*.py",)
+REPLAY = ("tests/unit/test_replay.py", "tests/unit/cli/test_replay.py")
 
 OF_DISPATCH = (
     Fault(
@@ -364,5 +371,107 @@ FAULTS = (
         "WorkflowInboxDecoratedOperator.on_kill",
         always("working"),
         ("tests/unit/decorators/test_workflow_inbox.py",),
+    ),
+    Fault(
+        "look for no run of a message whose delivery count is unknown",
+        "lease.may_be_redelivered",
+        becomes("known_delivery_count(message) != 1", "(known_delivery_count(message) or 1) != 1"),
+        (*DEAD_LETTERS, *DISPATCH),
+    ),
+    Fault(
+        "acknowledge a batch before the function is called",
+        "Batches._call",
+        preceded("_causes", "self._finished = [each['id'] for each in batch]; self._acknowledge(lease)"),
+        BATCHES,
+    ),
+    Fault(
+        "acknowledge a message that the function failed for",
+        "Batches._settle_failed",
+        preceded("add_failed", "self._finished.append(message['id']); self._acknowledge(lease)"),
+        BATCHES,
+    ),
+    Fault(
+        "call the function after the lease has ended",
+        "Batches._work_on",
+        without("seconds_left"),
+        BATCHES,
+    ),
+    Fault(
+        "call redelivered messages together",
+        "Batches._batches_of",
+        becomes("[[message] for message in alone if _]", "[alone][: len(alone)]"),
+        BATCHES,
+    ),
+    Fault(
+        "lease many messages beside one that was redelivered",
+        "Batches._drain",
+        without("was_delivered"),
+        BATCHES,
+    ),
+    Fault(
+        "lease for minutes while the function is broken",
+        "Batches._drain",
+        becomes("max(seconds, PROBE_SECONDS)", "seconds"),
+        BATCHES,
+    ),
+    Fault(
+        "succeed while a killed try holds the messages",
+        "Batches._check_that_nothing_is_leased",
+        never("leased"),
+        BATCHES,
+    ),
+    Fault(
+        "make a dead letter of a message of a batch after its lease has ended",
+        "Batches._start_dead_letter",
+        without("seconds_left"),
+        BATCHES,
+    ),
+    Fault(
+        "make dead letters while the function may be broken for all messages",
+        "Batches._settle_failed",
+        becomes("error is None or _", "True"),
+        BATCHES,
+    ),
+    Fault(
+        "call the function for a message on its last safe delivery",
+        "Batches._is_dead",
+        becomes("is_on_last_safe_delivery(message)", "False"),
+        BATCHES,
+    ),
+    Fault(
+        "release a message that ended its task, so that it is quarantined soon",
+        "Batches._causes",
+        never("LAST_SAFE_DELIVERY"),
+        BATCHES,
+    ),
+    Fault(
+        "replay a dead letter although its target has the run",
+        "Replay.start",
+        never("exists"),
+        REPLAY,
+    ),
+    Fault(
+        "replay a dead letter under another run id",
+        "Replay.of",
+        becomes("run_id_of(message_id, inbox_id)", "run_id_of(message_id, inbox_id, 'replayed__')"),
+        REPLAY,
+    ),
+    Fault(
+        "overlook what arrived before the event stream was open",
+        "WorkflowInboxNoticeTrigger._watch",
+        dropped("may_have_arrived"),
+        NOTICES,
+    ),
+    Fault(
+        "overlook an event of the stream",
+        "notice._wait",
+        dropped("may_have_arrived"),
+        NOTICES,
+    ),
+    Fault(
+        "keep a watcher registered that has ended",
+        "event_poller.end",
+        dropped("remove"),
+        EVENTS,
     ),
 )

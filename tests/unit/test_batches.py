@@ -142,6 +142,37 @@ def test_work_that_ends_in_the_last_seconds_of_the_lease_is_acknowledged_before_
     assert bench.states == {}
 
 
+def test_the_function_is_not_called_when_dead_letters_took_until_the_end_of_the_lease(
+    bench: Workbench, fake_clock: FakeClock
+) -> None:
+    fake_clock.moved_along.append(bench.service.store.clock)  # type: ignore[arg-type]
+    bench.allow_dead_letters()
+    bench.supervisor.on_start = lambda: fake_clock.advance(45)
+    function = Function()
+    bench.put("a")
+    bench.put("dead", lease_count=3)
+    bench.put("b")
+    batches(bench, function, lease_seconds=60).run()
+
+    assert list(bench.dead_letters) == ["dead"]
+    assert function.ids == [["a"], ["b"]]
+    assert function.given[1][0]["message_attributes"]["lease_count"] == 2, "it was released in between"
+    assert bench.states == {}
+
+
+def test_no_dead_letter_is_started_after_the_lease_has_ended(bench: Workbench, fake_clock: FakeClock) -> None:
+    fake_clock.moved_along.append(bench.service.store.clock)  # type: ignore[arg-type]
+    bench.allow_dead_letters()
+    function = Function({"bad"}, names=True, meanwhile=lambda ids: fake_clock.advance(75 * (ids == ["bad"])))
+    bench.put("good")
+    bench.put("bad", lease_count=2)
+
+    with pytest.raises(BatchError):
+        batches(bench, function, lease_seconds=60).run()
+    assert bench.dead_letters == {}
+    assert bench.states == {"bad": "available"}
+
+
 def test_an_acknowledgement_that_fails_is_sent_again(bench: Workbench, fake_clock: FakeClock) -> None:
     bench.service.fault("status", operation="ack", status=503, times=7)
     bench.put("a")

@@ -110,6 +110,15 @@ def test_messages_that_were_delivered_before_are_leased_and_called_alone(bench: 
     assert bench.states == {}
 
 
+def test_after_a_message_that_was_delivered_before_one_message_is_leased(bench: Workbench) -> None:
+    bench.put("new")
+    bench.put("old1", "old2", "old3", lease_count=1)
+    batches(bench, Function()).run()
+
+    assert bench.lease_sizes == [1, 2, 1, 1, 1]
+    assert bench.states == {}
+
+
 def test_of_a_larger_lease_one_message_that_was_delivered_before_is_called_and_the_others_are_released(
     bench: Workbench,
 ) -> None:
