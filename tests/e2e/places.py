@@ -50,9 +50,11 @@ def queried(airflow: LocalAirflow, query: str) -> list[Row[Any]]:
 
 def rows(airflow: LocalAirflow) -> Iterator[Place]:
     """The values of every table; in the files of a database a long one is cut into pages."""
-    for table in inspect(create_engine(airflow.database)).get_table_names():
+    tables = inspect(create_engine(airflow.database))
+    for table in tables.get_table_names():
+        columns = [column["name"] for column in tables.get_columns(table)]
         for row in queried(airflow, f'SELECT * FROM "{table}"'):
-            for column, value in row._mapping.items():
+            for column, value in zip(columns, row, strict=True):
                 if isinstance(value, (bytes, memoryview)):
                     yield f"{table}.{column}", bytes(value)
                 elif isinstance(value, str):
