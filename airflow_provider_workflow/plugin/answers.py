@@ -21,6 +21,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from cachetools import TLRUCache
+
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.plugin.errors import PageError, busy
 
@@ -34,7 +36,11 @@ STALE_SECONDS = 60.0
 How old an answer may be that is given while a newer one is fetched, or while there is no free slot: this, or
 twice the time for which answers are kept, if that is longer.
 """
-MOST_KEPT = 1_000
+MOST_KEPT = 20_000
+"""
+Items of all kept answers together, such as inboxes and messages; those that were not used for longest are
+dropped.
+"""
 AWAY = ("timeout", "unreachable")
 """Errors of a service that did not answer."""
 
@@ -85,7 +91,7 @@ class Answers:
         self._stale_seconds = max(STALE_SECONDS, 2 * seconds)
         self._lock = threading.Lock()
         self._slots = threading.BoundedSemaphore(MOST_AT_ONCE)
-        self._kept: dict[Key, Kept] = {}
+        self._kept: TLRUCache[Key, Kept, float] = TLRUCache(MOST_KEPT, self._ends_at, clock.monotonic, _size)
         self._fetching: dict[Key, Future[Kept]] = {}
         self._held: Counter[Hashable] = Counter()
         self._away: set[Hashable] = set()
@@ -105,7 +111,8 @@ class Answers:
         """
         with self._lock:
             self._forgotten += 1
-            self._kept = {key: kept for key, kept in self._kept.items() if beginning not in (None, key[0])}
+            for key in [key for key in self._kept if beginning in (None, key[0])]:
+                self._kept.pop(key, None)
             self._fetching = {}
 
     def get(self, key: Key, fetch: Callable[[], Any], *, is_lasting: bool = False) -> Kept:
@@ -160,7 +167,11 @@ class Answers:
         """
         kept = Kept(value, clock.now(), None, clock.monotonic(), is_lasting=True)
         with self._lock:
-            self._keep(key, kept)
+            self._kept[key] = kept
+
+    def _ends_at(self, _: Key, kept: Kept, __: float) -> float:
+        """Until when an answer is kept."""
+        return math.inf if kept.is_lasting else kept.checked_at + self._stale_seconds
 
     def _takes_slot(self, beginning: Hashable) -> bool:
         """Whether a slot was free for a connection; the caller holds the lock."""
@@ -187,7 +198,7 @@ class Answers:
                 if kept is not None:
                     self._remember(key[0], kept.error)
                 if kept is not None and forgotten == self._forgotten:
-                    self._keep(key, kept)
+                    self._kept[key] = kept
             if kept is None:  # an unexpected error; the requests that wait try again
                 promised.cancel()
             else:
@@ -203,23 +214,13 @@ class Answers:
         try:
             value, error = fetch(), None
         except PageError as failed:
-            value, error = None, failed
+            # Without its frames, which have what the service sent.
+            value, error = None, failed.again()
         if error is None:
             return Kept(value, clock.now(), None, clock.monotonic(), is_lasting)
         with self._lock:
             before = self._kept.get(key)
         return _failed(error, before, is_lasting)
-
-    def _keep(self, key: Key, kept: Kept) -> None:
-        since = clock.monotonic() - self._stale_seconds
-        self._kept = {
-            old: each
-            for old, each in self._kept.items()
-            if old != key and (each.is_lasting or each.checked_at >= since)
-        }
-        if len(self._kept) >= MOST_KEPT:
-            del self._kept[next(iter(self._kept))]
-        self._kept[key] = kept
 
     @contextmanager
     def slot(self) -> Iterator[None]:
@@ -234,6 +235,11 @@ class Answers:
             yield
         finally:
             self._slots.release()
+
+
+def _size(kept: Kept) -> int:
+    """The items of an answer, and one for its key."""
+    return min(MOST_KEPT, 1 + (0 if kept.value is None else len(kept.value)))
 
 
 def _failed(error: PageError, before: Kept | None, is_lasting: bool) -> Kept:

@@ -75,6 +75,9 @@ class _Fetched:
     runs: Runs
     started: list[StoredRun]
 
+    def __len__(self) -> int:
+        return len(self.pages) + len(self.started)
+
 
 def _fetched(connection_id: str, inbox_id: str, cursor: str | None) -> _Fetched:
     if cursor is None:

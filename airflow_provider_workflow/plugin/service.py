@@ -151,6 +151,9 @@ class Pages:
     items: list[dict[str, Any]]
     following: str | None
 
+    def __len__(self) -> int:
+        return len(self.items)
+
 
 def list_inboxes(connection_id: str, name: str | None, cursor: str | None) -> Pages:
     """

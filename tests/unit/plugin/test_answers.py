@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_workflow.plugin.answers import MOST_AT_ONCE, Answers
+from airflow_provider_workflow.plugin.answers import MOST_AT_ONCE, MOST_KEPT, Answers
 from airflow_provider_workflow.plugin.errors import PageError, invalid
 from tests.unit.fake_clock import FakeClock
 
@@ -145,7 +145,9 @@ def test_an_error_is_kept_with_the_former_value(fake_clock: FakeClock) -> None:
     for _ in range(3):
         failed = answers.get(KEY, fail)
 
-    assert (failed.value, failed.fetched_at, failed.error) == ("a", first.fetched_at, error)
+    assert (failed.value, failed.fetched_at) == ("a", first.fetched_at)
+    assert failed.error is not None
+    assert failed.error.body == error.body
     assert fetched == [1]
 
 
@@ -218,7 +220,8 @@ def test_a_service_that_did_not_answer_gets_one_slot_until_it_answers_and_the_ot
     answers, hanging = fetching.answers, PageError(504, "timeout", "no answer", "check it")
     first = [fetching.start(("hangs", str(number))) for number in range(MOST_AT_ONCE)]
     fetching.bring(hanging)
-    assert [each.result(TIMEOUT).error for each in first] == [hanging] * MOST_AT_ONCE
+    errors = [asked.result(TIMEOUT).error for asked in first]
+    assert [error and error.body for error in errors] == [hanging.body] * MOST_AT_ONCE
 
     probe = fetching.start(("hangs", "probe"))
     with pytest.raises(PageError, match="limit of simultaneous"):
@@ -251,6 +254,36 @@ def test_answers_are_dropped_after_a_minute_unless_they_are_of_use_without_a_ser
     assert answers.get((*KEY, "large"), fail).value is None
     assert answers.get((*KEY, "counts"), fail, is_lasting=True).value == "counts"
     assert fetched == [1, 1]
+
+
+def test_what_is_kept_has_a_limit_of_items_and_what_was_used_last_stays(fake_clock: FakeClock) -> None:
+    """A reader chooses the keys: with each cursor the service gives another 500 inboxes."""
+    answers, fetched = Answers(), []
+    answers.get(KEY, lambda: ["of use"])
+
+    for number in range(1_000):
+        answers.get((*KEY, str(number)), lambda: 500 * ["an inbox"])
+        answers.get(KEY, lambda: pytest.fail("dropped"))
+    for number in range(1_000):
+        answers.get((*KEY, str(number)), lambda: fetched.append(1))
+
+    assert 0 < 1_000 - len(fetched) <= MOST_KEPT // 500
+    assert answers.get((*KEY, "huge"), lambda: 2 * MOST_KEPT * ["an inbox"]).error is None
+
+
+def test_what_led_to_an_error_is_not_kept() -> None:
+    """Its frames hold what the service sent, up to 16 MB."""
+
+    def fail() -> Any:
+        try:
+            raise ValueError("what the service sent")
+        except ValueError:
+            raise invalid("no") from None
+
+    kept = Answers().get(KEY, fail).error
+
+    assert kept is not None
+    assert (kept.__traceback__, kept.__context__) == (None, None)
 
 
 def test_each_reader_of_an_error_gets_an_exception_of_its_own() -> None:
