@@ -21,6 +21,7 @@ BATCHES = (
 )
 NOTICES = ("tests/unit/triggers/test_notice*.py",)
 REPLAY = ("tests/unit/test_replay.py", "tests/unit/cli/test_replay.py")
+DATABASE = ("tests/unit/database",)
 
 OF_DISPATCH = (
     Fault(
@@ -473,5 +474,59 @@ FAULTS = (
         "event_poller.end",
         dropped("remove"),
         EVENTS,
+    ),
+    Fault(
+        "show the connection of a run to whoever may read the run",
+        "messages._message_of",
+        becomes("connection_id if may_use else None", "connection_id"),
+        ("tests/unit/plugin/test_permissions.py",),
+    ),
+    Fault(
+        "show what others started as dead letters and runs of messages",
+        "dag_runs.started_by_provider",
+        becomes("or_(...)", "run.triggered_by.is_not(None)"),
+        DATABASE,
+    ),
+    Fault(
+        "lose runs that started at the same moment between two pages",
+        "dag_runs._page",
+        becomes("or_(time, _)", "time"),
+        DATABASE,
+    ),
+    Fault(
+        "miss the run that a machine with a slow clock started",
+        "dag_runs.runs_of",
+        becomes("since - CLOCK_SKEW", "since"),
+        DATABASE,
+    ),
+    Fault(
+        "take the run of another inbox for that of a message",
+        "dag_runs.runs_of",
+        always("inbox_id"),
+        DATABASE,
+    ),
+    Fault(
+        "overlook the pool of a mapped task",
+        "inbox_uses._pool",
+        never("_is_mapped"),
+        DATABASE,
+    ),
+    Fault(
+        "show half a surrogate pair of the service",
+        "views.text",
+        becomes("cut.encode(errors='replace').decode()", "cut"),
+        ("tests/unit/plugin/test_odd_values.py", "tests/unit/plugin/test_any_answer.py"),
+    ),
+    Fault(
+        "keep answers of any size for the page",
+        "answers._size",
+        becomes("min(...)", "1"),
+        ("tests/unit/plugin/test_answers.py",),
+    ),
+    Fault(
+        "let a message id end the code of a note",
+        "runs.quoted",
+        becomes("plain(text, longest).replace('`', _)", "plain(text, longest)"),
+        ("tests/unit/test_notes.py",),
     ),
 )
