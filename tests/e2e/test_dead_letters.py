@@ -10,10 +10,13 @@ __all__ = ["stops"]
 
 pytestmark = pytest.mark.since(3, 3, "an answer that tells why a run is rejected")
 STEPS = (
-    Step("after start run", ON_WORKER, runs=2, acked=1, leased=4, times=3),
-    Step("before acknowledge", ON_WORKER, runs=2, acked=1, leased=4, times=2),
+    Step("after start run", ON_WORKER, runs=3, acked=1, leased=4, times=4),
+    Step("before acknowledge", ON_WORKER, runs=3, acked=1, leased=4, times=2),
 )
-"""The second lease has two rejected messages and two that are started, which show who is at fault."""
+"""
+The second lease has two rejected messages and two that are started, which show who is at fault. Then
+the dead letters are started: the fourth run is that of the first one.
+"""
 
 
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: step.point)

@@ -110,13 +110,14 @@ def test_a_process_killed_at_a_step_loses_and_doubles_nothing(stage, inbox, stop
 
 
 def test_a_task_killed_while_it_holds_two_leases_loses_and_doubles_nothing(stage, inbox, stops):
-    # The thread that acknowledges the second lease is stopped; the other one starts the run of the third.
-    step = Step("before acknowledge", ON_WORKER, runs=4, acked=1, leased=3, times=2)
+    # The acknowledgement of the second lease fails, so that it is sent again beside that of the third.
+    step = Step("before acknowledge", ON_WORKER, runs=4, acked=1, leased=3, times=3)
+    inbox.fault("status", "ack", status=400, after=1)
     ids = inbox.put({"n": 1}, {"n": 2}, {"n": 3}, {"n": 4})
     stops.arm(step)
     run = stage.start("dispatcher_of_two_with_retries", inbox)
     pid = stage.until(lambda: stops.reached(step), f"a process to stop {step.point}")
-    stage.until(lambda: len(stage.runs_of(inbox)) == step.runs, f"{step.runs} runs")
+    assert len(stage.runs_of(inbox)) == step.runs
     assert (inbox.counts["leased"], inbox.counts["acked"]) == (step.leased, step.acked)
     kill(stage, step, pid)
     stops.clear()

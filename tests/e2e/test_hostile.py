@@ -64,8 +64,8 @@ def put_when_armed(stage, inbox, run) -> dict[str, str]:
 
 
 def as_text(payload: Any) -> str:
-    """NaN is not equal to itself, and PostgreSQL has an order of its own for the keys of an object."""
-    return json.dumps(payload, sort_keys=True)
+    """PostgreSQL orders the keys of an object in its own way, and NaN, which is no JSON, becomes null."""
+    return json.dumps(payload, sort_keys=True).replace("NaN", "null")
 
 
 @pytest.fixture
