@@ -31,8 +31,8 @@ LOOKED_AT = {
     "file scheduler.log": NAME,
     "file triggerer.log": NAME,
     "file logs/dag_id=*/attempt=1.log": NAME,
-    # Why a trigger failed is there at times only; the task's own log always has it.
-    "file logs/dag_id=*/attempt=1.log.trigger.*.log": "workflow_wrong",
+    # A listener without valid credentials fails before it has a trigger.
+    "file logs/dag_id=*/attempt=1.log.trigger.*.log": "workflow_user",
     "asset.name": NAME,
     "asset_event.extra": NAME,
     "connection.description": NAME,
