@@ -16,7 +16,6 @@ QUARANTINE_CHECK_SECONDS = "quarantine_check_seconds"
 PAGE = "page"
 TRACES = "traces"
 SWITCH = {"on": True, "true": True, "1": True, "off": False, "false": False, "0": False}
-NOTIFICATION_BASE_URL = "notification_base_url"
 
 OPTIONS: dict[str, dict[str, Any]] = {
     MAX_EVENT_STREAMS: {
@@ -60,16 +59,6 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "example": None,
         "default": "on",
     },
-    NOTIFICATION_BASE_URL: {
-        "description": (
-            "URL by which the service reaches the API server, up to where /workflow/notify begins; the"
-            " notification_url of each inbox is made from it. Empty: the option base_url of the section api."
-        ),
-        "version_added": "0.2.0",
-        "type": "string",
-        "example": "https://hooks.example.com",
-        "default": "",
-    },
 }
 
 
@@ -100,13 +89,6 @@ def traces() -> bool:
     ):
         return False
     return _switch(TRACES)
-
-
-def notification_base_url() -> str:
-    """URL by which the service reaches the API server; empty if it is that of ``[api] base_url``."""
-    from airflow.providers.common.compat.sdk import conf
-
-    return str(conf.get(SECTION, NOTIFICATION_BASE_URL, fallback="") or "")
 
 
 def _switch(option: str) -> bool:

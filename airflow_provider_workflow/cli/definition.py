@@ -106,11 +106,6 @@ _ENSURE = Command(
         option(
             "--notification-url", metavar="URL", help="URL to which the service posts when messages arrive"
         ),
-        option(
-            "--notify",
-            action="store_true",
-            help="let the service notify Airflow's API server, which records an event of the inbox's asset",
-        ),
         option("--wait", action="store_true", help="wait until the inbox is active"),
         _timeout(float, 600.0, "maximum time to wait, above 0"),
         *COMMON,

@@ -60,7 +60,6 @@ def ensure(args: Namespace) -> int:
     Create an inbox or find it; with ``--wait``, wait until it is active.
 
     :raises InboxNameTakenError: the name belongs to an inbox with another subscription.
-    :raises NotificationURLError: ``--notify`` needs what Airflow's configuration lacks.
     """
     from airflow_provider_workflow.operators.named_inbox import NamedInbox, doubling
     from airflow_provider_workflow.options import subscription_of
@@ -69,7 +68,7 @@ def ensure(args: Namespace) -> int:
     if not args.timeout > 0:
         raise ValueError(f"--timeout must be above 0, not {args.timeout:g}")
     wanted = subscription_of(args.app_key, args.action_key, _json_object(args.inputs), args.connection_id)
-    named = NamedInbox(hook_of(args), args.name, wanted, _notification_url(args))
+    named = NamedInbox(hook_of(args), args.name, wanted, args.notification_url)
 
     def is_done(inbox: types.Inbox) -> bool:
         return not args.wait or inbox["status"] not in (INITIALIZING, DELETING)
@@ -85,17 +84,6 @@ def ensure(args: Namespace) -> int:
     if inbox["status"] == PAUSED:
         output.note(f"Inbox {args.name!r} is paused: new events are dropped until it is resumed.")
     return _shown(args, inbox)
-
-
-def _notification_url(args: Namespace) -> str | None:
-    if not args.notify:
-        url: str | None = args.notification_url
-        return url
-    if args.notification_url is not None:
-        raise ValueError("--notify and --notification-url exclude each other")
-    from airflow_provider_workflow.notifications import checked_url
-
-    return checked_url(args.name, args.conn_id, output.note)
 
 
 def pause(args: Namespace) -> int:

@@ -245,8 +245,6 @@ class WorkflowEnsureInboxOperator(WorkflowOperator):
     :param notification_url: URL to which the service posts when messages arrive, up to 2048 characters
         (templated). That of an existing inbox is changed; None leaves it unchanged. Airflow shows the
         rendered URL on the task's page, unless it comes from a Variable whose name contains "secret".
-    :param notify: let the service notify Airflow's API server, in place of ``notification_url``: a
-        notification records an event of ``create_asset(inbox=name)`` (docs/notifications.md).
     :param wait_until_active: False also returns an inbox that is still ``initializing``.
     :param recreate_failed: delete an inbox that failed to initialize, with any messages in it, and create
         it again, once per try.
@@ -283,7 +281,6 @@ class WorkflowEnsureInboxOperator(WorkflowOperator):
         inputs: Mapping[str, Any] | None = None,
         connection_id: str | int | None = None,
         notification_url: str | None = None,
-        notify: bool = False,
         wait_until_active: bool = True,
         recreate_failed: bool = False,
         poll_interval: float = 5,
@@ -300,11 +297,6 @@ class WorkflowEnsureInboxOperator(WorkflowOperator):
         self.notification_url = notification_url
         if notification_url is not None:
             check_string("notification_url", notification_url, URL_LENGTH)
-        self.notify = flag("notify", notify)
-        if notify and notification_url is not None:
-            raise ValueError(
-                "notify and notification_url exclude each other: both are the URL for notifications"
-            )
         self.wait_until_active = flag("wait_until_active", wait_until_active)
         self.recreate_failed = flag("recreate_failed", recreate_failed)
         self.poll_interval, self.max_poll_interval = intervals(poll_interval, max_poll_interval)
@@ -318,7 +310,6 @@ class WorkflowEnsureInboxOperator(WorkflowOperator):
         :raises InitializationFailedError: the service could not subscribe it.
         :raises InboxNotSettledError: it was not active in time.
         :raises ValueError: a rendered argument has an invalid value.
-        :raises NotificationURLError: ``notify`` is True, and Airflow's configuration lacks what is needed.
         :raises WorkflowError: the service cannot be used.
         """
         from airflow_provider_workflow.client.inboxes import FAILED
@@ -342,12 +333,7 @@ class WorkflowEnsureInboxOperator(WorkflowOperator):
 
     def _named_inbox(self) -> NamedInbox:
         subscription = subscription_of(self.app_key, self.action_key, self.inputs, self.connection_id)
-        url = self.notification_url
-        if self.notify:
-            from airflow_provider_workflow.notifications import checked_url
-
-            url = checked_url(self.name, self.workflow_conn_id, log.warning)
-        return NamedInbox(self.hook, self.name, subscription, url)
+        return NamedInbox(self.hook, self.name, subscription, self.notification_url)
 
     def _is_done(self, inbox: types.Inbox) -> bool:
         from airflow_provider_workflow.client.inboxes import DELETING, SETTLED_STATES

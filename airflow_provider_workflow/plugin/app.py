@@ -35,7 +35,6 @@ from airflow_provider_workflow.plugin import (
 from airflow_provider_workflow.plugin.access import Reader
 from airflow_provider_workflow.plugin.errors import PageError
 from airflow_provider_workflow.plugin.listeners import Listeners
-from airflow_provider_workflow.plugin.notify import NotificationEndpoint
 
 log = logging.getLogger(__name__)
 
@@ -234,7 +233,6 @@ class Modules(StaticFiles):
 def application() -> FastAPI:
     """The application."""
     app = FastAPI(title="Workflow", docs_url=None, redoc_url=None, openapi_url=None)
-    app.mount("/notify", NotificationEndpoint())
     first = [Depends(airflow_server.get_user()), Depends(requires_usable_address)]
     for router in (of_user, of_connection, changing):
         app.include_router(router, prefix="/api", dependencies=first)

@@ -140,15 +140,6 @@ EXAMPLES = {
             Seen("maintain_tickets", "resume", '"status": "active"'),
         ),
     ),
-    "notified_dispatch.py": Example(
-        inbox="shipments",
-        put=({"n": 1}, {"n": 2}),
-        start=("dispatch_shipments",),
-        see=(
-            Seen("handle_shipment", "handle", "Shipment {id[0]}: {payload[0]}"),
-            Seen("handle_shipment", "handle", "Shipment {id[1]}: {payload[1]}"),
-        ),
-    ),
 }
 
 INBOXES = sorted({example.inbox for example in EXAMPLES.values() if example.inbox})

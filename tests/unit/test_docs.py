@@ -31,9 +31,6 @@ RUN_BY = {
     "airflow-workflow inbox ensure invoices --app-key tasks --action-key new_invoice --wait": (
         "tests/unit/cli/test_documented_commands.py"
     ),
-    "airflow-workflow inbox ensure shipments --app-key shop --action-key new_shipment --notify": (
-        "tests/unit/cli/test_documented_commands.py"
-    ),
     "airflow-workflow login --conn-id workflow_user": "tests/e2e/test_login.py",
     """airflow-workflow put orders '{"number": 1}' '{"number": 2}' --create""": (
         "tests/unit/cli/test_documented_commands.py"
@@ -58,7 +55,7 @@ RUN_BY = {
     "python -m airflow_provider_workflow.emulator --port 8765": "tests/unit/emulator",
 }
 """Which test runs a block of commands, by its first line or by the words that this begins with."""
-LANGUAGES = {"bash", "docker", "ini", "nginx", "python", "text", "yaml", "{eval-rst}", "{toctree}"}
+LANGUAGES = {"bash", "docker", "ini", "python", "text", "yaml", "{eval-rst}", "{toctree}"}
 INSIDE = {"WorkflowAPIError", "WorkflowClient", "WorkflowError", "WorkflowOperator", "WorkflowPlugin"}
 """Classes that users meet, and do not make."""
 LINK = re.compile(r"\]\(([^)\s]+)\)")

@@ -10,20 +10,18 @@ import sys
 from pathlib import Path
 
 import pytest
-from cryptography.fernet import Fernet
 
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.unit.cli.burying import Burying, buried
 from tests.unit.cli.conftest import Cli
 from tests.unit.cli.database import Database
-from tests.unit.documents import blocks, command, lines_of
+from tests.unit.documents import command, lines_of
 from tests.unit.test_readme import ADD
 from tools.airflow_settings import create_database, environment, sqlite
 
 __all__ = ["buried"]
 
 PAGE = "docs/command-line.md"
-NOTIFICATIONS = "docs/notifications.md"
 DEAD_LETTERS = "docs/dead-letters.md"
 
 
@@ -51,21 +49,6 @@ def test_an_inbox_is_made_used_and_deleted(cli: Cli, emulator: EmulatorServer) -
         assert done.out
     assert emulator.count("lease") == 1
     assert cli("inbox", "list", "--output", "json").json == []
-
-
-def test_an_inbox_notifies_the_api_server(
-    cli: Cli, emulator: EmulatorServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (configured,) = blocks(NOTIFICATIONS, "text")
-    section, name, _, url = configured.split()
-    assert section == "[workflow]"
-    monkeypatch.setenv(f"AIRFLOW__WORKFLOW__{name.upper()}", url)
-    monkeypatch.setenv("AIRFLOW__CORE__FERNET_KEY", Fernet.generate_key().decode())
-    (ensure,) = arguments(command(NOTIFICATIONS, "airflow-workflow inbox ensure"))
-
-    assert cli(*ensure).code == 0
-    (inbox,) = emulator.store.inboxes.page(10, 0)[1]
-    assert str(inbox.notification_url).startswith(f"{url}/workflow/notify/workflow_default/shipments/")
 
 
 def test_dead_letters_are_listed_shown_and_replayed(cli: Cli, buried: Burying) -> None:

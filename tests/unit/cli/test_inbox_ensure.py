@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from cryptography.fernet import Fernet
 
 from airflow_provider_workflow.emulator.clock import ManualClock
 from airflow_provider_workflow.emulator.server import EmulatorServer
-from airflow_provider_workflow.notifications import notification_url
 from tests.unit.cli.conftest import Cli
 from tests.unit.fake_clock import FakeClock
 
@@ -29,38 +27,6 @@ def test_ensure_sets_where_messages_are_announced(cli: Cli, emulator: EmulatorSe
     shown = cli(*ENSURE, "--notification-url", "https://example.com/told", "-o", "json")
 
     assert emulator.store.inboxes.get(shown.json["id"]).notification_url == "https://example.com/told"
-
-
-def test_notify_lets_the_service_notify_the_api_server(
-    cli: Cli, emulator: EmulatorServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("AIRFLOW__CORE__FERNET_KEY", Fernet.generate_key().decode())
-    monkeypatch.setenv("AIRFLOW__WORKFLOW__NOTIFICATION_BASE_URL", emulator.base_url)
-    cli(*ENSURE, "--notification-url", "https://example.com/told")
-
-    shown = cli(*ENSURE, "--notify", "-o", "json")
-
-    url = notification_url("tickets", "workflow_default")
-    assert emulator.store.inboxes.get(shown.json["id"]).notification_url == url
-    assert shown.json["notification_url"] == f"{emulator.base_url}/***"
-    assert "Inbox tickets will not notify Airflow" in shown.err, "the emulator is no API server"
-    assert url.rpartition("/")[2] not in shown.err
-
-
-@pytest.mark.parametrize(
-    ("more", "text"),
-    [
-        ((), "The URL of the API server is not known in this process"),
-        (("--notification-url", "https://a"), "--notify and --notification-url exclude each other"),
-    ],
-)
-def test_notify_says_what_is_missing_or_too_much(
-    cli: Cli, emulator: EmulatorServer, more: tuple[str, ...], text: str
-) -> None:
-    shown = cli(*ENSURE, "--notify", *more)
-
-    assert (shown.code, emulator.count("ensure_inbox")) == (2, 0)
-    assert text in shown.err
 
 
 @pytest.mark.parametrize("form", ["table", "json"])

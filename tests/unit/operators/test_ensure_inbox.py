@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import logging
-from urllib.parse import urlsplit
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
-from cryptography.fernet import Fernet
 
 from airflow_provider_workflow.client.errors import ConflictError
 from airflow_provider_workflow.emulator.server import EmulatorServer
-from airflow_provider_workflow.notifications import NotificationURLError, notification_url
 from airflow_provider_workflow.operators.manage_inbox import InitializationFailedError
 from airflow_provider_workflow.operators.named_inbox import InboxNameTakenError
 from tests.unit.fake_clock import FakeClock
@@ -171,60 +168,3 @@ def test_the_notification_url_of_a_failed_inbox_is_left_alone(connected: Emulato
     with pytest.raises(InitializationFailedError):
         ensure(notification_url="https://new.example.com/")
     assert connected.count("update_inbox") == 0
-
-
-@pytest.fixture
-def notified(monkeypatch: pytest.MonkeyPatch) -> str:
-    """What the URL of the inbox for notifications begins with."""
-    monkeypatch.setenv("AIRFLOW__CORE__FERNET_KEY", Fernet.generate_key().decode())
-    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "http://127.0.0.1:9/")
-    return f"http://127.0.0.1:9/workflow/notify/workflow_default/{NAME}/"
-
-
-def test_a_new_inbox_notifies_the_api_server(connected: EmulatorServer, notified: str) -> None:
-    ensure(notify=True)
-
-    assert only_inbox(connected).notification_url == notification_url(NAME, "workflow_default")
-    assert only_inbox(connected).notification_url.startswith(notified)
-
-
-def test_an_api_server_that_does_not_know_the_url_is_warned_about(
-    connected: EmulatorServer,
-    notified: str,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    ensure(notify=True)
-    assert "will not notify" not in caplog.text, "without an answer there may be no fault"
-
-    monkeypatch.setenv("AIRFLOW__API__BASE_URL", connected.base_url)
-    ensure(notify=True)
-    ours = [each for each in caplog.records if ".operators." in each.name]
-    (line,) = [each.getMessage() for each in ours if each.levelno == logging.WARNING]
-    assert f"Inbox {NAME} will not notify Airflow: {urlsplit(connected.base_url).netloc} answers 404" in line
-    assert only_inbox(connected).notification_url == notification_url(NAME, "workflow_default")
-
-
-def test_a_former_url_is_changed_and_the_right_one_left_alone(
-    connected: EmulatorServer, notified: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ensure(notification_url="https://old.example.com/")
-    ensure(notify=True)
-    first = only_inbox(connected).notification_url
-    ensure(notify=True)
-    assert connected.count("update_inbox") == 1
-
-    monkeypatch.setenv("AIRFLOW__CORE__FERNET_KEY", Fernet.generate_key().decode())
-    ensure(notify=True)
-    assert only_inbox(connected).notification_url.startswith(notified)
-    assert only_inbox(connected).notification_url != first
-
-
-def test_without_what_the_url_is_made_from_no_inbox_is_created(
-    connected: EmulatorServer, notified: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("AIRFLOW__CORE__FERNET_KEY", "")
-
-    with pytest.raises(NotificationURLError, match="fernet_key is empty"):
-        ensure(notify=True)
-    assert connected.count("ensure_inbox") == 0

@@ -23,7 +23,6 @@ __all__ = ["same_time"]
         ("notification_url", "https://" + "x" * 2048),
         ("wait_until_active", "False"),
         ("recreate_failed", 1),
-        ("notify", "yes"),
         ("poll_interval", 61),
         ("timeout", float("inf")),
     ],
@@ -31,11 +30,6 @@ __all__ = ["same_time"]
 def test_a_wrong_argument_is_named_where_the_dag_is_parsed(field: str, value: Any) -> None:
     with pytest.raises(ValueError, match=f"^{field}"):
         operator(**{field: value})
-
-
-def test_two_urls_for_notifications_are_one_too_many() -> None:
-    with pytest.raises(ValueError, match=r"^notify and notification_url exclude each other"):
-        operator(notify=True, notification_url="https://hook.example.com/")
 
 
 def test_arguments_are_templated(connected: EmulatorServer) -> None:
