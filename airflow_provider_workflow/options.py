@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
-import json
 import logging
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import conf
@@ -21,8 +18,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 ANY_NUMBER = (1, 10**9)
-IN_DAG_FILE = ("unusual_prefix_", "__main__.")
-"""How the names of modules begin that Airflow makes of DAG files."""
 
 
 def check_limits(
@@ -123,73 +118,6 @@ def check_dead_letters(
             f"dead_letter_dag_id must name another DAG than trigger_dag_id, not {dead_letter_dag_id!r}:"
             " it starts for messages that the target rejects"
         )
-
-
-def check_callbacks(field: str, given: Any) -> tuple[Callable[[Any], object], ...]:
-    """
-    The callbacks of a task: one or a list of functions or notifiers; None if there are none.
-
-    :raises ValueError: one of them cannot be called with the context; the text names the argument.
-    """
-    callbacks = given if isinstance(given, (list, tuple)) else () if given is None else (given,)
-    for each in callbacks:
-        name = getattr(each, "__name__", type(each).__name__)
-        if isinstance(each, type):
-            raise ValueError(f"{field} must be an instance of the notifier {name}, not its class")
-        if not callable(each):
-            raise ValueError(
-                f"{field} must be a function, a notifier, or a list of these, not a {name}; the task calls"
-                " it with its context"
-            )
-        if inspect.iscoroutinefunction(each):
-            raise ValueError(f"{field} cannot be the async function {name}: a task calls plain functions")
-    return tuple(callbacks)
-
-
-def check_on_dead_letter(given: Any, dead_letter_dag_id: str | None) -> tuple[Callable[[Any], object], ...]:
-    """
-    The callbacks for dead letters.
-
-    :raises ValueError: see ``check_callbacks``; or there is no dead-letter DAG.
-    """
-    if given is not None and dead_letter_dag_id is None:
-        raise ValueError("on_dead_letter needs dead_letter_dag_id")
-    return check_callbacks("on_dead_letter", given)
-
-
-def check_trigger_callbacks(field: str, given: Any) -> str | None:
-    """
-    The callbacks of a trigger as one JSON string, in which Airflow changes nothing when it stores it.
-
-    :param given: what Airflow's deadline alerts take (``AsyncCallback``, ``SyncCallback``), the import path
-        of a function or notifier, a list of these, or the string that this function returned.
-    :raises ValueError: the trigger could not import or call one of them; the text names the argument.
-    """
-    if given is None or (isinstance(given, str) and given.startswith("[")):
-        return given
-    callbacks = given if isinstance(given, (list, tuple)) else (given,)
-    try:
-        return json.dumps([_stored_callback(field, each) for each in callbacks], sort_keys=True)
-    except TypeError as error:
-        raise ValueError(
-            f"{field} has arguments that Airflow cannot store with the trigger: {error}. Give strings,"
-            " numbers, lists and dictionaries"
-        ) from None
-
-
-def _stored_callback(field: str, callback: Any) -> dict[str, Any]:
-    path = callback if isinstance(callback, str) else getattr(callback, "path", None)
-    if not isinstance(path, str) or getattr(callback, "executor", None):
-        raise ValueError(
-            f"{field} must be AsyncCallback(function or notifier class, kwargs={{...}}), or an import path:"
-            " it is called in the triggerer, which gets it from Airflow's database. See docs/alerting.md"
-        )
-    if not re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)+", path) or path.startswith(IN_DAG_FILE):
-        raise ValueError(
-            f"{field} cannot be {path!r}: the triggerer imports it, so it must be at the top of a module"
-            " that the triggerer can import, not of a DAG file"
-        )
-    return {"path": path, "kwargs": getattr(callback, "kwargs", None) or {}}
 
 
 def check_inputs(inputs: Any) -> Mapping[str, Any] | None:

@@ -20,7 +20,6 @@ STATE = (
     "airflow_internals.masked",
     "metrics._names",
     "dispatch.quarantine._checked_at",
-    "dispatch.quarantine._listeners",
     "dispatch.quarantine._reported",
     "metrics._warned",
     "tracing._leases",

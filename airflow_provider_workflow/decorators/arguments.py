@@ -97,7 +97,7 @@ def _names_of(listener: str) -> tuple[set[str], set[str]]:
 
     # What the trigger calls is defined elsewhere than in a DAG file, so only the task has callbacks here. And
     # a queue would be one of triggerers, where users expect one of workers.
-    of_trigger = _names(WorkflowInboxNoticeTrigger) - {"inbox", "on_quarantined", "queue"}
+    of_trigger = _names(WorkflowInboxNoticeTrigger) - {"inbox", "queue"}
     return {*_names(WorkflowInboxDispatchOperator) - {"inbox"}, "workflow_conn_id"}, of_trigger
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -94,7 +94,6 @@ class DeadLetters:
     :param inbox: id or name, for log lines.
     :param conn_id: id of the Airflow connection.
     :param counts: where dead letters are counted.
-    :param on_start: called with each dead letter whose run was started, and the id of that run.
     """
 
     rules: DeadLetterRules
@@ -102,7 +101,6 @@ class DeadLetters:
     inbox: str
     conn_id: str
     counts: Counts
-    on_start: Callable[[DeadLetter, str], None] | None = None
 
     def is_due(self, message: types.LeasedMessage) -> bool:
         """
@@ -163,8 +161,6 @@ class DeadLetters:
         self.counts.count("dead_lettered", message["id"])
         self.counts.add_run(run_id)
         if outcome is Start.STARTED:
-            if self.on_start is not None:
-                self.on_start(conf, run_id)
             metrics.count(metrics.DEAD_LETTERED, 1, inbox=self.inbox, conn_id=self.conn_id)
             log.warning(
                 "Inbox %s: message %s is a dead letter (%s): started the run %s of the DAG %s. Cause: %s",

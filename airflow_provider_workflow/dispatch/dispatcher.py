@@ -24,7 +24,6 @@ from airflow_provider_workflow.client import types
 from airflow_provider_workflow.client.errors import InboxPausedError, WorkflowError
 from airflow_provider_workflow.client.wire import plain
 from airflow_provider_workflow.dispatch.dead_letters import (
-    DeadLetter,
     DeadLetterRules,
     DeadLetters,
     Reason,
@@ -79,7 +78,6 @@ class Dispatcher:
         an error.
     :param origin: the run of this task, for the notes of the runs that it starts; empty outside a task.
     :param dead_letter_rules: when messages become dead letters; None if they never do.
-    :param on_dead_letter: called with each dead letter whose run was started, and the id of that run.
     :param working: whether runs of leased messages are being started at this moment.
     :param started: targets of which this drain has started a run.
     """
@@ -94,7 +92,6 @@ class Dispatcher:
     is_transient_error: Callable[[WorkflowError], bool] = lambda _: False
     origin: str = ""
     dead_letter_rules: DeadLetterRules | None = None
-    on_dead_letter: Callable[[DeadLetter, str], None] | None = None
     working: bool = False
     started: set[str] = field(default_factory=set)
     _ends_at: float = 0.0
@@ -112,9 +109,7 @@ class Dispatcher:
     def _dead_letters(self) -> DeadLetters | None:
         if (rules := self.dead_letter_rules) is None:
             return None
-        return DeadLetters(
-            rules, self.task_runs, self.inbox, self.hook.workflow_conn_id, self.counts, self.on_dead_letter
-        )
+        return DeadLetters(rules, self.task_runs, self.inbox, self.hook.workflow_conn_id, self.counts)
 
     @cached_property
     def _acknowledgements(self) -> Acknowledgements:

@@ -155,10 +155,10 @@ def read_variable(name: str) -> str | None:
     return None if value is None else str(value)
 
 
-def write_variable(name: str, value: str, description: str = DESCRIPTION) -> None:
+def write_variable(name: str, value: str) -> None:
     """Set an Airflow Variable; it is stored when this returns."""
     if not airflow_internals.is_supervised():
-        return airflow_internals.store_variable(name, value, description)
+        return airflow_internals.store_variable(name, value, DESCRIPTION)
     from airflow.sdk import Variable
 
-    Variable.set(name, value, description=description)
+    Variable.set(name, value, description=DESCRIPTION)

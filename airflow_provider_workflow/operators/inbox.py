@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 
 from airflow.providers.common.compat.sdk import AirflowFailException
@@ -12,11 +11,9 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow_provider_workflow.links import StartedRunsLink
 from airflow_provider_workflow.operators.base import WorkflowOperator
 from airflow_provider_workflow.options import (
-    check_callbacks,
     check_choice,
     check_dead_letters,
     check_limits,
-    check_on_dead_letter,
     check_routes,
 )
 from airflow_provider_workflow.rendering import ABSENT, ROUTED
@@ -25,7 +22,6 @@ from airflow_provider_workflow.retry_defaults import RetriesByDefault
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_provider_workflow.dispatch.alerts import Alerts
     from airflow_provider_workflow.dispatch.dispatcher import Dispatcher
     from airflow_provider_workflow.hooks.workflow import WorkflowHook
     from airflow_provider_workflow.types import DispatchResult, Lease
@@ -67,9 +63,6 @@ class WorkflowInboxDispatchOperator(RetriesByDefault, WorkflowOperator):
     :param dead_letter_after: delivery count from which a rejected message is a dead letter, 1 to 4.
     :param unmatched: ``lease`` leaves a message that no route takes to its lease, for another consumer;
         with ``dead_letter`` it is a dead letter too, from the same delivery count on.
-    :param on_dead_letter: function or notifier, or a list of these, called with the context for dead letters;
-        see ``docs/alerting.md``. Only with ``dead_letter_dag_id``.
-    :param on_quarantined: the same for messages that are found in quarantine.
     :param lease_limit: messages per lease, 1 to 100.
     :param lease_seconds: length of a lease, 60 to 3600 s.
     :param workflow_conn_id: id of the Airflow connection (templated).
@@ -99,8 +92,6 @@ class WorkflowInboxDispatchOperator(RetriesByDefault, WorkflowOperator):
         dead_letter_dag_id: str | None = None,
         dead_letter_after: int = 3,
         unmatched: str = "lease",
-        on_dead_letter: Any = None,
-        on_quarantined: Any = None,
         lease_limit: int = 100,
         lease_seconds: int = 300,
         **kwargs: Any,
@@ -111,8 +102,6 @@ class WorkflowInboxDispatchOperator(RetriesByDefault, WorkflowOperator):
         check_dead_letters(dead_letter_dag_id, dead_letter_after, unmatched, trigger_dag_id)
         self.dead_letter_dag_id = dead_letter_dag_id
         self.dead_letter_after, self.unmatched = dead_letter_after, unmatched
-        self.on_dead_letter = check_on_dead_letter(on_dead_letter, dead_letter_dag_id)
-        self.on_quarantined = check_callbacks("on_quarantined", on_quarantined)
         self.inbox = inbox
         self.trigger_dag_id = trigger_dag_id
         self.match = match
@@ -148,10 +137,8 @@ class WorkflowInboxDispatchOperator(RetriesByDefault, WorkflowOperator):
             origin=origin_of(context),
             dead_letter_rules=rules or None,
         )
-        with self._alerts(context) as alerts:
-            dispatcher.on_dead_letter = alerts.add_dead_letter if alerts else None
-            dispatcher.check_targets()
-            log.log(*drain_inbox(dispatcher, on_paused=self.on_paused))
+        dispatcher.check_targets()
+        log.log(*drain_inbox(dispatcher, on_paused=self.on_paused))
         if dispatcher.counts.failing and self.on_refused == "fail":
             raise AirflowFailException(dispatcher.counts.rejected_text())
         return dispatcher.counts.result
@@ -162,14 +149,6 @@ class WorkflowInboxDispatchOperator(RetriesByDefault, WorkflowOperator):
 
         result = self._dispatcher.counts.result if self._dispatcher else None
         return of_inbox(self.hook, self.inbox, self.trigger_dag_id, result)
-
-    def _alerts(self, context: Context) -> AbstractContextManager[Alerts | None]:
-        if not (self.on_dead_letter or self.on_quarantined):
-            return nullcontext()
-        from airflow_provider_workflow.dispatch.alerts import Alerts, Callbacks
-
-        callbacks = Callbacks(self.on_dead_letter, self.on_quarantined, self.dead_letter_dag_id)
-        return Alerts(callbacks, self.hook, self.inbox, context)
 
     def on_kill(self) -> None:
         """

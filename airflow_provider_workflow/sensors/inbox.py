@@ -17,12 +17,10 @@ from airflow_provider_workflow.client.arguments import flag
 from airflow_provider_workflow.links import StartedRunsLink
 from airflow_provider_workflow.options import (
     check_acknowledge,
-    check_callbacks,
     check_choice,
     check_dead_letters,
     check_intervals,
     check_limits,
-    check_on_dead_letter,
     check_routes,
     check_sensor_options,
     deferrable_or_default,
@@ -79,9 +77,6 @@ class WorkflowInboxSensor(RendersStrings, RetriesByDefault, BaseSensorOperator):
     :param dead_letter_after: delivery count from which a rejected message is a dead letter, 1 to 4.
     :param unmatched: ``lease`` leaves a message that no route takes to its lease, for another consumer;
         with ``dead_letter`` it is a dead letter too, from the same delivery count on.
-    :param on_dead_letter: function or notifier, or a list of these, called with the context for dead letters;
-        see ``docs/alerting.md``. Only with ``dead_letter_dag_id``.
-    :param on_quarantined: the same for messages that are found in quarantine.
     :param lease_limit: messages per lease, 1 to 100.
     :param lease_seconds: length of a lease, 60 to 3600 s.
     :param poll_interval: seconds between polls, above 0. It doubles while the sensor is deferred and the
@@ -121,8 +116,6 @@ class WorkflowInboxSensor(RendersStrings, RetriesByDefault, BaseSensorOperator):
         dead_letter_dag_id: str | None = None,
         dead_letter_after: int = 3,
         unmatched: str = "lease",
-        on_dead_letter: Any = None,
-        on_quarantined: Any = None,
         lease_limit: int = 100,
         lease_seconds: int = 300,
         poll_interval: float = 5,
@@ -139,8 +132,6 @@ class WorkflowInboxSensor(RendersStrings, RetriesByDefault, BaseSensorOperator):
         check_dead_letters(dead_letter_dag_id, dead_letter_after, unmatched, trigger_dag_id)
         self.dead_letter_dag_id = dead_letter_dag_id
         self.dead_letter_after, self.unmatched = dead_letter_after, unmatched
-        self.on_dead_letter = check_on_dead_letter(on_dead_letter, dead_letter_dag_id)
-        self.on_quarantined = check_callbacks("on_quarantined", on_quarantined)
         self.inbox = inbox
         self.trigger_dag_id = trigger_dag_id
         self.match = match
@@ -176,13 +167,11 @@ class WorkflowInboxSensor(RendersStrings, RetriesByDefault, BaseSensorOperator):
             "max_poll_interval": max(self.max_poll_interval, self.poke_interval),
             "wake_on_events": self.wake_on_events,
             "on_paused": self.on_paused,
-            "poll_on_quarantined": bool(self.on_quarantined),
         }
 
     @cached_property
     def _work(self) -> Work:
         """Made from the rendered arguments when the task runs; parsing a DAG file does not import it."""
-        from airflow_provider_workflow.dispatch.alerts import Callbacks
         from airflow_provider_workflow.dispatch.dead_letters import DeadLetterRules
         from airflow_provider_workflow.hooks.workflow import WorkflowHook
         from airflow_provider_workflow.sensors.work import Options, Work
@@ -198,9 +187,6 @@ class WorkflowInboxSensor(RendersStrings, RetriesByDefault, BaseSensorOperator):
             limits=self.limits,
             dead_letter_rules=DeadLetterRules(dead_letters, self.dead_letter_after, self.unmatched)
             if dead_letters
-            else None,
-            callbacks=Callbacks(self.on_dead_letter, self.on_quarantined, dead_letters)
-            if self.on_dead_letter or self.on_quarantined
             else None,
             # In the mode reschedule the counters would be lost with the process.
             continues=self.deferrable or not self.reschedule,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,6 @@ from airflow_provider_workflow.client.errors import InboxPausedError, WorkflowEr
 from airflow_provider_workflow.client.inboxes import FAILED, PAUSED
 from airflow_provider_workflow.client.settings import host_of
 from airflow_provider_workflow.config import traces
-from airflow_provider_workflow.dispatch.alerts import Alerts, Callbacks
 from airflow_provider_workflow.dispatch.dead_letters import DeadLetterRules
 from airflow_provider_workflow.dispatch.dispatcher import Dispatcher
 from airflow_provider_workflow.dispatch.lease import (
@@ -56,7 +55,6 @@ class Options:
     :param continues: whether a sensor without capacity, or after a transient error, waits and continues with
         its counters; otherwise it ends.
     :param dead_letter_rules: when messages become dead letters; None if they never do.
-    :param callbacks: called for dead letters and quarantined messages; None if there are none.
     """
 
     inbox: str
@@ -68,7 +66,6 @@ class Options:
     limits: Limits
     continues: bool
     dead_letter_rules: DeadLetterRules | None = None
-    callbacks: Callbacks | None = None
 
 
 @dataclass
@@ -97,20 +94,13 @@ class Work:
         :return: the return value of the sensor; None if it has to wait.
         """
         try:
-            with self._alerts(context) as alerts:
-                return self._poll(context, lease, alerts)
+            return self._poll(context, lease)
         except TargetError:
             # With silent_fail the sensor polls again in this process.
             self._failed_polls += 1
             raise
 
-    def _alerts(self, context: Context) -> AbstractContextManager[Alerts | None]:
-        callbacks = self.options.callbacks
-        return (
-            nullcontext() if callbacks is None else Alerts(callbacks, self.hook, self.options.inbox, context)
-        )
-
-    def _poll(self, context: Context, lease: HeldLease | None, alerts: Alerts | None) -> Any:
+    def _poll(self, context: Context, lease: HeldLease | None) -> Any:
         inbox = self.options.inbox
         if lease is not None and lease.seconds_left() <= 0:
             log.info("Inbox %s: a lease ended before the task resumed; leasing again", inbox)
@@ -118,7 +108,7 @@ class Work:
             self._release_all(lease)
             lease = None
         receives = self.options.trigger_dag_id is None
-        worker = self._worker = self._get_ready(context, lease, alerts)
+        worker = self._worker = self._get_ready(context, lease)
         value: Any
         try:
             if isinstance(worker, Receiver):
@@ -159,14 +149,12 @@ class Work:
                 poll_interval,
             )
 
-    def _get_ready(
-        self, context: Context, lease: HeldLease | None, alerts: Alerts | None
-    ) -> Dispatcher | Receiver:
+    def _get_ready(self, context: Context, lease: HeldLease | None) -> Dispatcher | Receiver:
         """Check, before messages are leased, that they can be processed."""
         try:
             if self.options.trigger_dag_id is None:
                 return Receiver(self.hook, self.options.inbox, self._routes, context, self.counts)
-            dispatcher = self._new_dispatcher(context, alerts)
+            dispatcher = self._new_dispatcher(context)
             dispatcher.check_targets(lease)
         except Exception:
             if lease is not None:
@@ -182,7 +170,7 @@ class Work:
             raise
         return dispatcher
 
-    def _new_dispatcher(self, context: Context, alerts: Alerts | None) -> Dispatcher:
+    def _new_dispatcher(self, context: Context) -> Dispatcher:
         return Dispatcher(
             self.hook,
             self.options.inbox,
@@ -194,7 +182,6 @@ class Work:
             is_transient_error=self._is_transient,
             origin=origin_of(context),
             dead_letter_rules=self.options.dead_letter_rules,
-            on_dead_letter=alerts.add_dead_letter if alerts else None,
         )
 
     @cached_property

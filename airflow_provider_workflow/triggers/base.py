@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 from airflow.exceptions import AirflowOptionalProviderFeatureException
 
 from airflow_provider_workflow.airflow_internals import airflow_release, needs
 from airflow_provider_workflow.client.arguments import filled
-
-if TYPE_CHECKING:
-    from airflow_provider_workflow.dispatch.quarantine import Messages
-
 
 LONGEST_QUEUE = 256
 """Characters of the name of a queue of triggerers, in Airflow's database."""
@@ -85,24 +80,3 @@ def is_in_a_triggerer() -> bool:
     except RuntimeError:
         return False
     return True
-
-
-class Alerting(Protocol):
-    """What has callbacks for quarantined messages: a trigger, or its stream."""
-
-    @property
-    def inbox(self) -> str: ...
-    @property
-    def workflow_conn_id(self) -> str: ...
-    @property
-    def on_quarantined(self) -> str | None: ...
-
-
-def on_report_of(alerting: Alerting, inbox_id: str) -> Callable[[Messages], Awaitable[None]] | None:
-    """What calls the callbacks with quarantined messages; None without callbacks."""
-    callbacks = alerting.on_quarantined
-    if callbacks is None:
-        return None
-    from airflow_provider_workflow.dispatch.alerts import call_in_trigger
-
-    return partial(call_in_trigger, callbacks, alerting.inbox, inbox_id, alerting.workflow_conn_id)

@@ -12,7 +12,7 @@ from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
 from airflow_provider_workflow.airflow_internals import airflow_release, needs
 from airflow_provider_workflow.client import arguments
-from airflow_provider_workflow.options import check_choice, check_trigger_callbacks
+from airflow_provider_workflow.options import check_choice
 from airflow_provider_workflow.triggers.base import (
     SerializesArguments,
     is_in_a_triggerer,
@@ -91,9 +91,6 @@ class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
     :param poll_interval: seconds between two polls, above 0; doubles while the inbox stays empty.
     :param max_poll_interval: maximum interval in seconds.
     :param wake_on_events: also listen to the inbox's event stream.
-    :param on_quarantined: called in the triggerer for messages that are found in quarantine:
-        ``AsyncCallback(function or notifier class, kwargs={...})``, its import path, or a list of these; see
-        ``docs/alerting.md``. Its arguments must not be secrets.
     :param per_message: make an event for each message (Airflow 3.4).
     :param max_wait_seconds: seconds to wait for ``lease_limit`` messages, counted from the first one that is
         seen; 0 waits for none. Nothing is leased meanwhile, so the wait uses up no lease. Not with
@@ -117,7 +114,6 @@ class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
         "poll_interval",
         "max_poll_interval",
         "wake_on_events",
-        "on_quarantined",
     )
     IF_GIVEN = ("per_message", "max_wait_seconds", "queue")
 
@@ -133,7 +129,6 @@ class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
         poll_interval: float = 5,
         max_poll_interval: float = 60,
         wake_on_events: bool = True,
-        on_quarantined: Any = None,
         per_message: bool = False,
         max_wait_seconds: float = 0,
         queue: str | None = None,
@@ -154,7 +149,6 @@ class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
             self.workflow_conn_id = arguments.filled("workflow_conn_id", workflow_conn_id)
             self.poll_interval, self.max_poll_interval = arguments.intervals(poll_interval, max_poll_interval)
             self.wake_on_events = arguments.flag("wake_on_events", wake_on_events)
-            self.on_quarantined = check_trigger_callbacks("on_quarantined", on_quarantined)
             self.per_message = _check_per_message(per_message, type(self).__name__)
             self.max_wait_seconds = _check_wait(max_wait_seconds, per_message=per_message)
 

@@ -18,7 +18,6 @@ from airflow_provider_workflow.client.inboxes import PAUSED
 from airflow_provider_workflow.dispatch import quarantine
 from airflow_provider_workflow.dispatch.lease import HeldLease
 from airflow_provider_workflow.dispatch.results import log_nameless
-from airflow_provider_workflow.triggers.base import on_report_of
 from airflow_provider_workflow.triggers.retrying import (
     LONGEST_ANSWER_SECONDS,
     Faults,
@@ -52,7 +51,6 @@ class Stream:
     poll_interval: float
     max_poll_interval: float
     wake_on_events: bool
-    on_quarantined: str | None = None
     max_wait_seconds: float = 0
 
     @classmethod
@@ -202,8 +200,7 @@ class Poller:
             self._state.seen(str(attributes["status"]), attributes.get("paused_reason"))
         lease = HeldLease.of(answer, self.stream.lease_seconds)
         if lease is None:
-            stream = self.stream
-            await quarantine.check_in_loop(client, stream.inbox, on_report_of(stream, inbox_id))
+            await quarantine.check_in_loop(client, self.stream.inbox)
         else:
             log_nameless(self.stream.inbox, lease, self.stream.workflow_conn_id)
         return lease

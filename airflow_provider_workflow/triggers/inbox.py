@@ -46,8 +46,6 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
     :param settle_seconds: seconds to wait before the first lease, 0 or more. Airflow fails the task if a
         trigger fires while the process that deferred is still ending.
     :param hold_seconds: if above 0, lease nothing, and fire ``poll`` after this many seconds.
-    :param poll_on_quarantined: fire ``poll`` for quarantined messages that were not reported, so that
-        the task reports them; otherwise the trigger does.
     """
 
     ARGUMENTS = (
@@ -61,7 +59,6 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
         "on_paused",
         "settle_seconds",
         "hold_seconds",
-        "poll_on_quarantined",
     )
 
     def __init__(
@@ -76,7 +73,6 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
         on_paused: str = "fail",
         settle_seconds: float = 0,
         hold_seconds: float = 0,
-        poll_on_quarantined: bool = False,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.inbox = inbox
@@ -89,7 +85,6 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
         self.on_paused = on_paused
         self.settle_seconds = settle_seconds
         self.hold_seconds = hold_seconds
-        self.poll_on_quarantined = poll_on_quarantined
         self._paused_reason: str | None = None
         self._unsent: tuple[AsyncWorkflowClient, str, str] | None = None
 
@@ -156,8 +151,6 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
             name = metrics.name_of(inbox_id)
             leased = {"status": "leased", "inbox_id": inbox_id, "inbox_name": name, "lease": text}
             return leased | _trace_of(str(answer["lease_id"]))
-        if self.poll_on_quarantined:
-            return {"status": "poll"} if await quarantine.finds_unreported(client, self.inbox) else None
         await quarantine.check_in_loop(client, self.inbox)
         return None
 

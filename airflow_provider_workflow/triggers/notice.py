@@ -11,10 +11,8 @@ from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.client.arguments import filled, flag, intervals, seconds
-from airflow_provider_workflow.options import check_trigger_callbacks
 from airflow_provider_workflow.triggers.base import (
     SerializesArguments,
-    on_report_of,
     queue_of_triggerers,
     type_errors_in_triggerer,
 )
@@ -65,9 +63,6 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
     :param poll_interval: seconds between two polls, above 0; doubles while nothing is new.
     :param max_poll_interval: maximum interval in seconds.
     :param wake_on_events: also listen to the inbox's event stream.
-    :param on_quarantined: called in the triggerer for messages that are found in quarantine:
-        ``AsyncCallback(function or notifier class, kwargs={...})``, its import path, or a list of these; see
-        ``docs/alerting.md``. Its arguments must not be secrets.
     :param queue: queue of triggerers that runs this trigger (Airflow 3.4; see ``[triggerer] queues_enabled``
         and ``airflow triggerer --queues``); None is Airflow's default.
     :raises ValueError: an argument is out of range; the text names it.
@@ -81,7 +76,6 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
         "poll_interval",
         "max_poll_interval",
         "wake_on_events",
-        "on_quarantined",
     )
     IF_GIVEN = ("queue",)
 
@@ -93,7 +87,6 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
         poll_interval: float = 5,
         max_poll_interval: float = 60,
         wake_on_events: bool = True,
-        on_quarantined: Any = None,
         queue: str | None = None,
     ) -> None:
         with type_errors_in_triggerer():
@@ -104,7 +97,6 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
             self.renotify_seconds = seconds("renotify_seconds", renotify_seconds, LEAST_NOTICE_SECONDS)
             self.poll_interval, self.max_poll_interval = intervals(poll_interval, max_poll_interval)
             self.wake_on_events = flag("wake_on_events", wake_on_events)
-            self.on_quarantined = check_trigger_callbacks("on_quarantined", on_quarantined)
 
     def run(self) -> AsyncIterator[TriggerEvent]:
         """Watch without end. It raises nothing: Airflow would restart it every 2 s, without any back-off."""
@@ -138,7 +130,7 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
                 log_wait(log, client, self)
             async with wake_ups_of(client, inbox_id, self.wake_on_events) as wake_up:
                 state_due = clock.monotonic() + STATE_SECONDS
-                prober = Prober(client, inbox_id, partial(self._report, inbox_id))
+                prober = Prober(client, inbox_id, self._report)
                 while True:
                     listed = await answered_in_time(prober.poll())
                     faults.over()
@@ -159,11 +151,10 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
         state.seen(str(inbox["status"]), inbox.get("paused_reason"))
         return inbox["id"]
 
-    def _report(self, inbox_id: str, messages: list[types.Message]) -> None:
+    def _report(self, messages: list[types.Message]) -> None:
         from airflow_provider_workflow.dispatch import quarantine
 
-        where = {"inbox": self.inbox, "conn_id": self.workflow_conn_id}
-        quarantine.report(messages, **where, on_report=on_report_of(self, inbox_id))
+        quarantine.report(messages, inbox=self.inbox, conn_id=self.workflow_conn_id)
 
     def _event(self, inbox_id: str, *, certain: bool) -> TriggerEvent:
         from airflow_provider_workflow import metrics

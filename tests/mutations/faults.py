@@ -352,7 +352,7 @@ FAULTS = (
     Fault(
         "give the queue of a DAG's tasks to the trigger of its listener",
         "arguments._names_of",
-        becomes('{"inbox", "on_quarantined", "queue"}', '{"inbox", "on_quarantined"}'),
+        becomes('{"inbox", "queue"}', '{"inbox"}'),
         ("tests/unit/decorators/test_inbox_dag.py",),
     ),
     Fault(

@@ -6,7 +6,6 @@ import asyncio
 import json
 import re
 import runpy
-from collections.abc import Callable
 from datetime import datetime, timedelta
 from itertools import combinations
 from typing import Any
@@ -18,14 +17,8 @@ from airflow.sdk.definitions.deadline import DeadlineReference
 
 from airflow_provider_workflow.emulator.clock import ManualClock
 from airflow_provider_workflow.metrics import COUNTER, METRICS
-from tests.unit.alarms import another_process, crash, variables
 from tests.unit.documents import DOCS, PAGES
-from tests.unit.fakes import api_error
-from tests.unit.sensors.tasks import Task
-from tests.unit.triggers.day import Day, day
 from tests.unit.workbench import Workbench
-
-__all__ = ["day", "variables"]
 
 FOLDER = DOCS / "examples" / "alerting"
 RULES = [
@@ -154,50 +147,6 @@ def mails(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
 
 def run(name: str) -> dict[str, Any]:
     return runpy.run_path(str(FOLDER / name))
-
-
-def test_the_callbacks_of_the_sensor_mail_both_events(
-    bench: Workbench, clock: ManualClock, mails: list[Any], caplog: pytest.LogCaptureFixture
-) -> None:
-    sensor = run("callbacks.py")["listener"].get_task("start_runs")
-    bench.supervisor.dags |= {"handle_order", "dead_order"}
-    bench.supervisor.refuse("bad", api_error(400, "value_error", "<b>wrong</b>"))
-    crash(bench, clock, "lost")
-    bench.put("good1")
-    bench.put("bad", lease_count=2)
-    bench.put("good2")
-    another_process()
-    task = Task(bench)
-    task.sensor = sensor
-    task.execute()
-
-    assert mails[0][0] == "1 messages of orders: dead_letter"
-    assert "<p>bad of 2026-" in mails[0][1]
-    assert "<b>" not in mails[0][1]
-    assert mails[1][0] == "1 messages of orders: quarantined"
-    assert "dead_letter: 1 messages of the inbox orders" in caplog.text
-
-
-def at_once(function: Callable[..., Any], **_: Any) -> Callable[..., Any]:
-    """What ``sync_to_async`` is here: a thread would need real time, while that of the day passes."""
-
-    async def call(*given: Any, **named: Any) -> Any:
-        return function(*given, **named)
-
-    return call
-
-
-async def test_the_watcher_mails_what_is_in_quarantine(
-    bench: Workbench, clock: ManualClock, day: Day, mails: list[Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("asgiref.sync.sync_to_async", at_once)
-    (watcher,) = run("watcher.py")["deliveries"].watchers
-    crash(bench, clock, "a", "b")
-    another_process()
-    stored = json.loads(json.dumps(watcher.trigger.serialize()[1]))
-    await day.notices(type(watcher.trigger)(**{**stored, "inbox": "orders"}), until=day.second + 100)
-
-    assert mails == [("2 messages of orders are in quarantine", "a, b")]
 
 
 def test_a_late_run_has_a_deadline_and_its_callback_can_be_stored(mails: list[Any]) -> None:

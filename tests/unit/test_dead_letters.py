@@ -14,16 +14,13 @@ from airflow_provider_workflow.client.errors import WorkflowError
 from airflow_provider_workflow.dispatch.dead_letters import RUN_PREFIX, message_of
 from airflow_provider_workflow.dispatch.rejections import TargetError
 from airflow_provider_workflow.dispatch.runs import run_id_of
-from tests.unit.alarms import variables
 from tests.unit.counted import Counted, counted
 from tests.unit.fake_clock import FakeClock
 from tests.unit.fakes import Fault, api_error, lost
 from tests.unit.rejecting import REJECTED, drained, redelivered
 from tests.unit.workbench import Workbench
 
-__all__ = ["counted", "variables"]
-
-pytestmark = pytest.mark.usefixtures("variables")
+__all__ = ["counted"]
 
 
 def test_a_rejected_message_becomes_a_dead_letter_with_its_third_delivery(bench: Workbench) -> None:

@@ -36,7 +36,6 @@ KEPT = {
     "emulator.web.app.is_own_host": PURE,
     "emulator.web.control_routes.OPERATIONS": FILLED_AT_IMPORT,
     "emulator.web.control_routes.ROUTES": FILLED_AT_IMPORT,
-    "dispatch.quarantine._reports": ENDS_WITH_ITS_LOOP,
     "dispatch.runs._rejections": PURE,
     "airflow_internals.stats": PURE,
     "metrics._thread": "sends what is left to send",

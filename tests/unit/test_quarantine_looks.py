@@ -13,13 +13,13 @@ from airflow_provider_workflow.client.errors import InboxPausedError
 from airflow_provider_workflow.dispatch import quarantine
 from airflow_provider_workflow.dispatch.results import Drained
 from airflow_provider_workflow.emulator.clock import ManualClock
-from tests.unit.alarms import Variables, alarms, another_process, crash, variables
+from tests.unit.alarms import alarms, crash
 from tests.unit.counted import Counted, counted
 from tests.unit.fake_clock import FakeClock
 from tests.unit.triggers.loops import trigger
 from tests.unit.workbench import Workbench
 
-__all__ = ["counted", "variables"]
+__all__ = ["counted"]
 
 
 @pytest.mark.parametrize("turns", range(5))
@@ -29,10 +29,10 @@ async def test_a_trigger_that_ends_as_its_look_is_answered_ends(turns: int, benc
     class Client:
         settings = bench.hook.settings
 
-        async def run(self, listing: Any) -> tuple[str, list[Any]]:
+        async def run(self, listing: Any) -> list[Any]:
             listing.close()
             await go.wait()
-            return "", []
+            return []
 
     async def look() -> None:
         await quarantine.check_in_loop(Client(), "orders")  # type: ignore[arg-type]
@@ -49,30 +49,12 @@ async def test_a_trigger_that_ends_as_its_look_is_answered_ends(turns: int, benc
     assert looking.cancelled()
 
 
-def test_without_quarantined_messages_it_costs_one_request_and_no_variable(
-    bench: Workbench, variables: Variables, fake_clock: FakeClock
-) -> None:
+def test_it_costs_one_request(bench: Workbench, fake_clock: FakeClock) -> None:
     bench.put("a", "b")
     for _ in range(5):
         bench.dispatcher().drain()
 
     assert bench.service.count("list_messages") == 1
-    assert variables.calls == []
-
-
-def test_with_quarantined_messages_it_reads_the_variable_once_and_writes_it_for_new_ones(
-    bench: Workbench, clock: ManualClock, fake_clock: FakeClock, variables: Variables
-) -> None:
-    crash(bench, clock, "a")
-    for _ in range(3):
-        bench.dispatcher().drain()
-        fake_clock.advance(601)
-    assert variables.calls == ["read", "write"]
-    another_process()
-    bench.dispatcher().drain()
-
-    assert variables.calls == ["read", "write", "read"]
-    assert bench.service.count("list_messages") == 4
 
 
 def test_a_process_looks_again_after_ten_minutes(bench: Workbench, fake_clock: FakeClock) -> None:

@@ -147,8 +147,6 @@ def test_a_notice_starts_the_listener() -> None:
 
 @pytest.mark.parametrize("kind", ["notice", "sensor"])
 def test_arguments_of_the_listener_reach_its_task(kind: str) -> None:
-    def tell(context: Any) -> None: ...
-
     given = {
         "match": "payload.total",
         "max_unfinished_runs": 5,
@@ -161,14 +159,12 @@ def test_arguments_of_the_listener_reach_its_task(kind: str) -> None:
         "max_messages": 9,
         "workflow_conn_id": "shop",
     }
-    callbacks = {"on_dead_letter": tell, "on_quarantined": [tell]}
     own = {"retries": 3, "queue": "quick"}
-    start_runs = listener_task(listener=kind, listener_args=own, **given, **callbacks)
+    start_runs = listener_task(listener=kind, listener_args=own, **given)
 
     limits = ("max_unfinished_runs", "lease_seconds", "lease_limit", "max_messages")
     for name, value in (given | own).items():
         assert getattr(start_runs.limits if name in limits else start_runs, name) == value
-    assert start_runs.on_dead_letter == start_runs.on_quarantined == (tell,)
 
 
 def test_arguments_of_a_dag_are_for_the_target_and_some_for_both() -> None:

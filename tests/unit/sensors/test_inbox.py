@@ -46,7 +46,6 @@ def test_an_empty_inbox_is_waited_for_in_the_triggerer(bench: Workbench, fake_cl
         "on_paused": "fail",
         "settle_seconds": 6.0,
         "hold_seconds": 0.0,
-        "poll_on_quarantined": False,
     }
     assert deferral.method_name == "resume"
     assert deferral.kwargs["deadline"] == fake_clock.now() + WEEK

@@ -12,14 +12,11 @@ from airflow_provider_workflow.client.errors import WorkflowError
 from airflow_provider_workflow.dispatch.lease import InboxNotActiveError, InboxUnusableError, TaskKilled
 from airflow_provider_workflow.dispatch.rejections import TargetError
 from airflow_provider_workflow.dispatch.routing import Routes
-from tests.unit.alarms import variables
 from tests.unit.client.isolation import forget
 from tests.unit.fake_clock import FakeClock
 from tests.unit.fakes import api_error
 from tests.unit.sensors.tasks import POLL, Task
 from tests.unit.workbench import Workbench
-
-__all__ = ["variables"]
 
 
 def test_a_lease_is_worked_on_and_then_what_else_is_there(bench: Workbench) -> None:
@@ -65,7 +62,6 @@ def test_the_target_is_checked_again_and_one_message_stays_leased_where_it_is_go
     assert bench.states == {"a": "leased", "b": "available", "c": "available"}
 
 
-@pytest.mark.usefixtures("variables")
 def test_a_message_on_its_last_safe_delivery_becomes_a_dead_letter_where_the_target_is_gone(
     bench: Workbench,
 ) -> None:

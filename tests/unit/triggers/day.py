@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_workflow.dispatch import quarantine
 from tests.unit.fake_clock import FakeClock
 from tests.unit.workbench import Workbench
 
@@ -122,8 +121,6 @@ class Day:
             except Over as over:
                 if over.args:
                     raise
-                # What is reported is, beside the loop, in the time of this machine.
-                await quarantine.flush()
                 return found
         raise AssertionError("the watcher ended by itself")
 

@@ -29,7 +29,6 @@ GIVEN = {
     "poll_interval": 2,
     "max_poll_interval": 20,
     "wake_on_events": False,
-    "on_quarantined": '[{"kwargs": {}, "path": "pages.on_call"}]',
     "max_wait_seconds": 30,
 }
 
@@ -233,7 +232,6 @@ def test_whatever_else_shapes_the_polling_is_part_of_the_key() -> None:
         {"poll_interval": 3},
         {"max_poll_interval": 30},
         {"wake_on_events": True},
-        {"on_quarantined": "pages.another"},
         {"max_wait_seconds": 31},
     ]
     key = WorkflowInboxEventTrigger(**GIVEN).shared_stream_key()

@@ -36,7 +36,6 @@ def test_a_trigger_comes_back_from_what_it_serializes() -> None:
         "on_paused": "wait",
         "settle_seconds": 6.0,
         "hold_seconds": 1.0,
-        "poll_on_quarantined": True,
     }
     path, kwargs = WorkflowInboxTrigger(**given).serialize()
 

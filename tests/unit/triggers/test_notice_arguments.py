@@ -29,7 +29,6 @@ def test_it_comes_back_from_what_it_serializes() -> None:
         "poll_interval": 2,
         "max_poll_interval": 20.5,
         "wake_on_events": False,
-        "on_quarantined": '[{"kwargs": {}, "path": "pages.on_call"}]',
     }
     path, kwargs = WorkflowInboxNoticeTrigger(**given).serialize()
 
