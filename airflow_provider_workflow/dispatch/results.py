@@ -75,8 +75,7 @@ class Counts:
         if not brought:
             return cls()
         result: DispatchResult = {**_nothing(), **brought["result"]}
-        # Version 0.1 stored no dead letters, and the task failed for each rejected message.
-        counts = cls(result, brought["causes"], failing=brought.get("failing", result["refused"]["count"]))
+        counts = cls(result, brought["causes"], failing=brought["failing"])
         counts.seen = {message_id for counted in counts.counted().values() for message_id in counted["ids"]}
         return counts
 

@@ -304,7 +304,7 @@ def lease_of(inbox: str, event: dict[str, Any]) -> HeldLease | None:
         if "trace" in event and traces():
             tracing.take_over(lease.lease_id, [each["id"] for each in lease.messages], event["trace"])
         return replace(lease, inbox_id=inbox_id)
-    if status in ("poll", "look"):  # "look" until version 0.1
+    if status == "poll":
         return None
     if status == PAUSED:
         raise InboxNotActiveError(inbox, event.get("reason"))

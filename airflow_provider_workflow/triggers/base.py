@@ -18,7 +18,7 @@ LONGEST_QUEUE = 256
 
 class SerializesArguments:
     """
-    Serializes a trigger by the attributes that :attr:`ARGUMENTS` and :attr:`IF_GIVEN` name.
+    Serializes a trigger by the attributes that :attr:`ARGUMENTS` names.
 
     The path is that of the instance's class, so subclasses work. Arguments must not be secrets: Airflow
     stores them in its database.
@@ -26,17 +26,11 @@ class SerializesArguments:
 
     ARGUMENTS: ClassVar[tuple[str, ...]]
     """Names of the constructor's parameters; each is also an attribute."""
-    IF_GIVEN: ClassVar[tuple[str, ...]] = ()
-    """
-    Names of further ones that are left out unless they are true: what is stored does not change for triggers
-    that do not use them, and an older version of this package understands it.
-    """
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """The path of the class, and the arguments."""
         path = f"{type(self).__module__}.{type(self).__qualname__}"
-        given = (name for name in self.IF_GIVEN if getattr(self, name))
-        return path, {name: getattr(self, name) for name in (*self.ARGUMENTS, *given)}
+        return path, {name: getattr(self, name) for name in self.ARGUMENTS}
 
 
 def queue_of_triggerers(queue: str | None, trigger: str) -> dict[str, str]:

@@ -114,8 +114,10 @@ class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
         "poll_interval",
         "max_poll_interval",
         "wake_on_events",
+        "per_message",
+        "max_wait_seconds",
+        "queue",
     )
-    IF_GIVEN = ("per_message", "max_wait_seconds", "queue")
 
     def __init__(
         self,

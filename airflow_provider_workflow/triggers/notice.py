@@ -76,8 +76,8 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
         "poll_interval",
         "max_poll_interval",
         "wake_on_events",
+        "queue",
     )
-    IF_GIVEN = ("queue",)
 
     def __init__(
         self,

@@ -111,14 +111,6 @@ def test_what_was_too_much_to_hand_over_is_released_with_a_warning_and_worked_on
         assert value["started"]["ids"] == ["a", "b"]
 
 
-def test_a_trigger_of_an_earlier_version_may_ask_for_a_poll(bench: Workbench) -> None:
-    task = Task(bench)
-    deferral = task.execute()
-    bench.put("a")
-
-    assert task.resume(deferral, {"status": "look"})["started"]["ids"] == ["a"]
-
-
 @pytest.mark.parametrize(
     ("event", "kind", "text"),
     [

@@ -29,7 +29,9 @@ GIVEN = {
     "poll_interval": 2,
     "max_poll_interval": 20,
     "wake_on_events": False,
+    "per_message": False,
     "max_wait_seconds": 30,
+    "queue": None,
 }
 
 
@@ -151,21 +153,12 @@ def test_one_event_for_each_message_fills_no_batch(release: Callable[[int, int],
         WorkflowInboxEventTrigger("orders", per_message=True, max_wait_seconds=5)
 
 
-def test_what_came_later_is_serialized_only_where_it_is_given(release: Callable[[int, int], None]) -> None:
+def test_what_needs_airflow_3_4_is_serialized(release: Callable[[int, int], None]) -> None:
     release(3, 4)
-    later = {"per_message", "max_wait_seconds", "queue"}
-    assert later & set(WorkflowInboxEventTrigger("orders").serialize()[1]) == set()
-
     path, kwargs = WorkflowInboxEventTrigger("orders", per_message=True, queue="watchers").serialize()
-    assert {name: kwargs[name] for name in later & set(kwargs)} == {"per_message": True, "queue": "watchers"}
+
+    assert (kwargs["per_message"], kwargs["queue"]) == (True, "watchers")
     assert WorkflowInboxEventTrigger(**kwargs).serialize() == (path, kwargs)
-
-
-def test_a_trigger_that_was_stored_by_an_older_version_still_makes_a_producer() -> None:
-    kwargs = WorkflowInboxEventTrigger("orders").serialize()[1]
-    producer = WorkflowInboxEventTrigger.create_shared_stream_producer(kwargs)
-
-    assert producer.stream.max_wait_seconds == 0  # type: ignore[attr-defined]
 
 
 @pytest.mark.since(3, 4, "queues of triggerers")
@@ -240,10 +233,13 @@ def test_whatever_else_shapes_the_polling_is_part_of_the_key() -> None:
     assert [each for each, other in zip(changes, others, strict=True) if other == key] == []
 
 
-def test_every_argument_but_match_is_part_of_the_key() -> None:
+def test_every_argument_of_the_polling_is_part_of_the_key() -> None:
     trigger = WorkflowInboxEventTrigger(**GIVEN)
 
-    assert set(trigger.shared_stream_key()[1:]) == set(GIVEN.values()) - {GIVEN["match"]}  # type: ignore[index]
+    without = ("match", "per_message", "queue")  # a filter, the shape of events, and where the poller runs
+    assert set(trigger.shared_stream_key()[1:]) == {
+        value for name, value in GIVEN.items() if name not in without
+    }  # type: ignore[index]
 
 
 def test_a_producer_is_made_of_the_arguments_and_opens_nothing() -> None:
