@@ -59,7 +59,7 @@ EXAMPLES = {
         see=(
             Seen("store_measurements", "store", "Measurement {id[0]}: {payload[0]}"),
             Seen("store_measurements", "store", "Measurement {id[1]}: {payload[1]}"),
-            Seen("store_measurements", "store", '"batches": 1'),
+            Seen("store_measurements", "store", '"batches": 2'),
         ),
     ),
     "inbox_dag.py": Example(

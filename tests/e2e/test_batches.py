@@ -90,8 +90,9 @@ def test_of_200_messages_one_that_keeps_failing_becomes_a_dead_letter(stage, inb
     stage.until(lambda: inbox.counts["acked"] == 199, "the other messages")
 
     def is_done():
-        # Its leases last longer than this test.
-        inbox.expire_leases()
+        # Its leases last longer than this test. One that ends while the task works on it costs a delivery.
+        if run.task["state"] == "up_for_retry":
+            inbox.expire_leases()
         return inbox.all_acknowledged()
 
     stage.until(is_done, "the dead letter")
