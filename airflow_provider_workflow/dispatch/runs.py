@@ -69,7 +69,8 @@ def names_same_message(stored: Any, conf: Mapping[str, Any], *, by_user: bool) -
     Whether the conf of an existing run is that of the message which a conf names.
 
     :param stored: the conf of the existing run: of a message, or of a dead letter.
-    :param conf: with ``connection_id``, ``inbox_id``, and either ``message`` or ``message_id``.
+    :param conf: with ``inbox_id``, and either ``message`` or ``message_id``. The connection is not compared,
+        as it may be renamed between two deliveries.
     :param by_user: whether a user started the run. It counts only if it has the same message in full: a user
         who replays a dead letter starts such a run, and one who makes up a run does not.
     """
@@ -84,7 +85,7 @@ _CONTENTS = ("message", "message_json")
 def _identity(conf: Mapping[str, Any]) -> list[str | None]:
     message = conf.get("message")
     message_id = message.get("id") if isinstance(message, dict) else conf.get("message_id")
-    names = conf.get("connection_id"), conf.get("inbox_id"), message_id
+    names = conf.get("inbox_id"), message_id
     return [ascii_of(name) if isinstance(name, str) else None for name in names]
 
 
