@@ -17,7 +17,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import wraps
 from itertools import islice
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from urllib.parse import urlsplit
@@ -197,22 +196,6 @@ def _within(span: Span | None, work: Callable[[], T]) -> T:
             _mark(span, error)
             span.end()
         raise
-
-
-def carried(call: Callable[P, T]) -> Callable[P, T]:
-    """The same call for another thread, where spans have the current span of this thread as their parent."""
-    context = None
-    with _harmless():
-        from opentelemetry.context import get_current
-
-        context = get_current()
-
-    @wraps(call)
-    def within(*args: P.args, **kwargs: P.kwargs) -> T:
-        with _attached(context):
-            return call(*args, **kwargs)
-
-    return within
 
 
 @contextmanager

@@ -323,21 +323,16 @@ class WorkflowHook(BaseHook):
         inbox_id = self.get_inbox(inbox)["id"]
         return self.client.run(inboxes.all_messages(inbox_id))
 
-    def lease_messages(
-        self, inbox: str, lease_limit: int = 10, lease_seconds: int = 300, *, patient: bool = True
-    ) -> types.Lease:
+    def lease_messages(self, inbox: str, lease_limit: int = 10, lease_seconds: int = 300) -> types.Lease:
         """
         Lease messages; never retried after a lost answer, as each lease increases the delivery count.
 
         :param lease_limit: maximum number of messages, 1 to 100.
         :param lease_seconds: duration of the lease, 1 to 3600 s; it cannot be extended.
-        :param patient: whether to retry, and to wait while the service accepts no calls; otherwise raise.
         :raises InboxPausedError: the inbox is paused and has no messages to lease.
         """
-        make = partial(api.lease_messages, lease_limit=lease_limit, lease_seconds=lease_seconds)
-        if patient:
-            return self._at(inbox, make)
-        return self.run_once(inboxes.at_inbox(self.settings, inbox, make))
+        call = partial(api.lease_messages, lease_limit=lease_limit, lease_seconds=lease_seconds)
+        return self._at(inbox, call)
 
     def acknowledge_messages(
         self, inbox: str, lease_id: str, message_ids: Sequence[str] | None = None
