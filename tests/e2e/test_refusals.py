@@ -31,7 +31,7 @@ def test_a_target_that_is_missing_fails_the_task_before_anything_is_leased(stage
 
 @pytest.mark.since(3, 3, "a check that finds import errors and stale DAGs")
 def test_a_target_that_is_broken_or_gone_costs_each_try_of_a_task_one_message(stage, inbox, dags_folder):
-    """Either DAG worked once, so that Airflow knows it still. Its answer is of the DAG: no message is a probe."""
+    """Either DAG worked once, so that Airflow knows it still. Its answer names the DAG: nothing is probed."""
     for name in ("broken", "removed"):
         (dags_folder / f"{name}.py").write_text(
             textwrap.dedent(f"""
