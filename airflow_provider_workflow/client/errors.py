@@ -35,10 +35,12 @@ class WorkflowError(Exception):
     Base class of the errors of calls to the service.
 
     ``exhausted`` is True after all attempts of a call have failed, so that a call that depends on it
-    (as every call depends on its token call) does not retry it.
+    (as every call depends on its token call) does not retry it. ``transient`` is True if the same call may
+    succeed later, without any change of it.
     """
 
     exhausted = False
+    transient = False
 
     def __reduce__(self) -> tuple[Any, ...]:
         # By default exceptions are unpickled from ``args``, which do not include the keyword arguments.
@@ -78,6 +80,7 @@ class TransportError(WorkflowError):
         self.sent = sent
         self.permanent = permanent
         self.timed_out = timed_out
+        self.transient = not permanent
 
 
 class TokenStoreError(TransportError):
@@ -224,6 +227,10 @@ class LeaseExpiredError(WorkflowAPIError):
 class RateLimitError(WorkflowAPIError):
     """Too many requests (429); ``retry_after``: seconds until the next call is allowed."""
 
+    transient = True
+
 
 class ServerError(WorkflowAPIError):
     """The service failed (5xx)."""
+
+    transient = True

@@ -27,9 +27,6 @@ from airflow_provider_workflow import clock, metrics, tracing
 from airflow_provider_workflow.client import deep_json, types
 from airflow_provider_workflow.client.errors import (
     InboxPausedError,
-    RateLimitError,
-    ServerError,
-    TransportError,
     WorkflowError,
 )
 from airflow_provider_workflow.client.wire import plain
@@ -327,7 +324,7 @@ class Batches:
             try:
                 return self._send_acknowledgement(lease)
             except WorkflowError as error:
-                if not _is_transient(error) or clock.now() + pause >= lease.ends_at:
+                if not error.transient or clock.now() + pause >= lease.ends_at:
                     raise
                 log.warning(
                     "Inbox %s: an acknowledgement failed, and is sent again until the lease ends: %s",
@@ -359,10 +356,3 @@ def _given(message: types.LeasedMessage) -> dict[str, Any]:
     payload, attributes = deep_json.decode(payload_text(part)), part["message_attributes"]
     part.pop("payload_json", None)
     return {**part, "payload": payload, "message_attributes": attributes and dict(attributes)}
-
-
-def _is_transient(error: WorkflowError) -> bool:
-    """Whether the same acknowledgement may be accepted later."""
-    if isinstance(error, TransportError):
-        return not error.permanent
-    return isinstance(error, (ServerError, RateLimitError))

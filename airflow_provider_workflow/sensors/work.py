@@ -37,7 +37,7 @@ from airflow_provider_workflow.dispatch.results import Counts, DispatchResult, D
 from airflow_provider_workflow.dispatch.routing import Routes
 from airflow_provider_workflow.dispatch.runs import TaskRuns, attempt_of, origin_of
 from airflow_provider_workflow.dispatch.targets import Limits
-from airflow_provider_workflow.triggers.retrying import Faults, is_transient
+from airflow_provider_workflow.triggers.retrying import Faults
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -237,7 +237,7 @@ class Work:
         return lease
 
     def _is_transient(self, error: WorkflowError) -> bool:
-        if is_transient(error):
+        if error.transient:
             self._faults.met(error)
             return True
         return False

@@ -175,9 +175,7 @@ class InboxState:
 
 def is_transient(error: Exception) -> bool:
     """Whether an error is transient, so that a retry may succeed."""
-    if isinstance(error, TransportError):
-        return not error.permanent
-    return isinstance(error, (ServerError, RateLimitError, asyncio.TimeoutError))
+    return error.transient if isinstance(error, WorkflowError) else isinstance(error, asyncio.TimeoutError)
 
 
 def long_wait(error: Exception) -> float | None:
