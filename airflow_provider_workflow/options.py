@@ -62,6 +62,39 @@ def check_string(field: str, value: Any, longest: int | None = None) -> Any:
     return value if known_later(value) else filled(field, value, longest)
 
 
+def rendered(field: str, value: Any, *, optional: bool = False) -> Any:
+    """
+    A templated name, after it was rendered, as a string.
+
+    With ``render_template_as_native_obj`` Airflow makes a number of the name ``20260101``.
+
+    :param optional: whether it may be None.
+    :raises ValueError: it was rendered to something else; the text names the argument and the fix.
+    """
+    if isinstance(value, (str, int, float)) and not isinstance(value, bool):
+        return str(value)
+    if value is None and optional:
+        return None
+    what = "None" if value is None else f"a {type(value).__name__}"
+    raise ValueError(
+        f"{field} was rendered to {what}, not to a string. Give a template that yields a string, or"
+        " render_template_as_native_obj=False on the task"
+    )
+
+
+def render_routed(task: Any) -> None:
+    """
+    Let the templated names of a task that routes messages be strings, after they were rendered.
+
+    :raises ValueError: see ``rendered``.
+    """
+    task.inbox = rendered("inbox", task.inbox)
+    for field in ("match", "dead_letter_dag_id"):
+        setattr(task, field, rendered(field, getattr(task, field), optional=True))
+    if not isinstance(task.trigger_dag_id, Mapping):
+        task.trigger_dag_id = rendered("trigger_dag_id", task.trigger_dag_id, optional=True)
+
+
 def deferrable_or_default(deferrable: bool | None) -> bool:
     """Whether to wait in the triggerer; None takes ``[operators] default_deferrable``."""
     if deferrable is None:

@@ -25,8 +25,7 @@ from airflow.providers.common.compat.sdk import (
 from airflow_provider_workflow.client.arguments import LEASE_LIMIT, within
 from airflow_provider_workflow.dispatch.targets import DEAD_LETTER_AFTER, LEASE_SECONDS
 from airflow_provider_workflow.operators.base import WorkflowOperator
-from airflow_provider_workflow.options import ANY_NUMBER, check_string
-from airflow_provider_workflow.rendering import ABSENT
+from airflow_provider_workflow.options import ANY_NUMBER, check_string, rendered
 from airflow_provider_workflow.retry_defaults import RetriesByDefault
 
 if TYPE_CHECKING:
@@ -105,11 +104,6 @@ class WorkflowInboxDecoratedOperator(RetriesByDefault, DecoratedOperator, Workfl
         *DecoratedOperator.template_fields,
     )
     template_fields_renderers: ClassVar[dict[str, str]] = {**DecoratedOperator.template_fields_renderers}
-    STRINGS = {  # noqa: RUF012 see RendersStrings
-        "inbox": (),
-        "dead_letter_dag_id": ABSENT,
-        **WorkflowOperator.STRINGS,
-    }
     custom_operator_name = "@task.workflow_inbox"
 
     def __init__(
@@ -163,7 +157,8 @@ class WorkflowInboxDecoratedOperator(RetriesByDefault, DecoratedOperator, Workfl
         from airflow_provider_workflow.dispatch.dead_letters import DeadLetterRules
         from airflow_provider_workflow.dispatch.runs import TaskRuns
 
-        ti, letters = context["ti"], self.dead_letter_dag_id
+        self.inbox = rendered("inbox", self.inbox)
+        ti, letters = context["ti"], rendered("dead_letter_dag_id", self.dead_letter_dag_id, optional=True)
         self._batches = Batches(
             self.hook,
             self.inbox,

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
-from airflow_provider_workflow.options import check_string
-from airflow_provider_workflow.rendering import Kinds, RendersStrings
+from airflow_provider_workflow.options import check_string, rendered
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.hooks.workflow import WorkflowHook
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class WorkflowOperator(RendersStrings, BaseOperator):
+class WorkflowOperator(BaseOperator):
     """
     Makes calls of the service through one connection.
 
@@ -26,7 +25,6 @@ class WorkflowOperator(RendersStrings, BaseOperator):
     """
 
     template_fields: Sequence[str] = ("workflow_conn_id",)
-    STRINGS: ClassVar[Mapping[str, Kinds]] = {"workflow_conn_id": ()}
     ui_color = "#dbe7ff"
 
     def __init__(self, *, workflow_conn_id: str = "workflow_default", **kwargs: Any) -> None:
@@ -38,7 +36,7 @@ class WorkflowOperator(RendersStrings, BaseOperator):
         """The hook, made when the task runs, so that parsing a DAG file does not import it."""
         from airflow_provider_workflow.hooks.workflow import WorkflowHook
 
-        return WorkflowHook(self.workflow_conn_id)
+        return WorkflowHook(rendered("workflow_conn_id", self.workflow_conn_id))
 
 
 def end_if_present(what: str, done: str, end: Callable[[], object], missing_ok: bool) -> bool:

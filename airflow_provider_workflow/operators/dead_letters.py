@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
 
 from airflow_provider_workflow.links import ReplayedRunLink
-from airflow_provider_workflow.options import check_string
-from airflow_provider_workflow.rendering import ABSENT, RendersStrings
+from airflow_provider_workflow.options import check_string, rendered
 from airflow_provider_workflow.retry_defaults import RetriesByDefault
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ class ReplayRejectedError(AirflowException):
     """Airflow rejected the run of a replay. The message stays a dead letter, and may be replayed again."""
 
 
-class WorkflowDeadLetterReplayOperator(RendersStrings, RetriesByDefault):
+class WorkflowDeadLetterReplayOperator(RetriesByDefault):
     """
     Starts the run that the message of a dead letter was meant to start, with its original run id.
 
@@ -53,7 +52,6 @@ class WorkflowDeadLetterReplayOperator(RendersStrings, RetriesByDefault):
     template_fields: Sequence[str] = ("conf", "trigger_dag_id")
     RETRIES = 20
     LONGEST_PAUSE = timedelta(hours=6)
-    STRINGS = {"trigger_dag_id": ABSENT}  # noqa: RUF012 see RendersStrings
     template_fields_renderers = {"conf": "json"}  # noqa: RUF012 Airflow's own form
     operator_extra_links = (ReplayedRunLink(),)
     ui_color = "#dbe7ff"
@@ -85,9 +83,10 @@ class WorkflowDeadLetterReplayOperator(RendersStrings, RetriesByDefault):
         from airflow_provider_workflow.dispatch.runs import TaskRuns, origin_of
 
         conf = context["dag_run"].conf if self.conf is None else self.conf
+        target = rendered("trigger_dag_id", self.trigger_dag_id, optional=True)
         try:
             replay = Replay.of(_checked(conf))
-            dag_id, outcome = replay.start(TaskRuns(context["ti"]), self.trigger_dag_id, origin_of(context))
+            dag_id, outcome = replay.start(TaskRuns(context["ti"]), target, origin_of(context))
         except (NotADeadLetterError, NoTargetError) as error:
             raise AirflowFailException(f"The dead letter cannot be replayed: {error}") from None
         except RunRejected as error:

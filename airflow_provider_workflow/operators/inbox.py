@@ -15,8 +15,8 @@ from airflow_provider_workflow.options import (
     check_dead_letters,
     check_limits,
     check_routes,
+    render_routed,
 )
-from airflow_provider_workflow.rendering import ABSENT, ROUTED
 from airflow_provider_workflow.retry_defaults import RetriesByDefault
 
 if TYPE_CHECKING:
@@ -75,7 +75,6 @@ class WorkflowInboxDispatchOperator(RetriesByDefault, WorkflowOperator):
         "dead_letter_dag_id",
         *WorkflowOperator.template_fields,
     )
-    STRINGS = {**ROUTED, **WorkflowOperator.STRINGS}  # noqa: RUF012 see RendersStrings
     template_fields_renderers = {"trigger_dag_id": "json"}  # noqa: RUF012 Airflow's own form
     operator_extra_links = (StartedRunsLink(),)
 
@@ -124,6 +123,7 @@ class WorkflowInboxDispatchOperator(RetriesByDefault, WorkflowOperator):
         from airflow_provider_workflow.dispatch.routing import Routes
         from airflow_provider_workflow.dispatch.runs import TaskRuns, attempt_of, origin_of
 
+        render_routed(self)
         routes = Routes(self.trigger_dag_id, self.match)
         dead_letters = self.dead_letter_dag_id
         rules = dead_letters and DeadLetterRules(dead_letters, self.dead_letter_after, self.unmatched)
@@ -194,10 +194,6 @@ class LeaseOperator(WorkflowOperator):
     """
 
     template_fields: Sequence[str] = ("lease", "message_ids", *WorkflowOperator.template_fields)
-    STRINGS = {  # noqa: RUF012 see RendersStrings
-        "message_ids": (list, tuple, ABSENT),
-        **WorkflowOperator.STRINGS,
-    }
     template_fields_renderers = {"lease": "json", "message_ids": "json"}  # noqa: RUF012 Airflow's own form
     past_tense: ClassVar[str]
     """The action, for the log."""

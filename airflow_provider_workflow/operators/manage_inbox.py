@@ -14,8 +14,13 @@ from airflow_provider_workflow.client.arguments import NAME_LENGTH, URL_LENGTH, 
 from airflow_provider_workflow.client.errors import ConflictError
 from airflow_provider_workflow.operators.base import WorkflowOperator, end_if_present, storable
 from airflow_provider_workflow.operators.named_inbox import NamedInbox, doubling
-from airflow_provider_workflow.options import check_inputs, check_string, known_later, subscription_of
-from airflow_provider_workflow.rendering import ABSENT
+from airflow_provider_workflow.options import (
+    check_inputs,
+    check_string,
+    known_later,
+    rendered,
+    subscription_of,
+)
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -134,7 +139,6 @@ class InboxOperator(WorkflowOperator):
     """
 
     template_fields: Sequence[str] = ("inbox", *WorkflowOperator.template_fields)
-    STRINGS = {"inbox": (), **WorkflowOperator.STRINGS}  # noqa: RUF012 see RendersStrings
 
     def __init__(self, *, inbox: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -163,6 +167,7 @@ class WorkflowPauseInboxOperator(InboxOperator):
         """
         from airflow_provider_workflow.client.inboxes import PAUSED
 
+        self.inbox = rendered("inbox", self.inbox)
         return inbox_summary(change_inbox(self.hook, self.inbox, self.hook.pause_inbox, (PAUSED,)))
 
 
@@ -188,6 +193,7 @@ class WorkflowResumeInboxOperator(InboxOperator):
         """
         from airflow_provider_workflow.client.inboxes import ACTIVE, INITIALIZING
 
+        self.inbox = rendered("inbox", self.inbox)
         already = (ACTIVE, INITIALIZING)
         return inbox_summary(change_inbox(self.hook, self.inbox, self.hook.resume_inbox, already))
 
@@ -214,6 +220,7 @@ class WorkflowDeleteInboxOperator(InboxOperator):
         :raises ConflictError: the service does not delete it in its current state.
         :raises WorkflowError: the service cannot be used.
         """
+        self.inbox = rendered("inbox", self.inbox)
         deleted = end_if_present(f"Inbox {self.inbox}", "deleted", self._delete, self.missing_ok)
         return {"inbox": self.inbox, "deleted": deleted}
 
@@ -263,13 +270,6 @@ class WorkflowEnsureInboxOperator(WorkflowOperator):
         "notification_url",
         *WorkflowOperator.template_fields,
     )
-    STRINGS = {  # noqa: RUF012 see RendersStrings
-        "name": (),
-        "app_key": (),
-        "action_key": (),
-        "notification_url": ABSENT,
-        **WorkflowOperator.STRINGS,
-    }
     template_fields_renderers = {"inputs": "json"}  # noqa: RUF012 Airflow's own form
 
     def __init__(
@@ -314,6 +314,9 @@ class WorkflowEnsureInboxOperator(WorkflowOperator):
         """
         from airflow_provider_workflow.client.inboxes import FAILED
 
+        for field in ("name", "app_key", "action_key"):
+            setattr(self, field, rendered(field, getattr(self, field)))
+        self.notification_url = rendered("notification_url", self.notification_url, optional=True)
         deadline = clock.now() + self.timeout
         pauses = chain(
             [min(FIRST_WAIT_SECONDS, self.poll_interval)],

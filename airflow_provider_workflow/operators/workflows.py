@@ -12,8 +12,13 @@ from airflow_provider_workflow.client.arguments import at_least_one, filled, fla
 from airflow_provider_workflow.client.errors import GuessRejectedError
 from airflow_provider_workflow.links import WorkflowEditorLink
 from airflow_provider_workflow.operators.base import WorkflowOperator, end_if_present, storable
-from airflow_provider_workflow.options import check_choice, check_string, known_later, whole_number
-from airflow_provider_workflow.rendering import ABSENT
+from airflow_provider_workflow.options import (
+    check_choice,
+    check_string,
+    known_later,
+    rendered,
+    whole_number,
+)
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -58,7 +63,6 @@ class WorkflowGuessOperator(WorkflowOperator):
     """
 
     template_fields: Sequence[str] = ("description", *WorkflowOperator.template_fields)
-    STRINGS = {"description": (), **WorkflowOperator.STRINGS}  # noqa: RUF012 see RendersStrings
     operator_extra_links = (WorkflowEditorLink(),)
 
     def __init__(self, *, description: str, on_rejected: str = "fail", **kwargs: Any) -> None:
@@ -78,7 +82,7 @@ class WorkflowGuessOperator(WorkflowOperator):
         from airflow_provider_workflow.client.wire import plain
 
         try:
-            found = self.hook.guess(self.description)
+            found = self.hook.guess(rendered("description", self.description))
         except GuessRejectedError as error:
             if self.on_rejected == "skip":
                 # Airflow's own log line does not give the reason.
@@ -154,7 +158,6 @@ class WorkflowTemplatesOperator(WorkflowOperator):
     """
 
     template_fields: Sequence[str] = ("apps", "limit", *WorkflowOperator.template_fields)
-    STRINGS = {"apps": (list, tuple, ABSENT), **WorkflowOperator.STRINGS}  # noqa: RUF012 see RendersStrings
 
     def __init__(
         self, *, apps: Sequence[str] | str | None = None, limit: int | str | None = 100, **kwargs: Any
@@ -231,7 +234,6 @@ class WorkflowUnenrollOperator(WorkflowOperator):
     """
 
     template_fields: Sequence[str] = ("enrollment_id", *WorkflowOperator.template_fields)
-    STRINGS = {"enrollment_id": (), **WorkflowOperator.STRINGS}  # noqa: RUF012 see RendersStrings
 
     def __init__(self, *, enrollment_id: str, missing_ok: bool = True, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -246,6 +248,7 @@ class WorkflowUnenrollOperator(WorkflowOperator):
         :raises AuthenticationError: the application is not permitted to do this.
         :raises WorkflowError: the service cannot be used.
         """
+        self.enrollment_id = rendered("enrollment_id", self.enrollment_id)
         done = end_if_present(
             f"Enrollment {self.enrollment_id}",
             "ended",

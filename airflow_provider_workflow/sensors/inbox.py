@@ -24,8 +24,9 @@ from airflow_provider_workflow.options import (
     check_routes,
     check_sensor_options,
     deferrable_or_default,
+    render_routed,
+    rendered,
 )
-from airflow_provider_workflow.rendering import ROUTED, RendersStrings
 from airflow_provider_workflow.retry_defaults import RetriesByDefault
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from airflow_provider_workflow.sensors.work import Work
 
 
-class WorkflowInboxSensor(RendersStrings, RetriesByDefault, BaseSensorOperator):
+class WorkflowInboxSensor(RetriesByDefault, BaseSensorOperator):
     """
     Waits until an inbox has messages, then starts DAG runs for them or returns them.
 
@@ -96,7 +97,6 @@ class WorkflowInboxSensor(RendersStrings, RetriesByDefault, BaseSensorOperator):
         "dead_letter_dag_id",
         "workflow_conn_id",
     )
-    STRINGS = {**ROUTED, "workflow_conn_id": ()}  # noqa: RUF012 see RendersStrings
     template_fields_renderers = {"trigger_dag_id": "json"}  # noqa: RUF012 Airflow's own form
     ui_color = "#dbe7ff"
     operator_extra_links = (StartedRunsLink(),)
@@ -176,6 +176,8 @@ class WorkflowInboxSensor(RendersStrings, RetriesByDefault, BaseSensorOperator):
         from airflow_provider_workflow.hooks.workflow import WorkflowHook
         from airflow_provider_workflow.sensors.work import Options, Work
 
+        render_routed(self)
+        self.workflow_conn_id = rendered("workflow_conn_id", self.workflow_conn_id)
         dead_letters = self.dead_letter_dag_id
         options = Options(
             inbox=self.inbox,

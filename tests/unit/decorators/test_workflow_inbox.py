@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from airflow.sdk import DAG, task, task_group
-from airflow.sdk.definitions.param import ParamsDict
 from airflow.sdk.exceptions import AirflowRescheduleException, AirflowSkipException, TaskDeferred
 
 from airflow_provider_workflow.decorators.workflow_inbox import MessagesFailed, WorkflowInboxDecoratedOperator
@@ -171,27 +170,6 @@ def test_a_wrong_argument_is_named_when_the_dag_is_parsed(field: str, value: Any
 def test_the_inbox_is_required() -> None:
     with pytest.raises(TypeError, match="inbox"):
         operator_of(task.workflow_inbox(nothing))
-
-
-def test_what_a_template_may_hold_is_rendered_to_strings() -> None:
-    native = DAG("native", schedule=None, start_date=START, render_template_as_native_obj=True)
-
-    @task.workflow_inbox(
-        inbox="{{ params.inbox }}",
-        workflow_conn_id="{{ params.inbox }}",
-        dead_letter_dag_id="{{ params.inbox }}",
-    )
-    def work(messages: Any, limit: int) -> None:
-        pass
-
-    with native:
-        operator = work("{{ params.limit }}").operator
-    operator.render_template_fields(
-        {"params": ParamsDict({"inbox": "20260101", "limit": 5}), "task": operator}
-    )
-
-    assert operator.inbox == operator.workflow_conn_id == operator.dead_letter_dag_id == "20260101"
-    assert operator.op_args == (5,)
 
 
 def test_an_overridden_task_has_its_own_inbox() -> None:
