@@ -252,7 +252,7 @@ def test_a_home_that_would_come_too_late_is_reported(
 ) -> None:
     choose_home(monkeypatch, None)
     pytester.makepyfile(
-        early="import sys; sys.modules['airflow'] = sys",
+        early="import airflow",
         test_it="def test_of_messages(workflow_emulator): pass",
     )
     monkeypatch.setenv("PYTHONPATH", str(pytester.path), prepend=os.pathsep)
