@@ -30,7 +30,7 @@ LISTENED = ("orders", "events", "deliveries", "alerts", "signups")
 POLLING = "polling_listener"
 RUN_BY_HAND = (
     ("suggest_workflows", "set_up_tickets", "create_and_delete"),
-    ("leave_promotion", "dispatch_shipments", "collect_readings"),
+    ("leave_promotion", "collect_readings"),
     ("work_then_acknowledge", "release_returns", "maintain_tickets"),
     ("store_measurements",),
 )
