@@ -26,14 +26,17 @@ budget.load()
 HERE = Path(__file__).parent
 PROGRAMS = {"tools", *(path.name for path in HERE.parent.iterdir())} - {"page"}
 """Folders here with tests of programs: each is named like its program."""
+SLOW = {"database", "fuzz", "matrix", "plugin"}
+"""Folders whose tests are slow as a whole: generated inputs, all combinations, databases and API servers."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests of programs, by their place, and those that run pytest in a process."""
+    """Mark the tests of programs and slow ones, by their place, and those that run pytest in a process."""
     for item in items:
-        if item.path.is_relative_to(HERE) and item.path.relative_to(HERE).parts[0] in PROGRAMS:
+        folders = item.path.relative_to(HERE).parts[:-1] if item.path.is_relative_to(HERE) else ()
+        if folders and folders[0] in PROGRAMS:
             item.add_marker("program")
-        if "pytester" in getattr(item, "fixturenames", ()):
+        if SLOW.intersection(folders) or "pytester" in getattr(item, "fixturenames", ()):
             item.add_marker("slow")
 
 

@@ -19,7 +19,7 @@ from tests.unit.receipts import Receipt
 from tests.unit.workbench import INBOX, Workbench
 
 # A failing acknowledgement is sent again after pauses.
-pytestmark = pytest.mark.usefixtures("fake_clock")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("fake_clock")]
 
 IDS = ("a", "b", "c")
 ROUNDS = 2

@@ -11,6 +11,8 @@ import pytest
 
 from tools import structure
 
+pytestmark = pytest.mark.slow
+
 LIMITS = structure.limits()
 
 

@@ -11,6 +11,8 @@ from tests.unit.client.calls import make
 from tests.unit.client.conftest import MakeSender
 from tests.unit.client.scripted import ScriptedServer, answer
 
+pytestmark = pytest.mark.slow
+
 
 def test_one_odd_number_does_not_hide_the_other_messages_of_a_lease(
     make_send: MakeSender, scripted: ScriptedServer

@@ -14,6 +14,8 @@ from airflow_provider_workflow.emulator.clock import ManualClock
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from tests.unit.workbench import INBOX, Workbench
 
+pytestmark = pytest.mark.slow
+
 IDS = [f"m{number:02}" for number in range(40)]
 
 
