@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -21,58 +19,6 @@ if TYPE_CHECKING:
     from airflow_provider_workflow.client.settings import Settings
     from airflow_provider_workflow.emulator.clock import ManualClock
     from airflow_provider_workflow.emulator.server import EmulatorServer
-    from airflow_provider_workflow.pytest_airflow import PrivateAirflow
-
-_AIRFLOW = pytest.StashKey["PrivateAirflow"]()
-_DECIDED = pytest.StashKey[bool]()
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
-    """Set ``AIRFLOW_HOME`` before a conftest file or a test module can import Airflow."""
-    _decide(early_config)
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    """The same for a plugin that a conftest file names, where no entry point was used."""
-    _decide(config)
-
-
-def _decide(config: pytest.Config) -> None:
-    if _DECIDED in config.stash:
-        return
-    from airflow_provider_workflow.pytest_airflow import is_configured, is_wanted
-
-    config.stash[_DECIDED] = True
-    if not is_configured() and is_wanted(config):
-        _private_airflow(config)
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Remove the private Airflow of this session; processes of pytest-xdist may be ended after this hook."""
-    _remove(session.config)
-
-
-def pytest_unconfigure(config: pytest.Config) -> None:
-    """The same for a session that did not start."""
-    _remove(config)
-
-
-def _remove(config: pytest.Config) -> None:
-    if (airflow := config.stash.get(_AIRFLOW, None)) is not None:
-        airflow.remove()
-        del config.stash[_AIRFLOW]
-
-
-def _private_airflow(config: pytest.Config) -> PrivateAirflow | None:
-    """That of this session, which is made if it is not too late; None if the session uses the user's own."""
-    from airflow_provider_workflow.pytest_airflow import PrivateAirflow, is_configured
-
-    if _AIRFLOW in config.stash or is_configured() or "airflow" in sys.modules:
-        return config.stash.get(_AIRFLOW, None)
-    config.stash[_AIRFLOW] = PrivateAirflow(config.rootpath)
-    return config.stash[_AIRFLOW]
 
 
 class WorkflowEmulator:
@@ -136,24 +82,8 @@ class WorkflowEmulator:
             raise AssertionError(f"acknowledged in {inbox!r} too: {more}")
 
 
-@pytest.fixture(scope="session")
-def _workflow_airflow(pytestconfig: pytest.Config) -> None:
-    """A database for ``dag.test()``, unless the user has configured one."""
-    from airflow_provider_workflow.pytest_airflow import is_configured
-
-    if (airflow := _private_airflow(pytestconfig)) is not None:
-        airflow.create_tables()
-    elif not is_configured():
-        warnings.warn(
-            "The tests use the Airflow in ~/airflow: it was imported before the plugin could give it a"
-            " private AIRFLOW_HOME. Set AIRFLOW_HOME before pytest starts",
-            pytest.PytestWarning,
-            stacklevel=1,
-        )
-
-
 @pytest.fixture
-def workflow_emulator(monkeypatch: pytest.MonkeyPatch, _workflow_airflow: None) -> Iterator[WorkflowEmulator]:
+def workflow_emulator(monkeypatch: pytest.MonkeyPatch) -> Iterator[WorkflowEmulator]:
     """
     A new service, and the connection ``workflow_default`` to it, for the duration of one test.
 
@@ -161,7 +91,7 @@ def workflow_emulator(monkeypatch: pytest.MonkeyPatch, _workflow_airflow: None) 
     backends are off, and the options of ``[workflow]`` have their defaults.
 
     State of earlier tests is cleared: tokens, inbox names, rate limits, and which quarantined messages were
-    reported. If ``AIRFLOW_HOME`` is not set, the session has a private one with a new database.
+    reported.
     """
     from airflow_provider_workflow import process_state
     from airflow_provider_workflow.emulator.clock import ManualClock

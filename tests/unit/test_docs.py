@@ -51,7 +51,6 @@ RUN_BY = {
     "make test": "Makefile",
     "make test-matrix": "tests/unit/tools/test_matrix.py",
     "pip install .": "tests/unit/test_readme.py",
-    'PYTHONPATH="$PWD/dags" python -m pytest': "tests/e2e/test_testing_example.py",
     "python -m airflow_provider_workflow.emulator --port 8765": "tests/unit/emulator",
 }
 """Which test runs a block of commands, by its first line or by the words that this begins with."""
