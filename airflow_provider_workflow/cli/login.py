@@ -144,8 +144,8 @@ def _stored(hook: WorkflowHook, code: str) -> str:
 
 def _success_text(settings: Settings, granted: str | None) -> str:
     text = (
-        f"Logged in. The tokens of the connection {settings.connection_id!r} are stored, encrypted, in the"
-        f" Airflow Variable {variable_name(settings.connection_id)!r}; tasks and triggers renew them."
+        f"Logged in. The tokens of the connection {settings.connection_id!r} are stored in the Airflow"
+        f" Variable {variable_name(settings.connection_id)!r}; tasks and triggers renew them."
     )
     missing = set() if granted is None else set(settings.scope.split()) - set(granted.split())
     if missing:

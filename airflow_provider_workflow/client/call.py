@@ -113,7 +113,7 @@ class TokenStore(Protocol):
         """
         The tokens that were written last; None if there are none.
 
-        :raises LoginRequiredError: the stored value cannot be decrypted.
+        :raises LoginRequiredError: the stored value cannot be read.
         """
 
     def write(self, tokens: UserTokens) -> None:

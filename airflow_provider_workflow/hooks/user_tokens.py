@@ -2,9 +2,7 @@
 The store of user tokens: one Airflow Variable per connection (docs/service.md 14.3).
 
 It is a Variable because the tokens change with every refresh, and all workers and triggerers need the new
-ones. Airflow encrypts it, and masks it in the UI, as its name contains "token". Every task can read every
-Variable, so the provider also encrypts the value, with a key that only processes with access to the
-connection can derive. After a change of the client secret the stored tokens cannot be read.
+ones. Airflow encrypts it, and masks it in the UI, as its name contains "token".
 
 For what happens if a process dies before it stores the tokens see ``client/tokens.py``.
 """
@@ -14,7 +12,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from base64 import urlsafe_b64encode
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
@@ -28,18 +25,10 @@ from airflow_provider_workflow.client.tokens import TOKENS, access_token, is_use
 from airflow_provider_workflow.client.types import Token
 
 if TYPE_CHECKING:
-    from cryptography.fernet import Fernet
-
     from airflow_provider_workflow.client.client import WorkflowClient
 
 PREFIX = "workflow_token__"
-DESCRIPTION = (
-    "Encrypted tokens of the user who logged in for a workflow connection. Changes with every renewal."
-)
-PURPOSE = b"airflow-provider-workflow: user tokens of the connection "
-UNREADABLE = (
-    "the client secret has changed since they were stored, or the Variable {name!r} was changed by hand"
-)
+DESCRIPTION = "Tokens of the user who logged in for a workflow connection. Changes with every renewal."
 
 
 def variable_name(connection_id: str) -> str:
@@ -63,7 +52,7 @@ class VariableStore:
 
     def __init__(self, settings: Settings, mask: Callable[[str], None]) -> None:
         self.name = variable_name(settings.connection_id)
-        self._settings = settings
+        self._connection_id = settings.connection_id
         self._mask = mask
 
     def read(self) -> UserTokens | None:
@@ -71,7 +60,7 @@ class VariableStore:
         The tokens that were stored last; None if there are none.
 
         :raises TokenStoreError: the Variable could not be read.
-        :raises LoginRequiredError: its value cannot be decrypted.
+        :raises LoginRequiredError: its value was changed by hand.
         """
         try:
             text = read_variable(self.name)
@@ -81,7 +70,11 @@ class VariableStore:
             return None
         # Airflow masks the value too, but permanently; ``mask_in_triggerer`` unmasks obsolete values.
         self._mask(text)
-        tokens = self._opened(text)
+        tokens = _tokens_of(text)
+        del text
+        if tokens is None:
+            # Raised here, it has no context: an exception about the value contains the value.
+            raise LoginRequiredError(self._connection_id, f"the Variable {self.name!r} was changed by hand")
         self._hide(tokens)
         return tokens
 
@@ -92,36 +85,29 @@ class VariableStore:
         :raises TokenStoreError: the Variable could not be written.
         """
         self._hide(tokens)
-        text = self._cipher().encrypt(json.dumps(asdict(tokens)).encode()).decode()
         try:
-            write_variable(self.name, text)
+            return write_variable(self.name, json.dumps(asdict(tokens)))
         except Exception as error:  # as above
-            raise self._away("written", error) from error
+            away = self._away("written", error)
+        # Raised here, it has no context: the frames of Airflow have the value.
+        raise away
 
     def _away(self, what: str, error: Exception) -> TokenStoreError:
         return TokenStoreError(f"the Airflow Variable {self.name!r} cannot be {what}: {type(error).__name__}")
 
-    def _opened(self, text: str) -> UserTokens:
-        from cryptography.fernet import InvalidToken
-
-        with suppress(InvalidToken, ValueError, TypeError):
-            return UserTokens(**json.loads(self._cipher().decrypt(text.encode())))
-        # Raised here, it has no context: an exception about the decrypted value contains the value.
-        raise LoginRequiredError(self._settings.connection_id, UNREADABLE.format(name=self.name))
-
-    def _cipher(self) -> Fernet:
-        from cryptography.fernet import Fernet
-        from cryptography.hazmat.primitives.hashes import SHA256
-        from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-
-        # HKDF does no key stretching, which is not needed: the service generates long random secrets.
-        purpose = PURPOSE + self._settings.connection_id.encode()
-        derive = HKDF(SHA256(), length=32, salt=self._settings.client_id.encode(), info=purpose)
-        return Fernet(urlsafe_b64encode(derive.derive(self._settings.client_secret.encode())))
-
     def _hide(self, tokens: UserTokens) -> None:
         self._mask(tokens.access_token)
         self._mask(tokens.refresh_token)
+
+
+def _tokens_of(text: str) -> UserTokens | None:
+    """The tokens of the value of a Variable; None if it was changed by hand."""
+    with suppress(ValueError, TypeError, RecursionError):
+        tokens = UserTokens(**json.loads(text))
+        are_texts = isinstance(tokens.access_token + tokens.refresh_token, str)
+        if are_texts and isinstance(tokens.renew_at + tokens.expires_at, float):
+            return tokens
+    return None
 
 
 def in_use(settings: Settings, scope: str, client: WorkflowClient) -> Token | None:

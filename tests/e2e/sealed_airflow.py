@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import shutil
 import socket
@@ -15,11 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from cryptography.fernet import Fernet
-
-from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.emulator.server import EmulatorServer
-from airflow_provider_workflow.hooks.user_tokens import VariableStore
 from tests.e2e.stage import Inbox, Stage
 from tests.marks import Marks
 from tests.unit.cli import browser
@@ -101,16 +96,6 @@ class Sealed:
         self.said |= {"the address to log in at": address, "login": rest + done.stderr}
         (state,) = parse_qs(urlsplit(address).query)["state"]
         self.marks.add("state", state)
-        key = base64.urlsafe_b64encode(self.cipher._signing_key + self.cipher._encryption_key).decode()
-        self.marks.add("the key made of the client secret", key.rstrip("="))
-
-    @property
-    def cipher(self) -> Fernet:
-        """What the user's tokens are encrypted with, before Airflow encrypts them."""
-        emulator, conn_id = self.stage.emulator, "workflow_user"
-        who = {"host": emulator.base_url, "login": emulator.client_id, "password": emulator.client_secret}
-        settings = Settings.build(**who, extra=self.extra(conn_id), connection_id=conn_id)
-        return VariableStore(settings, lambda _: None)._cipher()
 
     def type_commands(self) -> None:
         """Run commands one after the other in one process, which logs at DEBUG."""

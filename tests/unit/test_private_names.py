@@ -9,7 +9,6 @@ from pathlib import Path
 TESTS = Path(__file__).parents[1]
 FOREIGN = {
     *("_actions", "_HelpAction", "_SubParsersAction", "_add_command"),  # argparse, and Airflow's parser
-    *("_encryption_key", "_signing_key"),  # of a key of cryptography
     *("_RequestFrame", "_ResponseFrame", "_thread_lock", "_reader_task"),  # the SDK's
     *("_shared", "_secrets_masker"),  # its masking of secrets
     *("_shared_streams", "_groups", "_ack_timeout", "_now"),  # Airflow's shared streams
@@ -19,7 +18,6 @@ FOREIGN = {
 }
 """Private names of Python, Airflow and other libraries, which tests stand for or look into."""
 LATER = {
-    "_cipher": "the key that user tokens are encrypted with",
     "_tokens": "the access tokens that a process keeps",
     **dict.fromkeys(("_Stream", "_sessions", "_keep_open"), "replaced by ones that leak"),
 }
