@@ -31,6 +31,7 @@ from airflow_provider_workflow.dispatch.dead_letters import (
 )
 from airflow_provider_workflow.dispatch.lease import (
     HIGH_DELIVERY_COUNT,
+    MARGIN_SECONDS,
     Acknowledgements,
     HeldLease,
     delivery_count,
@@ -95,6 +96,7 @@ class Dispatcher:
     working: bool = False
     started: set[str] = field(default_factory=set)
     _ends_at: float = 0.0
+    _seconds_per_message: float = 0.0
 
     @cached_property
     def inbox_id(self) -> str:
@@ -143,6 +145,8 @@ class Dispatcher:
         """
         The number of messages of the next lease, 0 without capacity, and its length in seconds.
 
+        Half of the lease is enough to start their runs, at the pace of the lease before.
+
         :raises TargetError: Airflow does not count the unfinished runs.
         """
         limits = self.limits
@@ -150,9 +154,12 @@ class Dispatcher:
         if count > 0 and limits.max_unfinished_runs is not None:
             unfinished = max(self.task_runs.unfinished(dag_id) for dag_id in self.routes.dag_ids)
             count = min(count, limits.max_unfinished_runs - unfinished)
-        if not self._is_probing:
-            return max(0, count), limits.lease_seconds
-        return max(0, min(count, 1)), PROBE_SECONDS if self.attempt > 1 else limits.lease_seconds
+        if self._is_probing:
+            return max(0, min(count, 1)), PROBE_SECONDS if self.attempt > 1 else limits.lease_seconds
+        # A message whose turn does not come before its lease ends has lost a delivery.
+        seconds = (limits.lease_seconds - MARGIN_SECONDS) / 2
+        in_time = int(seconds / max(self._seconds_per_message, 0.001))
+        return max(0, min(count, max(1, in_time))), limits.lease_seconds
 
     @property
     def _is_probing(self) -> bool:
@@ -247,6 +254,7 @@ class Dispatcher:
         """Start the runs of one lease, then acknowledge the messages that have theirs."""
         log_nameless(self.inbox, lease, self.hook.workflow_conn_id, self.counts)
         due = deque(lease.highest_delivery_count_first())
+        began_at = clock.monotonic()
         try:
             self.working = True
             if self._acknowledgements.error is not None:
@@ -263,6 +271,8 @@ class Dispatcher:
             self._give_up(lease, due, error)
             raise
         self.working = False
+        worked_on = len(lease.messages) - len(due)
+        self._seconds_per_message = (clock.monotonic() - began_at) / max(1, worked_on)
         self._acknowledgements.send(self.hook)
         if due:
             log_not_started(self.inbox, len(due), len(lease.messages))

@@ -11,7 +11,7 @@ DEAD_LETTER_AFTER = (1, 4)
 PROBE_SECONDS = 3600
 """Length of a lease that probes a target after a failed try: a target that stays broken for hours costs a
 waiting message about one delivery per hour."""
-MOST_PROBES = 64
+MOST_PROBES = 128
 MOST_MESSAGES = 10_000
 
 
@@ -44,7 +44,7 @@ class Limits:
 
 def probes_of(attempt: int) -> int:
     """
-    Rejected messages after which a drain that has started no run of a target stops: 1, then 2, 4 ... 64.
+    Rejected messages after which a drain that has started no run of a target stops: 1, then 2, 4 ... 128.
 
     A rejection may be the fault of the message or of the target. A target that rejects everything costs few
     deliveries, and rejected messages at the head of an inbox are passed within minutes.

@@ -118,6 +118,12 @@ OF_DISPATCH = (
         TARGETS,
     ),
     Fault(
+        "lease more messages than Airflow can start",
+        "Dispatcher.next_lease",
+        becomes("max(1, in_time)", "100"),
+        DISPATCH,
+    ),
+    Fault(
         "never send a failed acknowledgement again",
         "Acknowledgements.send",
         without("at_the_end"),

@@ -12,7 +12,8 @@ The rules for the end of a history, when nothing was disturbed for long enough.
     the drain that was told of the rejection started another run of the same target, or from its fourth
     delivery on, if that drain requested its run. A message is quarantined only if each of its last two
     deliveries ended without a decision.
-15. Where that is said, each sound message has its run within some minutes.
+15. Where that is said, each sound message has its run within some minutes; one that a killed process leased,
+    within some minutes of the end of its lease.
 """
 
 from __future__ import annotations
@@ -95,5 +96,6 @@ def _is_late(world: World, key: Key) -> bool:
     longest = world.plan.longest_wait
     if longest is None or world.messages[key].kind != NORMAL:
         return False
-    since = max(world.put_at[key], world.calm_since)
+    killed = [held.until for held in world.ledger.deliveries[key] if held.process.harmed]
+    since = max(world.put_at[key], world.calm_since, *killed)
     return world.ledger.run_times.get(key, math.inf) > since + longest

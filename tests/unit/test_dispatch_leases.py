@@ -84,3 +84,29 @@ def test_a_lease_that_says_nothing_of_its_inbox_is_worked_on(bench: Workbench) -
     bench.hook.lease_messages = silent  # type: ignore[method-assign]
     bench.dispatcher().drain()
     assert bench.supervisor.started == ["a"]
+
+
+def test_a_lease_is_no_larger_than_the_pace_of_airflow_allows(
+    bench: Workbench, fake_clock: FakeClock
+) -> None:
+    """Messages that are leased in vain lose a delivery each time, and have about five of them."""
+    bench.put(*(f"m{number}" for number in range(60)))
+    bench.supervisor.on_start = lambda: fake_clock.advance(2)
+    dispatcher = bench.dispatcher(lease_seconds=60)
+    dispatcher.drain()
+
+    # In half of the 30 s in which a lease of 60 s may start runs.
+    assert bench.lease_sizes[:3] == [1, 7, 7]
+    assert len(bench.supervisor.started) == len(set(bench.supervisor.started)) == 60
+    assert bench.states == {}
+
+
+def test_a_lease_that_began_slowly_is_followed_by_larger_ones(
+    bench: Workbench, fake_clock: FakeClock
+) -> None:
+    bench.put(*(f"m{number}" for number in range(110)))
+    pauses = iter([40.0, *[0.1] * 109])
+    bench.supervisor.on_start = lambda: fake_clock.advance(next(pauses))
+    bench.dispatcher(lease_seconds=60).drain()
+
+    assert bench.lease_sizes[:3] == [1, 1, 100]

@@ -54,9 +54,9 @@ def test_the_first_lease_of_a_try_is_one_message(bench: Workbench) -> None:
     assert bench.supervisor.started == [*"abc"]
 
 
-def test_the_number_of_probes_doubles_up_to_64() -> None:
+def test_the_number_of_probes_doubles_up_to_128() -> None:
     assert [probes_of(attempt) for attempt in (1, 2, 3, 4, 5, 6, 7, 8, 1000)] == [
-        *(1, 2, 4, 8, 16, 32, 64, 64, 64)
+        *(1, 2, 4, 8, 16, 32, 64, 128, 128)
     ]
 
 
