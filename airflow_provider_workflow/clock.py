@@ -1,5 +1,5 @@
 """
-The clock of the process: the time, and functions that wait.
+The clock of the process: the time, functions that wait, and moments in fields of the service.
 
 Airflow constructs hooks, operators and triggers from their arguments, so a clock cannot be passed to them.
 All modules use the functions of this module instead, and a test replaces the clock with :func:`use`.
@@ -11,9 +11,8 @@ import asyncio
 import time
 from collections.abc import Collection, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
+from datetime import UTC, datetime
 from typing import Any, TypeVar
-
-__all__ = ["Clock", "async_sleep", "monotonic", "now", "sleep", "timeout", "use", "wait"]
 
 
 class Clock:
@@ -105,3 +104,32 @@ async def wait(futures: Collection[asyncio.Future[Any]], seconds: float) -> None
     :param seconds: 0 or more.
     """
     await _current.wait(futures, seconds)
+
+
+def moment_of(value: Any) -> datetime | None:
+    """The moment in a field of the service, in UTC; None if it has none, or one before 1970."""
+    if not isinstance(value, str):
+        return None
+    try:
+        moment = datetime.fromisoformat(value.strip())
+        moment = moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):  # the latter in the years 1 and 9999
+        return None
+    return moment if moment.year >= 1970 else None
+
+
+def iso(moment: datetime | float) -> str:
+    """
+    A moment as text, in UTC, to the second.
+
+    :param moment: or seconds since 1970.
+    """
+    if not isinstance(moment, datetime):
+        moment = datetime.fromtimestamp(moment, UTC)
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def normal(value: Any) -> str | None:
+    """The moment in a field of the service as text; None if it has none."""
+    moment = moment_of(value)
+    return None if moment is None else iso(moment)

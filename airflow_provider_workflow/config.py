@@ -15,6 +15,7 @@ MAX_EVENT_STREAMS = "max_event_streams"
 QUARANTINE_CHECK_SECONDS = "quarantine_check_seconds"
 PAGE = "page"
 TRACES = "traces"
+OBSERVERS = "observers"
 SWITCH = {"on": True, "true": True, "1": True, "off": False, "false": False, "0": False}
 
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -59,7 +60,26 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "example": None,
         "default": "on",
     },
+    OBSERVERS: {
+        "description": (
+            "Comma-separated paths of functions, such as company.inboxes.observe, that are called with each"
+            " event of an inbox: leased, started, acknowledged and so on (docs/metrics.md). They must not"
+            " block. What they raise is logged as a WARNING."
+        ),
+        "version_added": "0.2.0",
+        "type": "string",
+        "example": "company.inboxes.observe",
+        "default": "",
+    },
 }
+
+
+def observers() -> list[str]:
+    """Paths of the user's own observers."""
+    from airflow.providers.common.compat.sdk import conf
+
+    value = str(conf.get(SECTION, OBSERVERS, fallback=""))
+    return [path for part in value.split(",") if (path := part.strip())]
 
 
 def max_event_streams() -> int:

@@ -38,14 +38,12 @@ def moment_of(flag: str, text: str | None) -> datetime | None:
             return now() - timedelta(seconds=seconds_of(flag, text))
         except OverflowError:
             return datetime.min.replace(tzinfo=UTC)
-    try:
-        moment = datetime.fromisoformat(text.strip().replace("Z", "+00:00"))
-    except ValueError:
+    if (moment := clock.moment_of(text)) is None:
         raise ValueError(
             f"{flag} must be a length of time such as 30m, 2h or 7d, or a time such as 2026-01-31T08:00,"
             f" not {text!r}"
-        ) from None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        )
+    return moment
 
 
 def interval_of(flag: str, text: str | None) -> float:

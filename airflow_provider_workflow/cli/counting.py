@@ -10,7 +10,6 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_workflow import clock
@@ -60,7 +59,7 @@ class MessageCounts:
     def row(self) -> output.Row:
         """The counts for a table: ``12+`` if there may be more, and an age instead of a time."""
         more = "" if self.complete else "+"
-        created = time_of(self.oldest)
+        created = clock.moment_of(self.oldest)
         age = output.duration(clock.now() - created.timestamp()) if created else None
         found = (*(f"{number}{more}" for number in (self.waiting, self.leased, self.quarantined)), age)
         return dict(zip(COLUMNS, found, strict=True))
@@ -79,7 +78,7 @@ def count_messages(hook: WorkflowHook, inbox_id: str) -> MessageCounts:
     statuses = [message.get("status") for message in messages]
     live = (message for message in messages if message.get("status") in ("available", "leased"))
     created = (message.get("created_at") for message in live)
-    known = [(when, text) for text in created if (when := time_of(text)) is not None]
+    known = [(when, text) for text in created if (when := clock.moment_of(text)) is not None]
     return MessageCounts(
         waiting=statuses.count("available"),
         leased=statuses.count("leased"),
@@ -115,15 +114,6 @@ def counts_of(hook: WorkflowHook, found: Sequence[types.Inbox]) -> list[MessageC
 
 def _number(inboxes: int) -> str:
     return "1 inbox" if inboxes == 1 else f"{inboxes} inboxes"
-
-
-def time_of(text: Any) -> datetime | None:
-    """Parse a timestamp of the service; None if it is invalid or has no time zone."""
-    try:
-        time = datetime.fromisoformat(str(text).replace("Z", "+00:00"))
-    except ValueError:
-        return None
-    return time if time.tzinfo else None
 
 
 REFRESHES_PER_SECOND = 4

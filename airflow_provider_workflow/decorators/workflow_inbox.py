@@ -208,7 +208,7 @@ class WorkflowInboxDecoratedOperator(RetriesByDefault, DecoratedOperator, Workfl
 
     def get_openlineage_facets_on_complete(self, _: Any) -> Any:
         """The inbox; Airflow's OpenLineage provider calls this after the task."""
-        from airflow_provider_workflow.lineage import of_inbox
+        from airflow_provider_workflow.observers.lineage import of_inbox
 
         return of_inbox(self.hook, self.inbox)
 

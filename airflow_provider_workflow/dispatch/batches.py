@@ -20,17 +20,15 @@ import logging
 from collections.abc import Callable, Collection, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_workflow import clock, metrics, tracing
+from airflow_provider_workflow import clock, observers
 from airflow_provider_workflow.client import deep_json, types
 from airflow_provider_workflow.client.errors import (
     InboxPausedError,
     WorkflowError,
 )
 from airflow_provider_workflow.client.wire import plain
-from airflow_provider_workflow.config import traces
 from airflow_provider_workflow.dispatch.batch_outcomes import BatchError, BatchResult, Outcomes
 from airflow_provider_workflow.dispatch.dead_letters import (
     LAST_SAFE_DELIVERY,
@@ -259,9 +257,10 @@ class Batches:
         :raises Exception: what it raised for several messages.
         """
         ids = [message["id"] for message in batch]
-        work = partial(self.work, [_given(message) for message in batch])
+        where = {"inbox": self.inbox, "conn_id": self.hook.workflow_conn_id}
         try:
-            return tracing.process(self.inbox, ids, work) if traces() else work(), None
+            with observers.attempt("process", **where, message_ids=ids, facts={}):
+                return self.work([_given(message) for message in batch]), None
         except Exception as error:
             if len(batch) > 1:
                 raise
@@ -301,7 +300,7 @@ class Batches:
         self, lease: HeldLease, message: types.LeasedMessage, cause: str, error: Exception | None
     ) -> None:
         """Make a dead letter of a failed message, or leave it to its lease."""
-        metrics.count(metrics.REFUSED, 1, inbox=self.inbox, conn_id=self.hook.workflow_conn_id)
+        observers.tell("refused", inbox=self.inbox, conn_id=self.hook.workflow_conn_id)
         # A function that raises before it has processed any message may be broken for all.
         is_at_fault = error is None or self._has_processed
         is_due = self._letters is not None and self._letters.is_due(message)

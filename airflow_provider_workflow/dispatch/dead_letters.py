@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_workflow import metrics
+from airflow_provider_workflow import observers
 from airflow_provider_workflow.client import deep_json, types
 from airflow_provider_workflow.client.wire import plain
 from airflow_provider_workflow.dispatch.lease import (
@@ -161,7 +161,7 @@ class DeadLetters:
         self.counts.count("dead_lettered", message["id"])
         self.counts.add_run(run_id)
         if outcome is Start.STARTED:
-            metrics.count(metrics.DEAD_LETTERED, 1, inbox=self.inbox, conn_id=self.conn_id)
+            observers.tell("dead_lettered", inbox=self.inbox, conn_id=self.conn_id)
             log.warning(
                 "Inbox %s: message %s is a dead letter (%s): started the run %s of the DAG %s. Cause: %s",
                 plain(self.inbox),

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from airflow_provider_workflow import clock, metrics
+from airflow_provider_workflow import clock, observers
 from airflow_provider_workflow.client import types
 from airflow_provider_workflow.client.errors import InboxPausedError, WorkflowError
 from airflow_provider_workflow.client.wire import plain
@@ -41,7 +41,7 @@ from airflow_provider_workflow.dispatch.lease import (
     without_lease,
 )
 from airflow_provider_workflow.dispatch.payloads import log_replaced, storable
-from airflow_provider_workflow.dispatch.rejected import Rejected, Rejection, error_of
+from airflow_provider_workflow.dispatch.rejected import Rejected, Rejection, error_of, probes_of
 from airflow_provider_workflow.dispatch.rejections import MessageFault, RunRejected, TargetError
 from airflow_provider_workflow.dispatch.results import (
     Counts,
@@ -52,7 +52,7 @@ from airflow_provider_workflow.dispatch.results import (
 )
 from airflow_provider_workflow.dispatch.routing import Routes, UnroutableError
 from airflow_provider_workflow.dispatch.runs import InboxRuns, Runs, Start, quoted, run_id_of
-from airflow_provider_workflow.dispatch.targets import PROBE_SECONDS, Limits, probes_of
+from airflow_provider_workflow.dispatch.targets import MOST_MESSAGES, PROBE_SECONDS, Limits
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.hooks.workflow import WorkflowHook
@@ -104,6 +104,10 @@ class Dispatcher:
         return self.hook.get_inbox(self.inbox)["id"]
 
     @cached_property
+    def _most_messages(self) -> int:
+        return min(MOST_MESSAGES, self.limits.max_messages or MOST_MESSAGES)
+
+    @cached_property
     def _runs(self) -> InboxRuns:
         return InboxRuns(self.task_runs, self.hook.workflow_conn_id, self.inbox_id)
 
@@ -150,7 +154,7 @@ class Dispatcher:
         :raises TargetError: Airflow does not count the unfinished runs.
         """
         limits = self.limits
-        count = min(limits.lease_limit, limits.most_messages - self.counts.handled)
+        count = min(limits.lease_limit, self._most_messages - self.counts.handled)
         if count > 0 and limits.max_unfinished_runs is not None:
             unfinished = max(self.task_runs.unfinished(dag_id) for dag_id in self.routes.dag_ids)
             count = min(count, limits.max_unfinished_runs - unfinished)
@@ -248,7 +252,7 @@ class Dispatcher:
         # What this drain has left to a lease must not be leased by it again.
         in_time = clock.now() < min(self._ends_at, self._rejected.left_until)
         probes_left = self._rejected.unproven < probes_of(self.attempt)
-        return in_time and probes_left and self.counts.handled < self.limits.most_messages
+        return in_time and probes_left and self.counts.handled < self._most_messages
 
     def _work_on(self, lease: HeldLease) -> None:
         """Start the runs of one lease, then acknowledge the messages that have theirs."""
@@ -388,5 +392,4 @@ class Dispatcher:
             self._rejected.start(dag_id)
         self.counts.count(outcome.value, message_id)
         self.counts.add_run(run_id_of(message_id, self.inbox_id))
-        metric = metrics.STARTED if outcome is Start.STARTED else metrics.EXISTING
-        metrics.count(metric, 1, inbox=self.inbox, conn_id=self.hook.workflow_conn_id)
+        observers.tell(outcome.value, inbox=self.inbox, conn_id=self.hook.workflow_conn_id)

@@ -13,7 +13,7 @@ import logging
 from collections.abc import Generator, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_workflow import clock, metrics
+from airflow_provider_workflow import clock, observers
 from airflow_provider_workflow.client import inboxes, types
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.wire import plain
@@ -81,7 +81,7 @@ def report(messages: Iterable[Mapping[str, Any]], *, inbox: str, conn_id: str) -
     :param inbox: id or name.
     :param conn_id: id of the Airflow connection.
     """
-    name = metrics.name_of(inbox)
+    name = observers.name_of(inbox)
     ids = [message.get("id") for message in messages if message.get("status") == QUARANTINED]
     new = [id_ for id_ in ids if isinstance(id_, str) and _is_new((conn_id, name, id_))]
     for message_id in new:
@@ -90,7 +90,7 @@ def report(messages: Iterable[Mapping[str, Any]], *, inbox: str, conn_id: str) -
             plain(name),
             plain(message_id),
         )
-    metrics.count(metrics.QUARANTINED, len(new), inbox=inbox, conn_id=conn_id)
+    observers.tell("quarantined", inbox=inbox, conn_id=conn_id, count=len(new))
 
 
 def _listing(settings: Settings, inbox: str) -> Generator[Any, Any, list[types.Message]]:
@@ -100,7 +100,7 @@ def _listing(settings: Settings, inbox: str) -> Generator[Any, Any, list[types.M
 
 def _is_due(conn_id: str, inbox: str) -> bool:
     every, now = quarantine_check_seconds(), clock.monotonic()
-    key = conn_id, metrics.name_of(inbox)
+    key = conn_id, observers.name_of(inbox)
     before = _checked_at.get(key)
     if every <= 0 or (before is not None and now - before < every):
         return False

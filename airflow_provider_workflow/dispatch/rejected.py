@@ -22,7 +22,6 @@ from airflow_provider_workflow.dispatch.dead_letters import DeadLetters, Reason,
 from airflow_provider_workflow.dispatch.lease import HeldLease, delivery_count
 from airflow_provider_workflow.dispatch.rejections import TargetError
 from airflow_provider_workflow.dispatch.results import Counts, log_rejection
-from airflow_provider_workflow.dispatch.targets import probes_of
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.hooks.workflow import WorkflowHook
@@ -31,6 +30,7 @@ log = logging.getLogger(__name__)
 
 MOST_IN_A_ROW = 20
 """Rejected messages, each on its first delivery, after which a target that has started runs broke since."""
+MOST_PROBES = 128
 
 
 @dataclass(frozen=True)
@@ -164,6 +164,18 @@ class Rejected:
         # With a dead-letter DAG there will be a run of that, so the task does not fail.
         self.counts.refuse(rejection.message["id"], rejection.cause if self.dead_letters is None else None)
         log_rejection(self.hook, self.inbox, rejection.message, rejection.cause)
+
+
+def probes_of(attempt: int) -> int:
+    """
+    Rejected messages after which a drain that has started no run of a target stops: 1, then 2, 4 ... 128.
+
+    A rejection may be the fault of the message or of the target. A target that rejects everything costs few
+    deliveries, and rejected messages at the head of an inbox are passed within minutes.
+
+    :param attempt: try of the task, 1 or more.
+    """
+    return int(min(MOST_PROBES, 2 ** min(attempt - 1, 10)))
 
 
 def error_of(rejections: list[Rejection], attempt: int) -> TargetError:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_provider_workflow import metrics
+from airflow_provider_workflow import observers
 from airflow_provider_workflow.client import deep_json
 from airflow_provider_workflow.client.json_steps import whole
 from airflow_provider_workflow.dispatch.dead_letters import RUN_PREFIX
@@ -93,7 +93,7 @@ class Replay:
             note += f" by {origin}"
         outcome = runs.start(dag_id, self.run_id, self.conf, note)
         if outcome is Start.STARTED:
-            metrics.count(metrics.REPLAYED, 1, inbox=inbox_id, conn_id=self.conf["connection_id"])
+            observers.tell("replayed", inbox=inbox_id, conn_id=self.conf["connection_id"])
         return dag_id, outcome
 
 

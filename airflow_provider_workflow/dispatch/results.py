@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_workflow import metrics
+from airflow_provider_workflow import observers
 from airflow_provider_workflow.client import types
 from airflow_provider_workflow.client.wire import plain
 from airflow_provider_workflow.dispatch.lease import (
@@ -167,7 +167,7 @@ def log_nameless(inbox: str, lease: HeldLease, conn_id: str, counts: Counts | No
         if counts is not None:
             cause = "it has no id, so it can be neither started nor acknowledged"
             counts.refuse(f"number {position} of lease {lease.lease_id}", cause)
-        metrics.count(metrics.REFUSED, 1, inbox=inbox, conn_id=conn_id)
+        observers.tell("refused", inbox=inbox, conn_id=conn_id)
         log.error(
             "Inbox %s: the message at position %d of lease %s has no id; it cannot be acknowledged, and the"
             " service quarantines it",
@@ -179,7 +179,7 @@ def log_nameless(inbox: str, lease: HeldLease, conn_id: str, counts: Counts | No
 
 def log_rejection(hook: WorkflowHook, inbox: str, message: types.LeasedMessage, cause: object) -> None:
     """Log and count a rejected message; as an error if the service will not deliver it again."""
-    metrics.count(metrics.REFUSED, 1, inbox=inbox, conn_id=hook.workflow_conn_id)
+    observers.tell("refused", inbox=inbox, conn_id=hook.workflow_conn_id)
     if delivery_count(message) >= ASSUMED_LAST_DELIVERY:
         log.error(
             "Inbox %s: message %s was rejected on its last delivery; the service quarantines it: %s",

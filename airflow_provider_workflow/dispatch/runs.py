@@ -14,10 +14,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from functools import cache, cached_property, partial
+from functools import cache, cached_property
 from typing import Any, Protocol
 
-from airflow_provider_workflow import tracing
+from airflow_provider_workflow import observers
 from airflow_provider_workflow.airflow_internals import (
     http_status_error,
     is_started_by_hand,
@@ -25,7 +25,6 @@ from airflow_provider_workflow.airflow_internals import (
     trigger_dag_run,
 )
 from airflow_provider_workflow.client.wire import plain
-from airflow_provider_workflow.config import traces
 from airflow_provider_workflow.dispatch import payloads
 from airflow_provider_workflow.dispatch.rejections import MessageFault, ServerFault, TargetError, error_of
 
@@ -231,8 +230,12 @@ class TaskRuns:
         """See ``Runs.start``."""
         conf = {**conf, **self._lineage}
         check_conf(conf)
-        start = partial(self._start, dag_id, run_id, conf, note)
-        outcome = tracing.start_run(start, dag_id, run_id, conf) if traces() else start()
+        inbox_id, message_id = _identity(conf)
+        where = {"inbox": inbox_id or "", "conn_id": str(conf.get("connection_id"))}
+        facts = {"dag_id": dag_id, "run_id": run_id, "dead_letter": "message" not in conf}
+        with observers.attempt("start_run", **where, message_ids=[message_id or ""], facts=facts):
+            outcome = self._start(dag_id, run_id, conf, note)
+            facts["outcome"] = outcome.value
         if outcome is Start.EXISTING and not self._is_run_of(dag_id, run_id, conf):
             raise not_its_run(dag_id, run_id)
         return outcome

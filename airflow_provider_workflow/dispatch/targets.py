@@ -1,4 +1,4 @@
-"""How much a task leases at a time, and until when it only probes its targets."""
+"""How much a task leases at a time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ DEAD_LETTER_AFTER = (1, 4)
 PROBE_SECONDS = 3600
 """Length of a lease that probes a target after a failed try: a target that stays broken for hours costs a
 waiting message about one delivery per hour."""
-MOST_PROBES = 128
 MOST_MESSAGES = 10_000
 
 
@@ -32,23 +31,6 @@ class Limits:
     max_unfinished_runs: int | None = None
 
     @property
-    def most_messages(self) -> int:
-        """Messages that one task leases in all."""
-        return min(MOST_MESSAGES, self.max_messages or MOST_MESSAGES)
-
-    @property
     def first_lease(self) -> int:
         """Messages of the first lease of a sensor that starts no runs."""
-        return min(self.lease_limit, self.most_messages)
-
-
-def probes_of(attempt: int) -> int:
-    """
-    Rejected messages after which a drain that has started no run of a target stops: 1, then 2, 4 ... 128.
-
-    A rejection may be the fault of the message or of the target. A target that rejects everything costs few
-    deliveries, and rejected messages at the head of an inbox are passed within minutes.
-
-    :param attempt: try of the task, 1 or more.
-    """
-    return int(min(MOST_PROBES, 2 ** min(attempt - 1, 10)))
+        return min(self.lease_limit, self.max_messages or self.lease_limit)

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from airflow.sdk import BaseHook
 from airflow.sdk.log import mask_secret
 
-from airflow_provider_workflow import clock, tracing
+from airflow_provider_workflow import clock
 from airflow_provider_workflow.airflow_internals import mask_in_triggerer
 from airflow_provider_workflow.client import api, inboxes, types
 from airflow_provider_workflow.client.call import Call
 from airflow_provider_workflow.client.settings import USER_GRANT, Settings
-from airflow_provider_workflow.config import max_event_streams, traces
+from airflow_provider_workflow.config import max_event_streams
 from airflow_provider_workflow.hooks import connection, login, user_tokens
 from airflow_provider_workflow.hooks.connection_test import trial
 from airflow_provider_workflow.hooks.user_tokens import VariableStore
-from airflow_provider_workflow.metrics import observer
+from airflow_provider_workflow.observers import observer
 
 if TYPE_CHECKING:
     from typing import Self
@@ -79,12 +79,8 @@ class WorkflowHook(BaseHook):
         from airflow_provider_workflow.client.client import WorkflowClient
 
         store = VariableStore(settings, mask_secret) if settings.grant == USER_GRANT else None
-        observe = self._observer(settings)
+        observe = observer(self.workflow_conn_id, settings.base_url)
         return WorkflowClient(settings, on_token=mask_secret, store=store, observe=observe, **options)
-
-    def _observer(self, settings: Settings) -> Callable[..., None]:
-        count = observer(self.workflow_conn_id)
-        return tracing.observer(settings, count) if traces() else count
 
     def close(self) -> None:
         """Close the connections of this hook's client; its next call opens new ones."""
@@ -136,7 +132,7 @@ class WorkflowHook(BaseHook):
                 # A Variable sends its requests to the supervisor through the triggerer's event loop only in
                 # a thread of asgiref. Before Airflow 3.3 other threads break the triggerer's communication.
                 in_thread=lambda function, *given: sync_to_async(function)(*given),
-                observe=self._observer(settings),
+                observe=observer(self.workflow_conn_id, settings.base_url),
             )
 
     def _at(self, inbox: str, make: Callable[[str], Call[T]]) -> T:

@@ -145,7 +145,7 @@ class WorkflowInboxDispatchOperator(RetriesByDefault, WorkflowOperator):
 
     def get_openlineage_facets_on_complete(self, _: Any) -> Any:
         """The inbox and the started runs; Airflow's OpenLineage provider calls this after the task."""
-        from airflow_provider_workflow.lineage import of_inbox
+        from airflow_provider_workflow.observers.lineage import of_inbox
 
         result = self._dispatcher.counts.result if self._dispatcher else None
         return of_inbox(self.hook, self.inbox, self.trigger_dag_id, result)

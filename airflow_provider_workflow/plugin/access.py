@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.database.dag_runs import FoundRun
-from airflow_provider_workflow.plugin import airflow_server, times
+from airflow_provider_workflow.plugin import airflow_server
 from airflow_provider_workflow.plugin.views import text
 
 
@@ -66,4 +66,4 @@ def connections(reader: Reader, conn_type: str, default: str) -> dict[str, Any]:
     }
     first = default if default in readable else next(iter(readable), default)
     listed = [{"connection_id": each, "description": text(told)} for each, told in readable.items()]
-    return {"connections": listed, "default": first, "fetched_at": times.of_seconds(clock.now())}
+    return {"connections": listed, "default": first, "fetched_at": clock.iso(clock.now())}

@@ -7,7 +7,7 @@ from typing import Any
 
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.hooks.diagnosis import DROPPED, fix_of_pause
-from airflow_provider_workflow.plugin import recent, service, times
+from airflow_provider_workflow.plugin import recent, service
 from airflow_provider_workflow.plugin.access import Reader
 from airflow_provider_workflow.plugin.answers import Kept, Key
 from airflow_provider_workflow.plugin.listeners import Listeners
@@ -55,7 +55,7 @@ def listed(connection_id: str, pages: service.Pages, fetched_at: float, reader: 
             {**shown(inbox, found), "summary": _known(connection_id, inbox["id"])} for inbox in pages.items
         ],
         "next": pages.following,
-        "fetched_at": times.of_seconds(fetched_at),
+        "fetched_at": clock.iso(fetched_at),
     }
 
 
@@ -91,7 +91,7 @@ def summary(connection_id: str, inbox_id: str) -> dict[str, Any]:
     return {
         **_shown(kept),
         "history": recent.history(connection_id, inbox_id),
-        "fetched_at": times.of_seconds(clock.now()),
+        "fetched_at": clock.iso(clock.now()),
         "error": kept.error.body,
     }
 
@@ -116,7 +116,7 @@ def _known(connection_id: str, inbox_id: str) -> dict[str, Any] | None:
 
 
 def _shown(kept: Kept) -> dict[str, Any]:
-    counted_at = times.of_seconds(kept.fetched_at)
+    counted_at = clock.iso(kept.fetched_at)
     return {**kept.value, "fetched_at": counted_at, "counted_at": counted_at}
 
 

@@ -9,6 +9,7 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
+from airflow_provider_workflow import clock
 from airflow_provider_workflow.database import dag_runs
 from airflow_provider_workflow.database.dag_runs import FoundRun, Selection, StoredRun
 from airflow_provider_workflow.database.dead_letters import ENTRIES, StoredDeadLetter, with_replays
@@ -22,7 +23,6 @@ from airflow_provider_workflow.plugin import (
     listeners,
     recent,
     service,
-    times,
 )
 from airflow_provider_workflow.plugin.access import Reader, run_of
 from airflow_provider_workflow.plugin.views import text
@@ -50,7 +50,7 @@ def listing(connection_id: str, inbox_id: str, cursor: str | None, reader: Reade
             *recent.messages_of(found.started, reader),
         ],
         "next": found.pages.following,
-        "fetched_at": times.of_seconds(kept.fetched_at),
+        "fetched_at": clock.iso(kept.fetched_at),
     }
     if found.inbox is not None:
         answer["inbox"] = inboxes.listed(connection_id, found.inbox, kept.fetched_at, reader)
@@ -86,7 +86,7 @@ def _fetched(connection_id: str, inbox_id: str, cursor: str | None) -> _Fetched:
     else:
         inbox, pages = None, service.list_messages(connection_id, inbox_id, cursor)
     run_ids = [message[name] for name in OF_A_MESSAGE for message in pages.items if message[name]]
-    created = [moment for message in pages.items if (moment := times.parsed(message["created_at"]))]
+    created = [moment for message in pages.items if (moment := clock.moment_of(message["created_at"]))]
     started = recent.started(connection_id, inbox_id, run_ids) if cursor is None else []
     runs = _runs_of(connection_id, inbox_id, run_ids, min(created, default=None))
     return _Fetched(inbox, pages, runs, started)
@@ -129,7 +129,7 @@ def dead_letters(connection_id: str, inbox_id: str, reader: Reader) -> dict[str,
     return {
         "dead_letters": [_dead_letter(each, reader) for each in shown],
         "is_partial": len(found) > MOST_DEAD_LETTERS,
-        "fetched_at": times.of_seconds(kept.fetched_at),
+        "fetched_at": clock.iso(kept.fetched_at),
     }
 
 
@@ -149,12 +149,12 @@ def _dead_letter(letter: StoredDeadLetter, reader: Reader) -> dict[str, Any]:
     run, conf = letter.run, letter.run.conf
     return {
         **run_of(run.dag_id, run.run_id, run.state),
-        "started_at": times.iso(run.run_after),
+        "started_at": clock.iso(run.run_after),
         "message_id": text(letter.message_id),
         "reason": text(conf["reason"]),
         "cause": text(conf["cause"], LONGEST_CAUSE),
         "delivery_count": letter.delivery_count,
-        "created_at": times.normal(conf["created_at"]),
+        "created_at": clock.normal(conf["created_at"]),
         "target_dag_id": text(conf["target_dag_id"]),
         "started_by": _starter(run),
         "replayed": reader.run(letter.replay_run_id, letter.replays),
@@ -197,7 +197,7 @@ def _message_of(run: StoredRun, is_dead: bool, reader: Reader) -> dict[str, Any]
         "connection_id": connection_id if may_use else None,
         "message_id": text(entry("message_id")) or run.run_id,
         "delivery_count": dag_runs.number(entry("delivery_count")),
-        "created_at": times.normal(entry("created_at")),
+        "created_at": clock.normal(entry("created_at")),
         "reason": text(run.conf["reason"]) if is_dead else None,
         "cause": text(run.conf["cause"], LONGEST_CAUSE) if is_dead else None,
     }

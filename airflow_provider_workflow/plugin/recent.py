@@ -17,7 +17,7 @@ from airflow_provider_workflow.database.dag_runs import Entry, Selection, Stored
 from airflow_provider_workflow.dispatch.dead_letters import RUN_PREFIX
 from airflow_provider_workflow.dispatch.rejections import TargetError
 from airflow_provider_workflow.dispatch.runs import RUN_ID_PREFIX
-from airflow_provider_workflow.plugin import errors, times
+from airflow_provider_workflow.plugin import errors
 from airflow_provider_workflow.plugin.access import Reader, run_of
 from airflow_provider_workflow.plugin.views import text
 
@@ -44,7 +44,7 @@ def history(connection_id: str, inbox_id: str) -> list[dict[str, Any]]:
     """
     first = datetime.fromtimestamp(clock.now(), UTC) - BUCKETS * BUCKET
     buckets = [
-        {"from": times.iso(first + number * BUCKET), "arrived": 0, "started": 0, "dead_lettered": 0}
+        {"from": clock.iso(first + number * BUCKET), "arrived": 0, "started": 0, "dead_lettered": 0}
         for number in range(BUCKETS)
     ]
     arrived: dict[str, datetime | None] = {}
@@ -53,7 +53,8 @@ def history(connection_id: str, inbox_id: str) -> list[dict[str, Any]]:
         is_dead = _is_dead(run)
         moments.append(("dead_lettered" if is_dead else "started", run.run_after))
         # A dead letter that was replayed has two runs, and arrived once.
-        arrived[_key(run)] = times.parsed(run.conf["created_at" if is_dead else OF_A_MESSAGE["created_at"]])
+        name = "created_at" if is_dead else OF_A_MESSAGE["created_at"]
+        arrived[_key(run)] = clock.moment_of(run.conf[name])
     for name, moment in [*moments, *(("arrived", each) for each in arrived.values())]:
         number = -1 if moment is None else (moment - first) // BUCKET
         if 0 <= number < BUCKETS:
@@ -105,7 +106,7 @@ def _message(run: StoredRun) -> dict[str, Any]:
     return {
         "id": text(entry("message_id")) or run.run_id,
         "status": "dead-lettered",
-        "created_at": times.normal(entry("created_at")),
+        "created_at": clock.normal(entry("created_at")),
         "delivery_count": dag_runs.number(entry("delivery_count")) or 0,
         "error_message": one_line(run.conf["cause"] or "") or None,
         "possible_duplicate": False,

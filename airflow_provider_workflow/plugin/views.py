@@ -10,12 +10,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from airflow_provider_workflow import clock
 from airflow_provider_workflow.client import types
 from airflow_provider_workflow.client.failures import one_line
 from airflow_provider_workflow.dispatch.dead_letters import RUN_PREFIX
 from airflow_provider_workflow.dispatch.lease import known_delivery_count
 from airflow_provider_workflow.dispatch.runs import run_id_of
-from airflow_provider_workflow.plugin import times
 
 LONGEST_TEXT = 300
 MOST_DELIVERIES = 1_000_000
@@ -42,7 +42,7 @@ def _string(value: Any) -> str | None:
 def inbox_of(value: types.Inbox) -> dict[str, Any]:
     """An inbox of the service."""
     fields = {name: text(value.get(name)) for name in ("id", "name", "status", "paused_reason")}
-    return {**fields, "created_at": times.normal(value.get("created_at"))}
+    return {**fields, "created_at": clock.normal(value.get("created_at"))}
 
 
 def message_of(value: Any, inbox_id: str) -> dict[str, Any]:
@@ -59,7 +59,7 @@ def message_of(value: Any, inbox_id: str) -> dict[str, Any]:
     return {
         "id": text(message_id),
         "status": text(value.get("status")),
-        "created_at": times.normal(value.get("created_at")),
+        "created_at": clock.normal(value.get("created_at")),
         "delivery_count": min(max(0, count), MOST_DELIVERIES),
         "error_message": one_line(error) if isinstance(error, str) else None,
         "possible_duplicate": attributes.get("possible_duplicate_data") is True,

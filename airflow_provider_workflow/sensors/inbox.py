@@ -217,7 +217,7 @@ class WorkflowInboxSensor(RetriesByDefault, BaseSensorOperator):
 
     def get_openlineage_facets_on_complete(self, _: Any) -> Any:
         """The inbox and the started runs; Airflow's OpenLineage provider calls this after the task."""
-        from airflow_provider_workflow.lineage import of_inbox
+        from airflow_provider_workflow.observers.lineage import of_inbox
 
         return of_inbox(self._work.hook, self.inbox, self.trigger_dag_id, self._work.counts.result)
 

@@ -16,7 +16,7 @@ from airflow.providers.common.compat.sdk import (
     AirflowSkipException,
 )
 
-from airflow_provider_workflow import metrics, tracing
+from airflow_provider_workflow import observers
 from airflow_provider_workflow.client.errors import InboxPausedError, WorkflowError
 from airflow_provider_workflow.client.inboxes import FAILED, PAUSED
 from airflow_provider_workflow.client.settings import host_of
@@ -299,9 +299,11 @@ def lease_of(inbox: str, event: dict[str, Any]) -> HeldLease | None:
         inbox_id, name = event.get("inbox_id") or "", event.get("inbox_name")
         if inbox_id and name:
             # For the tags of metrics: this process has not looked up the name.
-            metrics.remember_name(inbox_id, name)
+            observers.remember_name(inbox_id, name)
         lease = HeldLease.from_hand_off(event["lease"])
         if "trace" in event and traces():
+            from airflow_provider_workflow.observers import tracing
+
             tracing.take_over(lease.lease_id, [each["id"] for each in lease.messages], event["trace"])
         return replace(lease, inbox_id=inbox_id)
     if status == "poll":

@@ -19,7 +19,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
-from airflow_provider_workflow import clock, metrics
+from airflow_provider_workflow import clock, observers
 from airflow_provider_workflow.client import types
 from airflow_provider_workflow.client.json_steps import in_slices
 from airflow_provider_workflow.client.wire import plain
@@ -320,7 +320,7 @@ class HeldLeases:
     def reject(self, inbox_id: str, lease: HeldLease, message_id: str, rejection: Rejection) -> None:
         """Reject a message: it stays leased until its lease expires, and is quarantined in the end."""
         if message_id not in self._rejected:
-            metrics.count(metrics.REJECTED, 1, inbox=inbox_id, conn_id=self._stream.workflow_conn_id)
+            observers.tell("rejected", inbox=inbox_id, conn_id=self._stream.workflow_conn_id)
             log.error(
                 "Inbox %s: message %s is rejected, and left to the service to be quarantined: %s",
                 self._stream.inbox,

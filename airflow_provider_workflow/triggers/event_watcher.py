@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 from airflow.sdk.exceptions import AirflowRuntimeError
 from airflow.triggers.base import TriggerEvent
 
-from airflow_provider_workflow import metrics
+from airflow_provider_workflow import observers
 from airflow_provider_workflow.airflow_internals import state_stores
 from airflow_provider_workflow.client.json_steps import Pace
 from airflow_provider_workflow.client.wire import plain
@@ -89,9 +89,8 @@ class EventWatcher(Watcher):
                         await self._emitted.remember(ids)
                     for payload in payloads:
                         yield TriggerEvent(dict(payload))
-                    metrics.count(
-                        metrics.EMITTED, len(ids), inbox=batch.inbox_id, conn_id=self._stream.workflow_conn_id
-                    )
+                    where = {"inbox": batch.inbox_id, "conn_id": self._stream.workflow_conn_id}
+                    observers.tell("emitted", **where, count=len(ids))
                     batch.record_event(self, proven=await self._emitted.remember(ids))
                 elif choice.rejected:
                     from airflow.triggers.shared_stream import reject_shared_stream_event  # Airflow 3.3

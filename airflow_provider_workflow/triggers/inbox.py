@@ -125,7 +125,7 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
 
     async def _lease(self, client: AsyncWorkflowClient, inbox_id: str) -> dict[str, Any] | None:
         """Lease once; return the event to fire, or None to continue waiting."""
-        from airflow_provider_workflow import metrics
+        from airflow_provider_workflow import observers
         from airflow_provider_workflow.client.client import carry_through
         from airflow_provider_workflow.client.errors import InboxPausedError
         from airflow_provider_workflow.client.inboxes import FAILED, PAUSED
@@ -148,7 +148,7 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
             self._paused_reason = None
         if text:
             self._unsent = client, inbox_id, str(answer["lease_id"])
-            name = metrics.name_of(inbox_id)
+            name = observers.name_of(inbox_id)
             leased = {"status": "leased", "inbox_id": inbox_id, "inbox_name": name, "lease": text}
             return leased | _trace_of(str(answer["lease_id"]))
         await quarantine.check_in_loop(client, self.inbox)
@@ -175,8 +175,8 @@ def inactive_event(status: str, inbox_id: str, reason: str) -> dict[str, Any]:
 
 def _trace_of(lease_id: str) -> dict[str, Any]:
     """The part of an event by which the task links its spans to that of the lease; empty without a tracer."""
-    from airflow_provider_workflow import tracing
     from airflow_provider_workflow.config import traces
+    from airflow_provider_workflow.observers import tracing
 
     carrier = tracing.hand_off(lease_id) if traces() else {}
     return {"trace": carrier} if carrier else {}

@@ -157,10 +157,10 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
         quarantine.report(messages, inbox=self.inbox, conn_id=self.workflow_conn_id)
 
     def _event(self, inbox_id: str, *, certain: bool) -> TriggerEvent:
-        from airflow_provider_workflow import metrics
+        from airflow_provider_workflow import observers
         from airflow_provider_workflow.client.wire import plain
 
-        metrics.count(metrics.NOTICES, 1, inbox=inbox_id, conn_id=self.workflow_conn_id)
+        observers.tell("rung", inbox=inbox_id, conn_id=self.workflow_conn_id)
         # A string that Airflow cannot encode would end the triggerer.
         names = {"inbox": self.inbox, "inbox_id": inbox_id, "workflow_conn_id": self.workflow_conn_id}
         payload: dict[str, Any] = {name: plain(value) for name, value in names.items()}

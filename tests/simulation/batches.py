@@ -20,7 +20,7 @@ from typing import Any
 from unittest.mock import patch
 from uuid import UUID
 
-from airflow_provider_workflow import clock, metrics, process_state
+from airflow_provider_workflow import clock, observers, process_state
 from airflow_provider_workflow.dispatch import quarantine
 from airflow_provider_workflow.dispatch.batches import Batches, BatchLimits
 from airflow_provider_workflow.dispatch.dead_letters import DeadLetterRules
@@ -345,7 +345,7 @@ def play(seed: int, lines: list[str] | None = None) -> str:
     with (
         patch.object(queues, "uuid", made_up),
         patch.object(inboxes, "uuid", made_up),
-        patch.object(metrics, "count", lambda *_, **__: None),
+        patch.object(observers, "tell", lambda *_, **__: None),
         patch.object(quarantine, "quarantine_check_seconds", lambda: 0.0),
     ):
         world = BatchWorld(choose(seed), seed, lines)

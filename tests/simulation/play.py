@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
-from airflow_provider_workflow import clock, metrics, process_state
+from airflow_provider_workflow import clock, observers, process_state
 from airflow_provider_workflow.dispatch import quarantine, runs
 from airflow_provider_workflow.emulator.rules import inboxes, queues
 from tests.simulation import invariants
@@ -48,7 +48,7 @@ class Stage:
             (runs, "stored_dag_run", lambda *given: self.world.airflow.stored_dag_run(*given)),
             (quarantine, "report", lambda *_, **__: []),
             (quarantine, "quarantine_check_seconds", lambda: 300.0),
-            (metrics, "count", lambda *_, **__: None),
+            (observers, "tell", lambda *_, **__: None),
             (queues, "uuid", made_up),
             (inboxes, "uuid", made_up),
         ]

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_workflow import airflow_internals, metrics
+from airflow_provider_workflow import airflow_internals
+from airflow_provider_workflow.observers import metrics
 
 
 class Counted:
@@ -46,7 +47,7 @@ class Counted:
         metrics.flush()
         totals: Counter[str] = Counter()
         for name, value, _ in self.told:
-            if name != metrics.OLDEST_AGE.name:
+            if name != metrics.OLDEST_AGE:
                 totals[name.rpartition(".")[2]] += int(value)
         return dict(totals)
 
@@ -60,7 +61,7 @@ class Counted:
     def ages(self) -> list[float]:
         """The ages of the oldest messages, in their order."""
         metrics.flush()
-        return [value for name, value, _ in self.told if name == metrics.OLDEST_AGE.name]
+        return [value for name, value, _ in self.told if name == metrics.OLDEST_AGE]
 
 
 @pytest.fixture

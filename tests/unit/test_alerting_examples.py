@@ -16,7 +16,7 @@ from airflow.providers.smtp.notifications.smtp import SmtpNotifier
 from airflow.sdk.definitions.deadline import DeadlineReference
 
 from airflow_provider_workflow.emulator.clock import ManualClock
-from airflow_provider_workflow.metrics import COUNTER, METRICS
+from airflow_provider_workflow.observers import metrics
 from tests.unit.documents import DOCS, PAGES
 from tests.unit.workbench import Workbench
 
@@ -26,13 +26,18 @@ RULES = [
 ]
 DASHBOARD = json.loads((FOLDER / "grafana-dashboard.json").read_text())
 PANELS = [each for each in DASHBOARD["panels"] if each["type"] != "row"]
-NAMES = {f"airflow_{each.name.replace('.', '_')}": each for each in METRICS}
+COUNTERS = [*(metrics.PREFIX + name for name in metrics.COUNTERS), metrics.RATE_LIMITED]
+NAMES = {f"airflow_{name.replace('.', '_')}": name for name in (*COUNTERS, metrics.OLDEST_AGE)}
 """What the StatsD exporter makes of the names."""
 UNITS = {"s", "short", "cpm"}
 
 
 def metrics_in(expression: str) -> set[str]:
     return set(re.findall(r"\bairflow_\w+", expression))
+
+
+def tags_of(name: str) -> set[str]:
+    return {"conn_id", "family" if NAMES[name] == metrics.RATE_LIMITED else "inbox"}
 
 
 def labels_in(expression: str) -> set[str]:
@@ -62,11 +67,11 @@ def test_a_query_names_metrics_and_labels_that_exist(expression: str) -> None:
 
     assert used
     assert used <= set(NAMES)
-    assert labels_in(expression) <= set.intersection(*({*NAMES[each].tags} for each in used))
+    assert labels_in(expression) <= set.intersection(*(tags_of(name) for name in used))
     # The value of a counter is the number since the exporter started.
     rates = re.sub(r"\(\S+\s+unless \S+\s+offset [^)]*\)", "", expression)
     bare = re.findall(r"\b(airflow_\w+)(?:\{[^}]*\})?(?!\w|\{|\[)", rates)
-    assert [each for each in bare if NAMES[each].kind == COUNTER] == []
+    assert [each for each in bare if NAMES[each] in COUNTERS] == []
 
 
 def test_a_rule_says_what_is_wrong_and_what_to_do() -> None:

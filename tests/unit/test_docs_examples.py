@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import runpy
 from datetime import UTC, datetime
+from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
@@ -17,6 +18,7 @@ from airflow_provider_workflow.airflow_internals import airflow_release
 from airflow_provider_workflow.dispatch.payloads import storable
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.unit.documents import DOCS
+from tests.unit.workbench import INBOX, Workbench
 
 
 def run(name: str) -> dict[str, Any]:
@@ -29,6 +31,19 @@ def test_own_calls_of_the_hook(connected: EmulatorServer) -> None:
 
     assert forget_inbox("orders") == 2
     assert forget_inbox("orders") == 0
+
+
+def test_an_observer_of_ones_own_is_told_of_started_runs(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.syspath_prepend(DOCS / "examples")
+    monkeypatch.setenv("AIRFLOW__WORKFLOW__OBSERVERS", "observer.observe, missing.observe")
+    bench.put("a", "b")
+    bench.dispatcher().drain()
+
+    assert import_module("observer").started == {INBOX: 2}
+    assert caplog.text.count("The observer missing.observe failed: ModuleNotFoundError") == 1
+    assert bench.states == {}
 
 
 @pytest.mark.parametrize("value", [20, 1e20])

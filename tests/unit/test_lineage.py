@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_workflow import lineage
 from airflow_provider_workflow.decorators.workflow_inbox import WorkflowInboxDecoratedOperator
+from airflow_provider_workflow.observers import lineage
 from airflow_provider_workflow.operators.inbox import WorkflowInboxDispatchOperator
 from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
 from tests.unit.workbench import INBOX, Workbench

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import logging
-import re
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import pytest
 
-from airflow_provider_workflow import metrics, process_state
+from airflow_provider_workflow import observers, process_state
 from airflow_provider_workflow.client import api
 from airflow_provider_workflow.client.errors import InboxPausedError, LeaseExpiredError, RateLimitError
 from airflow_provider_workflow.emulator.clock import ManualClock
-from airflow_provider_workflow.metrics import observer
+from airflow_provider_workflow.observers import metrics, observer
 from tests.unit.counted import Counted, counted
 from tests.unit.fake_clock import FakeClock
 from tests.unit.fakes import api_error
@@ -27,24 +26,26 @@ ROOT = Path(__file__).parents[2]
 WHERE = {"inbox": INBOX, "conn_id": "workflow_default"}
 
 
-def test_the_page_of_metrics_has_this_table() -> None:
+def test_the_page_of_metrics_has_all_of_them() -> None:
+    tags = "`inbox`, `conn_id`"
     rows = [
-        f"| `{each.name}` | {each.kind} | {each.says} | {', '.join(f'`{tag}`' for tag in each.tags)} |"
-        for each in metrics.METRICS
+        f"| `{metrics.PREFIX}{name}` | counter | {text} | {tags} |" for name, text in metrics.COUNTERS.items()
     ]
     page = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
+    *counters, limited, age = (line for line in page.splitlines() if line.startswith("| `workflow."))
 
-    assert [line for line in page.splitlines() if line.startswith("| `")] == rows
+    assert counters == rows
+    assert limited.startswith(f"| `{metrics.RATE_LIMITED}` | counter |")
+    assert age.startswith(f"| `{metrics.OLDEST_AGE}` | gauge |")
 
 
 def test_every_metric_is_told_by_somebody() -> None:
     package = ROOT / "airflow_provider_workflow"
-    code = "".join(path.read_text(encoding="utf-8") for path in package.rglob("*.py"))
-    table = code[code.index("LEASED = Metric(") : code.index('"""All metrics of this provider."""')]
-    names = re.findall(r"^(\w+) = Metric\(", table, re.MULTILINE)
+    code = "".join(
+        path.read_text(encoding="utf-8") for path in package.rglob("*.py") if path.name != "metrics.py"
+    )
 
-    assert len(names) == len(metrics.METRICS)
-    assert [name for name in names if not re.search(rf"\b{name}\b", code.replace(table, ""))] == []
+    assert [name for name in metrics.COUNTERS if f'"{name}"' not in code] == []
 
 
 def test_a_dispatch_counts_every_message_once(bench: Workbench, counted: Counted) -> None:
@@ -133,7 +134,7 @@ def test_every_answer_that_wants_fewer_calls_is_counted(
 
 def test_a_call_that_a_gate_kept_back_is_no_answer(counted: Counted) -> None:
     never_sent = RateLimitError("made up", status=0, retry_after=100)
-    observer("c")(api.list_inboxes(), never_sent)
+    observer("c", "https://a")(api.list_inboxes(), never_sent)
 
     assert counted.totals == {}
 
@@ -164,7 +165,7 @@ def test_a_message_that_does_not_say_when_it_was_created_has_no_age(
     created_at: Any, counted: Counted
 ) -> None:
     call = api.lease_messages("an-inbox")
-    observer("c")(call, {"results": [{"id": "a", "created_at": created_at}]})
+    observer("c", "https://a")(call, {"results": [{"id": "a", "created_at": created_at}]})
 
     assert counted.ages == [0]
 
@@ -176,28 +177,28 @@ def test_a_message_that_does_not_say_when_it_was_created_has_no_age(
     ids=lambda call: call.name,
 )
 def test_no_answer_makes_the_observer_raise(call: Any, answer: Any, counted: Counted) -> None:
-    observer("c")(call, answer)
+    observer("c", "https://a")(call, answer)
 
     assert set(counted.totals.values()) <= {1}
 
 
 def test_a_whole_lease_that_ended_counts_as_one_message_as_nobody_says_how_many(counted: Counted) -> None:
-    observer("c")(api.acknowledge_messages("i", "l"), LeaseExpiredError("made up", status=400))
+    observer("c", "https://a")(api.acknowledge_messages("i", "l"), LeaseExpiredError("made up", status=400))
 
     assert counted.totals == {"lease_expired": 1}
 
 
 def test_names_do_not_pile_up(counted: Counted, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metrics, "MOST_NAMES", 3)
+    monkeypatch.setattr(observers, "MOST_NAMES", 3)
     for number in range(10):
-        observer("c")(api.get_inbox("i"), {"id": str(number), "name": "n"})
+        observer("c", "https://a")(api.get_inbox("i"), {"id": str(number), "name": "n"})
 
-    assert 0 < sum(metrics.name_of(str(number)) == "n" for number in range(10)) <= 3
+    assert 0 < sum(observers.name_of(str(number)) == "n" for number in range(10)) <= 3
 
 
 def test_nothing_is_told_where_nothing_happened(counted: Counted, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG):
-        metrics.count(metrics.LEASED, 0, inbox=INBOX, conn_id="c")
+        observers.tell("leased", inbox=INBOX, conn_id="c", count=0)
     metrics.flush()
 
     assert counted.told == []

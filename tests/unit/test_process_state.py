@@ -37,9 +37,9 @@ KEPT = {
     "emulator.web.control_routes.OPERATIONS": FILLED_AT_IMPORT,
     "emulator.web.control_routes.ROUTES": FILLED_AT_IMPORT,
     "dispatch.runs._rejections": PURE,
+    "observers._imported": PURE,
+    "observers.metrics._thread": "belongs to a process, and sends what is left to send",
     "airflow_internals.stats": PURE,
-    "metrics._thread": "sends what is left to send",
-    "metrics._waiting": "is what the thread has left to send",
     "triggers.event_producer._closing": ENDS_WITH_ITS_LOOP,
     "triggers.event_poller._polled": ENDS_WITH_ITS_LOOP,
     "triggers.event_watcher._watched": ENDS_WITH_ITS_LOOP,
@@ -86,7 +86,7 @@ def state_in(body: list[ast.stmt]) -> Iterator[str]:
 def state_of(path: Path) -> set[str]:
     """Everything in a file that may be state of its module, as ``module.name``."""
     tree = ast.parse(path.read_text())
-    module = ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
+    module = ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__")
     rebound = {name for node in ast.walk(tree) if isinstance(node, ast.Global) for name in node.names}
     return {f"{module}.{name}" for name in (*state_in(tree.body), *rebound)}
 

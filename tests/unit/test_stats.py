@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_workflow import airflow_internals, metrics
+from airflow_provider_workflow import airflow_internals
+from airflow_provider_workflow.observers import METRICS, metrics, tell
 from tests.unit.counted import Counted, counted
 
 __all__ = ["counted"]
@@ -50,13 +51,13 @@ def test_a_hostile_name_does_not_break_a_metric(monkeypatch: pytest.MonkeyPatch,
     wire = Wire()
     monkeypatch.setenv("AIRFLOW__METRICS__STATSD_INFLUXDB_ENABLED", "True")
     monkeypatch.setattr(airflow_internals, "stats", lambda: statsd_logger(wire))
-    for metric in metrics.METRICS:
-        tell = metrics.gauge if metric.kind == metrics.GAUGE else metrics.count
-        tell(metric, 1, inbox=hostile, conn_id=hostile)
+    for name in metrics.COUNTERS:
+        tell(name, inbox=hostile, conn_id=hostile)
+    tell("oldest_message_age", inbox=hostile, conn_id=hostile, facts={"seconds": 1.0})
 
-    assert len(wire.sent) == len(metrics.METRICS)
-    for metric, line in zip(metrics.METRICS, wire.sent, strict=True):
-        assert line.startswith(f"{metric.name},inbox=")
+    names = [*(metrics.PREFIX + name for name in metrics.COUNTERS), metrics.OLDEST_AGE]
+    for name, line in zip(names, wire.sent, strict=True):
+        assert line.startswith(f"{name},inbox=")
         assert line.isascii()
         assert line.isprintable()
         assert not set(line) & set(":|@# ")
@@ -76,10 +77,10 @@ def test_what_is_plain_already_is_not_changed() -> None:
 
 
 def test_the_stats_of_this_airflow_take_a_counter_and_a_gauge(caplog: pytest.LogCaptureFixture) -> None:
-    metrics.count(metrics.LEASED, 1, inbox="orders", conn_id="c")
-    metrics.gauge(metrics.OLDEST_AGE, 1.5, inbox="orders", conn_id="c")
+    tell("leased", inbox="orders", conn_id="c")
+    tell("oldest_message_age", inbox="orders", conn_id="c", facts={"seconds": 1.5})
 
-    assert "A metric could not be sent" not in caplog.text
+    assert "The observer" not in caplog.text
 
 
 def test_stats_that_fail_fail_nothing_and_say_so_once(
@@ -87,35 +88,33 @@ def test_stats_that_fail_fail_nothing_and_say_so_once(
 ) -> None:
     counted.fault = OSError("no such host")
     for _ in range(3):
-        metrics.count(metrics.LEASED, 1, inbox="orders", conn_id="c")
+        tell("leased", inbox="orders", conn_id="c")
 
-    assert caplog.text.count("A metric could not be sent: OSError: no such host") == 1
+    assert caplog.text.count(f"The observer {METRICS} failed: OSError") == 1
 
 
 async def test_stats_that_hang_do_not_hold_an_event_loop(counted: Counted) -> None:
     counted.gate = threading.Event()
-    metrics.count(metrics.LEASED, 2, inbox="orders", conn_id="c")
+    tell("leased", inbox="orders", conn_id="c", count=2)
     assert counted.told == []
     counted.gate.set()
     assert counted.totals == {"leased": 2}
 
 
-async def test_more_than_can_wait_is_lost_and_said_once(
+async def test_stats_that_fail_in_an_event_loop_are_reported_once(
     counted: Counted, caplog: pytest.LogCaptureFixture
 ) -> None:
-    counted.gate = threading.Event()
-    # The thread has one in hand, or has not begun.
-    for _ in range(metrics.MOST_WAITING + 3):
-        metrics.count(metrics.LEASED, 1, inbox="orders", conn_id="c")
-    counted.gate.set()
+    counted.fault = OSError("no such host")
+    for _ in range(3):
+        tell("leased", inbox="orders", conn_id="c")
+    metrics.flush()
 
-    assert metrics.MOST_WAITING <= counted.totals["leased"] <= metrics.MOST_WAITING + 1
-    assert caplog.text.count("A metric could not be sent: Full") == 1
+    assert caplog.text.count(f"The observer {METRICS} failed: OSError") == 1
 
 
 def test_a_forked_child_sends_its_own(counted: Counted) -> None:
     async def count() -> None:
-        metrics.count(metrics.LEASED, 1, inbox="orders", conn_id="c")
+        tell("leased", inbox="orders", conn_id="c")
 
     asyncio.run(count())
     assert counted.totals == {"leased": 1}
@@ -123,24 +122,4 @@ def test_a_forked_child_sends_its_own(counted: Counted) -> None:
     if pid == 0:
         asyncio.run(count())
         os._exit(0 if counted.totals == {"leased": 2} else 1)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-
-
-def test_where_no_thread_can_be_started_a_metric_is_lost_and_nothing_else(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    def start(_: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
-
-    async def count_twice() -> None:
-        for _ in range(2):
-            metrics.count(metrics.EMITTED, 1, inbox="orders", conn_id="workflow_default")
-
-    # A forked child has no thread yet.
-    pid = os.fork()
-    if pid == 0:
-        monkeypatch.setattr(threading.Thread, "start", start)
-        asyncio.run(count_twice())
-        said = caplog.text.count("A metric could not be sent: RuntimeError: can't start new thread")
-        os._exit(0 if said == 1 else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0

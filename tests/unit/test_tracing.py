@@ -9,11 +9,12 @@ import pytest
 from opentelemetry import trace
 from opentelemetry.trace import SpanKind, StatusCode
 
-from airflow_provider_workflow import process_state, tracing
+from airflow_provider_workflow import process_state
 from airflow_provider_workflow.client.errors import WorkflowAPIError
 from airflow_provider_workflow.dispatch.rejections import TargetError
 from airflow_provider_workflow.emulator.clock import ManualClock
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
+from airflow_provider_workflow.observers import SPANS, tracing
 from airflow_provider_workflow.operators.inbox import WorkflowReleaseOperator
 from airflow_provider_workflow.sensors.work import lease_of
 from tests.unit.batching import Function, batches
@@ -98,15 +99,6 @@ def test_spans_are_children_of_the_task_in_all_threads(bench: Workbench, spans: 
     assert {span.parent.span_id for span in ours if span.parent} == {task.get_span_context().span_id}
 
 
-def test_a_span_of_a_start_is_the_current_one_while_it_starts(bench: Workbench, spans: Spans) -> None:
-    current: list[str] = []
-    bench.supervisor.on_start = lambda: current.append(str(getattr(trace.get_current_span(), "name", "")))
-    bench.put("a")
-    bench.dispatcher().drain(bench.lease())
-
-    assert current == ["start_run orders"]
-
-
 def test_a_message_whose_run_exists_has_that_outcome(bench: Workbench, spans: Spans) -> None:
     bench.put("a")
     bench.dispatcher().drain(bench.lease())
@@ -151,17 +143,13 @@ def test_a_run_of_the_dead_letter_dag_is_marked(bench: Workbench, spans: Spans, 
     assert attributes(by_letter[True])[f"{OURS}.outcome"] == "started"
 
 
-def test_a_batch_is_processed_within_a_span(bench: Workbench, spans: Spans) -> None:
-    tracer = spans.provider.get_tracer("user")
+def test_each_call_with_a_batch_has_a_span(bench: Workbench, spans: Spans) -> None:
     bench.put("a", "b", "c")
-    function = Function(meanwhile=lambda ids: tracer.start_span(f"work on {','.join(ids)}").end())
-    batches(bench, function, batch_size=2).run()
+    batches(bench, Function(), batch_size=2).run()
 
     processed = [span for span in spans.all if span.name == "process orders"]
     sizes = [attributes(each)["messaging.batch.message_count"] for each in processed]
     assert sum(sizes) == 3
-    parents = {span.parent.span_id for span in spans.all if span.name.startswith("work on") and span.parent}
-    assert parents == {id_of(each) for each in processed}
     leases = [id_of(span) for span in spans.all if span.name == "lease orders"]
     assert all(linked(each)[0] in leases for each in processed)
     assert {span.kind for span in processed} == {SpanKind.CONSUMER}
@@ -273,5 +261,5 @@ def test_a_tracer_that_fails_hinders_nothing_and_is_logged_once(
 
     assert bench.supervisor.started == ["a", "b"]
     assert bench.states == {}
-    said = [record.getMessage() for record in caplog.records if "span" in record.getMessage()]
-    assert said == ["A span could not be made: RuntimeError"]
+    said = [record.getMessage() for record in caplog.records if "observer" in record.getMessage()]
+    assert said == [f"The observer {SPANS} failed: RuntimeError"]

@@ -8,7 +8,9 @@ from collections.abc import Iterator
 import pytest
 
 from airflow_provider_workflow.dispatch import batches
+from tests.mutations.faults import FAULTS
 from tests.simulation.batches import play
+from tests.simulation.seeded import seeded
 
 
 @pytest.fixture(autouse=True)
@@ -48,9 +50,10 @@ def test_messages_that_share_a_call_after_their_first_delivery_are_noticed(
     assert any("rule B2: sound" in rule for rule in broken(range(30)).values())
 
 
-def test_an_acknowledgement_without_a_call_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batches, "traces", lambda: True)
-    monkeypatch.setattr(batches.tracing, "process", lambda *_: {})
+def test_an_acknowledgement_before_the_call_is_noticed() -> None:
+    (early,) = (fault for fault in FAULTS if fault.name.startswith("acknowledge a batch before"))
+    with seeded(early):
+        rules = broken(range(10)).values()
 
-    assert all("rule B1: " in rule for rule in broken(range(10)).values())
-    assert broken(range(10))
+    assert rules
+    assert all("rule B1: " in rule for rule in rules)

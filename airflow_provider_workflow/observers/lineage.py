@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_workflow import metrics
 from airflow_provider_workflow.client.settings import host_of
 from airflow_provider_workflow.client.wire import plain
 from airflow_provider_workflow.dispatch.runs import run_id_of
+from airflow_provider_workflow.observers import name_of
 
 if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage
@@ -52,7 +52,7 @@ def of_inbox(
     from airflow.providers.openlineage.extractors import OperatorLineage
 
     namespace = f"{SCHEME}://{host_of(hook.settings.base_url)}"
-    inputs = [Dataset(namespace=namespace, name=plain(metrics.name_of(inbox)))]
+    inputs = [Dataset(namespace=namespace, name=plain(name_of(inbox)))]
     facets = {} if result is None or "inbox_id" not in result else _facets(trigger_dag_id, result)
     return OperatorLineage(inputs=inputs, run_facets=facets)
 

@@ -1,0 +1,216 @@
+"""
+Observers are told what happens to the messages of inboxes: metrics, spans of OpenTelemetry, and your own.
+
+An observer is a function that is called with each :class:`Event`; ``[workflow] observers`` names those of
+users. Everything that leases, starts runs, acknowledges or reports calls :func:`tell` and knows no observer.
+An observer cannot fail a task: what it raises is logged, once in a process for each type of error. In a
+triggerer it is called in the event loop, and must not block.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from airflow_provider_workflow import clock, config
+
+if TYPE_CHECKING:
+    from airflow_provider_workflow.client.attempt import Observer
+    from airflow_provider_workflow.client.call import Call
+
+log = logging.getLogger(__name__)
+
+METRICS = f"{__name__}.metrics.observe"
+SPANS = f"{__name__}.tracing.observe"
+ATTEMPTS = {"lease_messages": "lease", "acknowledge_messages": "acknowledge", "release_messages": "release"}
+NAMING = ("get_inbox", "list_inboxes", "ensure_inbox", "create_inbox")
+"""Calls whose answers have the names of inboxes."""
+PORTS = {"http": 80, "https": 443}
+MOST_NAMES = 10_000
+_names: dict[str, str] = {}
+_warned: set[tuple[str, type[BaseException]]] = set()
+
+
+@dataclass(frozen=True)
+class Event:
+    """
+    Something that happened to messages of an inbox. It has ids, names and numbers, and never a payload.
+
+    :param what: what is counted, such as ``leased`` or ``started`` (``docs/metrics.md``); or for an attempt
+        ``lease``, ``acknowledge``, ``release``, ``start_run`` or ``process``.
+    :param inbox: name of the inbox, or its id if this process does not know the name.
+    :param conn_id: id of the Airflow connection.
+    :param count: number of messages that are counted, 1 or more; 0 for an attempt.
+    :param began_at: when an attempt began, in epoch seconds.
+    :param message_ids: the messages of an attempt.
+    :param lease_id: their lease, where it is known.
+    :param error: what an attempt failed with. Its text may quote a message.
+    :param facts: more: ``dag_id``, ``run_id``, ``outcome``, ``server.address`` ...
+    """
+
+    what: str
+    inbox: str
+    conn_id: str
+    count: int = 1
+    began_at: float = 0.0
+    message_ids: Sequence[str] = ()
+    lease_id: str | None = None
+    error: BaseException | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+def tell(what: str, *, inbox: str, conn_id: str, count: int = 1, **more: Any) -> None:
+    """
+    Tell all observers that something happened.
+
+    :param inbox: id or name.
+    :param count: nothing is told for 0, unless it is an attempt, with ``began_at``.
+    :param more: the other fields of the ``Event``.
+    """
+    if count < 1 and "began_at" not in more:
+        return
+    event = Event(what, name_of(inbox), conn_id, count, **more)
+    for path in (METRICS, *([SPANS] if config.traces() else []), *config.observers()):
+        try:
+            _imported(path)(event)
+        except Exception as error:
+            warn(path, error)
+
+
+@contextmanager
+def attempt(what: str, *, facts: dict[str, Any], **more: Any) -> Iterator[None]:
+    """
+    Tell all observers of an attempt when it is over, with its error if it failed.
+
+    :param facts: about it; further ones may be added meanwhile.
+    :param more: see ``tell``.
+    """
+    began_at, error = clock.now(), None
+    try:
+        yield
+    except BaseException as failure:
+        error = failure
+        raise
+    finally:
+        tell(what, count=0, began_at=began_at, facts=facts, error=error, **more)
+
+
+def name_of(inbox: str) -> str:
+    """
+    The name of an inbox if this process knows it, else its id.
+
+    :param inbox: id or name.
+    """
+    return _names.get(inbox, inbox)
+
+
+def remember_name(inbox_id: str, name: str) -> None:
+    """Remember the name of an inbox, for its events."""
+    if len(_names) >= MOST_NAMES:
+        _names.clear()
+    _names[inbox_id] = name
+
+
+def warn(observer: str, error: BaseException) -> None:
+    """
+    Log that an observer failed, without the text of the error, which may quote a message.
+
+    :param observer: path of the observer.
+    """
+    key = observer, type(error)
+    if key not in _warned:
+        _warned.add(key)
+        log.warning("The observer %s failed: %s", observer, type(error).__name__)
+
+
+@cache
+def _imported(path: str) -> Callable[[Event], None]:
+    module, _, name = path.rpartition(".")
+    observe: Callable[[Event], None] = getattr(import_module(module), name)
+    return observe
+
+
+# What calls of the service mean
+
+
+def observer(conn_id: str, base_url: str) -> Observer:
+    """
+    A callback that tells observers the outcome of each attempt of a call.
+
+    :param conn_id: id of the Airflow connection.
+    :param base_url: of the service.
+    """
+    url = urlsplit(base_url)
+    server = {"server.address": url.hostname or "", "server.port": url.port or PORTS.get(url.scheme, 0)}
+
+    def observe(call: Call[Any], outcome: Any, began_at: float = 0.0) -> None:
+        from airflow_provider_workflow.client.errors import RateLimitError
+
+        if isinstance(outcome, RateLimitError) and outcome.status == 429:
+            tell("rate_limited", inbox="", conn_id=conn_id, facts={"family": call.family.value})
+        answer = outcome if isinstance(outcome, Mapping) else {}
+        if call.name in NAMING:
+            for inbox in _mappings(answer.get("results") or [answer]):
+                if isinstance(inbox.get("id"), str) and isinstance(name := inbox.get("name"), str) and name:
+                    remember_name(inbox["id"], name)
+        elif call.name in ATTEMPTS:
+            where: dict[str, Any] = {"inbox": call.path.split("/")[2], "conn_id": conn_id}
+            error = outcome if isinstance(outcome, Exception) else None
+            if ATTEMPTS[call.name] == "lease":
+                _tell_lease(answer, error, where, began_at=began_at, facts=server)
+            else:
+                _tell_end(call, answer, error, where, began_at=began_at, facts=server)
+
+    return observe
+
+
+def _tell_lease(
+    answer: Mapping[str, Any], error: Exception | None, where: dict[str, Any], **about: Any
+) -> None:
+    from airflow_provider_workflow.client.errors import InboxPausedError
+
+    messages = _mappings(answer.get("results"))
+    is_empty = isinstance(error, InboxPausedError)  # a paused inbox has no messages
+    if messages or (error and not is_empty):
+        # An idle inbox is polled again and again.
+        ids = [str(message.get("id")) for message in messages]
+        about = {**about, "message_ids": ids, "lease_id": answer.get("lease_id"), "error": error}
+        tell("lease", **where, count=0, **about)
+    if error is None or is_empty:
+        moments = [clock.moment_of(message.get("created_at")) for message in messages]
+        ages = [clock.now() - moment.timestamp() for moment in moments if moment is not None]
+        tell("leased", **where, count=len(messages))
+        tell("oldest_message_age", **where, facts={"seconds": max([0.0, *ages])})
+
+
+def _tell_end(
+    call: Call[Any],
+    answer: Mapping[str, Any],
+    error: Exception | None,
+    where: dict[str, Any],
+    **about: Any,
+) -> None:
+    from airflow_provider_workflow.client.errors import LeaseExpiredError
+
+    body, results = call.json or {}, answer.get("results")
+    sent = list(dict.fromkeys(body.get("message_ids") or ()))
+    done = len(results) if isinstance(results, list) else 0
+    about = {**about, "message_ids": sent or results or (), "lease_id": body.get("lease_id"), "error": error}
+    what = ATTEMPTS[call.name]
+    tell(what, **where, count=0, **about)
+    tell("acknowledged" if what == "acknowledge" else "released", **where, count=done)
+    if what == "acknowledge" and isinstance(error, LeaseExpiredError):
+        # A lease may be acknowledged as a whole, without ids.
+        tell("lease_expired", **where, count=max(1, len(sent)))
+    elif what == "acknowledge" and error is None:
+        tell("lease_expired", **where, count=len(sent) - done)
+
+
+def _mappings(values: Any) -> list[Mapping[str, Any]]:
+    return [value for value in values if isinstance(value, Mapping)] if isinstance(values, list) else []
