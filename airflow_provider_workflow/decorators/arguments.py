@@ -88,17 +88,19 @@ def sort_arguments(
 
 def _names_of(listener: str) -> tuple[set[str], set[str]]:
     """The names of the arguments of a listener's task, and of its trigger."""
+    from airflow_provider_workflow.operators.base import DispatchingOperator
+
+    of_task = {*_names(DispatchingOperator) - {"inbox"}, "workflow_conn_id"}
     if listener == "sensor":
         from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
 
-        return _names(WorkflowInboxSensor) - {"inbox"}, set()
-    from airflow_provider_workflow.operators.inbox import WorkflowInboxDispatchOperator
+        return of_task | _names(WorkflowInboxSensor), set()
     from airflow_provider_workflow.triggers.notice import WorkflowInboxNoticeTrigger
 
     # What the trigger calls is defined elsewhere than in a DAG file, so only the task has callbacks here. And
     # a queue would be one of triggerers, where users expect one of workers.
     of_trigger = _names(WorkflowInboxNoticeTrigger) - {"inbox", "queue"}
-    return {*_names(WorkflowInboxDispatchOperator) - {"inbox"}, "workflow_conn_id"}, of_trigger
+    return of_task, of_trigger
 
 
 def _names(what: Callable[..., Any]) -> set[str]:

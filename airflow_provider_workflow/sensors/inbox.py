@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import closing
 from datetime import timedelta
 from functools import cached_property
@@ -14,20 +14,13 @@ from airflow.sdk import BaseSensorOperator, PokeReturnValue
 
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.client.arguments import flag
-from airflow_provider_workflow.links import StartedRunsLink
+from airflow_provider_workflow.operators.base import DispatchingOperator
 from airflow_provider_workflow.options import (
     check_acknowledge,
-    check_choice,
-    check_dead_letters,
     check_intervals,
-    check_limits,
-    check_routes,
     check_sensor_options,
     deferrable_or_default,
-    render_routed,
-    rendered,
 )
-from airflow_provider_workflow.retry_defaults import RetriesByDefault
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -35,7 +28,7 @@ if TYPE_CHECKING:
     from airflow_provider_workflow.sensors.work import Work
 
 
-class WorkflowInboxSensor(RetriesByDefault, BaseSensorOperator):
+class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
     """
     Waits until an inbox has messages, then starts DAG runs for them or returns them.
 
@@ -54,95 +47,46 @@ class WorkflowInboxSensor(RetriesByDefault, BaseSensorOperator):
     neither acknowledged nor released: it is redelivered when its lease expires, until the service
     quarantines it.
 
-    By default it has 20 retries, with pauses that double from 10 s to 10 minutes, so it retries errors for
-    two and a half hours. Airflow's arguments (``retries``, ``retry_delay``, ``retry_exponential_backoff``,
-    ``max_retry_delay``) and ``default_args`` win. ``acknowledge="auto"`` needs 1 retry or more.
+    By default it has 20 retries, so it retries errors for two and a half hours. ``acknowledge="auto"`` needs
+    1 retry or more.
 
-    :param inbox: id or name of the inbox (templated).
-    :param trigger_dag_id: DAG to start for each message, or DAG ids with the JMESPath expression that
-        each is chosen by, tried in order (templated).
+    Its other arguments are those of :class:`~airflow_provider_workflow.operators.base.DispatchingOperator`.
+
+    :param trigger_dag_id: as with the dispatch operator; None returns the messages (templated).
     :param acknowledge: ``auto`` (the default; Airflow 3.3+) or ``manual``; only without ``trigger_dag_id``.
-    :param max_messages: maximum number of messages, 1 or more; None for all available ones.
-    :param max_unfinished_runs: runs of the target DAG that may be queued and running at once, 1 or more;
-        without capacity nothing is leased.
-    :param on_refused: ``fail`` fails the task at its end if a message was rejected, ``log`` only logs it.
-        With ``dead_letter_dag_id`` the task fails only if that DAG rejected the message too.
-        Without ``trigger_dag_id`` the task fails only if no other message was received: the other messages
-        of a lease are returned, and the rejected one is redelivered.
+    :param on_refused: ``fail`` or ``log``. Without ``trigger_dag_id`` the task fails only if no other message
+        was received: the other messages of a lease are returned, and the rejected one is redelivered.
     :param on_paused: ``fail`` or ``wait``, for an inbox that is paused and has no more messages.
-    :param match: JMESPath expression over a message (templated). A message for which it is false is not
-        acknowledged, and is quarantined in the end unless another consumer acknowledges it.
-    :param dead_letter_dag_id: DAG to start for a message that Airflow keeps rejecting (templated); the
-        message is then acknowledged. Only with ``trigger_dag_id``. Without a dead-letter DAG such a message
-        is quarantined in the end.
-    :param dead_letter_after: delivery count from which a rejected message is a dead letter, 1 to 4.
-    :param unmatched: ``lease`` leaves a message that no route takes to its lease, for another consumer;
-        with ``dead_letter`` it is a dead letter too, from the same delivery count on.
-    :param lease_limit: messages per lease, 1 to 100.
-    :param lease_seconds: length of a lease, 60 to 3600 s.
     :param poll_interval: seconds between polls, above 0. It doubles while the sensor is deferred and the
         inbox stays empty. In the modes poke and reschedule it does not; in reschedule it is at least
         ``[workers] min_heartbeat_interval`` + 1 s.
     :param max_poll_interval: maximum interval in seconds.
     :param wake_on_events: also listen to the inbox's event stream while deferred.
-    :param workflow_conn_id: id of the Airflow connection (templated).
     :param deferrable: wait in the triggerer; None takes ``[operators] default_deferrable``. Airflow's own
         ``silent_fail`` and ``max_wait`` are for the modes poke and reschedule, and rejected with it.
     """
 
-    template_fields: Sequence[str] = (
-        "inbox",
-        "trigger_dag_id",
-        "match",
-        "dead_letter_dag_id",
-        "workflow_conn_id",
-    )
-    template_fields_renderers = {"trigger_dag_id": "json"}  # noqa: RUF012 Airflow's own form
-    ui_color = "#dbe7ff"
-    operator_extra_links = (StartedRunsLink(),)
+    ON_PAUSED = ("fail", "wait")
     RETRIES = 20
 
     def __init__(
         self,
         *,
-        inbox: str,
         trigger_dag_id: str | Mapping[str, str] | None = None,
         acknowledge: str | None = None,
-        max_messages: int | None = None,
-        max_unfinished_runs: int | None = None,
-        on_refused: str = "fail",
-        on_paused: str = "fail",
-        match: str | None = None,
-        dead_letter_dag_id: str | None = None,
-        dead_letter_after: int = 3,
-        unmatched: str = "lease",
-        lease_limit: int = 100,
-        lease_seconds: int = 300,
         poll_interval: float = 5,
         max_poll_interval: float = 60,
         wake_on_events: bool = True,
-        workflow_conn_id: str = "workflow_default",
         deferrable: bool | None = None,
         **kwargs: Any,
     ) -> None:
         check_intervals(poll_interval, max_poll_interval, kwargs)
-        super().__init__(poke_interval=poll_interval, **kwargs)
-        self.limits = check_limits(lease_limit, lease_seconds, max_messages, max_unfinished_runs)
-        check_routes(trigger_dag_id, match)
-        check_dead_letters(dead_letter_dag_id, dead_letter_after, unmatched, trigger_dag_id)
-        self.dead_letter_dag_id = dead_letter_dag_id
-        self.dead_letter_after, self.unmatched = dead_letter_after, unmatched
-        self.inbox = inbox
-        self.trigger_dag_id = trigger_dag_id
-        self.match = match
-        self.on_refused = check_choice("on_refused", on_refused, ("fail", "log"))
-        self.on_paused = check_choice("on_paused", on_paused, ("fail", "wait"))
+        super().__init__(trigger_dag_id=trigger_dag_id, poke_interval=poll_interval, **kwargs)
         self.max_poll_interval = max_poll_interval
         self.wake_on_events = flag("wake_on_events", wake_on_events)
-        self.workflow_conn_id = workflow_conn_id
         self.deferrable = deferrable_or_default(deferrable)
         check_sensor_options(self.deferrable, self.silent_fail, self.max_wait, max_poll_interval)
-        self.acknowledge = check_acknowledge(acknowledge, trigger_dag_id, max_unfinished_runs)
+        self.acknowledge = check_acknowledge(acknowledge, trigger_dag_id, self.limits.max_unfinished_runs)
         self._check_retries()
 
     def _check_retries(self) -> None:
@@ -173,11 +117,9 @@ class WorkflowInboxSensor(RetriesByDefault, BaseSensorOperator):
     def _work(self) -> Work:
         """Made from the rendered arguments when the task runs; parsing a DAG file does not import it."""
         from airflow_provider_workflow.dispatch.dead_letters import DeadLetterRules
-        from airflow_provider_workflow.hooks.workflow import WorkflowHook
         from airflow_provider_workflow.sensors.work import Options, Work
 
-        render_routed(self)
-        self.workflow_conn_id = rendered("workflow_conn_id", self.workflow_conn_id)
+        self._read_rendered()
         dead_letters = self.dead_letter_dag_id
         options = Options(
             inbox=self.inbox,
@@ -193,7 +135,7 @@ class WorkflowInboxSensor(RetriesByDefault, BaseSensorOperator):
             # In the mode reschedule the counters would be lost with the process.
             continues=self.deferrable or not self.reschedule,
         )
-        return Work(WorkflowHook(self.workflow_conn_id), options)
+        return Work(self.hook, options)
 
     def execute(self, context: Context) -> Any:
         """
