@@ -6,10 +6,8 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from airflow.providers.common.compat.sdk import conf
-
 from airflow_provider_workflow.airflow_internals import airflow_release, needs
-from airflow_provider_workflow.client.arguments import filled, intervals
+from airflow_provider_workflow.client.arguments import filled
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.client import types
@@ -64,13 +62,6 @@ def rendered(field: str, value: Any, *, optional: bool = False) -> Any:
     )
 
 
-def deferrable_or_default(deferrable: bool | None) -> bool:
-    """Whether to wait in the triggerer; None takes ``[operators] default_deferrable``."""
-    if deferrable is None:
-        return bool(conf.getboolean("operators", "default_deferrable", fallback=False))
-    return deferrable
-
-
 def check_choice(field: str, value: str, choices: tuple[str, ...]) -> str:
     """
     :raises ValueError: the value is not one of ``choices``.
@@ -90,16 +81,6 @@ def check_inputs(inputs: Any) -> Mapping[str, Any] | None:
             " a template, set render_template_as_native_obj=True on the DAG, or give another task's output"
         )
     return inputs
-
-
-def check_intervals(poll_interval: float, max_poll_interval: float, others: Mapping[str, Any]) -> None:
-    """
-    :param others: arguments of ``BaseSensorOperator``.
-    :raises ValueError: an argument is invalid; the text names it.
-    """
-    if "poke_interval" in others:
-        raise ValueError("poke_interval cannot be given: poll_interval is the interval in every mode")
-    intervals(poll_interval, max_poll_interval)
 
 
 def check_acknowledge(

@@ -2,30 +2,41 @@
 
 from __future__ import annotations
 
+import logging
 import math
-from collections.abc import Mapping
-from contextlib import closing
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from airflow.providers.common.compat.sdk import AirflowSensorTimeout
+from airflow.providers.common.compat.sdk import (
+    AirflowException,
+    AirflowFailException,
+    AirflowSensorTimeout,
+    AirflowSkipException,
+    conf,
+)
 from airflow.sdk import BaseSensorOperator, PokeReturnValue
 
 from airflow_provider_workflow import clock
-from airflow_provider_workflow.client.arguments import flag
+from airflow_provider_workflow.client.arguments import flag, intervals
 from airflow_provider_workflow.operators.base import DispatchingOperator
-from airflow_provider_workflow.options import (
-    check_acknowledge,
-    check_intervals,
-    check_sensor_options,
-    deferrable_or_default,
-)
+from airflow_provider_workflow.options import check_acknowledge, check_sensor_options
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_provider_workflow.sensors.work import Work
+    from airflow_provider_workflow.client.errors import WorkflowError
+    from airflow_provider_workflow.dispatch.dispatcher import Dispatcher
+    from airflow_provider_workflow.dispatch.lease import HeldLease
+    from airflow_provider_workflow.dispatch.receiving import Receiver
+    from airflow_provider_workflow.dispatch.results import Counts
+    from airflow_provider_workflow.triggers.retrying import Faults
+    from airflow_provider_workflow.types import DispatchResult
+
+log = logging.getLogger(__name__)
 
 
 class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
@@ -41,22 +52,17 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
     With ``"manual"`` it returns the lease, for ``WorkflowAcknowledgeOperator`` after the work.
 
     While the service is unreachable or limits the rate, the sensor logs a WARNING and waits. A permanent
-    error, or an acknowledgement that fails permanently, fails the task.
-
-    Delivery is at-least-once and unordered (docs/service.md 3.2). A message that Airflow rejects is
-    neither acknowledged nor released: it is redelivered when its lease expires, until the service
-    quarantines it.
+    error, or an acknowledgement that fails permanently, fails the task. A message that Airflow rejects is
+    redelivered when its lease expires, until the service quarantines it.
 
     By default it has 20 retries, so it retries errors for two and a half hours. ``acknowledge="auto"`` needs
-    1 retry or more.
-
-    Its other arguments are those of :class:`~airflow_provider_workflow.operators.base.DispatchingOperator`.
+    1 retry or more. Its other arguments are those of
+    :class:`~airflow_provider_workflow.operators.base.DispatchingOperator`.
 
     :param trigger_dag_id: as with the dispatch operator; None returns the messages (templated).
     :param acknowledge: ``auto`` (the default; Airflow 3.3+) or ``manual``; only without ``trigger_dag_id``.
     :param on_refused: ``fail`` or ``log``. Without ``trigger_dag_id`` the task fails only if no other message
         was received: the other messages of a lease are returned, and the rejected one is redelivered.
-    :param on_paused: ``fail`` or ``wait``, for an inbox that is paused and has no more messages.
     :param poll_interval: seconds between polls, above 0. It doubles while the sensor is deferred and the
         inbox stays empty. In the modes poke and reschedule it does not; in reschedule it is at least
         ``[workers] min_heartbeat_interval`` + 1 s.
@@ -68,6 +74,10 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
 
     ON_PAUSED = ("fail", "wait")
     RETRIES = 20
+    counts: Counts
+    """The outcomes of messages so far, once the task runs."""
+    _failed_polls = 0
+    _has_waited = False
 
     def __init__(
         self,
@@ -80,11 +90,15 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
         deferrable: bool | None = None,
         **kwargs: Any,
     ) -> None:
-        check_intervals(poll_interval, max_poll_interval, kwargs)
+        if "poke_interval" in kwargs:
+            raise ValueError("poke_interval cannot be given: poll_interval is the interval in every mode")
+        intervals(poll_interval, max_poll_interval)
         super().__init__(trigger_dag_id=trigger_dag_id, poke_interval=poll_interval, **kwargs)
         self.max_poll_interval = max_poll_interval
         self.wake_on_events = flag("wake_on_events", wake_on_events)
-        self.deferrable = deferrable_or_default(deferrable)
+        if deferrable is None:
+            deferrable = conf.getboolean("operators", "default_deferrable", fallback=False)
+        self.deferrable = deferrable
         check_sensor_options(self.deferrable, self.silent_fail, self.max_wait, max_poll_interval)
         self.acknowledge = check_acknowledge(acknowledge, trigger_dag_id, self.limits.max_unfinished_runs)
         self._check_retries()
@@ -96,47 +110,6 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
                 " a retry returns the messages that a killed try received"
             )
 
-    def trigger_kwargs(self, lease_limit: int) -> dict[str, Any]:
-        """
-        The arguments of its trigger.
-
-        :param lease_limit: 1 to 100.
-        """
-        return {
-            "inbox": self.inbox,
-            "workflow_conn_id": self.workflow_conn_id,
-            "lease_limit": lease_limit,
-            "lease_seconds": self.limits.lease_seconds,
-            "poll_interval": self.poke_interval,
-            "max_poll_interval": max(self.max_poll_interval, self.poke_interval),
-            "wake_on_events": self.wake_on_events,
-            "on_paused": self.on_paused,
-        }
-
-    @cached_property
-    def _work(self) -> Work:
-        """Made from the rendered arguments when the task runs; parsing a DAG file does not import it."""
-        from airflow_provider_workflow.dispatch.dead_letters import DeadLetterRules
-        from airflow_provider_workflow.sensors.work import Options, Work
-
-        self._read_rendered()
-        dead_letters = self.dead_letter_dag_id
-        options = Options(
-            inbox=self.inbox,
-            trigger_dag_id=self.trigger_dag_id,
-            match=self.match,
-            acknowledge=self.acknowledge,
-            on_refused=self.on_refused,
-            on_paused=self.on_paused,
-            limits=self.limits,
-            dead_letter_rules=DeadLetterRules(dead_letters, self.dead_letter_after, self.unmatched)
-            if dead_letters
-            else None,
-            # In the mode reschedule the counters would be lost with the process.
-            continues=self.deferrable or not self.reschedule,
-        )
-        return Work(self.hook, options)
-
     def execute(self, context: Context) -> Any:
         """
         Process the available messages; if there are none, wait (in the triggerer if deferrable).
@@ -145,42 +118,18 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
             except the one that was rejected.
         :raises WorkflowError: the service cannot be used.
         """
+        from airflow_provider_workflow.dispatch.results import Counts
+
         # Again, as a cluster policy may have set them since.
         self._check_retries()
         if self.deferrable:
-            return self._poll_or_defer(context, clock.now() + self.timeout)
-        from airflow_provider_workflow.dispatch.results import Counts
-
-        self._work.counts = Counts()
+            return self.resume(context, {"status": "poll"}, deadline=clock.now() + self.timeout)
+        self._read_rendered()
+        self.counts = Counts()
         if self.reschedule:
             self._raise_short_intervals()
-        with closing(self._work.hook):
+        with closing(self.hook):
             return super().execute(context)
-
-    def get_openlineage_facets_on_complete(self, _: Any) -> Any:
-        """The inbox and the started runs; Airflow's OpenLineage provider calls this after the task."""
-        from airflow_provider_workflow.lineage import of_inbox
-
-        return of_inbox(self._work.hook, self.inbox, self.trigger_dag_id, self._work.counts.result)
-
-    def on_kill(self) -> None:
-        """
-        Release the current lease, if any: Airflow is ending the task.
-
-        :raises TaskKilled: the task was working on a lease.
-        """
-        if "_work" in vars(self) and self._work.is_working:
-            from airflow_provider_workflow.dispatch.lease import TaskKilled
-
-            raise TaskKilled(self.inbox)
-
-    def poke(self, context: Context) -> PokeReturnValue:
-        """Poll the inbox once, for the modes poke and reschedule."""
-        value = self._work.poll(context)
-        # In the mode reschedule each poll has a process of its own.
-        if value is None and not context.get("task_reschedule_count"):
-            self._work.log_waiting(self.poke_interval)
-        return PokeReturnValue(is_done=value is not None, xcom_value=value)
 
     def resume(
         self,
@@ -192,13 +141,40 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
         hold_seconds: float = 0,
     ) -> Any:
         """
-        Continue with the event of the trigger.
+        Continue with the event of the trigger: poll once, and defer if there is nothing to return yet.
 
         :param deadline: epoch seconds at which the sensor times out.
         :param so_far: the counters from before the deferral.
         :param hold_seconds: seconds that it waited for capacity.
         """
-        return self._poll_or_defer(context, deadline, event or {}, so_far, hold_seconds)
+        from airflow_provider_workflow.dispatch.results import Counts
+
+        self._read_rendered()
+        self.counts = Counts.carried(so_far)
+        with closing(self.hook), skip_on_failure(soft_fail=self.soft_fail, never_fail=self.never_fail):
+            value = self._poll(context, lease_of(self.inbox, event or {}))
+            if value is None:
+                self._defer_until_messages(deadline, hold_seconds)
+            return value
+
+    def poke(self, context: Context) -> PokeReturnValue:
+        """Poll the inbox once, for the modes poke and reschedule."""
+        from airflow_provider_workflow.dispatch.rejections import TargetError
+
+        try:
+            value = self._poll(context)
+        except TargetError:
+            # With silent_fail the sensor polls again in this process.
+            self._failed_polls += 1
+            raise
+        # In the mode reschedule each poll has a process of its own.
+        if value is None and not self._has_waited and not context.get("task_reschedule_count"):
+            from airflow_provider_workflow.client.settings import host_of
+
+            self._has_waited = True
+            host, pause = host_of(self.hook.settings.base_url), self.poke_interval
+            log.info("Inbox %s at %s: nothing to do yet; polling every %g s", self.inbox, host, pause)
+        return PokeReturnValue(is_done=value is not None, xcom_value=value)
 
     def _raise_short_intervals(self) -> None:
         """Raise intervals of the mode reschedule to the time in which Airflow notices the process's end."""
@@ -212,49 +188,218 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
         if self.max_wait is not None:
             self.max_wait = max(self.max_wait, timedelta(seconds=least))
 
-    def _poll_or_defer(
-        self,
-        context: Context,
-        deadline: float,
-        event: dict[str, Any] | None = None,
-        so_far: dict[str, Any] | None = None,
-        held: float = 0,
-    ) -> Any:
-        """
-        Poll once, and defer if there is nothing to return yet.
-
-        :param event: the trigger's event; None before the first deferral.
-        :param held: seconds that the sensor waited for capacity.
-        """
-        from airflow_provider_workflow.dispatch.results import Counts
-        from airflow_provider_workflow.sensors.work import lease_of, skip_on_failure
-
-        work = self._work
-        with closing(work.hook), skip_on_failure(soft_fail=self.soft_fail, never_fail=self.never_fail):
-            work.counts = Counts.carried(so_far)
-            lease = None if event is None else lease_of(self.inbox, event)
-            value = work.poll(context, lease)
-            if value is None:
-                self._defer_until_messages(deadline, held)
-            return value
-
     def _defer_until_messages(self, deadline: float, held: float) -> None:
+        from airflow_provider_workflow.dispatch.dispatcher import Dispatcher
         from airflow_provider_workflow.triggers.inbox import WorkflowInboxTrigger
         from airflow_provider_workflow.triggers.retrying import settle_seconds
 
-        counts, (limit, seconds) = self._work.counts, self._work.next_lease()
-        left = deadline - clock.now()
-        if left <= 0:
+        counts, remaining = self.counts, deadline - clock.now()
+        if remaining <= 0:
             done = f" {counts.handled} messages were worked on." if counts.handled else ""
             raise AirflowSensorTimeout(
                 f"Inbox {self.inbox!r}: nothing more to do within {self.timeout:g} s.{done}"
             )
+        limit, seconds = self.limits.first_lease, self.limits.lease_seconds
+        if isinstance(self._worker, Dispatcher):
+            # After started runs the sensor only waits for capacity, and ends when the inbox is empty.
+            limit, seconds = (0, seconds) if counts.handled else self._worker.next_lease()
+        longest = max(self.max_poll_interval, self.poke_interval)
         # Without capacity the trigger leases nothing: it only resumes the task after ``hold`` seconds.
-        kwargs = {**self.trigger_kwargs(max(1, limit)), "lease_seconds": seconds}
-        hold = 0.0 if limit else min(max(held * 2, self.poke_interval), kwargs["max_poll_interval"])
+        hold = 0.0 if limit else min(max(held * 2, self.poke_interval), longest)
+        trigger = WorkflowInboxTrigger(
+            inbox=self.inbox,
+            workflow_conn_id=self.workflow_conn_id,
+            lease_limit=max(1, limit),
+            lease_seconds=seconds,
+            poll_interval=self.poke_interval,
+            max_poll_interval=longest,
+            wake_on_events=self.wake_on_events,
+            on_paused=self.on_paused,
+            settle_seconds=settle_seconds(),
+            hold_seconds=hold,
+        )
         self.defer(
-            trigger=WorkflowInboxTrigger(**kwargs, settle_seconds=settle_seconds(), hold_seconds=hold),
+            trigger=trigger,
             method_name="resume",
             kwargs={"deadline": deadline, "so_far": counts.carry(), "hold_seconds": hold},
-            timeout=timedelta(seconds=left),
+            timeout=timedelta(seconds=remaining),
         )
+
+    def _poll(self, context: Context, lease: HeldLease | None = None) -> Any:
+        """
+        Process a lease, then further messages.
+
+        A transient error of a lease request counts as an empty inbox; an error of a lease that is held, such
+        as a failing acknowledgement, is raised.
+
+        :param lease: the lease of a trigger.
+        :return: the return value of the sensor; None if it has to wait.
+        """
+        from airflow_provider_workflow.client.errors import InboxPausedError
+        from airflow_provider_workflow.dispatch.receiving import Receiver
+
+        if lease is not None and lease.seconds_left() <= 0:
+            log.info("Inbox %s: a lease ended before the task resumed; leasing again", self.inbox)
+            # Expired by this clock; by the service's clock it may still hold its messages.
+            self._release(lease)
+            lease = None
+        worker = self._worker = self._get_ready(context, lease)
+        value: Any
+        try:
+            if isinstance(worker, Receiver):
+                value = self._receive(worker, lease)
+            else:
+                value = self._dispatch(worker, lease)
+        except InboxPausedError as paused:
+            value = self._paused(paused.paused_reason)
+        # Received messages are returned first, or a rejected one would hold up the others.
+        at_the_end = value is None if self.trigger_dag_id is None else value is not None
+        if self.counts.failing and self.on_refused == "fail" and at_the_end:
+            raise AirflowFailException(self.counts.rejected_text())
+        return value
+
+    def _get_ready(self, context: Context, lease: HeldLease | None) -> Dispatcher | Receiver:
+        """Check that messages can be processed, before any is leased; release what a hand-off left out."""
+        try:
+            worker = self._new_worker(context, lease)
+            if lease is not None and lease.left:
+                text = "Inbox %s: %d messages of a lease did not fit into the hand-off; releasing them"
+                log.warning(text, self.inbox, len(lease.left))
+                self._release(lease, lease.left)
+        except BaseException as error:
+            if lease is not None and not isinstance(error, Exception):
+                # The task is being ended, and no message was tried.
+                with closing(self.hook.hurried()) as hurried:
+                    self._release(lease, hook=hurried)
+            raise
+        return worker
+
+    def _new_worker(self, context: Context, lease: HeldLease | None) -> Dispatcher | Receiver:
+        from airflow_provider_workflow.dispatch.receiving import Receiver
+        from airflow_provider_workflow.dispatch.routing import Routes
+
+        try:
+            if self.trigger_dag_id is None:
+                return Receiver(self.hook, self.inbox, Routes(None, self.match), context, self.counts)
+            given: dict[str, Any] = {"counts": self.counts, "is_transient_error": self._is_transient}
+            dispatcher = self._new_dispatcher(context, self._failed_polls, **given)
+            dispatcher.check_targets(lease)
+        except Exception:
+            if lease is not None:
+                # One message stays leased: if it were released, the next try would lease it at once, and
+                # fail again with the same target or expression.
+                rest = [message["id"] for message in lease.messages if message["id"] not in self.counts.seen]
+                self._release(lease, [*rest[1:], *lease.left])
+            raise
+        return dispatcher
+
+    def _dispatch(self, dispatcher: Dispatcher, lease: HeldLease | None) -> DispatchResult | None:
+        from airflow_provider_workflow.dispatch.results import Drained
+
+        drained = dispatcher.drain(lease)
+        if drained is Drained.EMPTY:
+            self._faults.over()
+        # In the mode reschedule the counters would be lost with the process.
+        continues = self.deferrable or not self.reschedule
+        unfinished = drained in (Drained.NO_CAPACITY, Drained.UNREACHABLE)
+        if self.counts.handled == 0 or (unfinished and continues):
+            return None
+        return self.counts.result
+
+    def _receive(self, receiver: Receiver, lease: HeldLease | None) -> Any:
+        auto = self.acknowledge == "auto"
+        if auto and (stored := receiver.stored()) is not None:
+            if lease is not None:
+                self._release(lease)
+            return stored
+        if (lease := lease or self._lease()) is None:
+            return None
+        return (receiver.take(lease) if auto else receiver.lend(lease)) or None
+
+    def _lease(self) -> HeldLease | None:
+        from airflow_provider_workflow.client.errors import WorkflowError
+        from airflow_provider_workflow.dispatch.lease import lease_once
+
+        try:
+            lease = lease_once(self.hook, self.inbox, self.limits.first_lease, self.limits.lease_seconds)
+        except WorkflowError as error:
+            if not self._is_transient(error):
+                raise
+            return None
+        self._faults.over()
+        return lease
+
+    def _paused(self, reason: str) -> DispatchResult | None:
+        from airflow_provider_workflow.dispatch.lease import InboxNotActiveError, log_paused
+
+        done = self.counts.handled > 0 and self.trigger_dag_id is not None
+        if self.on_paused == "fail" and not done:
+            raise InboxNotActiveError(self.inbox, reason) from None
+        log_paused(self.hook, self.inbox, reason)
+        return self.counts.result if done else None
+
+    @cached_property
+    def _faults(self) -> Faults:
+        """Consecutive errors of lease requests, which are logged once per series."""
+        from airflow_provider_workflow.triggers.retrying import Faults
+
+        return Faults(self.inbox, log)
+
+    def _is_transient(self, error: WorkflowError) -> bool:
+        if error.transient:
+            self._faults.met(error)
+        return error.transient
+
+    def _release(self, lease: HeldLease, ids: list[str] | None = None, hook: Any = None) -> None:
+        """Release messages of a lease, by default all of them."""
+        from airflow_provider_workflow.dispatch.lease import try_to_release
+
+        if ids is None:
+            ids = [*(message["id"] for message in lease.messages), *lease.left]
+        try_to_release(hook or self.hook, lease.inbox_id or self.inbox, lease.lease_id, ids, self.inbox)
+
+
+@contextmanager
+def skip_on_failure(*, soft_fail: bool, never_fail: bool) -> Iterator[None]:
+    """Apply ``soft_fail`` and ``never_fail`` as the mode poke does, for a deferrable sensor."""
+    try:
+        yield
+    except AirflowSkipException:
+        raise
+    except Exception as error:
+        final = isinstance(error, (AirflowSensorTimeout, AirflowFailException))
+        if never_fail or (soft_fail and final):
+            raise AirflowSkipException(f"Skipped instead of failing: {error}") from error
+        raise
+
+
+def lease_of(inbox: str, event: dict[str, Any]) -> HeldLease | None:
+    """
+    The lease in an event of a ``WorkflowInboxTrigger``; None if the event only asks for a poll.
+
+    :param inbox: name of the inbox in errors.
+    :raises InboxNotActiveError: the inbox is paused and has no more messages.
+    :raises InboxUnusableError: the inbox failed to initialize.
+    :raises AirflowException: the event is not one of the trigger's.
+    """
+    from airflow_provider_workflow import metrics, tracing
+    from airflow_provider_workflow.client.inboxes import FAILED, PAUSED
+    from airflow_provider_workflow.config import traces
+    from airflow_provider_workflow.dispatch.lease import HeldLease, InboxNotActiveError, InboxUnusableError
+
+    status = event.get("status")
+    if status == "leased":
+        inbox_id, name = event.get("inbox_id") or "", event.get("inbox_name")
+        if inbox_id and name:
+            # For the tags of metrics: this process has not looked up the name.
+            metrics.remember_name(inbox_id, name)
+        lease = HeldLease.from_hand_off(event["lease"])
+        if "trace" in event and traces():
+            tracing.take_over(lease.lease_id, [message["id"] for message in lease.messages], event["trace"])
+        return replace(lease, inbox_id=inbox_id)
+    if status == "poll":
+        return None
+    errors = {PAUSED: InboxNotActiveError, FAILED: InboxUnusableError}
+    if status in errors:
+        raise errors[status](inbox, event.get("reason"))
+    raise AirflowException(f"The trigger sent an unknown event: {status!r}")
