@@ -147,7 +147,7 @@ class DispatchingOperator(RetriesByDefault, WorkflowOperator):
         from airflow_provider_workflow.dispatch.dead_letters import DeadLetterRules
         from airflow_provider_workflow.dispatch.dispatcher import Dispatcher
         from airflow_provider_workflow.dispatch.routing import Routes
-        from airflow_provider_workflow.dispatch.runs import TaskRuns, attempt_of, origin_of
+        from airflow_provider_workflow.dispatch.runs import TaskRuns, origin_of
 
         rules = None
         if self.dead_letter_dag_id:
@@ -158,7 +158,7 @@ class DispatchingOperator(RetriesByDefault, WorkflowOperator):
             Routes(self.trigger_dag_id, self.match),
             TaskRuns(context["ti"]),
             self.limits,
-            attempt=attempt_of(context) + failed_polls,
+            attempt=context["ti"].try_number + failed_polls,
             origin=origin_of(context),
             dead_letter_rules=rules,
             **more,
