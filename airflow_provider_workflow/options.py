@@ -6,33 +6,13 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from airflow.providers.common.compat.sdk import conf
-
 from airflow_provider_workflow.airflow_internals import airflow_release, needs
-from airflow_provider_workflow.client.arguments import LEASE_LIMIT, filled, intervals, within
-from airflow_provider_workflow.dispatch.targets import DEAD_LETTER_AFTER, LEASE_SECONDS, Limits
+from airflow_provider_workflow.client.arguments import filled
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.client import types
 
 log = logging.getLogger(__name__)
-
-ANY_NUMBER = (1, 10**9)
-
-
-def check_limits(
-    lease_limit: int, lease_seconds: int, max_messages: int | None, max_unfinished_runs: int | None
-) -> Limits:
-    """
-    :raises ValueError: an argument is out of range; the text names it and the range.
-    """
-    within("lease_limit", lease_limit, LEASE_LIMIT)
-    within("lease_seconds", lease_seconds, LEASE_SECONDS)
-    if max_messages is not None:
-        within("max_messages", max_messages, ANY_NUMBER)
-    if max_unfinished_runs is not None:
-        within("max_unfinished_runs", max_unfinished_runs, ANY_NUMBER)
-    return Limits(lease_limit, lease_seconds, max_messages, max_unfinished_runs)
 
 
 def known_later(value: Any) -> bool:
@@ -82,26 +62,6 @@ def rendered(field: str, value: Any, *, optional: bool = False) -> Any:
     )
 
 
-def render_routed(task: Any) -> None:
-    """
-    Let the templated names of a task that routes messages be strings, after they were rendered.
-
-    :raises ValueError: see ``rendered``.
-    """
-    task.inbox = rendered("inbox", task.inbox)
-    for field in ("match", "dead_letter_dag_id"):
-        setattr(task, field, rendered(field, getattr(task, field), optional=True))
-    if not isinstance(task.trigger_dag_id, Mapping):
-        task.trigger_dag_id = rendered("trigger_dag_id", task.trigger_dag_id, optional=True)
-
-
-def deferrable_or_default(deferrable: bool | None) -> bool:
-    """Whether to wait in the triggerer; None takes ``[operators] default_deferrable``."""
-    if deferrable is None:
-        return bool(conf.getboolean("operators", "default_deferrable", fallback=False))
-    return deferrable
-
-
 def check_choice(field: str, value: str, choices: tuple[str, ...]) -> str:
     """
     :raises ValueError: the value is not one of ``choices``.
@@ -109,48 +69,6 @@ def check_choice(field: str, value: str, choices: tuple[str, ...]) -> str:
     if value not in choices:
         raise ValueError(f"{field} must be one of {', '.join(map(repr, choices))}, not {value!r}")
     return value
-
-
-def check_routes(targets: str | Mapping[str, str] | None, match: str | None) -> None:
-    """
-    Compile the expressions, so that an invalid one fails when the DAG is parsed; skip templates.
-
-    :raises ValueError: an expression is invalid, or there is no DAG id.
-    """
-    if isinstance(targets, (str, Mapping)) and not targets:
-        raise ValueError("trigger_dag_id must name at least one DAG")
-    chosen = targets if isinstance(targets, Mapping) else {}
-    plain = {dag_id: text for dag_id, text in chosen.items() if not known_later(text)}
-    expression = None if known_later(match) else match
-    if plain or expression:
-        # Imports jmespath, so only for DAG files that need it.
-        from airflow_provider_workflow.dispatch.routing import Routes
-
-        Routes(plain or None, expression)
-
-
-def check_dead_letters(
-    dead_letter_dag_id: str | None, dead_letter_after: int, unmatched: str, targets: Any
-) -> None:
-    """
-    Check the arguments for dead letters.
-
-    :raises ValueError: an argument is invalid, or contradicts another one; the text names it.
-    """
-    within("dead_letter_after", dead_letter_after, DEAD_LETTER_AFTER)
-    check_choice("unmatched", unmatched, ("lease", "dead_letter"))
-    if dead_letter_dag_id is None:
-        if unmatched == "dead_letter":
-            raise ValueError('unmatched="dead_letter" needs dead_letter_dag_id')
-        return
-    check_string("dead_letter_dag_id", dead_letter_dag_id)
-    if targets is None:
-        raise ValueError("dead_letter_dag_id needs trigger_dag_id: without it no runs are started")
-    if dead_letter_dag_id in ([targets] if isinstance(targets, str) else list(targets)):
-        raise ValueError(
-            f"dead_letter_dag_id must name another DAG than trigger_dag_id, not {dead_letter_dag_id!r}:"
-            " it starts for messages that the target rejects"
-        )
 
 
 def check_inputs(inputs: Any) -> Mapping[str, Any] | None:
@@ -163,16 +81,6 @@ def check_inputs(inputs: Any) -> Mapping[str, Any] | None:
             " a template, set render_template_as_native_obj=True on the DAG, or give another task's output"
         )
     return inputs
-
-
-def check_intervals(poll_interval: float, max_poll_interval: float, others: Mapping[str, Any]) -> None:
-    """
-    :param others: arguments of ``BaseSensorOperator``.
-    :raises ValueError: an argument is invalid; the text names it.
-    """
-    if "poke_interval" in others:
-        raise ValueError("poke_interval cannot be given: poll_interval is the interval in every mode")
-    intervals(poll_interval, max_poll_interval)
 
 
 def check_acknowledge(

@@ -328,11 +328,6 @@ def lineage_of(ti: Any) -> dict[str, Any]:
     return {"openlineage": parent}
 
 
-def attempt_of(context: Any) -> int:
-    """The number of this try of a task, 1 or more."""
-    return int(context["ti"].try_number)
-
-
 def origin_of(context: Any) -> str:
     """The DAG and run of a task, for the notes of the runs that it starts."""
     ti = context["ti"]

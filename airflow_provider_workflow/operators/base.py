@@ -1,20 +1,30 @@
-"""The base class of the operators, and what they share."""
+"""The base classes of the operators and of the sensor: the arguments, checks and retries that they share."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk import BaseOperator
 
-from airflow_provider_workflow.options import check_string, rendered
+from airflow_provider_workflow.client.arguments import LEASE_LIMIT, within
+from airflow_provider_workflow.dispatch.targets import DEAD_LETTER_AFTER, LEASE_SECONDS, Limits
+from airflow_provider_workflow.links import StartedRunsLink
+from airflow_provider_workflow.options import check_choice, check_string, known_later, rendered
+from airflow_provider_workflow.retry_defaults import RetriesByDefault
 
 if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from airflow_provider_workflow.dispatch.dispatcher import Dispatcher
+    from airflow_provider_workflow.dispatch.receiving import Receiver
     from airflow_provider_workflow.hooks.workflow import WorkflowHook
 
 log = logging.getLogger(__name__)
+
+ANY_NUMBER = (1, 10**9)
 
 
 class WorkflowOperator(BaseOperator):
@@ -37,6 +47,197 @@ class WorkflowOperator(BaseOperator):
         from airflow_provider_workflow.hooks.workflow import WorkflowHook
 
         return WorkflowHook(rendered("workflow_conn_id", self.workflow_conn_id))
+
+
+class DispatchingOperator(RetriesByDefault, WorkflowOperator):
+    """
+    Starts one DAG run for each message of an inbox: the base class of the dispatch operator and the sensor.
+
+    By default it is retried, with pauses that double from 10 s to 10 minutes. Airflow's arguments
+    (``retries``, ``retry_delay``, ``retry_exponential_backoff``, ``max_retry_delay``) and ``default_args``
+    win.
+
+    :param inbox: id or name of the inbox (templated).
+    :param trigger_dag_id: DAG to start for each message, or DAG ids with the JMESPath expression that
+        each is chosen by, tried in order (templated).
+    :param max_messages: maximum number of messages, 1 or more; None for all available ones.
+    :param max_unfinished_runs: runs of the target DAG that may be queued and running at once, 1 or more;
+        without capacity nothing is leased, and the messages stay in the inbox.
+    :param on_refused: ``fail`` fails the task at its end if a message was rejected, ``log`` only logs it.
+        With ``dead_letter_dag_id`` the task fails only if that DAG rejected the message too.
+    :param on_paused: what is done about an inbox that is paused and has no more messages: ``fail``, or
+        ``log`` (the operator) or ``wait`` (the sensor).
+    :param match: JMESPath expression over a message (templated). A message for which it is false is not
+        acknowledged, and is quarantined in the end unless another consumer acknowledges it.
+    :param dead_letter_dag_id: DAG to start for a message that Airflow keeps rejecting (templated); the
+        message is then acknowledged. Without it such a message is quarantined in the end.
+    :param dead_letter_after: delivery count from which a rejected message is a dead letter, 1 to 4.
+    :param unmatched: ``lease`` leaves a message that no route takes to its lease, for another consumer;
+        with ``dead_letter`` it is a dead letter too, from the same delivery count on.
+    :param lease_limit: messages per lease, 1 to 100.
+    :param lease_seconds: length of a lease, 60 to 3600 s.
+    :param workflow_conn_id: id of the Airflow connection (templated).
+    :raises ValueError: an argument is invalid, or contradicts another one; the text names it.
+    """
+
+    template_fields: Sequence[str] = (
+        "inbox",
+        "trigger_dag_id",
+        "match",
+        "dead_letter_dag_id",
+        *WorkflowOperator.template_fields,
+    )
+    template_fields_renderers: ClassVar[dict[str, str]] = {"trigger_dag_id": "json"}
+    operator_extra_links = (StartedRunsLink(),)
+    ON_PAUSED: ClassVar[tuple[str, ...]] = ("fail", "log")
+    """The values of ``on_paused``."""
+    _worker: Dispatcher | Receiver | None = None
+    """What works on messages, once the task runs."""
+
+    def __init__(
+        self,
+        *,
+        inbox: str,
+        trigger_dag_id: str | Mapping[str, str] | None,
+        max_messages: int | None = None,
+        max_unfinished_runs: int | None = None,
+        on_refused: str = "fail",
+        on_paused: str = "fail",
+        match: str | None = None,
+        dead_letter_dag_id: str | None = None,
+        dead_letter_after: int = 3,
+        unmatched: str = "lease",
+        lease_limit: int = 100,
+        lease_seconds: int = 300,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.limits = check_limits(lease_limit, lease_seconds, max_messages, max_unfinished_runs)
+        check_routes(trigger_dag_id, match)
+        check_dead_letters(dead_letter_dag_id, dead_letter_after, unmatched, trigger_dag_id)
+        self.inbox = inbox
+        self.trigger_dag_id = trigger_dag_id
+        self.match = match
+        self.on_refused = check_choice("on_refused", on_refused, ("fail", "log"))
+        self.on_paused = check_choice("on_paused", on_paused, self.ON_PAUSED)
+        self.dead_letter_dag_id = dead_letter_dag_id
+        self.dead_letter_after = dead_letter_after
+        self.unmatched = unmatched
+
+    def _read_rendered(self) -> None:
+        """
+        Let the templated names be strings, after Airflow has rendered them.
+
+        :raises ValueError: one was rendered to something else.
+        """
+        self.inbox = rendered("inbox", self.inbox)
+        self.workflow_conn_id = rendered("workflow_conn_id", self.workflow_conn_id)
+        self.match = rendered("match", self.match, optional=True)
+        self.dead_letter_dag_id = rendered("dead_letter_dag_id", self.dead_letter_dag_id, optional=True)
+        if not isinstance(self.trigger_dag_id, Mapping):
+            self.trigger_dag_id = rendered("trigger_dag_id", self.trigger_dag_id, optional=True)
+
+    def _new_dispatcher(self, context: Context, failed_polls: int = 0, **more: Any) -> Dispatcher:
+        """
+        What starts the runs of messages, from the rendered arguments.
+
+        :param failed_polls: polls of this try that failed before.
+        :param more: other arguments of ``Dispatcher``.
+        """
+        from airflow_provider_workflow.dispatch.dead_letters import DeadLetterRules
+        from airflow_provider_workflow.dispatch.dispatcher import Dispatcher
+        from airflow_provider_workflow.dispatch.routing import Routes
+        from airflow_provider_workflow.dispatch.runs import TaskRuns, origin_of
+
+        rules = None
+        if self.dead_letter_dag_id:
+            rules = DeadLetterRules(self.dead_letter_dag_id, self.dead_letter_after, self.unmatched)
+        return Dispatcher(
+            self.hook,
+            self.inbox,
+            Routes(self.trigger_dag_id, self.match),
+            TaskRuns(context["ti"]),
+            self.limits,
+            attempt=context["ti"].try_number + failed_polls,
+            origin=origin_of(context),
+            dead_letter_rules=rules,
+            **more,
+        )
+
+    def get_openlineage_facets_on_complete(self, _: Any) -> Any:
+        """The inbox and the started runs; Airflow's OpenLineage provider calls this after the task."""
+        from airflow_provider_workflow.observers.lineage import of_inbox
+
+        result = self._worker.counts.result if self._worker else None
+        return of_inbox(self.hook, self.inbox, self.trigger_dag_id, result)
+
+    def on_kill(self) -> None:
+        """
+        Release the current lease, if any: Airflow is ending the task.
+
+        :raises TaskKilled: the task was working on a lease.
+        """
+        if self._worker is not None and self._worker.working:
+            from airflow_provider_workflow.dispatch.lease import TaskKilled
+
+            raise TaskKilled(self.inbox)
+
+
+def check_limits(
+    lease_limit: int, lease_seconds: int, max_messages: int | None, max_unfinished_runs: int | None
+) -> Limits:
+    """
+    :raises ValueError: an argument is out of range; the text names it and the range.
+    """
+    within("lease_limit", lease_limit, LEASE_LIMIT)
+    within("lease_seconds", lease_seconds, LEASE_SECONDS)
+    if max_messages is not None:
+        within("max_messages", max_messages, ANY_NUMBER)
+    if max_unfinished_runs is not None:
+        within("max_unfinished_runs", max_unfinished_runs, ANY_NUMBER)
+    return Limits(lease_limit, lease_seconds, max_messages, max_unfinished_runs)
+
+
+def check_routes(targets: str | Mapping[str, str] | None, match: str | None) -> None:
+    """
+    Compile the expressions, so that an invalid one fails when the DAG is parsed; skip templates.
+
+    :raises ValueError: an expression is invalid, or there is no DAG id.
+    """
+    if isinstance(targets, (str, Mapping)) and not targets:
+        raise ValueError("trigger_dag_id must name at least one DAG")
+    chosen = targets if isinstance(targets, Mapping) else {}
+    plain = {dag_id: text for dag_id, text in chosen.items() if not known_later(text)}
+    expression = None if known_later(match) else match
+    if plain or expression:
+        # Imports jmespath, so only for DAG files that need it.
+        from airflow_provider_workflow.dispatch.routing import Routes
+
+        Routes(plain or None, expression)
+
+
+def check_dead_letters(
+    dead_letter_dag_id: str | None, dead_letter_after: int, unmatched: str, targets: Any
+) -> None:
+    """
+    Check the arguments for dead letters.
+
+    :raises ValueError: an argument is invalid, or contradicts another one; the text names it.
+    """
+    within("dead_letter_after", dead_letter_after, DEAD_LETTER_AFTER)
+    check_choice("unmatched", unmatched, ("lease", "dead_letter"))
+    if dead_letter_dag_id is None:
+        if unmatched == "dead_letter":
+            raise ValueError('unmatched="dead_letter" needs dead_letter_dag_id')
+        return
+    check_string("dead_letter_dag_id", dead_letter_dag_id)
+    if targets is None:
+        raise ValueError("dead_letter_dag_id needs trigger_dag_id: without it no runs are started")
+    if dead_letter_dag_id in ([targets] if isinstance(targets, str) else list(targets)):
+        raise ValueError(
+            f"dead_letter_dag_id must name another DAG than trigger_dag_id, not {dead_letter_dag_id!r}:"
+            " it starts for messages that the target rejects"
+        )
 
 
 def end_if_present(what: str, done: str, end: Callable[[], object], missing_ok: bool) -> bool:

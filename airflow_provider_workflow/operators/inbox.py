@@ -8,16 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 
 from airflow.providers.common.compat.sdk import AirflowFailException
 
-from airflow_provider_workflow.links import StartedRunsLink
-from airflow_provider_workflow.operators.base import WorkflowOperator
-from airflow_provider_workflow.options import (
-    check_choice,
-    check_dead_letters,
-    check_limits,
-    check_routes,
-    render_routed,
-)
-from airflow_provider_workflow.retry_defaults import RetriesByDefault
+from airflow_provider_workflow.operators.base import DispatchingOperator, WorkflowOperator
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -36,77 +27,17 @@ class LeaseEnd(TypedDict):
     lease_ended: int
 
 
-class WorkflowInboxDispatchOperator(RetriesByDefault, WorkflowOperator):
+class WorkflowInboxDispatchOperator(DispatchingOperator):
     """
     Starts one DAG run for each message that an inbox holds now, without waiting for more.
 
-    It does the same as ``WorkflowInboxSensor`` with ``trigger_dag_id``, but does not wait. Several
-    operators may work on one inbox in parallel: a message still starts one run.
+    It does the same as ``WorkflowInboxSensor`` with ``trigger_dag_id``, but does not wait: without capacity
+    (``max_unfinished_runs``) it ends. Several operators may work on one inbox in parallel: a message still
+    starts one run. By default it has 5 retries, so it retries for five to ten minutes.
 
-    By default it has 5 retries, with pauses that double from 10 s, so it retries for five to ten minutes.
-    Airflow's arguments (``retries``, ``retry_delay``, ``retry_exponential_backoff``, ``max_retry_delay``) and
-    ``default_args`` win.
-
-    :param inbox: id or name of the inbox (templated).
-    :param trigger_dag_id: DAG to start for each message, or DAG ids with the JMESPath expression that
-        each is chosen by, tried in order (templated).
-    :param max_messages: maximum number of messages, 1 or more; None for all available ones.
-    :param max_unfinished_runs: runs of the target DAG that may be queued and running at once, 1 or more;
-        without capacity the operator ends, and the other messages stay in the inbox.
-    :param on_refused: ``fail`` fails the task at its end if a message was rejected, ``log`` only logs it.
-        With ``dead_letter_dag_id`` the task fails only if that DAG rejected the message too.
-    :param on_paused: ``fail`` or ``log``, for an inbox that is paused and has no more messages.
-    :param match: JMESPath expression over a message (templated). A message for which it is false is not
-        acknowledged, and is quarantined in the end unless another consumer acknowledges it.
-    :param dead_letter_dag_id: DAG to start for a message that Airflow keeps rejecting (templated); the
-        message is then acknowledged. Without it such a message is quarantined in the end.
-    :param dead_letter_after: delivery count from which a rejected message is a dead letter, 1 to 4.
-    :param unmatched: ``lease`` leaves a message that no route takes to its lease, for another consumer;
-        with ``dead_letter`` it is a dead letter too, from the same delivery count on.
-    :param lease_limit: messages per lease, 1 to 100.
-    :param lease_seconds: length of a lease, 60 to 3600 s.
-    :param workflow_conn_id: id of the Airflow connection (templated).
+    Its arguments are those of :class:`~airflow_provider_workflow.operators.base.DispatchingOperator`;
+    ``on_paused`` is ``fail`` or ``log``.
     """
-
-    template_fields: Sequence[str] = (
-        "inbox",
-        "trigger_dag_id",
-        "match",
-        "dead_letter_dag_id",
-        *WorkflowOperator.template_fields,
-    )
-    template_fields_renderers = {"trigger_dag_id": "json"}  # noqa: RUF012 Airflow's own form
-    operator_extra_links = (StartedRunsLink(),)
-
-    def __init__(
-        self,
-        *,
-        inbox: str,
-        trigger_dag_id: str | Mapping[str, str],
-        max_messages: int | None = None,
-        max_unfinished_runs: int | None = None,
-        on_refused: str = "fail",
-        on_paused: str = "fail",
-        match: str | None = None,
-        dead_letter_dag_id: str | None = None,
-        dead_letter_after: int = 3,
-        unmatched: str = "lease",
-        lease_limit: int = 100,
-        lease_seconds: int = 300,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        self.limits = check_limits(lease_limit, lease_seconds, max_messages, max_unfinished_runs)
-        check_routes(trigger_dag_id, match)
-        check_dead_letters(dead_letter_dag_id, dead_letter_after, unmatched, trigger_dag_id)
-        self.dead_letter_dag_id = dead_letter_dag_id
-        self.dead_letter_after, self.unmatched = dead_letter_after, unmatched
-        self.inbox = inbox
-        self.trigger_dag_id = trigger_dag_id
-        self.match = match
-        self.on_refused = check_choice("on_refused", on_refused, ("fail", "log"))
-        self.on_paused = check_choice("on_paused", on_paused, ("fail", "log"))
-        self._dispatcher: Dispatcher | None = None
 
     def execute(self, context: Context) -> DispatchResult:
         """
@@ -118,48 +49,13 @@ class WorkflowInboxDispatchOperator(RetriesByDefault, WorkflowOperator):
         :raises AirflowFailException: messages were rejected, and ``on_refused`` is ``fail``.
         :raises WorkflowError: the service cannot be used.
         """
-        from airflow_provider_workflow.dispatch.dead_letters import DeadLetterRules
-        from airflow_provider_workflow.dispatch.dispatcher import Dispatcher
-        from airflow_provider_workflow.dispatch.routing import Routes
-        from airflow_provider_workflow.dispatch.runs import TaskRuns, attempt_of, origin_of
-
-        render_routed(self)
-        routes = Routes(self.trigger_dag_id, self.match)
-        dead_letters = self.dead_letter_dag_id
-        rules = dead_letters and DeadLetterRules(dead_letters, self.dead_letter_after, self.unmatched)
-        self._dispatcher = dispatcher = Dispatcher(
-            self.hook,
-            self.inbox,
-            routes,
-            TaskRuns(context["ti"]),
-            self.limits,
-            attempt=attempt_of(context),
-            origin=origin_of(context),
-            dead_letter_rules=rules or None,
-        )
+        self._read_rendered()
+        self._worker = dispatcher = self._new_dispatcher(context)
         dispatcher.check_targets()
         log.log(*drain_inbox(dispatcher, on_paused=self.on_paused))
         if dispatcher.counts.failing and self.on_refused == "fail":
             raise AirflowFailException(dispatcher.counts.rejected_text())
         return dispatcher.counts.result
-
-    def get_openlineage_facets_on_complete(self, _: Any) -> Any:
-        """The inbox and the started runs; Airflow's OpenLineage provider calls this after the task."""
-        from airflow_provider_workflow.observers.lineage import of_inbox
-
-        result = self._dispatcher.counts.result if self._dispatcher else None
-        return of_inbox(self.hook, self.inbox, self.trigger_dag_id, result)
-
-    def on_kill(self) -> None:
-        """
-        Release the current lease, if any: Airflow is ending the task.
-
-        :raises TaskKilled: the task was working on a lease.
-        """
-        if self._dispatcher is not None and self._dispatcher.working:
-            from airflow_provider_workflow.dispatch.lease import TaskKilled
-
-            raise TaskKilled(self.inbox)
 
 
 def drain_inbox(dispatcher: Dispatcher, *, on_paused: str = "fail") -> tuple[int, str]:

@@ -2,40 +2,44 @@
 
 from __future__ import annotations
 
+import logging
 import math
-from collections.abc import Mapping, Sequence
-from contextlib import closing
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from airflow.providers.common.compat.sdk import AirflowSensorTimeout
+from airflow.providers.common.compat.sdk import (
+    AirflowException,
+    AirflowFailException,
+    AirflowSensorTimeout,
+    AirflowSkipException,
+    conf,
+)
 from airflow.sdk import BaseSensorOperator, PokeReturnValue
 
 from airflow_provider_workflow import clock
-from airflow_provider_workflow.client.arguments import flag
-from airflow_provider_workflow.links import StartedRunsLink
-from airflow_provider_workflow.options import (
-    check_acknowledge,
-    check_choice,
-    check_dead_letters,
-    check_intervals,
-    check_limits,
-    check_routes,
-    check_sensor_options,
-    deferrable_or_default,
-    render_routed,
-    rendered,
-)
-from airflow_provider_workflow.retry_defaults import RetriesByDefault
+from airflow_provider_workflow.client.arguments import flag, intervals
+from airflow_provider_workflow.operators.base import DispatchingOperator
+from airflow_provider_workflow.options import check_acknowledge, check_sensor_options
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_provider_workflow.sensors.work import Work
+    from airflow_provider_workflow.client.errors import WorkflowError
+    from airflow_provider_workflow.dispatch.dispatcher import Dispatcher
+    from airflow_provider_workflow.dispatch.lease import HeldLease
+    from airflow_provider_workflow.dispatch.receiving import Receiver
+    from airflow_provider_workflow.dispatch.results import Counts
+    from airflow_provider_workflow.triggers.retrying import Faults
+    from airflow_provider_workflow.types import DispatchResult
+
+log = logging.getLogger(__name__)
 
 
-class WorkflowInboxSensor(RetriesByDefault, BaseSensorOperator):
+class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
     """
     Waits until an inbox has messages, then starts DAG runs for them or returns them.
 
@@ -48,101 +52,55 @@ class WorkflowInboxSensor(RetriesByDefault, BaseSensorOperator):
     With ``"manual"`` it returns the lease, for ``WorkflowAcknowledgeOperator`` after the work.
 
     While the service is unreachable or limits the rate, the sensor logs a WARNING and waits. A permanent
-    error, or an acknowledgement that fails permanently, fails the task.
+    error, or an acknowledgement that fails permanently, fails the task. A message that Airflow rejects is
+    redelivered when its lease expires, until the service quarantines it.
 
-    Delivery is at-least-once and unordered (docs/service.md 3.2). A message that Airflow rejects is
-    neither acknowledged nor released: it is redelivered when its lease expires, until the service
-    quarantines it.
+    By default it has 20 retries, so it retries errors for two and a half hours. ``acknowledge="auto"`` needs
+    1 retry or more. Its other arguments are those of
+    :class:`~airflow_provider_workflow.operators.base.DispatchingOperator`.
 
-    By default it has 20 retries, with pauses that double from 10 s to 10 minutes, so it retries errors for
-    two and a half hours. Airflow's arguments (``retries``, ``retry_delay``, ``retry_exponential_backoff``,
-    ``max_retry_delay``) and ``default_args`` win. ``acknowledge="auto"`` needs 1 retry or more.
-
-    :param inbox: id or name of the inbox (templated).
-    :param trigger_dag_id: DAG to start for each message, or DAG ids with the JMESPath expression that
-        each is chosen by, tried in order (templated).
+    :param trigger_dag_id: as with the dispatch operator; None returns the messages (templated).
     :param acknowledge: ``auto`` (the default; Airflow 3.3+) or ``manual``; only without ``trigger_dag_id``.
-    :param max_messages: maximum number of messages, 1 or more; None for all available ones.
-    :param max_unfinished_runs: runs of the target DAG that may be queued and running at once, 1 or more;
-        without capacity nothing is leased.
-    :param on_refused: ``fail`` fails the task at its end if a message was rejected, ``log`` only logs it.
-        With ``dead_letter_dag_id`` the task fails only if that DAG rejected the message too.
-        Without ``trigger_dag_id`` the task fails only if no other message was received: the other messages
-        of a lease are returned, and the rejected one is redelivered.
-    :param on_paused: ``fail`` or ``wait``, for an inbox that is paused and has no more messages.
-    :param match: JMESPath expression over a message (templated). A message for which it is false is not
-        acknowledged, and is quarantined in the end unless another consumer acknowledges it.
-    :param dead_letter_dag_id: DAG to start for a message that Airflow keeps rejecting (templated); the
-        message is then acknowledged. Only with ``trigger_dag_id``. Without a dead-letter DAG such a message
-        is quarantined in the end.
-    :param dead_letter_after: delivery count from which a rejected message is a dead letter, 1 to 4.
-    :param unmatched: ``lease`` leaves a message that no route takes to its lease, for another consumer;
-        with ``dead_letter`` it is a dead letter too, from the same delivery count on.
-    :param lease_limit: messages per lease, 1 to 100.
-    :param lease_seconds: length of a lease, 60 to 3600 s.
+    :param on_refused: ``fail`` or ``log``. Without ``trigger_dag_id`` the task fails only if no other message
+        was received: the other messages of a lease are returned, and the rejected one is redelivered.
     :param poll_interval: seconds between polls, above 0. It doubles while the sensor is deferred and the
         inbox stays empty. In the modes poke and reschedule it does not; in reschedule it is at least
         ``[workers] min_heartbeat_interval`` + 1 s.
     :param max_poll_interval: maximum interval in seconds.
     :param wake_on_events: also listen to the inbox's event stream while deferred.
-    :param workflow_conn_id: id of the Airflow connection (templated).
     :param deferrable: wait in the triggerer; None takes ``[operators] default_deferrable``. Airflow's own
         ``silent_fail`` and ``max_wait`` are for the modes poke and reschedule, and rejected with it.
     """
 
-    template_fields: Sequence[str] = (
-        "inbox",
-        "trigger_dag_id",
-        "match",
-        "dead_letter_dag_id",
-        "workflow_conn_id",
-    )
-    template_fields_renderers = {"trigger_dag_id": "json"}  # noqa: RUF012 Airflow's own form
-    ui_color = "#dbe7ff"
-    operator_extra_links = (StartedRunsLink(),)
+    ON_PAUSED = ("fail", "wait")
     RETRIES = 20
+    counts: Counts
+    """The outcomes of messages so far, once the task runs."""
+    _failed_polls = 0
+    _has_waited = False
 
     def __init__(
         self,
         *,
-        inbox: str,
         trigger_dag_id: str | Mapping[str, str] | None = None,
         acknowledge: str | None = None,
-        max_messages: int | None = None,
-        max_unfinished_runs: int | None = None,
-        on_refused: str = "fail",
-        on_paused: str = "fail",
-        match: str | None = None,
-        dead_letter_dag_id: str | None = None,
-        dead_letter_after: int = 3,
-        unmatched: str = "lease",
-        lease_limit: int = 100,
-        lease_seconds: int = 300,
         poll_interval: float = 5,
         max_poll_interval: float = 60,
         wake_on_events: bool = True,
-        workflow_conn_id: str = "workflow_default",
         deferrable: bool | None = None,
         **kwargs: Any,
     ) -> None:
-        check_intervals(poll_interval, max_poll_interval, kwargs)
-        super().__init__(poke_interval=poll_interval, **kwargs)
-        self.limits = check_limits(lease_limit, lease_seconds, max_messages, max_unfinished_runs)
-        check_routes(trigger_dag_id, match)
-        check_dead_letters(dead_letter_dag_id, dead_letter_after, unmatched, trigger_dag_id)
-        self.dead_letter_dag_id = dead_letter_dag_id
-        self.dead_letter_after, self.unmatched = dead_letter_after, unmatched
-        self.inbox = inbox
-        self.trigger_dag_id = trigger_dag_id
-        self.match = match
-        self.on_refused = check_choice("on_refused", on_refused, ("fail", "log"))
-        self.on_paused = check_choice("on_paused", on_paused, ("fail", "wait"))
+        if "poke_interval" in kwargs:
+            raise ValueError("poke_interval cannot be given: poll_interval is the interval in every mode")
+        intervals(poll_interval, max_poll_interval)
+        super().__init__(trigger_dag_id=trigger_dag_id, poke_interval=poll_interval, **kwargs)
         self.max_poll_interval = max_poll_interval
         self.wake_on_events = flag("wake_on_events", wake_on_events)
-        self.workflow_conn_id = workflow_conn_id
-        self.deferrable = deferrable_or_default(deferrable)
+        if deferrable is None:
+            deferrable = conf.getboolean("operators", "default_deferrable", fallback=False)
+        self.deferrable = deferrable
         check_sensor_options(self.deferrable, self.silent_fail, self.max_wait, max_poll_interval)
-        self.acknowledge = check_acknowledge(acknowledge, trigger_dag_id, max_unfinished_runs)
+        self.acknowledge = check_acknowledge(acknowledge, trigger_dag_id, self.limits.max_unfinished_runs)
         self._check_retries()
 
     def _check_retries(self) -> None:
@@ -152,49 +110,6 @@ class WorkflowInboxSensor(RetriesByDefault, BaseSensorOperator):
                 " a retry returns the messages that a killed try received"
             )
 
-    def trigger_kwargs(self, lease_limit: int) -> dict[str, Any]:
-        """
-        The arguments of its trigger.
-
-        :param lease_limit: 1 to 100.
-        """
-        return {
-            "inbox": self.inbox,
-            "workflow_conn_id": self.workflow_conn_id,
-            "lease_limit": lease_limit,
-            "lease_seconds": self.limits.lease_seconds,
-            "poll_interval": self.poke_interval,
-            "max_poll_interval": max(self.max_poll_interval, self.poke_interval),
-            "wake_on_events": self.wake_on_events,
-            "on_paused": self.on_paused,
-        }
-
-    @cached_property
-    def _work(self) -> Work:
-        """Made from the rendered arguments when the task runs; parsing a DAG file does not import it."""
-        from airflow_provider_workflow.dispatch.dead_letters import DeadLetterRules
-        from airflow_provider_workflow.hooks.workflow import WorkflowHook
-        from airflow_provider_workflow.sensors.work import Options, Work
-
-        render_routed(self)
-        self.workflow_conn_id = rendered("workflow_conn_id", self.workflow_conn_id)
-        dead_letters = self.dead_letter_dag_id
-        options = Options(
-            inbox=self.inbox,
-            trigger_dag_id=self.trigger_dag_id,
-            match=self.match,
-            acknowledge=self.acknowledge,
-            on_refused=self.on_refused,
-            on_paused=self.on_paused,
-            limits=self.limits,
-            dead_letter_rules=DeadLetterRules(dead_letters, self.dead_letter_after, self.unmatched)
-            if dead_letters
-            else None,
-            # In the mode reschedule the counters would be lost with the process.
-            continues=self.deferrable or not self.reschedule,
-        )
-        return Work(WorkflowHook(self.workflow_conn_id), options)
-
     def execute(self, context: Context) -> Any:
         """
         Process the available messages; if there are none, wait (in the triggerer if deferrable).
@@ -203,42 +118,18 @@ class WorkflowInboxSensor(RetriesByDefault, BaseSensorOperator):
             except the one that was rejected.
         :raises WorkflowError: the service cannot be used.
         """
+        from airflow_provider_workflow.dispatch.results import Counts
+
         # Again, as a cluster policy may have set them since.
         self._check_retries()
         if self.deferrable:
-            return self._poll_or_defer(context, clock.now() + self.timeout)
-        from airflow_provider_workflow.dispatch.results import Counts
-
-        self._work.counts = Counts()
+            return self.resume(context, {"status": "poll"}, deadline=clock.now() + self.timeout)
+        self._read_rendered()
+        self.counts = Counts()
         if self.reschedule:
             self._raise_short_intervals()
-        with closing(self._work.hook):
+        with closing(self.hook):
             return super().execute(context)
-
-    def get_openlineage_facets_on_complete(self, _: Any) -> Any:
-        """The inbox and the started runs; Airflow's OpenLineage provider calls this after the task."""
-        from airflow_provider_workflow.observers.lineage import of_inbox
-
-        return of_inbox(self._work.hook, self.inbox, self.trigger_dag_id, self._work.counts.result)
-
-    def on_kill(self) -> None:
-        """
-        Release the current lease, if any: Airflow is ending the task.
-
-        :raises TaskKilled: the task was working on a lease.
-        """
-        if "_work" in vars(self) and self._work.is_working:
-            from airflow_provider_workflow.dispatch.lease import TaskKilled
-
-            raise TaskKilled(self.inbox)
-
-    def poke(self, context: Context) -> PokeReturnValue:
-        """Poll the inbox once, for the modes poke and reschedule."""
-        value = self._work.poll(context)
-        # In the mode reschedule each poll has a process of its own.
-        if value is None and not context.get("task_reschedule_count"):
-            self._work.log_waiting(self.poke_interval)
-        return PokeReturnValue(is_done=value is not None, xcom_value=value)
 
     def resume(
         self,
@@ -250,13 +141,40 @@ class WorkflowInboxSensor(RetriesByDefault, BaseSensorOperator):
         hold_seconds: float = 0,
     ) -> Any:
         """
-        Continue with the event of the trigger.
+        Continue with the event of the trigger: poll once, and defer if there is nothing to return yet.
 
         :param deadline: epoch seconds at which the sensor times out.
         :param so_far: the counters from before the deferral.
         :param hold_seconds: seconds that it waited for capacity.
         """
-        return self._poll_or_defer(context, deadline, event or {}, so_far, hold_seconds)
+        from airflow_provider_workflow.dispatch.results import Counts
+
+        self._read_rendered()
+        self.counts = Counts.carried(so_far)
+        with closing(self.hook), skip_on_failure(soft_fail=self.soft_fail, never_fail=self.never_fail):
+            value = self._poll(context, lease_of(self.inbox, event or {}))
+            if value is None:
+                self._defer_until_messages(deadline, hold_seconds)
+            return value
+
+    def poke(self, context: Context) -> PokeReturnValue:
+        """Poll the inbox once, for the modes poke and reschedule."""
+        from airflow_provider_workflow.dispatch.rejections import TargetError
+
+        try:
+            value = self._poll(context)
+        except TargetError:
+            # With silent_fail the sensor polls again in this process.
+            self._failed_polls += 1
+            raise
+        # In the mode reschedule each poll has a process of its own.
+        if value is None and not self._has_waited and not context.get("task_reschedule_count"):
+            from airflow_provider_workflow.client.settings import host_of
+
+            self._has_waited = True
+            host, pause = host_of(self.hook.settings.base_url), self.poke_interval
+            log.info("Inbox %s at %s: nothing to do yet; polling every %g s", self.inbox, host, pause)
+        return PokeReturnValue(is_done=value is not None, xcom_value=value)
 
     def _raise_short_intervals(self) -> None:
         """Raise intervals of the mode reschedule to the time in which Airflow notices the process's end."""
@@ -270,49 +188,219 @@ class WorkflowInboxSensor(RetriesByDefault, BaseSensorOperator):
         if self.max_wait is not None:
             self.max_wait = max(self.max_wait, timedelta(seconds=least))
 
-    def _poll_or_defer(
-        self,
-        context: Context,
-        deadline: float,
-        event: dict[str, Any] | None = None,
-        so_far: dict[str, Any] | None = None,
-        held: float = 0,
-    ) -> Any:
-        """
-        Poll once, and defer if there is nothing to return yet.
-
-        :param event: the trigger's event; None before the first deferral.
-        :param held: seconds that the sensor waited for capacity.
-        """
-        from airflow_provider_workflow.dispatch.results import Counts
-        from airflow_provider_workflow.sensors.work import lease_of, skip_on_failure
-
-        work = self._work
-        with closing(work.hook), skip_on_failure(soft_fail=self.soft_fail, never_fail=self.never_fail):
-            work.counts = Counts.carried(so_far)
-            lease = None if event is None else lease_of(self.inbox, event)
-            value = work.poll(context, lease)
-            if value is None:
-                self._defer_until_messages(deadline, held)
-            return value
-
     def _defer_until_messages(self, deadline: float, held: float) -> None:
+        from airflow_provider_workflow.dispatch.dispatcher import Dispatcher
         from airflow_provider_workflow.triggers.inbox import WorkflowInboxTrigger
         from airflow_provider_workflow.triggers.retrying import settle_seconds
 
-        counts, (limit, seconds) = self._work.counts, self._work.next_lease()
-        left = deadline - clock.now()
-        if left <= 0:
+        counts, remaining = self.counts, deadline - clock.now()
+        if remaining <= 0:
             done = f" {counts.handled} messages were worked on." if counts.handled else ""
             raise AirflowSensorTimeout(
                 f"Inbox {self.inbox!r}: nothing more to do within {self.timeout:g} s.{done}"
             )
+        limit, seconds = self.limits.first_lease, self.limits.lease_seconds
+        if isinstance(self._worker, Dispatcher):
+            # After started runs the sensor only waits for capacity, and ends when the inbox is empty.
+            limit, seconds = (0, seconds) if counts.handled else self._worker.next_lease()
+        longest = max(self.max_poll_interval, self.poke_interval)
         # Without capacity the trigger leases nothing: it only resumes the task after ``hold`` seconds.
-        kwargs = {**self.trigger_kwargs(max(1, limit)), "lease_seconds": seconds}
-        hold = 0.0 if limit else min(max(held * 2, self.poke_interval), kwargs["max_poll_interval"])
+        hold = 0.0 if limit else min(max(held * 2, self.poke_interval), longest)
+        trigger = WorkflowInboxTrigger(
+            inbox=self.inbox,
+            workflow_conn_id=self.workflow_conn_id,
+            lease_limit=max(1, limit),
+            lease_seconds=seconds,
+            poll_interval=self.poke_interval,
+            max_poll_interval=longest,
+            wake_on_events=self.wake_on_events,
+            on_paused=self.on_paused,
+            settle_seconds=settle_seconds(),
+            hold_seconds=hold,
+        )
         self.defer(
-            trigger=WorkflowInboxTrigger(**kwargs, settle_seconds=settle_seconds(), hold_seconds=hold),
+            trigger=trigger,
             method_name="resume",
             kwargs={"deadline": deadline, "so_far": counts.carry(), "hold_seconds": hold},
-            timeout=timedelta(seconds=left),
+            timeout=timedelta(seconds=remaining),
         )
+
+    def _poll(self, context: Context, lease: HeldLease | None = None) -> Any:
+        """
+        Process a lease, then further messages.
+
+        A transient error of a lease request counts as an empty inbox; an error of a lease that is held, such
+        as a failing acknowledgement, is raised.
+
+        :param lease: the lease of a trigger.
+        :return: the return value of the sensor; None if it has to wait.
+        """
+        from airflow_provider_workflow.client.errors import InboxPausedError
+        from airflow_provider_workflow.dispatch.receiving import Receiver
+
+        if lease is not None and lease.seconds_left() <= 0:
+            log.info("Inbox %s: a lease ended before the task resumed; leasing again", self.inbox)
+            # Expired by this clock; by the service's clock it may still hold its messages.
+            self._release(lease)
+            lease = None
+        worker = self._worker = self._get_ready(context, lease)
+        value: Any
+        try:
+            if isinstance(worker, Receiver):
+                value = self._receive(worker, lease)
+            else:
+                value = self._dispatch(worker, lease)
+        except InboxPausedError as paused:
+            value = self._paused(paused.paused_reason)
+        # Received messages are returned first, or a rejected one would hold up the others.
+        at_the_end = value is None if self.trigger_dag_id is None else value is not None
+        if self.counts.failing and self.on_refused == "fail" and at_the_end:
+            raise AirflowFailException(self.counts.rejected_text())
+        return value
+
+    def _get_ready(self, context: Context, lease: HeldLease | None) -> Dispatcher | Receiver:
+        """Check that messages can be processed, before any is leased; release what a hand-off left out."""
+        try:
+            worker = self._new_worker(context, lease)
+            if lease is not None and lease.left:
+                text = "Inbox %s: %d messages of a lease did not fit into the hand-off; releasing them"
+                log.warning(text, self.inbox, len(lease.left))
+                self._release(lease, lease.left)
+        except BaseException as error:
+            if lease is not None and not isinstance(error, Exception):
+                # The task is being ended, and no message was tried.
+                with closing(self.hook.hurried()) as hurried:
+                    self._release(lease, hook=hurried)
+            raise
+        return worker
+
+    def _new_worker(self, context: Context, lease: HeldLease | None) -> Dispatcher | Receiver:
+        from airflow_provider_workflow.dispatch.receiving import Receiver
+        from airflow_provider_workflow.dispatch.routing import Routes
+
+        try:
+            if self.trigger_dag_id is None:
+                return Receiver(self.hook, self.inbox, Routes(None, self.match), context, self.counts)
+            given: dict[str, Any] = {"counts": self.counts, "is_transient_error": self._is_transient}
+            dispatcher = self._new_dispatcher(context, self._failed_polls, **given)
+            dispatcher.check_targets(lease)
+        except Exception:
+            if lease is not None:
+                # One message stays leased: if it were released, the next try would lease it at once, and
+                # fail again with the same target or expression.
+                rest = [message["id"] for message in lease.messages if message["id"] not in self.counts.seen]
+                self._release(lease, [*rest[1:], *lease.left])
+            raise
+        return dispatcher
+
+    def _dispatch(self, dispatcher: Dispatcher, lease: HeldLease | None) -> DispatchResult | None:
+        from airflow_provider_workflow.dispatch.results import Drained
+
+        drained = dispatcher.drain(lease)
+        if drained is Drained.EMPTY:
+            self._faults.over()
+        # In the mode reschedule the counters would be lost with the process.
+        continues = self.deferrable or not self.reschedule
+        unfinished = drained in (Drained.NO_CAPACITY, Drained.UNREACHABLE)
+        if self.counts.handled == 0 or (unfinished and continues):
+            return None
+        return self.counts.result
+
+    def _receive(self, receiver: Receiver, lease: HeldLease | None) -> Any:
+        auto = self.acknowledge == "auto"
+        if auto and (stored := receiver.stored()) is not None:
+            if lease is not None:
+                self._release(lease)
+            return stored
+        if (lease := lease or self._lease()) is None:
+            return None
+        return (receiver.take(lease) if auto else receiver.lend(lease)) or None
+
+    def _lease(self) -> HeldLease | None:
+        from airflow_provider_workflow.client.errors import WorkflowError
+        from airflow_provider_workflow.dispatch.lease import lease_once
+
+        try:
+            lease = lease_once(self.hook, self.inbox, self.limits.first_lease, self.limits.lease_seconds)
+        except WorkflowError as error:
+            if not self._is_transient(error):
+                raise
+            return None
+        self._faults.over()
+        return lease
+
+    def _paused(self, reason: str) -> DispatchResult | None:
+        from airflow_provider_workflow.dispatch.lease import InboxNotActiveError, log_paused
+
+        done = self.counts.handled > 0 and self.trigger_dag_id is not None
+        if self.on_paused == "fail" and not done:
+            raise InboxNotActiveError(self.inbox, reason) from None
+        log_paused(self.hook, self.inbox, reason)
+        return self.counts.result if done else None
+
+    @cached_property
+    def _faults(self) -> Faults:
+        """Consecutive errors of lease requests, which are logged once per series."""
+        from airflow_provider_workflow.triggers.retrying import Faults
+
+        return Faults(self.inbox, log)
+
+    def _is_transient(self, error: WorkflowError) -> bool:
+        if error.transient:
+            self._faults.met(error)
+        return error.transient
+
+    def _release(self, lease: HeldLease, ids: list[str] | None = None, hook: Any = None) -> None:
+        """Release messages of a lease, by default all of them."""
+        from airflow_provider_workflow.dispatch.lease import try_to_release
+
+        if ids is None:
+            ids = [*(message["id"] for message in lease.messages), *lease.left]
+        try_to_release(hook or self.hook, lease.inbox_id or self.inbox, lease.lease_id, ids, self.inbox)
+
+
+@contextmanager
+def skip_on_failure(*, soft_fail: bool, never_fail: bool) -> Iterator[None]:
+    """Apply ``soft_fail`` and ``never_fail`` as the mode poke does, for a deferrable sensor."""
+    try:
+        yield
+    except AirflowSkipException:
+        raise
+    except Exception as error:
+        final = isinstance(error, (AirflowSensorTimeout, AirflowFailException))
+        if never_fail or (soft_fail and final):
+            raise AirflowSkipException(f"Skipped instead of failing: {error}") from error
+        raise
+
+
+def lease_of(inbox: str, event: dict[str, Any]) -> HeldLease | None:
+    """
+    The lease in an event of a ``WorkflowInboxTrigger``; None if the event only asks for a poll.
+
+    :param inbox: name of the inbox in errors.
+    :raises InboxNotActiveError: the inbox is paused and has no more messages.
+    :raises InboxUnusableError: the inbox failed to initialize.
+    :raises AirflowException: the event is not one of the trigger's.
+    """
+    from airflow_provider_workflow import observers
+    from airflow_provider_workflow.client.inboxes import FAILED, PAUSED
+    from airflow_provider_workflow.config import traces
+    from airflow_provider_workflow.dispatch.lease import HeldLease, InboxNotActiveError, InboxUnusableError
+    from airflow_provider_workflow.observers import tracing
+
+    status = event.get("status")
+    if status == "leased":
+        inbox_id, name = event.get("inbox_id") or "", event.get("inbox_name")
+        if inbox_id and name:
+            # For the tags of metrics: this process has not looked up the name.
+            observers.remember_name(inbox_id, name)
+        lease = HeldLease.from_hand_off(event["lease"])
+        if "trace" in event and traces():
+            tracing.take_over(lease.lease_id, [message["id"] for message in lease.messages], event["trace"])
+        return replace(lease, inbox_id=inbox_id)
+    if status == "poll":
+        return None
+    errors = {PAUSED: InboxNotActiveError, FAILED: InboxUnusableError}
+    if status in errors:
+        raise errors[status](inbox, event.get("reason"))
+    raise AirflowException(f"The trigger sent an unknown event: {status!r}")

@@ -197,7 +197,7 @@ OF_DISPATCH = (
     ),
     Fault(
         "dispatch a lease that ended before the task resumed",
-        "Work._poll",
+        "WorkflowInboxSensor._poll",
         never("seconds_left"),
         SENSOR,
     ),

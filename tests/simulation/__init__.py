@@ -1,7 +1,7 @@
 """
 Whole histories of the provider, played in one process from a seed: ``make simulate``.
 
-The heart of the package is real: ``sensors/work.py``, and all of ``dispatch/`` that starts runs. Around it
+The heart of the package is real: ``sensors/inbox.py``, and all of ``dispatch/`` that starts runs. Around it
 everything is simulated, and decided by the seed: the time, the service (by the rules of the emulator),
 Airflow with its DAG runs and retries, and the order in which processes act. Processes are killed, frozen and
 timed out, and calls fail before or after their effect.

@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSensorTimeout
+from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSensorTimeout, TaskDeferred
 
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.client.errors import WorkflowError
 from airflow_provider_workflow.dispatch.dead_letters import DeadLetterRules
 from airflow_provider_workflow.dispatch.dispatcher import Dispatcher
-from airflow_provider_workflow.dispatch.lease import HeldLease, TaskKilled, lease_once
+from airflow_provider_workflow.dispatch.lease import TaskKilled, lease_once
 from airflow_provider_workflow.dispatch.results import Counts
 from airflow_provider_workflow.dispatch.routing import Routes
 from airflow_provider_workflow.dispatch.runs import TaskRuns
 from airflow_provider_workflow.dispatch.targets import Limits
 from airflow_provider_workflow.operators.inbox import drain_inbox
-from airflow_provider_workflow.sensors.work import Options, Work
+from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
 from airflow_provider_workflow.triggers.retrying import is_transient
 from tests.simulation.plan import OPERATOR, POKE
 from tests.simulation.service import Hook
 
 if TYPE_CHECKING:
+    from airflow_provider_workflow.triggers.inbox import WorkflowInboxTrigger
     from tests.simulation.plan import Plan
     from tests.simulation.scheduler import Process
     from tests.simulation.world import World
@@ -83,27 +84,28 @@ class Try:
         """Do it; return what the task returns, or raise what it raises."""
         if self.kind == OPERATOR:
             return self._operate()
-        plan = self.world.plan
-        work = Work(Hook(self.world), options_of(plan, self.inbox), Counts.carried(self.so_far))  # type: ignore[arg-type]
-        self.process.on_term = lambda: self._on_kill(work.is_working)
+        sensor = new_sensor(self.world, self.inbox, deferrable=self.kind != POKE)
+        self.process.on_term = sensor.on_kill
         if self.kind == POKE:
-            return self._poke(work)
-        lease = None
+            return self._poke(sensor)
+        event: dict[str, Any] = {"status": "poll"}
         if self.event is not None and self.event.text:
-            lease = replace(HeldLease.from_hand_off(self.event.text), inbox_id=self.event.inbox_id)
-        value = self._poll(lambda: work.poll(self.context, lease))  # type: ignore[arg-type]
-        if value is None:
-            limit, seconds = work.next_lease()
-            raise Deferred(limit, seconds, work.counts.carry())
-        return value
+            event = {"status": "leased", "inbox_id": self.event.inbox_id, "lease": self.event.text}
+        so_far, deadline = self.so_far, clock.now() + TIMEOUT_SECONDS
+        try:
+            return self._poll(lambda: sensor.resume(self.context, event, deadline=deadline, so_far=so_far))  # type: ignore[arg-type]
+        except TaskDeferred as deferral:
+            trigger = cast("WorkflowInboxTrigger", deferral.trigger)
+            limit = 0 if trigger.hold_seconds else trigger.lease_limit
+            raise Deferred(limit, trigger.lease_seconds, (deferral.kwargs or {})["so_far"]) from None
 
-    def _poke(self, work: Work) -> Any:
+    def _poke(self, sensor: WorkflowInboxSensor) -> Any:
         """The mode poke of a sensor."""
         plan, pause = self.world.plan, self.world.plan.poll_seconds
         deadline = clock.now() + TIMEOUT_SECONDS
         while clock.now() < deadline:
             try:
-                value = self._poll(lambda: work.poll(self.context))  # type: ignore[arg-type]
+                value = self._poll(lambda: sensor.poke(self.context).xcom_value)  # type: ignore[arg-type]
             except AirflowFailException:
                 raise
             except Exception as error:
@@ -161,18 +163,28 @@ def rules_of(plan: Plan) -> DeadLetterRules | None:
     return DeadLetterRules(plan.dead_letter_dag_id, plan.dead_letter_after, plan.unmatched)
 
 
-def options_of(plan: Plan, inbox: str) -> Options:
-    return Options(
+def new_sensor(world: World, inbox: str, *, deferrable: bool) -> WorkflowInboxSensor:
+    """A sensor of the plan, in a process that begins to poll."""
+    plan = world.plan
+    sensor = WorkflowInboxSensor(
+        task_id="start_runs",
         inbox=inbox,
         trigger_dag_id=plan.targets,
         match=plan.match,
-        acknowledge=None,
+        max_messages=plan.max_messages,
+        max_unfinished_runs=plan.max_unfinished_runs,
         on_refused=plan.on_refused,
         on_paused="wait",
-        limits=limits_of(plan),
-        continues=True,
-        dead_letter_rules=rules_of(plan),
+        dead_letter_dag_id=plan.dead_letter_dag_id,
+        dead_letter_after=plan.dead_letter_after,
+        unmatched=plan.unmatched if plan.dead_letter_dag_id else "lease",
+        lease_limit=plan.lease_limit,
+        lease_seconds=plan.lease_seconds,
+        deferrable=deferrable,
     )
+    sensor.hook = Hook(world)  # type: ignore[assignment]
+    sensor.counts = Counts()
+    return sensor
 
 
 def leased_by_trigger(world: World, inbox: str, limit: int, seconds: int) -> Event:

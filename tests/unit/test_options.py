@@ -7,14 +7,8 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_workflow.options import (
-    check_choice,
-    check_limits,
-    check_routes,
-    check_string,
-    known_later,
-    whole_number,
-)
+from airflow_provider_workflow.operators.base import check_limits, check_routes
+from airflow_provider_workflow.options import check_choice, check_string, known_later, whole_number
 
 GOOD: dict[str, Any] = {
     "lease_limit": 100,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
+from inspect import signature
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,9 +14,11 @@ from airflow.sdk import DAG, Param, task
 
 from airflow_provider_workflow.airflow_internals import airflow_release
 from airflow_provider_workflow.decorators import inbox_dag
-from airflow_provider_workflow.decorators.inbox_dag import CLAIMS
+from airflow_provider_workflow.decorators.inbox_dag import CLAIMS, OF_SENSOR, OF_TASK, OF_TRIGGER
+from airflow_provider_workflow.operators.base import DispatchingOperator
 from airflow_provider_workflow.operators.inbox import WorkflowInboxDispatchOperator
 from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
+from airflow_provider_workflow.triggers.notice import WorkflowInboxNoticeTrigger
 from tests.unit.decorators.parsing import dags_of
 
 HEAD = """
@@ -201,7 +204,6 @@ def test_both_dags_can_be_named() -> None:
         ({"listner": "sensor"}, ".*argument 'listner'. Did you mean 'listener'"),
         ({"exampel": 1}, ".*argument 'exampel'. Did you mean 'example'"),
         ({"listener_arg": {}}, ".*argument 'listener_arg'. Did you mean 'listener_args'"),
-        ({"color": "red"}, r"inbox_dag\(\) got an unexpected keyword argument 'color'$"),
         (
             {"retries": 2},
             ".*'retries'. For the tasks of the DAG give default_args={'retries': ...}, for the task of the"
@@ -220,6 +222,19 @@ def test_both_dags_can_be_named() -> None:
 def test_an_unknown_argument_is_named(arguments: dict[str, Any], text: str) -> None:
     with pytest.raises(TypeError, match=text):
         made(**arguments)
+
+
+def test_every_argument_of_a_listener_can_be_given() -> None:
+    of_sensor = arguments_of(WorkflowInboxSensor) - {"trigger_dag_id", "acknowledge"}
+
+    assert {*OF_TASK} == arguments_of(DispatchingOperator) - {"trigger_dag_id"} | {"workflow_conn_id"}
+    assert {*OF_SENSOR} == of_sensor
+    # Users mean a queue of workers.
+    assert {*OF_TRIGGER} == arguments_of(WorkflowInboxNoticeTrigger) - {"queue"}
+
+
+def arguments_of(kind: type) -> set[str]:
+    return {*signature(kind).parameters} - {"inbox", "kwargs"}
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,7 @@ from airflow.sdk import DAG, task
 
 from airflow_provider_workflow.decorators import inbox_dag
 from airflow_provider_workflow.decorators.inbox_dag import CLAIMS
-from airflow_provider_workflow.decorators.message import Message, message_of
-from airflow_provider_workflow.decorators.placeholder import MessagePlaceholder
+from airflow_provider_workflow.decorators.message import Message, MessagePlaceholder, message_of
 from airflow_provider_workflow.dispatch.payloads import payload_of, storable
 
 LARGE = {"amount": 2**70, "name": "a\0b", "items": [1, 2]}

@@ -19,7 +19,7 @@ from airflow.sdk import BaseOperator, task, task_group
 
 from airflow_provider_workflow.decorators import inbox_dag
 from airflow_provider_workflow.decorators.inbox_dag import CLAIMS
-from airflow_provider_workflow.decorators.placeholder import MessagePlaceholder
+from airflow_provider_workflow.decorators.message import MessagePlaceholder
 from airflow_provider_workflow.operators.inbox import WorkflowInboxDispatchOperator
 from airflow_provider_workflow.operators.workflows import WorkflowGuessOperator
 from tests.unit.decorators.parsing import NO_EXAMPLES, DagBag, dags_of

@@ -22,7 +22,7 @@ def limit_runs(bench: Workbench) -> None:
 
 def lines_of(caplog: pytest.LogCaptureFixture) -> list[str]:
     """What the sensor has logged about its waiting."""
-    return [each.getMessage() for each in caplog.records if each.name.endswith("sensors.work")]
+    return [each.getMessage() for each in caplog.records if each.name.endswith("sensors.inbox")]
 
 
 def finish(bench: Workbench) -> None:
