@@ -24,7 +24,6 @@ STATE = (
     "metrics._warned",
     "tracing._leases",
     "tracing._warned",
-    "triggers.event_watcher._remembered",
     "plugin.service.ANSWERS",
     "plugin.listeners.USES",
 )

@@ -253,8 +253,8 @@ class Acknowledger:
         """
         Decide on the unfinished jobs.
 
-        A delayed acknowledgement is kept only if Airflow answered a call after it took the event. This has to
-        be decided now, as all watchers end while the triggerer stops.
+        An acknowledgement is kept only if its delay is over: Airflow reports events as stored that it takes
+        while it stops. This has to be decided now, as all watchers end while the triggerer stops.
         """
         now = clock.monotonic()
         self._last = [
@@ -319,4 +319,4 @@ class Acknowledger:
 
 
 def _may_be_acknowledged(job: Job, now: float) -> bool:
-    return job.batch.watchers_remain() and (job.due <= now or job.batch.is_proven())
+    return job.batch.watchers_remain() and job.due <= now

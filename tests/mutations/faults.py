@@ -476,12 +476,6 @@ FAULTS = (
         NOTICES,
     ),
     Fault(
-        "keep a watcher registered that has ended",
-        "event_poller.end",
-        dropped("remove"),
-        EVENTS,
-    ),
-    Fault(
         "show the connection of a run to whoever may read the run",
         "messages._message_of",
         becomes("connection_id if may_use else None", "connection_id"),

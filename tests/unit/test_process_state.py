@@ -41,7 +41,6 @@ KEPT = {
     "metrics._thread": "sends what is left to send",
     "metrics._waiting": "is what the thread has left to send",
     "triggers.event_producer._closing": ENDS_WITH_ITS_LOOP,
-    "triggers.event_poller._polled": ENDS_WITH_ITS_LOOP,
     "triggers.event_watcher._watched": ENDS_WITH_ITS_LOOP,
 }
 """Module state that no test inherits, and why."""

@@ -45,7 +45,7 @@ def test_a_lease_whose_messages_are_all_settled_is_not_kept_until_it_ends() -> N
         assert batch is not None
         watcher = Watcher()
         batch.record_choice(watcher, [message_id], {})
-        batch.record_event(watcher, proven=True)
+        batch.record_event(watcher)
         assert held.outcome(batch, acked=1, failed=0, rejected=0).acknowledge == [message_id]
     del batch, whole
     gc.collect()

@@ -15,7 +15,7 @@ from airflow_provider_workflow.client.wire import LARGE_BODY
 from airflow_provider_workflow.dispatch.lease import HeldLease
 from tests.unit.fake_clock import FakeClock
 from tests.unit.triggers.loops import fire, trigger
-from tests.unit.triggers.triggerer import Store, Triggerer, event_trigger
+from tests.unit.triggers.triggerer import Triggerer, event_trigger
 from tests.unit.workbench import Workbench
 
 pytest.importorskip("airflow.triggers.shared_stream", reason="Airflow acknowledges asset events since 3.3")
@@ -82,10 +82,7 @@ async def test_a_turn_of_the_loop_has_little_to_do_with_a_megabyte(
     for module in (json_steps, wire):
         monkeypatch.setattr(module, "json", witness)
     expressions = [f"payload.n != `{number + 100}`" for number in range(20)]
-    watchers = [
-        triggerer.start(event_trigger(match=each), Store(str(number)))
-        for number, each in enumerate(expressions)
-    ]
+    watchers = [triggerer.start(event_trigger(match=each)) for number, each in enumerate(expressions)]
     sensor = asyncio.create_task(fire(trigger(inbox="others")))
     await triggerer.work(20)
 
