@@ -161,7 +161,7 @@ class Work:
                 # One message stays leased: if it were released, the next try would lease it at once, and
                 # fail again with the same target or expression.
                 rest = [message["id"] for message in lease.messages if message["id"] not in self.counts.seen]
-                self._release_or_hurry(lease, [*rest[1:], *lease.left])
+                self._release_or_hurry(lease, [*rest, *lease.left][1:])
             raise
         except BaseException:
             # The task is being ended: nothing was tried.
@@ -217,10 +217,11 @@ class Work:
             if lease is not None:
                 self._release_all(lease)
             return stored
-        if lease is None:
-            lease = self._lease()
-        else:
+        if lease is not None:
             self._release_left(lease)
+        if lease is None or (lease.left and not lease.messages):
+            # Also where no message fitted into the hand-off: the next trigger's would be the same.
+            lease = self._lease()
         if lease is None:
             return None
         return (receiver.take(lease) if auto else receiver.lend(lease)) or None

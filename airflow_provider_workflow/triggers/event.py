@@ -22,7 +22,6 @@ from airflow_provider_workflow.triggers.base import (
 if TYPE_CHECKING:
     from airflow.triggers.shared_stream import SharedStreamProducer
 
-    from airflow_provider_workflow.client.json_steps import Pace
     from airflow_provider_workflow.dispatch.routing import Matcher
     from airflow_provider_workflow.triggers.event_batch import Batch, Carried
     from airflow_provider_workflow.triggers.event_watcher import EventWatcher
@@ -167,12 +166,8 @@ class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
         if self._watcher is not None:
             self._watcher.leave()
 
-    def _sift(self, messages: list[Carried], pace: Pace) -> tuple[list[Carried], dict[str, str]]:
-        """
-        The messages that this watcher selects, and the causes of those on which ``match`` fails, by id.
-
-        :param pace: limits how long the calling thread runs without a pause.
-        """
+    def _sift(self, messages: list[Carried]) -> tuple[list[Carried], dict[str, str]]:
+        """The messages that this watcher selects, and the causes of those on which ``match`` fails, by id."""
         if self._matches is None:
             return messages, {}
         from airflow_provider_workflow.dispatch.routing import UnroutableError
@@ -181,7 +176,7 @@ class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
         rejected: dict[str, str] = {}
         for each in messages:
             try:
-                if self._matches(each.message, pace):
+                if self._matches(each.message):
                     wanted.append(each)
             except UnroutableError as cause:
                 rejected[each.id] = str(cause)

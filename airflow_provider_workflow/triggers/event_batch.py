@@ -14,15 +14,14 @@ only if the report and these records agree.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
 from airflow_provider_workflow import metrics
 from airflow_provider_workflow.client import types
-from airflow_provider_workflow.client.json_steps import in_slices
 from airflow_provider_workflow.client.wire import plain
-from airflow_provider_workflow.dispatch.lease import SLICE, HeldLease, without_lease
+from airflow_provider_workflow.dispatch.lease import HeldLease, encoded, without_lease
 from airflow_provider_workflow.triggers.event_poller import Leased, Stream
 
 log = logging.getLogger(__name__)
@@ -47,22 +46,17 @@ class Carried(NamedTuple):
     text: str
 
 
-def carried(message: types.LeasedMessage) -> Iterator[Carried | None]:
-    """
-    Encode a message in slices: yield None after each slice, for the event loop, and then the result.
-
-    :raises ValueError: the message cannot be encoded.
-    """
-    shown = without_lease(message)
-    parts: list[str] = []
-    try:
-        for part in in_slices(shown):
-            if parts:
-                yield None
-            parts.append(part)
-    except RecursionError:
-        raise ValueError("it is nested too deep") from None
-    yield Carried(message["id"], shown, "".join(parts))
+def carried(messages: Iterable[types.LeasedMessage]) -> tuple[list[Carried], dict[str, str]]:
+    """The messages, encoded, and the causes of those that cannot be encoded, by id; for a thread."""
+    texts: list[Carried] = []
+    causes: dict[str, str] = {}
+    for message in messages:
+        shown = without_lease(message)
+        try:
+            texts.append(Carried(message["id"], shown, encoded(shown)))
+        except ValueError as problem:
+            causes[message["id"]] = str(problem)
+    return texts, causes
 
 
 def event_payload(inbox_id: str, messages: Sequence[Carried]) -> dict[str, Any]:
@@ -71,21 +65,11 @@ def event_payload(inbox_id: str, messages: Sequence[Carried]) -> dict[str, Any]:
     return {"inbox_id": plain(inbox_id), "count": len(messages), "messages": f"[{text}]"}
 
 
-def _parts(messages: Iterator[Carried | None]) -> Iterator[list[Carried] | None]:
-    """
-    Split messages into lists that fit an event; a longer message gets an event of its own.
-
-    None is passed on, and also yielded after each ``SLICE`` of small messages.
-    """
+def _parts(messages: Iterable[Carried]) -> Iterator[list[Carried]]:
+    """Split messages into lists that fit an event; a longer message gets an event of its own."""
     part: list[Carried] = []
-    size = unpaused = 0
+    size = 0
     for message in messages:
-        if message is None or unpaused >= SLICE:
-            yield None
-            unpaused = 0
-        if message is None:
-            continue
-        unpaused += len(message.text)
         if part and size + len(message.text) > LARGEST_EVENT:
             yield part
             part, size = [], 0
@@ -235,18 +219,26 @@ class HeldLeases:
         self._unmatched: dict[str, None] = {}
         self._rejected: dict[str, Rejection] = {}
 
-    def batches(self, leased: Leased) -> Iterator[Batch | None]:
+    def batches(self, leased: Leased, messages: list[Carried], causes: Mapping[str, str]) -> list[Batch]:
         """
-        Hold a lease, and split it into batches, one for each event.
+        Hold a lease, and split it into batches, one for each event; rejected messages are left out.
 
-        Messages that were rejected before are left out. Batches are encoded lazily, and None is yielded after
-        each slice of work: encoding a large lease at once would block the event loop.
+        :param messages: of the lease, encoded.
+        :param causes: why others could not be encoded, by id.
         """
         inbox_id, lease = leased
         self._held = {each: held for each, held in self._held.items() if lasts(held[0].lease)}
         self._held[lease.lease_id] = leased, {each["id"] for each in lease.messages}
-        for part in _parts(self._presentable(leased)):
-            yield None if part is None else Batch(inbox_id, lease, part)
+        for message_id, cause in causes.items():
+            self.reject(inbox_id, lease, message_id, Rejection(cause))
+        rejected = [each.id for each in messages if self._is_rejected(each.id)]
+        self._drop(lease, *rejected)
+        offered = [each for each in messages if each.id not in rejected]
+        return [Batch(inbox_id, lease, part) for part in _parts(offered)]
+
+    def _is_rejected(self, message_id: str) -> bool:
+        rejection = self._rejected.get(message_id)
+        return rejection is not None and rejection.lasts
 
     def outcome(self, batch: Batch, acked: int, failed: int, rejected: int) -> Outcome:
         """
@@ -267,18 +259,6 @@ class HeldLeases:
     def rest(self) -> list[tuple[Leased, list[str]]]:
         """The ids that are still held, by lease."""
         return [(leased, sorted(ids)) for leased, ids in self._held.values()]
-
-    def _presentable(self, leased: Leased) -> Iterator[Carried | None]:
-        inbox_id, lease = leased
-        for message in lease.messages:
-            known = self._rejected.get(message["id"])
-            if known is not None and known.lasts:
-                self._drop(lease, message["id"])
-                continue
-            try:
-                yield from carried(message)
-            except ValueError as problem:
-                self.reject(inbox_id, lease, message["id"], Rejection(str(problem)))
 
     def is_unmatched_for_the_first_time(self, message_id: str) -> bool:
         """Record that no watcher selects a message; return whether it is the first time."""

@@ -10,13 +10,12 @@ from weakref import WeakKeyDictionary
 from airflow.triggers.base import TriggerEvent
 
 from airflow_provider_workflow import metrics
-from airflow_provider_workflow.client.json_steps import Pace
 from airflow_provider_workflow.triggers.event_batch import Batch, Carried, Choice, Watcher, event_payload
 from airflow_provider_workflow.triggers.event_poller import Stream
 
 log = logging.getLogger(__name__)
 
-Sift = Callable[[list[Carried], Pace], tuple[list[Carried], dict[str, str]]]
+Sift = Callable[[list[Carried]], tuple[list[Carried], dict[str, str]]]
 
 
 class EventWatcher(Watcher):
@@ -24,7 +23,7 @@ class EventWatcher(Watcher):
     A running trigger: it selects messages from each batch, and makes an event of them.
 
     :param stream: the stream whose batches it receives.
-    :param sift: returns the selected messages, and the causes of rejected ones by id; pauses in between.
+    :param sift: returns the selected messages, and the causes of rejected ones by id.
     :param per_message: whether each message gets an event of its own.
     """
 
@@ -35,17 +34,14 @@ class EventWatcher(Watcher):
         self._sift = sift
         join(stream, self)
 
-    def choose(self, batch: Batch, pace: Pace) -> Choice:
+    def choose(self, batch: Batch) -> Choice:
         """
         Select messages from a batch, and make the events. It may take long: call it in a thread.
 
         It does not raise: if it fails, the messages are rejected.
-
-        :param pace: limits how long the thread runs without a pause.
         """
         try:
-            wanted, rejected = self._sift(batch.messages, pace)
-            pace()
+            wanted, rejected = self._sift(batch.messages)
             parts = [[each] for each in wanted] if self._per_message else [wanted]
             return Choice(wanted, rejected, [event_payload(batch.inbox_id, part) for part in parts])
         except Exception as error:

@@ -191,11 +191,7 @@ async def _leased_text(
 
     answer = await client.send(api.lease_messages(inbox_id, limit, seconds))
     lease = HeldLease.of(answer, seconds)
-    text = ""
-    for text in lease.hand_off() if lease else ():
-        if not text:
-            await asyncio.sleep(0)
-    return answer, text
+    return answer, "" if lease is None else await asyncio.to_thread(lease.hand_off)
 
 
 async def _release_when_leased(

@@ -191,7 +191,6 @@ def leased_by_trigger(world: World, inbox: str, limit: int, seconds: int) -> Eve
                 raise
             lease = None
         if lease is not None:
-            *_, text = lease.hand_off()
-            return Event(text, inbox_id, lease.lease_id, lease.ends_at)
+            return Event(lease.hand_off(), inbox_id, lease.lease_id, lease.ends_at)
         clock.sleep(pause)
         pause = min(pause * 2, world.plan.longest_poll_seconds)

@@ -13,13 +13,11 @@ from airflow_provider_workflow.triggers.event import WorkflowInboxEventTrigger
 from airflow_provider_workflow.triggers.event_batch import Batch
 from airflow_provider_workflow.triggers.event_poller import Stream
 from tests.unit.fake_clock import FakeClock
-from tests.unit.paces import Counting
 from tests.unit.triggers.triggerer import Triggerer, beside, event_trigger
 from tests.unit.workbench import Workbench
 
 pytest.importorskip("airflow.triggers.shared_stream", reason="Airflow acknowledges asset events since 3.3")
 
-from airflow_provider_workflow.triggers import event_producer
 from airflow_provider_workflow.triggers.event_watcher import EventWatcher, watchers_of
 
 
@@ -31,12 +29,12 @@ class Choosing:
         self.gate: threading.Event | None = None
         self.begun = threading.Event()
 
-    def __call__(self, watcher: EventWatcher, batch: Batch, pace: Any) -> Any:
+    def __call__(self, watcher: EventWatcher, batch: Batch) -> Any:
         self.threads.append(threading.get_ident())
         self.begun.set()
         if self.gate is not None:
             assert self.gate.wait(10)
-        return choose(watcher, batch, pace)
+        return choose(watcher, batch)
 
 
 choose = EventWatcher.choose
@@ -51,7 +49,7 @@ def choosing(monkeypatch: pytest.MonkeyPatch) -> Choosing:
 
 def watcher_of(trigger: WorkflowInboxEventTrigger) -> EventWatcher:
     """A watcher that wants every message."""
-    return EventWatcher(Stream.of(vars(trigger)), lambda messages, pace: (messages, {}))
+    return EventWatcher(Stream.of(vars(trigger)), lambda messages: (messages, {}))
 
 
 async def test_twenty_watchers_choose_from_a_megabyte_in_a_thread_and_each_gets_what_it_wants(
@@ -61,8 +59,6 @@ async def test_twenty_watchers_choose_from_a_megabyte_in_a_thread_and_each_gets_
     choosing: Choosing,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    pace = Counting()
-    monkeypatch.setattr(event_producer, "Pace", lambda: pace)
     for number in range(20):
         bench.put(f"m{number:02}", payload={"n": number, "items": [{"price": p} for p in range(3_000)]})
     watchers = [
@@ -77,8 +73,7 @@ async def test_twenty_watchers_choose_from_a_megabyte_in_a_thread_and_each_gets_
     assert bench.states == {}
     assert bench.service.summary("orders")["counters"]["leases"] == 1
     assert len(choosing.threads) >= 20
-    assert threading.get_ident() not in {*choosing.threads, *pace.threads}
-    assert pace.calls > 20 * 3_000, "one for each price that is compared"
+    assert threading.get_ident() not in choosing.threads
 
 
 async def test_a_watcher_that_begins_while_others_choose_chooses_before_the_batch_is_offered(

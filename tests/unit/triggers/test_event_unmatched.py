@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from typing import Any
 
 import pytest
 
+from airflow_provider_workflow.triggers import event_batch
 from tests.unit.counted import Counted
 from tests.unit.fake_clock import FakeClock
 from tests.unit.triggers.triggerer import Triggerer, event_trigger
@@ -103,25 +105,25 @@ async def test_a_message_is_offered_again_when_the_one_who_rejected_it_has_left(
 
 
 async def test_any_payload_crosses_and_a_message_too_deep_for_it_is_rejected(
-    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock, caplog: pytest.LogCaptureFixture
+    bench: Workbench,
+    triggerer: Triggerer,
+    held_clock: FakeClock,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     hostile = {"\0": "\ud800", "__classname__": 2**70}
     bench.put("hostile", payload=hostile)
     bench.put("deep", payload={"n": 1})
-    from airflow_provider_workflow.triggers import event_batch
 
-    def carried(message: Any) -> Any:
+    def encoded(message: Any) -> str:
         if message["id"] == "deep":
             raise ValueError("it is nested too deep")
-        return genuine(message)
+        return json.dumps(message)
 
-    genuine, event_batch.carried = event_batch.carried, carried  # type: ignore[attr-defined]
-    try:
-        triggerer.start(event_trigger())
-        with caplog.at_level(logging.ERROR):
-            await triggerer.work(15)
-    finally:
-        event_batch.carried = genuine  # type: ignore[attr-defined]
+    monkeypatch.setattr(event_batch, "encoded", encoded)
+    triggerer.start(event_trigger())
+    with caplog.at_level(logging.ERROR):
+        await triggerer.work(15)
 
     assert [each["payload"] for each in triggerer.stored_messages()] == [hostile]
     assert bench.states == {"deep": "leased"}
