@@ -260,7 +260,7 @@ class WorkflowInboxSensor(RetriesByDefault, BaseSensorOperator):
 
     def _raise_short_intervals(self) -> None:
         """Raise intervals of the mode reschedule to the time in which Airflow notices the process's end."""
-        from airflow_provider_workflow.triggers.retrying import settle_seconds
+        from airflow_provider_workflow.triggers.inbox import settle_seconds
 
         least = settle_seconds()
         if self.exponential_backoff:
@@ -297,8 +297,7 @@ class WorkflowInboxSensor(RetriesByDefault, BaseSensorOperator):
             return value
 
     def _defer_until_messages(self, deadline: float, held: float) -> None:
-        from airflow_provider_workflow.triggers.inbox import WorkflowInboxTrigger
-        from airflow_provider_workflow.triggers.retrying import settle_seconds
+        from airflow_provider_workflow.triggers.inbox import WorkflowInboxTrigger, settle_seconds
 
         counts, (limit, seconds) = self._work.counts, self._work.next_lease()
         left = deadline - clock.now()

@@ -37,7 +37,7 @@ from airflow_provider_workflow.dispatch.results import Counts, DispatchResult, D
 from airflow_provider_workflow.dispatch.routing import Routes
 from airflow_provider_workflow.dispatch.runs import TaskRuns, attempt_of, origin_of
 from airflow_provider_workflow.dispatch.targets import Limits
-from airflow_provider_workflow.triggers.retrying import Faults
+from airflow_provider_workflow.triggers.polling import Faults
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

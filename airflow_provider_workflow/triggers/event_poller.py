@@ -17,14 +17,16 @@ from airflow_provider_workflow.client.inboxes import PAUSED
 from airflow_provider_workflow.dispatch import quarantine
 from airflow_provider_workflow.dispatch.lease import HeldLease
 from airflow_provider_workflow.dispatch.results import log_nameless
-from airflow_provider_workflow.triggers.retrying import (
+from airflow_provider_workflow.triggers.polling import (
     LONGEST_ANSWER_SECONDS,
     Faults,
     InboxState,
+    log_wait,
+    look_up,
     poll,
+    wake_ups_of,
     watch_forever,
 )
-from airflow_provider_workflow.triggers.wakeup import find_inbox, log_wait, wake_ups_of
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.client.client import AsyncWorkflowClient
@@ -95,7 +97,7 @@ class Poller:
         Lease without end, each time that the next lease is requested. It raises nothing: Airflow would
         restart it every 2 s, without any back-off.
         """
-        return watch_forever(self._watch, inbox=self.stream.inbox, log=log)
+        return watch_forever(self._watch, self.stream.inbox, log)
 
     async def close(self) -> None:
         """Stop leasing, and close the client."""
@@ -109,13 +111,13 @@ class Poller:
     async def _watch(self, faults: Faults) -> AsyncGenerator[Leased, None]:
         stream = self.stream
         client = await self._connect()
-        self.inbox_id = inbox_id = await find_inbox(client, stream.inbox)
+        self.inbox_id = inbox_id = (await look_up(client, stream.inbox))["id"]
         async with wake_ups_of(client, inbox_id, stream.wake_on_events) as wake_up:
             if not self._has_begun:
                 log_wait(log, client, stream)
                 self._has_begun = True
             while True:
-                lease = await poll(partial(self._lease, client, inbox_id), wake_up, stream, log, faults)
+                lease = await poll(partial(self._lease, client, inbox_id), wake_up, stream, faults)
                 yield Leased(inbox_id, lease)
 
     async def _connect(self) -> AsyncWorkflowClient:

@@ -24,7 +24,7 @@ from airflow_provider_workflow.dispatch.lease import slices
 from airflow_provider_workflow.triggers.event_batch import Batch, Choice, HeldLeases, Watcher, carried, lasts
 from airflow_provider_workflow.triggers.event_poller import Leased, Poller, Stream
 from airflow_provider_workflow.triggers.event_watcher import EventWatcher, watchers_of
-from airflow_provider_workflow.triggers.retrying import explained
+from airflow_provider_workflow.triggers.polling import explained
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.client.client import AsyncWorkflowClient

@@ -363,9 +363,9 @@ FAULTS = (
     ),
     Fault(
         "poll a failing service as often as it sends wake-ups",
-        "attempt_until_result",
+        "polling.poll",
         becomes("woken and not faults.count", "woken"),
-        ("tests/unit/triggers/test_retrying.py",),
+        ("tests/unit/triggers/test_polling.py",),
     ),
     Fault(
         "let the token endpoint of one connection delay that of another",

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_workflow.triggers.event_poller import Stream
-from airflow_provider_workflow.triggers.retrying import LONGEST_ANSWER_SECONDS
+from airflow_provider_workflow.triggers.polling import LONGEST_ANSWER_SECONDS
 from tests.unit.fake_clock import FakeClock
 from tests.unit.triggers.triggerer import PATIENCE_SECONDS, Triggerer, beside, event_trigger
 from tests.unit.workbench import Workbench
@@ -48,7 +48,7 @@ def is_running(triggerer: Triggerer, number: int) -> bool:
     [
         {"kind": "status", "status": 503, "times": 4},
         {"kind": "drop", "times": 4},
-        {"kind": "status", "status": 429, "headers": {"Retry-After": "0"}, "times": 20},
+        {"kind": "status", "status": 429, "headers": {"Retry-After": "0"}, "times": 4},
     ],
 )
 async def test_a_fault_that_passes_is_outlasted_with_pauses_and_two_lines(

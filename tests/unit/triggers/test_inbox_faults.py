@@ -47,7 +47,7 @@ async def test_a_fault_that_passes_is_survived_from_the_first_request_on(
     bench: Workbench, fake_clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     bench.put("a")
-    bench.service.fault("status", operation="list_inboxes", status=503, times=12)
+    bench.service.fault("status", operation="list_inboxes", status=503, times=2)
     with caplog.at_level(logging.WARNING):
         event = await fire(trigger())
 
