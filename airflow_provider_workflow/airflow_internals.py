@@ -149,17 +149,6 @@ def http_status_error() -> type[Exception]:
     return base
 
 
-def state_stores(accessors: Any) -> list[Any]:
-    """
-    The state store of each asset of a trigger, from what Airflow gives the trigger.
-
-    Since 3.3. A trigger of two assets must name the asset in each call, and does not know its assets. An
-    iteration over them would replace this function.
-    """
-    found = [getattr(accessors, name, {}) for name in ("_by_name", "_by_uri")]
-    return [store for each in found for store in each.values()] or [accessors]
-
-
 MOST_SECRETS = 6
 """
 Secrets of a connection that stay masked in a triggerer: access token, refresh token and the Variable that

@@ -78,8 +78,8 @@ def messages_of(event: Any) -> list[dict[str, Any]]:
     """
     The messages of an asset event that ``WorkflowInboxEventTrigger`` made.
 
-    Each has ``id``, ``created_at``, ``payload``, ``message_attributes`` and ``redelivered``: whether it was
-    part of an earlier event of this asset, which may not have been stored. That happens if the triggerer was
+    Each has ``id``, ``created_at``, ``payload`` and ``message_attributes``. A message whose ``lease_count``
+    in these attributes is above 1 may have been part of an earlier event of this asset: the triggerer was
     killed or stopped, the DAG was paused, or an acknowledgement failed.
 
     :param event: one of ``triggering_asset_events[asset]``, its ``extra``, or the payload in it.

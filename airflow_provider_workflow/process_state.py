@@ -23,7 +23,6 @@ STATE = (
     "dispatch.quarantine._checked_at",
     "dispatch.quarantine._reported",
     "observers.tracing._leases",
-    "triggers.event_watcher._remembered",
     "plugin.service.ANSWERS",
     "plugin.listeners.USES",
 )

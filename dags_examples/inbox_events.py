@@ -1,4 +1,4 @@
-"""Asset events pass the errors among the messages of the inbox "alerts" to a DAG (Airflow 3.3 or later)."""
+"""Asset events pass the messages of the inbox "alerts" to a DAG (Airflow 3.3 or later)."""
 
 import logging
 
@@ -10,7 +10,7 @@ from airflow_provider_workflow.triggers.event import WorkflowInboxEventTrigger
 log = logging.getLogger(__name__)
 
 # The triggerer leases messages. It acknowledges them once their event is stored.
-trigger = WorkflowInboxEventTrigger(inbox="alerts", match="payload.level == 'error'", unmatched="acknowledge")
+trigger = WorkflowInboxEventTrigger(inbox="alerts")
 alerts = create_asset(inbox="alerts", watchers=[AssetWatcher(name="alerts", trigger=trigger)])
 
 
@@ -21,8 +21,8 @@ def on_alerts():
         # One run may have several events, and each event several messages.
         for event in triggering_asset_events[alerts]:
             for message in messages_of(event):
-                # It was part of an event before, which perhaps was not stored.
-                again = " (again)" if message["redelivered"] else ""
+                # It may have been part of an earlier event.
+                again = " (again)" if message["message_attributes"]["lease_count"] > 1 else ""
                 log.info("Alert %s%s: %s", message["id"], again, message["payload"])
 
     handle()

@@ -20,7 +20,7 @@ from airflow_provider_workflow.database.inbox_uses import (
     deployed,
     inbox_uses,
 )
-from airflow_provider_workflow.triggers.retrying import settle_seconds
+from airflow_provider_workflow.triggers.inbox import settle_seconds
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.client import types

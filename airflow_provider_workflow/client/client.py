@@ -196,6 +196,7 @@ class AsyncWorkflowClient:
         gates: Gates = GATES,
         longest_wait: float | None = retry.LONGEST_WAIT_SECONDS,
         on_token: Callable[[str], None] = ignore,
+        attempts: int = retry.ATTEMPTS,
         store: TokenStore | None = None,
         in_thread: Callable[..., Coroutine[Any, Any, Any]] = asyncio.to_thread,
         observe: Observer = ignore,
@@ -206,6 +207,7 @@ class AsyncWorkflowClient:
         self.session = session
         self._exchange = partial(exchange, session)
         self.parties = Parties(settings, tokens, gates, longest_wait, on_token, observe)
+        self._attempts = attempts
         self._store = store
         self._in_thread = in_thread
 
@@ -220,7 +222,7 @@ class AsyncWorkflowClient:
         except WorkflowError as error:
             failed = [error]
         try:
-            policy = retry.policy(call, retry.ATTEMPTS, self.parties.longest_wait)
+            policy = retry.policy(call, self._attempts, self.parties.longest_wait)
             return await AsyncRetrying(**policy, sleep=clock.async_sleep)(self._next_attempt, call, failed)
         except WorkflowError as error:
             error.exhausted = True

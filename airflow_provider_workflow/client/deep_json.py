@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
-from airflow_provider_workflow.client.json_steps import whole
+from airflow_provider_workflow.client.lenient_json import whole
 
 DEEPEST = 300
 """Levels: more than Airflow can store, and fewer than Python can decode."""

@@ -13,8 +13,6 @@ import re
 from functools import partial
 from typing import Any
 
-from airflow_provider_workflow.client.json_steps import whole
-
 LEVELS = 3
 """Levels of a lease above a payload: the lease, its list of messages, the message."""
 _BLANKS = re.compile(r"[ \t\r\n]*")
@@ -22,6 +20,20 @@ _STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _STRING_OR_BRACKET = re.compile(_STRING.pattern + r"|[\[\]{}]", re.DOTALL)
 _BARE = re.compile(r'[^,\[\]{}"]*')
 _CLOSING = {"{": "}", "[": "]"}
+
+
+def whole(digits: str) -> int | float:
+    """
+    A whole number of a body; infinity if it has more digits than Python converts.
+
+    One such number must not make the other messages of a lease unreadable.
+    """
+    try:
+        return int(digits)
+    except ValueError:
+        return float(digits)
+
+
 _DECODER = json.JSONDecoder(parse_int=whole, strict=False)
 
 

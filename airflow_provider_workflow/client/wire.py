@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.client import lenient_json
 from airflow_provider_workflow.client.errors import RateLimit, TransportError
-from airflow_provider_workflow.client.json_steps import whole
+from airflow_provider_workflow.client.lenient_json import whole
 from airflow_provider_workflow.client.types import Template
 
 EPOCH_RESET_FLOOR = 1e9

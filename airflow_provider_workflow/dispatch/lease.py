@@ -7,8 +7,10 @@ Every call here is made once for each 100 messages at most. What a task does wit
 
 from __future__ import annotations
 
+import io
 import json
 import logging
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -21,7 +23,6 @@ from airflow_provider_workflow.client import types
 from airflow_provider_workflow.client.arguments import MESSAGE_IDS
 from airflow_provider_workflow.client.errors import WorkflowError
 from airflow_provider_workflow.client.inboxes import FAILED, PAUSED
-from airflow_provider_workflow.client.json_steps import in_slices
 from airflow_provider_workflow.client.wire import plain
 from airflow_provider_workflow.dispatch import quarantine
 
@@ -36,10 +37,8 @@ HIGH_DELIVERY_COUNT = 3
 """From this delivery count on a message is logged: the service delivers it about five times."""
 ASSUMED_LAST_DELIVERY = 5
 """Delivery count after which the service is assumed to quarantine a message; the number is not published."""
-LARGEST_HAND_OFF = 10_000_000
-"""Bytes of a lease that a trigger hands off to its task at most."""
-SLICE = 16_000
-"""Bytes of a lease that are encoded before control returns to the event loop."""
+LARGEST_HAND_OFF = 1_000_000
+"""Characters of the messages that a trigger hands off to its task at most."""
 
 _paused: WeakKeyDictionary[WorkflowHook, dict[str, str]] = WeakKeyDictionary()
 """Why inboxes are paused, as a task has logged it."""
@@ -95,7 +94,7 @@ class HeldLease:
     :param ends_at: when it expires, in epoch seconds by the clock of the leasing process.
     :param leased_until: the same time as the service states it.
     :param messages: leased messages with their payloads.
-    :param left: ids of messages that did not fit into the hand-off; to be released.
+    :param left: ids of messages that did not fit into the hand-off; to be released, and leased by the task.
     :param nameless: positions, from 1, of messages without an id, which cannot be acknowledged.
     :param inbox_id: id of the inbox, or empty if it is not known; another inbox may have its name by now.
     """
@@ -135,46 +134,51 @@ class HeldLease:
         """The messages, those with the highest delivery count first."""
         return sorted(self.messages, key=delivery_count, reverse=True)
 
-    def hand_off(self) -> Iterator[str]:
+    def hand_off(self) -> str:
         """
-        The lease as one ASCII JSON string, for the task that a trigger resumes.
-
-        Yields an empty string after each slice of work, so that an event loop can run other tasks meanwhile
-        (encoding takes 10 to 25 ms per MB); the last string is the lease.
+        The lease as one ASCII JSON string, for the task that a trigger resumes; see also ``encoded``.
 
         A string carries any payload from trigger to task. The payload itself, as a value of the event, can
-        end the whole triggerer (a NUL, a lone surrogate, an integer over 64 bits). Messages that are too
-        large or too deep for the string are listed in ``left``.
+        end the whole triggerer (a NUL, a lone surrogate, an integer over 64 bits). Messages that do not fit
+        into ``LARGEST_HAND_OFF``, or are nested too deep, are listed in ``left``.
         """
-        kept: list[str] = []
+        texts: list[str] = []
         left: list[str] = []
-        size = unpaused = 0
+        room = LARGEST_HAND_OFF
         for message in self.highest_delivery_count_first():
-            parts: list[str] = []
             try:
-                for part in in_slices(message) if size < LARGEST_HAND_OFF else ():
-                    # Each part of a large message takes about half a millisecond.
-                    if parts or unpaused + len(part) > SLICE:
-                        yield ""
-                        unpaused = 0
-                    parts.append(part)
-                    unpaused += len(part)
-            except RecursionError:
-                parts.clear()
-            text = "".join(parts)
-            if not text or (kept and size + len(text) > LARGEST_HAND_OFF):
+                texts.append(encoded(message, room))
+                room -= len(texts[-1])
+            except ValueError:
                 left.append(message["id"])
-            else:
-                kept.append(text)
-                size += len(text)
         head = {**vars(self), "left": left}
         del head["messages"]
-        yield f'{json.dumps(head)[:-1]}, "messages": [{", ".join(kept)}]}}'
+        return f'{json.dumps(head)[:-1]}, "messages": [{", ".join(texts)}]}}'
 
     @classmethod
     def from_hand_off(cls, text: str) -> HeldLease:
         """The lease that ``hand_off`` wrote."""
         return cls(**json.loads(text))
+
+
+def encoded(value: Any, longest: float = math.inf) -> str:
+    """
+    A value as ASCII JSON, written in small steps, so that a thread that writes it lets others run.
+
+    ``json.dumps`` does not, and takes 20 ms or more for 1 MB.
+
+    :param longest: maximum number of characters.
+    :raises ValueError: it is longer, or nested too deep.
+    """
+    text = io.StringIO()
+    try:
+        for part in json.JSONEncoder().iterencode(value):
+            if text.tell() + len(part) > longest:
+                raise ValueError("it is too long")
+            text.write(part)
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
+    return text.getvalue()
 
 
 def _with_id(message: types.LeasedMessage) -> types.LeasedMessage | None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from airflow_provider_workflow import observers
 from airflow_provider_workflow.client import deep_json
-from airflow_provider_workflow.client.json_steps import whole
+from airflow_provider_workflow.client.lenient_json import whole
 from airflow_provider_workflow.dispatch.dead_letters import RUN_PREFIX
 from airflow_provider_workflow.dispatch.payloads import storable
 from airflow_provider_workflow.dispatch.runs import RUN_ID_PREFIX, Runs, Start, quoted, run_id_of

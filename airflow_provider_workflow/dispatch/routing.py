@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from jmespath.parser import ParsedResult
-    from jmespath.visitor import TreeInterpreter
-
-    from airflow_provider_workflow.client.json_steps import Pace
 
 Message = Mapping[str, Any]
+Matcher = Callable[[Message], bool]
+"""Whether an expression is true for a message."""
 
 FIELDS = ("id", "created_at", "payload", "message_attributes")
 COMPARATORS = {"eq", "ne", "lt", "lte", "gt", "gte"}
@@ -31,12 +30,6 @@ FIRST_ON_MESSAGE = {
 """Nodes that evaluate their first child on what they get, and the others on its result."""
 
 
-class Matcher(Protocol):
-    """Whether an expression is true for a message; ``pace`` lets an event loop run other tasks meanwhile."""
-
-    def __call__(self, message: Message, pace: Pace | None = None) -> bool: ...
-
-
 def matcher(field: str, expression: str) -> Matcher:
     """
     Compile a JMESPath expression over a message: ``id``, ``created_at``, ``payload``, ``message_attributes``.
@@ -48,12 +41,9 @@ def matcher(field: str, expression: str) -> Matcher:
     """
     compiled = _compile(field, expression)
 
-    def matches(message: Message, pace: Pace | None = None) -> bool:
+    def matches(message: Message) -> bool:
         try:
-            if pace is None:
-                found = compiled.search(message)
-            else:
-                found = _interpreter(pace).visit(compiled.parsed, message)
+            found = compiled.search(message)
         except Exception as error:
             # Some values fail inside the library with built-in exceptions (a slice of step 0, a payload too
             # deep for to_string); these are errors of this one message as well.
@@ -144,21 +134,6 @@ def _unknown_names(node: Mapping[str, Any], of_message: bool = True) -> Iterator
         if isinstance(child, Mapping):
             on_part = kind == "expref" or (kind in FIRST_ON_MESSAGE and position > 0)
             yield from _unknown_names(child, of_message and not on_part)
-
-
-def _interpreter(pace: Pace) -> TreeInterpreter:
-    """Evaluates an expression in steps: one for each part of it and each element."""
-    from jmespath.visitor import TreeInterpreter
-
-    interpreter = TreeInterpreter()
-    visit = interpreter.visit
-
-    def paced(*given: Any, **named: Any) -> Any:
-        pace()
-        return visit(*given, **named)
-
-    interpreter.visit = paced  # type: ignore[method-assign]
-    return interpreter
 
 
 def _without_values(error: Exception) -> str:

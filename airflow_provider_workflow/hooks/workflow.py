@@ -109,7 +109,11 @@ class WorkflowHook(BaseHook):
 
     @asynccontextmanager
     async def async_client(self) -> AsyncIterator[AsyncWorkflowClient]:
-        """A client for triggers: it does not block the event loop, and uses the loop's shared session."""
+        """
+        A client for triggers: it does not block the event loop, and uses the loop's shared session.
+
+        It sends each call once: triggers repeat calls in loops of their own.
+        """
         from airflow.providers.common.compat.connection import get_async_connection
         from asgiref.sync import sync_to_async
 
@@ -128,6 +132,7 @@ class WorkflowHook(BaseHook):
                 settings,
                 session,
                 on_token=hide,
+                attempts=1,
                 store=VariableStore(settings, hide) if settings.grant == USER_GRANT else None,
                 # A Variable sends its requests to the supervisor through the triggerer's event loop only in
                 # a thread of asgiref. Before Airflow 3.3 other threads break the triggerer's communication.

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from airflow_provider_workflow.dispatch.lease import HeldLease
     from airflow_provider_workflow.dispatch.receiving import Receiver
     from airflow_provider_workflow.dispatch.results import Counts
-    from airflow_provider_workflow.triggers.retrying import Faults
+    from airflow_provider_workflow.triggers.polling import Faults
     from airflow_provider_workflow.types import DispatchResult
 
 log = logging.getLogger(__name__)
@@ -178,7 +178,7 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
 
     def _raise_short_intervals(self) -> None:
         """Raise intervals of the mode reschedule to the time in which Airflow notices the process's end."""
-        from airflow_provider_workflow.triggers.retrying import settle_seconds
+        from airflow_provider_workflow.triggers.inbox import settle_seconds
 
         least = settle_seconds()
         if self.exponential_backoff:
@@ -190,8 +190,7 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
 
     def _defer_until_messages(self, deadline: float, held: float) -> None:
         from airflow_provider_workflow.dispatch.dispatcher import Dispatcher
-        from airflow_provider_workflow.triggers.inbox import WorkflowInboxTrigger
-        from airflow_provider_workflow.triggers.retrying import settle_seconds
+        from airflow_provider_workflow.triggers.inbox import WorkflowInboxTrigger, settle_seconds
 
         counts, remaining = self.counts, deadline - clock.now()
         if remaining <= 0:
@@ -289,7 +288,7 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
                 # One message stays leased: if it were released, the next try would lease it at once, and
                 # fail again with the same target or expression.
                 rest = [message["id"] for message in lease.messages if message["id"] not in self.counts.seen]
-                self._release(lease, [*rest[1:], *lease.left])
+                self._release(lease, [*rest, *lease.left][1:])
             raise
         return dispatcher
 
@@ -312,7 +311,10 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
             if lease is not None:
                 self._release(lease)
             return stored
-        if (lease := lease or self._lease()) is None:
+        if lease is None or (lease.left and not lease.messages):
+            # Also where no message fitted into the hand-off: the next trigger's would be the same.
+            lease = self._lease()
+        if lease is None:
             return None
         return (receiver.take(lease) if auto else receiver.lend(lease)) or None
 
@@ -341,7 +343,7 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
     @cached_property
     def _faults(self) -> Faults:
         """Consecutive errors of lease requests, which are logged once per series."""
-        from airflow_provider_workflow.triggers.retrying import Faults
+        from airflow_provider_workflow.triggers.polling import Faults
 
         return Faults(self.inbox, log)
 

@@ -12,7 +12,6 @@ from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
 from airflow_provider_workflow.airflow_internals import airflow_release, needs
 from airflow_provider_workflow.client import arguments
-from airflow_provider_workflow.options import check_choice
 from airflow_provider_workflow.triggers.base import (
     SerializesArguments,
     is_in_a_triggerer,
@@ -23,14 +22,12 @@ from airflow_provider_workflow.triggers.base import (
 if TYPE_CHECKING:
     from airflow.triggers.shared_stream import SharedStreamProducer
 
-    from airflow_provider_workflow.client.json_steps import Pace
     from airflow_provider_workflow.dispatch.routing import Matcher
     from airflow_provider_workflow.triggers.event_batch import Batch, Carried
     from airflow_provider_workflow.triggers.event_watcher import EventWatcher
 
 log = logging.getLogger(__name__)
 
-UNMATCHED = ("release", "acknowledge")
 INSTEAD = "use WorkflowInboxNoticeTrigger with WorkflowInboxDispatchOperator instead"
 ACK_TIMEOUT_SECONDS = 300.0
 """The default of ``[triggerer] shared_stream_ack_timeout``."""
@@ -53,23 +50,21 @@ class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
 
     **A run for each message**: from Airflow 3.4 on each event starts a run of its own, unless ``[scheduler]
     batch_asset_events`` or the DAG's timetable batches them. With ``per_message=True`` each message has an
-    event of its own. After a kill a message can have two events, so two runs; the message of the second is
-    marked ``redelivered``.
+    event of its own. After a kill a message can have two events, so two runs.
 
     **A message can be delivered twice**: if the triggerer is killed or stopped between event and
-    acknowledgement, if its DAG was paused, or if an acknowledgement fails. It is then marked
-    ``redelivered`` (after a restart of the triggerer from Airflow 3.3.2 on).
+    acknowledgement, if its DAG was paused, or if an acknowledgement fails. Its delivery count, the
+    ``lease_count`` in its ``message_attributes``, is above 1 then.
 
     **Watchers of one inbox** share one poller in a triggerer if all their arguments except ``match`` are
     the same. A message that several select goes to each. Airflow distributes the watchers over its
     triggerers, each of which leases for its own watchers: with several triggerers use one watcher per
     inbox.
 
-    **Unmatched messages**, which no watcher selects: with ``unmatched="release"`` such a message is
-    released the first time, and later left until its lease expires, as this poller would lease it again
-    at once. Each lease uses one of about five deliveries, so it is quarantined in the end unless another
-    consumer acknowledges it. With ``"acknowledge"`` it is acknowledged without an event, once this poller
-    has run for a minute; a watcher in another triggerer, or of a paused DAG, does not receive it then.
+    **Unmatched messages**, which no watcher selects, are released the first time, and later left until
+    their lease expires, as this poller would lease them again at once. Each lease uses one of about five
+    deliveries, so such a message is quarantined in the end unless another consumer acknowledges it: let
+    the watchers of an inbox select all of its messages between them.
 
     **Rejected messages** cannot be put into an event: ``match`` fails on them, or they are nested too deep.
     An ERROR line names each once. They are not acknowledged, and the service quarantines them.
@@ -81,7 +76,6 @@ class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
     :param inbox: id or name.
     :param match: JMESPath expression over a message (``id``, ``created_at``, ``payload``,
         ``message_attributes``); None selects all messages.
-    :param unmatched: ``release`` or ``acknowledge``.
     :param lease_limit: messages per lease, and so per event, 1 to 100.
     :param lease_seconds: length of a lease, up to 3600 s; more than ``[triggerer]
         shared_stream_ack_timeout`` (300 s), the time that Airflow has to store an event.
@@ -92,9 +86,6 @@ class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
     :param max_poll_interval: maximum interval in seconds.
     :param wake_on_events: also listen to the inbox's event stream.
     :param per_message: make an event for each message (Airflow 3.4).
-    :param max_wait_seconds: seconds to wait for ``lease_limit`` messages, counted from the first one that is
-        seen; 0 waits for none. Nothing is leased meanwhile, so the wait uses up no lease. Not with
-        ``per_message``.
     :param queue: queue of triggerers that runs this trigger (Airflow 3.4; see ``[triggerer] queues_enabled``
         and ``airflow triggerer --queues``); None is Airflow's default. Give all watchers of an inbox the same
         one: they share a poller only in one triggerer.
@@ -106,7 +97,6 @@ class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
     ARGUMENTS = (
         "inbox",
         "match",
-        "unmatched",
         "lease_limit",
         "lease_seconds",
         "min_interval",
@@ -115,7 +105,6 @@ class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
         "max_poll_interval",
         "wake_on_events",
         "per_message",
-        "max_wait_seconds",
         "queue",
     )
 
@@ -123,7 +112,6 @@ class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
         self,
         inbox: str,
         match: str | None = None,
-        unmatched: str = "release",
         lease_limit: int = 100,
         lease_seconds: int = 600,
         min_interval: float = 3,
@@ -132,7 +120,6 @@ class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
         max_poll_interval: float = 60,
         wake_on_events: bool = True,
         per_message: bool = False,
-        max_wait_seconds: float = 0,
         queue: str | None = None,
     ) -> None:
         self._watcher: EventWatcher | None = None
@@ -144,7 +131,6 @@ class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
             self.inbox = arguments.filled("inbox", inbox)
             self.match = match
             self._matches = None if match is None else _compiled(match)
-            self.unmatched = check_choice("unmatched", unmatched, UNMATCHED)
             self.lease_limit = arguments.within("lease_limit", lease_limit, arguments.LEASE_LIMIT)
             self.lease_seconds = _check_lease_seconds(lease_seconds)
             self.min_interval = arguments.seconds("min_interval", min_interval)
@@ -152,7 +138,6 @@ class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
             self.poll_interval, self.max_poll_interval = arguments.intervals(poll_interval, max_poll_interval)
             self.wake_on_events = arguments.flag("wake_on_events", wake_on_events)
             self.per_message = _check_per_message(per_message, type(self).__name__)
-            self.max_wait_seconds = _check_wait(max_wait_seconds, per_message=per_message)
 
     def shared_stream_key(self) -> Hashable:
         """The arguments of the poller: watchers with the same ones share it."""
@@ -173,8 +158,7 @@ class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
         from airflow_provider_workflow.triggers.event_poller import Stream
         from airflow_provider_workflow.triggers.event_watcher import EventWatcher
 
-        stream, store = Stream.of(vars(self)), self.asset_state_store
-        self._watcher = EventWatcher(stream, store, self._sift, per_message=self.per_message)
+        self._watcher = EventWatcher(Stream.of(vars(self)), self._sift, per_message=self.per_message)
         return self._watcher.events(shared_stream)
 
     async def cleanup(self) -> None:
@@ -182,12 +166,8 @@ class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
         if self._watcher is not None:
             self._watcher.leave()
 
-    def _sift(self, messages: list[Carried], pace: Pace) -> tuple[list[Carried], dict[str, str]]:
-        """
-        The messages that this watcher selects, and the causes of those on which ``match`` fails, by id.
-
-        :param pace: limits how long the calling thread runs without a pause.
-        """
+    def _sift(self, messages: list[Carried]) -> tuple[list[Carried], dict[str, str]]:
+        """The messages that this watcher selects, and the causes of those on which ``match`` fails, by id."""
         if self._matches is None:
             return messages, {}
         from airflow_provider_workflow.dispatch.routing import UnroutableError
@@ -196,7 +176,7 @@ class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
         rejected: dict[str, str] = {}
         for each in messages:
             try:
-                if self._matches(each.message, pace):
+                if self._matches(each.message):
                     wanted.append(each)
             except UnroutableError as cause:
                 rejected[each.id] = str(cause)
@@ -224,16 +204,6 @@ def _check_per_message(per_message: bool, trigger: str) -> bool:
         # There events that follow each other closely share a run, or wait for the next event.
         raise needs(f"{trigger}(per_message=True)", INSTEAD, (3, 4))
     return per_message
-
-
-def _check_wait(max_wait_seconds: float, *, per_message: bool) -> float:
-    if max_wait_seconds == 0:
-        return 0
-    if per_message:
-        raise ValueError(
-            "max_wait_seconds has no use with per_message=True, which fills no batch: leave it out"
-        )
-    return arguments.seconds("max_wait_seconds", max_wait_seconds)
 
 
 def _check_lease_seconds(lease_seconds: int) -> int:

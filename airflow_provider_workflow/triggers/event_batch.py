@@ -13,25 +13,21 @@ only if the report and these records agree.
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
-from airflow_provider_workflow import clock, observers
+from airflow_provider_workflow import observers
 from airflow_provider_workflow.client import types
-from airflow_provider_workflow.client.json_steps import in_slices
 from airflow_provider_workflow.client.wire import plain
-from airflow_provider_workflow.dispatch.lease import SLICE, HeldLease, without_lease
-from airflow_provider_workflow.triggers.event_poller import Leased, Stream, is_alone
+from airflow_provider_workflow.dispatch.lease import HeldLease, encoded, without_lease
+from airflow_provider_workflow.triggers.event_poller import Leased, Stream
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-STARTUP_SECONDS = 60.0
-"""After this time all watchers are assumed to have started, and unmatched messages may be acknowledged."""
 LARGEST_EVENT = 1_000_000
 """Maximum characters of the messages in one event; longer batches are split."""
 MOST_REMEMBERED = 10_000
@@ -50,49 +46,30 @@ class Carried(NamedTuple):
     text: str
 
 
-def carried(message: types.LeasedMessage) -> Iterator[Carried | None]:
-    """
-    Encode a message in slices: yield None after each slice, for the event loop, and then the result.
-
-    :raises ValueError: the message cannot be encoded.
-    """
-    shown = without_lease(message)
-    parts: list[str] = []
-    try:
-        for part in in_slices(shown):
-            if parts:
-                yield None
-            parts.append(part)
-    except RecursionError:
-        raise ValueError("it is nested too deep") from None
-    yield Carried(message["id"], shown, "".join(parts))
-
-
-def event_payload(inbox_id: str, messages: Iterable[Carried], again: Collection[str]) -> dict[str, Any]:
-    """
-    The payload of an event; ``messages_of`` decodes it.
-
-    :param again: ids of the messages that were part of an earlier event.
-    """
-    texts = [f'{each.text[:-1]}, "redelivered": {json.dumps(each.id in again)}}}' for each in messages]
-    return {"inbox_id": plain(inbox_id), "count": len(texts), "messages": f"[{', '.join(texts)}]"}
-
-
-def _parts(messages: Iterator[Carried | None]) -> Iterator[list[Carried] | None]:
-    """
-    Split messages into lists that fit an event; a longer message gets an event of its own.
-
-    None is passed on, and also yielded after each ``SLICE`` of small messages.
-    """
-    part: list[Carried] = []
-    size = unpaused = 0
+def carried(messages: Iterable[types.LeasedMessage]) -> tuple[list[Carried], dict[str, str]]:
+    """The messages, encoded, and the causes of those that cannot be encoded, by id; for a thread."""
+    texts: list[Carried] = []
+    causes: dict[str, str] = {}
     for message in messages:
-        if message is None or unpaused >= SLICE:
-            yield None
-            unpaused = 0
-        if message is None:
-            continue
-        unpaused += len(message.text)
+        shown = without_lease(message)
+        try:
+            texts.append(Carried(message["id"], shown, encoded(shown)))
+        except ValueError as problem:
+            causes[message["id"]] = str(problem)
+    return texts, causes
+
+
+def event_payload(inbox_id: str, messages: Sequence[Carried]) -> dict[str, Any]:
+    """The payload of an event; ``messages_of`` decodes it."""
+    text = ", ".join(message.text for message in messages)
+    return {"inbox_id": plain(inbox_id), "count": len(messages), "messages": f"[{text}]"}
+
+
+def _parts(messages: Iterable[Carried]) -> Iterator[list[Carried]]:
+    """Split messages into lists that fit an event; a longer message gets an event of its own."""
+    part: list[Carried] = []
+    size = 0
+    for message in messages:
         if part and size + len(message.text) > LARGEST_EVENT:
             yield part
             part, size = [], 0
@@ -131,13 +108,11 @@ class Choice(NamedTuple):
 
     :param wanted: the messages that it selects.
     :param rejected: causes of rejected messages, by id.
-    :param again: ids of selected messages that were part of an earlier event.
     :param payloads: payloads of its events.
     """
 
     wanted: list[Carried]
     rejected: dict[str, str]
-    again: frozenset[str] = frozenset()
     payloads: Sequence[Mapping[str, Any]] = ()
 
     @property
@@ -177,7 +152,7 @@ class Batch:
     rejected: dict[str, Rejection] = field(default_factory=dict)
     choices: dict[Watcher, Choice] = field(default_factory=dict)
     _wanted: dict[Watcher, frozenset[str]] = field(default_factory=dict)
-    _marked: dict[Watcher, bool] = field(default_factory=dict)
+    _emitted: set[Watcher] = field(default_factory=set)
 
     def record_choice(self, watcher: Watcher, wanted: Collection[str], rejected: Mapping[str, str]) -> None:
         """
@@ -190,13 +165,9 @@ class Batch:
         for message_id, cause in rejected.items():
             self.rejected.setdefault(message_id, Rejection(cause, watcher))
 
-    def record_event(self, watcher: Watcher, proven: bool) -> None:
-        """
-        Record that Airflow took the event of a watcher: its ``yield`` returned.
-
-        :param proven: whether Airflow answered a call after that.
-        """
-        self._marked[watcher] = proven
+    def record_event(self, watcher: Watcher) -> None:
+        """Record that Airflow took the event of a watcher: its ``yield`` returned."""
+        self._emitted.add(watcher)
 
     def report(self, acked: int, failed: int, rejected: int) -> Report:
         """
@@ -211,7 +182,7 @@ class Batch:
         if failed or not acked + rejected or len(self._wanted) < acked + rejected:
             return Report([], [], self.rejected, rest)
         wanting = {each: [w for w, wanted in self._wanted.items() if each in wanted] for each in rest}
-        stored = [each for each in rest if wanting[each] and all(w in self._marked for w in wanting[each])]
+        stored = [each for each in rest if wanting[each] and self._emitted.issuperset(wanting[each])]
         unmatched = [each for each in rest if not wanting[each]]
         undelivered = [each for each in rest if each not in stored and each not in unmatched]
         return Report(stored, unmatched, self.rejected, undelivered)
@@ -224,10 +195,6 @@ class Batch:
         reported it as stored.
         """
         return not any(watcher.has_ended for watcher, wanted in self._wanted.items() if wanted)
-
-    def is_proven(self) -> bool:
-        """Whether Airflow answered a call after it took each event."""
-        return all(self._marked.values())
 
 
 class Outcome(NamedTuple):
@@ -248,23 +215,30 @@ class HeldLeases:
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
-        self._began_at = clock.monotonic()
         self._held: dict[str, tuple[Leased, set[str]]] = {}
         self._unmatched: dict[str, None] = {}
         self._rejected: dict[str, Rejection] = {}
 
-    def batches(self, leased: Leased) -> Iterator[Batch | None]:
+    def batches(self, leased: Leased, messages: list[Carried], causes: Mapping[str, str]) -> list[Batch]:
         """
-        Hold a lease, and split it into batches, one for each event.
+        Hold a lease, and split it into batches, one for each event; rejected messages are left out.
 
-        Messages that were rejected before are left out. Batches are encoded lazily, and None is yielded after
-        each slice of work: encoding a large lease at once would block the event loop.
+        :param messages: of the lease, encoded.
+        :param causes: why others could not be encoded, by id.
         """
         inbox_id, lease = leased
         self._held = {each: held for each, held in self._held.items() if lasts(held[0].lease)}
         self._held[lease.lease_id] = leased, {each["id"] for each in lease.messages}
-        for part in _parts(self._presentable(leased)):
-            yield None if part is None else Batch(inbox_id, lease, part)
+        for message_id, cause in causes.items():
+            self.reject(inbox_id, lease, message_id, Rejection(cause))
+        rejected = [each.id for each in messages if self._is_rejected(each.id)]
+        self._drop(lease, *rejected)
+        offered = [each for each in messages if each.id not in rejected]
+        return [Batch(inbox_id, lease, part) for part in _parts(offered)]
+
+    def _is_rejected(self, message_id: str) -> bool:
+        rejection = self._rejected.get(message_id)
+        return rejection is not None and rejection.lasts
 
     def outcome(self, batch: Batch, acked: int, failed: int, rejected: int) -> Outcome:
         """
@@ -279,30 +253,12 @@ class HeldLeases:
         for message_id, rejection in found.rejected.items():
             self.reject(batch.inbox_id, batch.lease, message_id, rejection)
         self._drop(batch.lease, *found.stored, *found.unmatched, *found.undelivered)
-        if self._acknowledges_unmatched(batch.inbox_id):
-            return Outcome(found.stored + found.unmatched, found.undelivered)
         first = [each for each in found.unmatched if self.is_unmatched_for_the_first_time(each)]
         return Outcome(found.stored, found.undelivered + first)
 
     def rest(self) -> list[tuple[Leased, list[str]]]:
         """The ids that are still held, by lease."""
         return [(leased, sorted(ids)) for leased, ids in self._held.values()]
-
-    def _presentable(self, leased: Leased) -> Iterator[Carried | None]:
-        inbox_id, lease = leased
-        for message in lease.messages:
-            known = self._rejected.get(message["id"])
-            if known is not None and known.lasts:
-                self._drop(lease, message["id"])
-                continue
-            try:
-                yield from carried(message)
-            except ValueError as problem:
-                self.reject(inbox_id, lease, message["id"], Rejection(str(problem)))
-
-    def _acknowledges_unmatched(self, inbox_id: str) -> bool:
-        assembled = clock.monotonic() >= self._began_at + STARTUP_SECONDS
-        return self._stream.unmatched == "acknowledge" and assembled and is_alone(self._stream, inbox_id)
 
     def is_unmatched_for_the_first_time(self, message_id: str) -> bool:
         """Record that no watcher selects a message; return whether it is the first time."""

@@ -9,7 +9,6 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, fields
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
-from weakref import WeakKeyDictionary
 
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.client import api, types
@@ -18,15 +17,16 @@ from airflow_provider_workflow.client.inboxes import PAUSED
 from airflow_provider_workflow.dispatch import quarantine
 from airflow_provider_workflow.dispatch.lease import HeldLease
 from airflow_provider_workflow.dispatch.results import log_nameless
-from airflow_provider_workflow.triggers.retrying import (
+from airflow_provider_workflow.triggers.polling import (
     LONGEST_ANSWER_SECONDS,
     Faults,
     InboxState,
-    answered_in_time,
+    log_wait,
+    look_up,
     poll,
+    wake_ups_of,
     watch_forever,
 )
-from airflow_provider_workflow.triggers.wakeup import AVAILABLE, MOST_PAGES, find_inbox, log_wait, wake_ups_of
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.client.client import AsyncWorkflowClient
@@ -44,58 +44,18 @@ class Stream:
 
     inbox: str
     workflow_conn_id: str
-    unmatched: str
     lease_limit: int
     lease_seconds: int
     min_interval: float
     poll_interval: float
     max_poll_interval: float
     wake_on_events: bool
-    max_wait_seconds: float = 0
 
     @classmethod
     def of(cls, arguments: Mapping[str, Any]) -> Stream:
         """Make a stream from the arguments of a trigger, of which some may be left out."""
         names = [field.name for field in fields(cls)]
         return cls(**{name: arguments[name] for name in names if name in arguments})
-
-    def differences(self, other: Stream) -> list[str]:
-        """The arguments in which two streams differ."""
-        return [name for name, value in vars(self).items() if value != vars(other)[name]]
-
-
-_polled: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[tuple[str, str], list[Stream]]] = (
-    WeakKeyDictionary()
-)
-
-
-def _pollers_of(stream: Stream, inbox_id: str) -> list[Stream]:
-    here = _polled.setdefault(asyncio.get_running_loop(), {})
-    return here.setdefault((stream.workflow_conn_id, inbox_id), [])
-
-
-def begin(stream: Stream, inbox_id: str) -> None:
-    """Register a poller; log a WARNING if another one of this event loop differs for the same inbox."""
-    pollers = _pollers_of(stream, inbox_id)
-    for other in pollers:
-        if different := stream.differences(other):
-            log.warning(
-                "Inbox %s has watchers in this triggerer that differ in %s: each leases messages that the"
-                " others expect. Give them the same arguments, except for match",
-                stream.inbox,
-                ", ".join(different),
-            )
-    pollers.append(stream)
-
-
-def end(stream: Stream, inbox_id: str) -> None:
-    """Unregister a poller."""
-    _pollers_of(stream, inbox_id).remove(stream)
-
-
-def is_alone(stream: Stream, inbox_id: str) -> bool:
-    """Whether this is the only poller of the inbox in this event loop."""
-    return len(_pollers_of(stream, inbox_id)) <= 1
 
 
 class Leased(NamedTuple):
@@ -120,7 +80,6 @@ class Poller:
         self._exits = AsyncExitStack()
         self._state = InboxState(stream.inbox, "leased", log)
         self._has_begun = False
-        self._waits_until: float | None = None
 
     @property
     def client(self) -> AsyncWorkflowClient:
@@ -138,7 +97,7 @@ class Poller:
         Lease without end, each time that the next lease is requested. It raises nothing: Airflow would
         restart it every 2 s, without any back-off.
         """
-        return watch_forever(self._watch, inbox=self.stream.inbox, log=log)
+        return watch_forever(self._watch, self.stream.inbox, log)
 
     async def close(self) -> None:
         """Stop leasing, and close the client."""
@@ -152,19 +111,14 @@ class Poller:
     async def _watch(self, faults: Faults) -> AsyncGenerator[Leased, None]:
         stream = self.stream
         client = await self._connect()
-        self.inbox_id = inbox_id = await find_inbox(client, stream.inbox)
-        begin(stream, inbox_id)
-        try:
-            async with wake_ups_of(client, inbox_id, stream.wake_on_events) as wake_up:
-                if not self._has_begun:
-                    log_wait(log, client, stream)
-                    self._has_begun = True
-                while True:
-                    attempt = partial(self._lease, client, inbox_id)
-                    lease = await poll(attempt, wake_up, stream, log, faults)
-                    yield Leased(inbox_id, lease)
-        finally:
-            end(stream, inbox_id)
+        self.inbox_id = inbox_id = (await look_up(client, stream.inbox))["id"]
+        async with wake_ups_of(client, inbox_id, stream.wake_on_events) as wake_up:
+            if not self._has_begun:
+                log_wait(log, client, stream)
+                self._has_begun = True
+            while True:
+                lease = await poll(partial(self._lease, client, inbox_id), wake_up, stream, faults)
+                yield Leased(inbox_id, lease)
 
     async def _connect(self) -> AsyncWorkflowClient:
         """Open a client with the current connection, which may have been fixed; close the former client."""
@@ -180,7 +134,6 @@ class Poller:
     async def _lease(self, client: AsyncWorkflowClient, inbox_id: str) -> HeldLease | None:
         """Lease once; None if there are no messages."""
         if self.pending is None:
-            await self._until_a_lease_is_due(client, inbox_id)
             call = api.lease_messages(inbox_id, self.stream.lease_limit, self.stream.lease_seconds)
             self.pending = asyncio.ensure_future(client.send(call))
         # Not awaited directly: if the poller is cancelled, the answer is needed to release the lease.
@@ -204,34 +157,3 @@ class Poller:
         else:
             log_nameless(self.stream.inbox, lease, self.stream.workflow_conn_id)
         return lease
-
-    async def _until_a_lease_is_due(self, client: AsyncWorkflowClient, inbox_id: str) -> None:
-        """
-        Wait until the messages of a whole lease are available, or ``max_wait_seconds`` after some were seen.
-
-        Messages are counted in the inbox's list, so that no lease expires meanwhile. Where the list shows
-        none, the lease is due too: it finds messages of pages that were not read, and the inbox's state.
-        """
-        stream = self.stream
-        if not stream.max_wait_seconds:
-            return
-        while await self._may_become_more(client, inbox_id):
-            now = clock.monotonic()
-            if self._waits_until is None:
-                self._waits_until = now + stream.max_wait_seconds
-            if now >= self._waits_until:
-                break
-            await clock.async_sleep(min(stream.poll_interval, self._waits_until - now))
-        self._waits_until = None
-
-    async def _may_become_more(self, client: AsyncWorkflowClient, inbox_id: str) -> bool:
-        """Whether some messages are listed as available, but fewer than a lease may have."""
-        cursor: str | None = None
-        found = 0
-        for _ in range(MOST_PAGES):
-            page = await answered_in_time(client.send(api.list_messages(inbox_id, cursor)))
-            found += sum(each.get("status") == AVAILABLE for each in page["results"])
-            cursor = api.next_cursor(page)
-            if found >= self.stream.lease_limit or cursor is None:
-                break
-        return 0 < found < self.stream.lease_limit

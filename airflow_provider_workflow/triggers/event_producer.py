@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Hashable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -19,13 +19,12 @@ from airflow_provider_workflow.client.errors import (
     LeaseExpiredError,
     NotFoundError,
 )
-from airflow_provider_workflow.client.json_steps import Pace
 from airflow_provider_workflow.client.wire import plain
 from airflow_provider_workflow.dispatch.lease import slices
-from airflow_provider_workflow.triggers.event_batch import Batch, Choice, HeldLeases, Watcher, lasts
+from airflow_provider_workflow.triggers.event_batch import Batch, Choice, HeldLeases, Watcher, carried, lasts
 from airflow_provider_workflow.triggers.event_poller import Leased, Poller, Stream
 from airflow_provider_workflow.triggers.event_watcher import EventWatcher, watchers_of
-from airflow_provider_workflow.triggers.retrying import explained
+from airflow_provider_workflow.triggers.polling import explained
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.client.client import AsyncWorkflowClient
@@ -74,10 +73,7 @@ class InboxProducer(SharedStreamProducer):
         await clock.async_sleep(GATHER_SECONDS)
         async with aclosing(self._poller.leases()) as leases:
             async for leased in leases:
-                for batch in self._batches(leased):
-                    if batch is None:
-                        await asyncio.sleep(0)
-                        continue
+                for batch in await self._batches(leased):
                     await self._let_watchers_choose(batch)
                     if not lasts(batch.lease):
                         break
@@ -125,11 +121,13 @@ class InboxProducer(SharedStreamProducer):
             found = await asyncio.to_thread(_choices, waiting, batch)
             batch.choices.update(found)
 
-    def _batches(self, leased: Leased) -> Iterator[Batch | None]:
+    async def _batches(self, leased: Leased) -> list[Batch]:
         try:
-            yield from self._held.batches(leased)
+            messages, causes = await asyncio.to_thread(carried, leased.lease.messages)
+            return self._held.batches(leased, messages, causes)
         except Exception:
             self._log_fault()
+            return []
 
     def _log_fault(self) -> None:
         log.exception(
@@ -186,8 +184,7 @@ class InboxProducer(SharedStreamProducer):
 
 
 def _choices(watchers: list[EventWatcher], batch: Batch) -> dict[Watcher, Choice]:
-    pace = Pace()
-    return {each: each.choose(batch, pace) for each in watchers}
+    return {watcher: watcher.choose(batch) for watcher in watchers}
 
 
 @dataclass(frozen=True, eq=False)
@@ -253,8 +250,8 @@ class Acknowledger:
         """
         Decide on the unfinished jobs.
 
-        A delayed acknowledgement is kept only if Airflow answered a call after it took the event. This has to
-        be decided now, as all watchers end while the triggerer stops.
+        An acknowledgement is kept only if its delay is over: Airflow reports events as stored that it takes
+        while it stops. This has to be decided now, as all watchers end while the triggerer stops.
         """
         now = clock.monotonic()
         self._last = [
@@ -319,4 +316,4 @@ class Acknowledger:
 
 
 def _may_be_acknowledged(job: Job, now: float) -> bool:
-    return job.batch.watchers_remain() and (job.due <= now or job.batch.is_proven())
+    return job.batch.watchers_remain() and job.due <= now

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from airflow.providers.common.compat.sdk import conf
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_provider_workflow import clock
@@ -95,18 +96,18 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
         :raises WorkflowError: a permanent error: wrong credentials, no such inbox.
         """
         from airflow_provider_workflow.hooks.workflow import WorkflowHook
-        from airflow_provider_workflow.triggers.retrying import poll
-        from airflow_provider_workflow.triggers.wakeup import find_inbox, log_wait, wake_ups_of
+        from airflow_provider_workflow.triggers.polling import Faults, log_wait, look_up, poll, wake_ups_of
 
         await clock.async_sleep(max(self.settle_seconds, self.hold_seconds))
         if self.hold_seconds > 0:
             yield TriggerEvent({"status": "poll"})
             return
         async with WorkflowHook(self.workflow_conn_id).async_client() as client:
-            inbox_id = await poll(partial(find_inbox, client, self.inbox), None, self, log)
+            faults = Faults(self.inbox, log)
+            inbox_id = (await poll(partial(look_up, client, self.inbox), None, self, faults))["id"]
             async with wake_ups_of(client, inbox_id, self.wake_on_events) as wake_up:
                 log_wait(log, client, self)
-                event = await poll(partial(self._lease, client, inbox_id), wake_up, self, log)
+                event = await poll(partial(self._lease, client, inbox_id), wake_up, self, faults)
                 # Inside the context: a cancellation while it is closed would lose the lease.
                 yield TriggerEvent(event)
                 self._unsent = None  # Airflow has it
@@ -166,6 +167,16 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
         return None
 
 
+def settle_seconds() -> float:
+    """
+    Seconds that a deferred task must wait before it is resumed.
+
+    Airflow notices the end of its process up to ``min_heartbeat_interval`` later, and fails the task if it is
+    queued again before that.
+    """
+    return float(conf.getfloat("workers", "min_heartbeat_interval", fallback=5.0)) + 1
+
+
 def inactive_event(status: str, inbox_id: str, reason: str) -> dict[str, Any]:
     """The event for an inbox that is paused, or failed to initialize."""
     from airflow_provider_workflow.client.wire import plain
@@ -191,11 +202,7 @@ async def _leased_text(
 
     answer = await client.send(api.lease_messages(inbox_id, limit, seconds))
     lease = HeldLease.of(answer, seconds)
-    text = ""
-    for text in lease.hand_off() if lease else ():
-        if not text:
-            await asyncio.sleep(0)
-    return answer, text
+    return answer, "" if lease is None else await asyncio.to_thread(lease.hand_off)
 
 
 async def _release_when_leased(

@@ -11,7 +11,7 @@ from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
 from airflow_provider_workflow.client import api
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
-from airflow_provider_workflow.triggers.wakeup import find_inbox
+from airflow_provider_workflow.triggers.polling import look_up
 from tests.benchmarks.polling import POLL_SECONDS
 
 
@@ -31,7 +31,8 @@ class SleepingTrigger(BaseEventTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         async with WorkflowHook().async_client() as client:
-            found = await client.send(api.list_messages(await find_inbox(client, self.inbox)))
+            inbox = await look_up(client, self.inbox)
+            found = await client.send(api.list_messages(inbox["id"]))
         if found["results"]:
             yield TriggerEvent(self.inbox)
         for _ in itertools.count():

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from airflow_provider_workflow.emulator.server import EmulatorServer
-from airflow_provider_workflow.triggers.wakeup import TICK_SECONDS
+from airflow_provider_workflow.triggers.polling import TICK_SECONDS
 from tests.benchmarks.polling import POLL_SECONDS, poll_barely
 from tests.benchmarks.process import Seen
 from tests.benchmarks.results import Figure, Row, Target, alone, compared, paired

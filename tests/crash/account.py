@@ -82,7 +82,7 @@ class Account:
         unmarked: Counter[str] = Counter()
         for message in messages:
             self.done[message["id"]] += 1
-            unmarked[message["id"]] += not message["redelivered"]
+            unmarked[message["id"]] += message["message_attributes"]["lease_count"] == 1
         self.hidden = sum(max(0, times - 1) for times in unmarked.values())
 
     def count_leases(self, messages: Collection[Json]) -> None:

@@ -17,7 +17,7 @@ from airflow_provider_workflow.client import api
 from airflow_provider_workflow.client.errors import WorkflowError
 from airflow_provider_workflow.dispatch import runs
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
-from airflow_provider_workflow.triggers.wakeup import find_inbox
+from airflow_provider_workflow.triggers.polling import look_up
 
 # Airflow fails a task whose trigger fires sooner; that would be a loss of another kind.
 SETTLE_SECONDS = 6.0
@@ -39,7 +39,7 @@ class AckFirstTrigger(BaseTrigger):
             while True:
                 messages = []
                 try:
-                    inbox_id = await find_inbox(client, self.inbox)
+                    inbox_id = (await look_up(client, self.inbox))["id"]
                     lease = await client.send(api.lease_messages(inbox_id, 100, 60))
                     if lease["lease_id"]:
                         await client.send(api.acknowledge_messages(inbox_id, lease["lease_id"]))

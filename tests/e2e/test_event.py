@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields
 import pytest
 
 from airflow_provider_workflow.assets import messages_of
+from airflow_provider_workflow.dispatch.lease import delivery_count
 from tests.e2e.stage import PATIENCE_SECONDS, Inbox
 from tests.e2e.watching import dag_file, events_of, kill_triggerer, pause, publishing, restart_triggerer
 
@@ -55,8 +56,8 @@ class EventAccount:
     :param acknowledged: messages that are gone from the inbox.
     :param lost: messages that are gone from it, or in quarantine, and in no stored event.
     :param duplicates: times that a message was in a further event.
-    :param hidden: how many of these did not say so.
-    :param marked: messages in events that were said to come again. These may be more than the duplicates: of
+    :param hidden: how many of these had the delivery count 1.
+    :param marked: messages in events with a delivery count above 1. These may be more than the duplicates: of
         some the event before was made and never stored.
     :param stranded: messages in stored events that Airflow has started no run with.
     """
@@ -102,7 +103,7 @@ def account(stage, inbox: Inbox, ids, patience: float = STRANDED_SECONDS) -> Eve
     )
     messages = stored(stage, name)
     times = Counter(message["id"] for message in messages)
-    unmarked = Counter(message["id"] for message in messages if not message["redelivered"])
+    unmarked = Counter(message["id"] for message in messages if delivery_count(message) == 1)
     deadline = time.monotonic() + patience
     while (missing := set(times) - set(worked_on(stage, name))) and time.monotonic() < deadline:
         time.sleep(1)
@@ -114,7 +115,7 @@ def account(stage, inbox: Inbox, ids, patience: float = STRANDED_SECONDS) -> Eve
         lost=sum(times[each] == 0 for each in ids),
         duplicates=sum(count - 1 for count in times.values()),
         hidden=sum(count - 1 for count in unmarked.values()),
-        marked=sum(message["redelivered"] for message in messages),
+        marked=sum(delivery_count(message) > 1 for message in messages),
         stranded=len(missing),
     )
     print(f"\n{name}\n{found}")
@@ -198,7 +199,7 @@ def test_a_watcher_made_by_scheme_gets_messages_too(stage, dags_folder, inbox):
 
 
 @pytest.mark.since(3, 4, "a DAG run for each asset event")
-def test_each_message_has_a_run_of_its_own_and_one_that_a_kill_repeats_is_marked(stage, dags_folder, inbox):
+def test_each_message_has_a_run_of_its_own_however_often_its_triggerer_is_killed(stage, dags_folder, inbox):
     api, name = stage.airflow.api, inbox.name
     with dag_file(stage, dags_folder, name, text_of(name, PER_MESSAGE), name):
         with publishing(inbox, 20, seed=1, longest_pause=2.0) as ids:

@@ -363,9 +363,9 @@ FAULTS = (
     ),
     Fault(
         "poll a failing service as often as it sends wake-ups",
-        "attempt_until_result",
+        "polling.poll",
         becomes("woken and not faults.count", "woken"),
-        ("tests/unit/triggers/test_retrying.py",),
+        ("tests/unit/triggers/test_polling.py",),
     ),
     Fault(
         "let the token endpoint of one connection delay that of another",
@@ -474,12 +474,6 @@ FAULTS = (
         "notice._wait",
         dropped("may_have_arrived"),
         NOTICES,
-    ),
-    Fault(
-        "keep a watcher registered that has ended",
-        "event_poller.end",
-        dropped("remove"),
-        EVENTS,
     ),
     Fault(
         "show the connection of a run to whoever may read the run",

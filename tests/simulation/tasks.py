@@ -19,7 +19,6 @@ from airflow_provider_workflow.dispatch.runs import TaskRuns
 from airflow_provider_workflow.dispatch.targets import Limits
 from airflow_provider_workflow.operators.inbox import drain_inbox
 from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
-from airflow_provider_workflow.triggers.retrying import is_transient
 from tests.simulation.plan import OPERATOR, POKE
 from tests.simulation.service import Hook
 
@@ -199,11 +198,10 @@ def leased_by_trigger(world: World, inbox: str, limit: int, seconds: int) -> Eve
             inbox_id = hook.get_inbox(inbox)["id"]
             lease = lease_once(hook, inbox_id, limit, seconds, inbox)  # type: ignore[arg-type]
         except WorkflowError as error:
-            if not is_transient(error) and "404" not in str(error) and "paused" not in str(error):
+            if not error.transient and "404" not in str(error) and "paused" not in str(error):
                 raise
             lease = None
         if lease is not None:
-            *_, text = lease.hand_off()
-            return Event(text, inbox_id, lease.lease_id, lease.ends_at)
+            return Event(lease.hand_off(), inbox_id, lease.lease_id, lease.ends_at)
         clock.sleep(pause)
         pause = min(pause * 2, world.plan.longest_poll_seconds)

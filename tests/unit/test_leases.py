@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_workflow.dispatch.lease import SLICE, HeldLease, delivery_count, without_lease
+from airflow_provider_workflow.dispatch.lease import HeldLease, delivery_count, encoded, without_lease
 from tests.unit.fake_clock import FakeClock
 from tests.unit.workbench import handed_off
 
@@ -73,8 +74,8 @@ def test_any_payload_crosses_as_one_ascii_text(payloads: list[Any]) -> None:
     assert HeldLease.from_hand_off(text) == lease
 
 
-def test_ten_megabytes_cross_and_the_rest_is_named() -> None:
-    lease = held(*(message(name, "x" * 4_000_000) for name in "abcd"))
+def test_a_megabyte_crosses_and_the_rest_is_named() -> None:
+    lease = held(*(message(name, "x" * 400_000) for name in "abcd"))
     taken = HeldLease.from_hand_off(handed_off(lease))
 
     assert [each["id"] for each in taken.messages] == ["a", "b"]
@@ -82,23 +83,37 @@ def test_ten_megabytes_cross_and_the_rest_is_named() -> None:
 
 
 def test_a_large_message_does_not_keep_small_ones_behind_it_back() -> None:
-    lease = held(message("a"), message("big", "x" * 10_000_000), message("b"))
+    lease = held(message("a"), message("big", "x" * 1_000_000), message("b"))
     taken = HeldLease.from_hand_off(handed_off(lease))
 
     assert [each["id"] for each in taken.messages] == ["a", "b"]
     assert taken.left == ["big"]
 
 
-def test_a_message_of_more_than_ten_megabytes_crosses_alone() -> None:
-    taken = HeldLease.from_hand_off(handed_off(held(message("a", "x" * 11_000_000))))
+def test_of_a_lease_of_one_message_that_is_too_large_only_its_id_crosses() -> None:
+    taken = HeldLease.from_hand_off(handed_off(held(message("big", "x" * 1_000_000))))
 
-    assert [each["id"] for each in taken.messages] == ["a"]
+    assert (taken.messages, taken.left) == ([], ["big"])
 
 
 def test_the_most_precious_messages_cross_first() -> None:
-    lease = held(message("a", "x" * 6_000_000), message("b", "x" * 6_000_000, count=4))
+    lease = held(message("a", "x" * 600_000), message("b", "x" * 600_000, count=4))
 
     assert HeldLease.from_hand_off(handed_off(lease)).left == ["a"]
+
+
+def test_a_text_is_written_in_small_steps_and_the_rest_of_one_that_is_too_long_is_not() -> None:
+    class Items(list[Any]):
+        def __iter__(self) -> Any:
+            for item in super().__iter__():
+                read.append(item)
+                yield item
+
+    read: list[int] = []
+    with pytest.raises(ValueError, match="too long"):
+        encoded(Items(range(1000)), longest=50)
+    assert len(read) < 50
+    assert encoded(Items(range(1000))) == json.dumps(list(range(1000)))
 
 
 def test_a_payload_too_deep_for_json_stays_behind() -> None:
@@ -124,24 +139,3 @@ def test_a_message_without_an_id_is_known_by_its_position() -> None:
 @pytest.mark.parametrize(("found", "shown"), [(12345, "12345"), (True, "true")])
 def test_an_id_that_is_another_scalar_is_its_json_text(found: Any, shown: str) -> None:
     assert [each["id"] for each in held({**message("x"), "id": found}).messages] == [shown]
-
-
-def test_a_large_lease_is_written_in_slices_of_the_same_text() -> None:
-    lease = held(*(message(str(number), "x" * 10_000) for number in range(100)))
-    *slices, text = lease.hand_off()
-
-    assert set(slices) == {""}
-    assert len(slices) >= len(text) // SLICE
-    assert HeldLease.from_hand_off(text) == lease
-
-
-def test_a_large_message_is_written_in_slices_as_well() -> None:
-    lease = held(message("a", list(range(100_000))))
-    *slices, text = lease.hand_off()
-
-    assert len(slices) > 20
-    assert HeldLease.from_hand_off(text) == lease
-
-
-def test_a_small_lease_is_written_at_once() -> None:
-    assert len(list(held(message("a", "x" * 1000)).hand_off())) == 1

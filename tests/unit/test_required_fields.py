@@ -349,7 +349,7 @@ async def test_the_event_trigger_leases_messages_of_the_required_fields_alone(
     service: MinimalServer,
 ) -> None:
     service.attributes = {"status": "archived"}
-    poller = Poller(Stream(INBOX, "workflow_default", "fail", 10, 400, 3.0, 5.0, 60.0, wake_on_events=False))
+    poller = Poller(Stream(INBOX, "workflow_default", 10, 400, 3.0, 5.0, 60.0, wake_on_events=False))
     async with aclosing(poller.leases()) as found:
         leased = await anext(found)
     await poller.close()

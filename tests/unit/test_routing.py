@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_workflow.dispatch.routing import Routes, UnroutableError, matcher
-from tests.unit.paces import Counting
+from airflow_provider_workflow.dispatch.routing import Routes, UnroutableError
 
 
 def message(payload: Any) -> dict[str, Any]:
@@ -194,28 +193,3 @@ def test_an_error_of_an_expression_names_the_types() -> None:
         UnroutableError, match=r"match cannot be evaluated on it: abs\(\) takes number, and was given"
     ):
         Routes(None, "abs(payload)").accepts(message("secret"))
-
-
-ITEMS = [{"price": number % 7, "tags": ["a"]} for number in range(1_000)]
-
-
-@pytest.mark.parametrize(
-    ("expression", "steps"),
-    [
-        ("payload.items[?price > `5`].tags[]", 3_000),
-        ("sort_by(payload.items, &price)[0].price == `0`", 1_000),
-        ("length(map(&price, payload.items)) == `1`", 1_000),
-        ("payload.items[999].price == `5`", 5),
-        ("payload.none", 2),
-    ],
-)
-def test_in_steps_an_expression_is_as_true_as_at_once(expression: str, steps: int) -> None:
-    matches, pace = matcher("match", expression), Counting()
-
-    assert matches(message({"items": ITEMS}), pace) is matches(message({"items": ITEMS}))
-    assert pace.calls >= steps
-
-
-def test_in_steps_an_expression_fails_as_it_does_at_once() -> None:
-    with pytest.raises(UnroutableError, match="length"):
-        matcher("match", "length(payload.n)")(message({"n": 1}), Counting())

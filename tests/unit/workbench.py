@@ -21,8 +21,7 @@ INBOX = "orders"
 
 def handed_off(lease: HeldLease) -> str:
     """The text by which a trigger hands a lease over to its task."""
-    *_, text = lease.hand_off()
-    return text
+    return lease.hand_off()
 
 
 class TaskTimeout(BaseException):

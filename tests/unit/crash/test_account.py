@@ -68,8 +68,10 @@ def test_runs_of_other_messages_are_not_counted():
 
 def test_a_duplicate_that_does_not_say_so_is_hidden():
     counted = account("a", "b", "c")
-    again = [{"id": "b", "redelivered": True}, {"id": "c", "redelivered": False}]
-    counted.count_deliveries([{"id": each, "redelivered": False} for each in "abc"] + again)
+    deliveries = [("a", 1), ("b", 1), ("c", 1), ("b", 2), ("c", 1)]
+    counted.count_deliveries(
+        {"id": message_id, "message_attributes": {"lease_count": count}} for message_id, count in deliveries
+    )
     assert (counted.lost, counted.duplicates, counted.hidden) == (0, 2, 1)
 
 

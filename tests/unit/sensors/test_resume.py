@@ -16,7 +16,7 @@ from tests.unit.client.isolation import forget
 from tests.unit.fake_clock import FakeClock
 from tests.unit.fakes import api_error
 from tests.unit.sensors.tasks import POLL, Task
-from tests.unit.workbench import Workbench
+from tests.unit.workbench import INBOX, Workbench
 
 
 def test_a_lease_is_worked_on_and_then_what_else_is_there(bench: Workbench) -> None:
@@ -99,7 +99,7 @@ def test_what_was_too_much_to_hand_over_is_released_with_a_warning_and_worked_on
 ) -> None:
     task = Task(bench, **arguments)
     deferral = task.execute()
-    bench.put("a", "b", payload="x" * 6_000_000)
+    bench.put("a", "b", payload="x" * 600_000)
     value = task.resume(deferral, task.leased())
 
     assert "1 messages of a lease did not fit into the hand-off" in caplog.text
@@ -109,6 +109,36 @@ def test_what_was_too_much_to_hand_over_is_released_with_a_warning_and_worked_on
         assert bench.states == {"b": "available"}
     else:
         assert value["started"]["ids"] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{}, pytest.param({"trigger_dag_id": None}, marks=pytest.mark.since(3, 3, "the task state store"))],
+)
+def test_a_message_that_is_too_large_for_a_hand_off_is_leased_by_the_task(
+    bench: Workbench, arguments: dict[str, Any]
+) -> None:
+    task = Task(bench, **arguments)
+    deferral = task.execute()
+    bench.put("big", payload="x" * 1_000_000)
+    value = task.resume(deferral, task.leased())
+
+    message_ids = [message["id"] for message in value] if arguments else value["started"]["ids"]
+    assert message_ids == ["big"]
+    assert bench.states == {}
+    assert bench.service.summary(INBOX)["counters"]["leases"] == 2
+
+
+def test_of_a_lease_of_large_messages_one_stays_leased_where_the_target_is_missing(bench: Workbench) -> None:
+    task = Task(bench)
+    deferral = task.execute()
+    bench.put("a", "b", payload="x" * 1_000_000)
+    event = task.leased()
+    bench.supervisor.dags.discard("handle")
+
+    with pytest.raises(TargetError):
+        task.resume(deferral, event)
+    assert bench.states == {"a": "leased", "b": "available"}
 
 
 @pytest.mark.parametrize(

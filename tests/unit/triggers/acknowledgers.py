@@ -53,13 +53,13 @@ def worker(client: Client) -> Any:
     return Acknowledger("orders", lambda: client)  # type: ignore[arg-type, return-value]
 
 
-def batch(clock: FakeClock, *ids: str, proven: bool = True) -> tuple[Batch, Watcher]:
+def batch(clock: FakeClock, *ids: str) -> tuple[Batch, Watcher]:
     """A batch of a watcher that wanted these and whose event Airflow took."""
     lease = HeldLease("lease", clock.now() + LEASE_SECONDS, "", [])
     made = Batch("inbox", lease, [carried(message(each)) for each in ids])
     watcher = Watcher()
     made.record_choice(watcher, ids, {})
-    made.record_event(watcher, proven)
+    made.record_event(watcher)
     return made, watcher
 
 

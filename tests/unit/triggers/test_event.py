@@ -21,7 +21,6 @@ pytestmark = pytest.mark.since(3, 3, "the acknowledging of asset events")
 GIVEN = {
     "inbox": "orders",
     "match": "payload.type == 'order'",
-    "unmatched": "acknowledge",
     "lease_limit": 7,
     "lease_seconds": 900,
     "min_interval": 4.5,
@@ -30,7 +29,6 @@ GIVEN = {
     "max_poll_interval": 20,
     "wake_on_events": False,
     "per_message": False,
-    "max_wait_seconds": 30,
     "queue": None,
 }
 
@@ -62,14 +60,11 @@ def test_equal_triggers_are_one_for_airflow() -> None:
     [
         ({"inbox": ""}, "inbox"),
         ({"workflow_conn_id": ""}, "workflow_conn_id"),
-        ({"unmatched": "drop"}, "unmatched must be one of 'release', 'acknowledge'"),
         ({"lease_limit": 101}, "lease_limit"),
         ({"min_interval": 0}, "min_interval"),
         ({"poll_interval": 70}, "max_poll_interval"),
         ({"wake_on_events": "False"}, "wake_on_events"),
         ({"per_message": "False"}, "per_message must be True or False"),
-        ({"max_wait_seconds": -1}, "max_wait_seconds must be a number of seconds above 0"),
-        ({"max_wait_seconds": "5"}, "max_wait_seconds must be a number of seconds above 0"),
         ({"queue": " "}, "queue must be a string that is not empty"),
         ({"match": "payload.["}, "match is no valid JMESPath expression"),
     ],
@@ -147,12 +142,6 @@ def test_what_came_with_airflow_3_4_says_so_on_3_3(
     assert str(raised.value) == text
 
 
-def test_one_event_for_each_message_fills_no_batch(release: Callable[[int, int], None]) -> None:
-    release(3, 4)
-    with pytest.raises(ValueError, match="max_wait_seconds has no use with per_message=True"):
-        WorkflowInboxEventTrigger("orders", per_message=True, max_wait_seconds=5)
-
-
 def test_what_needs_airflow_3_4_is_serialized(release: Callable[[int, int], None]) -> None:
     release(3, 4)
     path, kwargs = WorkflowInboxEventTrigger("orders", per_message=True, queue="watchers").serialize()
@@ -217,7 +206,6 @@ def test_watchers_that_differ_only_in_match_share_a_poller() -> None:
 def test_whatever_else_shapes_the_polling_is_part_of_the_key() -> None:
     changes: list[dict[str, Any]] = [
         {"inbox": "invoices"},
-        {"unmatched": "release"},
         {"lease_limit": 8},
         {"lease_seconds": 901},
         {"min_interval": 5},
@@ -225,7 +213,6 @@ def test_whatever_else_shapes_the_polling_is_part_of_the_key() -> None:
         {"poll_interval": 3},
         {"max_poll_interval": 30},
         {"wake_on_events": True},
-        {"max_wait_seconds": 31},
     ]
     key = WorkflowInboxEventTrigger(**GIVEN).shared_stream_key()
     others = [WorkflowInboxEventTrigger(**{**GIVEN, **each}).shared_stream_key() for each in changes]

@@ -18,7 +18,9 @@ from tests.unit.triggers.acknowledgers import (
 )
 
 
-async def test_closing_flushes_what_still_rests_or_waits_for_another_attempt(held_clock: FakeClock) -> None:
+async def test_closing_acknowledges_what_has_rested_and_releases_the_rest(
+    held_clock: FakeClock,
+) -> None:
     client = Client(held_clock, PASSING[0])
     acknowledger = worker(client)
     acknowledger.acknowledge(batch(held_clock, "a")[0], ["a"])
@@ -30,21 +32,9 @@ async def test_closing_flushes_what_still_rests_or_waits_for_another_attempt(hel
 
     assert sorted((name, ids) for _, name, ids in client.sent[1:]) == [
         ("acknowledge", ["a"]),
-        ("acknowledge", ["b"]),
+        ("release", ["b"]),
         ("release", ["c"]),
     ]
-
-
-async def test_closing_releases_what_rests_without_a_proof_that_airflow_was_at_work(
-    held_clock: FakeClock,
-) -> None:
-    client = Client(held_clock)
-    acknowledger = worker(client)
-    acknowledger.acknowledge(batch(held_clock, "a", proven=False)[0], ["a"])
-    await held_clock.settle()
-    await finish(acknowledger)
-
-    assert [name for _, name, _ in client.sent] == ["release"]
 
 
 async def test_closing_releases_what_was_for_a_watcher_that_had_left(held_clock: FakeClock) -> None:
@@ -59,15 +49,16 @@ async def test_closing_releases_what_was_for_a_watcher_that_had_left(held_clock:
 
 
 async def test_a_watcher_that_leaves_while_the_triggerer_ends_changes_nothing(held_clock: FakeClock) -> None:
-    client = Client(held_clock)
+    client = Client(held_clock, PASSING[0])
     acknowledger = worker(client)
     made, watcher = batch(held_clock, "a")
     acknowledger.acknowledge(made, ["a"])
+    await held_clock.elapse(ACKNOWLEDGE_DELAY_SECONDS)
     acknowledger.close()
     watcher.has_ended = True
     await acknowledger.finish()
 
-    assert [name for _, name, _ in client.sent] == ["acknowledge"]
+    assert [name for _, name, _ in client.sent] == ["acknowledge", "acknowledge"]
 
 
 async def test_closing_tries_once(held_clock: FakeClock) -> None:

@@ -21,7 +21,7 @@ def both_chose(one: str, two: str, *, marks: tuple[Watcher, ...] = (ONE, TWO)) -
     made.record_choice(ONE, one, {})
     made.record_choice(TWO, two, {})
     for watcher in marks:
-        made.record_event(watcher, proven=True)
+        made.record_event(watcher)
     return made
 
 
@@ -51,7 +51,7 @@ def test_a_failure_or_a_watcher_without_a_choice_makes_all_come_again(
 def test_what_one_rejects_is_rejected_even_where_the_other_wants_it() -> None:
     made = batch()
     made.record_choice(ONE, "abc", {})
-    made.record_event(ONE, proven=True)
+    made.record_event(ONE)
     made.record_choice(TWO, "", {"b": "it fails"})
     report = made.report(1, 0, 1)
 
@@ -78,14 +78,6 @@ def test_it_stands_while_all_who_wanted_something_are_there() -> None:
 
     made.record_choice(gone, "b", {})
     assert not made.watchers_remain()
-
-
-def test_it_is_proven_where_each_mark_is() -> None:
-    made = both_chose("a", "b")
-    assert made.is_proven()
-
-    made.record_event(TWO, proven=False)
-    assert not made.is_proven()
 
 
 def test_a_rejection_lasts_as_long_as_the_one_who_rejected() -> None:

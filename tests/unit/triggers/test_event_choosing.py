@@ -8,21 +8,16 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_workflow.assets import messages_of
 from airflow_provider_workflow.dispatch.lease import HeldLease
 from airflow_provider_workflow.triggers.event import WorkflowInboxEventTrigger
 from airflow_provider_workflow.triggers.event_batch import Batch
 from airflow_provider_workflow.triggers.event_poller import Stream
 from tests.unit.fake_clock import FakeClock
-from tests.unit.paces import Counting
-from tests.unit.test_leases import message
-from tests.unit.triggers.triggerer import Store, Triggerer, beside, event_trigger
-from tests.unit.triggers.watched import carried
+from tests.unit.triggers.triggerer import Triggerer, beside, event_trigger
 from tests.unit.workbench import Workbench
 
 pytest.importorskip("airflow.triggers.shared_stream", reason="Airflow acknowledges asset events since 3.3")
 
-from airflow_provider_workflow.triggers import event_producer
 from airflow_provider_workflow.triggers.event_watcher import EventWatcher, watchers_of
 
 
@@ -34,12 +29,12 @@ class Choosing:
         self.gate: threading.Event | None = None
         self.begun = threading.Event()
 
-    def __call__(self, watcher: EventWatcher, batch: Batch, pace: Any) -> Any:
+    def __call__(self, watcher: EventWatcher, batch: Batch) -> Any:
         self.threads.append(threading.get_ident())
         self.begun.set()
         if self.gate is not None:
             assert self.gate.wait(10)
-        return choose(watcher, batch, pace)
+        return choose(watcher, batch)
 
 
 choose = EventWatcher.choose
@@ -54,7 +49,7 @@ def choosing(monkeypatch: pytest.MonkeyPatch) -> Choosing:
 
 def watcher_of(trigger: WorkflowInboxEventTrigger) -> EventWatcher:
     """A watcher that wants every message."""
-    return EventWatcher(Stream.of(vars(trigger)), None, lambda messages, pace: (messages, {}))
+    return EventWatcher(Stream.of(vars(trigger)), lambda messages: (messages, {}))
 
 
 async def test_twenty_watchers_choose_from_a_megabyte_in_a_thread_and_each_gets_what_it_wants(
@@ -64,14 +59,11 @@ async def test_twenty_watchers_choose_from_a_megabyte_in_a_thread_and_each_gets_
     choosing: Choosing,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    pace = Counting()
-    monkeypatch.setattr(event_producer, "Pace", lambda: pace)
     for number in range(20):
         bench.put(f"m{number:02}", payload={"n": number, "items": [{"price": p} for p in range(3_000)]})
     watchers = [
         triggerer.start(
             event_trigger(match=f"payload.n == `{number}` && sort_by(payload.items, &price)"),
-            Store(str(number)),
         )
         for number in range(20)
     ]
@@ -81,8 +73,7 @@ async def test_twenty_watchers_choose_from_a_megabyte_in_a_thread_and_each_gets_
     assert bench.states == {}
     assert bench.service.summary("orders")["counters"]["leases"] == 1
     assert len(choosing.threads) >= 20
-    assert threading.get_ident() not in {*choosing.threads, *pace.threads}
-    assert pace.calls > 20 * 3_000, "one for each price that is compared"
+    assert threading.get_ident() not in choosing.threads
 
 
 async def test_a_watcher_that_begins_while_others_choose_chooses_before_the_batch_is_offered(
@@ -90,10 +81,10 @@ async def test_a_watcher_that_begins_while_others_choose_chooses_before_the_batc
 ) -> None:
     bench.put("a")
     choosing.gate = threading.Event()
-    first = triggerer.start(event_trigger(), Store("first"))
+    first = triggerer.start(event_trigger())
     moving = asyncio.create_task(held_clock.elapse(5))
     await beside(lambda: choosing.begun.wait(10))
-    second = triggerer.start(event_trigger(), Store("second"))
+    second = triggerer.start(event_trigger())
     await asyncio.sleep(0)
     choosing.gate.set()
     await moving
@@ -116,30 +107,14 @@ async def test_a_watcher_that_cannot_choose_refuses_and_costs_the_others_nothing
 
     monkeypatch.setattr("airflow_provider_workflow.dispatch.routing.matcher", lambda *_: fail)
     bench.put("a")
-    triggerer.start(event_trigger(match="payload"), Store("failing"))
-    other = triggerer.start(event_trigger(), Store("other"))
+    triggerer.start(event_trigger(match="payload"))
+    other = triggerer.start(event_trigger())
     await triggerer.work(20)
 
     assert triggerer.stored_ids(other) == ["a"]
     assert bench.states == {"a": "leased"}, "nobody acknowledges what a watcher refuses"
     assert "Inbox orders: message a is rejected" in caplog.text
     assert "its watcher failed: RuntimeError" in caplog.text
-
-
-async def test_what_was_emitted_after_it_was_chosen_is_marked_all_the_same() -> None:
-    async def batches() -> Any:
-        yield batch
-
-    written = carried(message("a"))
-    batch = Batch("inbox-1", HeldLease("l", 2e9, "", []), [written])
-    trigger = event_trigger(inbox="marked")
-    watcher, sibling = watcher_of(trigger), watcher_of(trigger)
-    batch.choices[watcher] = watcher.choose(batch, Counting())
-    batch.choices[sibling] = sibling.choose(batch, Counting())
-    assert [event async for event in sibling.events(batches())]
-
-    (event,) = [event async for event in watcher.events(batches())]
-    assert [each["redelivered"] for each in messages_of(event.payload)] == [True]
 
 
 async def test_a_batch_that_nobody_chose_from_is_left_for_another_lease() -> None:

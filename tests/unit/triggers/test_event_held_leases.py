@@ -1,22 +1,16 @@
-"""What a producer holds leased: nothing that is settled, and nothing written before it is asked for."""
+"""What a producer holds leased: nothing that is settled."""
 
 from __future__ import annotations
 
 import gc
 import time
 import weakref
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from airflow_provider_workflow.client.json_steps import CHARACTERS
 from airflow_provider_workflow.dispatch.lease import HeldLease
-from airflow_provider_workflow.triggers import event_batch
 from airflow_provider_workflow.triggers.event_batch import (
-    LARGEST_EVENT,
-    Batch,
-    Carried,
     HeldLeases,
     Watcher,
     carried,
@@ -41,11 +35,10 @@ def test_a_lease_whose_messages_are_all_settled_is_not_kept_until_it_ends() -> N
     for message_id in "abc":
         whole = leased(f"lease-{message_id}", {"id": message_id, "payload": {}})
         kept.append(weakref.ref(whole.lease))
-        (batch,) = held.batches(whole)
-        assert batch is not None
+        (batch,) = held.batches(whole, *carried(whole.lease.messages))
         watcher = Watcher()
         batch.record_choice(watcher, [message_id], {})
-        batch.record_event(watcher, proven=True)
+        batch.record_event(watcher)
         assert held.outcome(batch, acked=1, failed=0, rejected=0).acknowledge == [message_id]
     del batch, whole
     gc.collect()
@@ -56,33 +49,8 @@ def test_a_lease_whose_messages_are_all_settled_is_not_kept_until_it_ends() -> N
 def test_a_lease_that_is_settled_in_part_is_still_held_for_the_rest() -> None:
     held = of_inbox()
     whole = leased("lease-1", {"id": "a", "payload": {}}, {"id": "b", "payload": {}})
-    (batch,) = held.batches(whole)
-    assert batch is not None
+    (batch,) = held.batches(whole, *carried(whole.lease.messages))
     batch.messages = batch.messages[:1]
     held.outcome(batch, acked=0, failed=1, rejected=0)
 
     assert held.rest() == [(whole, ["b"])]
-
-
-def test_a_large_lease_is_written_one_event_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    written: list[str] = []
-
-    def noted(message: Any) -> Iterator[Carried | None]:
-        written.append(message["id"])
-        return carried(message)
-
-    monkeypatch.setattr(event_batch, "carried", noted)
-    large = [{"id": f"m{number}", "payload": {"text": "x" * LARGEST_EVENT}} for number in range(5)]
-    given = list[Batch | None]()
-
-    def noting() -> Iterator[Batch]:
-        for each in of_inbox().batches(leased("lease-1", *large)):
-            given.append(each)
-            if each is not None:
-                yield each
-
-    batchs = noting()
-    assert [each.id for each in next(batchs).messages] == ["m0"]
-    assert given.count(None) > LARGEST_EVENT / CHARACTERS, "the loop may go on while they are written"
-    assert written == ["m0", "m1"]
-    assert [each.id for batch in batchs for each in batch.messages] == ["m1", "m2", "m3", "m4"]

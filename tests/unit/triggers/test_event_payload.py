@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_workflow.assets import messages_of
+from airflow_provider_workflow.triggers import event_batch
 from airflow_provider_workflow.triggers.event_batch import event_payload
 from tests.unit.test_leases import ANY_JSON, ANY_TEXT, message
 from tests.unit.triggers.watched import carried
@@ -19,7 +20,7 @@ from tests.unit.triggers.watched import carried
 @given(payloads=st.lists(st.tuples(ANY_TEXT.filter(bool), ANY_JSON), max_size=4))
 def test_any_messages_cross_unchanged_as_ascii(payloads: list[tuple[str, Any]]) -> None:
     sent = [message(message_id, payload) for message_id, payload in payloads]
-    event = event_payload("inbox-\ud800\0", map(carried, sent), again=[])
+    event = event_payload("inbox-\ud800\0", list(map(carried, sent)))
     crossed = json.loads(json.dumps(event))
 
     assert all(text.isascii() and "\0" not in text for text in (event["messages"], event["inbox_id"]))
@@ -30,29 +31,21 @@ def test_any_messages_cross_unchanged_as_ascii(payloads: list[tuple[str, Any]]) 
             "created_at": each["created_at"],
             "payload": each["payload"],
             "message_attributes": each["message_attributes"],
-            "redelivered": False,
         }
         for each in sent
     ]
 
 
 def test_nothing_of_the_lease_is_shown() -> None:
-    event = event_payload("i", [carried(message("a"))], again=[])
+    event = event_payload("i", [carried(message("a"))])
 
     assert set(messages_of(event)[0]) == {
         "id",
         "created_at",
         "payload",
         "message_attributes",
-        "redelivered",
     }
     assert set(event) == {"inbox_id", "count", "messages"}
-
-
-def test_what_an_event_had_before_is_marked() -> None:
-    event = event_payload("i", [carried(message("a")), carried(message("b"))], again={"b"})
-
-    assert [each["redelivered"] for each in messages_of(event)] == [False, True]
 
 
 def test_a_message_that_no_text_can_hold_is_refused() -> None:
@@ -60,12 +53,13 @@ def test_a_message_that_no_text_can_hold_is_refused() -> None:
     for _ in range(100_000):
         payload = [payload]
 
-    with pytest.raises(ValueError, match="nested too deep"):
-        carried(message("a", payload))
+    written, causes = event_batch.carried([message("a", payload), message("b")])
+    assert [each.id for each in written] == ["b"]
+    assert causes == {"a": "it is nested too deep"}
 
 
 def test_an_event_is_opened_in_each_form_in_which_a_dag_meets_it() -> None:
-    payload = event_payload("i", [carried(message("a", 1))], again=[])
+    payload = event_payload("i", [carried(message("a", 1))])
     extra = {"from_trigger": True, "payload": payload}
 
     assert messages_of(SimpleNamespace(extra=extra)) == messages_of(extra) == messages_of(payload)

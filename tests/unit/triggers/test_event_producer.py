@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from airflow_provider_workflow.triggers.event_poller import Stream
-from airflow_provider_workflow.triggers.retrying import LONGEST_ANSWER_SECONDS
+from airflow_provider_workflow.triggers.polling import LONGEST_ANSWER_SECONDS
 from tests.unit.fake_clock import FakeClock
-from tests.unit.triggers.triggerer import PATIENCE_SECONDS, Store, Triggerer, beside, event_trigger
+from tests.unit.triggers.triggerer import PATIENCE_SECONDS, Triggerer, beside, event_trigger
 from tests.unit.workbench import Workbench
 
 pytest.importorskip("airflow.triggers.shared_stream", reason="Airflow acknowledges asset events since 3.3")
@@ -48,7 +48,7 @@ def is_running(triggerer: Triggerer, number: int) -> bool:
     [
         {"kind": "status", "status": 503, "times": 4},
         {"kind": "drop", "times": 4},
-        {"kind": "status", "status": 429, "headers": {"Retry-After": "0"}, "times": 20},
+        {"kind": "status", "status": 429, "headers": {"Retry-After": "0"}, "times": 4},
     ],
 )
 async def test_a_fault_that_passes_is_outlasted_with_pauses_and_two_lines(
@@ -60,7 +60,7 @@ async def test_a_fault_that_passes_is_outlasted_with_pauses_and_two_lines(
 ) -> None:
     bench.put("a")
     bench.service.fault(**fault, operation="lease")
-    number = triggerer.start(event_trigger(), Store())
+    number = triggerer.start(event_trigger())
     with caplog.at_level(logging.INFO):
         await triggerer.work(400)
 
@@ -76,7 +76,7 @@ async def test_a_fault_that_passes_is_outlasted_with_pauses_and_two_lines(
 async def test_what_somebody_has_to_fix_is_an_error_once_and_the_watcher_goes_on_when_it_is(
     bench: Workbench, triggerer: Triggerer, held_clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    number = triggerer.start(event_trigger(inbox="later"), Store())
+    number = triggerer.start(event_trigger(inbox="later"))
     with caplog.at_level(logging.INFO):
         await triggerer.work(250)
         asked = len(bench.service.requests)
@@ -93,7 +93,7 @@ async def test_what_somebody_has_to_fix_is_an_error_once_and_the_watcher_goes_on
 async def test_a_connection_that_is_missing_is_waited_for(
     bench: Workbench, triggerer: Triggerer, held_clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    number = triggerer.start(event_trigger(workflow_conn_id="later"), Store())
+    number = triggerer.start(event_trigger(workflow_conn_id="later"))
     await triggerer.work(30)
     monkeypatch.setenv("AIRFLOW_CONN_LATER", bench.service.connection_json())
     bench.put("a")
@@ -107,7 +107,7 @@ async def test_an_inbox_that_failed_to_initialize_is_an_error_and_its_successor_
     bench: Workbench, triggerer: Triggerer, held_clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     bench.service.store.inboxes.force(bench.inbox_id, "initialization_failure", "subscribe_failed")
-    triggerer.start(event_trigger(), Store())
+    triggerer.start(event_trigger())
     with caplog.at_level(logging.INFO):
         await triggerer.work(30)
         bench.service.store.inboxes.delete(bench.inbox_id)
@@ -125,7 +125,7 @@ async def test_a_paused_inbox_is_said_to_be_so_once_and_waited_for(
 ) -> None:
     bench.put("a")
     bench.service.store.inboxes.force(bench.inbox_id, "paused", "abandoned")
-    triggerer.start(event_trigger(), Store())
+    triggerer.start(event_trigger())
     with caplog.at_level(logging.INFO):
         await triggerer.work(200)
         bench.service.store.inboxes.resume(bench.inbox_id)
@@ -141,7 +141,7 @@ async def test_while_airflow_stores_nothing_only_a_few_leases_are_held(
     bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
 ) -> None:
     bench.put(*(f"m{number}" for number in range(20)))
-    triggerer.start(event_trigger(lease_limit=1), Store())
+    triggerer.start(event_trigger(lease_limit=1))
     await held_clock.elapse(200)
     assert bench.service.summary("orders")["counters"]["leases"] == MOST_UNDECIDED
 
@@ -155,7 +155,7 @@ async def test_while_no_acknowledgement_comes_through_only_a_few_leases_are_held
 ) -> None:
     bench.put(*(f"m{number}" for number in range(20)))
     fault = bench.service.fault("status", operation="ack", status=503, times=None)
-    triggerer.start(event_trigger(lease_limit=1), Store())
+    triggerer.start(event_trigger(lease_limit=1))
     await triggerer.work(200)
     assert bench.service.summary("orders")["counters"]["leases"] == MOST_UNDECIDED
 
@@ -170,7 +170,7 @@ async def test_a_lease_whose_answer_comes_when_the_producer_closes_is_given_back
 ) -> None:
     bench.put("a", "b")
     bench.service.fault("hold", operation="lease", when="after")
-    triggerer.start(event_trigger(), Store())
+    triggerer.start(event_trigger())
     moving = asyncio.create_task(held_clock.elapse(5))
     await beside(bench.service.wait_until_held)
     await triggerer.stop_streams()
@@ -188,7 +188,7 @@ async def test_a_lease_of_more_than_100_messages_is_released_in_slices(
     lease = {"lease_id": ids[0], "results": [{"id": each, "payload": {}} for each in ids]}
     bench.service.fault("status", operation="lease", status=201, text=json.dumps(lease))
     bench.service.fault("status", operation="release", status=201, text='{"results": []}', times=None)
-    triggerer.start(event_trigger(), Store())
+    triggerer.start(event_trigger())
     await held_clock.elapse(5)
     await triggerer.stop_streams()
     await asyncio.wait(closing(), timeout=PATIENCE_SECONDS)
@@ -202,7 +202,7 @@ async def test_how_a_watcher_waits_is_logged_once_though_it_begins_anew(
     bench: Workbench, triggerer: Triggerer, held_clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO):
-        triggerer.start(event_trigger(), Store())
+        triggerer.start(event_trigger())
         await triggerer.work(10)
         bench.service.store.inboxes.delete(bench.inbox_id)
         bench.inbox_id = bench.service.open_inbox("orders")
@@ -219,7 +219,7 @@ async def test_a_slow_service_does_not_keep_a_triggerer_from_ending(
     bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
 ) -> None:
     bench.put("a")
-    triggerer.start(event_trigger(), Store())
+    triggerer.start(event_trigger())
     await held_clock.elapse(5)
     bench.service.fault("hold", operation="release", times=None)
     await triggerer.stop_streams()
@@ -240,7 +240,7 @@ async def test_a_lease_that_takes_long_to_answer_is_a_fault_and_its_messages_are
 ) -> None:
     bench.put("a")
     bench.service.fault("hold", operation="lease", when="after")
-    triggerer.start(event_trigger(), Store())
+    triggerer.start(event_trigger())
     moving = asyncio.create_task(held_clock.elapse(3))
     await beside(bench.service.wait_until_held)
     held_clock.advance(LONGEST_ANSWER_SECONDS)
@@ -279,7 +279,7 @@ async def test_a_lease_that_is_not_answered_when_the_producer_closes_leases_noth
     bench.service.fault("hold", operation="lease")
     # Another trigger, whose client keeps their common session open.
     async with bench.hook.async_client():
-        triggerer.start(event_trigger(), Store())
+        triggerer.start(event_trigger())
         moving = asyncio.create_task(held_clock.elapse(5))
         await beside(bench.service.wait_until_held)
         before = asyncio.all_tasks()

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from typing import Any
 
 import pytest
 
+from airflow_provider_workflow.triggers import event_batch
 from tests.unit.counted import Counted
 from tests.unit.fake_clock import FakeClock
-from tests.unit.triggers.triggerer import Store, Triggerer, event_trigger
+from tests.unit.triggers.triggerer import Triggerer, event_trigger
 from tests.unit.triggers.watched import EVEN, FAILS, ODD, count_of_leases, put
 from tests.unit.workbench import Workbench
 
@@ -20,7 +22,7 @@ async def test_what_no_watcher_wants_is_released_once_and_then_left_to_its_lease
     bench: Workbench, triggerer: Triggerer, held_clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     put(bench, 1, 2)
-    triggerer.start(event_trigger(match=EVEN), Store())
+    triggerer.start(event_trigger(match=EVEN))
     with caplog.at_level(logging.WARNING):
         await triggerer.work(120)
 
@@ -35,52 +37,13 @@ async def test_what_no_watcher_wants_goes_to_one_that_begins_a_little_later(
     bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
 ) -> None:
     put(bench, 1)
-    triggerer.start(event_trigger(match=EVEN), Store("even"))
+    triggerer.start(event_trigger(match=EVEN))
     await triggerer.work(3)
-    late = triggerer.start(event_trigger(match=ODD), Store("odd"))
+    late = triggerer.start(event_trigger(match=ODD))
     await triggerer.work(20)
 
     assert triggerer.stored_ids(late) == ["m1"]
     assert bench.states == {}
-
-
-async def test_what_no_watcher_wants_is_acknowledged_where_that_is_asked_for(
-    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
-) -> None:
-    triggerer.start(event_trigger(match=EVEN, unmatched="acknowledge"), Store())
-    await triggerer.work(70)
-    put(bench, 1, 2)
-    await triggerer.work(60)
-
-    assert triggerer.stored_ids() == ["m2"]
-    assert bench.states == {}
-    assert bench.service.count("release") == 0
-
-
-async def test_nothing_unmatched_is_acknowledged_while_other_watchers_may_be_about_to_begin(
-    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
-) -> None:
-    put(bench, 1)
-    triggerer.start(event_trigger(match=EVEN, unmatched="acknowledge"), Store("even"))
-    await triggerer.work(3)
-    late = triggerer.start(event_trigger(match=ODD, unmatched="acknowledge"), Store("odd"))
-    await triggerer.work(20)
-
-    assert triggerer.stored_ids(late) == ["m1"]
-
-
-async def test_nothing_unmatched_is_acknowledged_where_another_poller_has_the_inbox(
-    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock, caplog: pytest.LogCaptureFixture
-) -> None:
-    triggerer.start(event_trigger(match=EVEN, unmatched="acknowledge"), Store("even"))
-    triggerer.start(event_trigger(match=EVEN, unmatched="acknowledge", lease_limit=9), Store("more"))
-    with caplog.at_level(logging.WARNING):
-        await triggerer.work(70)
-        put(bench, 1)
-        await triggerer.work(120)
-
-    assert bench.states == {"m1": "leased"}
-    assert caplog.text.count("differ in lease_limit: each leases messages that the others expect") == 1
 
 
 async def test_a_message_that_match_fails_on_holds_up_nothing_and_ends_in_quarantine(
@@ -92,7 +55,7 @@ async def test_a_message_that_match_fails_on_holds_up_nothing_and_ends_in_quaran
 ) -> None:
     put(bench, 1)
     bench.put("good", payload={"n": "x"})
-    number = triggerer.start(event_trigger(match=FAILS), Store())
+    number = triggerer.start(event_trigger(match=FAILS))
     with caplog.at_level(logging.ERROR):
         for _ in range(6):
             await triggerer.work(20)
@@ -113,8 +76,8 @@ async def test_a_message_that_one_rejects_and_another_wants_is_not_acknowledged_
 ) -> None:
     put(bench, 1)
     bench.put("good", payload={"n": "x"})
-    every = triggerer.start(event_trigger(), Store("every"))
-    triggerer.start(event_trigger(match=FAILS), Store("fails"))
+    every = triggerer.start(event_trigger())
+    triggerer.start(event_trigger(match=FAILS))
     for _ in range(3):
         await triggerer.work(20)
         bench.service.store.leases.expire()
@@ -129,11 +92,11 @@ async def test_a_message_is_offered_again_when_the_one_who_rejected_it_has_left(
     bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
 ) -> None:
     put(bench, 1)
-    triggerer.start(event_trigger(match=EVEN), Store("even"))
-    wrong = triggerer.start(event_trigger(match=FAILS), Store("fails"))
+    triggerer.start(event_trigger(match=EVEN))
+    wrong = triggerer.start(event_trigger(match=FAILS))
     await triggerer.work(5)
     await triggerer.end(wrong)
-    fixed = triggerer.start(event_trigger(match=ODD), Store("fails"))
+    fixed = triggerer.start(event_trigger(match=ODD))
     bench.service.store.leases.expire()
     await triggerer.work(70)
 
@@ -142,25 +105,25 @@ async def test_a_message_is_offered_again_when_the_one_who_rejected_it_has_left(
 
 
 async def test_any_payload_crosses_and_a_message_too_deep_for_it_is_rejected(
-    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock, caplog: pytest.LogCaptureFixture
+    bench: Workbench,
+    triggerer: Triggerer,
+    held_clock: FakeClock,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     hostile = {"\0": "\ud800", "__classname__": 2**70}
     bench.put("hostile", payload=hostile)
     bench.put("deep", payload={"n": 1})
-    from airflow_provider_workflow.triggers import event_batch
 
-    def carried(message: Any) -> Any:
+    def encoded(message: Any) -> str:
         if message["id"] == "deep":
             raise ValueError("it is nested too deep")
-        return genuine(message)
+        return json.dumps(message)
 
-    genuine, event_batch.carried = event_batch.carried, carried  # type: ignore[attr-defined]
-    try:
-        triggerer.start(event_trigger(), Store())
-        with caplog.at_level(logging.ERROR):
-            await triggerer.work(15)
-    finally:
-        event_batch.carried = genuine  # type: ignore[attr-defined]
+    monkeypatch.setattr(event_batch, "encoded", encoded)
+    triggerer.start(event_trigger())
+    with caplog.at_level(logging.ERROR):
+        await triggerer.work(15)
 
     assert [each["payload"] for each in triggerer.stored_messages()] == [hostile]
     assert bench.states == {"deep": "leased"}

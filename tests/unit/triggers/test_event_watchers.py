@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_workflow import process_state
+from airflow_provider_workflow.dispatch.lease import delivery_count
 from airflow_provider_workflow.triggers.event import WorkflowInboxEventTrigger
 from tests.unit.fake_clock import FakeClock
-from tests.unit.triggers.triggerer import Store, Triggerer, event_trigger
+from tests.unit.triggers.triggerer import Triggerer, event_trigger
 from tests.unit.triggers.watched import EVEN, ODD, put
 from tests.unit.workbench import Workbench
 
@@ -21,7 +21,7 @@ async def test_many_watchers_have_one_poller(
     bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
 ) -> None:
     for number in range(10):
-        triggerer.start(event_trigger(match=f"payload.n == `{number}`"), Store(str(number)))
+        triggerer.start(event_trigger(match=f"payload.n == `{number}`"))
     await triggerer.work(62)
 
     # The first at 2 s, then after 5, 10, 20 and 40 s: as one watcher would.
@@ -33,9 +33,9 @@ async def test_each_watcher_gets_what_it_wants_and_all_of_it_is_acknowledged(
     bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
 ) -> None:
     ids = put(bench, *range(10))
-    even = triggerer.start(event_trigger(match=EVEN), Store("even"))
-    odd = triggerer.start(event_trigger(match=ODD), Store("odd"))
-    every = triggerer.start(event_trigger(), Store("every"))
+    even = triggerer.start(event_trigger(match=EVEN))
+    odd = triggerer.start(event_trigger(match=ODD))
+    every = triggerer.start(event_trigger())
     await triggerer.work(15)
 
     assert triggerer.stored_ids(even) == ids[::2]
@@ -50,8 +50,8 @@ async def test_a_message_that_two_want_waits_for_both_events(
     bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
 ) -> None:
     put(bench, 1)
-    triggerer.start(event_trigger(), Store("one"))
-    triggerer.start(event_trigger(match=ODD), Store("other"))
+    triggerer.start(event_trigger())
+    triggerer.start(event_trigger(match=ODD))
     await held_clock.elapse(5)
     entries = list(triggerer.runner.events)
     assert len(entries) == 2
@@ -68,7 +68,7 @@ async def test_a_batch_whose_event_is_stored_late_holds_up_no_other(
     bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
 ) -> None:
     put(bench, 1, 2)
-    triggerer.start(event_trigger(lease_limit=1), Store())
+    triggerer.start(event_trigger(lease_limit=1))
     await held_clock.elapse(8)
     first, second = triggerer.runner.events
     triggerer.streams.confirm_persisted([second.persist_seq])
@@ -84,7 +84,7 @@ async def test_events_carry_a_batch_each_and_keep_their_distance(
     bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
 ) -> None:
     put(bench, *range(25))
-    triggerer.start(event_trigger(lease_limit=10, min_interval=4), Store())
+    triggerer.start(event_trigger(lease_limit=10, min_interval=4))
     moments = []
     for _ in range(30):
         await held_clock.elapse(1)
@@ -102,7 +102,7 @@ async def test_a_large_batch_is_several_events(
     bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
 ) -> None:
     bench.put("a", "b", "c", payload="x" * 400_000)
-    triggerer.start(event_trigger(), Store())
+    triggerer.start(event_trigger())
     await triggerer.work(15)
 
     assert [payload["count"] for _, payload in triggerer.stored] == [2, 1]
@@ -110,62 +110,27 @@ async def test_a_large_batch_is_several_events(
     assert bench.states == {}
 
 
-async def test_what_comes_again_is_marked(
+async def test_what_is_redelivered_shows_its_delivery_count(
     bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
 ) -> None:
     put(bench, 1)
     bench.service.fault("status", operation="ack", status=400, code="lease_expired", times=1)
-    triggerer.start(event_trigger(), Store())
+    triggerer.start(event_trigger())
     await triggerer.work(10)
     bench.service.store.leases.expire()
     put(bench, 2)
     await triggerer.work(30)
 
-    assert [(each["id"], each["redelivered"]) for each in triggerer.stored_messages()] == [
-        ("m1", False),
-        ("m1", True),
-        ("m2", False),
-    ]
+    counts = [(each["id"], delivery_count(each)) for each in triggerer.stored_messages()]
+    assert counts == [("m1", 1), ("m1", 2), ("m2", 1)]
     assert bench.states == {}
-
-
-async def test_what_comes_again_after_a_crash_is_marked(
-    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
-) -> None:
-    put(bench, 1)
-    store = Store()
-    triggerer.start(event_trigger(), store)
-    await held_clock.elapse(5)
-    assert triggerer.unstored
-    await triggerer.crash()
-    bench.service.store.leases.expire()
-
-    process_state.reset()
-    after = Triggerer(bench, held_clock)
-    after.start(event_trigger(), Store(rows=store.rows))
-    await after.work(15)
-    assert [each["redelivered"] for each in after.stored_messages()] == [True]
-    assert bench.states == {}
-    await after.stop()
-
-
-async def test_airflow_begins_to_store_an_event_only_after_it_was_remembered(
-    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
-) -> None:
-    put(bench, 1)
-    store = Store()
-    triggerer.start(event_trigger(), store)
-    await held_clock.elapse(5)
-
-    assert triggerer.unstored
-    assert [len(marks) for marks in store.rows.values()] == [1]
 
 
 async def test_a_watcher_that_outlives_its_siblings_goes_on(
     bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
 ) -> None:
-    stays = triggerer.start(event_trigger(), Store("stays"))
-    leaves = triggerer.start(event_trigger(match=ODD), Store("leaves"))
+    stays = triggerer.start(event_trigger())
+    leaves = triggerer.start(event_trigger(match=ODD))
     await triggerer.work(5)
     await triggerer.end(leaves)
     put(bench, 1)
@@ -179,7 +144,7 @@ async def test_a_subclass_that_chooses_by_other_means_is_served_alike(
     bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
 ) -> None:
     put(bench, 1, 2)
-    triggerer.start(Second("orders", wake_on_events=False, unmatched="acknowledge"), Store())
+    triggerer.start(Second("orders", wake_on_events=False))
     await triggerer.work(15)
 
     assert triggerer.stored_ids() == ["m2"]
@@ -188,5 +153,5 @@ async def test_a_subclass_that_chooses_by_other_means_is_served_alike(
 class Second(WorkflowInboxEventTrigger):
     """Wants the second of each batch."""
 
-    def _sift(self, messages: Any, pace: Any) -> Any:
+    def _sift(self, messages: Any) -> Any:
         return messages[1:2], {}

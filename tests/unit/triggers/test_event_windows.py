@@ -10,7 +10,7 @@ import pytest
 
 from airflow_provider_workflow.triggers.event import WorkflowInboxEventTrigger
 from tests.unit.fake_clock import FakeClock
-from tests.unit.triggers.triggerer import Store, Triggerer, event_trigger
+from tests.unit.triggers.triggerer import Triggerer, event_trigger
 from tests.unit.workbench import Workbench
 
 pytestmark = pytest.mark.since(3, 3, "the acknowledging of asset events")
@@ -41,17 +41,11 @@ class Hesitates(WorkflowInboxEventTrigger):
             yield event
 
 
-@pytest.fixture(autouse=True)
-def assembled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What nobody wants may be acknowledged from the beginning on."""
-    monkeypatch.setattr("airflow_provider_workflow.triggers.event_batch.STARTUP_SECONDS", 0.0)
-
-
 async def test_without_any_fault_a_message_is_acknowledged_after_its_event_is_stored(
     bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
 ) -> None:
     bench.put("a", "b")
-    triggerer.start(event_trigger(), Store())
+    triggerer.start(event_trigger())
     await held_clock.elapse(20)
     assert bench.states == {"a": "leased", "b": "leased"}
     assert len(triggerer.unstored) == 1
@@ -68,8 +62,8 @@ async def test_a_filter_that_raises_acknowledges_nothing(
 ) -> None:
     bench.put("a")
     if sibling:
-        triggerer.start(event_trigger(unmatched="acknowledge"), Store())
-    triggerer.start(Raises("orders", unmatched="acknowledge", wake_on_events=False), Store("other"))
+        triggerer.start(event_trigger())
+    triggerer.start(Raises("orders", wake_on_events=False))
     await held_clock.elapse(LEASES)
     triggerer.store()
     await held_clock.settle()
@@ -84,9 +78,9 @@ async def test_a_trigger_that_is_ended_before_it_yields_acknowledges_nothing(
     bench: Workbench, triggerer: Triggerer, held_clock: FakeClock, sibling: bool
 ) -> None:
     bench.put("a")
-    number = triggerer.start(Hesitates("orders", unmatched="acknowledge", wake_on_events=False), Store())
+    number = triggerer.start(Hesitates("orders", wake_on_events=False))
     if sibling:
-        triggerer.start(event_trigger(match="id == 'other'", unmatched="acknowledge"), Store("other"))
+        triggerer.start(event_trigger(match="id == 'other'"))
     await held_clock.elapse(LEASES)
     assert bench.states == {"a": "leased"}
     await triggerer.end(number)
@@ -104,9 +98,9 @@ async def test_a_trigger_that_is_ended_between_its_yield_and_airflow_taking_the_
 ) -> None:
     bench.put("a")
     triggerer.log.gate = asyncio.Event()
-    number = triggerer.start(event_trigger(), Store())
+    number = triggerer.start(event_trigger())
     if sibling:
-        triggerer.start(event_trigger(match="id == 'other'"), Store("other"))
+        triggerer.start(event_trigger(match="id == 'other'"))
     await held_clock.elapse(LEASES)
     assert bench.states == {"a": "leased"}
     await triggerer.end(number)
@@ -118,20 +112,17 @@ async def test_a_trigger_that_is_ended_between_its_yield_and_airflow_taking_the_
     assert bench.states == {"a": "available"}
 
 
-@pytest.mark.parametrize("store", [Store(), None])
 async def test_an_event_that_airflow_takes_when_its_streams_are_stopped_acknowledges_nothing(
-    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock, store: Store | None
+    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
 ) -> None:
     # Airflow does not bind it to the batch any more, and does not store it: what is left is the mark.
     bench.put("a")
     triggerer.log.gate = asyncio.Event()
-    triggerer.start(event_trigger(), store)
+    triggerer.start(event_trigger())
     await held_clock.elapse(LEASES)
     assert bench.states == {"a": "leased"}
     groups = list(triggerer.streams._groups.values())
     triggerer.streams._groups.clear()
-    if store is not None:
-        store.silent = True  # Airflow answers nothing from here on
     triggerer.log.gate.set()
     await held_clock.settle()
     assert len(triggerer.unstored) == 1
@@ -148,8 +139,8 @@ async def test_an_event_that_airflow_dropped_as_its_dag_was_paused_acknowledges_
 ) -> None:
     # Airflow calls an event stored also where its trigger has no asset any more, and then ends the trigger.
     bench.put("a")
-    number = triggerer.start(event_trigger(), Store())
-    triggerer.start(event_trigger(match="id == 'other'"), Store("other"))
+    number = triggerer.start(event_trigger())
+    triggerer.start(event_trigger(match="id == 'other'"))
     await held_clock.elapse(LEASES)
     triggerer.store()
     await held_clock.settle()
@@ -168,8 +159,8 @@ async def test_an_event_that_is_not_stored_in_time_acknowledges_nothing(
     bench.put("a")
     triggerer.streams._ack_timeout, triggerer.streams._now = 0.05, lambda: 0.0
     if sibling:
-        triggerer.start(event_trigger(), Store())
-    late = triggerer.start(event_trigger(), Store("other"))
+        triggerer.start(event_trigger())
+    late = triggerer.start(event_trigger())
     await held_clock.elapse(LEASES)
     for entry in list(triggerer.runner.events):
         if entry.trigger_id == late:
@@ -190,7 +181,7 @@ async def test_a_triggerer_that_stops_gives_back_what_was_not_stored(
     bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
 ) -> None:
     bench.put("a", "b")
-    triggerer.start(event_trigger(), Store())
+    triggerer.start(event_trigger())
     await held_clock.elapse(LEASES)
     assert bench.states == {"a": "leased", "b": "leased"}
     await triggerer.stop()
@@ -198,15 +189,15 @@ async def test_a_triggerer_that_stops_gives_back_what_was_not_stored(
     assert bench.states == {"a": "available", "b": "available"}
 
 
-async def test_a_triggerer_that_stops_acknowledges_what_was_stored(
+async def test_a_triggerer_that_stops_just_after_an_event_was_stored_gives_its_messages_back(
     bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
 ) -> None:
     bench.put("a", "b")
-    triggerer.start(event_trigger(), Store())
+    triggerer.start(event_trigger())
     await held_clock.elapse(LEASES)
     triggerer.store()
     await held_clock.settle()
     assert bench.states == {"a": "leased", "b": "leased"}
     await triggerer.stop()
 
-    assert bench.states == {}
+    assert bench.states == {"a": "available", "b": "available"}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
+import threading
 from typing import Any
 
 import pytest
 
-from airflow_provider_workflow.dispatch import lease
+from airflow_provider_workflow.dispatch.lease import HeldLease
 from airflow_provider_workflow.triggers.inbox import RELEASE_SECONDS
 from tests.unit.fake_clock import FakeClock, nothing
 from tests.unit.triggers.loops import fire, trigger
@@ -47,7 +47,7 @@ async def test_a_fault_that_passes_is_survived_from_the_first_request_on(
     bench: Workbench, fake_clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     bench.put("a")
-    bench.service.fault("status", operation="list_inboxes", status=503, times=12)
+    bench.service.fault("status", operation="list_inboxes", status=503, times=2)
     with caplog.at_level(logging.WARNING):
         event = await fire(trigger())
 
@@ -152,48 +152,24 @@ async def test_a_trigger_that_ends_while_it_waits_releases_nothing(
     assert bench.service.count("release") == 0
 
 
-async def test_a_large_lease_lets_the_loop_go_on_while_it_is_written(bench: Workbench) -> None:
-    bench.put(*"abcd", payload={"text": "x" * 200_000})
-    turns = 0
-
-    async def count() -> None:
-        nonlocal turns
-        while True:
-            await asyncio.sleep(0)
-            turns += bool(bench.service.count("lease"))
-
-    counting = asyncio.ensure_future(count())
-    written = lease.in_slices
-    seen: list[int] = []
-
-    def note(message: Any) -> Iterator[str]:
-        for part in written(message):
-            seen.append(turns)
-            yield part
-
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(lease, "in_slices", note)
-        assert (await fire(trigger()))["status"] == "leased"
-    counting.cancel()
-
-    assert len(set(seen)) >= len(seen) - len("abcd"), "a turn before each part but the first of a message"
-    assert len(seen) > 12
-
-
-async def test_a_lease_that_is_being_written_when_the_trigger_ends_is_given_back(
+async def test_a_lease_that_is_being_written_in_a_thread_when_the_trigger_ends_is_given_back(
     bench: Workbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bench.put("a", "b", payload={"text": "x" * 100_000})
-    written, writing = lease.in_slices, asyncio.Event()
+    writing, written = threading.Event(), threading.Event()
 
-    def note(message: Any) -> Iterator[str]:
+    def hand_off(lease: HeldLease) -> str:
         writing.set()
-        return written(message)
+        assert written.wait(10)
+        return sound(lease)
 
-    monkeypatch.setattr(lease, "in_slices", note)
+    sound = HeldLease.hand_off
+    monkeypatch.setattr(HeldLease, "hand_off", hand_off)
+    bench.put("a", "b")
     running = asyncio.ensure_future(fire(trigger()))
-    await writing.wait()
+    await asyncio.to_thread(writing.wait, 10)
     running.cancel()
+    await asyncio.sleep(0)
+    written.set()
     with pytest.raises(asyncio.CancelledError):
         await running
 

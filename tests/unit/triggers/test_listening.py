@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_workflow.triggers.wakeup import TICK_SECONDS, until_tick, wait_for
+from airflow_provider_workflow.triggers.polling import TICK_SECONDS, wait_for
 from tests.unit.fake_clock import FakeClock
 from tests.unit.triggers.day import Day
 from tests.unit.triggers.loops import FakeWakeUps
@@ -13,10 +13,15 @@ from tests.unit.workbench import Workbench
 
 
 @pytest.mark.parametrize("seconds", [0.0, 1.0, 5.0])
-@pytest.mark.parametrize("now", [0.125, 1_000_000.01])
-def test_a_wait_ends_at_the_tick_that_follows(now: float, seconds: float) -> None:
-    waited = until_tick(now, seconds)
+@pytest.mark.parametrize("now", [1000.125, 1_000_000.01])
+async def test_a_wait_ends_at_the_tick_that_follows(
+    now: float, seconds: float, fake_clock: FakeClock
+) -> None:
+    fake_clock.set(now)
+    now = fake_clock.monotonic()
+    await wait_for(None, seconds)
 
+    [waited] = fake_clock.slept
     assert seconds <= waited < seconds + TICK_SECONDS
     assert (now + waited) / TICK_SECONDS == pytest.approx(round((now + waited) / TICK_SECONDS))
 

@@ -19,7 +19,7 @@ from airflow_provider_workflow.triggers.notice import WorkflowInboxNoticeTrigger
 from tests.unit.fake_clock import FakeClock
 from tests.unit.workbench import Workbench
 
-STREAM = Stream("orders", "workflow_default", "fail", 10, 400, 3.0, 5.0, 60.0, wake_on_events=False)
+STREAM = Stream("orders", "workflow_default", 10, 400, 3.0, 5.0, 60.0, wake_on_events=False)
 TRIGGERS: dict[str, Callable[[], AsyncIterator[Any]]] = {
     "inbox": lambda: WorkflowInboxTrigger("orders", wake_on_events=False).run(),
     "inbox, long intervals": lambda: WorkflowInboxTrigger(

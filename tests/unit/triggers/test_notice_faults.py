@@ -10,7 +10,7 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowNotFoundException
 
 from airflow_provider_workflow.dispatch import quarantine
-from airflow_provider_workflow.triggers.retrying import LONGEST_ANSWER_SECONDS
+from airflow_provider_workflow.triggers.polling import LONGEST_ANSWER_SECONDS
 from tests.unit.triggers.day import Day
 from tests.unit.triggers.notices import lines, said, trigger
 from tests.unit.workbench import INBOX, Workbench

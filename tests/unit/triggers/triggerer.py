@@ -37,34 +37,6 @@ class Log:
         return lambda *_, **__: None
 
 
-class Store:
-    """An asset's state store, as Airflow 3.3.2 gives it to a trigger."""
-
-    def __init__(self, name: str = "orders", rows: dict[str, Any] | None = None) -> None:
-        self.name = name
-        self.rows = {} if rows is None else rows
-        self.fault: BaseException | None = None
-        self.silent = False
-
-    def __repr__(self) -> str:
-        return f"<Store {self.name}>"
-
-    async def aget(self, key: str, default: Any = None) -> Any:
-        await self._answer()
-        return self.rows.get(key, default)
-
-    async def aset(self, key: str, value: Any) -> None:
-        await self._answer()
-        self.rows[key] = value
-
-    async def _answer(self) -> None:
-        if self.silent:
-            await asyncio.Event().wait()
-        await asyncio.sleep(0)
-        if self.fault is not None:
-            raise self.fault
-
-
 async def beside(function: Callable[[], Any]) -> None:
     """Wait for something in a thread for which the clock does not wait."""
     with ThreadPoolExecutor(1) as pool:
@@ -95,11 +67,10 @@ class Triggerer:
         """Airflow's ``SharedStreamManager``."""
         return self.runner._shared_streams
 
-    def start(self, trigger: WorkflowInboxEventTrigger, store: Any = None) -> int:
+    def start(self, trigger: Any) -> int:
         """Begin a trigger; its id."""
         number = next(self._numbers)
         trigger.trigger_id = number
-        trigger.asset_state_store = store
         work = self.runner.run_trigger(number, trigger)
         self.runner.triggers[number] = {"name": str(number), "events": 0, "is_watcher": True, "task": None}
         self.runner.triggers[number]["task"] = task = asyncio.create_task(work)

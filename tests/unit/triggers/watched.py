@@ -26,7 +26,6 @@ def count_of_leases(bench: Workbench, message_id: str) -> int:
 
 
 def carried(message: Any) -> Carried:
-    """A message on its way into events, written at once."""
-    *_, written = event_batch.carried(message)
-    assert written is not None
+    """A message on its way into events."""
+    (written,), _ = event_batch.carried([message])
     return written

@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowException
 
-from airflow_provider_workflow import clock
 from airflow_provider_workflow.client.errors import (
     AuthenticationError,
     NotFoundError,
@@ -18,8 +18,9 @@ from airflow_provider_workflow.client.errors import (
     ServerError,
     TransportError,
 )
-from airflow_provider_workflow.triggers.retrying import Faults, attempt_until_result, watch_forever
+from airflow_provider_workflow.triggers.polling import Faults, poll, watch_forever
 from tests.unit.fake_clock import FakeClock
+from tests.unit.triggers.loops import FakeWakeUps
 
 log = logging.getLogger("tests.patience")
 FAULT = ServerError("made up", status=503)
@@ -48,41 +49,24 @@ class Asked:
         return answer
 
 
-async def ask(*answers: Any, interval: float = 60, faults: Faults | None = None) -> Any:
-    async def wait(seconds: float) -> bool:
-        await clock.async_sleep(seconds)
-        return False
+@dataclass
+class Options:
+    poll_interval: float
+    max_poll_interval: float
+    inbox: str = "orders"
+    wake_on_events: bool = True
 
-    return await attempt_until_result(
-        Asked(*answers),
-        wait,
-        inbox="orders",
-        poll_interval=interval,
-        max_poll_interval=interval,
-        log=log,
-        faults=faults,
-    )
+
+async def ask(*answers: Any, interval: float = 60, faults: Faults | None = None) -> Any:
+    return await poll(Asked(*answers), None, Options(interval, interval), faults or Faults("orders", log))
 
 
 async def test_wake_ups_do_not_shorten_the_pauses_of_a_series_of_faults(fake_clock: FakeClock) -> None:
-    waited: list[float] = []
-
-    async def woken(seconds: float) -> bool:
-        waited.append(seconds)
-        return True
-
-    await attempt_until_result(
-        Asked(FAULT, FAULT, FAULT, "answer"),
-        woken,
-        rest=clock.async_sleep,
-        inbox="orders",
-        poll_interval=10,
-        max_poll_interval=300,
-        log=log,
-    )
+    wake_ups: Any = FakeWakeUps(True, True, True)
+    await poll(Asked(FAULT, FAULT, FAULT, "answer"), wake_ups, Options(10, 300), Faults("orders", log))
 
     # 10, 20 and 40 s, of which 5 s cannot be ended by a wake-up.
-    assert waited == [5, 15, 35]
+    assert wake_ups.waited == [5, 15, 35]
 
 
 async def test_a_fault_is_said_at_once_and_no_more_within_five_minutes(

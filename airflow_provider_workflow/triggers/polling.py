@@ -1,47 +1,63 @@
-"""Polling with retries for triggers, and the logging of consecutive errors."""
+"""What all triggers share: errors that do not end them, wake-ups, and the wait between two polls."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import aclosing
-from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, asynccontextmanager
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from airflow.providers.common.compat.sdk import AirflowException, conf
+from airflow.providers.common.compat.sdk import AirflowException
 
 from airflow_provider_workflow import clock
+from airflow_provider_workflow.client import api, inboxes, types
 from airflow_provider_workflow.client.errors import (
     RateLimitError,
     ServerError,
     TransportError,
     WorkflowError,
 )
-from airflow_provider_workflow.client.inboxes import FAILED, PAUSED
 from airflow_provider_workflow.client.retry import LONGEST_WAIT_SECONDS
+from airflow_provider_workflow.client.settings import host_of
 from airflow_provider_workflow.client.wire import plain
 from airflow_provider_workflow.dispatch.lease import InboxUnusableError
-from airflow_provider_workflow.triggers.wakeup import LEAST_PAUSE_SECONDS, PollingOptions, wait_for
 
 if TYPE_CHECKING:
+    from airflow_provider_workflow.client.client import AsyncWorkflowClient
     from airflow_provider_workflow.client.event_stream import WakeUps
 
 T = TypeVar("T")
 
 LONG_FAULT_SECONDS = 300.0
 """A series of errors that lasts longer is logged as an ERROR."""
-EXPLAINED = (WorkflowError, AirflowException)
-"""Exceptions that are logged without their type, as their texts are sentences."""
 LONGEST_ANSWER_SECONDS = 300.0
 """A call of an asset watcher without an answer for this time is an error, so that it is logged."""
 FIRST_PAUSE_SECONDS = 5.0
 LONGEST_PAUSE_SECONDS = 300.0
+LEAST_PAUSE_SECONDS = 1.0
+"""Minimum seconds between two polls, also with wake-ups."""
+TICK_SECONDS = 0.25
+"""Waits end at multiples of it, so that pollers share timers, which takes half of the CPU time or less."""
+EXPLAINED = (WorkflowError, AirflowException)
+"""Exceptions that are logged without their type, as their texts are sentences."""
+
+
+class PollingOptions(Protocol):
+    """The arguments of a trigger that waits for the messages of an inbox."""
+
+    @property
+    def inbox(self) -> str: ...
+    @property
+    def wake_on_events(self) -> bool: ...
+    @property
+    def poll_interval(self) -> float: ...
+    @property
+    def max_poll_interval(self) -> float: ...
 
 
 class Faults:
     """
-    Logs a series of consecutive errors in a few lines.
+    A series of consecutive errors: what is logged of it, and how long to wait.
 
     The first error is logged as a WARNING, a series that lasts five minutes as an ERROR (once), and its
     end at INFO. If the service accepts no calls for more than a minute, a WARNING has the seconds, once in
@@ -56,63 +72,40 @@ class Faults:
         self.log = log
         self.count = 0
         self._since = 0.0
-        self._long = False
+        self._logged: set[object] = set()
         self._accepts_in: float | None = None
-        self._wait_logged = False
-        self._permanent_logged: set[type[Exception]] = set()
 
     def met(self, error: Exception) -> None:
         """Count and log an error."""
+        if self.count == 0:
+            self._since = clock.monotonic()
+            self._logged.clear()
         self.count += 1
-        if self.count == 1:
-            self._since, self._long = clock.monotonic(), False
-            self._wait_logged = False
-            self._permanent_logged.clear()
-        self._accepts_in = long_wait(error)
+        self._accepts_in = _long_wait(error)
         if self._accepts_in is not None:
-            self._log_wait(self._accepts_in, error)
-        elif not is_transient(error):
-            self._log_permanent(error)
+            text = f"is unreachable; retrying in {self._accepts_in:.0f} s"
+            self._log_once(logging.WARNING, "wait", text, error)
+        elif not _is_transient(error):
+            self._log_once(logging.ERROR, type(error), "is unreachable until this is fixed", error)
         elif self.count == 1:
-            self.log.warning("Inbox %s is unreachable; retrying: %s", self.inbox, explained(error))
+            self._log_once(logging.WARNING, "transient", "is unreachable; retrying", error)
         seconds = clock.monotonic() - self._since
-        if seconds >= LONG_FAULT_SECONDS and not self._long:
-            self._long = True
-            self.log.error(
-                "Inbox %s has been unreachable for %.0f minutes; retrying: %s",
-                self.inbox,
-                seconds / 60,
-                explained(error),
-            )
+        if seconds >= LONG_FAULT_SECONDS:
+            text = f"has been unreachable for {seconds / 60:.0f} minutes; retrying"
+            self._log_once(logging.ERROR, "long", text, error)
 
-    def _log_wait(self, seconds: float, error: Exception) -> None:
-        if not self._wait_logged:
-            self._wait_logged = True
-            self.log.warning(
-                "Inbox %s is unreachable; retrying in %.0f s: %s",
-                self.inbox,
-                seconds,
-                explained(error),
-            )
-
-    def _log_permanent(self, error: Exception) -> None:
-        if type(error) not in self._permanent_logged:
-            self._permanent_logged.add(type(error))
-            # With a traceback, except for exceptions whose texts are sufficient.
-            where = None if isinstance(error, EXPLAINED) else error
-            self.log.error(
-                "Inbox %s is unreachable until this is fixed: %s",
-                self.inbox,
-                explained(error),
-                exc_info=where,
-            )
+    def _log_once(self, level: int, key: object, text: str, error: Exception) -> None:
+        if key not in self._logged:
+            self._logged.add(key)
+            # With a traceback where an error is neither expected nor explained by its text.
+            traceback = error if key is type(error) and not isinstance(error, EXPLAINED) else None
+            self.log.log(level, "Inbox %s %s: %s", self.inbox, text, explained(error), exc_info=traceback)
 
     def over(self) -> None:
         """End the series: a call succeeded."""
         if self.count:
             self.log.info("Inbox %s is reachable again", self.inbox)
         self.count = 0
-        self._accepts_in = None
 
     def pause(self) -> float:
         """Seconds to wait before the next attempt: 5, doubled with each error of the series up to 300."""
@@ -127,8 +120,8 @@ class Faults:
         """
         if not self.count:
             return seconds
-        limits = [LONGEST_PAUSE_SECONDS, *([] if self._accepts_in is None else [self._accepts_in])]
-        return float(min(seconds, *limits))
+        accepts_in = seconds if self._accepts_in is None else self._accepts_in
+        return min(seconds, LONGEST_PAUSE_SECONDS, accepts_in)
 
 
 class InboxState:
@@ -159,10 +152,10 @@ class InboxState:
         :param reason: the ``paused_reason``, or None.
         :raises InboxUnusableError: the inbox failed to initialize.
         """
-        if status == FAILED:
+        if status == inboxes.FAILED:
             raise InboxUnusableError(self._inbox, reason)
         text = status
-        if status == PAUSED:
+        if status == inboxes.PAUSED:
             text = (
                 f"paused ({reason or 'no reason given'}): its messages are still {self._done_while_paused},"
                 " new events are dropped until it is resumed"
@@ -173,12 +166,11 @@ class InboxState:
         self._logged = state
 
 
-def is_transient(error: Exception) -> bool:
-    """Whether an error is transient, so that a retry may succeed."""
-    return error.transient if isinstance(error, WorkflowError) else isinstance(error, asyncio.TimeoutError)
+def _is_transient(error: Exception) -> bool:
+    return error.transient if isinstance(error, WorkflowError) else isinstance(error, TimeoutError)
 
 
-def long_wait(error: Exception) -> float | None:
+def _long_wait(error: Exception) -> float | None:
     """Seconds until the service accepts calls, if that is longer than a call itself waits; else None."""
     if isinstance(error, (RateLimitError, ServerError)) and error.retry_after is not None:
         return error.retry_after if error.retry_after > LONGEST_WAIT_SECONDS else None
@@ -191,39 +183,28 @@ def explained(error: Exception) -> str:
     return text if isinstance(error, EXPLAINED) else f"{type(error).__name__}: {text}"
 
 
-async def attempt_until_result(
+async def poll(
     attempt: Callable[[], Awaitable[T | None]],
-    wait: Callable[[float], Awaitable[bool]],
-    *,
-    rest: Callable[[float], Awaitable[object]] | None = None,
-    inbox: str,
-    poll_interval: float,
-    max_poll_interval: float,
-    log: logging.Logger,
-    faults: Faults | None = None,
+    wake_up: WakeUps | None,
+    options: PollingOptions,
+    faults: Faults,
 ) -> T:
     """
     Call ``attempt`` until it has a result, retrying after transient errors.
 
     :param attempt: returns a result, or None if there is none yet.
-    :param wait: waits up to a number of seconds; returns whether a wake-up ended it, which resets the
-        interval.
-    :param rest: waits exactly a number of seconds, after an error and after a wake-up without a result.
-        Required if ``wait`` may return early.
-    :param inbox: name of the inbox in the log.
-    :param poll_interval: seconds between the first two attempts, above 0; it doubles from then on.
-    :param max_poll_interval: maximum interval in seconds.
-    :param faults: the series that errors are added to; a new one by default.
+    :param wake_up: wake-ups of the inbox's event stream, which reset the interval; None only polls.
+    :param options: ``poll_interval`` is the time between the first two attempts; it doubles from then on.
+    :param faults: the series that errors are added to.
     :raises WorkflowError: a permanent error.
     """
-    interval, woken = poll_interval, False
-    faults = faults or Faults(inbox, log)
+    interval, woken = options.poll_interval, False
     while True:
         result = None
         try:
             result = await attempt()
         except (TimeoutError, WorkflowError) as error:
-            if not is_transient(error):
+            if not _is_transient(error):
                 raise
             faults.met(error)
         else:
@@ -232,44 +213,17 @@ async def attempt_until_result(
             return result
         # A pause in spite of wake-ups: after errors, and if other consumers lease the messages.
         pause = 0.0
-        if rest is not None and (faults.count or woken):
+        if wake_up is not None and (faults.count or woken):
             pause = FIRST_PAUSE_SECONDS if faults.count else LEAST_PAUSE_SECONDS
-            await rest(pause)
+            await wait_for(None, pause)
         length = faults.at_most(interval)
-        woken = length > pause and await wait(length - pause)
-        interval = poll_interval if woken and not faults.count else min(interval * 2, max_poll_interval)
-
-
-async def poll(
-    attempt: Callable[[], Awaitable[T | None]],
-    wake_up: WakeUps | None,
-    options: PollingOptions,
-    log: logging.Logger,
-    faults: Faults | None = None,
-) -> T:
-    """
-    Call :func:`attempt_until_result` for an inbox, with wake-ups of its event stream.
-
-    :param wake_up: wake-ups of the event stream; None only polls.
-    :raises WorkflowError: a permanent error.
-    """
-    return await attempt_until_result(
-        attempt,
-        partial(wait_for, wake_up),
-        rest=partial(wait_for, None) if wake_up is not None else None,
-        inbox=options.inbox,
-        poll_interval=options.poll_interval,
-        max_poll_interval=options.max_poll_interval,
-        log=log,
-        faults=faults,
-    )
+        woken = length > pause and await wait_for(wake_up, length - pause)
+        resets = woken and not faults.count
+        interval = options.poll_interval if resets else min(interval * 2, options.max_poll_interval)
 
 
 async def watch_forever(
-    watch: Callable[[Faults], AsyncGenerator[T, None]],
-    *,
-    inbox: str,
-    log: logging.Logger,
+    watch: Callable[[Faults], AsyncGenerator[T, None]], inbox: str, log: logging.Logger
 ) -> AsyncGenerator[T, None]:
     """
     Watch without end: restart ``watch`` after each error, with growing pauses.
@@ -278,28 +232,18 @@ async def watch_forever(
     retried too: they are logged, and may be fixed meanwhile.
 
     :param watch: opens its connection and yields; it calls ``over`` of the given series after each
-        successful call (:func:`attempt_until_result` does), which resets the pauses.
+        successful call (:func:`poll` does), which resets the pauses.
     :param inbox: name of the inbox in the log.
     """
     faults = Faults(inbox, log)
     while True:
         try:
-            async with aclosing(watch(faults)) as found:
-                async for each in found:
-                    yield each
+            async with aclosing(watch(faults)) as results:
+                async for result in results:
+                    yield result
         except Exception as error:
             faults.met(error)
         await clock.async_sleep(faults.pause())
-
-
-def settle_seconds() -> float:
-    """
-    Seconds that a deferred task must wait before it is resumed.
-
-    Airflow notices the end of its process up to ``min_heartbeat_interval`` later, and fails the task if it is
-    queued again before that.
-    """
-    return float(conf.getfloat("workers", "min_heartbeat_interval", fallback=5.0)) + 1
 
 
 async def answered_in_time(answer: Awaitable[T]) -> T:
@@ -316,3 +260,58 @@ async def answered_in_time(answer: Awaitable[T]) -> T:
             f"the service did not answer within {LONGEST_ANSWER_SECONDS:.0f} s; it may limit the rate",
             sent=True,
         ) from None
+
+
+def log_wait(log: logging.Logger, client: AsyncWorkflowClient, options: PollingOptions) -> None:
+    """Log that waiting begins: the inbox, the host, event stream or polling, and the interval."""
+    log.info(
+        "Inbox %s at %s: waiting for messages, %severy %g to %g s",
+        options.inbox,
+        host_of(client.settings.base_url),
+        "by its event stream and by polling " if options.wake_on_events else "by polling ",
+        options.poll_interval,
+        options.max_poll_interval,
+    )
+
+
+async def look_up(client: AsyncWorkflowClient, inbox: str) -> types.Inbox:
+    """
+    Read an inbox; one that was deleted and created again under its name is found.
+
+    :param inbox: id or name.
+    :raises NotFoundError: there is no such inbox.
+    """
+    return await client.run(inboxes.at_inbox(client.settings, inbox, api.get_inbox))
+
+
+@asynccontextmanager
+async def wake_ups_of(
+    client: AsyncWorkflowClient, inbox_id: str, wake_on_events: bool
+) -> AsyncIterator[WakeUps | None]:
+    """
+    The wake-ups of an inbox's event stream; None if ``wake_on_events`` is False.
+
+    All listeners of an inbox share one stream. Beyond ``[workflow] max_event_streams`` there are no
+    wake-ups, and the inbox is only polled.
+    """
+    from airflow_provider_workflow.client.event_stream import listen
+    from airflow_provider_workflow.config import max_event_streams
+
+    if not wake_on_events:
+        yield None
+        return
+    async with listen(client, inbox_id, max_event_streams()) as wake_up:
+        yield wake_up
+
+
+async def wait_for(wake_up: WakeUps | None, seconds: float) -> bool:
+    """
+    Wait for a wake-up; return whether there was one.
+
+    :param seconds: maximum, 0 or more; rounded up to a multiple of :data:`TICK_SECONDS` of the clock.
+    """
+    seconds += -(clock.monotonic() + seconds) % TICK_SECONDS
+    if wake_up is not None:
+        return await wake_up.wait(seconds)
+    await clock.async_sleep(seconds)
+    return False
