@@ -41,14 +41,12 @@ from airflow_provider_workflow.dispatch.lease import (
     without_lease,
 )
 from airflow_provider_workflow.dispatch.payloads import log_replaced, storable
-from airflow_provider_workflow.dispatch.rejected import Rejected, Rejection, error_of, probes_of
+from airflow_provider_workflow.dispatch.rejected import Rejected, Rejection, probes_of, target_error
 from airflow_provider_workflow.dispatch.rejections import MessageFault, RunRejected, TargetError
 from airflow_provider_workflow.dispatch.results import (
     Counts,
     Drained,
     log_nameless,
-    log_not_started,
-    log_result,
 )
 from airflow_provider_workflow.dispatch.routing import Routes, UnroutableError
 from airflow_provider_workflow.dispatch.runs import InboxRuns, Runs, Start, quoted, run_id_of
@@ -189,7 +187,8 @@ class Dispatcher:
         finally:
             if self.counts.handled > before:
                 self.counts.result["inbox_id"] = self.inbox_id
-                log_result(self.inbox, self.routes.dag_ids, self.counts)
+                dag_ids, summary = ", ".join(self.routes.dag_ids), self.counts.summary()
+                log.info("Inbox %s: dispatched to %s: %s", plain(self.inbox), dag_ids, summary)
 
     def _drain(self, lease: HeldLease | None) -> Drained:
         self._ends_at = clock.now() + LONGEST_DRAIN_SECONDS
@@ -214,7 +213,7 @@ class Dispatcher:
         """Decide about the rest, and acknowledge it; the error of targets that rejected everything."""
         rejected_by_targets = self._rejected.decide(at_the_end=True)
         self._acknowledgements.send(self.hook, at_the_end=True)
-        return error_of(rejected_by_targets, self.attempt) if rejected_by_targets else None
+        return target_error(rejected_by_targets, self.attempt) if rejected_by_targets else None
 
     def _is_found(self) -> bool:
         """Whether the inbox is found; not if the service is unreachable for now."""
@@ -279,7 +278,14 @@ class Dispatcher:
         self._seconds_per_message = (clock.monotonic() - began_at) / max(1, worked_on)
         self._acknowledgements.send(self.hook)
         if due:
-            log_not_started(self.inbox, len(due), len(lease.messages))
+            log.warning(
+                "Inbox %s: %d of %d leased messages were not started before the %g s safety margin at the end"
+                " of their lease; they are redelivered",
+                self.inbox,
+                len(due),
+                len(lease.messages),
+                MARGIN_SECONDS,
+            )
 
     def _give_up(self, lease: HeldLease, due: deque[types.LeasedMessage], error: BaseException) -> None:
         """Release the messages of a lease whose runs were not started, and acknowledge the others."""

@@ -2,7 +2,7 @@
 A lease: how it is obtained, handed from a trigger to a task, acknowledged and released.
 
 Every call here is made once for each 100 messages at most. What a task does with several leases is in
-``session.py``.
+``dispatcher.py``.
 """
 
 from __future__ import annotations

@@ -178,7 +178,7 @@ def probes_of(attempt: int) -> int:
     return int(min(MOST_PROBES, 2 ** min(attempt - 1, 10)))
 
 
-def error_of(rejections: list[Rejection], attempt: int) -> TargetError:
+def target_error(rejections: list[Rejection], attempt: int) -> TargetError:
     """
     The error of a target that rejected messages, and started no run in this drain.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,6 @@ from airflow_provider_workflow.client import types
 from airflow_provider_workflow.client.wire import plain
 from airflow_provider_workflow.dispatch.lease import (
     ASSUMED_LAST_DELIVERY,
-    MARGIN_SECONDS,
     HeldLease,
     delivery_count,
 )
@@ -189,25 +187,3 @@ def log_rejection(hook: WorkflowHook, inbox: str, message: types.LeasedMessage, 
         )
     else:
         log.warning("Inbox %s: message %s was rejected: %s", inbox, plain(message["id"]), cause)
-
-
-def log_not_started(inbox: str, count: int, whole: int) -> None:
-    """
-    Log the messages of a lease for which there was no time.
-
-    :param count: how many of them.
-    :param whole: number of messages of the lease.
-    """
-    log.warning(
-        "Inbox %s: %d of %d leased messages were not started before the %g s safety margin at the end of"
-        " their lease; they are redelivered",
-        inbox,
-        count,
-        whole,
-        MARGIN_SECONDS,
-    )
-
-
-def log_result(inbox: str, dag_ids: Sequence[str], counts: Counts) -> None:
-    """Log the outcome of a drain."""
-    log.info("Inbox %s: dispatched to %s: %s", plain(inbox), ", ".join(dag_ids), counts.summary())
