@@ -50,7 +50,7 @@ from airflow_provider_workflow.dispatch.results import (
 )
 from airflow_provider_workflow.dispatch.routing import Routes, UnroutableError
 from airflow_provider_workflow.dispatch.runs import InboxRuns, Runs, Start, quoted, run_id_of
-from airflow_provider_workflow.dispatch.targets import MOST_MESSAGES, PROBE_SECONDS, Limits
+from airflow_provider_workflow.dispatch.targets import PROBE_SECONDS, Limits
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.hooks.workflow import WorkflowHook
@@ -58,6 +58,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LONGEST_DRAIN_SECONDS = 600.0
+MOST_MESSAGES = 10_000
+"""Messages that one task leases in all."""
 
 
 @dataclass

@@ -11,7 +11,6 @@ DEAD_LETTER_AFTER = (1, 4)
 PROBE_SECONDS = 3600
 """Length of a lease that probes a target after a failed try: a target that stays broken for hours costs a
 waiting message about one delivery per hour."""
-MOST_MESSAGES = 10_000
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from airflow_provider_workflow.client.errors import InboxPausedError
-from airflow_provider_workflow.dispatch import targets
+from airflow_provider_workflow.dispatch import dispatcher as dispatcher_module
 from airflow_provider_workflow.dispatch.lease import InboxUnusableError
 from airflow_provider_workflow.dispatch.results import Counts, Drained
 from airflow_provider_workflow.emulator.clock import ManualClock
@@ -123,8 +123,8 @@ def test_what_was_done_before_counts_towards_max_messages(bench: Workbench) -> N
 def test_one_task_takes_at_most_ten_thousand_messages(
     bench: Workbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert targets.MOST_MESSAGES == 10_000
-    monkeypatch.setattr(targets, "MOST_MESSAGES", 3)
+    assert dispatcher_module.MOST_MESSAGES == 10_000
+    monkeypatch.setattr(dispatcher_module, "MOST_MESSAGES", 3)
     bench.put(*"abcde")
     dispatcher = bench.dispatcher(lease_limit=2)
     dispatcher.check_targets()
