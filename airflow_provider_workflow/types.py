@@ -22,6 +22,16 @@ from airflow_provider_workflow.client.types import MessageAttributes
 
 __all__ = ["Counted", "DeadLetter", "DispatchResult", "Lease", "Message", "MessageAttributes", "Payload"]
 
+INITIALIZING = "initializing"
+ACTIVE = "active"
+PAUSED = "paused"
+DELETING = "deleting"
+"""A new inbox may already have its name."""
+FAILED = "initialization_failure"
+"""The fix is to delete the inbox and create it again (docs/service.md 2.2)."""
+SETTLED_STATES = frozenset({ACTIVE, PAUSED, FAILED})
+"""States that do not change without a call; ``initializing``, ``deleting`` and unknown ones are transient."""
+
 Payload = TypeVar("Payload", default=Any)
 """The type of a payload."""
 

@@ -16,7 +16,7 @@ from airflow_provider_workflow import clock
 from airflow_provider_workflow.cli import output
 from airflow_provider_workflow.client import inboxes, types
 from airflow_provider_workflow.client.errors import NotFoundError, WorkflowError
-from airflow_provider_workflow.client.inboxes import DELETING, FAILED
+from airflow_provider_workflow.types import DELETING, FAILED
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.dispatch.dispatcher import Dispatcher

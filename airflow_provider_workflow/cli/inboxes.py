@@ -16,9 +16,10 @@ from airflow_provider_workflow.cli.running import Exit, hook_of
 from airflow_provider_workflow.client import types
 from airflow_provider_workflow.client.arguments import NAME_LENGTH, filled
 from airflow_provider_workflow.client.errors import LeaseExpiredError
-from airflow_provider_workflow.client.inboxes import ACTIVE, DELETING, FAILED, INITIALIZING, PAUSED
+from airflow_provider_workflow.types import ACTIVE, DELETING, FAILED, INITIALIZING, PAUSED
 
-WAIT_SECONDS = (1.0, 10.0)
+FIRST_PAUSE_SECONDS = 1.0
+LONGEST_PAUSE_SECONDS = 10.0
 """First and longest pause while waiting for an inbox."""
 
 
@@ -61,19 +62,23 @@ def ensure(args: Namespace) -> int:
 
     :raises InboxNameTakenError: the name belongs to an inbox with another subscription.
     """
-    from airflow_provider_workflow.operators.named_inbox import NamedInbox, doubling
+    from airflow_provider_workflow.operators.manage_inbox import ensure_inbox
     from airflow_provider_workflow.options import subscription_of
 
     filled("name", args.name, NAME_LENGTH)
     if not args.timeout > 0:
         raise ValueError(f"--timeout must be above 0, not {args.timeout:g}")
     wanted = subscription_of(args.app_key, args.action_key, _json_object(args.inputs), args.connection_id)
-    named = NamedInbox(hook_of(args), args.name, wanted, args.notification_url)
 
     def is_done(inbox: types.Inbox) -> bool:
         return not args.wait or inbox["status"] not in (INITIALIZING, DELETING)
 
-    inbox = named.wait_until(is_done, doubling(*WAIT_SECONDS), clock.now() + args.timeout)
+    hook, pause, deadline = hook_of(args), FIRST_PAUSE_SECONDS, clock.now() + args.timeout
+    while not is_done(inbox := ensure_inbox(hook, args.name, wanted, args.notification_url)):
+        if (remaining := deadline - clock.now()) <= 0:
+            break
+        clock.sleep(min(pause, remaining))
+        pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
     if not is_done(inbox):
         output.note(f"Inbox {args.name!r} was not active within {args.timeout:g} s.")
         return _shown(args, inbox, Exit.FAULT)

@@ -13,16 +13,9 @@ from airflow_provider_workflow.client.call import Call
 from airflow_provider_workflow.client.errors import NotFoundError, TransportError
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.wire import Answer
-
-INITIALIZING = "initializing"
-ACTIVE = "active"
-PAUSED = "paused"
-DELETING = "deleting"
-"""A new inbox may already have its name."""
-FAILED = "initialization_failure"
-"""The fix is to delete the inbox and create it again (docs/service.md 2.2)."""
-SETTLED_STATES = frozenset({ACTIVE, PAUSED, FAILED})
-"""States that do not change without a call; ``initializing``, ``deleting`` and unknown ones are transient."""
+from airflow_provider_workflow.types import DELETING
+from airflow_provider_workflow.types import FAILED as FAILED
+from airflow_provider_workflow.types import PAUSED as PAUSED
 
 MOST_PAGES = 10_000
 """Pages of a list that are read at most: a million entries. A service may list without an end."""

@@ -24,9 +24,8 @@ from airflow.providers.common.compat.sdk import (
 
 from airflow_provider_workflow.client.arguments import LEASE_LIMIT, within
 from airflow_provider_workflow.dispatch.targets import DEAD_LETTER_AFTER, LEASE_SECONDS
-from airflow_provider_workflow.operators.base import ANY_NUMBER, WorkflowOperator
+from airflow_provider_workflow.operators.base import ANY_NUMBER, RetriesByDefault, WorkflowOperator
 from airflow_provider_workflow.options import check_string, rendered
-from airflow_provider_workflow.retry_defaults import RetriesByDefault
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import TaskDecorator

@@ -22,9 +22,9 @@ from airflow_provider_workflow import clock
 from airflow_provider_workflow.client import types
 from airflow_provider_workflow.client.arguments import MESSAGE_IDS
 from airflow_provider_workflow.client.errors import WorkflowError
-from airflow_provider_workflow.client.inboxes import FAILED, PAUSED
 from airflow_provider_workflow.client.wire import plain
 from airflow_provider_workflow.dispatch import quarantine
+from airflow_provider_workflow.types import FAILED, PAUSED
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.hooks.workflow import WorkflowHook

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
 
 from airflow_provider_workflow.links import ReplayedRunLink
+from airflow_provider_workflow.operators.base import RetriesByDefault
 from airflow_provider_workflow.options import check_string, rendered
-from airflow_provider_workflow.retry_defaults import RetriesByDefault
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from itertools import chain
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
 
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.client.arguments import NAME_LENGTH, URL_LENGTH, flag, intervals, seconds
-from airflow_provider_workflow.client.errors import ConflictError
+from airflow_provider_workflow.client.errors import ConflictError, NotFoundError
 from airflow_provider_workflow.operators.base import WorkflowOperator, end_if_present, storable
-from airflow_provider_workflow.operators.named_inbox import NamedInbox, doubling
 from airflow_provider_workflow.options import (
     check_inputs,
     check_string,
@@ -21,6 +21,7 @@ from airflow_provider_workflow.options import (
     rendered,
     subscription_of,
 )
+from airflow_provider_workflow.types import ACTIVE, DELETING, FAILED, INITIALIZING, PAUSED, SETTLED_STATES
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -32,6 +33,26 @@ log = logging.getLogger(__name__)
 
 FIRST_WAIT_SECONDS = 1.0
 """A new inbox is ``initializing`` at first, and often active soon."""
+
+
+class InboxNameTakenError(AirflowFailException):
+    """
+    The name belongs to an inbox with another subscription (docs/service.md 11.2); no retry changes that.
+
+    :param wanted: the subscription that was given.
+    :param existing: the inbox that has the name.
+    """
+
+    def __init__(self, name: str, wanted: types.Subscription, existing: types.Inbox) -> None:
+        from airflow_provider_workflow.client.wire import plain
+
+        subscription = existing.get("subscription")
+        has = json.dumps(subscription, sort_keys=True) if subscription else "not shown by the service"
+        super().__init__(
+            f"The name {name!r} belongs to inbox {plain(existing['id'])}, which has another subscription."
+            f" Requested: {json.dumps(wanted, sort_keys=True)}; existing: {has}."
+            " Choose another name, or delete that inbox first."
+        )
 
 
 class InitializationFailedError(AirflowFailException):
@@ -59,16 +80,7 @@ class InitializationFailedError(AirflowFailException):
 
 
 class InboxNotSettledError(AirflowException):
-    """
-    The inbox did not become active in time; a retry waits again.
-
-    :param seconds: how long the task waited.
-    """
-
-    def __init__(self, name: str, seconds: float) -> None:
-        super().__init__(
-            f"Inbox {name!r} was not active within {seconds:g} s. Check it, or increase timeout."
-        )
+    """The inbox did not become active in time; a retry waits again."""
 
 
 class InboxSummary(TypedDict):
@@ -112,7 +124,6 @@ def change_inbox(
     :raises InboxUnusableError: the inbox failed to initialize.
     :raises ConflictError: the inbox is in a state that this call cannot change.
     """
-    from airflow_provider_workflow.client.inboxes import FAILED
     from airflow_provider_workflow.client.wire import plain
     from airflow_provider_workflow.dispatch.lease import InboxUnusableError
 
@@ -128,6 +139,37 @@ def change_inbox(
     else:
         log.info("Inbox %s is %s now", inbox, plain(found["status"]))
     return found
+
+
+def ensure_inbox(
+    hook: WorkflowHook, name: str, subscription: types.Subscription, notification_url: str | None
+) -> types.Inbox:
+    """
+    Create an inbox, or find the one of this name, in any state; it is idempotent.
+
+    :param name: up to 100 characters.
+    :param notification_url: None leaves that of an existing inbox unchanged.
+    :return: the inbox; the one that is being deleted if it still has the name.
+    :raises InboxNameTakenError: the inbox of this name has another subscription.
+    :raises ConflictError: the name is taken by an inbox that the service does not show.
+    """
+    try:
+        inbox = hook.ensure_inbox(name, subscription, notification_url)
+    except ConflictError:
+        named = [inbox for inbox in hook.list_inboxes(name=name) if inbox.get("name") == name]
+        if not named:
+            raise
+        # An inbox that is being deleted may be listed beside a new one of the same name.
+        existing = min(named, key=lambda inbox: inbox["status"] == DELETING)
+        if existing["status"] == DELETING:
+            return existing
+        raise InboxNameTakenError(name, subscription, existing) from None
+    changes = notification_url is not None and notification_url != inbox.get("notification_url")
+    if not changes or inbox["status"] in (FAILED, DELETING):
+        return inbox
+    # Without the URL, which may be a secret.
+    log.info("Inbox %s: notification_url was changed", name)
+    return hook.update_inbox(inbox["id"], notification_url)
 
 
 class InboxOperator(WorkflowOperator):
@@ -165,8 +207,6 @@ class WorkflowPauseInboxOperator(InboxOperator):
         :raises ConflictError: it is in a state that cannot be paused.
         :raises WorkflowError: the service cannot be used.
         """
-        from airflow_provider_workflow.client.inboxes import PAUSED
-
         self.inbox = rendered("inbox", self.inbox)
         return inbox_summary(change_inbox(self.hook, self.inbox, self.hook.pause_inbox, (PAUSED,)))
 
@@ -191,8 +231,6 @@ class WorkflowResumeInboxOperator(InboxOperator):
         :raises ConflictError: it is in a state that cannot be resumed.
         :raises WorkflowError: the service cannot be used.
         """
-        from airflow_provider_workflow.client.inboxes import ACTIVE, INITIALIZING
-
         self.inbox = rendered("inbox", self.inbox)
         already = (ACTIVE, INITIALIZING)
         return inbox_summary(change_inbox(self.hook, self.inbox, self.hook.resume_inbox, already))
@@ -225,8 +263,6 @@ class WorkflowDeleteInboxOperator(InboxOperator):
         return {"inbox": self.inbox, "deleted": deleted}
 
     def _delete(self) -> None:
-        from airflow_provider_workflow.client.inboxes import DELETING
-
         try:
             self.hook.delete_inbox(self.inbox)
         except ConflictError:
@@ -312,43 +348,25 @@ class WorkflowEnsureInboxOperator(WorkflowOperator):
         :raises ValueError: a rendered argument has an invalid value.
         :raises WorkflowError: the service cannot be used.
         """
-        from airflow_provider_workflow.client.inboxes import FAILED
+        from airflow_provider_workflow.client.wire import plain
 
         for field in ("name", "app_key", "action_key"):
             setattr(self, field, rendered(field, getattr(self, field)))
         self.notification_url = rendered("notification_url", self.notification_url, optional=True)
-        deadline = clock.now() + self.timeout
-        pauses = chain(
-            [min(FIRST_WAIT_SECONDS, self.poll_interval)],
-            doubling(self.poll_interval, self.max_poll_interval),
-        )
-        named = self._named_inbox()
+        deadline, pause = clock.now() + self.timeout, min(FIRST_WAIT_SECONDS, self.poll_interval)
         recreated = False
-        while (inbox := named.wait_until(self._is_done, pauses, deadline))["status"] == FAILED:
-            if recreated or not self.recreate_failed:
-                raise InitializationFailedError(self.name, inbox.get("paused_reason"), again=recreated)
-            named.delete(inbox)
-            recreated = True
-        if not self._is_done(inbox):
-            raise InboxNotSettledError(self.name, self.timeout)
-        self._log_state(inbox, named.created)
-        return inbox_summary(inbox)
-
-    def _named_inbox(self) -> NamedInbox:
-        subscription = subscription_of(self.app_key, self.action_key, self.inputs, self.connection_id)
-        return NamedInbox(self.hook, self.name, subscription, self.notification_url)
-
-    def _is_done(self, inbox: types.Inbox) -> bool:
-        from airflow_provider_workflow.client.inboxes import DELETING, SETTLED_STATES
-
-        # An inbox that is being deleted still has the name.
-        status = inbox["status"]
-        return status in SETTLED_STATES or (not self.wait_until_active and status != DELETING)
-
-    def _log_state(self, inbox: types.Inbox, created: bool) -> None:
-        from airflow_provider_workflow.client.inboxes import PAUSED
-        from airflow_provider_workflow.client.wire import plain
-
+        while (inbox := self._ensure())["status"] == FAILED or not self._is_done(inbox):
+            if inbox["status"] == FAILED:
+                if recreated or not self.recreate_failed:
+                    raise InitializationFailedError(self.name, inbox.get("paused_reason"), again=recreated)
+                self._delete_failed(inbox)
+                recreated = True
+                continue
+            if (remaining := deadline - clock.now()) <= 0:
+                within = f"{self.timeout:g} s. Check it, or increase timeout."
+                raise InboxNotSettledError(f"Inbox {self.name!r} was not active within {within}")
+            clock.sleep(min(pause, remaining))
+            pause = max(self.poll_interval, min(pause * 2, self.max_poll_interval))
         if inbox["status"] == PAUSED:
             log.warning(
                 "Inbox %s is paused (%s): new events are dropped until it is resumed"
@@ -356,5 +374,26 @@ class WorkflowEnsureInboxOperator(WorkflowOperator):
                 self.name,
                 plain(inbox.get("paused_reason") or "no reason given"),
             )
-        does = "was created" if created else "exists"
-        log.info("Inbox %s %s: id %s, status %s", self.name, does, plain(inbox["id"]), plain(inbox["status"]))
+        log.info("Inbox %s exists: id %s, status %s", self.name, plain(inbox["id"]), plain(inbox["status"]))
+        return inbox_summary(inbox)
+
+    def _ensure(self) -> types.Inbox:
+        subscription = subscription_of(self.app_key, self.action_key, self.inputs, self.connection_id)
+        return ensure_inbox(self.hook, self.name, subscription, self.notification_url)
+
+    def _is_done(self, inbox: types.Inbox) -> bool:
+        # An inbox that is being deleted still has the name.
+        status = inbox["status"]
+        return status in SETTLED_STATES or (not self.wait_until_active and status != DELETING)
+
+    def _delete_failed(self, inbox: types.Inbox) -> None:
+        from airflow_provider_workflow.client.wire import plain
+
+        log.warning(
+            "Inbox %s failed to initialize (%s); deleting it and creating it again",
+            self.name,
+            plain(inbox.get("paused_reason") or "no reason given"),
+        )
+        # Deleted, or being deleted, already.
+        with contextlib.suppress(NotFoundError, ConflictError):
+            self.hook.delete_inbox(inbox["id"])

@@ -24,6 +24,7 @@ from airflow_provider_workflow import clock
 from airflow_provider_workflow.client.arguments import flag, intervals
 from airflow_provider_workflow.operators.base import DispatchingOperator
 from airflow_provider_workflow.options import check_acknowledge, check_sensor_options
+from airflow_provider_workflow.types import FAILED, PAUSED
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -385,7 +386,6 @@ def lease_of(inbox: str, event: dict[str, Any]) -> HeldLease | None:
     :raises AirflowException: the event is not one of the trigger's.
     """
     from airflow_provider_workflow import observers
-    from airflow_provider_workflow.client.inboxes import FAILED, PAUSED
     from airflow_provider_workflow.config import traces
     from airflow_provider_workflow.dispatch.lease import HeldLease, InboxNotActiveError, InboxUnusableError
     from airflow_provider_workflow.observers import tracing

@@ -14,12 +14,12 @@ from airflow_provider_workflow.dispatch.lease import HeldLease
 from airflow_provider_workflow.dispatch.quarantine import report
 from airflow_provider_workflow.dispatch.results import Counts
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
+from airflow_provider_workflow.operators import manage_inbox
 from airflow_provider_workflow.operators.manage_inbox import (
     WorkflowEnsureInboxOperator,
     WorkflowPauseInboxOperator,
     WorkflowResumeInboxOperator,
 )
-from airflow_provider_workflow.operators.named_inbox import InboxNameTakenError, NamedInbox
 from airflow_provider_workflow.operators.workflows import WorkflowGuessOperator
 from airflow_provider_workflow.sensors.inbox import lease_of
 from airflow_provider_workflow.triggers.polling import InboxState
@@ -108,7 +108,7 @@ def test_why_an_inbox_is_paused_or_failed_as_a_watcher_says_it(said: list[str]) 
 
 def ensured_inbox(bench: Workbench, monkeypatch: pytest.MonkeyPatch, **fields: Any) -> None:
     inbox = {**bench.hook.get_inbox(INBOX), "paused_reason": HOSTILE, **fields}
-    monkeypatch.setattr(NamedInbox, "ensured", lambda _: inbox)
+    monkeypatch.setattr(manage_inbox, "ensure_inbox", lambda *_: inbox)
 
 
 def test_why_an_inbox_is_paused_or_failed_as_the_operator_that_ensures_it_says_it(
@@ -124,7 +124,7 @@ def test_why_an_inbox_is_paused_or_failed_as_the_operator_that_ensures_it_says_i
 def test_what_is_said_of_an_inbox_that_has_the_name(said: list[str]) -> None:
     subscription: Any = {"app_key": HOSTILE}
     inbox: Any = {"id": HOSTILE, "subscription": subscription}
-    said.append(str(InboxNameTakenError(INBOX, subscription, inbox)))
+    said.append(str(manage_inbox.InboxNameTakenError(INBOX, subscription, inbox)))
 
 
 @pytest.mark.parametrize("operator", [WorkflowPauseInboxOperator, WorkflowResumeInboxOperator])

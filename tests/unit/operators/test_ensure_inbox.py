@@ -9,8 +9,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_workflow.client.errors import ConflictError
 from airflow_provider_workflow.emulator.server import EmulatorServer
-from airflow_provider_workflow.operators.manage_inbox import InitializationFailedError
-from airflow_provider_workflow.operators.named_inbox import InboxNameTakenError
+from airflow_provider_workflow.operators.manage_inbox import InboxNameTakenError, InitializationFailedError
 from tests.unit.fake_clock import FakeClock
 from tests.unit.operators.ensuring import NAME, ensure, only_inbox, same_time
 
@@ -39,19 +38,6 @@ def test_an_inbox_that_exists_is_found_again(connected: EmulatorServer) -> None:
 
     assert first == second
     assert connected.count("update_inbox") == connected.count("get_inbox") == 0
-
-
-def test_whether_the_inbox_was_created_is_logged(
-    connected: EmulatorServer, caplog: pytest.LogCaptureFixture
-) -> None:
-    with caplog.at_level(logging.INFO):
-        found = [ensure(), ensure()][0]
-
-    lines = [each.getMessage() for each in caplog.records if ".operators." in each.name]
-    assert lines == [
-        f"Inbox {NAME} was created: id {found['id']}, status active",
-        f"Inbox {NAME} exists: id {found['id']}, status active",
-    ]
 
 
 def test_an_answer_that_is_lost_makes_no_second_inbox(connected: EmulatorServer) -> None:
