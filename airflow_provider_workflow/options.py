@@ -10,7 +10,7 @@ from airflow_provider_workflow.airflow_internals import airflow_release, needs
 from airflow_provider_workflow.client.arguments import filled
 
 if TYPE_CHECKING:
-    from airflow_provider_workflow.client import types
+    from airflow_provider_workflow import types
 
 log = logging.getLogger(__name__)
 

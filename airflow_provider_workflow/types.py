@@ -1,8 +1,10 @@
 """
-Types of what a DAG of yours is given, to be checked by a type checker.
+Types of what a DAG of yours is given, and of what the service answers, to be checked by a type checker.
 
-The values are plain dictionaries, as Airflow stores them. ``Message`` and ``Lease`` take the type of the
-payload as their parameter; without one it is ``Any``::
+The values are plain dictionaries, as Airflow stores them, and fields that the service adds later are kept.
+For the same reason a field with one of several words has the type ``str``; comments list the words.
+
+``Message`` and ``Lease`` take the type of the payload as their parameter; without one it is ``Any``::
 
     class Order(TypedDict):
         number: int
@@ -18,10 +20,6 @@ from typing import Any, Generic, NotRequired
 # whose annotations are no strings.
 from typing_extensions import TypedDict, TypeVar
 
-from airflow_provider_workflow.client.types import MessageAttributes
-
-__all__ = ["Counted", "DeadLetter", "DispatchResult", "Lease", "Message", "MessageAttributes", "Payload"]
-
 INITIALIZING = "initializing"
 ACTIVE = "active"
 PAUSED = "paused"
@@ -34,6 +32,14 @@ SETTLED_STATES = frozenset({ACTIVE, PAUSED, FAILED})
 
 Payload = TypeVar("Payload", default=Any)
 """The type of a payload."""
+
+
+class MessageAttributes(TypedDict, total=False):
+    """Attributes of a message, such as its delivery count (docs/service.md 3)."""
+
+    lease_count: int
+    error_message: str | None
+    possible_duplicate_data: bool
 
 
 class Message(TypedDict, Generic[Payload]):
@@ -99,3 +105,138 @@ class DeadLetter(TypedDict):
     cause: str
     target_dag_id: str | None
     message_json: str
+
+
+class Subscription(TypedDict, total=False):
+    """What an inbox is subscribed to (docs/service.md 2)."""
+
+    app_key: str
+    action_key: str
+    inputs: dict[str, Any]
+    connection_id: str | int | None
+
+
+class Inbox(TypedDict):
+    """A trigger inbox (docs/service.md 2)."""
+
+    id: str
+    status: str  #: initializing, active, paused, deleting, initialization_failure
+    created_at: NotRequired[str]
+    name: NotRequired[str | None]
+    paused_reason: NotRequired[str | None]
+    notification_url: NotRequired[str | None]
+    subscription: NotRequired[Subscription]
+
+
+class InboxAttributes(TypedDict, total=False):
+    """The state of the inbox in the response to a lease request (docs/service.md 4)."""
+
+    status: str
+    paused_reason: str | None
+
+
+class ListedMessage(TypedDict):
+    """A message in a list of the service: without its payload (docs/service.md 3)."""
+
+    id: str
+    created_at: NotRequired[str]
+    status: NotRequired[str]  #: available, leased, acked, quarantined
+    message_attributes: NotRequired[MessageAttributes]
+
+
+class LeasedMessage(ListedMessage, total=False):
+    """A message in a lease of the service: with its payload."""
+
+    payload: dict[str, Any]
+    payload_json: str  #: the whole payload of a replayed message, where ``payload`` is shortened
+
+
+class LeaseAnswer(TypedDict):
+    """The response to a lease request; without messages ``lease_id`` is None and ``results`` empty."""
+
+    lease_id: str | None
+    leased_until: str | None
+    results: list[LeasedMessage]
+    inbox_attributes: InboxAttributes
+    sent_at: float  #: when the request was sent, in epoch seconds by the local clock; not from the service
+
+
+class Acknowledged(TypedDict):
+    """The response to an acknowledgement; ``acked_id`` is None if no message matched."""
+
+    acked_id: str | None
+    results: list[ListedMessage]
+
+
+class Released(TypedDict):
+    """The response to a release; ``released_id`` is None if no message matched."""
+
+    released_id: str | None
+    results: list[ListedMessage]
+
+
+class InboxPage(TypedDict):
+    """One page of inboxes; ``next`` is an absolute URL or None."""
+
+    count: int
+    next: str | None
+    previous: str | None
+    results: list[Inbox]
+
+
+class MessagePage(TypedDict):
+    """One page of messages; ``next`` is an absolute URL or None. There is no count."""
+
+    next: str | None
+    previous: str | None
+    results: list[ListedMessage]
+
+
+class RawStep(TypedDict):
+    """A step of a suggested workflow (docs/service.md 13.1)."""
+
+    app: str
+    api: str
+    title: NotRequired[str | None]
+
+
+class GuessStep(TypedDict):
+    """The best step, and alternatives to it (docs/service.md 13.1)."""
+
+    step: RawStep
+    alternatives: NotRequired[list[RawStep]]
+
+
+class Guess(TypedDict):
+    """A suggested workflow (docs/service.md 13.1)."""
+
+    title: str
+    steps: list[GuessStep]
+    prefilled_url: str
+    messages: NotRequired[list[dict[str, Any]]]
+
+
+class Template(TypedDict, total=False):
+    """A workflow template (docs/service.md 7); the service may omit fields."""
+
+    id: int
+    title: str
+    slug: str
+    status: str  #: draft, published
+    description: str
+    description_plain: str
+    description_raw: str
+    url: str
+    create_url: str
+    type: str
+    steps: list[dict[str, Any]]
+
+
+class Token(TypedDict, total=False):
+    """The response of the token endpoint (docs/service.md 9.2)."""
+
+    access_token: str
+    expires_in: int
+    token_type: str
+    scope: str
+    refresh_token: str

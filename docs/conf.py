@@ -21,9 +21,6 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_default_options = {"members": True}
 python_use_unqualified_type_names = True
-# Message and Lease are types of the service too. Where a signature does not say which, it means the first
-# of them on the page api/types.md, that of airflow_provider_workflow.types.
-suppress_warnings = ["ref.python"]
 # Names of Python, Airflow and pytest: their own pages are elsewhere, and nothing is fetched to build these.
 nitpick_ignore_regex = [
     (r"py:.*", r"(?!airflow_provider_workflow).*"),

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_workflow import clock
+from airflow_provider_workflow import clock, types
 from airflow_provider_workflow.cli import output
-from airflow_provider_workflow.client import inboxes, types
+from airflow_provider_workflow.client import inboxes
 from airflow_provider_workflow.client.errors import NotFoundError, WorkflowError
 from airflow_provider_workflow.types import DELETING, FAILED
 

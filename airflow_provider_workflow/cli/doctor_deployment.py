@@ -23,7 +23,7 @@ from airflow_provider_workflow.database.inbox_uses import (
 from airflow_provider_workflow.triggers.inbox import settle_seconds
 
 if TYPE_CHECKING:
-    from airflow_provider_workflow.client import types
+    from airflow_provider_workflow import types
 
 
 SEE_IMPORT_ERRORS = "correct the DAG file; airflow dags list-import-errors shows the errors"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from airflow_provider_workflow.client.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from airflow_provider_workflow.client import types
+    from airflow_provider_workflow import types
     from airflow_provider_workflow.client.client import WorkflowClient
     from airflow_provider_workflow.client.errors import WorkflowError
     from airflow_provider_workflow.client.settings import Settings

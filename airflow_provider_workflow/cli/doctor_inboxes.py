@@ -6,8 +6,9 @@ import shlex
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
+from airflow_provider_workflow import types
 from airflow_provider_workflow.cli.doctor_findings import FAILED, OK, SKIPPED, WARNING, Finding, Subject
-from airflow_provider_workflow.client import api, inboxes, types
+from airflow_provider_workflow.client import api, inboxes
 from airflow_provider_workflow.client.errors import NotFoundError, WorkflowError
 from airflow_provider_workflow.dispatch.lease import ASSUMED_LAST_DELIVERY, HIGH_DELIVERY_COUNT
 from airflow_provider_workflow.hooks.diagnosis import DROPPED, fix_of_pause
@@ -99,7 +100,7 @@ def _argument(subject: Subject, name: str) -> str:
     return quoted if subject.conn_id == DEFAULT else f"{quoted} --conn-id {shlex.quote(subject.conn_id)}"
 
 
-def _quarantined(check: str, messages: Sequence[types.Message], more: bool) -> Finding:
+def _quarantined(check: str, messages: Sequence[types.ListedMessage], more: bool) -> Finding:
     ids = [str(message.get("id")) for message in messages if message.get("status") == "quarantined"]
     if not ids:
         return Finding(check, OK, f"none of {_count(messages, more)} is quarantined")
@@ -107,7 +108,7 @@ def _quarantined(check: str, messages: Sequence[types.Message], more: bool) -> F
     return Finding(check, WARNING, f"{len(ids)} of {_count(messages, more)} quarantined: {_named(ids)}", fix)
 
 
-def _often_leased(check: str, messages: Sequence[types.Message], more: bool) -> Finding:
+def _often_leased(check: str, messages: Sequence[types.ListedMessage], more: bool) -> Finding:
     """Report messages with a high delivery count, among those that can still be leased."""
     among = f" among the first {len(messages)}" if more else ""
     live = [message for message in messages if message.get("status") in ("available", "leased")]
@@ -125,12 +126,12 @@ def _often_leased(check: str, messages: Sequence[types.Message], more: bool) -> 
     return Finding(check, WARNING, f"{len(ids)} of {counted} have {high}: {_named(ids)}", fix)
 
 
-def _lease_count(message: types.Message) -> int:
+def _lease_count(message: types.ListedMessage) -> int:
     count = (message.get("message_attributes") or {}).get("lease_count")
     return count if isinstance(count, int) else 0
 
 
-def _count(messages: Sequence[types.Message], more: bool) -> str:
+def _count(messages: Sequence[types.ListedMessage], more: bool) -> str:
     return f"{'the first ' if more else ''}{len(messages)} message{'' if len(messages) == 1 else 's'}"
 
 

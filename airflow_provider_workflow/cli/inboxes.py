@@ -10,10 +10,9 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
-from airflow_provider_workflow import clock
+from airflow_provider_workflow import clock, types
 from airflow_provider_workflow.cli import counting, output
 from airflow_provider_workflow.cli.running import Exit, hook_of
-from airflow_provider_workflow.client import types
 from airflow_provider_workflow.client.arguments import NAME_LENGTH, filled
 from airflow_provider_workflow.client.errors import LeaseExpiredError
 from airflow_provider_workflow.types import ACTIVE, DELETING, FAILED, INITIALIZING, PAUSED
@@ -221,7 +220,7 @@ def _ended(args: Namespace, end: Callable[..., Any], done: str, others: str) -> 
             f" redelivered. Lease them again: airflow-workflow inbox lease {shlex.quote(args.inbox)}"
         )
         return Exit.FAULT
-    results: list[types.Message] = answer.get("results") or []
+    results: list[types.ListedMessage] = answer.get("results") or []
     rows = [_message_row(message) for message in results]
     output.show(args.output, answer, *([rows] if rows else []))
     requested = len(set(args.message_ids))
@@ -239,7 +238,7 @@ def _ended(args: Namespace, end: Callable[..., Any], done: str, others: str) -> 
     return Exit.OK
 
 
-def _of_lease(leased: types.Lease) -> output.Row:
+def _of_lease(leased: types.LeaseAnswer) -> output.Row:
     attributes = leased.get("inbox_attributes") or {}
     return {
         "lease_id": leased["lease_id"],
@@ -248,7 +247,7 @@ def _of_lease(leased: types.Lease) -> output.Row:
     }
 
 
-def _message_row(message: types.Message) -> dict[str, Any]:
+def _message_row(message: types.ListedMessage) -> dict[str, Any]:
     attributes: Any = message.get("message_attributes") or {}
     return {
         "id": message.get("id"),

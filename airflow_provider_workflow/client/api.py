@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qs, urlencode
 
-from airflow_provider_workflow.client import types, wire
+from airflow_provider_workflow import types
+from airflow_provider_workflow.client import wire
 from airflow_provider_workflow.client.arguments import (
     LEASE_LIMIT,
     LEASE_SECONDS,
@@ -160,7 +161,7 @@ def next_cursor(page: types.MessagePage) -> str | None:
     return parse_qs(query).get("cursor", [None])[0]
 
 
-def lease_messages(inbox_id: str, lease_limit: int = 10, lease_seconds: int = 300) -> Call[types.Lease]:
+def lease_messages(inbox_id: str, lease_limit: int = 10, lease_seconds: int = 300) -> Call[types.LeaseAnswer]:
     """
     Lease messages. For an empty inbox ``lease_id`` is None.
 

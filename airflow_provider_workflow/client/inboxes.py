@@ -7,15 +7,14 @@ from collections.abc import Callable, Generator
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from airflow_provider_workflow.client import api, types
+from airflow_provider_workflow import types
+from airflow_provider_workflow.client import api
 from airflow_provider_workflow.client.arguments import PAGE_SIZE, at_least_one, filled
 from airflow_provider_workflow.client.call import Call
 from airflow_provider_workflow.client.errors import NotFoundError, TransportError
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.wire import Answer
 from airflow_provider_workflow.types import DELETING
-from airflow_provider_workflow.types import FAILED as FAILED
-from airflow_provider_workflow.types import PAUSED as PAUSED
 
 MOST_PAGES = 10_000
 """Pages of a list that are read at most: a million entries. A service may list without an end."""
@@ -166,7 +165,7 @@ def all_inboxes(
 
 def all_messages(
     inbox_id: str, most: int = MOST_PAGES
-) -> Generator[Call[types.MessagePage], types.MessagePage, list[types.Message]]:
+) -> Generator[Call[types.MessagePage], types.MessagePage, list[types.ListedMessage]]:
     """
     All messages of an inbox, page by page.
 
@@ -178,7 +177,7 @@ def all_messages(
 
 def first_messages(
     inbox_id: str, most: int
-) -> Generator[Call[types.MessagePage], types.MessagePage, tuple[list[types.Message], bool]]:
+) -> Generator[Call[types.MessagePage], types.MessagePage, tuple[list[types.ListedMessage], bool]]:
     """
     The messages of an inbox, page by page, and whether there are more.
 

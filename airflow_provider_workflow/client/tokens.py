@@ -26,8 +26,8 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from airflow_provider_workflow import clock
-from airflow_provider_workflow.client import api, types
+from airflow_provider_workflow import clock, types
+from airflow_provider_workflow.client import api
 from airflow_provider_workflow.client.call import CarryThrough, Pause, UserTokens, UseStore
 from airflow_provider_workflow.client.errors import (
     AuthenticationError,

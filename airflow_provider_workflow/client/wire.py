@@ -18,7 +18,7 @@ from airflow_provider_workflow import clock
 from airflow_provider_workflow.client import lenient_json
 from airflow_provider_workflow.client.errors import RateLimit, TransportError
 from airflow_provider_workflow.client.lenient_json import whole
-from airflow_provider_workflow.client.types import Template
+from airflow_provider_workflow.types import Template
 
 EPOCH_RESET_FLOOR = 1e9
 """A reset value of at least this is in epoch seconds, a smaller one is a delta (docs/service.md 15)."""

@@ -8,7 +8,7 @@ from typing import TypedDict
 
 from airflow.providers.common.compat.sdk import AirflowException
 
-from airflow_provider_workflow.client import types
+from airflow_provider_workflow import types
 from airflow_provider_workflow.client.wire import plain
 from airflow_provider_workflow.dispatch.lease import delivery_count
 from airflow_provider_workflow.dispatch.results import MOST_IDS, Counted, Counts

@@ -22,8 +22,8 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_workflow import clock, observers
-from airflow_provider_workflow.client import deep_json, types
+from airflow_provider_workflow import clock, observers, types
+from airflow_provider_workflow.client import deep_json
 from airflow_provider_workflow.client.errors import (
     InboxPausedError,
     WorkflowError,

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_workflow import observers
-from airflow_provider_workflow.client import deep_json, types
+from airflow_provider_workflow import observers, types
+from airflow_provider_workflow.client import deep_json
 from airflow_provider_workflow.client.wire import plain
 from airflow_provider_workflow.dispatch.lease import (
     delivery_count,

@@ -19,8 +19,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from airflow_provider_workflow import clock, observers
-from airflow_provider_workflow.client import types
+from airflow_provider_workflow import clock, observers, types
 from airflow_provider_workflow.client.errors import InboxPausedError, WorkflowError
 from airflow_provider_workflow.client.wire import plain
 from airflow_provider_workflow.dispatch.dead_letters import (

@@ -18,8 +18,7 @@ from weakref import WeakKeyDictionary
 
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
 
-from airflow_provider_workflow import clock
-from airflow_provider_workflow.client import types
+from airflow_provider_workflow import clock, types
 from airflow_provider_workflow.client.arguments import MESSAGE_IDS
 from airflow_provider_workflow.client.errors import WorkflowError
 from airflow_provider_workflow.client.wire import plain
@@ -108,7 +107,7 @@ class HeldLease:
     inbox_id: str = ""
 
     @classmethod
-    def of(cls, answer: types.Lease, lease_seconds: int) -> HeldLease | None:
+    def of(cls, answer: types.LeaseAnswer, lease_seconds: int) -> HeldLease | None:
         """
         The lease of an answer; None for an empty one.
 

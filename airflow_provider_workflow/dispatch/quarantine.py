@@ -13,8 +13,8 @@ import logging
 from collections.abc import Generator, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_workflow import clock, observers
-from airflow_provider_workflow.client import inboxes, types
+from airflow_provider_workflow import clock, observers, types
+from airflow_provider_workflow.client import inboxes
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.wire import plain
 from airflow_provider_workflow.config import quarantine_check_seconds
@@ -93,7 +93,7 @@ def report(messages: Iterable[Mapping[str, Any]], *, inbox: str, conn_id: str) -
     observers.tell("quarantined", inbox=inbox, conn_id=conn_id, count=len(new))
 
 
-def _listing(settings: Settings, inbox: str) -> Generator[Any, Any, list[types.Message]]:
+def _listing(settings: Settings, inbox: str) -> Generator[Any, Any, list[types.ListedMessage]]:
     inbox_id = yield from inboxes.id_of(settings, inbox)
     return (yield from inboxes.first_messages(inbox_id, MOST_PAGES))[0]
 

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from airflow_provider_workflow.client import types
+from airflow_provider_workflow import types
 from airflow_provider_workflow.client.wire import plain
 from airflow_provider_workflow.dispatch.dead_letters import DeadLetters, Reason, is_on_last_safe_delivery
 from airflow_provider_workflow.dispatch.lease import HeldLease, delivery_count

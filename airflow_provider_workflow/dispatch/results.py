@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_workflow import observers
-from airflow_provider_workflow.client import types
+from airflow_provider_workflow import observers, types
 from airflow_provider_workflow.client.wire import plain
 from airflow_provider_workflow.dispatch.lease import (
     ASSUMED_LAST_DELIVERY,

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from airflow_provider_workflow import clock
-from airflow_provider_workflow.client import api, types
+from airflow_provider_workflow import clock, types
+from airflow_provider_workflow.client import api
 from airflow_provider_workflow.client.errors import (
     AuthenticationError,
     ConfigurationError,

@@ -10,8 +10,7 @@ import hmac
 from collections.abc import Callable
 from urllib.parse import SplitResult, parse_qs, urlsplit
 
-from airflow_provider_workflow import airflow_internals
-from airflow_provider_workflow.client import types
+from airflow_provider_workflow import airflow_internals, types
 from airflow_provider_workflow.client.errors import ConfigurationError, TokenStoreError, WorkflowError
 from airflow_provider_workflow.client.failures import one_line
 from airflow_provider_workflow.client.settings import USER_GRANT, Settings

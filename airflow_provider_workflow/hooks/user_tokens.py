@@ -22,7 +22,7 @@ from airflow_provider_workflow.client.call import UserTokens
 from airflow_provider_workflow.client.errors import LoginRequiredError, TokenStoreError
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.tokens import TOKENS, access_token, is_users, token_key
-from airflow_provider_workflow.client.types import Token
+from airflow_provider_workflow.types import Token
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.client.client import WorkflowClient

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from airflow.sdk import BaseHook
 from airflow.sdk.log import mask_secret
 
-from airflow_provider_workflow import clock
+from airflow_provider_workflow import clock, types
 from airflow_provider_workflow.airflow_internals import mask_in_triggerer
-from airflow_provider_workflow.client import api, inboxes, types
+from airflow_provider_workflow.client import api, inboxes
 from airflow_provider_workflow.client.call import Call
 from airflow_provider_workflow.client.settings import USER_GRANT, Settings
 from airflow_provider_workflow.config import max_event_streams
@@ -319,12 +319,14 @@ class WorkflowHook(BaseHook):
 
     # Messages (docs/service.md 3 and 4)
 
-    def list_messages(self, inbox: str) -> list[types.Message]:
+    def list_messages(self, inbox: str) -> list[types.ListedMessage]:
         """List all messages of an inbox, including quarantined ones, without payloads."""
         inbox_id = self.get_inbox(inbox)["id"]
         return self.client.run(inboxes.all_messages(inbox_id))
 
-    def lease_messages(self, inbox: str, lease_limit: int = 10, lease_seconds: int = 300) -> types.Lease:
+    def lease_messages(
+        self, inbox: str, lease_limit: int = 10, lease_seconds: int = 300
+    ) -> types.LeaseAnswer:
         """
         Lease messages; never retried after a lost answer, as each lease increases the delivery count.
 

@@ -26,7 +26,7 @@ from airflow_provider_workflow.types import ACTIVE, DELETING, FAILED, INITIALIZI
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_provider_workflow.client import types
+    from airflow_provider_workflow import types
     from airflow_provider_workflow.hooks.workflow import WorkflowHook
 
 log = logging.getLogger(__name__)

@@ -23,7 +23,7 @@ from airflow_provider_workflow.options import (
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_provider_workflow.client import types
+    from airflow_provider_workflow import types
 
 log = logging.getLogger(__name__)
 

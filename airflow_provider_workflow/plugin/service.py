@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 from airflow.providers.common.compat.sdk import AirflowNotFoundException
 from airflow.sdk.log import mask_secret
 
-from airflow_provider_workflow import clock
-from airflow_provider_workflow.client import api, types
+from airflow_provider_workflow import clock, types
+from airflow_provider_workflow.client import api
 from airflow_provider_workflow.client.arguments import PAGE_SIZE
 from airflow_provider_workflow.client.call import Call, Family
 from airflow_provider_workflow.client.client import WorkflowClient

@@ -10,8 +10,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from airflow_provider_workflow import clock
-from airflow_provider_workflow.client import types
+from airflow_provider_workflow import clock, types
 from airflow_provider_workflow.client.failures import one_line
 from airflow_provider_workflow.dispatch.dead_letters import RUN_PREFIX
 from airflow_provider_workflow.dispatch.lease import known_delivery_count

@@ -18,8 +18,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
-from airflow_provider_workflow import observers
-from airflow_provider_workflow.client import types
+from airflow_provider_workflow import observers, types
 from airflow_provider_workflow.client.wire import plain
 from airflow_provider_workflow.dispatch.lease import HeldLease, encoded, without_lease
 from airflow_provider_workflow.triggers.event_poller import Leased, Stream

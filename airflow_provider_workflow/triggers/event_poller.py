@@ -10,10 +10,9 @@ from dataclasses import dataclass, fields
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from airflow_provider_workflow import clock
-from airflow_provider_workflow.client import api, types
+from airflow_provider_workflow import clock, types
+from airflow_provider_workflow.client import api
 from airflow_provider_workflow.client.errors import InboxPausedError, TransportError
-from airflow_provider_workflow.client.inboxes import PAUSED
 from airflow_provider_workflow.dispatch import quarantine
 from airflow_provider_workflow.dispatch.lease import HeldLease
 from airflow_provider_workflow.dispatch.results import log_nameless
@@ -27,6 +26,7 @@ from airflow_provider_workflow.triggers.polling import (
     wake_ups_of,
     watch_forever,
 )
+from airflow_provider_workflow.types import PAUSED
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.client.client import AsyncWorkflowClient
@@ -75,7 +75,7 @@ class Poller:
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
         self.inbox_id = ""
-        self.pending: asyncio.Future[types.Lease] | None = None
+        self.pending: asyncio.Future[types.LeaseAnswer] | None = None
         self._client: AsyncWorkflowClient | None = None
         self._exits = AsyncExitStack()
         self._state = InboxState(stream.inbox, "leased", log)

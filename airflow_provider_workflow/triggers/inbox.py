@@ -16,7 +16,7 @@ from airflow_provider_workflow import clock
 from airflow_provider_workflow.triggers.base import SerializesArguments
 
 if TYPE_CHECKING:
-    from airflow_provider_workflow.client import types
+    from airflow_provider_workflow import types
     from airflow_provider_workflow.client.client import AsyncWorkflowClient
 
 log = logging.getLogger(__name__)
@@ -129,8 +129,8 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
         from airflow_provider_workflow import observers
         from airflow_provider_workflow.client.client import carry_through
         from airflow_provider_workflow.client.errors import InboxPausedError
-        from airflow_provider_workflow.client.inboxes import FAILED, PAUSED
         from airflow_provider_workflow.dispatch import quarantine
+        from airflow_provider_workflow.types import FAILED, PAUSED
 
         leasing = asyncio.ensure_future(_leased_text(client, inbox_id, self.lease_limit, self.lease_seconds))
         try:
@@ -156,8 +156,8 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
         return None
 
     def _event_of_paused(self, inbox_id: str, reason: str) -> dict[str, Any] | None:
-        from airflow_provider_workflow.client.inboxes import PAUSED
         from airflow_provider_workflow.client.wire import plain
+        from airflow_provider_workflow.types import PAUSED
 
         if self.on_paused != "wait":
             return inactive_event(PAUSED, inbox_id, reason)
@@ -195,7 +195,7 @@ def _trace_of(lease_id: str) -> dict[str, Any]:
 
 async def _leased_text(
     client: AsyncWorkflowClient, inbox_id: str, limit: int, seconds: int
-) -> tuple[types.Lease, str]:
+) -> tuple[types.LeaseAnswer, str]:
     """The answer to a lease request, and the encoded lease for the task; an empty string without messages."""
     from airflow_provider_workflow.client import api
     from airflow_provider_workflow.dispatch.lease import HeldLease
@@ -206,7 +206,7 @@ async def _leased_text(
 
 
 async def _release_when_leased(
-    client: AsyncWorkflowClient, inbox_id: str, leasing: asyncio.Future[tuple[types.Lease, str]]
+    client: AsyncWorkflowClient, inbox_id: str, leasing: asyncio.Future[tuple[types.LeaseAnswer, str]]
 ) -> None:
     """Wait for a pending lease request, and release its messages: the trigger is ending."""
     from airflow_provider_workflow.client.errors import WorkflowError

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from airflow.providers.common.compat.sdk import AirflowException
 
-from airflow_provider_workflow import clock
-from airflow_provider_workflow.client import api, inboxes, types
+from airflow_provider_workflow import clock, types
+from airflow_provider_workflow.client import api, inboxes
 from airflow_provider_workflow.client.errors import (
     RateLimitError,
     ServerError,
@@ -152,10 +152,10 @@ class InboxState:
         :param reason: the ``paused_reason``, or None.
         :raises InboxUnusableError: the inbox failed to initialize.
         """
-        if status == inboxes.FAILED:
+        if status == types.FAILED:
             raise InboxUnusableError(self._inbox, reason)
         text = status
-        if status == inboxes.PAUSED:
+        if status == types.PAUSED:
             text = (
                 f"paused ({reason or 'no reason given'}): its messages are still {self._done_while_paused},"
                 " new events are dropped until it is resumed"

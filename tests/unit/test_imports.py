@@ -15,11 +15,11 @@ WITHOUT_AIRFLOW = [
     "airflow_provider_workflow",
     "airflow_provider_workflow.assets",
     "airflow_provider_workflow.get_provider_info",
+    "airflow_provider_workflow.types",
     "airflow_provider_workflow.client.api",
     "airflow_provider_workflow.client.tokens",
     "airflow_provider_workflow.client.errors",
     "airflow_provider_workflow.client.inboxes",
-    "airflow_provider_workflow.client.types",
     "airflow_provider_workflow.client.settings",
 ]
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_workflow.client.types import LeasedMessage
 from airflow_provider_workflow.client.wire import Answer, lease
 from airflow_provider_workflow.dispatch.dead_letters import RUN_PREFIX, Reason, conf_of
 from airflow_provider_workflow.dispatch.rejections import RunRejected
@@ -18,6 +17,7 @@ from airflow_provider_workflow.dispatch.replay import (
     run_id_of_replay,
 )
 from airflow_provider_workflow.dispatch.runs import Start, TaskRuns, run_id_of
+from airflow_provider_workflow.types import LeasedMessage
 from tests.unit.counted import Counted, counted
 from tests.unit.fakes import api_error
 from tests.unit.workbench import Workbench

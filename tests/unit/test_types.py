@@ -11,12 +11,11 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_workflow.client.types import LeasedMessage
 from airflow_provider_workflow.dispatch import dead_letters, receiving, results
 from airflow_provider_workflow.dispatch.dead_letters import Reason, conf_of
 from airflow_provider_workflow.dispatch.lease import without_lease
 from airflow_provider_workflow.dispatch.payloads import storable
-from airflow_provider_workflow.types import DeadLetter, DispatchResult, Lease, Message
+from airflow_provider_workflow.types import DeadLetter, DispatchResult, Lease, LeasedMessage, Message
 from tests.unit.documents import DOCS, ROOT
 
 EXAMPLE = DOCS / "examples" / "typed_orders.py"

@@ -21,7 +21,7 @@ def test_the_client_is_measured_beside_bare_sessions(monkeypatch: pytest.MonkeyP
 def test_importing_is_measured_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parse, "QUICK_ROUNDS", 1)
     monkeypatch.setattr(parse, "DAG_FILE", "import dataclasses")
-    monkeypatch.setattr(parse, "WORKFLOW", parse.Provider(parse.OURS, ("clock", "client.types")))
+    monkeypatch.setattr(parse, "WORKFLOW", parse.Provider(parse.OURS, ("clock", "types")))
     monkeypatch.setattr(parse, "RECIPES", {"time": parse.Provider(parse.OURS, ("clock",))})
     monkeypatch.setattr(parse, "BESIDE", {"json": parse.Provider("email", ("mime", "parser"))})
 

@@ -10,8 +10,8 @@ from airflow.models.dagrun import DagRun
 from airflow.utils.session import create_session
 from sqlalchemy import select
 
+from airflow_provider_workflow import types
 from airflow_provider_workflow.airflow_internals import create_dag_run
-from airflow_provider_workflow.client import types
 from airflow_provider_workflow.database.runs import DatabaseRuns
 from airflow_provider_workflow.dispatch.dead_letters import RUN_PREFIX, Reason, conf_of
 from airflow_provider_workflow.dispatch.runs import run_id_of
