@@ -36,43 +36,39 @@ ACK_TIMEOUT_SECONDS = 300.0
 
 class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
     """
-    Leases the messages of an inbox and puts them into asset events; for an ``AssetWatcher`` of Airflow 3.3+.
+    Leases the messages of an inbox and puts them into asset events; for an ``AssetWatcher`` (Airflow 3.3).
 
-    A message is acknowledged only after Airflow has stored an asset event with it, for each watcher that
-    selects it (docs/service.md 3.2 and 4). ``kill -9`` at any moment loses no message: an unacknowledged one
-    is redelivered. An event has the messages of one lease, encoded as one string that ``messages_of``
-    decodes, so that no payload can harm Airflow.
+    A message is acknowledged only after Airflow has stored an event with it for each watcher that selects
+    it (docs/service.md 3.2 and 4), so ``kill -9`` at any moment loses none. An event has the messages of one
+    lease, as one string that ``messages_of`` decodes, so that no payload can harm Airflow.
 
-    **Airflow may not start a run for a stored event.** An event that is stored while its DAG is paused
-    never starts a run. Before Airflow 3.4 events within about 3 s of each other, or while a DAG with
-    ``max_active_runs=1`` is running, can wait for the next event, whose run then has all of them. The
-    messages are acknowledged by then; only the asset's events have them. If every message has to start a
-    run, use ``WorkflowInboxNoticeTrigger`` with ``WorkflowInboxDispatchOperator``.
+    **Airflow may not start a run for a stored event**: not while its DAG is paused. Before Airflow 3.4 events
+    close to each other, or while a DAG with ``max_active_runs=1`` is running, can wait for the next event,
+    whose run then has all of them. If every message has to start a run, use ``WorkflowInboxNoticeTrigger``
+    with ``WorkflowInboxDispatchOperator``.
 
     **A run for each message**: from Airflow 3.4 on each event starts a run of its own, unless ``[scheduler]
     batch_asset_events`` or the DAG's timetable batches them. With ``per_message=True`` each message has an
-    event of its own. After a kill a message can have two events, so two runs.
+    event of its own.
 
     **A message can be delivered twice**: if the triggerer is killed or stopped between event and
-    acknowledgement, if its DAG was paused, or if an acknowledgement fails. Its delivery count, the
-    ``lease_count`` in its ``message_attributes``, is above 1 then.
+    acknowledgement, if its DAG was paused, or if an acknowledgement fails. The ``lease_count`` in its
+    ``message_attributes`` is above 1 then.
 
     **Watchers of one inbox** share one poller in a triggerer if all their arguments except ``match`` are
-    the same. A message that several select goes to each. Airflow distributes the watchers over its
-    triggerers, each of which leases for its own watchers: with several triggerers use one watcher per
-    inbox.
+    the same. A message that several select goes to each. With several triggerers use one watcher per inbox,
+    as each triggerer leases for its own watchers.
 
     **Unmatched messages**, which no watcher selects, are released on their first delivery, and later left
-    until their lease expires, as this poller would lease them again at once. Each lease uses one of about
-    five deliveries, so such a message is quarantined in the end unless another consumer acknowledges it: let
-    the watchers of an inbox select all of its messages between them.
+    until their lease expires. The service quarantines them after about five deliveries: let the watchers of
+    an inbox select all of its messages between them.
 
     **Rejected messages** cannot be put into an event: ``match`` fails on them, or they are nested too deep.
     An ERROR line names each once. They are not acknowledged, and the service quarantines them.
 
-    It never ends: it retries after transient and permanent errors (a wrong secret, a missing inbox), with
-    growing pauses. Only arguments are serialized, no secrets. Payloads are stored unencrypted in the
-    asset's events, and Airflow writes every event to the triggerer's log (at INFO, from 3.4 on at DEBUG).
+    It never ends: it retries after all errors, with growing pauses. Only arguments are serialized, no
+    secrets. Payloads are stored unencrypted in the asset's events, and Airflow writes every event to the
+    triggerer's log (at INFO, from 3.4 on at DEBUG).
 
     :param inbox: id or name.
     :param match: JMESPath expression over a message (``id``, ``created_at``, ``payload``,
