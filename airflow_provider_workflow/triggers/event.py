@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Hashable
 from dataclasses import astuple
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.common.compat.sdk import conf
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
+from airflow_provider_workflow import observers
 from airflow_provider_workflow.airflow_internals import airflow_release, needs
 from airflow_provider_workflow.client import arguments
 from airflow_provider_workflow.triggers.base import (
@@ -23,8 +25,7 @@ if TYPE_CHECKING:
     from airflow.triggers.shared_stream import SharedStreamProducer
 
     from airflow_provider_workflow.dispatch.routing import Matcher
-    from airflow_provider_workflow.triggers.event_batch import Batch, Carried
-    from airflow_provider_workflow.triggers.event_watcher import EventWatcher
+    from airflow_provider_workflow.triggers.event_batch import Batch, EventMessage, Selection
 
 log = logging.getLogger(__name__)
 
@@ -35,43 +36,39 @@ ACK_TIMEOUT_SECONDS = 300.0
 
 class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
     """
-    Leases the messages of an inbox and puts them into asset events; for an ``AssetWatcher`` of Airflow 3.3+.
+    Leases the messages of an inbox and puts them into asset events; for an ``AssetWatcher`` (Airflow 3.3).
 
-    A message is acknowledged only after Airflow has stored an asset event with it, for each watcher that
-    selects it (docs/service.md 3.2 and 4). ``kill -9`` at any moment loses no message: an unacknowledged one
-    is redelivered. An event has the messages of one lease, encoded as one string that ``messages_of``
-    decodes, so that no payload can harm Airflow.
+    A message is acknowledged only after Airflow has stored an event with it for each watcher that selects
+    it (docs/service.md 3.2 and 4), so ``kill -9`` at any moment loses none. An event has the messages of one
+    lease, as one string that ``messages_of`` decodes, so that no payload can harm Airflow.
 
-    **Airflow may not start a run for a stored event.** An event that is stored while its DAG is paused
-    never starts a run. Before Airflow 3.4 events within about 3 s of each other, or while a DAG with
-    ``max_active_runs=1`` is running, can wait for the next event, whose run then has all of them. The
-    messages are acknowledged by then; only the asset's events have them. If every message has to start a
-    run, use ``WorkflowInboxNoticeTrigger`` with ``WorkflowInboxDispatchOperator``.
+    **Airflow may not start a run for a stored event**: not while its DAG is paused. Before Airflow 3.4 events
+    close to each other, or while a DAG with ``max_active_runs=1`` is running, can wait for the next event,
+    whose run then has all of them. If every message has to start a run, use ``WorkflowInboxNoticeTrigger``
+    with ``WorkflowInboxDispatchOperator``.
 
     **A run for each message**: from Airflow 3.4 on each event starts a run of its own, unless ``[scheduler]
     batch_asset_events`` or the DAG's timetable batches them. With ``per_message=True`` each message has an
-    event of its own. After a kill a message can have two events, so two runs.
+    event of its own.
 
     **A message can be delivered twice**: if the triggerer is killed or stopped between event and
-    acknowledgement, if its DAG was paused, or if an acknowledgement fails. Its delivery count, the
-    ``lease_count`` in its ``message_attributes``, is above 1 then.
+    acknowledgement, if its DAG was paused, or if an acknowledgement fails. The ``lease_count`` in its
+    ``message_attributes`` is above 1 then.
 
     **Watchers of one inbox** share one poller in a triggerer if all their arguments except ``match`` are
-    the same. A message that several select goes to each. Airflow distributes the watchers over its
-    triggerers, each of which leases for its own watchers: with several triggerers use one watcher per
-    inbox.
+    the same. A message that several select goes to each. With several triggerers use one watcher per inbox,
+    as each triggerer leases for its own watchers.
 
-    **Unmatched messages**, which no watcher selects, are released the first time, and later left until
-    their lease expires, as this poller would lease them again at once. Each lease uses one of about five
-    deliveries, so such a message is quarantined in the end unless another consumer acknowledges it: let
-    the watchers of an inbox select all of its messages between them.
+    **Unmatched messages**, which no watcher selects, are released on their first delivery, and later left
+    until their lease expires. The service quarantines them after about five deliveries: let the watchers of
+    an inbox select all of its messages between them.
 
     **Rejected messages** cannot be put into an event: ``match`` fails on them, or they are nested too deep.
     An ERROR line names each once. They are not acknowledged, and the service quarantines them.
 
-    It never ends: it retries after transient and permanent errors (a wrong secret, a missing inbox), with
-    growing pauses. Only arguments are serialized, no secrets. Payloads are stored unencrypted in the
-    asset's events, and Airflow writes every event to the triggerer's log (at INFO, from 3.4 on at DEBUG).
+    It never ends: it retries after all errors, with growing pauses. Only arguments are serialized, no
+    secrets. Payloads are stored unencrypted in the asset's events, and Airflow writes every event to the
+    triggerer's log (at INFO, from 3.4 on at DEBUG).
 
     :param inbox: id or name.
     :param match: JMESPath expression over a message (``id``, ``created_at``, ``payload``,
@@ -122,7 +119,7 @@ class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
         per_message: bool = False,
         queue: str | None = None,
     ) -> None:
-        self._watcher: EventWatcher | None = None
+        self._ended: asyncio.Event | None = None
         with type_errors_in_triggerer():
             if airflow_release() < (3, 3):
                 raise needs(type(self).__name__, INSTEAD)
@@ -141,46 +138,78 @@ class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
 
     def shared_stream_key(self) -> Hashable:
         """The arguments of the poller: watchers with the same ones share it."""
-        from airflow_provider_workflow.triggers.event_poller import Stream
+        from airflow_provider_workflow.triggers.event_batch import Stream
 
         return ("workflow-inbox", *astuple(Stream.of(vars(self))))
 
     @classmethod
     def create_shared_stream_producer(cls, kwargs: dict[str, Any]) -> SharedStreamProducer:
         """Make the poller of a group of watchers, in ack mode."""
-        from airflow_provider_workflow.triggers.event_poller import Stream
+        from airflow_provider_workflow.triggers.event_batch import Stream
         from airflow_provider_workflow.triggers.event_producer import InboxProducer
 
         return InboxProducer(Stream.of(kwargs))
 
-    def filter_shared_stream(self, shared_stream: AsyncIterator[Batch]) -> AsyncIterator[TriggerEvent]:
-        """Make an event of the messages that this watcher selects from each batch."""
-        from airflow_provider_workflow.triggers.event_poller import Stream
-        from airflow_provider_workflow.triggers.event_watcher import EventWatcher
+    async def filter_shared_stream(self, shared_stream: AsyncIterator[Batch]) -> AsyncIterator[TriggerEvent]:
+        """
+        Make an event of the messages that this watcher selects from each batch, or one of each message.
 
-        self._watcher = EventWatcher(Stream.of(vars(self)), self._sift, per_message=self.per_message)
-        return self._watcher.events(shared_stream)
+        It raises nothing. The selection is recorded before the first event, and that Airflow took the events
+        after the last: if the watcher ends in between, or before, the messages are redelivered.
+        """
+        from airflow.triggers.shared_stream import reject_shared_stream_event  # Airflow 3.3
+
+        self._ended = asyncio.Event()
+        try:
+            async for batch in shared_stream:
+                # In a thread, as expressions over large payloads take long.
+                selection, payloads = await asyncio.to_thread(self._select, batch, self._ended)
+                batch.selections.append(selection)
+                for payload in payloads:
+                    yield TriggerEvent(payload)
+                selection.emitted = True
+                if payloads:
+                    count, inbox_id = len(selection.ids), batch.lease.inbox_id
+                    observers.tell("emitted", inbox=inbox_id, conn_id=self.workflow_conn_id, count=count)
+                elif selection.causes:
+                    reject_shared_stream_event()
+        finally:
+            self._ended.set()
 
     async def cleanup(self) -> None:
         """Called by Airflow when this watcher has ended."""
-        if self._watcher is not None:
-            self._watcher.leave()
+        if self._ended is not None:
+            self._ended.set()
 
-    def _sift(self, messages: list[Carried]) -> tuple[list[Carried], dict[str, str]]:
+    def _select(self, batch: Batch, ended: asyncio.Event) -> tuple[Selection, list[dict[str, Any]]]:
+        """What this watcher selects from a batch, and the payloads of its events. It does not raise."""
+        from airflow_provider_workflow.triggers.event_batch import Selection, event_payload
+
+        try:
+            messages, causes = self._sift(batch.messages)
+            parts = [[message] for message in messages] if self.per_message else [messages]
+            payloads = [event_payload(batch.lease.inbox_id, part) for part in parts if part]
+            return Selection(frozenset(message.id for message in messages), causes, ended), payloads
+        except Exception as error:
+            log.exception("Inbox %s: a watcher failed; the messages are rejected", self.inbox)
+            cause = f"its watcher failed: {type(error).__name__}"
+            return Selection(frozenset(), {message.id: cause for message in batch.messages}, ended), []
+
+    def _sift(self, messages: list[EventMessage]) -> tuple[list[EventMessage], dict[str, str]]:
         """The messages that this watcher selects, and the causes of those on which ``match`` fails, by id."""
         if self._matches is None:
             return messages, {}
         from airflow_provider_workflow.dispatch.routing import UnroutableError
 
-        wanted: list[Carried] = []
-        rejected: dict[str, str] = {}
-        for each in messages:
+        selected: list[EventMessage] = []
+        causes: dict[str, str] = {}
+        for message in messages:
             try:
-                if self._matches(each.message):
-                    wanted.append(each)
+                if self._matches(message.content):
+                    selected.append(message)
             except UnroutableError as cause:
-                rejected[each.id] = str(cause)
-        return wanted, rejected
+                causes[message.id] = str(cause)
+        return selected, causes
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """

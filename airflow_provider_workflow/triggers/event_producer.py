@@ -1,30 +1,55 @@
-"""The producer of a shared stream in ack mode: yields leased batches, and acknowledges or releases them."""
+"""
+The producer of asset events with messages: it leases them, and acknowledges those that Airflow has stored.
+
+Airflow reports a batch as stored even for a watcher without an event: if its filter raised, or was cancelled
+before its ``yield``, or between the ``yield`` and the moment when Airflow took the event; and if the DAG of
+the watcher was paused just before, in which case Airflow drops the event and ends the watcher. So each
+watcher records on the batch what it selects, and that Airflow took its events; and an acknowledgement waits
+for some seconds, and is sent only if the watchers are still running.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Hashable, Sequence
-from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Hashable, Mapping, Sequence
+from contextlib import AsyncExitStack, aclosing, suppress
+from dataclasses import replace
+from functools import partial
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any
 
 from airflow.triggers.shared_stream import AdvanceItem, SharedStreamProducer
+from cachetools import LRUCache
 
-from airflow_provider_workflow import clock
+from airflow_provider_workflow import clock, observers, types
 from airflow_provider_workflow.client import api
 from airflow_provider_workflow.client.errors import (
     ConflictError,
+    InboxPausedError,
     InvalidRequestError,
     LeaseExpiredError,
     NotFoundError,
+    TransportError,
+    WorkflowError,
 )
 from airflow_provider_workflow.client.wire import plain
-from airflow_provider_workflow.dispatch.lease import slices
-from airflow_provider_workflow.triggers.event_batch import Batch, Choice, HeldLeases, Watcher, carried, lasts
-from airflow_provider_workflow.triggers.event_poller import Leased, Poller, Stream
-from airflow_provider_workflow.triggers.event_watcher import EventWatcher, watchers_of
-from airflow_provider_workflow.triggers.polling import explained
+from airflow_provider_workflow.dispatch import quarantine
+from airflow_provider_workflow.dispatch.lease import HeldLease, known_delivery_count, slices
+from airflow_provider_workflow.dispatch.results import log_nameless
+from airflow_provider_workflow.triggers.event_batch import Batch, Stream, encode, parts_of
+from airflow_provider_workflow.triggers.polling import (
+    LONGEST_ANSWER_SECONDS,
+    Faults,
+    InboxState,
+    explained,
+    log_wait,
+    look_up,
+    poll,
+    wake_ups_of,
+    watch_forever,
+)
+from airflow_provider_workflow.types import PAUSED
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.client.client import AsyncWorkflowClient
@@ -33,287 +58,335 @@ log = logging.getLogger(__name__)
 
 GATHER_SECONDS = 2.0
 """Delay before the first lease, so that the other watchers of the inbox have started."""
-CLOSING_SECONDS = 1.0
-"""How long a producer that closes tries to acknowledge and release."""
 MOST_UNDECIDED = 8
-"""
-Maximum number of batches that Airflow has not stored, or that are not acknowledged. At this limit nothing is
-leased.
-"""
+"""Maximum number of batches that are not stored, or not acknowledged; at this limit nothing is leased."""
 ACKNOWLEDGE_DELAY_SECONDS = 3.0
 """
 Delay of an acknowledgement after Airflow has reported its event as stored. If the DAG was paused just before,
 Airflow drops the event, reports it as stored, and ends the watcher within this time.
 """
 PAUSES = (5.0, 10.0, 20.0, 40.0, 60.0)
-"""Seconds between attempts to acknowledge, in addition to the client's retries; the last one repeats."""
+"""Seconds between attempts to acknowledge; the last one repeats."""
 FINAL = (InvalidRequestError, NotFoundError, ConflictError)
 """Errors of an acknowledgement that are not retried."""
+CLOSING_SECONDS = 1.0
+"""How long a producer that closes tries to acknowledge and release."""
+MOST_REMEMBERED = 10_000
+"""Maximum number of rejected messages of which a producer knows that they were rejected."""
 
 _closing: set[asyncio.Task[None]] = set()
 
 
 class InboxProducer(SharedStreamProducer):
     """
-    Polls one inbox for all watchers of a stream.
+    Leases the messages of one inbox for all of its watchers in a triggerer.
 
     No method raises, as Airflow would fail all its watchers; ``advance`` and ``aclose`` do not wait.
     """
 
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
-        self._poller = Poller(stream)
-        self._held = HeldLeases(stream)
-        self._in_airflow: set[Batch] = set()
+        self._client: AsyncWorkflowClient | None = None
+        self._exits = AsyncExitStack()
+        self._state = InboxState(stream.inbox, "leased", log)
+        self._inbox_id = ""
+        self._pending: asyncio.Future[types.LeaseAnswer] | None = None
+        self._held: set[Batch] = set()
+        self._finishing: set[asyncio.Task[None]] = set()
         self._progress = asyncio.Event()
-        self._acknowledger = Acknowledger(stream.inbox, lambda: self._poller.client, self._progress.set)
+        self._rejected: LRUCache[str, asyncio.Event] = LRUCache(MOST_REMEMBERED)
+        self._unmatched_logged = False
+        self._fails_to_acknowledge = False
 
     async def open_stream(self) -> AsyncIterator[tuple[Batch, Batch]]:
         """Yield batches without end, ``min_interval`` apart."""
         await clock.async_sleep(GATHER_SECONDS)
-        async with aclosing(self._poller.leases()) as leases:
-            async for leased in leases:
-                for batch in await self._batches(leased):
-                    await self._let_watchers_choose(batch)
-                    if not lasts(batch.lease):
+        async with aclosing(watch_forever(self._leases, self.stream.inbox, log)) as leases:
+            async for lease in leases:
+                for batch in await self._batches(lease):
+                    if lease.seconds_left() <= 0:
                         break
-                    self._in_airflow.add(batch)
+                    batch.is_offered = True
                     yield batch, batch
                     await clock.async_sleep(self.stream.min_interval)
-                    await self._until_more_may_be_leased()
+                    while sum(held.is_offered for held in self._held) >= MOST_UNDECIDED:
+                        self._progress.clear()
+                        await self._progress.wait()
 
     def get_advance_lane(self, broker_payload: Batch) -> Hashable:
         """A lane for each batch, as messages may be acknowledged in any order."""
         return id(broker_payload)
 
     async def advance(self, batch: Sequence[AdvanceItem]) -> None:
-        """Decide on the outcome of each message; the acknowledger sends the calls."""
-        for offered, report in batch:
-            self._in_airflow.discard(offered)
-            self._progress.set()
+        """Decide about the messages of each batch; tasks send the calls."""
+        for offered, outcome in batch:
             try:
-                outcome = self._held.outcome(offered, report.acked, report.failed, report.rejected)
+                self._decide(offered, outcome.acked, outcome.failed, outcome.rejected)
             except Exception:
-                self._log_fault()
-                continue
-            self._acknowledger.acknowledge(offered, outcome.acknowledge)
-            self._acknowledger.release(offered, outcome.release)
+                self._log_internal_error()
+                self._let_go(offered)
 
     async def aclose(self) -> None:
-        """Start to release what is held, in a task that continues while Airflow closes its other streams."""
-        self._acknowledger.close()
-        closing = asyncio.create_task(
-            self._release_and_close(), name=f"workflow-closing[{self.stream.inbox}]"
-        )
+        """Begin to release what is held, in a task that continues while Airflow closes its other streams."""
+        # Decided now, as all watchers end while the triggerer stops.
+        now = clock.monotonic()
+        stored = {
+            batch: batch.stored if now >= batch.acknowledge_from and batch.watchers_remain() else []
+            for batch in self._held
+        }
+        closing = asyncio.create_task(self._close(stored), name=f"workflow-closing[{self.stream.inbox}]")
         _closing.add(closing)
         closing.add_done_callback(_closing.discard)
         # Let the task start: if it were cancelled before, it would never run.
         await asyncio.sleep(0)
 
-    async def _let_watchers_choose(self, batch: Batch) -> None:
-        """
-        Let each watcher choose from a batch before Airflow gets it, as nothing may be awaited after that.
+    # Leasing
 
-        This runs in a thread, as expressions over large payloads take long. Watchers that start meanwhile
-        choose too.
-        """
-        while waiting := [w for w in watchers_of(self.stream) if w not in batch.choices]:
-            found = await asyncio.to_thread(_choices, waiting, batch)
-            batch.choices.update(found)
+    async def _leases(self, faults: Faults) -> AsyncGenerator[HeldLease, None]:
+        """Lease each time that the next lease is requested, until an error is raised."""
+        stream = self.stream
+        client = await self._connect()
+        inbox = await look_up(client, stream.inbox)
+        self._inbox_id = inbox["id"]
+        if not self._state.is_known:
+            log_wait(log, client, stream)
+        self._state.seen(str(inbox["status"]), inbox.get("paused_reason"))
+        async with wake_ups_of(client, inbox["id"], stream.wake_on_events) as wake_up:
+            while True:
+                yield await poll(partial(self._lease, client, inbox["id"]), wake_up, stream, faults)
 
-    async def _batches(self, leased: Leased) -> list[Batch]:
+    async def _connect(self) -> AsyncWorkflowClient:
+        """Open a client with the current connection, which may have been fixed; close the former client."""
+        from airflow_provider_workflow.hooks.workflow import WorkflowHook
+
+        exits = AsyncExitStack()
+        hook = WorkflowHook(self.stream.workflow_conn_id)
+        self._client = await exits.enter_async_context(hook.async_client())
+        before, self._exits = self._exits, exits
+        await before.aclose()
+        return self._client
+
+    async def _lease(self, client: AsyncWorkflowClient, inbox_id: str) -> HeldLease | None:
+        """Lease once; None if there are no messages."""
+        if self._pending is None:
+            call = api.lease_messages(inbox_id, self.stream.lease_limit, self.stream.lease_seconds)
+            self._pending = asyncio.ensure_future(client.send(call))
+        # Not awaited directly: if the poller is cancelled, the answer is needed to release the lease.
+        await clock.wait({self._pending}, LONGEST_ANSWER_SECONDS)
+        if not self._pending.done():
+            text = f"no lease request was answered within {LONGEST_ANSWER_SECONDS:.0f} s"
+            raise TransportError(text, sent=True)
+        answered, self._pending = self._pending, None
         try:
-            messages, causes = await asyncio.to_thread(carried, leased.lease.messages)
-            return self._held.batches(leased, messages, causes)
-        except Exception:
-            self._log_fault()
-            return []
+            answer = answered.result()
+        except InboxPausedError as paused:
+            self._state.seen(PAUSED, paused.paused_reason)
+            return None
+        attributes = answer.get("inbox_attributes") or {}
+        if attributes.get("status"):
+            self._state.seen(str(attributes["status"]), attributes.get("paused_reason"))
+        lease = HeldLease.of(answer, self.stream.lease_seconds)
+        if lease is None:
+            await quarantine.check_in_loop(client, self.stream.inbox)
+            return None
+        log_nameless(self.stream.inbox, lease, self.stream.workflow_conn_id)
+        return replace(lease, inbox_id=inbox_id)
 
-    def _log_fault(self) -> None:
+    async def _batches(self, lease: HeldLease) -> list[Batch]:
+        """Hold a lease, and split it into batches, one for each event; rejected messages are left out."""
+        self._held = {batch for batch in self._held if batch.lease.seconds_left() > 0}
+        whole = Batch(lease, [], [message["id"] for message in lease.messages])
+        self._held.add(whole)
+        try:
+            messages, causes = await asyncio.to_thread(encode, lease.messages)
+            for message_id, cause in causes.items():
+                self._reject(whole, message_id, cause, asyncio.Event())
+            offered = [message for message in messages if not self._is_rejected(message.id)]
+        except Exception:
+            self._log_internal_error()
+            return []
+        self._held.remove(whole)
+        batches = [Batch(lease, part, [message.id for message in part]) for part in parts_of(offered)]
+        self._held.update(batches)
+        return batches
+
+    # What becomes of the messages
+
+    def _is_rejected(self, message_id: str) -> bool:
+        """Whether a message was rejected, by a watcher that is still running."""
+        ended = self._rejected.get(message_id)
+        return ended is not None and not ended.is_set()
+
+    def _reject(self, batch: Batch, message_id: str, cause: str, ended: asyncio.Event) -> None:
+        """Leave a message to its lease; the service quarantines it in the end."""
+        if message_id not in self._rejected:
+            inbox_id, conn_id = batch.lease.inbox_id, self.stream.workflow_conn_id
+            observers.tell("rejected", inbox=inbox_id, conn_id=conn_id)
+            log.error(
+                "Inbox %s: message %s is rejected, and left to the service to be quarantined: %s",
+                self.stream.inbox,
+                plain(message_id),
+                plain(cause),
+            )
+        self._rejected[message_id] = ended
+        batch.holds_no_longer([message_id])
+
+    def _decide(self, batch: Batch, acked: int, failed: int, rejected: int) -> None:
+        """Decide about the messages of a batch; the numbers are those of :meth:`Batch.report`."""
+        if not acked + failed + rejected:
+            # There was no watcher: the messages are released when the producer closes.
+            batch.is_offered = False
+            self._progress.set()
+            return
+        for selection in batch.selections:
+            for message_id, cause in selection.causes.items():
+                self._reject(batch, message_id, cause, selection.ended)
+        batch.stored, unmatched = batch.report(acked, failed, rejected)
+        self._leave_unmatched(batch, unmatched)
+        batch.acknowledge_from = clock.monotonic() + ACKNOWLEDGE_DELAY_SECONDS
+        finishing = asyncio.create_task(self._finish(batch), name=f"workflow-finishing[{self.stream.inbox}]")
+        self._finishing.add(finishing)
+        finishing.add_done_callback(self._finishing.discard)
+
+    def _leave_unmatched(self, batch: Batch, unmatched: list[str]) -> None:
+        """Leave unmatched messages to their lease, except on their first delivery: they are released once."""
+        if unmatched and not self._unmatched_logged:
+            self._unmatched_logged = True
+            log.warning(
+                "Inbox %s: no watcher in this triggerer selects message %s. Such messages are released once;"
+                " later their lease expires, until the service quarantines them",
+                self.stream.inbox,
+                plain(unmatched[0]),
+            )
+        first = {message["id"] for message in batch.lease.messages if known_delivery_count(message) == 1}
+        batch.holds_no_longer(set(unmatched) - first)
+
+    async def _finish(self, batch: Batch) -> None:
+        """Release the messages of a batch that must be redelivered, and acknowledge the others."""
+        try:
+            rest = set(batch.ids).difference(batch.stored)
+            await self._try_to_end(api.release_messages, batch, rest)
+            batch.holds_no_longer(rest)
+            if batch.stored:
+                await clock.async_sleep(max(0.0, batch.acknowledge_from - clock.monotonic()))
+                await self._acknowledge(batch)
+        finally:
+            self._let_go(batch)
+
+    def _let_go(self, batch: Batch) -> None:
+        """Hold a batch no longer; another one may be leased."""
+        self._held.discard(batch)
+        self._progress.set()
+
+    async def _acknowledge(self, batch: Batch) -> None:
+        """Acknowledge a batch, with retries until its lease ends; or release it if a watcher has ended."""
+        if not batch.watchers_remain():
+            await self._try_to_end(api.release_messages, batch, batch.ids)
+            return
+        for pause in chain(PAUSES, repeat(PAUSES[-1])):
+            error = await self._end(api.acknowledge_messages, batch, batch.ids)
+            if error is None:
+                self._fails_to_acknowledge = False
+                return
+            if isinstance(error, FINAL) or clock.now() + pause >= batch.lease.ends_at:
+                self._log_failure(api.acknowledge_messages, len(batch.ids), error)
+                return
+            if not self._fails_to_acknowledge:
+                self._fails_to_acknowledge = True
+                text = "Inbox %s: acknowledgements fail; retrying: %s"
+                log.warning(text, self.stream.inbox, explained(error))
+            await clock.async_sleep(pause)
+
+    async def _try_to_end(self, make: Any, batch: Batch, ids: Collection[str]) -> None:
+        """Acknowledge or release messages of a batch; if that fails, their lease expires instead."""
+        error = await self._end(make, batch, ids)
+        if error is not None:
+            self._log_failure(make, len(ids), error)
+
+    async def _end(self, make: Any, batch: Batch, ids: Collection[str]) -> Exception | None:
+        """
+        Acknowledge or release messages of a batch; return the error, if any.
+
+        :param make: ``api.acknowledge_messages`` or ``api.release_messages``.
+        """
+        inbox = self.stream.inbox
+        for some in slices([message_id for message_id in batch.ids if message_id in ids]):
+            try:
+                answer = await self._connected().send(make(batch.lease.inbox_id, batch.lease.lease_id, some))
+            except LeaseExpiredError:
+                log.info("Inbox %s: a lease had expired; %d messages of it are redelivered", inbox, len(some))
+            except Exception as error:
+                return error
+            else:
+                done = len(answer.get("results") or [])
+                if make is api.acknowledge_messages and done < len(some):
+                    text = "Inbox %s: %d of %d messages were acknowledged; the others are redelivered"
+                    log.info(text, inbox, done, len(some))
+            batch.holds_no_longer(some)
+        return None
+
+    def _connected(self) -> AsyncWorkflowClient:
+        """:raises TransportError: there is no client, before the first connection or after the last."""
+        if self._client is None:
+            raise TransportError("there is no connection to the service at the moment", sent=False)
+        return self._client
+
+    def _log_failure(self, make: Any, count: int, error: Exception) -> None:
+        log.warning(
+            "Inbox %s: %d messages are redelivered when their lease expires, as they could not be %s: %s",
+            self.stream.inbox,
+            count,
+            "acknowledged" if make is api.acknowledge_messages else "released",
+            explained(error),
+        )
+
+    def _log_internal_error(self) -> None:
         log.exception(
             "Inbox %s: an internal error; its messages are redelivered when their lease expires",
             self.stream.inbox,
         )
 
-    async def _until_more_may_be_leased(self) -> None:
-        while len(self._in_airflow) + self._acknowledger.backlog >= MOST_UNDECIDED:
-            self._progress.clear()
-            await self._progress.wait()
+    # Closing
 
-    async def _release_and_close(self) -> None:
+    async def _close(self, stored: Mapping[Batch, list[str]]) -> None:
+        """
+        Acknowledge and release what is held, and close the client.
+
+        :param stored: ids of the messages to acknowledge, for each batch; the others are released.
+        """
         try:
-            await self._release_rest()
+            await self._end_all(stored)
         except asyncio.CancelledError:
             # The event loop is ending: it cancels all tasks once, and waits for them.
-            await self._release_rest()
+            await self._end_all(stored)
         finally:
-            await self._poller.close()
+            self._client = None
+            if self._pending is not None:
+                self._pending.cancel()
+                # Awaited, so that an exception of it is retrieved.
+                await asyncio.gather(self._pending, return_exceptions=True)
+            await self._exits.aclose()
 
-    async def _release_rest(self) -> None:
-        """Make a last attempt to acknowledge and release the rest, concurrently."""
-        work = [self._acknowledger.finish(), self._release_pending()]
-        work += [
-            self._release(leased.inbox_id, leased.lease.lease_id, ids) for leased, ids in self._held.rest()
-        ]
-        tasks = {asyncio.ensure_future(each) for each in work}
-        for task in tasks:
-            task.add_done_callback(self._log_failure)
+    async def _end_all(self, stored: Mapping[Batch, list[str]]) -> None:
+        """Make a last attempt, at all batches at the same time."""
+        for finishing in self._finishing:
+            finishing.cancel()
+        tasks = {asyncio.ensure_future(self._release_pending())}
+        tasks |= {asyncio.ensure_future(self._end_batch(batch, set(ids))) for batch, ids in stored.items()}
         try:
             await clock.wait(tasks, CLOSING_SECONDS)
         finally:
             for task in tasks:
                 task.cancel()
 
-    def _log_failure(self, task: asyncio.Future[None]) -> None:
-        if not task.cancelled() and (error := task.exception()) is not None:
-            text = "Inbox %s: some messages are redelivered only when their lease expires: %s"
-            log.info(text, self.stream.inbox, plain(str(error)))
+    async def _end_batch(self, batch: Batch, stored: set[str]) -> None:
+        await self._try_to_end(api.acknowledge_messages, batch, stored)
+        await self._try_to_end(api.release_messages, batch, set(batch.ids) - stored)
 
     async def _release_pending(self) -> None:
         """Release the messages of a pending lease request."""
-        pending = self._poller.pending
-        if pending is not None:
-            await asyncio.wait({pending})
-            if lease_id := pending.result().get("lease_id"):
-                await self._release(self._poller.inbox_id, lease_id, None)
-
-    async def _release(self, inbox_id: str, lease_id: str, ids: list[str] | None) -> None:
-        client = self._poller.client
-        for some in [None] if ids is None else slices(ids):
-            await client.send(api.release_messages(inbox_id, lease_id, some))
-
-
-def _choices(watchers: list[EventWatcher], batch: Batch) -> dict[Watcher, Choice]:
-    return {watcher: watcher.choose(batch) for watcher in watchers}
-
-
-@dataclass(frozen=True, eq=False)
-class Job:
-    """Messages of a batch to acknowledge, or to release if ``acknowledges`` is False."""
-
-    batch: Batch
-    ids: list[str]
-    acknowledges: bool
-    due: float = field(default_factory=lambda: clock.monotonic() + ACKNOWLEDGE_DELAY_SECONDS)
-
-
-class Acknowledger:
-    """
-    Acknowledges and releases messages; each job is a task, so that a failing one does not delay others.
-
-    :param inbox: name of the inbox in the log.
-    :param client: returns the current client.
-    :param on_done: called after each finished job.
-    """
-
-    def __init__(
-        self,
-        inbox: str,
-        client: Callable[[], AsyncWorkflowClient],
-        on_done: Callable[[], None] = lambda: None,
-    ) -> None:
-        self._inbox = inbox
-        self._client = client
-        self._on_done = on_done
-        self._jobs: dict[Job, asyncio.Task[None]] = {}
-        self._last: list[Job] = []
-        self._failing = False
-
-    @property
-    def backlog(self) -> int:
-        """The number of unfinished jobs."""
-        return len(self._jobs)
-
-    def acknowledge(self, batch: Batch, ids: list[str]) -> None:
-        """Acknowledge messages after the delay; release them instead if a watcher of them ends before."""
-        self._add(batch, ids, acknowledges=True)
-
-    def release(self, batch: Batch, ids: list[str]) -> None:
-        """Release messages."""
-        self._add(batch, ids, acknowledges=False)
-
-    def _add(self, batch: Batch, ids: list[str], *, acknowledges: bool) -> None:
-        for some in slices(ids):
-            job = Job(batch, some, acknowledges=acknowledges)
-            self._jobs[job] = asyncio.create_task(self._work(job), name=f"workflow-job[{self._inbox}]")
-
-    async def _work(self, job: Job) -> None:
-        if job.acknowledges:
-            await clock.async_sleep(max(0.0, job.due - clock.monotonic()))
-        acknowledges = job.acknowledges and job.batch.watchers_remain()
-        await self._carry_out(job, acknowledges, persists=acknowledges)
-        # Only now: a job that is in progress when the producer closes is repeated.
-        del self._jobs[job]
-        self._on_done()
-
-    def close(self) -> None:
-        """
-        Decide on the unfinished jobs.
-
-        An acknowledgement is kept only if its delay is over: Airflow reports events as stored that it takes
-        while it stops. This has to be decided now, as all watchers end while the triggerer stops.
-        """
-        now = clock.monotonic()
-        self._last = [
-            replace(job, acknowledges=job.acknowledges and _may_be_acknowledged(job, now))
-            for job in self._jobs
-        ]
-
-    async def finish(self) -> None:
-        """Make a last attempt at the jobs that were unfinished at ``close``."""
-        for task in self._jobs.values():
-            task.cancel()
-
-        async def finish(job: Job) -> None:
-            await self._carry_out(job, job.acknowledges, persists=False)
-            self._last.remove(job)
-
-        await asyncio.gather(*map(finish, self._last))
-
-    async def _carry_out(self, job: Job, acknowledges: bool, persists: bool) -> None:
-        pauses = list(PAUSES)
-        while (error := await self._attempt(job, acknowledges)) is not None:
-            pause = pauses.pop(0) if len(pauses) > 1 else pauses[0]
-            persists = persists and not isinstance(error, FINAL)
-            if not persists or clock.now() + pause >= job.batch.lease.ends_at:
-                log.warning(
-                    "Inbox %s: %d messages are redelivered when their lease expires, as they could not be"
-                    " %s: %s",
-                    self._inbox,
-                    len(job.ids),
-                    "acknowledged" if acknowledges else "released",
-                    explained(error),
-                )
-                return
-            if not self._failing:
-                text = "Inbox %s: acknowledgements fail; retrying: %s"
-                log.warning(text, self._inbox, explained(error))
-            self._failing = True
-            await clock.async_sleep(pause)
-        self._failing = False
-
-    async def _attempt(self, job: Job, acknowledges: bool) -> Exception | None:
-        """Send one call; return its error, if any."""
-        make: Any = api.acknowledge_messages if acknowledges else api.release_messages
-        try:
-            answer = await self._client().send(make(job.batch.inbox_id, job.batch.lease.lease_id, job.ids))
-        except LeaseExpiredError:
-            log.info(
-                "Inbox %s: a lease had expired; %d messages of it are redelivered", self._inbox, len(job.ids)
-            )
-        except Exception as error:
-            return error
-        else:
-            done = len(answer.get("results") or [])
-            if acknowledges and done < len(job.ids):
-                log.info(
-                    "Inbox %s: %d of %d messages were acknowledged; the others are redelivered",
-                    self._inbox,
-                    done,
-                    len(job.ids),
-                )
-        return None
-
-
-def _may_be_acknowledged(job: Job, now: float) -> bool:
-    return job.batch.watchers_remain() and job.due <= now
+        if self._pending is not None:
+            await asyncio.wait({self._pending})
+            with suppress(WorkflowError):  # its messages are redelivered when their lease expires
+                if lease_id := self._pending.result().get("lease_id"):
+                    await self._connected().send(api.release_messages(self._inbox_id, lease_id))

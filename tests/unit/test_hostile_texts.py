@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -168,11 +169,11 @@ def test_the_ids_of_refused_messages(said: list[str]) -> None:
 
 @pytest.mark.since(3, 3, "the acknowledging of asset events")
 def test_the_ids_of_messages_that_no_watcher_takes(said: list[str]) -> None:
-    from airflow_provider_workflow.triggers.event_batch import HeldLeases, Rejection
-    from airflow_provider_workflow.triggers.event_poller import Stream
+    from airflow_provider_workflow.triggers.event_batch import Batch, Stream
+    from airflow_provider_workflow.triggers.event_producer import InboxProducer
     from tests.unit.triggers.triggerer import event_trigger
 
-    held = HeldLeases(Stream.of(event_trigger().serialize()[1]))
-    lease = HeldLease("l", 2e9, "", [])
-    held.reject("inbox-1", lease, HOSTILE, Rejection(HOSTILE))
-    assert held.is_unmatched_for_the_first_time(HOSTILE)
+    producer = InboxProducer(Stream.of(event_trigger().serialize()[1]))
+    batch = Batch(HeldLease("l", 2e9, "", []), [], [])
+    producer._reject(batch, HOSTILE, HOSTILE, asyncio.Event())
+    producer._leave_unmatched(batch, [HOSTILE])

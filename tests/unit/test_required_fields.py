@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Iterator
@@ -27,7 +28,6 @@ from airflow_provider_workflow.operators.manage_inbox import (
     WorkflowResumeInboxOperator,
 )
 from airflow_provider_workflow.operators.workflows import WorkflowGuessOperator, WorkflowTemplatesOperator
-from airflow_provider_workflow.triggers.event_poller import Poller, Stream
 from airflow_provider_workflow.triggers.notice import WorkflowInboxNoticeTrigger
 from tests.unit.client.isolation import isolated  # noqa: F401
 from tests.unit.client.scripted import TOKEN, ScriptedServer, answer
@@ -348,10 +348,15 @@ async def test_the_notice_trigger_announces_messages_of_the_required_fields_alon
 async def test_the_event_trigger_leases_messages_of_the_required_fields_alone(
     service: MinimalServer,
 ) -> None:
-    service.attributes = {"status": "archived"}
-    poller = Poller(Stream(INBOX, "workflow_default", 10, 400, 3.0, 5.0, 60.0, wake_on_events=False))
-    async with aclosing(poller.leases()) as found:
-        leased = await anext(found)
-    await poller.close()
+    pytest.importorskip("airflow.triggers.shared_stream", reason="since Airflow 3.3")
+    from airflow_provider_workflow.triggers.event_batch import Stream
+    from airflow_provider_workflow.triggers.event_producer import InboxProducer, _closing
 
-    assert [message["id"] for message in leased.lease.messages] == [MESSAGE]
+    service.attributes = {"status": "archived"}
+    producer = InboxProducer(Stream(INBOX, "workflow_default", 10, 400, 3.0, 5.0, 60.0, wake_on_events=False))
+    async with aclosing(producer.open_stream()) as batches:  # type: ignore[type-var]
+        batch, _ = await anext(batches)
+    await producer.aclose()
+    await asyncio.gather(*_closing)
+
+    assert [message.id for message in batch.messages] == [MESSAGE]

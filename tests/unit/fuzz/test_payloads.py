@@ -25,7 +25,7 @@ from tests.unit.fuzz import journeys
 from tests.unit.fuzz.budget import tries
 from tests.unit.fuzz.payloads import ANY_PAYLOAD, ANY_TEXT, MARKS, TEMPLATES, same, too_much
 from tests.unit.receipts import Receipt
-from tests.unit.triggers.watched import carried
+from tests.unit.triggers.watched import event_message
 from tests.unit.workbench import INBOX, Workbench, handed_off
 
 DEEPEST = 147
@@ -151,7 +151,7 @@ def test_a_lease_crosses_from_trigger_to_task_with_any_payload_in_it(
 @given(payloads=Payloads, names=st.lists(ANY_TEXT, min_size=3, max_size=3))
 def test_a_watchers_event_brings_any_payload_to_its_runs(payloads: list[Any], names: list[str]) -> None:
     messages = [{"id": f"{n}{names[0]}", "payload": each} for n, each in enumerate(payloads)]
-    payload = event_payload(names[1], [carried(each) for each in messages])  # type: ignore[arg-type]
+    payload = event_payload(names[1], [event_message(each) for each in messages])  # type: ignore[arg-type]
     found = messages_of(journeys.through_asset_event(payload))
     assert [each["id"] for each in found] == [each["id"] for each in messages]
     assert all(same(each["payload"], sent["payload"]) for each, sent in zip(found, messages, strict=True))

@@ -1,7 +1,8 @@
-"""Acknowledgers, whose client answers as it is told, and batches for them."""
+"""Producers whose client answers as it is told, and batches for them."""
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from airflow_provider_workflow.client.errors import (
@@ -12,13 +13,13 @@ from airflow_provider_workflow.client.errors import (
     TransportError,
 )
 from airflow_provider_workflow.dispatch.lease import HeldLease
-from airflow_provider_workflow.triggers.event_batch import Batch, Watcher
-from airflow_provider_workflow.triggers.event_producer import Acknowledger
+from airflow_provider_workflow.triggers.event_batch import Batch, Selection, Stream
 from tests.unit.fake_clock import FakeClock
 from tests.unit.test_leases import message
-from tests.unit.triggers.watched import carried
+from tests.unit.triggers.watched import event_message
 
 LEASE_SECONDS = 600
+STREAM = Stream("orders", "workflow_default", 10, LEASE_SECONDS, 3.0, 5.0, 60.0, wake_on_events=False)
 PASSING = [ServerError("503", status=503), TransportError("reset", sent=True)]
 TO_BE_FIXED = AuthenticationError("401", status=401)
 FINAL = [InvalidRequestError("400", status=400), NotFoundError("404", status=404)]
@@ -49,20 +50,34 @@ class Client:
         return {"results": ids[:outcome]}
 
 
-def worker(client: Client) -> Any:
-    return Acknowledger("orders", lambda: client)  # type: ignore[arg-type, return-value]
+def producer(client: Client | None) -> Any:
+    """A producer that is connected to a client."""
+    from airflow_provider_workflow.triggers.event_producer import InboxProducer
+
+    made: Any = InboxProducer(STREAM)
+    made._client = client
+    return made
 
 
-def batch(clock: FakeClock, *ids: str) -> tuple[Batch, Watcher]:
-    """A batch of a watcher that wanted these and whose event Airflow took."""
-    lease = HeldLease("lease", clock.now() + LEASE_SECONDS, "", [])
-    made = Batch("inbox", lease, [carried(message(each)) for each in ids])
-    watcher = Watcher()
-    made.record_choice(watcher, ids, {})
-    made.record_event(watcher)
-    return made, watcher
+def batch(clock: FakeClock, *ids: str) -> Batch:
+    """A batch of a watcher that selects these messages, and whose events Airflow took."""
+    lease = HeldLease("lease", clock.now() + LEASE_SECONDS, "", [], inbox_id="inbox")
+    made = Batch(lease, [event_message(message(each)) for each in ids], list(ids))
+    made.selections.append(Selection(frozenset(ids), {}, asyncio.Event(), emitted=True))
+    return made
 
 
-async def finish(acknowledger: Acknowledger) -> None:
-    acknowledger.close()
-    await acknowledger.finish()
+async def report(producer: Any, batch: Batch, *, stored: bool = True) -> None:
+    """Airflow reports that it has stored the events of the watcher, or has not."""
+    from airflow.triggers.shared_stream import AdvanceItem, AdvanceOutcome
+
+    batch.is_offered = True
+    producer._held.add(batch)
+    await producer.advance([AdvanceItem(batch, AdvanceOutcome(acked=stored, failed=not stored))])
+
+
+async def close(producer: Any) -> None:
+    from airflow_provider_workflow.triggers import event_producer
+
+    await producer.aclose()
+    await asyncio.gather(*event_producer._closing)

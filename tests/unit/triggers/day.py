@@ -56,7 +56,7 @@ class Day:
             try:
                 act()
             except Exception as error:
-                # Not an exception that a watcher is_transient_error.
+                # Not an exception that a watcher survives.
                 raise Over(error) from error
             self._rung = self._rung or told
 

@@ -2,89 +2,51 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from airflow_provider_workflow.dispatch.lease import HeldLease
-from airflow_provider_workflow.triggers.event_batch import Batch, Rejection, Watcher
+from airflow_provider_workflow.triggers.event_batch import Batch, Selection
 from tests.unit.test_leases import message
-from tests.unit.triggers.watched import carried
-
-ONE, TWO = Watcher(), Watcher()
+from tests.unit.triggers.watched import event_message
 
 
-def batch() -> Batch:
-    return Batch("i", HeldLease("l", 0.0, "", []), [carried(message(each)) for each in "abc"])
+def selection(ids: str, rejected: str = "", *, emitted: bool = True) -> Selection:
+    return Selection(frozenset(ids), dict.fromkeys(rejected, "it fails"), asyncio.Event(), emitted)
 
 
-def both_chose(one: str, two: str, *, marks: tuple[Watcher, ...] = (ONE, TWO)) -> Batch:
-    made = batch()
-    made.record_choice(ONE, one, {})
-    made.record_choice(TWO, two, {})
-    for watcher in marks:
-        made.record_event(watcher)
-    return made
+def batch(*selections: Selection) -> Batch:
+    lease = HeldLease("l", 0.0, "", [], inbox_id="i")
+    return Batch(lease, [event_message(message(each)) for each in "abc"], list("abc"), list(selections))
 
 
-def test_what_every_wanting_watcher_has_marked_is_stored() -> None:
-    report = both_chose("ab", "b").report(2, 0, 0)
-
-    assert report == (["a", "b"], ["c"], {}, [])
+def test_what_every_watcher_that_selects_it_has_emitted_is_stored() -> None:
+    assert batch(selection("ab"), selection("b")).report(2, 0, 0) == (["a", "b"], ["c"])
 
 
-def test_what_one_of_them_has_not_marked_comes_again() -> None:
-    report = both_chose("ab", "bc", marks=(ONE,)).report(2, 0, 0)
-
-    assert report == (["a"], [], {}, ["b", "c"])
+def test_what_one_of_them_has_not_emitted_is_redelivered() -> None:
+    assert batch(selection("ab"), selection("bc", emitted=False)).report(2, 0, 0) == (["a"], [])
 
 
 @pytest.mark.parametrize(
     ("acked", "failed", "rejected"), [(1, 1, 0), (0, 2, 0), (0, 1, 1), (3, 0, 0), (2, 0, 1)]
 )
-def test_a_failure_or_a_watcher_without_a_choice_makes_all_come_again(
+def test_a_failure_or_a_watcher_without_a_selection_has_all_redelivered(
     acked: int, failed: int, rejected: int
 ) -> None:
-    report = both_chose("abc", "abc").report(acked, failed, rejected)
-
-    assert report == ([], [], {}, ["a", "b", "c"])
+    assert batch(selection("abc"), selection("abc")).report(acked, failed, rejected) == ([], [])
 
 
-def test_what_one_rejects_is_rejected_even_where_the_other_wants_it() -> None:
-    made = batch()
-    made.record_choice(ONE, "abc", {})
-    made.record_event(ONE)
-    made.record_choice(TWO, "", {"b": "it fails"})
-    report = made.report(1, 0, 1)
-
-    assert report.stored == ["a", "c"]
-    assert report.rejected == {"b": Rejection("it fails", TWO)}
-    assert report.unmatched == report.undelivered == []
+def test_what_one_rejects_is_not_stored_even_where_the_other_selects_it() -> None:
+    assert batch(selection("abc"), selection("", "b")).report(1, 0, 1) == (["a", "c"], [])
 
 
-def test_what_is_rejected_stays_rejected_where_another_watcher_failed() -> None:
-    made = batch()
-    made.record_choice(ONE, "", {"b": "it fails"})
-    report = made.report(0, 1, 1)
-
-    assert report.undelivered == ["a", "c"]
-    assert set(report.rejected) == {"b"}
-
-
-def test_it_stands_while_all_who_wanted_something_are_there() -> None:
-    here, gone = Watcher(), Watcher(has_ended=True)
-    made = batch()
-    made.record_choice(here, "a", {})
-    made.record_choice(gone, "", {})
+def test_only_watchers_that_selected_something_must_remain() -> None:
+    here, bystander = selection("a"), selection("")
+    made = batch(here, bystander)
+    bystander.ended.set()
     assert made.watchers_remain()
 
-    made.record_choice(gone, "b", {})
+    here.ended.set()
     assert not made.watchers_remain()
-
-
-def test_a_rejection_lasts_as_long_as_the_one_who_rejected() -> None:
-    watcher = Watcher()
-    rejection = Rejection("it fails", watcher)
-    assert rejection.lasts
-
-    watcher.has_ended = True
-    assert not rejection.lasts
-    assert Rejection("too deep").lasts

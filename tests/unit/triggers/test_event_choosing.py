@@ -1,4 +1,4 @@
-"""What a watcher wants is found out in a thread, before its batch is offered to it."""
+"""What a watcher selects is found out in a thread."""
 
 from __future__ import annotations
 
@@ -8,63 +8,29 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_workflow.dispatch.lease import HeldLease
 from airflow_provider_workflow.triggers.event import WorkflowInboxEventTrigger
-from airflow_provider_workflow.triggers.event_batch import Batch
-from airflow_provider_workflow.triggers.event_poller import Stream
 from tests.unit.fake_clock import FakeClock
 from tests.unit.triggers.triggerer import Triggerer, beside, event_trigger
 from tests.unit.workbench import Workbench
 
-pytest.importorskip("airflow.triggers.shared_stream", reason="Airflow acknowledges asset events since 3.3")
-
-from airflow_provider_workflow.triggers.event_watcher import EventWatcher, watchers_of
+pytestmark = pytest.mark.since(3, 3, "the acknowledging of asset events")
 
 
-class Choosing:
-    """Notes in which threads watchers choose; holds them up there, where it is told to."""
-
-    def __init__(self) -> None:
-        self.threads: list[int] = []
-        self.gate: threading.Event | None = None
-        self.begun = threading.Event()
-
-    def __call__(self, watcher: EventWatcher, batch: Batch) -> Any:
-        self.threads.append(threading.get_ident())
-        self.begun.set()
-        if self.gate is not None:
-            assert self.gate.wait(10)
-        return choose(watcher, batch)
-
-
-choose = EventWatcher.choose
-
-
-@pytest.fixture
-def choosing(monkeypatch: pytest.MonkeyPatch) -> Choosing:
-    noted = Choosing()
-    monkeypatch.setattr(EventWatcher, "choose", lambda *given: noted(*given))
-    return noted
-
-
-def watcher_of(trigger: WorkflowInboxEventTrigger) -> EventWatcher:
-    """A watcher that wants every message."""
-    return EventWatcher(Stream.of(vars(trigger)), lambda messages: (messages, {}))
-
-
-async def test_twenty_watchers_choose_from_a_megabyte_in_a_thread_and_each_gets_what_it_wants(
-    bench: Workbench,
-    triggerer: Triggerer,
-    held_clock: FakeClock,
-    choosing: Choosing,
-    monkeypatch: pytest.MonkeyPatch,
+async def test_twenty_watchers_select_from_a_megabyte_in_threads_and_each_gets_what_it_wants(
+    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    threads: set[int] = set()
+
+    def noted(watcher: Any, messages: Any) -> Any:
+        threads.add(threading.get_ident())
+        return sift(watcher, messages)
+
+    sift = WorkflowInboxEventTrigger._sift
+    monkeypatch.setattr(WorkflowInboxEventTrigger, "_sift", noted)
     for number in range(20):
         bench.put(f"m{number:02}", payload={"n": number, "items": [{"price": p} for p in range(3_000)]})
     watchers = [
-        triggerer.start(
-            event_trigger(match=f"payload.n == `{number}` && sort_by(payload.items, &price)"),
-        )
+        triggerer.start(event_trigger(match=f"payload.n == `{number}` && sort_by(payload.items, &price)"))
         for number in range(20)
     ]
     await triggerer.work(20)
@@ -72,27 +38,8 @@ async def test_twenty_watchers_choose_from_a_megabyte_in_a_thread_and_each_gets_
     assert [triggerer.stored_ids(each) for each in watchers] == [[f"m{number:02}"] for number in range(20)]
     assert bench.states == {}
     assert bench.service.summary("orders")["counters"]["leases"] == 1
-    assert len(choosing.threads) >= 20
-    assert threading.get_ident() not in choosing.threads
-
-
-async def test_a_watcher_that_begins_while_others_choose_chooses_before_the_batch_is_offered(
-    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock, choosing: Choosing
-) -> None:
-    bench.put("a")
-    choosing.gate = threading.Event()
-    first = triggerer.start(event_trigger())
-    moving = asyncio.create_task(held_clock.elapse(5))
-    await beside(lambda: choosing.begun.wait(10))
-    second = triggerer.start(event_trigger())
-    await asyncio.sleep(0)
-    choosing.gate.set()
-    await moving
-    await triggerer.work(10)
-
-    assert triggerer.stored_ids(first) == triggerer.stored_ids(second) == ["a"]
-    assert bench.service.summary("orders")["counters"]["leases"] == 1
-    assert bench.states == {}
+    assert threads
+    assert threading.get_ident() not in threads
 
 
 async def test_a_watcher_that_cannot_choose_refuses_and_costs_the_others_nothing(
@@ -117,26 +64,25 @@ async def test_a_watcher_that_cannot_choose_refuses_and_costs_the_others_nothing
     assert "its watcher failed: RuntimeError" in caplog.text
 
 
-async def test_a_batch_that_nobody_chose_from_is_left_for_another_lease() -> None:
-    async def batches() -> Any:
-        yield batch
+async def test_a_watcher_that_is_ended_while_it_selects_acknowledges_nothing(
+    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def waiting(watcher: Any, messages: Any) -> Any:
+        selecting.set()
+        assert ended.wait(10)
+        return messages, {}
 
-    batch = Batch("inbox-1", HeldLease("l", 2e9, "", []), [])
-    trigger = event_trigger()
-    watcher = watcher_of(trigger)
+    selecting, ended = threading.Event(), threading.Event()
+    monkeypatch.setattr(WorkflowInboxEventTrigger, "_sift", waiting)
+    bench.put("a")
+    number = triggerer.start(event_trigger())
+    moving = asyncio.create_task(held_clock.elapse(5))
+    await beside(lambda: selecting.wait(10))
+    await triggerer.end(number)
+    ended.set()
+    await moving
+    await held_clock.elapse(10)
 
-    assert [event async for event in watcher.events(batches())] == []
-    assert batch.report(acked=1, failed=0, rejected=0).stored == []
-
-
-async def test_only_watchers_that_have_not_ended_choose() -> None:
-    trigger = event_trigger()
-    stream = Stream.of(vars(trigger))
-    watchers = [watcher_of(trigger) for _ in range(2)]
-    assert watchers_of(stream) == watchers
-
-    for _ in range(2):
-        watchers[0].leave()
-        assert watchers_of(stream) == watchers[1:]
-    watchers[1].leave()
-    assert watchers_of(stream) == []
+    assert triggerer.unstored == []
+    assert bench.service.count("ack") == 0
+    assert bench.states == {"a": "available"}

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_workflow.triggers.event_poller import Stream
+from airflow_provider_workflow.triggers.event_batch import Stream
 from airflow_provider_workflow.triggers.polling import LONGEST_ANSWER_SECONDS
 from tests.unit.fake_clock import FakeClock
 from tests.unit.triggers.triggerer import PATIENCE_SECONDS, Triggerer, beside, event_trigger

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow_provider_workflow.triggers import event_batch
-from airflow_provider_workflow.triggers.event_batch import Carried
+from airflow_provider_workflow.triggers.event_batch import EventMessage, encode
 from tests.unit.workbench import Workbench
 
 EVEN = "contains(`[0, 2, 4, 6, 8]`, payload.n)"
@@ -25,7 +24,7 @@ def count_of_leases(bench: Workbench, message_id: str) -> int:
     return int(message["message_attributes"]["lease_count"])
 
 
-def carried(message: Any) -> Carried:
+def event_message(message: Any) -> EventMessage:
     """A message on its way into events."""
-    (written,), _ = event_batch.carried([message])
+    (written,), _ = encode([message])
     return written
