@@ -210,7 +210,7 @@ class InboxProducer(SharedStreamProducer):
         self._held.update(batches)
         return batches
 
-    # What becomes of the messages
+    # The outcome of the messages
 
     def _is_rejected(self, message_id: str) -> bool:
         """Whether a message was rejected, by a watcher that is still running."""

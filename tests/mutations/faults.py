@@ -368,12 +368,6 @@ FAULTS = (
         ("tests/unit/client/test_token*.py", "tests/unit/client/test_api.py"),
     ),
     Fault(
-        "give the queue of a DAG's tasks to the trigger of its listener",
-        "arguments._names_of",
-        becomes('{"inbox", "queue"}', '{"inbox"}'),
-        ("tests/unit/decorators/test_inbox_dag.py",),
-    ),
-    Fault(
         "poll a failing service as often as it sends wake-ups",
         "polling.poll",
         becomes("woken and not faults.count", "woken"),
