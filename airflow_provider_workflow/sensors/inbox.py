@@ -6,13 +6,11 @@ import logging
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import replace
 from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import (
-    AirflowException,
     AirflowFailException,
     AirflowSensorTimeout,
     AirflowSkipException,
@@ -24,7 +22,6 @@ from airflow_provider_workflow import clock
 from airflow_provider_workflow.client.arguments import flag, intervals
 from airflow_provider_workflow.operators.base import DispatchingOperator
 from airflow_provider_workflow.options import check_acknowledge, check_sensor_options
-from airflow_provider_workflow.types import FAILED, PAUSED
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -149,6 +146,7 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
         :param hold_seconds: seconds that it waited for capacity.
         """
         from airflow_provider_workflow.dispatch.results import Counts
+        from airflow_provider_workflow.triggers.inbox import lease_of
 
         self._read_rendered()
         self.counts = Counts.carried(so_far)
@@ -367,42 +365,8 @@ def skip_on_failure(*, soft_fail: bool, never_fail: bool) -> Iterator[None]:
     """Apply ``soft_fail`` and ``never_fail`` as the mode poke does, for a deferrable sensor."""
     try:
         yield
-    except AirflowSkipException:
-        raise
     except Exception as error:
         final = isinstance(error, (AirflowSensorTimeout, AirflowFailException))
         if never_fail or (soft_fail and final):
             raise AirflowSkipException(f"Skipped instead of failing: {error}") from error
         raise
-
-
-def lease_of(inbox: str, event: dict[str, Any]) -> HeldLease | None:
-    """
-    The lease in an event of a ``WorkflowInboxTrigger``; None if the event only asks for a poll.
-
-    :param inbox: name of the inbox in errors.
-    :raises InboxNotActiveError: the inbox is paused and has no more messages.
-    :raises InboxUnusableError: the inbox failed to initialize.
-    :raises AirflowException: the event is not one of the trigger's.
-    """
-    from airflow_provider_workflow import observers
-    from airflow_provider_workflow.config import traces
-    from airflow_provider_workflow.dispatch.lease import HeldLease, InboxNotActiveError, InboxUnusableError
-    from airflow_provider_workflow.observers import tracing
-
-    status = event.get("status")
-    if status == "leased":
-        inbox_id, name = event.get("inbox_id") or "", event.get("inbox_name")
-        if inbox_id and name:
-            # For the tags of metrics: this process has not looked up the name.
-            observers.remember_name(inbox_id, name)
-        lease = HeldLease.from_hand_off(event["lease"])
-        if "trace" in event and traces():
-            tracing.take_over(lease.lease_id, [message["id"] for message in lease.messages], event["trace"])
-        return replace(lease, inbox_id=inbox_id)
-    if status == "poll":
-        return None
-    errors = {PAUSED: InboxNotActiveError, FAILED: InboxUnusableError}
-    if status in errors:
-        raise errors[status](inbox, event.get("reason"))
-    raise AirflowException(f"The trigger sent an unknown event: {status!r}")

@@ -6,10 +6,11 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from airflow.providers.common.compat.sdk import conf
+from airflow.providers.common.compat.sdk import AirflowException, conf
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_provider_workflow import clock
@@ -18,6 +19,7 @@ from airflow_provider_workflow.triggers.base import SerializesArguments
 if TYPE_CHECKING:
     from airflow_provider_workflow import types
     from airflow_provider_workflow.client.client import AsyncWorkflowClient
+    from airflow_provider_workflow.dispatch.lease import HeldLease
 
 log = logging.getLogger(__name__)
 
@@ -191,6 +193,39 @@ def _trace_of(lease_id: str) -> dict[str, Any]:
 
     carrier = tracing.hand_off(lease_id) if traces() else {}
     return {"trace": carrier} if carrier else {}
+
+
+def lease_of(inbox: str, event: dict[str, Any]) -> HeldLease | None:
+    """
+    The lease in an event of a ``WorkflowInboxTrigger``; None if the event only asks for a poll.
+
+    :param inbox: name of the inbox in errors.
+    :raises InboxNotActiveError: the inbox is paused and has no more messages.
+    :raises InboxUnusableError: the inbox failed to initialize.
+    :raises AirflowException: the event is not one of the trigger's.
+    """
+    from airflow_provider_workflow import observers
+    from airflow_provider_workflow.config import traces
+    from airflow_provider_workflow.dispatch.lease import HeldLease, InboxNotActiveError, InboxUnusableError
+    from airflow_provider_workflow.observers import tracing
+    from airflow_provider_workflow.types import FAILED, PAUSED
+
+    status = event.get("status")
+    if status == "leased":
+        inbox_id, name = event.get("inbox_id") or "", event.get("inbox_name")
+        if inbox_id and name:
+            # For the tags of metrics: this process has not looked up the name.
+            observers.remember_name(inbox_id, name)
+        lease = HeldLease.from_hand_off(event["lease"])
+        if "trace" in event and traces():
+            tracing.take_over(lease.lease_id, [message["id"] for message in lease.messages], event["trace"])
+        return replace(lease, inbox_id=inbox_id)
+    if status == "poll":
+        return None
+    errors = {PAUSED: InboxNotActiveError, FAILED: InboxUnusableError}
+    if status in errors:
+        raise errors[status](inbox, event.get("reason"))
+    raise AirflowException(f"The trigger sent an unknown event: {status!r}")
 
 
 async def _leased_text(

@@ -22,7 +22,7 @@ from airflow_provider_workflow.operators.manage_inbox import (
     WorkflowResumeInboxOperator,
 )
 from airflow_provider_workflow.operators.workflows import WorkflowGuessOperator
-from airflow_provider_workflow.sensors.inbox import lease_of
+from airflow_provider_workflow.triggers.inbox import lease_of
 from airflow_provider_workflow.triggers.polling import InboxState
 from tests.unit.fake_clock import FakeClock, nothing
 from tests.unit.sensors.tasks import Task

@@ -16,7 +16,7 @@ from airflow_provider_workflow.emulator.clock import ManualClock
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from airflow_provider_workflow.observers import SPANS, tracing
 from airflow_provider_workflow.operators.inbox import WorkflowReleaseOperator
-from airflow_provider_workflow.sensors.inbox import lease_of
+from airflow_provider_workflow.triggers.inbox import lease_of
 from tests.unit.batching import Function, batches
 from tests.unit.fake_clock import FakeClock
 from tests.unit.fakes import api_error
