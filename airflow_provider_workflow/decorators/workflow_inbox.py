@@ -23,8 +23,12 @@ from airflow.providers.common.compat.sdk import (
 )
 
 from airflow_provider_workflow.client.arguments import LEASE_LIMIT, within
-from airflow_provider_workflow.dispatch.targets import DEAD_LETTER_AFTER, LEASE_SECONDS
-from airflow_provider_workflow.operators.base import ANY_NUMBER, RetriesByDefault, WorkflowOperator
+from airflow_provider_workflow.operators.base import (
+    RetriesByDefault,
+    WorkflowOperator,
+    check_dead_letters,
+    check_limits,
+)
 from airflow_provider_workflow.options import check_string, rendered
 
 if TYPE_CHECKING:
@@ -121,14 +125,10 @@ class WorkflowInboxDecoratedOperator(RetriesByDefault, DecoratedOperator, Workfl
     ) -> None:
         check_string("inbox", inbox)
         within("batch_size", batch_size, LEASE_LIMIT)
-        within("lease_seconds", lease_seconds, LEASE_SECONDS)
-        if max_messages is not None:
-            within("max_messages", max_messages, ANY_NUMBER)
-        within("dead_letter_after", dead_letter_after, DEAD_LETTER_AFTER)
-        if dead_letter_dag_id is not None:
-            check_string("dead_letter_dag_id", dead_letter_dag_id)
+        check_limits(batch_size, lease_seconds, max_messages, None)
+        check_dead_letters(dead_letter_dag_id, dead_letter_after, "lease", ())
         super().__init__(
-            python_callable=without_messages(python_callable),
+            python_callable=takes_messages_first(python_callable),
             op_args=op_args,
             op_kwargs=op_kwargs,
             **kwargs,
@@ -182,7 +182,7 @@ class WorkflowInboxDecoratedOperator(RetriesByDefault, DecoratedOperator, Workfl
         def work(messages: list[dict[str, Any]]) -> Mapping[str, str]:
             ids = {message["id"] for message in messages}
             try:
-                call_with(self.python_callable, messages, self.op_args, kwargs)
+                self.python_callable(messages, *self.op_args, **kwargs)
             except MessagesFailed as failed:
                 if unknown := [*failed.causes.keys() - ids]:
                     raise BatchError(
@@ -244,9 +244,11 @@ def workflow_inbox_task(
     )
 
 
-def without_messages(function: Callable[..., Any]) -> Callable[..., Any]:
+def takes_messages_first(function: Callable[..., Any]) -> Callable[..., None]:
     """
-    A function with the signature that a DAG file calls: without ``messages``, which a batch brings.
+    A function that is called with messages and then with the other arguments of the given one.
+
+    Its signature is what a DAG file calls: without ``messages``, which a batch brings.
 
     :raises ValueError: the function cannot be called with messages.
     """
@@ -259,37 +261,20 @@ def without_messages(function: Callable[..., Any]) -> Callable[..., Any]:
         raise ValueError(f"The function {name} of @task.workflow_inbox must not be async")
     if inspect.isgeneratorfunction(function):
         raise ValueError(f"The function {name} of @task.workflow_inbox must not yield; return from it")
+    names = list(signature.parameters)
+    others = signature.replace(parameters=[signature.parameters[name] for name in names if name != MESSAGES])
 
     @functools.wraps(function)
-    def called(*_: Any, **__: Any) -> None:
-        raise TypeError(f"The function {name} is called by its task, with messages")
+    def called(messages: list[dict[str, Any]], /, *args: Any, **kwargs: Any) -> None:
+        arguments = {MESSAGES: messages, **others.bind(*args, **kwargs).arguments}
+        given = {name: arguments[name] for name in names if name in arguments}
+        bound = inspect.BoundArguments(signature, given)
+        value = function(*bound.args, **bound.kwargs)
+        if inspect.isawaitable(value) or inspect.isgenerator(value) or inspect.isasyncgen(value):
+            raise TypeError(
+                f"The function {name} of @task.workflow_inbox returned a {type(value).__name__}, which has"
+                " not run; give a plain function"
+            )
 
-    others = [parameter for name, parameter in signature.parameters.items() if name != MESSAGES]
-    called.__signature__ = signature.replace(parameters=others)  # type: ignore[attr-defined]
+    called.__signature__ = others  # type: ignore[attr-defined]
     return called
-
-
-def call_with(
-    called: Callable[..., Any],
-    messages: list[dict[str, Any]],
-    args: Collection[Any],
-    kwargs: Mapping[str, Any],
-) -> None:
-    """
-    Call the function that ``without_messages`` wrapped.
-
-    :raises TypeError: it returns an awaitable or a generator, so that nothing of it has run.
-    """
-    function = called.__wrapped__  # type: ignore[attr-defined]
-    signature = inspect.signature(function)
-    others = inspect.signature(called).bind(*args, **kwargs).arguments
-    arguments = {MESSAGES: messages, **others}
-    ordered = {name: arguments[name] for name in signature.parameters if name in arguments}
-    bound = inspect.BoundArguments(signature, ordered)
-    bound.apply_defaults()
-    value = function(*bound.args, **bound.kwargs)
-    if inspect.isawaitable(value) or inspect.isgenerator(value) or inspect.isasyncgen(value):
-        raise TypeError(
-            f"The function of @task.workflow_inbox returned a {type(value).__name__}, which has not run;"
-            " give a plain function"
-        )
