@@ -340,11 +340,15 @@ def end_if_present(what: str, done: str, end: Callable[[], object], missing_ok: 
 
 def storable(value: Any) -> Any:
     """
-    A value of the service in a form that any XCom can hold.
+    A JSON value of the service with strings that any XCom can hold; its keys are ours.
 
     Airflow cannot store a lone surrogate (half of an emoji, in a truncated string), and PostgreSQL cannot
     store NUL: both become U+FFFD.
     """
+    if isinstance(value, dict):
+        return {key: storable(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [storable(part) for part in value]
     if not isinstance(value, str):
         return value
     return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace").replace("\0", "\ufffd")

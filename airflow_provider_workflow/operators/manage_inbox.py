@@ -128,17 +128,17 @@ def change_inbox(
     from airflow_provider_workflow.dispatch.lease import InboxUnusableError
 
     try:
-        found = change(inbox)
+        changed = change(inbox)
     except ConflictError:
-        found = hook.get_inbox(inbox)
-        if found["status"] == FAILED:
-            raise InboxUnusableError(inbox, found.get("paused_reason")) from None
-        if found["status"] not in already:
+        changed = hook.get_inbox(inbox)
+        if changed["status"] == FAILED:
+            raise InboxUnusableError(inbox, changed.get("paused_reason")) from None
+        if changed["status"] not in already:
             raise
-        log.info("Inbox %s is %s already; nothing to do", inbox, plain(found["status"]))
+        log.info("Inbox %s is %s already; nothing to do", inbox, plain(changed["status"]))
     else:
-        log.info("Inbox %s is %s now", inbox, plain(found["status"]))
-    return found
+        log.info("Inbox %s is %s now", inbox, plain(changed["status"]))
+    return changed
 
 
 def ensure_inbox(

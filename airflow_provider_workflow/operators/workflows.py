@@ -82,7 +82,7 @@ class WorkflowGuessOperator(WorkflowOperator):
         from airflow_provider_workflow.client.wire import plain
 
         try:
-            found = self.hook.guess(rendered("description", self.description))
+            guess = self.hook.guess(rendered("description", self.description))
         except GuessRejectedError as error:
             if self.on_rejected == "skip":
                 # Airflow's own log line does not give the reason.
@@ -95,32 +95,34 @@ class WorkflowGuessOperator(WorkflowOperator):
             raise FinalGuessRejectedError(
                 str(error), status=error.status, code=error.code, detail=error.detail, meta=error.meta
             ) from None
-        log.info("Guessed a workflow of %d steps", len(found["steps"]))
-        return {
-            "title": storable(found["title"]),
-            "steps": [_step(each) for each in found["steps"]],
-            "prefilled_url": storable(found["prefilled_url"]),
-            "messages": [storable(text) for text in _remarks(found)],
-        }
+        log.info("Guessed a workflow of %d steps", len(guess["steps"]))
+        guessed: SuggestedWorkflow = storable(
+            {
+                "title": guess["title"],
+                "steps": [_step(step) for step in guess["steps"]],
+                "prefilled_url": guess["prefilled_url"],
+                "messages": _remarks(guess.get("messages")),
+            }
+        )
+        return guessed
 
 
-def _remarks(guess: types.Guess) -> list[str]:
+def _remarks(messages: Any) -> list[str]:
     # Free-form objects (docs/service.md 13.1), whose keys an XCom may not be able to hold.
-    remarks: Any = guess.get("messages")
-    found = remarks if isinstance(remarks, list) else []
-    details = [each.get("detail") for each in found if isinstance(each, dict)]
+    remarks = messages if isinstance(messages, list) else []
+    details = [remark.get("detail") for remark in remarks if isinstance(remark, dict)]
     return [detail for detail in details if isinstance(detail, str)]
 
 
 def _step(step: types.GuessStep) -> SuggestedStep:
     return {
         "step": _raw(step["step"]),
-        "alternatives": [_raw(each) for each in step.get("alternatives") or []],
+        "alternatives": [_raw(alternative) for alternative in step.get("alternatives") or []],
     }
 
 
 def _raw(step: types.RawStep) -> types.RawStep:
-    return {"title": storable(step.get("title")), "app": storable(step["app"]), "api": storable(step["api"])}
+    return {"title": step.get("title"), "app": step["app"], "api": step["api"]}
 
 
 class TemplateStep(TypedDict):
@@ -179,9 +181,11 @@ class WorkflowTemplatesOperator(WorkflowOperator):
         :raises WorkflowError: the service cannot be used.
         """
         apps = app_list(self.apps)
-        found = self.hook.list_templates(apps, whole_number(self.limit))
-        log.info("Found %d workflow templates for %s", len(found), ", ".join(apps) if apps else "all apps")
-        return [_summary(template) for template in found]
+        templates = self.hook.list_templates(apps, whole_number(self.limit))
+        log.info(
+            "Found %d workflow templates for %s", len(templates), ", ".join(apps) if apps else "all apps"
+        )
+        return [_summary(template) for template in templates]
 
 
 def app_list(apps: Any) -> list[str] | None:
@@ -198,19 +202,11 @@ def app_list(apps: Any) -> list[str] | None:
 
 
 def _summary(template: types.Template) -> TemplateSummary:
-    return {
-        "id": template.get("id"),
-        "title": storable(template.get("title")),
-        "slug": storable(template.get("slug")),
-        "status": storable(template.get("status")),
-        "description_plain": storable(template.get("description_plain")),
-        "url": storable(template.get("url")),
-        "create_url": storable(template.get("create_url")),
-        "steps": [
-            {"title": storable(step.get("title")), "api": storable(step.get("api"))}
-            for step in template.get("steps") or []
-        ],
-    }
+    steps = template.get("steps") or []
+    summary: Any = {name: template.get(name) for name in TemplateSummary.__annotations__}
+    summary["steps"] = [{"title": step.get("title"), "api": step.get("api")} for step in steps]
+    stored: TemplateSummary = storable(summary)
+    return stored
 
 
 class Unenrollment(TypedDict):
