@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import DAG, AssetWatcher, Param, dag
 
-from airflow_provider_workflow.decorators.message import MACRO, NAME, MessagePlaceholder, part_in_template
+from airflow_provider_workflow.decorators.message import (
+    MACRO,
+    NAME,
+    MessagePlaceholder,
+    part_in_template,
+)
 from airflow_provider_workflow.options import check_choice, check_string, known_later
 
 if TYPE_CHECKING:
@@ -33,9 +38,20 @@ OF_TASK = (
     "lease_seconds",
 )
 """Arguments of the listener's task, whichever it is."""
-OF_SENSOR = ("poll_interval", "max_poll_interval", "wake_on_events", "deferrable")
+OF_SENSOR = (
+    "poll_interval",
+    "max_poll_interval",
+    "wake_on_events",
+    "deferrable",
+)
 """Further arguments of a sensor."""
-OF_TRIGGER = ("workflow_conn_id", "poll_interval", "max_poll_interval", "wake_on_events", "renotify_seconds")
+OF_TRIGGER = (
+    "workflow_conn_id",
+    "poll_interval",
+    "max_poll_interval",
+    "wake_on_events",
+    "renotify_seconds",
+)
 """Arguments of the trigger of a notice. Without callbacks and the queue, which are the task's."""
 ONLY_OF = {"deferrable": "sensor", "renotify_seconds": "notice"}
 """Arguments of one kind of listener."""
