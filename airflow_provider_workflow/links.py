@@ -26,7 +26,7 @@ class WorkflowEditorLink(BaseOperatorLink):
 
         Airflow calls this in the task's process when a try ends, and stores the result.
         """
-        guess = returned(operator, ti_key)
+        guess = _returned(operator, ti_key)
         url = guess.get("prefilled_url") if isinstance(guess, Mapping) else None
         # Only web URLs, as users click on it: no javascript: URL.
         return url if isinstance(url, str) and url.startswith(("https://", "http://")) else ""
@@ -48,19 +48,20 @@ class StartedRunsLink(BaseOperatorLink):
         from airflow_provider_workflow import clock
         from airflow_provider_workflow.dispatch.runs import RUN_ID_PREFIX, run_id_of
 
-        target = operator.trigger_dag_id
-        if not target:
+        targets = operator.trigger_dag_id
+        if not targets:
             return ""
-        dag_id = _only(target)
-        result = returned(operator, ti_key)
+        dag_ids = [targets] if isinstance(targets, str) else list(targets)
+        result = _returned(operator, ti_key)
         message_ids = _started(result)
         if message_ids == []:
             return ""
         run_ids = [run_id_of(message_id, result["inbox_id"]) for message_id in message_ids or ()]
-        if len(run_ids) == 1 and dag_id:
-            return _page(f"dags/{dag_id}/runs/{quote(run_ids[0], safe='')}")
-        page = f"dags/{dag_id}/runs" if dag_id else "dag_runs"
-        if pattern := _pattern(run_ids):
+        page = f"dags/{dag_ids[0]}/runs" if len(dag_ids) == 1 else "dag_runs"
+        if len(run_ids) == 1 and len(dag_ids) == 1:
+            return _page(f"{page}/{quote(run_ids[0], safe='')}")
+        pattern = "|".join(run_ids)
+        if pattern and len(pattern) <= LONGEST_PATTERN:
             return _page(page, run_id_pattern=pattern)
         return _page(
             page,
@@ -77,13 +78,13 @@ class ReplayedRunLink(BaseOperatorLink):
 
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
         """URL of the run; empty if the task has not succeeded."""
-        result = returned(operator, ti_key)
+        result = _returned(operator, ti_key)
         if not isinstance(result, Mapping):
             return ""
         return _page(f"dags/{result['dag_id']}/runs/{quote(result['run_id'], safe='')}")
 
 
-def returned(operator: Any, ti_key: Any) -> Any:
+def _returned(operator: Any, ti_key: Any) -> Any:
     """The task's return value; None if it did not succeed, or pushes no XCom."""
     from airflow.providers.common.compat.sdk import TaskInstanceState, XCom
 
@@ -101,19 +102,6 @@ def _started(result: Any) -> list[str] | None:
     # Run ids are made with the inbox id; a result without started runs may lack it.
     known = len(ids) == result["started"]["count"] and ("inbox_id" in result or not ids)
     return ids if known else None
-
-
-def _pattern(run_ids: list[str]) -> str:
-    """The filter by which Airflow lists these runs; empty if it cannot."""
-    pattern = "|".join(run_ids)
-    return pattern if len(pattern) <= LONGEST_PATTERN else ""
-
-
-def _only(target: str | Mapping[str, str]) -> str | None:
-    """The target DAG, if there is only one."""
-    if isinstance(target, str):
-        return target
-    return next(iter(target)) if len(target) == 1 else None
 
 
 def _page(path: str, **query: str) -> str:

@@ -128,7 +128,7 @@ class WorkflowInboxDecoratedOperator(RetriesByDefault, DecoratedOperator, Workfl
         check_limits(batch_size, lease_seconds, max_messages, None)
         check_dead_letters(dead_letter_dag_id, dead_letter_after, "lease", ())
         super().__init__(
-            python_callable=takes_messages_first(python_callable),
+            python_callable=_takes_messages_first(python_callable),
             op_args=op_args,
             op_kwargs=op_kwargs,
             **kwargs,
@@ -244,7 +244,7 @@ def workflow_inbox_task(
     )
 
 
-def takes_messages_first(function: Callable[..., Any]) -> Callable[..., None]:
+def _takes_messages_first(function: Callable[..., Any]) -> Callable[..., None]:
     """
     A function that is called with messages and then with the other arguments of the given one.
 

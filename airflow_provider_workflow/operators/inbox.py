@@ -105,7 +105,7 @@ class LeaseOperator(WorkflowOperator):
 
         :raises ValueError: ``lease`` is not what the sensor returned.
         """
-        lease, ids = check_lease(self.lease, self.message_ids)
+        lease, ids = _check_lease(self.lease, self.message_ids)
         done = self.end(self.hook, lease, ids)
         log.info("Inbox %s: %s %d of %d messages", lease["inbox_id"], self.past_tense, done, len(ids))
         if done < len(ids):
@@ -154,7 +154,7 @@ class WorkflowReleaseOperator(LeaseOperator):
         return release(hook, lease["inbox_id"], lease["lease_id"], ids)
 
 
-def check_lease(lease: Any, message_ids: Any) -> tuple[Lease, list[str]]:
+def _check_lease(lease: Any, message_ids: Any) -> tuple[Lease, list[str]]:
     """
     :raises ValueError: an argument is invalid; the text names it.
     """

@@ -102,7 +102,7 @@ class InboxDeletion(TypedDict):
     deleted: bool
 
 
-def inbox_summary(inbox: types.Inbox) -> InboxSummary:
+def _summary(inbox: types.Inbox) -> InboxSummary:
     """The fields of an inbox that operators return."""
     return {
         "id": inbox["id"],
@@ -208,7 +208,7 @@ class WorkflowPauseInboxOperator(InboxOperator):
         :raises WorkflowError: the service cannot be used.
         """
         self.inbox = rendered("inbox", self.inbox)
-        return inbox_summary(change_inbox(self.hook, self.inbox, self.hook.pause_inbox, (PAUSED,)))
+        return _summary(change_inbox(self.hook, self.inbox, self.hook.pause_inbox, (PAUSED,)))
 
 
 class WorkflowResumeInboxOperator(InboxOperator):
@@ -233,7 +233,7 @@ class WorkflowResumeInboxOperator(InboxOperator):
         """
         self.inbox = rendered("inbox", self.inbox)
         already = (ACTIVE, INITIALIZING)
-        return inbox_summary(change_inbox(self.hook, self.inbox, self.hook.resume_inbox, already))
+        return _summary(change_inbox(self.hook, self.inbox, self.hook.resume_inbox, already))
 
 
 class WorkflowDeleteInboxOperator(InboxOperator):
@@ -375,7 +375,7 @@ class WorkflowEnsureInboxOperator(WorkflowOperator):
                 plain(inbox.get("paused_reason") or "no reason given"),
             )
         log.info("Inbox %s exists: id %s, status %s", self.name, plain(inbox["id"]), plain(inbox["status"]))
-        return inbox_summary(inbox)
+        return _summary(inbox)
 
     def _ensure(self) -> types.Inbox:
         subscription = subscription_of(self.app_key, self.action_key, self.inputs, self.connection_id)

@@ -169,7 +169,7 @@ class WorkflowTemplatesOperator(WorkflowOperator):
         self.limit = limit
         if not known_later(apps):
             # Jinja templates in the list are checked after they are rendered.
-            app_list([app for app in apps if not known_later(app)] if isinstance(apps, list) else apps)
+            _app_list([app for app in apps if not known_later(app)] if isinstance(apps, list) else apps)
         if limit is not None and not known_later(limit):
             at_least_one("limit", whole_number(limit))
 
@@ -180,7 +180,7 @@ class WorkflowTemplatesOperator(WorkflowOperator):
         :raises ValueError: the rendered ``apps`` or ``limit`` is invalid.
         :raises WorkflowError: the service cannot be used.
         """
-        apps = app_list(self.apps)
+        apps = _app_list(self.apps)
         templates = self.hook.list_templates(apps, whole_number(self.limit))
         log.info(
             "Found %d workflow templates for %s", len(templates), ", ".join(apps) if apps else "all apps"
@@ -188,7 +188,7 @@ class WorkflowTemplatesOperator(WorkflowOperator):
         return [_summary(template) for template in templates]
 
 
-def app_list(apps: Any) -> list[str] | None:
+def _app_list(apps: Any) -> list[str] | None:
     """
     The apps as a list; None for all of them.
 

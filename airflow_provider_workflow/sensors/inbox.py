@@ -150,7 +150,7 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
 
         self._read_rendered()
         self.counts = Counts.carried(so_far)
-        with closing(self.hook), skip_on_failure(soft_fail=self.soft_fail, never_fail=self.never_fail):
+        with closing(self.hook), _skip_on_failure(soft_fail=self.soft_fail, never_fail=self.never_fail):
             value = self._poll(context, lease_of(self.inbox, event or {}))
             if value is None:
                 self._defer_until_messages(deadline, hold_seconds)
@@ -307,8 +307,8 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
     def _receive(self, receiver: Receiver, lease: HeldLease | None) -> Any:
         auto = self.acknowledge == "auto"
         if auto and (stored := receiver.stored()) is not None:
-            if lease is not None:
-                self._release(lease)
+            if lease is not None and lease.messages:
+                self._release(lease, [message["id"] for message in lease.messages])
             return stored
         if lease is None or (lease.left and not lease.messages):
             # Also where no message fitted into the hand-off: the next trigger's would be the same.
@@ -361,7 +361,7 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
 
 
 @contextmanager
-def skip_on_failure(*, soft_fail: bool, never_fail: bool) -> Iterator[None]:
+def _skip_on_failure(*, soft_fail: bool, never_fail: bool) -> Iterator[None]:
     """Apply ``soft_fail`` and ``never_fail`` as the mode poke does, for a deferrable sensor."""
     try:
         yield
