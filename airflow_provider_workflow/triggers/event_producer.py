@@ -31,7 +31,6 @@ from airflow_provider_workflow.client.errors import (
     LeaseExpiredError,
     NotFoundError,
     TransportError,
-    WorkflowError,
 )
 from airflow_provider_workflow.client.wire import plain
 from airflow_provider_workflow.dispatch import quarantine
@@ -148,9 +147,10 @@ class InboxProducer(SharedStreamProducer):
         client = await self._connect()
         inbox = await look_up(client, stream.inbox)
         self._inbox_id = inbox["id"]
-        if not self._state.is_known:
-            log_wait(log, client, stream)
+        begins = not self._state.is_known
         self._state.seen(str(inbox["status"]), inbox.get("paused_reason"))
+        if begins:
+            log_wait(log, client, stream)
         async with wake_ups_of(client, inbox["id"], stream.wake_on_events) as wake_up:
             while True:
                 yield await poll(partial(self._lease, client, inbox["id"]), wake_up, stream, faults)
@@ -387,6 +387,6 @@ class InboxProducer(SharedStreamProducer):
         """Release the messages of a pending lease request."""
         if self._pending is not None:
             await asyncio.wait({self._pending})
-            with suppress(WorkflowError):  # its messages are redelivered when their lease expires
+            with suppress(Exception):  # its messages are redelivered when their lease expires
                 if lease_id := self._pending.result().get("lease_id"):
                     await self._connected().send(api.release_messages(self._inbox_id, lease_id))
