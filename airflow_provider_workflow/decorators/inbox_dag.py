@@ -53,7 +53,10 @@ OF_TRIGGER = (
     "renotify_seconds",
 )
 """Arguments of the trigger of a notice. Without callbacks and the queue, which are the task's."""
-ONLY_OF = {"deferrable": "sensor", "renotify_seconds": "notice"}
+ONLY_OF = {
+    "deferrable": "sensor",
+    "renotify_seconds": "notice",
+}
 """Arguments of one kind of listener."""
 OF_BOTH_DAGS = (
     "start_date",
@@ -71,7 +74,11 @@ REJECTED = {
         "the DAG is the decorated function. For several DAGs use one WorkflowInboxSensor with trigger_dag_id"
     ),
 }
-IN_CONF = ("message", "inbox_id", "connection_id")
+IN_CONF = (
+    "message",
+    "inbox_id",
+    "connection_id",
+)
 """The entries of the conf of each run, which Airflow takes as values of params with these names."""
 START = datetime(2025, 1, 1, tzinfo=UTC)
 """Any time in the past: without one, Airflow starts no run of a ``@continuous`` DAG."""

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import jinja2
 
 if TYPE_CHECKING:
-    from types import FrameType
-
     from airflow.sdk import Context
 
 NAME = "message"
@@ -96,18 +94,15 @@ class MessagePlaceholder:
         )
 
     def __bool__(self) -> bool:
-        if not _asks_for_airflow(sys._getframe(1)):
-            self._refuse()
+        self._check_who_asks()
         return True
 
     def __eq__(self, other: object) -> bool:
-        if not _asks_for_airflow(sys._getframe(1)):
-            self._refuse()
+        self._check_who_asks()
         return self is other
 
     def __hash__(self) -> int:
-        if not _asks_for_airflow(sys._getframe(1)):
-            self._refuse()
+        self._check_who_asks()
         return id(self)
 
     def __iter__(self) -> Iterator[Any]:
@@ -115,6 +110,13 @@ class MessagePlaceholder:
             self._refuse()
         # `expand` looks for outputs of tasks in its arguments.
         return iter(())
+
+    def _check_who_asks(self) -> None:
+        """Refuse, unless Airflow asks, or an object with templated fields: an operator or a notifier."""
+        frame = sys._getframe(2)
+        asks_in = str(frame.f_globals.get("__name__"))
+        if not asks_in.startswith(AIRFLOW) and not hasattr(frame.f_locals.get("self"), "template_fields"):
+            self._refuse()
 
     def _refuse(self, *_: Any) -> NoReturn:
         raise TypeError(
@@ -152,13 +154,13 @@ class MessagePlaceholder:
 
         :raises ValueError: the part cannot be the argument of a task, as Airflow cannot store it.
         """
-        return self.part_of(message_of(context), stored_as=_itself)
+        return self.part_of(message_of(context))
 
-    def part_of(self, message: dict[str, Any], stored_as: Callable[[Any], Any]) -> Any:
+    def part_of(self, message: dict[str, Any], *, as_text: bool = False) -> Any:
         """
         The value of this part of a message.
 
-        :param stored_as: makes of the value what Airflow stores: the value itself, or a template's string.
+        :param as_text: whether Airflow stores it as a string.
         :raises LookupError: the message has no such part.
         :raises ValueError: Airflow cannot store that.
         """
@@ -172,7 +174,7 @@ class MessagePlaceholder:
                 " the task what to do without it"
             ) from None
         if self._path and isinstance(message, Message):
-            self._check_storable(stored_as(value))
+            self._check_storable(str(value) if as_text else value)
         return value
 
     def _check_storable(self, value: Any) -> None:
@@ -185,10 +187,6 @@ class MessagePlaceholder:
             )
 
 
-def _itself(value: Any) -> Any:
-    return value
-
-
 @jinja2.pass_context
 def part_in_template(context: jinja2.runtime.Context, *path: str | int) -> Any:
     """
@@ -199,13 +197,5 @@ def part_in_template(context: jinja2.runtime.Context, *path: str | int) -> Any:
     from jinja2.nativetypes import NativeEnvironment
 
     # With render_template_as_native_obj=True a template yields the value itself.
-    is_native = isinstance(context.environment, NativeEnvironment)
-    return MessagePlaceholder(path).part_of(
-        message_of(context.get_all()), stored_as=_itself if is_native else str
-    )
-
-
-def _asks_for_airflow(frame: FrameType) -> bool:
-    """Whether Airflow asks, or an object with templated fields: an operator or a notifier."""
-    asks_in: str = frame.f_globals.get("__name__", "")
-    return asks_in.startswith(AIRFLOW) or hasattr(frame.f_locals.get("self"), "template_fields")
+    as_text = not isinstance(context.environment, NativeEnvironment)
+    return MessagePlaceholder(path).part_of(message_of(context.get_all()), as_text=as_text)

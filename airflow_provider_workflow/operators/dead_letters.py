@@ -83,9 +83,15 @@ class WorkflowDeadLetterReplayOperator(RetriesByDefault):
         from airflow_provider_workflow.dispatch.runs import TaskRuns, origin_of
 
         conf = context["dag_run"].conf if self.conf is None else self.conf
+        if not isinstance(conf, Mapping):
+            raise AirflowFailException(
+                f"The dead letter cannot be replayed: conf must be a dictionary, not a {type(conf).__name__};"
+                " for a dictionary from a template, set render_template_as_native_obj=True on the DAG, or"
+                " give another task's output"
+            )
         target = rendered("trigger_dag_id", self.trigger_dag_id, optional=True)
         try:
-            replay = Replay.of(_checked(conf))
+            replay = Replay.of(conf)
             dag_id, outcome = replay.start(TaskRuns(context["ti"]), target, origin_of(context))
         except (NotADeadLetterError, NoTargetError) as error:
             raise AirflowFailException(f"The dead letter cannot be replayed: {error}") from None
@@ -102,17 +108,3 @@ class WorkflowDeadLetterReplayOperator(RetriesByDefault):
             outcome.value,
         )
         return {"dag_id": dag_id, "run_id": replay.run_id, "outcome": outcome.value}
-
-
-def _checked(conf: Any) -> Mapping[str, Any]:
-    """
-    :raises NotADeadLetterError: it is not a dictionary.
-    """
-    from airflow_provider_workflow.dispatch.replay import NotADeadLetterError
-
-    if not isinstance(conf, Mapping):
-        raise NotADeadLetterError(
-            f"conf must be a dictionary, not a {type(conf).__name__}; for a dictionary from a template, set"
-            " render_template_as_native_obj=True on the DAG, or give another task's output"
-        )
-    return conf
