@@ -54,13 +54,7 @@ def stop(point: str) -> None:
 
 
 def stopping(step: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, with a stop before and one after it; of a generator, around all that it does."""
-
-    @functools.wraps(function)
-    def generate(*arguments: Any, **named: Any) -> Any:
-        stop(f"before {step}")
-        yield from function(*arguments, **named)
-        stop(f"after {step}")
+    """The function, with a stop before and one after it."""
 
     @functools.wraps(function)
     def call(*arguments: Any, **named: Any) -> Any:
@@ -69,7 +63,7 @@ def stopping(step: str, function: Callable[..., Any]) -> Callable[..., Any]:
         stop(f"after {step}")
         return value
 
-    return generate if inspect.isgeneratorfunction(function) else call
+    return call
 
 
 def wrap(module: ModuleType, step: str, path: str) -> None:
