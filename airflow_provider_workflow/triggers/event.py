@@ -186,7 +186,7 @@ class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
         from airflow_provider_workflow.triggers.event_batch import Selection, event_payload
 
         try:
-            messages, causes = self._sift(batch.messages)
+            messages, causes = self.matching(batch.messages)
             parts = [[message] for message in messages] if self.per_message else [messages]
             payloads = [event_payload(batch.lease.inbox_id, part) for part in parts if part]
             return Selection(frozenset(message.id for message in messages), causes, ended), payloads
@@ -195,7 +195,7 @@ class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
             cause = f"its watcher failed: {type(error).__name__}"
             return Selection(frozenset(), {message.id: cause for message in batch.messages}, ended), []
 
-    def _sift(self, messages: list[EventMessage]) -> tuple[list[EventMessage], dict[str, str]]:
+    def matching(self, messages: list[EventMessage]) -> tuple[list[EventMessage], dict[str, str]]:
         """The messages that this watcher selects, and the causes of those on which ``match`` fails, by id."""
         if self._matches is None:
             return messages, {}

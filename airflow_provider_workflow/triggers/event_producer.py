@@ -73,7 +73,7 @@ CLOSING_SECONDS = 1.0
 MOST_REMEMBERED = 10_000
 """Maximum number of rejected messages of which a producer knows that they were rejected."""
 
-_closing: set[asyncio.Task[None]] = set()
+closing_streams: set[asyncio.Task[None]] = set()
 
 
 class InboxProducer(SharedStreamProducer):
@@ -85,12 +85,12 @@ class InboxProducer(SharedStreamProducer):
 
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
-        self._client: AsyncWorkflowClient | None = None
+        self.client: AsyncWorkflowClient | None = None
         self._exits = AsyncExitStack()
         self._state = InboxState(stream.inbox, "leased", log)
         self._inbox_id = ""
         self._pending: asyncio.Future[types.LeaseAnswer] | None = None
-        self._held: set[Batch] = set()
+        self.held_batches: set[Batch] = set()
         self._finishing: set[asyncio.Task[None]] = set()
         self._progress = asyncio.Event()
         self._rejected: LRUCache[str, asyncio.Event] = LRUCache(MOST_REMEMBERED)
@@ -108,7 +108,7 @@ class InboxProducer(SharedStreamProducer):
                     batch.is_offered = True
                     yield batch, batch
                     await clock.async_sleep(self.stream.min_interval)
-                    while sum(held.is_offered for held in self._held) >= MOST_UNDECIDED:
+                    while sum(held.is_offered for held in self.held_batches) >= MOST_UNDECIDED:
                         self._progress.clear()
                         await self._progress.wait()
 
@@ -131,11 +131,11 @@ class InboxProducer(SharedStreamProducer):
         now = clock.monotonic()
         stored = {
             batch: batch.stored if now >= batch.acknowledge_from and batch.watchers_remain() else []
-            for batch in self._held
+            for batch in self.held_batches
         }
         closing = asyncio.create_task(self._close(stored), name=f"workflow-closing[{self.stream.inbox}]")
-        _closing.add(closing)
-        closing.add_done_callback(_closing.discard)
+        closing_streams.add(closing)
+        closing.add_done_callback(closing_streams.discard)
         # Let the task start: if it were cancelled before, it would never run.
         await asyncio.sleep(0)
 
@@ -161,10 +161,10 @@ class InboxProducer(SharedStreamProducer):
 
         exits = AsyncExitStack()
         hook = WorkflowHook(self.stream.workflow_conn_id)
-        self._client = await exits.enter_async_context(hook.async_client())
+        self.client = await exits.enter_async_context(hook.async_client())
         before, self._exits = self._exits, exits
         await before.aclose()
-        return self._client
+        return self.client
 
     async def _lease(self, client: AsyncWorkflowClient, inbox_id: str) -> HeldLease | None:
         """Lease once; None if there are no messages."""
@@ -194,20 +194,20 @@ class InboxProducer(SharedStreamProducer):
 
     async def _batches(self, lease: HeldLease) -> list[Batch]:
         """Hold a lease, and split it into batches, one for each event; rejected messages are left out."""
-        self._held = {batch for batch in self._held if batch.lease.seconds_left() > 0}
+        self.held_batches = {batch for batch in self.held_batches if batch.lease.seconds_left() > 0}
         whole = Batch(lease, [], [message["id"] for message in lease.messages])
-        self._held.add(whole)
+        self.held_batches.add(whole)
         try:
             messages, causes = await asyncio.to_thread(encode, lease.messages)
             for message_id, cause in causes.items():
-                self._reject(whole, message_id, cause, asyncio.Event())
+                self.reject(whole, message_id, cause, asyncio.Event())
             offered = [message for message in messages if not self._is_rejected(message.id)]
         except Exception:
             self._log_internal_error()
             return []
-        self._held.remove(whole)
+        self.held_batches.remove(whole)
         batches = [Batch(lease, part, [message.id for message in part]) for part in parts_of(offered)]
-        self._held.update(batches)
+        self.held_batches.update(batches)
         return batches
 
     # The outcome of the messages
@@ -217,7 +217,7 @@ class InboxProducer(SharedStreamProducer):
         ended = self._rejected.get(message_id)
         return ended is not None and not ended.is_set()
 
-    def _reject(self, batch: Batch, message_id: str, cause: str, ended: asyncio.Event) -> None:
+    def reject(self, batch: Batch, message_id: str, cause: str, ended: asyncio.Event) -> None:
         """Leave a message to its lease; the service quarantines it in the end."""
         if message_id not in self._rejected:
             inbox_id, conn_id = batch.lease.inbox_id, self.stream.workflow_conn_id
@@ -240,15 +240,15 @@ class InboxProducer(SharedStreamProducer):
             return
         for selection in batch.selections:
             for message_id, cause in selection.causes.items():
-                self._reject(batch, message_id, cause, selection.ended)
+                self.reject(batch, message_id, cause, selection.ended)
         batch.stored, unmatched = batch.report(acked, failed, rejected)
-        self._leave_unmatched(batch, unmatched)
+        self.leave_unmatched(batch, unmatched)
         batch.acknowledge_from = clock.monotonic() + ACKNOWLEDGE_DELAY_SECONDS
         finishing = asyncio.create_task(self._finish(batch), name=f"workflow-finishing[{self.stream.inbox}]")
         self._finishing.add(finishing)
         finishing.add_done_callback(self._finishing.discard)
 
-    def _leave_unmatched(self, batch: Batch, unmatched: list[str]) -> None:
+    def leave_unmatched(self, batch: Batch, unmatched: list[str]) -> None:
         """Leave unmatched messages to their lease, except on their first delivery: they are released once."""
         if unmatched and not self._unmatched_logged:
             self._unmatched_logged = True
@@ -275,7 +275,7 @@ class InboxProducer(SharedStreamProducer):
 
     def _let_go(self, batch: Batch) -> None:
         """Hold a batch no longer; another one may be leased."""
-        self._held.discard(batch)
+        self.held_batches.discard(batch)
         self._progress.set()
 
     async def _acknowledge(self, batch: Batch) -> None:
@@ -327,9 +327,9 @@ class InboxProducer(SharedStreamProducer):
 
     def _connected(self) -> AsyncWorkflowClient:
         """:raises TransportError: there is no client, before the first connection or after the last."""
-        if self._client is None:
+        if self.client is None:
             raise TransportError("there is no connection to the service at the moment", sent=False)
-        return self._client
+        return self.client
 
     def _log_failure(self, make: Any, count: int, error: Exception) -> None:
         log.warning(
@@ -360,7 +360,7 @@ class InboxProducer(SharedStreamProducer):
             # The event loop is ending: it cancels all tasks once, and waits for them.
             await self._end_all(stored)
         finally:
-            self._client = None
+            self.client = None
             if self._pending is not None:
                 self._pending.cancel()
                 # Awaited, so that an exception of it is retrieved.

@@ -352,7 +352,7 @@ FAULTS = (
     Fault(
         "forget the leases that are held when the triggerer ends",
         "InboxProducer.aclose",
-        becomes("self._held", "[]"),
+        becomes("self.held_batches", "[]"),
         EVENTS,
     ),
     Fault(

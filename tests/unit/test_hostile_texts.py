@@ -175,5 +175,5 @@ def test_the_ids_of_messages_that_no_watcher_takes(said: list[str]) -> None:
 
     producer = InboxProducer(Stream.of(event_trigger().serialize()[1]))
     batch = Batch(HeldLease("l", 2e9, "", []), [], [])
-    producer._reject(batch, HOSTILE, HOSTILE, asyncio.Event())
-    producer._leave_unmatched(batch, [HOSTILE])
+    producer.reject(batch, HOSTILE, HOSTILE, asyncio.Event())
+    producer.leave_unmatched(batch, [HOSTILE])

@@ -40,7 +40,7 @@ KEPT = {
     "observers._imported": PURE,
     "observers.metrics._thread": "belongs to a process, and sends what is left to send",
     "airflow_internals.stats": PURE,
-    "triggers.event_producer._closing": ENDS_WITH_ITS_LOOP,
+    "triggers.event_producer.closing_streams": ENDS_WITH_ITS_LOOP,
 }
 """Module state that no test inherits, and why."""
 COLLECTIONS = {

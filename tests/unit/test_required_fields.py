@@ -350,13 +350,13 @@ async def test_the_event_trigger_leases_messages_of_the_required_fields_alone(
 ) -> None:
     pytest.importorskip("airflow.triggers.shared_stream", reason="since Airflow 3.3")
     from airflow_provider_workflow.triggers.event_batch import Stream
-    from airflow_provider_workflow.triggers.event_producer import InboxProducer, _closing
+    from airflow_provider_workflow.triggers.event_producer import InboxProducer, closing_streams
 
     service.attributes = {"status": "archived"}
     producer = InboxProducer(Stream(INBOX, "workflow_default", 10, 400, 3.0, 5.0, 60.0, wake_on_events=False))
     async with aclosing(producer.open_stream()) as batches:  # type: ignore[type-var]
         batch, _ = await anext(batches)
     await producer.aclose()
-    await asyncio.gather(*_closing)
+    await asyncio.gather(*closing_streams)
 
     assert [message.id for message in batch.messages] == [MESSAGE]

@@ -55,7 +55,7 @@ def producer(client: Client | None) -> Any:
     from airflow_provider_workflow.triggers.event_producer import InboxProducer
 
     made: Any = InboxProducer(STREAM)
-    made._client = client
+    made.client = client
     return made
 
 
@@ -72,7 +72,7 @@ async def report(producer: Any, batch: Batch, *, stored: bool = True) -> None:
     from airflow.triggers.shared_stream import AdvanceItem, AdvanceOutcome
 
     batch.is_offered = True
-    producer._held.add(batch)
+    producer.held_batches.add(batch)
     await producer.advance([AdvanceItem(batch, AdvanceOutcome(acked=stored, failed=not stored))])
 
 
@@ -80,4 +80,4 @@ async def close(producer: Any) -> None:
     from airflow_provider_workflow.triggers import event_producer
 
     await producer.aclose()
-    await asyncio.gather(*event_producer._closing)
+    await asyncio.gather(*event_producer.closing_streams)

@@ -34,7 +34,7 @@ async def test_an_acknowledgement_rests_and_a_release_does_not(held_clock: FakeC
     await held_clock.elapse(60)
 
     assert client.sent == [(0, "release", ["c"]), (ACKNOWLEDGE_DELAY_SECONDS, "acknowledge", ["a", "b"])]
-    assert inbox._held == set()
+    assert inbox.held_batches == set()
     await close(inbox)
     assert len(client.sent) == 2
 
@@ -93,11 +93,11 @@ async def test_one_that_fails_holds_up_no_other(
     await held_clock.elapse(ACKNOWLEDGE_DELAY_SECONDS)
 
     assert [ids for _, _, ids in client.sent] == [["a"], ["b"], ["c"]]
-    assert len(inbox._held) == 2
+    assert len(inbox.held_batches) == 2
     assert caplog.text.count("acknowledgements fail") == 1
     client.faults = set()
     await held_clock.elapse(PAUSES[0])
-    assert inbox._held == set()
+    assert inbox.held_batches == set()
     await close(inbox)
 
 
@@ -169,7 +169,7 @@ async def test_without_a_connection_it_waits_for_one(held_clock: FakeClock) -> N
     inbox = producer(None)
     await report(inbox, batch(held_clock, "a"))
     await held_clock.elapse(ACKNOWLEDGE_DELAY_SECONDS)
-    inbox._client = client
+    inbox.client = client
     await held_clock.elapse(PAUSES[0])
 
     assert len(client.sent) == 1

@@ -25,8 +25,8 @@ async def test_twenty_watchers_select_from_a_megabyte_in_threads_and_each_gets_w
         threads.add(threading.get_ident())
         return sift(watcher, messages)
 
-    sift = WorkflowInboxEventTrigger._sift
-    monkeypatch.setattr(WorkflowInboxEventTrigger, "_sift", noted)
+    sift = WorkflowInboxEventTrigger.matching
+    monkeypatch.setattr(WorkflowInboxEventTrigger, "matching", noted)
     for number in range(20):
         bench.put(f"m{number:02}", payload={"n": number, "items": [{"price": p} for p in range(3_000)]})
     watchers = [
@@ -73,7 +73,7 @@ async def test_a_watcher_that_is_ended_while_it_selects_acknowledges_nothing(
         return messages, {}
 
     selecting, ended = threading.Event(), threading.Event()
-    monkeypatch.setattr(WorkflowInboxEventTrigger, "_sift", waiting)
+    monkeypatch.setattr(WorkflowInboxEventTrigger, "matching", waiting)
     bench.put("a")
     number = triggerer.start(event_trigger())
     moving = asyncio.create_task(held_clock.elapse(5))

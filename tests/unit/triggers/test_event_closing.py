@@ -18,7 +18,7 @@ async def test_closing_acknowledges_what_has_rested_and_releases_the_rest(held_c
     await report(inbox, batch(held_clock, "a"))
     await held_clock.elapse(ACKNOWLEDGE_DELAY_SECONDS + 1)
     await report(inbox, batch(held_clock, "b"))
-    inbox._held.add(batch(held_clock, "c"))
+    inbox.held_batches.add(batch(held_clock, "c"))
     await close(inbox)
 
     assert sorted((name, ids) for _, name, ids in client.sent[1:]) == [
@@ -84,7 +84,7 @@ async def test_a_batch_that_no_watcher_was_there_for_is_released_and_counts_for_
     inbox = producer(client)
     made = batch(held_clock, "a")
     made.is_offered = True
-    inbox._held.add(made)
+    inbox.held_batches.add(made)
     await inbox.advance([AdvanceItem(made, AdvanceOutcome(acked=0, failed=0))])
     assert not made.is_offered
     await close(inbox)

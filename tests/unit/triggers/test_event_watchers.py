@@ -153,5 +153,5 @@ async def test_a_subclass_that_chooses_by_other_means_is_served_alike(
 class Second(WorkflowInboxEventTrigger):
     """Wants the second of each batch."""
 
-    def _sift(self, messages: Any) -> Any:
+    def matching(self, messages: Any) -> Any:
         return messages[1:2], {}
