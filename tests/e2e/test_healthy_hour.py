@@ -73,7 +73,7 @@ READ = {
     "logs/dag_id=on_alerts/*/attempt=1.log": "Alert ",
     "logs/dag_id=suggest_workflows/*task_id=guess/*": "Guessed a workflow of ",
     "logs/dag_id=suggest_workflows/*task_id=templates/*": "workflow templates for shop, spreadsheet",
-    "logs/dag_id=set_up_tickets/*/attempt=1.log": "Inbox tickets was created: id ",
+    "logs/dag_id=set_up_tickets/*/attempt=1.log": "Inbox tickets exists: id ",
     "logs/dag_id=maintain_tickets/*task_id=pause/*": "Inbox tickets is paused now",
     "logs/dag_id=create_and_delete/*task_id=delete/*": "Inbox short-lived was deleted",
     "logs/dag_id=work_then_acknowledge/*task_id=acknowledge/*": "acknowledged 2 of 2 messages",
