@@ -84,7 +84,7 @@ class DispatchResult(TypedDict, total=False):
     inbox_id: str
     started: Counted
     existing: Counted
-    refused: Counted
+    rejected: Counted
     dead_lettered: Counted
 
 

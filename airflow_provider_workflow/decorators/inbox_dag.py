@@ -29,7 +29,7 @@ OF_TASK = (
     "match",
     "max_messages",
     "max_unfinished_runs",
-    "on_refused",
+    "on_rejected",
     "on_paused",
     "dead_letter_dag_id",
     "dead_letter_after",

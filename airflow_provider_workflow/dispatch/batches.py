@@ -300,7 +300,7 @@ class Batches:
         self, lease: HeldLease, message: types.LeasedMessage, cause: str, error: Exception | None
     ) -> None:
         """Make a dead letter of a failed message, or leave it to its lease."""
-        observers.tell("refused", inbox=self.inbox, conn_id=self.hook.workflow_conn_id)
+        observers.tell("rejected", inbox=self.inbox, conn_id=self.hook.workflow_conn_id)
         # A function that raises before it has processed any message may be broken for all.
         is_at_fault = error is None or self._has_processed
         is_due = self._letters is not None and self._letters.is_due(message)

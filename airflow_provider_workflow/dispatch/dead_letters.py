@@ -156,7 +156,7 @@ class DeadLetters:
             outcome = self.runs.start(self.rules.dag_id, run_id, dict(conf), note)
         except (RunRejected, TargetError) as error:
             self._log_failure(message["id"], cause, error)
-            self.counts.refuse(message["id"], f"{cause}; and its dead letter was not started: {error}")
+            self.counts.reject(message["id"], f"{cause}; and its dead letter was not started: {error}")
             return False
         self.counts.count("dead_lettered", message["id"])
         self.counts.add_run(run_id)

@@ -160,7 +160,7 @@ class Receiver:
                 log_replaced(self.inbox, leased["id"], replaced)
                 messages.append(cast("Message", message))
             else:
-                self.counts.refuse(leased["id"], str(problem))
+                self.counts.reject(leased["id"], str(problem))
                 log_rejection(self.hook, self.inbox, leased, problem)
         if not messages:
             return None

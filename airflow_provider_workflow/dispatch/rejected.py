@@ -162,7 +162,7 @@ class Rejected:
         """Leave a message to its lease."""
         self.left_until = min(self.left_until, rejection.lease.ends_at)
         # With a dead-letter DAG there will be a run of that, so the task does not fail.
-        self.counts.refuse(rejection.message["id"], rejection.cause if self.dead_letters is None else None)
+        self.counts.reject(rejection.message["id"], rejection.cause if self.dead_letters is None else None)
         log_rejection(self.hook, self.inbox, rejection.message, rejection.cause)
 
 

@@ -39,7 +39,7 @@ def _nothing() -> DispatchResult:
     return {
         "started": {"count": 0, "ids": []},
         "existing": {"count": 0, "ids": []},
-        "refused": {"count": 0, "ids": []},
+        "rejected": {"count": 0, "ids": []},
         "dead_lettered": {"count": 0, "ids": []},
     }
 
@@ -82,7 +82,7 @@ class Counts:
         return {
             "started": result["started"],
             "existing": result["existing"],
-            "refused": result["refused"],
+            "rejected": result["rejected"],
             "dead_lettered": result["dead_lettered"],
         }
 
@@ -92,17 +92,17 @@ class Counts:
         return sum(counted["count"] for counted in self.counted().values())
 
     @property
-    def refused(self) -> int:
+    def rejected(self) -> int:
         """Number of rejected messages."""
-        return self.result["refused"]["count"]
+        return self.result["rejected"]["count"]
 
     def count(self, outcome: str, message_id: str) -> None:
         """
         Count a message, once for all its deliveries: a rejected one by its last outcome.
 
-        :param outcome: ``started``, ``existing``, ``refused`` or ``dead_lettered``.
+        :param outcome: ``started``, ``existing``, ``rejected`` or ``dead_lettered``.
         """
-        if message_id in self.seen and (outcome == "refused" or not self._uncount_refused(message_id)):
+        if message_id in self.seen and (outcome == "rejected" or not self._uncount_rejected(message_id)):
             return
         self.seen.add(message_id)
         counted = self.counted()[outcome]
@@ -110,13 +110,13 @@ class Counts:
         if len(counted["ids"]) < MOST_IDS:
             counted["ids"].append(plain(message_id))
 
-    def _uncount_refused(self, message_id: str) -> bool:
+    def _uncount_rejected(self, message_id: str) -> bool:
         """Whether a message was counted as rejected, as far as its id is known; it no longer is."""
-        refused, shown = self.result["refused"], plain(message_id)
-        if shown not in refused["ids"]:
+        rejected, shown = self.result["rejected"], plain(message_id)
+        if shown not in rejected["ids"]:
             return False
-        refused["ids"].remove(shown)
-        refused["count"] -= 1
+        rejected["ids"].remove(shown)
+        rejected["count"] -= 1
         self.failing -= self.causes.pop(shown, None) is not None
         return True
 
@@ -128,7 +128,7 @@ class Counts:
     def summary(self) -> str:
         """The counts, and the first runs, in one line."""
         numbers = ", ".join(f"{number} {name}" for name, number in self._shown())
-        more = self.handled - self.refused > len(self.run_ids)
+        more = self.handled - self.rejected > len(self.run_ids)
         runs = ", ".join(self.run_ids) + (", ..." if more else "")
         return f"{numbers} (runs {runs})" if self.run_ids else numbers
 
@@ -137,14 +137,14 @@ class Counts:
         found = [(name.replace("_", "-"), each["count"]) for name, each in self.counted().items()]
         return found if found[-1][1] else found[:-1]
 
-    def refuse(self, message_id: str, cause: str | None) -> None:
+    def reject(self, message_id: str, cause: str | None) -> None:
         """
         Count a rejected message.
 
         :param cause: kept for the error of the task; None if the task does not fail for it.
         """
         self.failing += cause is not None and message_id not in self.seen
-        self.count("refused", message_id)
+        self.count("rejected", message_id)
         if cause is not None and len(self.causes) < MOST_IDS:
             self.causes[plain(message_id)] = plain(cause)
 
@@ -163,8 +163,8 @@ def log_nameless(inbox: str, lease: HeldLease, conn_id: str, counts: Counts | No
     for position in lease.nameless:
         if counts is not None:
             cause = "it has no id, so it can be neither started nor acknowledged"
-            counts.refuse(f"number {position} of lease {lease.lease_id}", cause)
-        observers.tell("refused", inbox=inbox, conn_id=conn_id)
+            counts.reject(f"number {position} of lease {lease.lease_id}", cause)
+        observers.tell("rejected", inbox=inbox, conn_id=conn_id)
         log.error(
             "Inbox %s: the message at position %d of lease %s has no id; it cannot be acknowledged, and the"
             " service quarantines it",
@@ -176,7 +176,7 @@ def log_nameless(inbox: str, lease: HeldLease, conn_id: str, counts: Counts | No
 
 def log_rejection(hook: WorkflowHook, inbox: str, message: types.LeasedMessage, cause: object) -> None:
     """Log and count a rejected message; as an error if the service will not deliver it again."""
-    observers.tell("refused", inbox=inbox, conn_id=hook.workflow_conn_id)
+    observers.tell("rejected", inbox=inbox, conn_id=hook.workflow_conn_id)
     if delivery_count(message) >= ASSUMED_LAST_DELIVERY:
         log.error(
             "Inbox %s: message %s was rejected on its last delivery; the service quarantines it: %s",

@@ -22,13 +22,12 @@ COUNTERS = {
     "leased": "messages leased; a redelivered message counts again",
     "started": "messages whose DAG run was started",
     "existing": "redelivered messages that found their DAG run",
-    "refused": (
-        "messages whose run Airflow rejected, that an expression or the function of a batch failed on, or"
-        " that have no id"
+    "rejected": (
+        "messages whose run Airflow rejected, that an expression or the function of a batch failed on, that"
+        " a watcher could not put into an asset event, or that have no id"
     ),
-    "rung": "asset events that announce available messages (notices)",
+    "notices": "asset events that announce available messages",
     "emitted": "messages carried in asset events",
-    "rejected": "messages that a watcher could not put into an asset event",
     "acknowledged": "messages acknowledged: removed from the inbox",
     "dead_lettered": "messages that started a run of the dead-letter DAG",
     "replayed": "dead letters whose run was started by a replay",

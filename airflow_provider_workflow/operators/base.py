@@ -137,7 +137,7 @@ class DispatchingOperator(RetriesByDefault, WorkflowOperator):
     :param max_messages: maximum number of messages, 1 or more; None for all available ones.
     :param max_unfinished_runs: runs of the target DAG that may be queued and running at once, 1 or more;
         without capacity nothing is leased, and the messages stay in the inbox.
-    :param on_refused: ``fail`` fails the task at its end if a message was rejected, ``log`` only logs it.
+    :param on_rejected: ``fail`` fails the task at its end if a message was rejected, ``log`` only logs it.
         With ``dead_letter_dag_id`` the task fails only if that DAG rejected the message too.
     :param on_paused: what is done about an inbox that is paused and has no more messages: ``fail``, or
         ``log`` (the operator) or ``wait`` (the sensor).
@@ -175,7 +175,7 @@ class DispatchingOperator(RetriesByDefault, WorkflowOperator):
         trigger_dag_id: str | Mapping[str, str] | None,
         max_messages: int | None = None,
         max_unfinished_runs: int | None = None,
-        on_refused: str = "fail",
+        on_rejected: str = "fail",
         on_paused: str = "fail",
         match: str | None = None,
         dead_letter_dag_id: str | None = None,
@@ -192,7 +192,7 @@ class DispatchingOperator(RetriesByDefault, WorkflowOperator):
         self.inbox = inbox
         self.trigger_dag_id = trigger_dag_id
         self.match = match
-        self.on_refused = check_choice("on_refused", on_refused, ("fail", "log"))
+        self.on_rejected = check_choice("on_rejected", on_rejected, ("fail", "log"))
         self.on_paused = check_choice("on_paused", on_paused, self.ON_PAUSED)
         self.dead_letter_dag_id = dead_letter_dag_id
         self.dead_letter_after = dead_letter_after

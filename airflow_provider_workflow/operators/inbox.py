@@ -46,14 +46,14 @@ class WorkflowInboxDispatchOperator(DispatchingOperator):
         :raises TargetError: no runs of the target DAG can be started; the leased messages are released,
             except the one that was rejected.
         :raises InboxNotActiveError: the inbox is paused and had no messages, and ``on_paused`` is ``fail``.
-        :raises AirflowFailException: messages were rejected, and ``on_refused`` is ``fail``.
+        :raises AirflowFailException: messages were rejected, and ``on_rejected`` is ``fail``.
         :raises WorkflowError: the service cannot be used.
         """
         self._read_rendered()
         self._worker = dispatcher = self._new_dispatcher(context)
         dispatcher.check_targets()
         log.log(*drain_inbox(dispatcher, on_paused=self.on_paused))
-        if dispatcher.counts.failing and self.on_refused == "fail":
+        if dispatcher.counts.failing and self.on_rejected == "fail":
             raise AirflowFailException(dispatcher.counts.rejected_text())
         return dispatcher.counts.result
 

@@ -43,7 +43,7 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
 
     With ``trigger_dag_id`` each message starts exactly one DAG run, whose conf has ``inbox_id`` and
     ``message``, and is acknowledged then. The sensor returns ``inbox_id``, the numbers of runs ``started``
-    and ``existing``, and of messages ``refused`` and ``dead_lettered``, each with the first 100 ids.
+    and ``existing``, and of messages ``rejected`` and ``dead_lettered``, each with the first 100 ids.
 
     Without it the sensor returns the messages of one lease. With ``acknowledge="auto"`` they are
     stored, then acknowledged, and a retry or a cleared task returns them again (kept for 30 days).
@@ -59,8 +59,8 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
 
     :param trigger_dag_id: as with the dispatch operator; None returns the messages (templated).
     :param acknowledge: ``auto`` (the default; Airflow 3.3+) or ``manual``; only without ``trigger_dag_id``.
-    :param on_refused: ``fail`` or ``log``. Without ``trigger_dag_id`` the task fails only if no other message
-        was received: the other messages of a lease are returned, and the rejected one is redelivered.
+    :param on_rejected: ``fail`` or ``log``. Without ``trigger_dag_id`` the task fails only if no other
+        message was received: those of a lease are returned, and the rejected one is redelivered.
     :param poll_interval: seconds between polls, above 0. It doubles while the sensor is deferred and the
         inbox stays empty. In the modes poke and reschedule it does not; in reschedule it is at least
         ``[workers] min_heartbeat_interval`` + 1 s.
@@ -252,7 +252,7 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
             value = self._paused(paused.paused_reason)
         # Received messages are returned first, or a rejected one would hold up the others.
         at_the_end = value is None if self.trigger_dag_id is None else value is not None
-        if self.counts.failing and self.on_refused == "fail" and at_the_end:
+        if self.counts.failing and self.on_rejected == "fail" and at_the_end:
             raise AirflowFailException(self.counts.rejected_text())
         return value
 

@@ -252,7 +252,7 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
         from airflow_provider_workflow import observers
         from airflow_provider_workflow.client.wire import plain
 
-        observers.tell("rung", inbox=inbox_id, conn_id=self.workflow_conn_id)
+        observers.tell("notices", inbox=inbox_id, conn_id=self.workflow_conn_id)
         # A string that Airflow cannot encode would end the triggerer.
         names = {"inbox": self.inbox, "inbox_id": inbox_id, "workflow_conn_id": self.workflow_conn_id}
         payload: dict[str, Any] = {name: plain(value) for name, value in names.items()}

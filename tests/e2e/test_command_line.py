@@ -68,20 +68,20 @@ def ended(process: subprocess.Popen[str], code: int = 0) -> Any:
 
 
 def counts(result: Any) -> dict[str, int]:
-    return {name: result[name]["count"] for name in ("started", "existing", "refused")}
+    return {name: result[name]["count"] for name in ("started", "existing", "rejected")}
 
 
 @pytest.mark.parametrize("way", [OURS, AIRFLOWS], ids=["console script", "airflow"])
 def test_a_drain_starts_one_run_for_each_message_and_finds_it_again(stage, shell, inbox, way):
     ids = inbox.put(*[{"n": n} for n in range(12)])
-    assert counts(ended(shell.drain(inbox, way=way))) == {"started": 12, "existing": 0, "refused": 0}
+    assert counts(ended(shell.drain(inbox, way=way))) == {"started": 12, "existing": 0, "rejected": 0}
     stage.wait_until_succeeded(inbox, ids)
     assert inbox.all_acknowledged()
     assert inbox.lease_counts == [1]
 
     inbox.put(*[{"again": n} for n in range(12)], ids=ids)
     more = inbox.put({"n": 12}, {"n": 13})
-    assert counts(ended(shell.drain(inbox, way=way))) == {"started": 2, "existing": 12, "refused": 0}
+    assert counts(ended(shell.drain(inbox, way=way))) == {"started": 2, "existing": 12, "rejected": 0}
     stage.wait_until_succeeded(inbox, ids + more)
     assert inbox.all_acknowledged()
 
@@ -92,9 +92,9 @@ def test_a_drain_shows_its_progress_at_a_terminal_and_a_script_gets_json(stage, 
     terminal, end = pty.openpty()
     process = shell.drain(inbox, way=way, stderr=end)
     os.close(end)
-    assert counts(ended(process)) == {"started": 12, "existing": 0, "refused": 0}
+    assert counts(ended(process)) == {"started": 12, "existing": 0, "rejected": 0}
     shown = all_of(terminal)
-    assert "12 of 12 messages: 12 started, 0 existing, 0 refused" in shown
+    assert "12 of 12 messages: 12 started, 0 existing, 0 rejected" in shown
     assert f"Inbox {inbox.name}: the inbox has no more messages." in shown
     stage.check_one_run_each(inbox, ids)
 
@@ -114,7 +114,7 @@ def test_a_drain_and_an_operator_start_one_run_between_them(stage, shell, inbox)
     assert stage.start("dispatcher", inbox).succeeds()["started"]["count"] == 2
     inbox.put({"n": 1}, {"n": 2}, ids=ids)
     later = inbox.put({"n": 3})
-    assert counts(ended(shell.drain(inbox))) == {"started": 1, "existing": 2, "refused": 0}
+    assert counts(ended(shell.drain(inbox))) == {"started": 1, "existing": 2, "rejected": 0}
     inbox.put({"n": 3}, ids=later)
     assert stage.start("dispatcher", inbox).succeeds()["existing"]["count"] == 1
     by_operator, _, by_command = (run["conf"] for run in stage.runs_of(inbox))
@@ -136,7 +136,7 @@ def test_a_drain_killed_between_start_and_acknowledgement_starts_no_second_run(s
     inbox.release_held(drop=True)
     inbox.expire_leases()
     existing = 2 if when == "before" else 0
-    assert counts(ended(shell.drain(inbox))) == {"started": 0, "existing": existing, "refused": 0}
+    assert counts(ended(shell.drain(inbox))) == {"started": 0, "existing": existing, "rejected": 0}
     stage.wait_until_succeeded(inbox, ids)
     assert inbox.all_acknowledged()
 
@@ -152,7 +152,7 @@ def test_a_drain_killed_half_way_starts_one_run_for_each_message_in_the_end(stag
     assert inbox.counts["leased"] == len(ids) - 1, "the first lease was one message, which is acknowledged"
     inbox.expire_leases()
     result = counts(ended(shell.drain(inbox)))
-    assert result == {"started": len(ids) - before, "existing": before - 1, "refused": 0}
+    assert result == {"started": len(ids) - before, "existing": before - 1, "rejected": 0}
     stage.check_one_run_each(inbox, ids)
     assert inbox.all_acknowledged()
 
@@ -163,7 +163,7 @@ def test_two_drains_of_the_same_messages_at_once_start_one_run_each(stage, shell
     drains = [shell.drain(inbox) for _ in range(2)]
     results = [counts(ended(process)) for process in drains]
     assert sum(result["started"] for result in results) == 30
-    assert sum(result["refused"] for result in results) == 0
+    assert sum(result["rejected"] for result in results) == 0
     stage.check_one_run_each(inbox, ids)
     assert inbox.all_acknowledged()
 

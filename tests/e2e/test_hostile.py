@@ -83,7 +83,7 @@ def test_hostile_messages_start_runs_that_get_them_unchanged(stage, inbox, trigg
     ids = put_when_armed(stage, inbox, run)
     result = run.succeeds()
     assert result["started"]["count"] == len(ids)
-    assert result["refused"]["count"] == 0
+    assert result["rejected"]["count"] == 0
     stage.wait_until_succeeded(inbox, list(ids.values()), target)
     for name, payload in (HARMLESS | UNSTORABLE).items():
         text = stage.airflow.api.xcom(target, inbox.run_id_of(ids[name]), "read_payload")

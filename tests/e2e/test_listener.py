@@ -56,7 +56,7 @@ def test_a_deferred_listener_is_woken_by_a_message(stage, inbox):
         "inbox_id": inbox.id,
         "started": {"count": 2, "ids": ids},
         "existing": {"count": 0, "ids": []},
-        "refused": {"count": 0, "ids": []},
+        "rejected": {"count": 0, "ids": []},
         "dead_lettered": {"count": 0, "ids": []},
     }
     stage.check_one_run_each(inbox, ids)

@@ -26,7 +26,7 @@ def test_what_goes_wrong_is_counted(stage, inbox, statsd):
     inbox.fault("status", "lease", status=429, headers={"Retry-After": "1"})
     stage.start("dispatcher", inbox, target="picky").fails()
 
-    expected = {"leased": 3, "started": 1, "existing": 1, "acknowledged": 2, "refused": 1}
+    expected = {"leased": 3, "started": 1, "existing": 1, "acknowledged": 2, "rejected": 1}
     stage.until(lambda: statsd.counts(inbox.name) == expected, f"{expected}; {statsd.counts(inbox.name)}")
     assert statsd.counts("")["rate_limited"] >= 1
 

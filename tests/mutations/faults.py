@@ -39,7 +39,7 @@ OF_DISPATCH = (
     Fault(
         "acknowledge a dead letter that was not started",
         "DeadLetters.start",
-        returning("True", after="refuse"),
+        returning("True", after="reject"),
         DEAD_LETTERS,
     ),
     Fault(

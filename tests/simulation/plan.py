@@ -89,7 +89,7 @@ class Plan:
     max_messages: int | None
     max_unfinished_runs: int | None
     run_seconds: float
-    on_refused: str
+    on_rejected: str
     disturbed_for: float
     harm: float
     service_faults: float
@@ -155,7 +155,7 @@ def choose(seed: int) -> Plan:
         max_messages=random.choice((None, None, None, 1, 3)),
         max_unfinished_runs=random.choice((None, None, None, 1, 2)),
         run_seconds=random.choice((1.0, 30.0, 200.0)),
-        on_refused=random.choice(("fail", "log")),
+        on_rejected=random.choice(("fail", "log")),
         disturbed_for=disturbed_for,
         harm=random.choice((0.0, 0.2, 0.5, 0.8)),
         service_faults=random.choice((0.0, 0.0, 0.03, 0.15)),
@@ -229,7 +229,7 @@ def _use_defaults(random: Random, plan: Plan) -> None:
     plan.retries, plan.retry_seconds, plan.longest_retry_seconds = 20, 10.0, 600.0
     plan.poll_seconds, plan.longest_poll_seconds = 5.0, 60.0
     plan.max_messages = plan.max_unfinished_runs = None
-    plan.on_refused, plan.silent_fail = "log", False
+    plan.on_rejected, plan.silent_fail = "log", False
     plan.service_faults = plan.airflow_faults = 0.0
     plan.duplicates = 0
     plan.episodes = []

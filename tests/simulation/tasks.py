@@ -132,7 +132,7 @@ class Try:
             drain_inbox(dispatcher, on_paused="log")
 
         self._poll(drain)
-        if dispatcher.counts.causes and plan.on_refused == "fail":
+        if dispatcher.counts.causes and plan.on_rejected == "fail":
             raise AirflowFailException(dispatcher.counts.rejected_text())
         return dispatcher.counts.result
 
@@ -172,7 +172,7 @@ def new_sensor(world: World, inbox: str, *, deferrable: bool) -> WorkflowInboxSe
         match=plan.match,
         max_messages=plan.max_messages,
         max_unfinished_runs=plan.max_unfinished_runs,
-        on_refused=plan.on_refused,
+        on_rejected=plan.on_rejected,
         on_paused="wait",
         dead_letter_dag_id=plan.dead_letter_dag_id,
         dead_letter_after=plan.dead_letter_after,

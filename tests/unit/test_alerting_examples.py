@@ -84,7 +84,7 @@ def test_a_rule_says_what_is_wrong_and_what_to_do() -> None:
 
 def test_there_is_a_rule_for_each_metric_of_a_loss() -> None:
     ruled = set().union(*(metrics_in(each["expr"]) for each in RULES))
-    losses = ("quarantined", "dead_lettered", "refused", "rejected", "lease_expired", "oldest_message_age")
+    losses = ("quarantined", "dead_lettered", "rejected", "lease_expired", "oldest_message_age")
 
     assert {f"airflow_workflow_inbox_{each}" for each in losses} <= ruled
     assert "airflow_workflow_rate_limited" in ruled

@@ -47,7 +47,7 @@ def test_a_rejected_message_becomes_a_dead_letter_with_its_third_delivery(bench:
     assert message["payload"] == {"n": [1, None]}
     assert message["message_attributes"]["lease_count"] == 3
     assert dispatcher.counts.result["dead_lettered"] == {"count": 1, "ids": ["bad2"]}
-    assert dispatcher.counts.result["refused"] == {"count": 1, "ids": ["bad1"]}
+    assert dispatcher.counts.result["rejected"] == {"count": 1, "ids": ["bad1"]}
     assert dispatcher.counts.failing == 0
 
 

@@ -200,5 +200,5 @@ def test_a_dispatch_is_one_line_and_an_empty_inbox_none(
 
     runs = ", ".join(bench.run_id(each) for each in "abc")
     assert [each.getMessage() for each in caplog.records if "provider" in each.name] == [
-        f"Inbox orders: dispatched to handle: 5 started, 0 existing, 0 refused (runs {runs}, ...)"
+        f"Inbox orders: dispatched to handle: 5 started, 0 existing, 0 rejected (runs {runs}, ...)"
     ]

@@ -24,7 +24,7 @@ def test_a_rejected_message_is_neither_acknowledged_nor_released_and_the_others_
     assert bench.supervisor.started == ["a", "b"]
     assert bench.states == {"bad": "leased"}
     assert bench.service.count("release") == 0
-    assert dispatcher.counts.result["refused"] == {"count": 1, "ids": ["bad"]}
+    assert dispatcher.counts.result["rejected"] == {"count": 1, "ids": ["bad"]}
     assert "message bad was rejected" in caplog.text
 
 

@@ -19,7 +19,7 @@ def test_a_message_without_an_id_is_counted_and_the_others_start(
     dispatcher.drain()
 
     assert bench.supervisor.started == ["a", "c"]
-    assert dispatcher.counts.refused == 1
+    assert dispatcher.counts.rejected == 1
     [record] = [each for each in caplog.records if each.levelno >= logging.WARNING]
     assert "Inbox orders: the message at position 2 of lease" in record.getMessage()
 

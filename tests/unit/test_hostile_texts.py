@@ -163,8 +163,8 @@ def test_the_id_of_a_quarantined_message(connected: Any) -> None:
 
 def test_the_ids_of_refused_messages(said: list[str]) -> None:
     counts = Counts()
-    counts.refuse(HOSTILE, HOSTILE)
-    said += [counts.rejected_text(), *counts.result["refused"]["ids"]]
+    counts.reject(HOSTILE, HOSTILE)
+    said += [counts.rejected_text(), *counts.result["rejected"]["ids"]]
 
 
 @pytest.mark.since(3, 3, "the acknowledging of asset events")

@@ -54,7 +54,7 @@ def operator(target: Any = "handle", do_xcom_push: bool = True) -> Any:
 def result(*ids: str, count: int | None = None) -> dict[str, Any]:
     nothing = {"count": 0, "ids": []}
     started = {"count": len(ids) if count is None else count, "ids": list(ids)}
-    return {"inbox_id": INBOX, "started": started, "existing": nothing, "refused": nothing}
+    return {"inbox_id": INBOX, "started": started, "existing": nothing, "rejected": nothing}
 
 
 def run_id(message_id: str) -> str:

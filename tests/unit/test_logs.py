@@ -13,7 +13,7 @@ from tests.logs import entries
         "2026-01-01T10:00:00.1Z [warning  ] Event stream broke [client.events] loc=1",
         "2026-01-01 10:00:00.1+00:00 [error    ] XCom not found [task] dag_id=d",
         "\x1b[2m2026-01-01T10:00:00Z\x1b[0m [\x1b[31merror    \x1b[0m] API server error [supervisor]",
-        '{"timestamp": "2026-01-01T10:00:00Z", "level": "warning", "event": "refused"}',
+        '{"timestamp": "2026-01-01T10:00:00Z", "level": "warning", "event": "rejected"}',
         "WARNING:  a line of uvicorn",
         "Traceback (most recent call last):\n  File x\nValueError: y",
     ],

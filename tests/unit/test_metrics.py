@@ -55,7 +55,7 @@ def test_a_dispatch_counts_every_message_once(bench: Workbench, counted: Counted
     bench.supervisor.refuse("c", api_error(422))
     bench.ready_dispatcher().drain()
 
-    assert counted.totals == {"leased": 4, "started": 2, "existing": 1, "acknowledged": 3, "refused": 1}
+    assert counted.totals == {"leased": 4, "started": 2, "existing": 1, "acknowledged": 3, "rejected": 1}
     assert counted.tags == [WHERE]
 
 

@@ -45,9 +45,9 @@ def test_the_ends_of_a_range_belong_to_it(edge: dict[str, int]) -> None:
 
 
 def test_a_choice_is_named_with_what_it_may_be() -> None:
-    assert check_choice("on_refused", "log", ("fail", "log")) == "log"
-    with pytest.raises(ValueError, match="on_refused must be one of 'fail', 'log', not 'skip'"):
-        check_choice("on_refused", "skip", ("fail", "log"))
+    assert check_choice("on_rejected", "log", ("fail", "log")) == "log"
+    with pytest.raises(ValueError, match="on_rejected must be one of 'fail', 'log', not 'skip'"):
+        check_choice("on_rejected", "skip", ("fail", "log"))
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ def test_a_payload_that_an_xcom_cannot_store_is_returned_as_json_text(
     assert repr(payload_of(odd)) == repr({"v": payload})
     assert good["payload"] == {"n": "good"}
     assert bench.states == {}
-    assert receiver.counts.refused == 0
+    assert receiver.counts.rejected == 0
     assert "message odd has a value that Airflow cannot store: payload" in caplog.text
 
 
@@ -63,7 +63,7 @@ def test_an_id_that_an_xcom_cannot_store_refuses_its_message(bench: Workbench, r
     receiver = receipt()
 
     assert ids(receiver.take(bench.lease())) == ["b"]
-    assert receiver.counts.result["refused"]["ids"] == ["a\\x00"]
+    assert receiver.counts.result["rejected"]["ids"] == ["a\\x00"]
 
 
 def test_a_message_without_an_id_is_counted_and_named_by_its_position(
@@ -75,7 +75,7 @@ def test_a_message_without_an_id_is_counted_and_named_by_its_position(
     receiver = receipt()
 
     assert ids(receiver.take(lease)) == ["b"]
-    assert receiver.counts.refused == 1
+    assert receiver.counts.rejected == 1
     assert "Inbox orders: the message at position 1 of lease" in caplog.text
 
 

@@ -13,13 +13,13 @@ def test_every_outcome_is_counted_with_its_ids() -> None:
     counts = Counts()
     counts.count("started", "a")
     counts.count("existing", "b")
-    counts.refuse("c", "too deep")
+    counts.reject("c", "too deep")
     counts.count("dead_lettered", "d")
 
     assert counts.result == {
         "started": {"count": 1, "ids": ["a"]},
         "existing": {"count": 1, "ids": ["b"]},
-        "refused": {"count": 1, "ids": ["c"]},
+        "rejected": {"count": 1, "ids": ["c"]},
         "dead_lettered": {"count": 1, "ids": ["d"]},
     }
     assert counts.handled == 4
@@ -38,10 +38,10 @@ def test_a_message_that_comes_again_is_counted_once() -> None:
     counts = Counts()
     counts.count("started", "a")
     counts.count("existing", "a")
-    counts.refuse("a", "late")
+    counts.reject("a", "late")
 
     assert counts.handled == 1
-    assert counts.result["refused"]["count"] == 0
+    assert counts.result["rejected"]["count"] == 0
 
 
 def test_a_message_that_comes_again_after_a_deferral_is_counted_once() -> None:
@@ -55,7 +55,7 @@ def test_a_message_that_comes_again_after_a_deferral_is_counted_once() -> None:
 
 def test_causes_of_refusals_cross_a_deferral() -> None:
     before = Counts()
-    before.refuse("a", "too deep")
+    before.reject("a", "too deep")
     after = Counts.carried(json.loads(json.dumps(before.carry())))
 
     assert after.rejected_text() == before.rejected_text()
@@ -65,7 +65,7 @@ def test_causes_of_refusals_cross_a_deferral() -> None:
 def test_the_text_names_ten_causes_and_the_number_of_all() -> None:
     counts = Counts()
     for number in range(150):
-        counts.refuse(f"m{number}", "cause")
+        counts.reject(f"m{number}", "cause")
 
     assert counts.rejected_text().startswith("150 messages were rejected")
     assert counts.rejected_text().count("cause") == 10
@@ -74,7 +74,7 @@ def test_the_text_names_ten_causes_and_the_number_of_all() -> None:
 
 def test_whatever_a_cause_quotes_it_can_cross_and_is_short() -> None:
     counts = Counts()
-    counts.refuse("a\0\ud800", "quotes \0 \ud800 and " + "x" * 10_000_000)
+    counts.reject("a\0\ud800", "quotes \0 \ud800 and " + "x" * 10_000_000)
 
     assert len(msgspec.msgpack.encode(counts.carry())) < 1000
     assert "\0" not in counts.rejected_text()

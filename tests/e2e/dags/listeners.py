@@ -14,7 +14,7 @@ ONCE = {"retries": 0}
 SENSORS = {
     "listener": DEFERRED,
     "listener_with_retries": {**DEFERRED, **RETRIES},
-    "listener_that_logs": {**DEFERRED, "on_refused": "log"},
+    "listener_that_logs": {**DEFERRED, "on_rejected": "log"},
     "listener_that_waits": {**DEFERRED, "on_paused": "wait"},
     "listener_of_gold": {**DEFERRED, "match": "payload.kind == 'gold'"},
     "listener_of_cards": {**DEFERRED, "match": "starts_with(payload.card, '4')"},

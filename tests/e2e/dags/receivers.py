@@ -32,6 +32,6 @@ with DAG("lender", schedule=None, default_args={"retries": 0}):
     one >> WorkflowReleaseOperator(task_id="release", lease=lease)
 
 if airflow_release() >= (3, 3):
-    for dag_id, arguments in {"receiver": {}, "receiver_that_logs": {"on_refused": "log"}}.items():
+    for dag_id, arguments in {"receiver": {}, "receiver_that_logs": {"on_rejected": "log"}}.items():
         with DAG(dag_id, schedule=None):
             read(WorkflowInboxSensor(**INBOX, **DEFERRED, **RETRIES, **arguments).output)

@@ -33,7 +33,7 @@ def states(emulator: EmulatorServer) -> dict[str, str]:
 
 
 def counts(result: Any) -> list[int]:
-    return [result[name]["count"] for name in ("started", "existing", "refused")]
+    return [result[name]["count"] for name in ("started", "existing", "rejected")]
 
 
 @pytest.fixture

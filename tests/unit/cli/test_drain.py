@@ -44,7 +44,7 @@ def test_people_are_told_what_was_done(cli: Cli, emulator: EmulatorServer) -> No
     assert [[cell.strip() for cell in line.split("|")] for line in shown.out.splitlines()[2:]] == [
         ["started", "1", "a"],
         ["existing", "0", ""],
-        ["refused", "0", ""],
+        ["rejected", "0", ""],
         ["dead_lettered", "0", ""],
     ]
     assert shown.err == "Inbox orders: the inbox has no more messages.\n"
@@ -67,8 +67,8 @@ def test_progress_is_shown_at_a_terminal(
     shown = cli(*DRAIN, "--max-messages", "2", "-o", "json")
 
     assert (shown.code, counts(shown.json)) == (0, [2, 0, 0])
-    assert "0 of 2 messages: 0 started, 0 existing, 0 refused" in terminal.getvalue()
-    assert "2 of 2 messages: 2 started, 0 existing, 0 refused" in terminal.getvalue()
+    assert "0 of 2 messages: 0 started, 0 existing, 0 rejected" in terminal.getvalue()
+    assert "2 of 2 messages: 2 started, 0 existing, 0 rejected" in terminal.getvalue()
     assert terminal.getvalue().endswith(
         "Inbox orders: one task has handled as many messages as it may, or for as long as it may.\n"
     )

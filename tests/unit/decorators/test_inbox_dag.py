@@ -156,7 +156,7 @@ def test_arguments_of_the_listener_reach_its_task(kind: str) -> None:
         "dead_letter_dag_id": "dead_order",
         "dead_letter_after": 1,
         "unmatched": "dead_letter",
-        "on_refused": "log",
+        "on_rejected": "log",
         "lease_seconds": 600,
         "lease_limit": 7,
         "max_messages": 9,

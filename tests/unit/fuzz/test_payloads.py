@@ -85,7 +85,7 @@ def dispatched(airflow: Workbench, payloads: list[Any]) -> None:
     assert [each for each in sent if not same(payload_of(messages[each]), sent[each])] == []
     as_text = {each for each, message in messages.items() if "payload_json" in message}
     assert as_text == {each for each in sent if too_much(sent[each], DEEPEST)}
-    assert dispatcher.counts.refused == 0
+    assert dispatcher.counts.rejected == 0
 
 
 @tries(120)

@@ -43,7 +43,7 @@ def test_all_messages_are_dispatched_and_counted(bench: Workbench) -> None:
         "inbox_id": bench.inbox_id,
         "started": {"count": 2, "ids": ["a", "b"]},
         "existing": {"count": 0, "ids": []},
-        "refused": {"count": 0, "ids": []},
+        "rejected": {"count": 0, "ids": []},
         "dead_lettered": {"count": 0, "ids": []},
     }
     assert bench.states == {}
@@ -81,9 +81,9 @@ def test_a_refused_message_fails_the_task_at_its_end(bench: Workbench) -> None:
 def test_a_refused_message_is_only_logged_where_asked(bench: Workbench) -> None:
     bench.supervisor.refuse("bad", api_error(422))
     bench.put("b", "bad")
-    result = dispatch(bench, on_refused="log")
+    result = dispatch(bench, on_rejected="log")
 
-    assert (result["refused"]["ids"], result["started"]["ids"]) == (["bad"], ["b"])
+    assert (result["rejected"]["ids"], result["started"]["ids"]) == (["bad"], ["b"])
 
 
 def test_a_paused_and_drained_inbox_fails_and_names_the_reason(bench: Workbench) -> None:
@@ -106,7 +106,7 @@ def test_a_paused_inbox_is_only_logged_where_asked_or_where_it_had_messages(
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("lease_limit", 0), ("on_refused", "skip"), ("on_paused", "wait"), ("match", "&&")],
+    [("lease_limit", 0), ("on_rejected", "skip"), ("on_paused", "wait"), ("match", "&&")],
 )
 def test_a_wrong_argument_is_named_where_the_dag_is_parsed(field: str, value: Any) -> None:
     arguments = {"inbox": INBOX, "trigger_dag_id": "handle", field: value}

@@ -25,7 +25,7 @@ Release = Callable[[int, int], None]
         ({"max_poll_interval": float("inf")}, "max_poll_interval must be a number of seconds above 0"),
         ({"poll_interval": 61}, r"poll_interval \(61 s\) must be at most max_poll_interval \(60 s\)"),
         ({"poke_interval": 30}, "poke_interval cannot be given: poll_interval is the interval"),
-        ({"on_refused": "skip"}, "on_refused must be one of 'fail', 'log'"),
+        ({"on_rejected": "skip"}, "on_rejected must be one of 'fail', 'log'"),
         ({"on_paused": "log"}, "on_paused must be one of 'fail', 'wait'"),
         ({"match": "&&"}, "match is no valid JMESPath"),
         ({"trigger_dag_id": ""}, "trigger_dag_id must name at least one DAG"),

@@ -108,7 +108,7 @@ def test_a_refused_message_is_only_logged_where_asked(bench: Workbench) -> None:
     bench.supervisor.refuse("bad", api_error(422))
     bench.put("a", "bad")
 
-    assert Task(bench, on_refused="log").execute()["refused"]["ids"] == ["bad"]
+    assert Task(bench, on_rejected="log").execute()["rejected"]["ids"] == ["bad"]
 
 
 def test_a_paused_and_drained_inbox_fails_or_waits_and_names_the_reason(

@@ -143,13 +143,13 @@ def test_a_bad_message_alone_fails_the_task_or_is_only_logged(bench: Workbench) 
         task(bench, match="length(payload)").execute()
 
     bench.service.store.clock.advance(301)
-    assert task(bench, on_refused="log", match="length(payload)").execute().trigger.hold_seconds == 0
+    assert task(bench, on_rejected="log", match="length(payload)").execute().trigger.hold_seconds == 0
 
 
 @acknowledges
 def test_a_paused_inbox_fails_although_a_message_was_refused_before(bench: Workbench) -> None:
     bench.put("bad", payload=1)
-    wait = task(bench, on_refused="log", match="length(payload)")
+    wait = task(bench, on_rejected="log", match="length(payload)")
     deferral = wait.execute()
     bench.service.store.clock.advance(301)
     bench.hook.acknowledge_messages("orders", bench.lease().lease_id)

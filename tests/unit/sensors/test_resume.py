@@ -164,7 +164,7 @@ def test_a_refusal_before_a_deferral_fails_the_task_at_its_end(bench: Workbench)
     bench.put("a", "bad", "b", "c")
     task = Task(bench, max_unfinished_runs=2)
     deferral = task.execute()
-    assert deferral.kwargs["so_far"]["result"]["refused"]["ids"] == ["bad"]
+    assert deferral.kwargs["so_far"]["result"]["rejected"]["ids"] == ["bad"]
     bench.ti.unfinished = lambda dag_id: 0
 
     with pytest.raises(AirflowFailException, match="bad: "):

@@ -158,7 +158,7 @@ async def test_its_notices_are_counted(bench: Workbench, day: Day, counted: Coun
     bench.put("a")
     await day.notices(trigger(), until=70)
 
-    assert counted.totals == {"rung": 2}
+    assert counted.totals == {"notices": 2}
     assert counted.tags == [{"inbox": "orders", "conn_id": "workflow_default"}]
 
 
