@@ -257,9 +257,9 @@ class Batches:
         :raises Exception: what it raised for several messages.
         """
         ids = [message["id"] for message in batch]
-        where = {"inbox": self.inbox, "conn_id": self.hook.workflow_conn_id}
+        source = {"inbox": self.inbox, "conn_id": self.hook.workflow_conn_id}
         try:
-            with observers.attempt("process", **where, message_ids=ids, facts={}):
+            with observers.attempt("process", **source, message_ids=ids, facts={}):
                 return self.work([_given(message) for message in batch]), None
         except Exception as error:
             if len(batch) > 1:

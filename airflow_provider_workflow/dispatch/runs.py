@@ -231,9 +231,9 @@ class TaskRuns:
         conf = {**conf, **self._lineage}
         check_conf(conf)
         inbox_id, message_id = _identity(conf)
-        where = {"inbox": inbox_id or "", "conn_id": str(conf.get("connection_id"))}
+        source = {"inbox": inbox_id or "", "conn_id": str(conf.get("connection_id"))}
         facts = {"dag_id": dag_id, "run_id": run_id, "dead_letter": "message" not in conf}
-        with observers.attempt("start_run", **where, message_ids=[message_id or ""], facts=facts):
+        with observers.attempt("start_run", **source, message_ids=[message_id or ""], facts=facts):
             outcome = self._start(dag_id, run_id, conf, note)
             facts["outcome"] = outcome.value
         if outcome is Start.EXISTING and not self._is_run_of(dag_id, run_id, conf):

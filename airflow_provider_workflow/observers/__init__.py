@@ -10,11 +10,11 @@ triggerer it is called in the event loop, and must not block.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
-from importlib import import_module
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -35,6 +35,7 @@ PORTS = {"http": 80, "https": 443}
 MOST_NAMES = 10_000
 _names: dict[str, str] = {}
 _warned: set[tuple[str, type[BaseException]]] = set()
+_imported = cache(resolve_name)
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,12 @@ def tell(what: str, *, inbox: str, conn_id: str, count: int = 1, **more: Any) ->
     if count < 1 and "began_at" not in more:
         return
     event = Event(what, name_of(inbox), conn_id, count, **more)
-    for path in (METRICS, *([SPANS] if config.traces() else []), *config.observers()):
+    paths = [METRICS]
+    try:
+        paths += [*([SPANS] if config.traces() else []), *config.observers()]
+    except Exception as error:  # whatever Airflow's configuration raises for a value
+        warn("[workflow]", error)
+    for path in paths:
         try:
             _imported(path)(event)
         except Exception as error:
@@ -129,13 +135,6 @@ def warn(observer: str, error: BaseException) -> None:
         log.warning("The observer %s failed: %s", observer, type(error).__name__)
 
 
-@cache
-def _imported(path: str) -> Callable[[Event], None]:
-    module, _, name = path.rpartition(".")
-    observe: Callable[[Event], None] = getattr(import_module(module), name)
-    return observe
-
-
 # What calls of the service mean
 
 
@@ -160,18 +159,18 @@ def observer(conn_id: str, base_url: str) -> Observer:
                 if isinstance(inbox.get("id"), str) and isinstance(name := inbox.get("name"), str) and name:
                     remember_name(inbox["id"], name)
         elif call.name in ATTEMPTS:
-            where: dict[str, Any] = {"inbox": call.path.split("/")[2], "conn_id": conn_id}
+            source: dict[str, Any] = {"inbox": call.path.split("/")[2], "conn_id": conn_id}
             error = outcome if isinstance(outcome, Exception) else None
             if ATTEMPTS[call.name] == "lease":
-                _tell_lease(answer, error, where, began_at=began_at, facts=server)
+                _tell_lease(answer, error, source, began_at=began_at, facts=server)
             else:
-                _tell_end(call, answer, error, where, began_at=began_at, facts=server)
+                _tell_end(call, answer, error, source, began_at=began_at, facts=server)
 
     return observe
 
 
 def _tell_lease(
-    answer: Mapping[str, Any], error: Exception | None, where: dict[str, Any], **about: Any
+    answer: Mapping[str, Any], error: Exception | None, source: dict[str, Any], **about: Any
 ) -> None:
     from airflow_provider_workflow.client.errors import InboxPausedError
 
@@ -181,19 +180,19 @@ def _tell_lease(
         # An idle inbox is polled again and again.
         ids = [str(message.get("id")) for message in messages]
         about = {**about, "message_ids": ids, "lease_id": answer.get("lease_id"), "error": error}
-        tell("lease", **where, count=0, **about)
+        tell("lease", **source, count=0, **about)
     if error is None or is_empty:
         moments = [clock.moment_of(message.get("created_at")) for message in messages]
         ages = [clock.now() - moment.timestamp() for moment in moments if moment is not None]
-        tell("leased", **where, count=len(messages))
-        tell("oldest_message_age", **where, facts={"seconds": max([0.0, *ages])})
+        tell("leased", **source, count=len(messages))
+        tell("oldest_message_age", **source, facts={"seconds": max([0.0, *ages])})
 
 
 def _tell_end(
     call: Call[Any],
     answer: Mapping[str, Any],
     error: Exception | None,
-    where: dict[str, Any],
+    source: dict[str, Any],
     **about: Any,
 ) -> None:
     from airflow_provider_workflow.client.errors import LeaseExpiredError
@@ -203,13 +202,13 @@ def _tell_end(
     done = len(results) if isinstance(results, list) else 0
     about = {**about, "message_ids": sent or results or (), "lease_id": body.get("lease_id"), "error": error}
     what = ATTEMPTS[call.name]
-    tell(what, **where, count=0, **about)
-    tell("acknowledged" if what == "acknowledge" else "released", **where, count=done)
+    tell(what, **source, count=0, **about)
+    tell("acknowledged" if what == "acknowledge" else "released", **source, count=done)
     if what == "acknowledge" and isinstance(error, LeaseExpiredError):
         # A lease may be acknowledged as a whole, without ids.
-        tell("lease_expired", **where, count=max(1, len(sent)))
+        tell("lease_expired", **source, count=max(1, len(sent)))
     elif what == "acknowledge" and error is None:
-        tell("lease_expired", **where, count=len(sent) - done)
+        tell("lease_expired", **source, count=len(sent) - done)
 
 
 def _mappings(values: Any) -> list[Mapping[str, Any]]:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_workflow import airflow_internals
+from airflow_provider_workflow import airflow_internals, config
 from airflow_provider_workflow.observers import METRICS, metrics, tell
 from tests.unit.counted import Counted, counted
 
@@ -91,6 +91,24 @@ def test_stats_that_fail_fail_nothing_and_say_so_once(
         tell("leased", inbox="orders", conn_id="c")
 
     assert caplog.text.count(f"The observer {METRICS} failed: OSError") == 1
+
+
+@pytest.mark.parametrize("option", ["observers", "traces"])
+def test_an_option_that_cannot_be_read_fails_nothing_and_says_so_once(
+    monkeypatch: pytest.MonkeyPatch,
+    counted: Counted,
+    caplog: pytest.LogCaptureFixture,
+    option: str,
+) -> None:
+    def unreadable() -> None:
+        raise ValueError("'%' must be followed by '%' or '('")
+
+    monkeypatch.setattr(config, option, unreadable)
+    for _ in range(3):
+        tell("leased", inbox="orders", conn_id="c")
+
+    assert caplog.text.count("The observer [workflow] failed: ValueError") == 1
+    assert counted.totals == {"leased": 3}
 
 
 async def test_stats_that_hang_do_not_hold_an_event_loop(counted: Counted) -> None:
