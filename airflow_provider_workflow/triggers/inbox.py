@@ -32,7 +32,7 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
     Leases messages and fires once, with the lease as one ASCII JSON string (docs/service.md 4 and 5).
 
     Its event is ``{"status": ..., "inbox_id": ...}``. The status is ``leased`` (with ``inbox_name`` and
-    ``lease``, and with ``trace`` if spans are made), ``paused`` or ``initialization_failure`` (with
+    ``lease``), ``paused`` or ``initialization_failure`` (with
     ``reason``), or ``poll``: nothing was leased, and the task should poll. The trigger never acknowledges, as
     Airflow may silently drop an event; the resumed task does.
 
@@ -153,7 +153,7 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
             self._unsent = client, inbox_id, str(answer["lease_id"])
             name = observers.name_of(inbox_id)
             leased = {"status": "leased", "inbox_id": inbox_id, "inbox_name": name, "lease": text}
-            return leased | _trace_of(str(answer["lease_id"]))
+            return leased
         await quarantine.check_in_loop(client, self.inbox)
         return None
 
@@ -186,15 +186,6 @@ def inactive_event(status: str, inbox_id: str, reason: str) -> dict[str, Any]:
     return {"status": status, "inbox_id": inbox_id, "reason": plain(reason)}
 
 
-def _trace_of(lease_id: str) -> dict[str, Any]:
-    """The part of an event by which the task links its spans to that of the lease; empty without a tracer."""
-    from airflow_provider_workflow.config import traces
-    from airflow_provider_workflow.observers import tracing
-
-    carrier = tracing.hand_off(lease_id) if traces() else {}
-    return {"trace": carrier} if carrier else {}
-
-
 def lease_of(inbox: str, event: dict[str, Any]) -> HeldLease | None:
     """
     The lease in an event of a ``WorkflowInboxTrigger``; None if the event only asks for a poll.
@@ -205,9 +196,7 @@ def lease_of(inbox: str, event: dict[str, Any]) -> HeldLease | None:
     :raises AirflowException: the event is not one of the trigger's.
     """
     from airflow_provider_workflow import observers
-    from airflow_provider_workflow.config import traces
     from airflow_provider_workflow.dispatch.lease import HeldLease, InboxNotActiveError, InboxUnusableError
-    from airflow_provider_workflow.observers import tracing
     from airflow_provider_workflow.types import FAILED, PAUSED
 
     status = event.get("status")
@@ -216,10 +205,7 @@ def lease_of(inbox: str, event: dict[str, Any]) -> HeldLease | None:
         if inbox_id and name:
             # For the tags of metrics: this process has not looked up the name.
             observers.remember_name(inbox_id, name)
-        lease = HeldLease.from_hand_off(event["lease"])
-        if "trace" in event and traces():
-            tracing.take_over(lease.lease_id, [message["id"] for message in lease.messages], event["trace"])
-        return replace(lease, inbox_id=inbox_id)
+        return replace(HeldLease.from_hand_off(event["lease"]), inbox_id=inbox_id)
     if status == "poll":
         return None
     errors = {PAUSED: InboxNotActiveError, FAILED: InboxUnusableError}
