@@ -240,8 +240,8 @@ class _Stream:
     task: asyncio.Task[None] | None = None
 
     def wake_up(self) -> None:
-        for each in self.listeners:
-            each.wake_up()
+        for listener in self.listeners:
+            listener.wake_up()
 
 
 # The key includes the session, so that no stream outlives the session on which it was opened.
@@ -250,18 +250,18 @@ _streams: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[_Key, _Stream]] = We
 
 
 @asynccontextmanager
-async def listen(client: AsyncWorkflowClient, inbox_id: str, streams: int) -> AsyncIterator[WakeUps]:
+async def listen(client: AsyncWorkflowClient, inbox_id: str, streams: int) -> AsyncIterator[WakeUps | None]:
     """
     Wake-ups by the notices of an inbox, from the stream that this event loop shares.
 
-    :param streams: maximum number of open streams, 0 or more; beyond it, a listener gets no wake-ups.
+    :param streams: maximum number of open streams; None is yielded beyond it, and always if it is 0.
     """
     of_loop = _streams.setdefault(asyncio.get_running_loop(), {})
     key = (client.session, client.settings, inbox_id)
-    wake_ups = WakeUps()
-    if key not in of_loop and len(of_loop) >= streams:
-        yield wake_ups
+    if streams == 0 or (key not in of_loop and len(of_loop) >= streams):
+        yield None
         return
+    wake_ups = WakeUps()
     stream = of_loop.setdefault(key, _Stream())
     stream.listeners.add(wake_ups)
     if stream.task is None:

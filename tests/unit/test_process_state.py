@@ -39,7 +39,6 @@ KEPT = {
     "dispatch.runs._rejections": PURE,
     "observers._imported": PURE,
     "airflow_internals.stats": PURE,
-    "triggers.event_producer.closing_streams": ENDS_WITH_ITS_LOOP,
 }
 """Module state that no test inherits, and why."""
 COLLECTIONS = {
