@@ -207,16 +207,18 @@ class InboxProducer(SharedStreamProducer):
 
     async def _settle(self, batch: Batch) -> None:
         """Acknowledge a batch when Airflow has stored it, or release it; never raise."""
+        is_stored = False
+        with suppress(asyncio.CancelledError):  # the producer closes
+            await batch.reported.wait()
+            await clock.async_sleep(ACKNOWLEDGE_DELAY_SECONDS)
+            is_stored = batch.is_stored()
         try:
             async with WorkflowHook(self.options.workflow_conn_id).async_client() as client:
-                with suppress(asyncio.CancelledError):  # the producer closes
-                    await batch.reported.wait()
-                    await clock.async_sleep(ACKNOWLEDGE_DELAY_SECONDS)
-                    if batch.is_stored():
-                        await self._acknowledge(client, batch)
-                        return
-                ids = [message.id for message in batch.messages]
-                await client.send(api.release_messages(batch.lease.inbox_id, batch.lease.lease_id, ids))
+                if is_stored:
+                    await self._acknowledge(client, batch)
+                else:
+                    ids = [message.id for message in batch.messages]
+                    await client.send(api.release_messages(batch.lease.inbox_id, batch.lease.lease_id, ids))
         except Exception as error:
             log.warning(
                 "Inbox %s: %d messages are redelivered when their lease expires, as they could not be"
