@@ -203,7 +203,7 @@ def test_show_prints_a_message_that_is_too_deep_to_decode(cli: Cli, buried: Bury
     shown = cli("dead-letters", "show", "a", "-o", "json")
 
     assert shown.code == 0
-    assert shown.json["message"]["payload_json"] == text
+    assert shown.json["message"] is None
     assert text in shown.json["message_json"]
 
 
