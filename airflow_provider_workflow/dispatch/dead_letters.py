@@ -130,17 +130,16 @@ class DeadLetters:
         :return: whether the run exists, so that the message may be acknowledged. If not, an ERROR line names
             both causes, and the message is left to its lease.
         """
-        inbox_id, conn_id = self.runs.inbox_id, self.runs.connection_id
-        run_id = run_id_of(message["id"], inbox_id, RUN_PREFIX)
+        conn_id, inbox_id = self.runs.connection_id, self.runs.inbox_id
         conf = conf_of(message, conn_id, inbox_id, target_dag_id, reason, cause)
+        run_id = run_id_of(message["id"], inbox_id, RUN_PREFIX)
         note = f"Message {quoted(message['id'])} of the inbox {quoted(self.inbox)}, a dead letter: {reason}"
         try:
             outcome = self.runs.runs.start(self.rules.dag_id, run_id, dict(conf), note)
         except (RunRejected, TargetError) as error:
             log.error(
                 "Inbox %s: message %s was rejected, and the dead-letter DAG %s rejected it too; it is"
-                " redelivered when its lease expires. Cause of the first rejection: %s. Cause of the second:"
-                " %s",
+                " redelivered when its lease expires. First cause: %s. Second cause: %s",
                 plain(self.inbox),
                 plain(message["id"]),
                 self.rules.dag_id,

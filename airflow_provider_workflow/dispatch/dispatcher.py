@@ -13,7 +13,6 @@ fault if the same drain starts a run of the same target, before it or after it, 
 from __future__ import annotations
 
 import logging
-from collections import deque
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -228,22 +227,10 @@ class Dispatcher:
 
     def _work_on(self, lease: HeldLease) -> None:
         """Start the runs of one lease, acknowledge the messages that have theirs, and release the rest."""
-        due = deque(lease.messages)
-        began_at = clock.monotonic()
+        due, began_at = list(lease.messages), clock.monotonic()
         try:
             self.working = True
-            if self._acknowledgement_error is not None:
-                # Messages that have their run lose nothing if the lease ends before their turn.
-                due = deque(sorted(due, key=lambda message: self._dag_of_run(message) is not None))
-            while due and lease.seconds_left() > 0 and self._may_start(due[0]):
-                try:
-                    if self._start(due[0], lease):
-                        self._finish_message(lease, due[0]["id"])
-                except TargetError as error:
-                    # The message stays leased: released, it would lose a delivery to the next try.
-                    self._target_error = self._target_error or error
-                due.popleft()
-            self._rejected.decide()
+            self._start_runs(lease, due)
         except BaseException as error:
             # execution_timeout and on_kill end a task with exceptions that are no errors.
             self.working = False
@@ -253,9 +240,9 @@ class Dispatcher:
             self._acknowledge(at_the_end=not isinstance(error, Exception))
             raise
         self.working = False
-        self._seconds_per_message = (clock.monotonic() - began_at) / max(1, len(lease.messages) - len(due))
-        finished = len(self._finished.get(lease.lease_id, (lease, []))[1])
-        if finished + len(due) < len(lease.messages):
+        tried = len(lease.messages) - len(due)
+        self._seconds_per_message = (clock.monotonic() - began_at) / max(1, tried)
+        if len(self._finished.get(lease.lease_id, (lease, []))[1]) < tried:
             # What is left to its lease must not be leased by this drain again.
             self._ends_at = min(self._ends_at, lease.ends_at)
         self._acknowledge()
@@ -269,6 +256,24 @@ class Dispatcher:
                 MARGIN_SECONDS,
             )
         lease.release(self.hook, [message["id"] for message in due])
+
+    def _start_runs(self, lease: HeldLease, due: list[types.LeasedMessage]) -> None:
+        """
+        Start the runs of messages while there is time, and remove the messages from those that are due.
+
+        A message for which Airflow fails stays leased: released, it would lose a delivery to the next try.
+        """
+        if self._acknowledgement_error is not None:
+            # Messages that have their run lose nothing if the lease ends before their turn.
+            due.sort(key=lambda message: self._dag_of_run(message) is not None)
+        while due and lease.seconds_left() > 0 and self._may_start(due[0]):
+            try:
+                if self._start(due[0], lease):
+                    self._finish_message(lease, due[0]["id"])
+            except TargetError as error:
+                self._target_error = self._target_error or error
+            del due[0]
+        self._rejected.decide()
 
     def _may_start(self, message: types.LeasedMessage) -> bool:
         """Whether to try a message: if a target is broken, only one that would soon be quarantined."""

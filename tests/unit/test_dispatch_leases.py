@@ -40,6 +40,18 @@ def test_what_is_done_is_acknowledged_whatever_ends_the_task(bench: Workbench) -
     assert bench.states == {"b": "available"}
 
 
+def test_a_message_without_a_delivery_count_goes_to_the_dag_that_has_its_run(bench: Workbench) -> None:
+    bench.supervisor.dags |= {"late", "work"}
+    bench.put("a")
+    bench.start_before("a", "work")
+    lease = bench.lease()
+    lease.messages[0]["message_attributes"] = None  # type: ignore[typeddict-item]
+
+    bench.dispatcher({"late": "payload", "work": "payload"}).drain(lease)
+
+    assert list(bench.supervisor.runs) == [("work", bench.run_id("a"))]
+
+
 def test_a_message_that_comes_again_goes_to_the_dag_that_has_its_run(bench: Workbench) -> None:
     routes = {"late": "message_attributes.lease_count >= `2`", "work": "payload"}
     bench.supervisor.dags |= {"late", "work"}
