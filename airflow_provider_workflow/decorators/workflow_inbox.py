@@ -152,8 +152,9 @@ class WorkflowInboxDecoratedOperator(RetriesByDefault, DecoratedOperator, Workfl
         :raises WorkflowError: the service cannot be used.
         :raises Exception: what the function raised.
         """
-        from airflow_provider_workflow.dispatch.batches import Batches, BatchLimits
+        from airflow_provider_workflow.dispatch.batches import Batches
         from airflow_provider_workflow.dispatch.dead_letters import DeadLetterRules
+        from airflow_provider_workflow.dispatch.limits import Limits
         from airflow_provider_workflow.dispatch.runs import TaskRuns
 
         self.inbox = rendered("inbox", self.inbox)
@@ -163,7 +164,7 @@ class WorkflowInboxDecoratedOperator(RetriesByDefault, DecoratedOperator, Workfl
             self.inbox,
             self._work(context),
             TaskRuns(ti),
-            BatchLimits(self.batch_size, self.lease_seconds, self.max_messages),
+            Limits(self.batch_size, self.lease_seconds, self.max_messages),
             attempt=ti.try_number,
             dead_letter_rules=DeadLetterRules(letters, self.dead_letter_after) if letters else None,
         )

@@ -155,15 +155,13 @@ class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
         The selection is recorded before the first event, and that Airflow took the events after the last: if
         the watcher ends in between, or before, the messages are redelivered.
         """
-        from airflow_provider_workflow.dispatch.results import log_rejection
-        from airflow_provider_workflow.hooks.workflow import WorkflowHook
-        from airflow_provider_workflow.triggers.event_producer import event_payload
+        from airflow_provider_workflow.triggers.event_producer import event_payload, log_rejected
 
         async for batch in shared_stream:
             # In a thread, as expressions over large payloads take long.
             messages, causes = await asyncio.to_thread(self.matching, batch.messages)
-            for message, cause in causes:
-                log_rejection(WorkflowHook(self.workflow_conn_id), self.inbox, message.content, cause)
+            for message_id, cause in causes:
+                log_rejected(self, message_id, cause)
             inbox_id, count = batch.lease.inbox_id, len(messages)
             batch.selected[self] = frozenset(message.id for message in messages)
             for part in [[message] for message in messages] if self.per_message else [messages]:
@@ -176,22 +174,20 @@ class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
         """Called by Airflow when this watcher has ended."""
         self.has_ended = True
 
-    def matching(
-        self, messages: list[EventMessage]
-    ) -> tuple[list[EventMessage], list[tuple[EventMessage, str]]]:
-        """The messages that this watcher selects, and those on which ``match`` fails, with the cause."""
+    def matching(self, messages: list[EventMessage]) -> tuple[list[EventMessage], list[tuple[str, str]]]:
+        """The messages that this watcher selects, and ids of those on which ``match`` fails, with causes."""
         if self._matches is None:
             return messages, []
         from airflow_provider_workflow.dispatch.routing import UnroutableError
 
         selected: list[EventMessage] = []
-        causes: list[tuple[EventMessage, str]] = []
+        causes: list[tuple[str, str]] = []
         for message in messages:
             try:
                 if self._matches(message.content):
                     selected.append(message)
             except UnroutableError as cause:
-                causes.append((message, str(cause)))
+                causes.append((message.id, str(cause)))
         return selected, causes
 
     async def run(self) -> AsyncIterator[TriggerEvent]:

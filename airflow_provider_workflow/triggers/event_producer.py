@@ -18,19 +18,17 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Hashable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow.triggers.shared_stream import AdvanceItem, AdvanceOutcome, SharedStreamProducer
 
-from airflow_provider_workflow import clock, types
+from airflow_provider_workflow import clock, observers, types
 from airflow_provider_workflow.client import api
-from airflow_provider_workflow.client.arguments import MESSAGE_IDS
 from airflow_provider_workflow.client.errors import InboxPausedError, WorkflowError
 from airflow_provider_workflow.client.wire import plain
 from airflow_provider_workflow.dispatch import quarantine
 from airflow_provider_workflow.dispatch.lease import HeldLease, encoded, without_lease
-from airflow_provider_workflow.dispatch.results import log_nameless, log_rejection
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from airflow_provider_workflow.triggers.polling import (
     FIRST_PAUSE_SECONDS,
@@ -76,7 +74,7 @@ class EventMessage(NamedTuple):
     """
 
     id: str
-    content: Any
+    content: dict[str, Any]
     text: str
 
 
@@ -184,18 +182,16 @@ class InboxProducer(SharedStreamProducer):
             state.seen({"status": types.PAUSED, "paused_reason": paused.paused_reason})
             return None
         state.seen(answer.get("inbox_attributes") or {})
-        lease = HeldLease.of(answer, options.lease_seconds)
+        lease = HeldLease.of(inbox_id, answer, options.lease_seconds)
         if lease is None:
             await quarantine.check_in_loop(source.client, options.inbox)
-            return None
-        log_nameless(options.inbox, lease, options.workflow_conn_id)
-        return replace(lease, inbox_id=inbox_id)
+        return lease
 
     async def _batches(self, lease: HeldLease) -> list[Batch]:
         """Split a lease into batches, one for each event; without messages that cannot be encoded."""
         messages, causes = await asyncio.to_thread(encode, lease.messages)
-        for message, cause in causes:
-            log_rejection(WorkflowHook(self.options.workflow_conn_id), self.options.inbox, message, cause)
+        for message_id, cause in causes:
+            log_rejected(self.options, message_id, cause)
         return [Batch(lease, part) for part in parts_of(messages)]
 
     # The outcome of the messages
@@ -258,18 +254,24 @@ class InboxProducer(SharedStreamProducer):
             )
 
 
+def log_rejected(watcher: WorkflowInboxEventTrigger, message_id: str, cause: str) -> None:
+    """Log and count a message that a watcher cannot put into an event."""
+    observers.tell("rejected", inbox=watcher.inbox, conn_id=watcher.workflow_conn_id)
+    log.warning("Inbox %s: message %s was rejected: %s", watcher.inbox, plain(message_id), plain(cause))
+
+
 def encode(
     messages: Sequence[types.LeasedMessage],
-) -> tuple[list[EventMessage], list[tuple[types.LeasedMessage, str]]]:
-    """The messages, encoded, and those that cannot be, with the cause. It takes long: see ``encoded``."""
+) -> tuple[list[EventMessage], list[tuple[str, str]]]:
+    """The messages, encoded, and the ids of those that cannot be, with the cause. It takes long."""
     event_messages: list[EventMessage] = []
-    causes: list[tuple[types.LeasedMessage, str]] = []
+    causes: list[tuple[str, str]] = []
     for message in messages:
         content = without_lease(message)
         try:
             event_messages.append(EventMessage(message["id"], content, encoded(content)))
         except ValueError as problem:
-            causes.append((message, str(problem)))
+            causes.append((message["id"], str(problem)))
     return event_messages, causes
 
 
@@ -280,11 +282,11 @@ def event_payload(inbox_id: str, messages: Sequence[EventMessage]) -> dict[str, 
 
 
 def parts_of(messages: Sequence[EventMessage]) -> Iterator[list[EventMessage]]:
-    """Split messages into lists that fit an event, and the call that acknowledges them."""
+    """Split messages into lists that fit an event."""
     part: list[EventMessage] = []
     size = 0
     for message in messages:
-        if part and (size + len(message.text) > LARGEST_EVENT or len(part) == MESSAGE_IDS[1]):
+        if part and size + len(message.text) > LARGEST_EVENT:
             yield part
             part, size = [], 0
         part.append(message)

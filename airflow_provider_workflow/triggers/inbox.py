@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import AirflowException, conf
@@ -25,10 +24,9 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
     """
     Leases messages and fires once, with the lease as one ASCII JSON string (docs/service.md 4 and 5).
 
-    Its event is ``{"status": ..., "inbox_id": ...}``. The status is ``leased`` (with ``inbox_name`` and
-    ``lease``), ``paused`` or ``initialization_failure`` (with
-    ``reason``), or ``poll``: nothing was leased, and the task should poll. The trigger never acknowledges, as
-    Airflow may silently drop an event; the resumed task does.
+    The ``status`` of its event is ``leased`` (with ``inbox_name`` and ``lease``), ``paused`` or
+    ``initialization_failure`` (with ``reason``), or ``poll``: nothing was leased, and the task should poll.
+    The trigger never acknowledges, as Airflow may silently drop an event; the resumed task does.
 
     Only arguments are serialized, no secrets: the connection is read when the trigger runs.
 
@@ -125,20 +123,20 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
             answer = await source.client.send(call(inbox_id, self.lease_limit, self.lease_seconds))
         except InboxPausedError as paused:
             if self.on_paused == "fail":
-                return inactive_event(PAUSED, inbox_id, paused.paused_reason)
+                return inactive_event(PAUSED, paused.paused_reason)
             state.seen({"status": PAUSED, "paused_reason": paused.paused_reason})
             return None
         attributes = answer.get("inbox_attributes") or {}
         if attributes.get("status") == FAILED:
-            return inactive_event(FAILED, inbox_id, attributes.get("paused_reason"))
+            return inactive_event(FAILED, attributes.get("paused_reason"))
         state.seen(attributes)
-        lease = HeldLease.of(answer, self.lease_seconds)
+        lease = HeldLease.of(inbox_id, answer, self.lease_seconds)
         if lease is None:
             await quarantine.check_in_loop(source.client, self.inbox)
             return None
         text = await asyncio.to_thread(lease.hand_off)
         name = observers.name_of(inbox_id)
-        return {"status": "leased", "inbox_id": inbox_id, "inbox_name": name, "lease": text}
+        return {"status": "leased", "inbox_name": name, "lease": text}
 
 
 def settle_seconds() -> float:
@@ -151,11 +149,11 @@ def settle_seconds() -> float:
     return float(conf.getfloat("workers", "min_heartbeat_interval", fallback=5.0)) + 1
 
 
-def inactive_event(status: str, inbox_id: str, reason: str | None) -> dict[str, Any]:
+def inactive_event(status: str, reason: str | None) -> dict[str, Any]:
     """The event for an inbox that is paused, or failed to initialize."""
     from airflow_provider_workflow.client.wire import plain
 
-    return {"status": status, "inbox_id": inbox_id, "reason": plain(str(reason or "no reason given"))}
+    return {"status": status, "reason": plain(str(reason or "no reason given"))}
 
 
 def lease_of(inbox: str, event: dict[str, Any]) -> HeldLease | None:
@@ -173,11 +171,10 @@ def lease_of(inbox: str, event: dict[str, Any]) -> HeldLease | None:
 
     status = event.get("status")
     if status == "leased":
-        inbox_id, name = event.get("inbox_id") or "", event.get("inbox_name")
-        if inbox_id and name:
-            # For the tags of metrics: this process has not looked up the name.
-            observers.remember_name(inbox_id, name)
-        return replace(HeldLease.from_hand_off(event["lease"]), inbox_id=inbox_id)
+        lease = HeldLease.from_hand_off(event["lease"])
+        # For logs and the tags of metrics: this process has not looked up the name.
+        observers.remember_name(lease.inbox_id, event["inbox_name"])
+        return lease
     if status == "poll":
         return None
     errors = {PAUSED: InboxNotActiveError, FAILED: InboxUnusableError}

@@ -133,7 +133,7 @@ def test_a_run_of_the_dead_letter_dag_is_marked(bench: Workbench, spans: Spans, 
 
 def test_each_call_with_a_batch_has_a_span(bench: Workbench, spans: Spans) -> None:
     bench.put("a", "b", "c")
-    batches(bench, Function(), batch_size=2).run()
+    batches(bench, Function(), lease_limit=2).run()
 
     processed = [span for span in spans.all if span.name == "process orders"]
     sizes = [attributes(each)["messaging.batch.message_count"] for each in processed]

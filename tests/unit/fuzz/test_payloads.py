@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from airflow.sdk.definitions._internal.templater import SandboxedEnvironment
 from airflow.sdk.execution_time import task_runner
+from airflow_provider_workflow.triggers.event_batch import event_payload
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -18,7 +19,6 @@ from airflow_provider_workflow.dispatch.lease import HeldLease, lease_once
 from airflow_provider_workflow.dispatch.payloads import payload_of
 from airflow_provider_workflow.dispatch.runs import RUN_ID_PREFIX
 from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
-from airflow_provider_workflow.triggers.event_batch import event_payload
 from tests.unit.client.isolation import forget
 from tests.unit.fakes import Supervisor
 from tests.unit.fuzz import journeys
@@ -85,7 +85,7 @@ def dispatched(airflow: Workbench, payloads: list[Any]) -> None:
     assert [each for each in sent if not same(payload_of(messages[each]), sent[each])] == []
     as_text = {each for each, message in messages.items() if "payload_json" in message}
     assert as_text == {each for each in sent if too_much(sent[each], DEEPEST)}
-    assert dispatcher.counts.rejected == 0
+    assert dispatcher.counts.result["rejected"]["count"] == 0
 
 
 @tries(120)
@@ -133,7 +133,9 @@ def test_a_lease_crosses_from_trigger_to_task_with_any_payload_in_it(
         {"id": f"{n}{ids.draw(ANY_TEXT)}", "payload": payload, "created_at": ids.draw(ANY_TEXT)}
         for n, payload in enumerate(payloads)
     ]
-    held = HeldLease.of({"lease_id": ids.draw(ANY_TEXT) or "l", "results": messages, "sent_at": 1e9}, 300)  # type: ignore[typeddict-item,arg-type]
+    held = HeldLease.of(
+        "i", {"lease_id": ids.draw(ANY_TEXT) or "l", "results": messages, "sent_at": 1e9}, 300
+    )  # type: ignore[typeddict-item,arg-type]
     assert held is not None
     text = handed_off(held)
     assert text.isascii()

@@ -12,13 +12,13 @@ pytest.importorskip("airflow.triggers.shared_stream", reason="since Airflow 3.3"
 
 from airflow.triggers.shared_stream import AdvanceOutcome
 
-from airflow_provider_workflow.triggers.event_producer import Batch, encode, parts_of
+from airflow_provider_workflow.triggers.event_producer import Batch, encode
 
 
 def batch(*selections: str, acked: int = 0, failed: int = 0, rejected: int = 0) -> Batch:
     """A batch of three messages, and watchers that have selected some of them and emitted their events."""
     messages, _ = encode([message(message_id) for message_id in "abc"])
-    made = Batch(HeldLease("l", 0.0, "", [], inbox_id="i"), messages)
+    made = Batch(HeldLease("i", "l", 0.0, "", []), messages)
     made.selected = {event_trigger(): frozenset(ids) for ids in selections}
     made.emitted = set(made.selected)
     made.outcome = AdvanceOutcome(acked=acked, failed=failed, rejected=rejected)
@@ -57,9 +57,3 @@ async def test_only_watchers_that_selected_something_must_remain() -> None:
 
     await present.cleanup()
     assert not made.is_stored()
-
-
-def test_a_part_is_no_more_than_one_call_acknowledges() -> None:
-    messages, _ = encode([message(str(number)) for number in range(250)])
-
-    assert [len(part) for part in parts_of(messages)] == [100, 100, 50]

@@ -27,7 +27,7 @@ async def test_a_paused_and_drained_inbox_fires_and_names_the_reason(
 ) -> None:
     bench.service.store.inboxes.force(bench.inbox_id, "paused", "abandoned")
 
-    assert await fire(trigger()) == {"status": "paused", "inbox_id": bench.inbox_id, "reason": "abandoned"}
+    assert await fire(trigger()) == {"status": "paused", "reason": "abandoned"}
 
 
 async def test_a_reason_cannot_end_the_triggerer(bench: Workbench, fake_clock: FakeClock) -> None:
