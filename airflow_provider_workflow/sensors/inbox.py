@@ -241,7 +241,11 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
             # Expired by this clock; by the service's clock it may still hold its messages.
             lease.release(self.hook, lease.message_ids)
             lease = None
-        worker = self._worker = self._get_ready(context, lease)
+        if lease is not None and lease.left_out:
+            text = "Inbox %s: %d messages of a lease did not fit into the hand-off; releasing them"
+            log.warning(text, self.inbox, len(lease.left_out))
+            lease.release(self.hook, lease.left_out)
+        worker = self._worker = self._new_worker(context)
         value: Any
         try:
             if isinstance(worker, Receiver):
@@ -255,22 +259,6 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
         if self.counts.causes and self.on_rejected == "fail" and at_the_end:
             raise AirflowFailException(self.counts.rejected_text())
         return value
-
-    def _get_ready(self, context: Context, lease: HeldLease | None) -> Dispatcher | Receiver:
-        """Check that messages can be processed, before any is leased; release what a hand-off left out."""
-        try:
-            worker = self._new_worker(context)
-            if lease is not None and lease.left_out:
-                text = "Inbox %s: %d messages of a lease did not fit into the hand-off; releasing them"
-                log.warning(text, self.inbox, len(lease.left_out))
-                lease.release(self.hook, lease.left_out)
-        except BaseException as error:
-            if lease is not None:
-                # No message was tried; if the task is being ended, there is time for one short call.
-                hook = self.hook if isinstance(error, Exception) else self.hook.hurried()
-                lease.release(hook, lease.message_ids)
-            raise
-        return worker
 
     def _new_worker(self, context: Context) -> Dispatcher | Receiver:
         from airflow_provider_workflow.dispatch.receiving import Receiver
@@ -298,8 +286,6 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
     def _receive(self, receiver: Receiver, lease: HeldLease | None) -> Any:
         auto = self.acknowledge == "auto"
         if auto and (stored := receiver.stored()) is not None:
-            if lease is not None and lease.messages:
-                lease.release(self.hook, [message["id"] for message in lease.messages])
             return stored
         if lease is None or (lease.left_out and not lease.messages):
             # Also where no message fitted into the hand-off: the next trigger's would be the same.

@@ -329,9 +329,9 @@ FAULTS = (
         EVENTS,
     ),
     Fault(
-        "forget the messages that are not acknowledged when the triggerer ends",
-        "InboxProducer.aclose",
-        dropped("cancel"),
+        "forget to release the messages of an event that Airflow has not stored",
+        "InboxProducer._settle",
+        dropped("send"),
         EVENTS,
     ),
     Fault(
