@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from airflow_provider_workflow.dispatch.lease import HeldLease
     from airflow_provider_workflow.dispatch.receiving import Receiver
     from airflow_provider_workflow.dispatch.results import Counts
-    from airflow_provider_workflow.triggers.polling import Faults
+    from airflow_provider_workflow.triggers.polling import InboxHealth
     from airflow_provider_workflow.types import DispatchResult
 
 log = logging.getLogger(__name__)
@@ -273,9 +273,9 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
 
         drained = dispatcher.drain(lease)
         if dispatcher.unreachable is not None:
-            self._faults.met(dispatcher.unreachable)
+            self._health.failed(dispatcher.unreachable)
         elif drained is Drained.EMPTY:
-            self._faults.over()
+            self._health.succeeded()
         # In the mode reschedule the counters would be lost with the process.
         continues = self.deferrable or not self.reschedule
         unfinished = drained in (Drained.NO_CAPACITY, Drained.UNREACHABLE)
@@ -304,9 +304,9 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
         except WorkflowError as error:
             if not error.transient:
                 raise
-            self._faults.met(error)
+            self._health.failed(error)
             return None
-        self._faults.over()
+        self._health.succeeded()
         return lease
 
     def _paused(self, reason: str) -> DispatchResult | None:
@@ -322,11 +322,11 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
         return self.counts.result if done else None
 
     @cached_property
-    def _faults(self) -> Faults:
+    def _health(self) -> InboxHealth:
         """Consecutive errors of lease requests, which are logged once per series."""
-        from airflow_provider_workflow.triggers.polling import Faults
+        from airflow_provider_workflow.triggers.polling import InboxHealth
 
-        return Faults(self.inbox, log)
+        return InboxHealth(self.inbox, log)
 
 
 @contextmanager

@@ -32,8 +32,7 @@ from airflow_provider_workflow.dispatch.lease import HeldLease, encoded, without
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from airflow_provider_workflow.triggers.polling import (
     FIRST_PAUSE_SECONDS,
-    Faults,
-    InboxState,
+    InboxHealth,
     Source,
     explained,
     opened,
@@ -130,16 +129,16 @@ class InboxProducer(SharedStreamProducer):
     async def open_stream(self) -> AsyncIterator[tuple[Batch, Batch]]:
         """Yield batches without end, ``min_interval`` apart."""
         options = self.options
-        faults, state = Faults(options.inbox, log), InboxState(options.inbox, log)
+        health = InboxHealth(options.inbox, log)
         await clock.async_sleep(GATHER_SECONDS)
         while True:
             try:
                 # The connection is read each time: it may have been fixed.
-                async with opened(options, faults) as source:
-                    state.seen(source.inbox)
+                async with opened(options, health) as source:
+                    health.seen(source.inbox)
                     while True:
-                        lease = await self._lease(source, state)
-                        faults.over()
+                        lease = await self._lease(source, health)
+                        health.succeeded()
                         if lease is None:
                             await source.waits.wait()
                             continue
@@ -153,7 +152,7 @@ class InboxProducer(SharedStreamProducer):
                             while len(self._settling) >= MOST_UNSETTLED:
                                 await asyncio.wait(self._settling, return_when=asyncio.FIRST_COMPLETED)
             except Exception as error:
-                await clock.async_sleep(faults.met(error))
+                await clock.async_sleep(health.failed(error))
 
     def get_advance_lane(self, broker_payload: Batch) -> Hashable:
         """A lane for each batch, as messages may be acknowledged in any order."""
@@ -172,16 +171,16 @@ class InboxProducer(SharedStreamProducer):
         if self._settling:
             await clock.wait(self._settling, CLOSING_SECONDS)
 
-    async def _lease(self, source: Source, state: InboxState) -> HeldLease | None:
+    async def _lease(self, source: Source, health: InboxHealth) -> HeldLease | None:
         """Lease once; None if there are no messages."""
         inbox_id, options = source.inbox["id"], self.options
         try:
             call = api.lease_messages(inbox_id, options.lease_limit, options.lease_seconds)
             answer = await source.client.send(call)
         except InboxPausedError as paused:
-            state.seen({"status": types.PAUSED, "paused_reason": paused.paused_reason})
+            health.seen({"status": types.PAUSED, "paused_reason": paused.paused_reason})
             return None
-        state.seen(answer.get("inbox_attributes") or {})
+        health.seen(answer.get("inbox_attributes") or {})
         lease = HeldLease.of(inbox_id, answer, options.lease_seconds)
         if lease is None:
             await quarantine.check_in_loop(source.client, options.inbox)

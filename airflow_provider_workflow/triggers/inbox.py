@@ -15,7 +15,7 @@ from airflow_provider_workflow.triggers.base import SerializesArguments
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.dispatch.lease import HeldLease
-    from airflow_provider_workflow.triggers.polling import InboxState, Source
+    from airflow_provider_workflow.triggers.polling import InboxHealth, Source
 
 log = logging.getLogger(__name__)
 
@@ -88,28 +88,28 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
         :raises WorkflowError: a permanent error: wrong credentials, no such inbox.
         """
         from airflow_provider_workflow.client.errors import WorkflowError
-        from airflow_provider_workflow.triggers.polling import Faults, InboxState, opened
+        from airflow_provider_workflow.triggers.polling import InboxHealth, opened
 
         await clock.async_sleep(max(self.settle_seconds, self.hold_seconds))
         if self.hold_seconds > 0:
             yield TriggerEvent({"status": "poll"})
             return
-        faults, state = Faults(self.inbox, log), InboxState(self.inbox, log)
+        health = InboxHealth(self.inbox, log)
         while True:
             try:
-                async with opened(self, faults) as source:
-                    while (event := await self._lease(source, state)) is None:
-                        faults.over()
+                async with opened(self, health) as source:
+                    while (event := await self._lease(source, health)) is None:
+                        health.succeeded()
                         await source.waits.wait()
-                    faults.over()
+                    health.succeeded()
                     yield TriggerEvent(event)
                     return
             except WorkflowError as error:
                 if not error.transient:
                     raise
-                await clock.async_sleep(faults.met(error))
+                await clock.async_sleep(health.failed(error))
 
-    async def _lease(self, source: Source, state: InboxState) -> dict[str, Any] | None:
+    async def _lease(self, source: Source, health: InboxHealth) -> dict[str, Any] | None:
         """Lease once; return the event to fire, or None to continue waiting."""
         from airflow_provider_workflow import observers
         from airflow_provider_workflow.client import api
@@ -124,12 +124,12 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
         except InboxPausedError as paused:
             if self.on_paused == "fail":
                 return inactive_event(PAUSED, paused.paused_reason)
-            state.seen({"status": PAUSED, "paused_reason": paused.paused_reason})
+            health.seen({"status": PAUSED, "paused_reason": paused.paused_reason})
             return None
         attributes = answer.get("inbox_attributes") or {}
         if attributes.get("status") == FAILED:
             return inactive_event(FAILED, attributes.get("paused_reason"))
-        state.seen(attributes)
+        health.seen(attributes)
         lease = HeldLease.of(inbox_id, answer, self.lease_seconds)
         if lease is None:
             await quarantine.check_in_loop(source.client, self.inbox)

@@ -136,23 +136,22 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
         """Watch without end. It raises nothing: Airflow would restart it every 2 s, without any back-off."""
         from airflow_provider_workflow.triggers.polling import (
             LEAST_WAIT_SECONDS,
-            Faults,
-            InboxState,
+            InboxHealth,
             look_up,
             opened,
         )
 
         schedule = NoticeSchedule(self.renotify_seconds)
-        faults, state = Faults(self.inbox, log), InboxState(self.inbox, log)
+        health = InboxHealth(self.inbox, log)
         while True:
             try:
                 # The connection is read each time: it may have been fixed.
-                async with opened(self, faults) as source:
-                    state.seen(source.inbox)
+                async with opened(self, health) as source:
+                    health.seen(source.inbox)
                     state_due = clock.monotonic() + STATE_SECONDS
                     while True:
                         is_due = schedule.is_due(await self._available(source))
-                        faults.over()
+                        health.succeeded()
                         if is_due:
                             source.waits.reset()
                             yield self._event(source.inbox["id"])
@@ -160,9 +159,9 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
                         await source.waits.wait(least, schedule.seconds_left())
                         if clock.monotonic() >= state_due:
                             state_due += STATE_SECONDS
-                            state.seen(await look_up(source.client, self.inbox))
+                            health.seen(await look_up(source.client, self.inbox))
             except Exception as error:
-                await clock.async_sleep(faults.met(error))
+                await clock.async_sleep(health.failed(error))
 
     async def _available(self, source: Source) -> frozenset[str]:
         """

@@ -51,35 +51,35 @@ class PollingOptions(Protocol):
     def max_poll_interval(self) -> float: ...
 
 
-class Faults:
+class InboxHealth:
     """
-    A series of consecutive errors: what is logged of it, and how long to wait.
+    Logs errors of an inbox and changes of its state, and says how long to wait after an error.
 
     An error of another type than the one before is logged: as a WARNING if it is transient, else as an ERROR.
-    A series that lasts five minutes is an ERROR once, and its end is logged at INFO.
+    A series of errors that lasts five minutes is an ERROR once, and its end is logged at INFO.
 
-    :param inbox: name of the inbox in the log.
+    :param inbox: id or name.
     :param log: logger of the trigger.
     """
-
-    count = 0
 
     def __init__(self, inbox: str, log: logging.Logger) -> None:
         self._inbox = plain(inbox)
         self.log = log
+        self.errors = 0
         self._since = 0.0
         self._logged: type[Exception] | None = None
         self._is_long = False
+        self._state: str | None = None
 
-    def met(self, error: Exception) -> float:
+    def failed(self, error: Exception) -> float:
         """
         Count and log an error.
 
         :return: seconds to wait before the next attempt: 5, doubled with each error of the series up to 300.
         """
-        if self.count == 0:
+        if self.errors == 0:
             self._since, self._logged, self._is_long = clock.monotonic(), None, False
-        self.count += 1
+        self.errors += 1
         seconds = clock.monotonic() - self._since
         if seconds >= LONG_SERIES_SECONDS and not self._is_long:
             self._is_long = True
@@ -88,7 +88,7 @@ class Faults:
         elif type(error) is not self._logged:
             self._log_first(error)
         self._logged = type(error)
-        return min(FIRST_PAUSE_SECONDS * 2.0 ** min(self.count - 1, 10), LONGEST_PAUSE_SECONDS)
+        return min(FIRST_PAUSE_SECONDS * 2.0 ** min(self.errors - 1, 10), LONGEST_PAUSE_SECONDS)
 
     def _log_first(self, error: Exception) -> None:
         if isinstance(error, WorkflowError) and error.transient:
@@ -98,25 +98,11 @@ class Faults:
             traceback = None if isinstance(error, EXPLAINED) else error
             self.log.error(text, self._inbox, explained(error), exc_info=traceback)
 
-    def over(self) -> None:
-        """End the series: a call succeeded."""
-        if self.count:
+    def succeeded(self) -> None:
+        """End the series of errors: a call succeeded."""
+        if self.errors:
             self.log.info("Inbox %s is reachable again", self._inbox)
-        self.count = 0
-
-
-class InboxState:
-    """
-    Logs each change of the state of an inbox that is watched.
-
-    :param inbox: id or name.
-    :param log: logger of the trigger.
-    """
-
-    def __init__(self, inbox: str, log: logging.Logger) -> None:
-        self._inbox = inbox
-        self._log = log
-        self._logged: str | None = None
+        self.errors = 0
 
     def seen(self, inbox: Mapping[str, Any]) -> None:
         """
@@ -128,12 +114,13 @@ class InboxState:
         status, reason = inbox.get("status"), inbox.get("paused_reason")
         if status == types.FAILED:
             raise InboxUnusableError(self._inbox, reason)
+        level = logging.INFO
         if status == types.PAUSED:
+            level = logging.WARNING
             status = f"paused ({reason or 'no reason given'}): new events are dropped until it is resumed"
-        if status and status != self._logged:
-            level = logging.WARNING if inbox["status"] == types.PAUSED else logging.INFO
-            self._log.log(level, "Inbox %s is %s", plain(self._inbox), plain(str(status)))
-            self._logged = status
+        if status and status != self._state:
+            self.log.log(level, "Inbox %s is %s", self._inbox, plain(str(status)))
+            self._state = status
 
 
 class Waits:
@@ -186,7 +173,7 @@ class Source:
 
 
 @asynccontextmanager
-async def opened(options: PollingOptions, faults: Faults) -> AsyncIterator[Source]:
+async def opened(options: PollingOptions, health: InboxHealth) -> AsyncIterator[Source]:
     """
     Open a client with the current connection, look the inbox up, and listen to its event stream.
 
@@ -199,8 +186,8 @@ async def opened(options: PollingOptions, faults: Faults) -> AsyncIterator[Sourc
         inbox = await look_up(client, options.inbox)
         streams = max_event_streams() if options.wake_on_events else 0
         async with event_stream.listen(client, inbox["id"], streams) as wake_ups:
-            if faults.count == 0:
-                _log_wait(options, client, faults.log)
+            if health.errors == 0:
+                _log_wait(options, client, health.log)
             yield Source(client, inbox, Waits(options, wake_ups))
 
 

@@ -21,7 +21,7 @@ from airflow_provider_workflow.operators.manage_inbox import (
 )
 from airflow_provider_workflow.operators.workflows import WorkflowGuessOperator
 from airflow_provider_workflow.triggers.inbox import lease_of
-from airflow_provider_workflow.triggers.polling import InboxState
+from airflow_provider_workflow.triggers.polling import InboxHealth
 from tests.unit.fake_clock import FakeClock, nothing
 from tests.unit.sensors.tasks import Task
 from tests.unit.triggers.loops import fire, trigger
@@ -99,10 +99,10 @@ async def test_why_an_inbox_is_paused_as_a_waiting_trigger_says_it(
 
 
 def test_why_an_inbox_is_paused_or_failed_as_a_watcher_says_it(said: list[str]) -> None:
-    state = InboxState(INBOX, logging.getLogger("airflow_provider_workflow.test"))
-    state.seen({"status": "paused", "paused_reason": HOSTILE})
-    state.seen({"status": HOSTILE})
-    fails(said, lambda: state.seen({"status": "initialization_failure", "paused_reason": HOSTILE}))
+    health = InboxHealth(INBOX, logging.getLogger("airflow_provider_workflow.test"))
+    health.seen({"status": "paused", "paused_reason": HOSTILE})
+    health.seen({"status": HOSTILE})
+    fails(said, lambda: health.seen({"status": "initialization_failure", "paused_reason": HOSTILE}))
 
 
 def ensured_inbox(bench: Workbench, monkeypatch: pytest.MonkeyPatch, **fields: Any) -> None:

@@ -1,4 +1,4 @@
-"""Faults: what is logged of a series of errors; and the waits between polls."""
+"""What is logged of a series of errors; and the waits between polls."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from airflow_provider_workflow.client.errors import (
     ServerError,
     TransportError,
 )
-from airflow_provider_workflow.triggers.polling import Faults, Waits
+from airflow_provider_workflow.triggers.polling import InboxHealth, Waits
 from tests.unit.fake_clock import FakeClock
 from tests.unit.triggers.loops import FakeWakeUps
 
@@ -31,38 +31,38 @@ def said(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
 
 
 @pytest.fixture
-def faults(fake_clock: FakeClock) -> Faults:
-    return Faults("orders", log)
+def health(fake_clock: FakeClock) -> InboxHealth:
+    return InboxHealth("orders", log)
 
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
     return [(each.levelname, each.getMessage()) for each in caplog.records if each.name == log.name]
 
 
-def meet(faults: Faults, clock: FakeClock, *outcomes: Exception | None) -> list[float]:
+def meet(health: InboxHealth, clock: FakeClock, *outcomes: Exception | None) -> list[float]:
     """Let calls fail, or succeed where there is None; the pauses after the errors, which are waited for."""
     pauses = []
     for error in outcomes:
         if error is None:
-            faults.over()
+            health.succeeded()
         else:
-            pauses.append(faults.met(error))
+            pauses.append(health.failed(error))
             clock.advance(pauses[-1])
     return pauses
 
 
-def test_the_pauses_of_a_series_grow_to_five_minutes(faults: Faults, fake_clock: FakeClock) -> None:
-    assert meet(faults, fake_clock, *[FAULT] * 9) == [5, 10, 20, 40, 80, 160, 300, 300, 300]
+def test_the_pauses_of_a_series_grow_to_five_minutes(health: InboxHealth, fake_clock: FakeClock) -> None:
+    assert meet(health, fake_clock, *[FAULT] * 9) == [5, 10, 20, 40, 80, 160, 300, 300, 300]
 
 
-def test_the_pauses_reset_after_an_answer(faults: Faults, fake_clock: FakeClock) -> None:
-    assert meet(faults, fake_clock, FAULT, FAULT, None, FAULT, WRONG) == [5, 10, 5, 10]
+def test_the_pauses_reset_after_an_answer(health: InboxHealth, fake_clock: FakeClock) -> None:
+    assert meet(health, fake_clock, FAULT, FAULT, None, FAULT, WRONG) == [5, 10, 5, 10]
 
 
 def test_an_error_is_logged_at_once_and_no_more_within_five_minutes(
-    faults: Faults, fake_clock: FakeClock, caplog: pytest.LogCaptureFixture
+    health: InboxHealth, fake_clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    meet(faults, fake_clock, *[FAULT] * 6, None)
+    meet(health, fake_clock, *[FAULT] * 6, None)
 
     assert lines(caplog) == [
         ("WARNING", "Inbox orders is unreachable; retrying: made up"),
@@ -71,9 +71,9 @@ def test_an_error_is_logged_at_once_and_no_more_within_five_minutes(
 
 
 def test_after_five_minutes_it_is_logged_once_more_with_the_cause_of_then(
-    faults: Faults, fake_clock: FakeClock, caplog: pytest.LogCaptureFixture
+    health: InboxHealth, fake_clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    meet(faults, fake_clock, *[FAULT] * 6, *[TransportError("gone", sent=False)] * 20, None)
+    meet(health, fake_clock, *[FAULT] * 6, *[TransportError("gone", sent=False)] * 20, None)
 
     assert lines(caplog) == [
         ("WARNING", "Inbox orders is unreachable; retrying: made up"),
@@ -83,28 +83,28 @@ def test_after_five_minutes_it_is_logged_once_more_with_the_cause_of_then(
 
 
 def test_time_in_which_there_was_an_answer_does_not_count(
-    faults: Faults, fake_clock: FakeClock, caplog: pytest.LogCaptureFixture
+    health: InboxHealth, fake_clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     for _ in range(6):
-        meet(faults, fake_clock, FAULT, None)
+        meet(health, fake_clock, FAULT, None)
         fake_clock.advance(60)
 
     assert [level for level, _ in lines(caplog)] == ["WARNING", "INFO"] * 6
 
 
 def test_the_next_long_series_is_logged_again(
-    faults: Faults, fake_clock: FakeClock, caplog: pytest.LogCaptureFixture
+    health: InboxHealth, fake_clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    meet(faults, fake_clock, *[FAULT] * 8, None, *[FAULT] * 8, None)
+    meet(health, fake_clock, *[FAULT] * 8, None, *[FAULT] * 8, None)
 
     assert [level for level, _ in lines(caplog)] == ["WARNING", "ERROR", "INFO"] * 2
 
 
 def test_an_error_of_another_type_is_logged_too(
-    faults: Faults, fake_clock: FakeClock, caplog: pytest.LogCaptureFixture
+    health: InboxHealth, fake_clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     missing = NotFoundError("no such inbox", status=404)
-    meet(faults, fake_clock, FAULT, WRONG, WRONG, missing)
+    meet(health, fake_clock, FAULT, WRONG, WRONG, missing)
 
     assert lines(caplog) == [
         ("WARNING", "Inbox orders is unreachable; retrying: made up"),
@@ -122,9 +122,9 @@ def test_an_error_of_another_type_is_logged_too(
     ],
 )
 def test_an_error_is_one_line_with_a_traceback_if_it_does_not_explain_itself(
-    error: Exception, cause: str, faults: Faults, caplog: pytest.LogCaptureFixture
+    error: Exception, cause: str, health: InboxHealth, caplog: pytest.LogCaptureFixture
 ) -> None:
-    faults.met(error)
+    health.failed(error)
 
     assert lines(caplog) == [("ERROR", f"Inbox orders is unreachable until this is fixed: {cause}")]
     [record] = [each for each in caplog.records if each.name == log.name]
