@@ -51,7 +51,7 @@ def test_a_file_or_no_verification_lets_it_pass(
 
 def as_filled_in(server: ScriptedServer, connection_id: str = "", **extra: str) -> Settings:
     """A connection to a server, with nothing in its form but what has to be there."""
-    extra = {"token_url": f"{server.url}/token", "timeout": "5", **extra}
+    extra = {"oauth_url": f"{server.url}/token", "timeout": "5", **extra}
     return Settings.build(
         host=server.url, login="i", password="a-secret", extra=extra, connection_id=connection_id
     )
@@ -128,7 +128,7 @@ def test_a_file_without_certificates_is_refused_by_name(tmp_path: Path) -> None:
 
 
 def build(**extra: str) -> Settings:
-    extra = {"token_url": "https://a/t", **extra}
+    extra = {"oauth_url": "https://a/t", **extra}
     return Settings.build(host="a", login="i", password="s", extra=extra)
 
 
