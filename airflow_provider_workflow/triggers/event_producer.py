@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Hashable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -146,7 +146,7 @@ class InboxProducer(SharedStreamProducer):
                         for batch in await self._batches(lease):
                             if lease.seconds_left() <= 0:
                                 break
-                            self._settle_later(batch)
+                            await self._settle_later(batch)
                             yield batch, batch
                             await clock.async_sleep(options.min_interval)
                             while len(self._settling) >= MOST_UNSETTLED:
@@ -195,12 +195,16 @@ class InboxProducer(SharedStreamProducer):
 
     # The outcome of the messages
 
-    def _settle_later(self, batch: Batch) -> None:
-        settling = asyncio.create_task(self._settle(batch), name=f"workflow-settling[{self.options.inbox}]")
+    async def _settle_later(self, batch: Batch) -> None:
+        # The client is opened now: while a triggerer stops, no connection can be read.
+        exits = AsyncExitStack()
+        hook = WorkflowHook(self.options.workflow_conn_id)
+        client = await exits.enter_async_context(hook.async_client())
+        settling = asyncio.create_task(self._settle(batch, client, exits))
         self._settling.add(settling)
         settling.add_done_callback(self._settling.discard)
 
-    async def _settle(self, batch: Batch) -> None:
+    async def _settle(self, batch: Batch, client: AsyncWorkflowClient, exits: AsyncExitStack) -> None:
         """Acknowledge a batch when Airflow has stored it, or release it; never raise."""
         is_stored = False
         with suppress(asyncio.CancelledError):  # the producer closes
@@ -208,7 +212,7 @@ class InboxProducer(SharedStreamProducer):
             await clock.async_sleep(ACKNOWLEDGE_DELAY_SECONDS)
             is_stored = batch.is_stored()
         try:
-            async with WorkflowHook(self.options.workflow_conn_id).async_client() as client:
+            async with exits:
                 if is_stored:
                     await self._acknowledge(client, batch)
                 else:
