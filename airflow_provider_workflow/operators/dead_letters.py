@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
 
@@ -17,14 +17,6 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 log = logging.getLogger(__name__)
-
-
-class ReplayedMessage(TypedDict):
-    """The run of a message; ``outcome`` is ``started``, or ``existing`` if the message had a run before."""
-
-    dag_id: str
-    run_id: str
-    outcome: str
 
 
 class ReplayRejectedError(AirflowException):
@@ -43,6 +35,8 @@ class WorkflowDeadLetterReplayOperator(RetriesByDefault):
     half days. Airflow's arguments (``retries``, ``retry_delay``, ``retry_exponential_backoff``,
     ``max_retry_delay``) and ``default_args`` win.
 
+    Returns ``dag_id``, ``run_id`` and ``outcome``: ``started``, or ``existing`` if the message had a run.
+
     :param conf: the ``conf`` of a run of the dead-letter DAG, a dictionary (templated); by default that of
         the run in which the task is.
     :param trigger_dag_id: the DAG to start (templated); by default the target that rejected the message.
@@ -57,19 +51,15 @@ class WorkflowDeadLetterReplayOperator(RetriesByDefault):
     ui_color = "#dbe7ff"
 
     def __init__(
-        self,
-        *,
-        conf: Mapping[str, Any] | Any = None,
-        trigger_dag_id: str | None = None,
-        **kwargs: Any,
+        self, *, conf: Mapping[str, Any] | Any = None, trigger_dag_id: str | None = None, **kwargs: Any
     ) -> None:
         super().__init__(**kwargs)
         self.conf = conf
-        self.trigger_dag_id = (
-            None if trigger_dag_id is None else check_string("trigger_dag_id", trigger_dag_id)
-        )
+        self.trigger_dag_id = trigger_dag_id
+        if trigger_dag_id is not None:
+            check_string("trigger_dag_id", trigger_dag_id)
 
-    def execute(self, context: Context) -> ReplayedMessage:
+    def execute(self, context: Context) -> dict[str, str]:
         """
         Start the run, or find it.
 

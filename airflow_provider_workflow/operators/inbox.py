@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.providers.common.compat.sdk import AirflowFailException
 
@@ -18,13 +18,6 @@ if TYPE_CHECKING:
     from airflow_provider_workflow.types import DispatchResult, Lease
 
 log = logging.getLogger(__name__)
-
-
-class LeaseEnd(TypedDict):
-    """Numbers of messages: acknowledged or released, and those whose lease had ended before."""
-
-    done: int
-    lease_ended: int
 
 
 class WorkflowInboxDispatchOperator(DispatchingOperator):
@@ -82,11 +75,12 @@ def drain_inbox(dispatcher: Dispatcher, *, on_paused: str = "fail") -> tuple[int
 
 class LeaseOperator(WorkflowOperator):
     """
-    Ends a lease that a sensor returned.
+    Ends the lease of messages that a sensor returned.
+
+    Returns the numbers of messages ``done``, and of those whose lease had ended before (``lease_ended``).
 
     :param lease: what a ``WorkflowInboxSensor`` with ``acknowledge="manual"`` returned (templated).
     :param message_ids: ids of the lease, 1 or more (templated); None for all of it.
-    :param workflow_conn_id: id of the Airflow connection (templated).
     """
 
     template_fields: Sequence[str] = ("lease", "message_ids", *WorkflowOperator.template_fields)
@@ -99,20 +93,20 @@ class LeaseOperator(WorkflowOperator):
         self.lease = lease
         self.message_ids = message_ids
 
-    def execute(self, context: Context) -> LeaseEnd:  # noqa: ARG002 Airflow's signature
+    def execute(self, context: Context) -> dict[str, int]:  # noqa: ARG002 Airflow's signature
         """
         End the lease of these messages.
 
-        :raises ValueError: ``lease`` is not what the sensor returned.
+        :raises ValueError: ``lease`` is not what the sensor returned, or ``message_ids`` has no ids.
         """
-        lease, ids = _check_lease(self.lease, self.message_ids)
-        done = self.end(self.hook, lease, ids)
-        log.info("Inbox %s: %s %d of %d messages", lease["inbox_id"], self.past_tense, done, len(ids))
+        inbox_id, lease_id, ids = _lease_and_ids(self.lease, self.message_ids)
+        done = self.end(self.hook, inbox_id, lease_id, ids)
+        log.info("Inbox %s: %s %d of %d messages", inbox_id, self.past_tense, done, len(ids))
         if done < len(ids):
             log.warning("The lease of %d messages had ended already; they are redelivered", len(ids) - done)
         return {"done": done, "lease_ended": len(ids) - done}
 
-    def end(self, hook: WorkflowHook, lease: Lease, ids: list[str]) -> int:
+    def end(self, hook: WorkflowHook, inbox_id: str, lease_id: str, ids: list[str]) -> int:
         """Acknowledge or release the messages; return the number that the service confirmed."""
         raise NotImplementedError
 
@@ -126,15 +120,14 @@ class WorkflowAcknowledgeOperator(LeaseOperator):
 
     :param lease: what a ``WorkflowInboxSensor`` with ``acknowledge="manual"`` returned (templated).
     :param message_ids: ids of the lease, 1 or more (templated); None for all of it.
-    :param workflow_conn_id: id of the Airflow connection (templated).
     """
 
     past_tense = "acknowledged"
 
-    def end(self, hook: WorkflowHook, lease: Lease, ids: list[str]) -> int:
+    def end(self, hook: WorkflowHook, inbox_id: str, lease_id: str, ids: list[str]) -> int:
         from airflow_provider_workflow.dispatch.lease import acknowledge
 
-        return acknowledge(hook, lease["inbox_id"], lease["lease_id"], ids)
+        return acknowledge(hook, inbox_id, lease_id, ids)
 
 
 class WorkflowReleaseOperator(LeaseOperator):
@@ -143,45 +136,35 @@ class WorkflowReleaseOperator(LeaseOperator):
 
     :param lease: what a ``WorkflowInboxSensor`` with ``acknowledge="manual"`` returned (templated).
     :param message_ids: ids of the lease, 1 or more (templated); None for all of it.
-    :param workflow_conn_id: id of the Airflow connection (templated).
     """
 
     past_tense = "released"
 
-    def end(self, hook: WorkflowHook, lease: Lease, ids: list[str]) -> int:
+    def end(self, hook: WorkflowHook, inbox_id: str, lease_id: str, ids: list[str]) -> int:
         from airflow_provider_workflow.dispatch.lease import release
 
-        return release(hook, lease["inbox_id"], lease["lease_id"], ids)
+        return release(hook, inbox_id, lease_id, ids)
 
 
-def _check_lease(lease: Any, message_ids: Any) -> tuple[Lease, list[str]]:
+def _lease_and_ids(lease: Any, message_ids: Any) -> tuple[str, str, list[str]]:
     """
+    The ids of the inbox, of the lease and of its messages.
+
     :raises ValueError: an argument is invalid; the text names it.
     """
-    if not _is_lease(lease):
+    try:
+        inbox_id, lease_id = lease["inbox_id"], lease["lease_id"]
+        ids = [message["id"] for message in lease["messages"]]
+        is_lease = all(isinstance(value, str) for value in (inbox_id, lease_id, *ids))
+    except (TypeError, LookupError):
+        is_lease = False
+    if not is_lease:
         raise ValueError(
             'lease must be what a WorkflowInboxSensor with acknowledge="manual" returned'
             f" (inbox_id, lease_id, messages), not a {type(lease).__name__}"
         )
-    ids = message_ids if message_ids is not None else [message["id"] for message in lease["messages"]]
-    if not _is_list_of(str, ids):
-        raise ValueError(f"message_ids must be a list of message ids, not a {type(ids).__name__}")
-    if not ids or not all(ids):
-        raise ValueError(
-            "message_ids must contain at least one id, and no empty one; omit it for the whole lease"
-        )
-    return lease, list(ids)
-
-
-def _is_lease(lease: Any) -> bool:
-    return (
-        isinstance(lease, Mapping)
-        and all(isinstance(lease.get(name), str) for name in ("inbox_id", "lease_id"))
-        and _is_list_of(Mapping, lease.get("messages"))
-        and all(isinstance(message.get("id"), str) for message in lease["messages"])
-    )
-
-
-def _is_list_of(kind: type, values: Any) -> bool:
-    is_list = isinstance(values, Sequence) and not isinstance(values, str)
-    return is_list and all(isinstance(value, kind) for value in values)
+    if message_ids is not None:
+        ids = list(message_ids) if isinstance(message_ids, (list, tuple)) else []
+    if not ids or not all(isinstance(message_id, str) and message_id for message_id in ids):
+        raise ValueError("message_ids must be a list of one or more ids; omit it for the whole lease")
+    return inbox_id, lease_id, ids
