@@ -17,7 +17,6 @@ STATE = (
     "client.tokens.TOKENS",
     "client.settings._named",
     "dispatch.lease._paused",
-    "airflow_internals.masked",
     "observers._names",
     "observers._warned",
     "dispatch.quarantine._checked_at",
