@@ -11,7 +11,6 @@ import sys
 from typing import Any
 
 SECTION = "workflow"
-ON = ("on", "true", "1")
 
 
 def _option(
@@ -69,22 +68,22 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 def observers() -> list[str]:
     """Paths of the user's own observers."""
-    return [path for part in _value("observers").split(",") if (path := part.strip())]
+    return [path for part in str(_read("observers")).split(",") if (path := part.strip())]
 
 
 def max_event_streams() -> int:
     """Maximum number of event streams that one process keeps open."""
-    return _number("max_event_streams")
+    return int(_read("max_event_streams"))
 
 
 def quarantine_check_seconds() -> int:
     """Minimum seconds between two checks of an inbox for quarantined messages; 0: no checks."""
-    return _number("quarantine_check_seconds")
+    return int(_read("quarantine_check_seconds"))
 
 
 def page() -> bool:
     """Whether the API server serves the page of inboxes and its API."""
-    return _value("page").strip().lower() in ON
+    return _is_on("page")
 
 
 def traces() -> bool:
@@ -98,16 +97,15 @@ def traces() -> bool:
         api.get_tracer_provider(), (api.ProxyTracerProvider, api.NoOpTracerProvider)
     ):
         return False
-    return _value("traces").strip().lower() in ON
+    return _is_on("traces")
 
 
-def _value(option: str) -> str:
+def _is_on(option: str) -> bool:
+    return str(_read(option)).strip().lower() in ("on", "true", "1")
+
+
+def _read(option: str) -> Any:
     from airflow.providers.common.compat.sdk import conf
 
-    return str(conf.get(SECTION, option, fallback=OPTIONS[option]["default"]))
-
-
-def _number(option: str) -> int:
-    from airflow.providers.common.compat.sdk import conf
-
-    return int(conf.getint(SECTION, option, fallback=int(OPTIONS[option]["default"])))
+    read = conf.getint if OPTIONS[option]["type"] == "integer" else conf.get
+    return read(SECTION, option, fallback=OPTIONS[option]["default"])

@@ -83,8 +83,8 @@ class WorkflowInboxDecoratedOperator(RetriesByDefault, DecoratedOperator, Workfl
     dictionaries with ``id``, ``created_at``, ``payload`` and ``message_attributes``. What the function
     returns is ignored. Its other parameters are those of any TaskFlow function, given by keyword.
 
-    By default it has 5 retries, with pauses that double from 10 s; Airflow's arguments and ``default_args``
-    win. Airflow ignores these defaults for mapped tasks: name ``retries`` there.
+    By default it has 5 retries, with pauses that double from 10 s. Airflow ignores these defaults for mapped
+    tasks: name ``retries`` there.
 
     :param inbox: id or name of the inbox (templated).
     :param batch_size: messages per call of the function at most, 1 to 100. The first call has one message,
@@ -139,16 +139,7 @@ class WorkflowInboxDecoratedOperator(RetriesByDefault, DecoratedOperator, Workfl
         self._batches: Batches | None = None
 
     def execute(self, context: Context) -> BatchResult:
-        """
-        Process the messages of the inbox.
-
-        :raises TargetError: the dead-letter DAG is missing; nothing was leased.
-        :raises BatchError: messages failed and are no dead letters, the function took longer than the lease,
-            or a retry found only messages that are leased.
-        :raises InboxNotActiveError: the inbox is paused and had no messages.
-        :raises WorkflowError: the service cannot be used.
-        :raises Exception: what the function raised.
-        """
+        """Process the messages of the inbox; see ``Batches.run`` for the errors."""
         from airflow_provider_workflow.dispatch.batches import Batches, BatchLimits
         from airflow_provider_workflow.dispatch.dead_letters import DeadLetterRules
         from airflow_provider_workflow.dispatch.runs import TaskRuns

@@ -91,9 +91,7 @@ class DispatchingOperator(RetriesByDefault, WorkflowOperator):
     """
     Starts one DAG run for each message of an inbox: the base class of the dispatch operator and the sensor.
 
-    By default it is retried, with pauses that double from 10 s to 10 minutes. Airflow's arguments
-    (``retries``, ``retry_delay``, ``retry_exponential_backoff``, ``max_retry_delay``) and ``default_args``
-    win.
+    By default it is retried, with pauses that double from 10 s to 10 minutes.
 
     :param inbox: id or name of the inbox (templated).
     :param trigger_dag_id: DAG to start for each message, or DAG ids with the JMESPath expression that

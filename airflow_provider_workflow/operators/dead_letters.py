@@ -32,8 +32,7 @@ class WorkflowDeadLetterReplayOperator(RetriesByDefault):
     For several dead letters use ``partial().expand(conf=...)``.
 
     By default it has 20 retries, with pauses that double from 10 s to 6 hours, so it replays for two and a
-    half days. Airflow's arguments (``retries``, ``retry_delay``, ``retry_exponential_backoff``,
-    ``max_retry_delay``) and ``default_args`` win.
+    half days.
 
     Returns ``dag_id``, ``run_id`` and ``outcome``: ``started``, or ``existing`` if the message had a run.
 

@@ -24,9 +24,8 @@ class WorkflowInboxDispatchOperator(DispatchingOperator):
     """
     Starts one DAG run for each message that an inbox holds now, without waiting for more.
 
-    It does the same as ``WorkflowInboxSensor`` with ``trigger_dag_id``, but does not wait: without capacity
-    (``max_unfinished_runs``) it ends. Several operators may work on one inbox in parallel: a message still
-    starts one run. By default it has 5 retries, so it retries for five to ten minutes.
+    Without capacity (``max_unfinished_runs``) it ends. Several operators may work on one inbox in parallel: a
+    message still starts one run. By default it has 5 retries, so it retries for five to ten minutes.
 
     Its arguments are those of :class:`~airflow_provider_workflow.operators.base.DispatchingOperator`;
     ``on_paused`` is ``fail`` or ``log``.
@@ -34,13 +33,9 @@ class WorkflowInboxDispatchOperator(DispatchingOperator):
 
     def execute(self, context: Context) -> DispatchResult:
         """
-        Drain the inbox.
+        Drain the inbox, as :func:`drain_inbox` does.
 
-        :raises TargetError: no runs of the target DAG can be started; the leased messages are released,
-            except the one that was rejected.
-        :raises InboxNotActiveError: the inbox is paused and had no messages, and ``on_paused`` is ``fail``.
         :raises AirflowFailException: messages were rejected, and ``on_rejected`` is ``fail``.
-        :raises WorkflowError: the service cannot be used.
         """
         self._read_rendered()
         self._worker = dispatcher = self._new_dispatcher(context)

@@ -164,13 +164,7 @@ class WorkflowPauseInboxOperator(InboxOperator):
     """
 
     def execute(self, context: Context) -> dict[str, Any]:  # noqa: ARG002 Airflow's signature
-        """
-        Pause the inbox.
-
-        :raises InboxUnusableError: it failed to initialize.
-        :raises ConflictError: it is in a state that cannot be paused.
-        :raises WorkflowError: the service cannot be used, or there is no such inbox.
-        """
+        """Pause the inbox; see :func:`change_inbox` for the errors."""
         self.inbox = rendered("inbox", self.inbox)
         return _summary(change_inbox(self.hook, self.inbox, self.hook.pause_inbox, (PAUSED,)))
 
@@ -186,13 +180,7 @@ class WorkflowResumeInboxOperator(InboxOperator):
     """
 
     def execute(self, context: Context) -> dict[str, Any]:  # noqa: ARG002 Airflow's signature
-        """
-        Resume the inbox.
-
-        :raises InboxUnusableError: it failed to initialize.
-        :raises ConflictError: it is in a state that cannot be resumed.
-        :raises WorkflowError: the service cannot be used, or there is no such inbox.
-        """
+        """Resume the inbox; see :func:`change_inbox` for the errors."""
         self.inbox = rendered("inbox", self.inbox)
         already = (ACTIVE, INITIALIZING)
         return _summary(change_inbox(self.hook, self.inbox, self.hook.resume_inbox, already))
@@ -212,7 +200,6 @@ class WorkflowDeleteInboxOperator(InboxOperator):
         Delete the inbox.
 
         :raises ConflictError: the service does not delete it in its current state.
-        :raises WorkflowError: the service cannot be used.
         """
         self.inbox = rendered("inbox", self.inbox)
         try:
@@ -233,8 +220,7 @@ class WorkflowEnsureInboxOperator(WorkflowOperator):
 
     It is idempotent: the service finds the inbox by its name (docs/service.md 2.2, 4.1 and 11.2).
     Returns its ``id``, ``name``, ``status`` and ``paused_reason``. A paused inbox is returned with a
-    WARNING and not resumed (``WorkflowResumeInboxOperator`` does that); while it is paused the service
-    drops new events.
+    WARNING and not resumed (``WorkflowResumeInboxOperator`` does that).
 
     :param name: name of the inbox, up to 100 characters; it never changes (templated).
     :param app_key: the app: versioned, versionless, ``@latest`` or a slug (templated).
@@ -298,7 +284,6 @@ class WorkflowEnsureInboxOperator(WorkflowOperator):
         :raises InboxUnusableError: the service could not subscribe it.
         :raises AirflowException: it was not active in time.
         :raises ValueError: a rendered argument has an invalid value.
-        :raises WorkflowError: the service cannot be used.
         """
         from airflow_provider_workflow.client.wire import plain
         from airflow_provider_workflow.dispatch.lease import InboxUnusableError

@@ -59,7 +59,6 @@ class WorkflowGuessOperator(WorkflowOperator):
         :raises AirflowFailException: the description was rejected; the text has the reasons.
         :raises AirflowSkipException: the same, if ``on_rejected`` is ``skip``.
         :raises RateLimitError: the limit of guesses per hour is reached.
-        :raises WorkflowError: the service cannot be used.
         """
         from airflow_provider_workflow.client.wire import plain
 
@@ -130,7 +129,6 @@ class WorkflowTemplatesOperator(WorkflowOperator):
         List templates.
 
         :raises ValueError: the rendered ``apps`` or ``limit`` is invalid.
-        :raises WorkflowError: the service cannot be used.
         """
         apps = _app_list(self.apps)
         templates = self.hook.list_templates(apps, whole_number(self.limit))
@@ -183,7 +181,6 @@ class WorkflowUnenrollOperator(WorkflowOperator):
         End the enrollment.
 
         :raises AuthenticationError: the application is not permitted to do this.
-        :raises WorkflowError: the service cannot be used.
         """
         self.enrollment_id = rendered("enrollment_id", self.enrollment_id)
         try:
