@@ -131,9 +131,9 @@ def is_started_by_hand(run: Any) -> bool:
 
 def http_status_error() -> type[Exception]:
     """
-    The exception of the SDK's HTTP client for an answer that is an error; a task gets it in ``dag.test()``.
+    What the SDK's HTTP client raises for an error, as tasks get it in ``dag.test()``: of httpx, or of httpx2.
 
-    Of httpx before 3.4 and of httpx2 from then on. A public exception of the SDK would replace it.
+    A public exception of the SDK would replace it.
     """
     from airflow.sdk.api.client import ServerResponseError
 

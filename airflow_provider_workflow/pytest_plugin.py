@@ -2,8 +2,7 @@
 A pytest plugin for tests of DAGs that use this provider: it gives each test an emulator of its own.
 
 pytest loads it wherever this package is installed (entry point ``pytest11``), so it imports neither Airflow
-nor the emulator before a test requests the fixture. The entry point has the name of this module: then
-``pytest_plugins = ["airflow_provider_workflow.pytest_plugin"]`` in a conftest file means the same plugin.
+nor the emulator before a test requests the fixture.
 """
 
 from __future__ import annotations

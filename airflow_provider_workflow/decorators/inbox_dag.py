@@ -77,8 +77,7 @@ def inbox_dag(
 
     A function with ``@task`` below ``@inbox_dag`` is a DAG with this one task.
 
-    The DAG can also be started by hand, with a message that is typed into its form. Both DAGs must be
-    unpaused.
+    Both DAGs must be unpaused. The DAG can also be started by hand, with a message typed into its form.
 
     :param inbox: id or name of the inbox; with ``listener="sensor"`` templated.
     :param dag_id: id of the DAG; the name of the function by default.
@@ -90,10 +89,7 @@ def inbox_dag(
         and ``on_failure_callback``.
     :param example: payload of the message in the form, any JSON value.
     :param arguments: of ``WorkflowInboxDispatchOperator`` and ``WorkflowInboxNoticeTrigger``, or of
-        ``WorkflowInboxSensor``, such as ``match``, ``max_unfinished_runs`` and ``dead_letter_dag_id``; and of
-        ``DAG``, such as ``params``, ``default_args`` and ``tags``. ``start_date``, ``end_date``, ``tags``,
-        ``access_control``, ``owner_links``, ``is_paused_upon_creation`` and ``auto_register`` are for both
-        DAGs, the other arguments of ``DAG`` not for the listener.
+        ``WorkflowInboxSensor``; and of ``DAG``. ``docs/inbox-dag.md`` says what each is for.
     :raises TypeError: an argument is unknown; the text names it.
     :raises ValueError: an argument is invalid, or the function makes no task; the text names the fix.
     """

@@ -21,9 +21,8 @@ class WholeMessage(dict[str, Any]):
     A message whose payload Airflow cannot store, with the payload that the service sent.
 
     ``message["payload"]`` and ``message.get("payload")`` return that payload. All else shows the message as
-    Airflow stores it, with ``payload`` None and the JSON string ``payload_json``: Airflow stores the
-    arguments of a task, and would fail the task otherwise. Pickled, as for ``@task.virtualenv``, it is a
-    plain dictionary with that payload.
+    Airflow stores it, so that Airflow can store it as the argument of a task. Pickled, as for
+    ``@task.virtualenv``, it is a plain dictionary with that payload.
     """
 
     def __init__(self, stored: Mapping[str, Any], payload: Any) -> None:

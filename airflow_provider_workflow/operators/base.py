@@ -161,11 +161,7 @@ class DispatchingOperator(RetriesByDefault, WorkflowOperator):
         self.unmatched = unmatched
 
     def _read_rendered(self) -> None:
-        """
-        Let the templated names be strings, after Airflow has rendered them.
-
-        :raises ValueError: one was rendered to something else.
-        """
+        """Let the templated names be strings, after Airflow has rendered them."""
         for field in self.template_fields:
             value = getattr(self, field)
             if not isinstance(value, Mapping):
@@ -173,12 +169,7 @@ class DispatchingOperator(RetriesByDefault, WorkflowOperator):
                 setattr(self, field, rendered(field, value, optional=optional))
 
     def _new_dispatcher(self, context: Context, failed_polls: int = 0, **more: Any) -> Dispatcher:
-        """
-        What starts the runs of messages, from the rendered arguments.
-
-        :param failed_polls: polls of this try that failed before.
-        :param more: other arguments of ``Dispatcher``.
-        """
+        """What starts the runs of messages, in this try after some ``failed_polls``."""
         from airflow_provider_workflow.dispatch.dead_letters import DeadLetterRules
         from airflow_provider_workflow.dispatch.dispatcher import Dispatcher
         from airflow_provider_workflow.dispatch.routing import Routes

@@ -19,10 +19,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class ReplayRejectedError(AirflowException):
-    """Airflow rejected the run of a replay. The message stays a dead letter, and may be replayed again."""
-
-
 class WorkflowDeadLetterReplayOperator(RetriesByDefault):
     """
     Starts the run that the message of a dead letter was meant to start, with its original run id.
@@ -63,7 +59,7 @@ class WorkflowDeadLetterReplayOperator(RetriesByDefault):
         Start the run, or find it.
 
         :raises AirflowFailException: ``conf`` is not a dead letter, or no DAG is known.
-        :raises ReplayRejectedError: the target rejected the run.
+        :raises AirflowException: the target rejected the run; the message stays a dead letter.
         :raises TargetError: no run of the target can be started at present.
         """
         from airflow_provider_workflow.client.wire import plain
@@ -85,7 +81,7 @@ class WorkflowDeadLetterReplayOperator(RetriesByDefault):
         except (NotADeadLetterError, NoTargetError) as error:
             raise AirflowFailException(f"The dead letter cannot be replayed: {error}") from None
         except RunRejected as error:
-            raise ReplayRejectedError(
+            raise AirflowException(
                 f"The replay was rejected, and its message stays a dead letter: {error}"
             ) from None
         log.info(

@@ -113,8 +113,7 @@ class WorkflowAcknowledgeOperator(LeaseOperator):
     If the lease has expired, its messages are redelivered. The operator reports that in its log and its
     result, and succeeds: the work is done, and has to be idempotent anyway.
 
-    :param lease: what a ``WorkflowInboxSensor`` with ``acknowledge="manual"`` returned (templated).
-    :param message_ids: ids of the lease, 1 or more (templated); None for all of it.
+    Its arguments are those of :class:`~airflow_provider_workflow.operators.inbox.LeaseOperator`.
     """
 
     past_tense = "acknowledged"
@@ -129,8 +128,7 @@ class WorkflowReleaseOperator(LeaseOperator):
     """
     Releases messages: they can be leased again at once. Their delivery count stays.
 
-    :param lease: what a ``WorkflowInboxSensor`` with ``acknowledge="manual"`` returned (templated).
-    :param message_ids: ids of the lease, 1 or more (templated); None for all of it.
+    Its arguments are those of :class:`~airflow_provider_workflow.operators.inbox.LeaseOperator`.
     """
 
     past_tense = "released"

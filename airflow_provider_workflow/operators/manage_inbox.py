@@ -227,9 +227,9 @@ class WorkflowEnsureInboxOperator(WorkflowOperator):
     :param action_key: the app's trigger (templated).
     :param inputs: the trigger's fields (templated).
     :param connection_id: the account at the app: UUID or whole number; None for none (templated).
-    :param notification_url: URL to which the service posts when messages arrive, up to 2048 characters
-        (templated). That of an existing inbox is changed; None leaves it unchanged. Airflow shows the
-        rendered URL on the task's page, unless it comes from a Variable whose name contains "secret".
+    :param notification_url: URL to which the service posts when messages arrive (templated); None leaves
+        that of an existing inbox unchanged. Airflow shows the rendered URL on the task's page, unless it
+        comes from a Variable whose name contains "secret".
     :param wait_until_active: False also returns an inbox that is still ``initializing``.
     :param recreate_failed: delete an inbox that failed to initialize, with any messages in it, and create
         it again, once per try.
