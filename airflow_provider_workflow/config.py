@@ -13,55 +13,44 @@ from typing import Any
 SECTION = "workflow"
 
 
-def _option(
-    description: str,
-    default: str,
-    *,
-    kind: str = "string",
-    version: str = "0.2.0",
-    example: str | None = None,
-) -> dict[str, Any]:
+def _option(description: str, default: str, kind: str = "string") -> dict[str, Any]:
     return {
         "description": description,
-        "version_added": version,
+        "version_added": "0.1.0",
         "type": kind,
-        "example": example,
+        "example": None,
         "default": default,
     }
 
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "max_event_streams": _option(
-        "Maximum number of event streams that a triggerer keeps open. Further inboxes are only polled. Each"
-        " stream uses one socket.",
+        "Maximum number of event streams that a triggerer keeps open, each with one socket. Further inboxes"
+        " are only polled.",
         "500",
-        kind="integer",
-        version="0.1.0",
+        "integer",
     ),
     "quarantine_check_seconds": _option(
         "Minimum number of seconds between two checks of an inbox for quarantined messages in one process. A"
         " task or trigger checks when it finds its inbox empty, and reports each quarantined message with an"
         " ERROR log line and a metric. 0 disables the checks.",
         "600",
-        kind="integer",
-        version="0.1.0",
+        "integer",
     ),
     "page": _option(
-        "on or off. Whether the API server serves the page Inboxes and its API. If off, or if the value is"
-        " invalid, nothing of this provider is mounted. Takes effect when the API server starts.",
+        "on or off. Whether the API server serves the page Inboxes and its API. An invalid value means off."
+        " Takes effect when the API server starts.",
         "on",
     ),
     "traces": _option(
-        "on or off. Whether tasks and triggers make spans of OpenTelemetry if a tracer is configured: one for"
-        " each lease, started run, batch, acknowledgement and release. An invalid value means off.",
+        "on or off. Whether tasks and triggers make spans of OpenTelemetry if a tracer is configured. An"
+        " invalid value means off.",
         "on",
     ),
     "observers": _option(
         "Comma-separated paths of functions, such as company.inboxes.observe, that are called with each event"
-        " of an inbox: leased, started, acknowledged and so on (docs/metrics.md). They must not block. What"
-        " they raise is logged as a WARNING.",
+        " of an inbox (docs/metrics.md). They must not block. What they raise is logged as a WARNING.",
         "",
-        example="company.inboxes.observe",
     ),
 }
 

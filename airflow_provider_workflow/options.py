@@ -89,21 +89,11 @@ def check_sensor_options(
     deferrable: bool, silent_fail: bool, max_wait: Any, max_poll_interval: float
 ) -> None:
     """
-    Check arguments of Airflow's sensors that have no effect in the triggerer.
-
-    ``exponential_backoff`` is accepted: a deferred sensor increases its interval anyway.
-
-    :raises ValueError: such an argument is given; the text names it and what to give instead.
+    :raises ValueError: an argument of Airflow's sensors is given that has no effect in the triggerer.
     """
-    if not deferrable:
-        return
-    if silent_fail:
+    if deferrable and (silent_fail or max_wait is not None):
+        unusable = "silent_fail" if silent_fail else "max_wait"
         raise ValueError(
-            "silent_fail cannot be used with deferrable=True: transient errors of the service are retried"
-            " anyway, others fail the try. Give retries, soft_fail or never_fail instead, or deferrable=False"
-        )
-    if max_wait is not None:
-        raise ValueError(
-            "max_wait cannot be used with deferrable=True: give max_poll_interval (seconds,"
-            f" now {max_poll_interval:g}) instead, or deferrable=False"
+            f"{unusable} cannot be used with deferrable=True: give retries, soft_fail, never_fail or"
+            f" max_poll_interval (seconds, now {max_poll_interval:g}) instead, or deferrable=False"
         )
