@@ -73,13 +73,20 @@ def needs(feature: str, fix: str, release: tuple[int, int] = (3, 3)) -> Exceptio
 # The supervisor of a task or a triggerer
 
 
-def is_supervised() -> bool:
+def variables() -> Any:
     """
-    Whether this process is a task or a triggerer, which access Airflow only through their supervisor.
+    Airflow's ``Variable``: that of the SDK in a task or a triggerer, which access Airflow only through their
+    supervisor, and that of the metadata database in other processes, where the SDK's cannot write.
 
-    The SDK's ``Variable`` cannot write in other processes; one that can would replace this.
+    A ``Variable`` of the SDK that can write everywhere would replace it.
     """
-    return hasattr(sys.modules.get("airflow.sdk.execution_time.task_runner"), "SUPERVISOR_COMMS")
+    if hasattr(sys.modules.get("airflow.sdk.execution_time.task_runner"), "SUPERVISOR_COMMS"):
+        from airflow.sdk import Variable
+
+        return Variable
+    from airflow.models.variable import Variable as StoredVariable
+
+    return StoredVariable
 
 
 def trigger_dag_run(dag_id: str, run_id: str, conf: dict[str, Any], note: str | None) -> str | None:
@@ -206,21 +213,6 @@ def check_database() -> None:
 
     with database_session() as session:
         session.scalar(select(Variable.key).limit(1))
-
-
-def stored_variable(name: str) -> str | None:
-    """The value of an Airflow Variable, for processes other than tasks and triggerers; None if missing."""
-    from airflow.models.variable import Variable
-
-    value: str | None = Variable.get(name, default_var=None)
-    return value
-
-
-def store_variable(name: str, value: str, description: str) -> None:
-    """Set an Airflow Variable, in processes other than tasks and triggerers, where the SDK's cannot write."""
-    from airflow.models.variable import Variable
-
-    Variable.set(name, value, description=description)
 
 
 def dag_row(dag_id: str, session: Session) -> Any:
