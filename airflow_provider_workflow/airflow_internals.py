@@ -89,6 +89,19 @@ def variables() -> Any:
     return StoredVariable
 
 
+def lineage_of(ti: Any) -> dict[str, Any]:
+    """
+    The entry in the conf of a run by which OpenLineage names its parent, the task that starts it.
+
+    Empty without the OpenLineage provider. ``TriggerDagRunOperator`` uses it too; it has no public name.
+    """
+    from airflow.providers.standard.utils.openlineage import (
+        safe_inject_openlineage_properties_into_dagrun_conf,
+    )
+
+    return safe_inject_openlineage_properties_into_dagrun_conf({}, ti) or {}
+
+
 def trigger_dag_run(dag_id: str, run_id: str, conf: dict[str, Any], note: str | None) -> str | None:
     """
     Request a DAG run from the supervisor, as ``TriggerDagRunOperator`` does; it is stored when this returns.

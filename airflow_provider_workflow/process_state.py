@@ -16,7 +16,6 @@ STATE = (
     "client.attempt.GATES",
     "client.tokens.TOKENS",
     "client.settings._named",
-    "dispatch.lease._paused",
     "observers._names",
     "observers._warned",
     "dispatch.quarantine._checked_at",

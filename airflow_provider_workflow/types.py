@@ -148,7 +148,6 @@ class LeasedMessage(ListedMessage, total=False):
     """A message in a lease of the service: with its payload."""
 
     payload: dict[str, Any]
-    payload_json: str  #: the whole payload of a replayed message, where ``payload`` is shortened
 
 
 class LeaseAnswer(TypedDict):

@@ -20,7 +20,7 @@ from airflow_provider_workflow.types import DELETING, FAILED
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.dispatch.dispatcher import Dispatcher
-    from airflow_provider_workflow.dispatch.results import Counted, Counts
+    from airflow_provider_workflow.dispatch.results import Counts
     from airflow_provider_workflow.hooks.workflow import WorkflowHook
 
 
@@ -163,9 +163,9 @@ def live(text: Callable[[], str]) -> Iterator[None]:
 
 
 def _waiting(dispatcher: Dispatcher) -> MessageCounts | None:
-    inbox_id = dispatcher.inbox_id
+    hook = dispatcher.hook
     try:
-        return count_messages(dispatcher.hook, inbox_id)
+        return count_messages(hook, hook.get_inbox(dispatcher.inbox)["id"])
     except WorkflowError:  # progress is optional; leasing reports the error
         return None
 
@@ -180,13 +180,8 @@ def _total_text(counts: MessageCounts | None, most: int | None) -> str:
 
 
 def _progress_text(counts: Counts, total: str) -> str:
-    numbers = ", ".join(f"{counted['count']} {name}" for name, counted in outcomes(counts))
+    numbers = ", ".join(f"{counted['count']} {name}" for name, counted in counts.by_outcome().items())
     return f"{counts.handled}{total} messages: {numbers}"
-
-
-def outcomes(counts: Counts) -> list[tuple[str, Counted]]:
-    """The counters of a result, with their names."""
-    return list(counts.counted().items())
 
 
 SHOWN_IDS = 3

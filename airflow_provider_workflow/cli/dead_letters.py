@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from argparse import Namespace
 from itertools import islice
 from typing import Any
@@ -69,14 +70,12 @@ def show(args: Namespace) -> int:
 
     :raises NoSuchDeadLetterError: there is none with this id.
     """
-    from airflow_provider_workflow.dispatch.replay import decoded
-
     (found,) = find(selection_of(args), [args.id])
     text = dag_runs.whole_conf(found.run.key).get("message_json")
     try:
-        message = decoded(text) if isinstance(text, str) else None
-    except ValueError:  # no message; message_json shows what it is
-        message = None
+        message = json.loads(text) if isinstance(text, str) else None
+    except (ValueError, RecursionError):
+        message = None  # message_json shows what it is
     if args.output in ("json", "yaml"):
         output.show(args.output, {**result_of(found), "message": message, "message_json": text})
     else:

@@ -10,7 +10,7 @@ from airflow_provider_workflow import types
 from airflow_provider_workflow.cli.doctor_findings import FAILED, OK, SKIPPED, WARNING, Finding, Subject
 from airflow_provider_workflow.client import api, inboxes
 from airflow_provider_workflow.client.errors import NotFoundError, WorkflowError
-from airflow_provider_workflow.dispatch.lease import ASSUMED_LAST_DELIVERY, HIGH_DELIVERY_COUNT
+from airflow_provider_workflow.dispatch.lease import delivery_count
 from airflow_provider_workflow.hooks.diagnosis import DROPPED, fix_of_pause
 
 Verdict = tuple[str, str | None]
@@ -21,6 +21,7 @@ MOST_PAGES = 50
 """Maximum number of pages that are read of one inbox."""
 SHOWN_IDS = 3
 DEFAULT = "workflow_default"
+HIGH_DELIVERY_COUNT = 3
 
 RESUME = "airflow-workflow inbox resume {inbox}"
 RECREATE = "delete it (airflow-workflow inbox delete {inbox}), and create it again"
@@ -112,23 +113,17 @@ def _often_leased(check: str, messages: Sequence[types.ListedMessage], more: boo
     """Report messages with a high delivery count, among those that can still be leased."""
     among = f" among the first {len(messages)}" if more else ""
     live = [message for message in messages if message.get("status") in ("available", "leased")]
-    ids = [str(message.get("id")) for message in live if _lease_count(message) >= HIGH_DELIVERY_COUNT]
+    ids = [
+        str(message.get("id")) for message in live if (delivery_count(message) or 0) >= HIGH_DELIVERY_COUNT
+    ]
     if not live:
         return Finding(check, OK, f"no message is available or leased{among}")
     counted = f"{_count(live, False)} that can be leased{among}"
     high = f"a delivery count of {HIGH_DELIVERY_COUNT} or more"
     if not ids:
         return Finding(check, OK, f"none of {counted} has {high}")
-    fix = (
-        "check the log of the listener for the reason;"
-        f" a message has about {ASSUMED_LAST_DELIVERY} deliveries in total"
-    )
+    fix = "check the log of the listener for the reason; a message has about 5 deliveries in total"
     return Finding(check, WARNING, f"{len(ids)} of {counted} have {high}: {_named(ids)}", fix)
-
-
-def _lease_count(message: types.ListedMessage) -> int:
-    count = (message.get("message_attributes") or {}).get("lease_count")
-    return count if isinstance(count, int) else 0
 
 
 def _count(messages: Sequence[types.ListedMessage], more: bool) -> str:

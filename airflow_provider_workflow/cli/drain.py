@@ -6,7 +6,7 @@ from argparse import Namespace
 from typing import TYPE_CHECKING
 
 from airflow_provider_workflow.cli import output
-from airflow_provider_workflow.cli.counting import first_ids, outcomes, progress
+from airflow_provider_workflow.cli.counting import first_ids, progress
 from airflow_provider_workflow.cli.running import Exit, hook_of
 
 if TYPE_CHECKING:
@@ -35,16 +35,16 @@ def drain(args: Namespace) -> int:
     routes = Routes(args.trigger_dag_id)
     runs = DatabaseRuns()
     dispatcher = Dispatcher(hook_of(args), args.inbox, routes, runs, limits, dead_letter_rules=rules)
-    dispatcher.check_targets()
-    counts = dispatcher.counts
+    counts, ended = dispatcher.counts, ""
     try:
         with progress(dispatcher):
             _, ended = drain_inbox(dispatcher)
         output.note(f"{ended}.")
     finally:
-        # Also after an error: the runs were started.
-        output.show(args.output, counts.result, _rows(counts))
-    if counts.failing:
+        # Also after an error, if runs were started.
+        if ended or counts.handled:
+            output.show(args.output, counts.result, _rows(counts))
+    if counts.causes:
         output.note(counts.rejected_text())
         return Exit.FAULT
     return Exit.OK
@@ -54,5 +54,5 @@ def _rows(counts: Counts) -> list[output.Row]:
     """Numbers and the first ids, for a table; JSON and YAML have up to 100 ids of each."""
     return [
         {"messages": name, "count": counted["count"], "first ids": first_ids(counted)}
-        for name, counted in outcomes(counts)
+        for name, counted in counts.by_outcome().items()
     ]

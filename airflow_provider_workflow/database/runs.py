@@ -22,7 +22,6 @@ from airflow_provider_workflow.dispatch.rejections import (
 )
 from airflow_provider_workflow.dispatch.runs import (
     Start,
-    check_conf,
     names_same_message,
     not_its_run,
 )
@@ -61,7 +60,6 @@ class DatabaseRuns:
 
     def start(self, dag_id: str, run_id: str, conf: dict[str, Any], note: str | None = None) -> Start:
         """See ``Runs.start``."""
-        check_conf(conf)
         from airflow.exceptions import DagNotFound, DagRunAlreadyExists, ParamValidationError
         from sqlalchemy.exc import SQLAlchemyError
 

@@ -118,9 +118,7 @@ class WorkflowInboxDecoratedOperator(RetriesByDefault, DecoratedOperator, Workfl
         op_kwargs: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        check_string("inbox", inbox)
         within("batch_size", batch_size, LEASE_LIMIT)
-        check_limits(batch_size, lease_seconds, max_messages, None)
         check_dead_letters(dead_letter_dag_id, dead_letter_after, "lease", ())
         if any(is_lazy(python_callable) for is_lazy in LAZY):
             name = python_callable.__name__
@@ -130,17 +128,15 @@ class WorkflowInboxDecoratedOperator(RetriesByDefault, DecoratedOperator, Workfl
         # Airflow checks that the function can be called, and a batch brings the messages.
         op_kwargs = {**(op_kwargs or {}), MESSAGES: None}
         super().__init__(python_callable=python_callable, op_kwargs=op_kwargs, **kwargs)
-        self.inbox = inbox
-        self.batch_size = batch_size
-        self.lease_seconds = lease_seconds
-        self.max_messages = max_messages
+        self.inbox = check_string("inbox", inbox)
+        self.limits = check_limits(batch_size, lease_seconds, max_messages, None)
         self.dead_letter_dag_id = dead_letter_dag_id
         self.dead_letter_after = dead_letter_after
         self._batches: Batches | None = None
 
     def execute(self, context: Context) -> BatchResult:
         """Process the messages of the inbox; see ``Batches.run`` for the errors."""
-        from airflow_provider_workflow.dispatch.batches import Batches, BatchLimits
+        from airflow_provider_workflow.dispatch.batches import Batches
         from airflow_provider_workflow.dispatch.dead_letters import DeadLetterRules
         from airflow_provider_workflow.dispatch.runs import TaskRuns
 
@@ -151,7 +147,7 @@ class WorkflowInboxDecoratedOperator(RetriesByDefault, DecoratedOperator, Workfl
             self.inbox,
             self._work(context),
             TaskRuns(ti),
-            BatchLimits(self.batch_size, self.lease_seconds, self.max_messages),
+            self.limits,
             attempt=ti.try_number,
             dead_letter_rules=DeadLetterRules(letters, self.dead_letter_after) if letters else None,
         )

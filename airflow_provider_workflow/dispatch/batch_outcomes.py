@@ -11,7 +11,8 @@ from airflow.providers.common.compat.sdk import AirflowException
 from airflow_provider_workflow import types
 from airflow_provider_workflow.client.wire import plain
 from airflow_provider_workflow.dispatch.lease import delivery_count
-from airflow_provider_workflow.dispatch.results import MOST_IDS, Counted, Counts
+from airflow_provider_workflow.dispatch.results import Counts, add
+from airflow_provider_workflow.types import Counted
 
 log = logging.getLogger(__name__)
 
@@ -81,9 +82,7 @@ class Outcomes:
         self._failed_in_a_row = 0 if processed else self._failed_in_a_row + failed
         for message_id in processed:
             self._failed.pop(message_id, None)
-            self.processed["count"] += 1
-            if len(self.processed["ids"]) < MOST_IDS:
-                self.processed["ids"].append(plain(message_id))
+            add(self.processed, message_id)
 
     def add_failed(self, message: types.LeasedMessage, cause: str, error: Exception | None) -> None:
         """
@@ -98,7 +97,7 @@ class Outcomes:
             " expires: %s",
             plain(self.inbox),
             plain(message["id"]),
-            delivery_count(message),
+            delivery_count(message) or 1,
             cause,
         )
 

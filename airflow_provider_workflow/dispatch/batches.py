@@ -19,7 +19,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Mapping
 from contextlib import closing, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_workflow import clock, observers, types
@@ -41,41 +41,19 @@ from airflow_provider_workflow.dispatch.lease import (
     MARGIN_SECONDS,
     HeldLease,
     InboxNotActiveError,
-    acknowledge,
     delivery_count,
     lease_once,
-    try_to_release,
     without_lease,
 )
-from airflow_provider_workflow.dispatch.payloads import payload_text
-from airflow_provider_workflow.dispatch.results import log_nameless
-from airflow_provider_workflow.dispatch.targets import PROBE_SECONDS
+from airflow_provider_workflow.dispatch.limits import PROBE_SECONDS, Limits
+from airflow_provider_workflow.dispatch.runs import InboxRuns, Runs
 
 if TYPE_CHECKING:
-    from airflow_provider_workflow.dispatch.runs import Runs
     from airflow_provider_workflow.hooks.workflow import WorkflowHook
 
 log = logging.getLogger(__name__)
 
-FIRST_PAUSE_SECONDS = 5.0
-LONGEST_PAUSE_SECONDS = 60.0
-"""Pause before an acknowledgement is sent again; it doubles from the first to the longest."""
 UNKNOWN_END = "its earlier deliveries ended without a result: the function failed, or its process was killed"
-
-
-@dataclass(frozen=True)
-class BatchLimits:
-    """
-    How much is leased.
-
-    :param batch_size: messages per lease, 1 to 100.
-    :param lease_seconds: length of a lease, 60 to 3600 s.
-    :param max_messages: messages in all, 1 or more; None until the inbox is empty.
-    """
-
-    batch_size: int = 100
-    lease_seconds: int = 300
-    max_messages: int | None = None
 
 
 @dataclass
@@ -87,6 +65,7 @@ class Batches:
     :param inbox: id or name.
     :param work: calls the function with messages; returns the ids of those that failed, with the causes.
     :param runs: starts the runs of dead letters.
+    :param limits: how much is leased at a time, and in all: by default until the inbox is empty.
     :param attempt: try of the task, 1 or more.
     :param dead_letter_rules: when messages become dead letters; None if they never do.
     :param working: whether leased messages are held at this moment.
@@ -97,7 +76,7 @@ class Batches:
     inbox: str
     work: Callable[[list[dict[str, Any]]], Mapping[str, str]]
     runs: Runs
-    limits: BatchLimits = field(default_factory=BatchLimits)
+    limits: Limits = field(default_factory=Limits)
     attempt: int = 1
     dead_letter_rules: DeadLetterRules | None = None
     working: bool = False
@@ -125,8 +104,8 @@ class Batches:
         self._inbox_id = self.hook.get_inbox(self.inbox)["id"]
         if (rules := self.dead_letter_rules) is not None:
             self.runs.check_target(rules.dag_id)
-            conn_id, counts = self.hook.workflow_conn_id, self._outcomes.counts
-            self._letters = DeadLetters(rules, self.runs, self.inbox, conn_id, counts)
+            runs = InboxRuns(self.runs, self.hook.workflow_conn_id, self._inbox_id)
+            self._letters = DeadLetters(rules, runs, self.inbox, self._outcomes.counts)
         try:
             self._drain()
         finally:
@@ -145,7 +124,7 @@ class Batches:
             if self.attempt > 1 and not self._has_processed:
                 seconds = max(seconds, PROBE_SECONDS)
             try:
-                lease = lease_once(self.hook, self._inbox_id, count, seconds, self.inbox)
+                lease = lease_once(self.hook, self._inbox_id, count, seconds)
             except InboxPausedError as paused:
                 if not self._outcomes.calls:
                     raise InboxNotActiveError(self.inbox, paused.paused_reason) from None
@@ -155,15 +134,15 @@ class Batches:
                 self._check_that_nothing_is_leased()
                 return
             self._leased += len(lease.messages)
-            self._work_on(replace(lease, inbox_id=self._inbox_id))
-            was_delivered = any(delivery_count(message) > 1 for message in lease.messages)
+            self._work_on(lease)
+            was_delivered = any(_is_redelivered(message) for message in lease.messages)
             self._next_size = 1 if was_delivered or not self._has_processed else self._next_size * 2
 
     def _next_count(self) -> int:
         """Messages of the next lease; 0 or less to end the drain."""
         limits = self.limits
-        most = limits.batch_size if limits.max_messages is None else limits.max_messages - self._leased
-        return min(self._next_size, limits.batch_size, most)
+        most = limits.lease_limit if limits.max_messages is None else limits.max_messages - self._leased
+        return min(self._next_size, limits.lease_limit, most)
 
     @property
     def _has_processed(self) -> bool:
@@ -189,8 +168,7 @@ class Batches:
 
     def _work_on(self, lease: HeldLease) -> None:
         """Process the messages of a lease, and release those that the function was not called for."""
-        log_nameless(self.inbox, lease, self.hook.workflow_conn_id)
-        self._uncalled, self._finished = {message["id"] for message in lease.messages}, []
+        self._uncalled, self._finished = set(lease.message_ids), []
         try:
             self.working = True
             if self.ended is not None:
@@ -199,7 +177,6 @@ class Batches:
                 if lease.seconds_left() > 0 and not self._outcomes.may_be_broken:
                     self._call(lease, batch)
             self.working = False
-            self._release(lease, self._uncalled)
         except BaseException as error:
             self.working = False
             if isinstance(error, Exception):
@@ -208,20 +185,21 @@ class Batches:
                 # execution_timeout or on_kill ends the task: two short calls, each sent once.
                 with closing(self.hook.hurried()) as self.hook:
                     with suppress(WorkflowError):
-                        self._send_acknowledgement(lease)
+                        self._acknowledge(lease)
                     self._release(lease, self._uncalled)
             raise
+        self._release(lease, self._uncalled)
 
     def _batches_of(self, lease: HeldLease) -> list[list[types.LeasedMessage]]:
         """What the function is called with; dead letters are acknowledged, and what must wait is released."""
-        messages = [each for each in lease.highest_delivery_count_first() if not self._is_dead(each, lease)]
+        messages = [message for message in lease.messages if not self._is_dead(message, lease)]
         self._acknowledge(lease)
-        shared = [message for message in messages if delivery_count(message) == 1]
-        alone = [message for message in messages if delivery_count(message) > 1]
+        shared = [message for message in messages if not _is_redelivered(message)]
+        alone = [message for message in messages if _is_redelivered(message)]
         # There is time to call them alone after their next delivery; for the rest it would be too late.
-        waits = [each["id"] for each in alone[1:] if delivery_count(each) < LAST_SAFE_DELIVERY - 1]
-        self._release(lease, waits)
-        batches = [[message] for message in alone if message["id"] not in waits]
+        postponed = {message["id"] for message in alone[1:] if not _is_last_call(message)}
+        self._release(lease, postponed)
+        batches = [[message] for message in alone if message["id"] not in postponed]
         return [*batches, shared] if shared else batches
 
     def _call(self, lease: HeldLease, batch: list[types.LeasedMessage]) -> None:
@@ -241,7 +219,7 @@ class Batches:
             if (cause := causes.get(message["id"])) is not None:
                 self._settle_failed(lease, message, cause, error)
         if is_late:
-            seconds, size = self.limits.lease_seconds, self.limits.batch_size
+            seconds, size = self.limits.lease_seconds, self.limits.lease_limit
             raise BatchError(
                 self.inbox,
                 f"the function took {took:.0f} s for {len(batch)} messages, and with lease_seconds={seconds}"
@@ -260,7 +238,7 @@ class Batches:
         source = {"inbox": self.inbox, "conn_id": self.hook.workflow_conn_id}
         try:
             with observers.attempt("process", **source, message_ids=ids, facts={}):
-                return self.work([_given(message) for message in batch]), None
+                return self.work([_copy_of(message) for message in batch]), None
         except Exception as error:
             if len(batch) > 1:
                 raise
@@ -268,7 +246,7 @@ class Batches:
             cause = str(error) if isinstance(error, BatchError) else type(error).__name__
             return {ids[0]: f"the function raised {cause}"}, error
         except BaseException:
-            if len(batch) == 1 and delivery_count(batch[0]) >= LAST_SAFE_DELIVERY - 1:
+            if len(batch) == 1 and _is_last_call(batch[0]):
                 # Released, it would be leased again at once, and soon for the last time.
                 self._uncalled.discard(ids[0])
             raise
@@ -282,7 +260,7 @@ class Batches:
         :raises TargetError: Airflow does not answer.
         """
         if self._letters is None or not (
-            self._letters.is_found(message, lease.inbox_id)
+            self._letters.is_found(message)
             or (is_on_last_safe_delivery(message) and self._start_dead_letter(message, lease, UNKNOWN_END))
         ):
             return False
@@ -294,7 +272,7 @@ class Batches:
         """Start the run of a dead letter, unless another process may soon work on the message."""
         if self._letters is None or lease.seconds_left() <= 0:
             return False
-        return self._letters.start(message, lease.inbox_id, None, Reason.FAILED, cause)
+        return self._letters.start(message, None, Reason.FAILED, cause)
 
     def _settle_failed(
         self, lease: HeldLease, message: types.LeasedMessage, cause: str, error: Exception | None
@@ -314,44 +292,34 @@ class Batches:
 
     def _acknowledge(self, lease: HeldLease) -> None:
         """
-        Acknowledge what is finished, again and again until the lease ends.
+        Acknowledge what is finished.
 
         :raises WorkflowError: that failed; the messages are redelivered.
         """
-        pause = FIRST_PAUSE_SECONDS
-        while True:
-            try:
-                return self._send_acknowledgement(lease)
-            except WorkflowError as error:
-                if not error.transient or clock.now() + pause >= lease.ends_at:
-                    raise
-                log.warning(
-                    "Inbox %s: an acknowledgement failed, and is sent again until the lease ends: %s",
-                    plain(self.inbox),
-                    error,
-                )
-            clock.sleep(pause)
-            pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
-
-    def _send_acknowledgement(self, lease: HeldLease) -> None:
         if self._finished:
-            acknowledge(self.hook, lease.inbox_id, lease.lease_id, self._finished, self.inbox)
+            lease.acknowledge(self.hook, self._finished)
             self._finished = []
 
     def _release(self, lease: HeldLease, message_ids: Collection[str]) -> None:
         ids = list(message_ids)
-        if ids:
-            self._uncalled.difference_update(ids)
-            try_to_release(self.hook, lease.inbox_id, lease.lease_id, ids, self.inbox)
+        self._uncalled.difference_update(ids)
+        lease.release(self.hook, ids)
 
 
-def _given(message: types.LeasedMessage) -> dict[str, Any]:
+def _is_redelivered(message: types.LeasedMessage) -> bool:
+    return (delivery_count(message) or 1) > 1
+
+
+def _is_last_call(message: types.LeasedMessage) -> bool:
+    """Whether a message may be a dead letter on its next delivery, so that the function is called now."""
+    return (delivery_count(message) or 1) >= LAST_SAFE_DELIVERY - 1
+
+
+def _copy_of(message: types.LeasedMessage) -> dict[str, Any]:
     """
-    A message as the function gets it: nothing of its lease, and its payload decoded at any depth.
+    A message as the function gets it: nothing of its lease.
 
-    All of it is a copy, as the function may change it: a dead letter has the message as it was leased.
+    The function may change it: a dead letter has the message as it was leased.
     """
-    part = without_lease(message)
-    payload, attributes = deep_json.decode(payload_text(part)), part["message_attributes"]
-    part.pop("payload_json", None)
-    return {**part, "payload": payload, "message_attributes": attributes and dict(attributes)}
+    copy: dict[str, Any] = deep_json.decode(deep_json.dumped(without_lease(message)))
+    return copy

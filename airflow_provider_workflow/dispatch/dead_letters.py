@@ -13,7 +13,6 @@ and inbox, and the message is acknowledged once the run exists. A task of the de
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,24 +22,17 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_workflow import observers, types
 from airflow_provider_workflow.client import deep_json
 from airflow_provider_workflow.client.wire import plain
-from airflow_provider_workflow.dispatch.lease import (
-    delivery_count,
-    known_delivery_count,
-    may_be_redelivered,
-    without_lease,
-)
-from airflow_provider_workflow.dispatch.payloads import payload_text
+from airflow_provider_workflow.dispatch.lease import delivery_count, without_lease
+from airflow_provider_workflow.dispatch.limits import DEAD_LETTER_AFTER
 from airflow_provider_workflow.dispatch.rejections import RunRejected, TargetError
 from airflow_provider_workflow.dispatch.runs import (
     DEAD_LETTER_PREFIX,
     InboxRuns,
-    Runs,
     Start,
     ascii_of,
     quoted,
     run_id_of,
 )
-from airflow_provider_workflow.dispatch.targets import DEAD_LETTER_AFTER
 from airflow_provider_workflow.types import DeadLetter as DeadLetter
 
 if TYPE_CHECKING:
@@ -66,7 +58,7 @@ class Reason(StrEnum):
 
 def is_on_last_safe_delivery(message: types.LeasedMessage) -> bool:
     """Whether the service would soon quarantine a message."""
-    return delivery_count(message) >= LAST_SAFE_DELIVERY
+    return (delivery_count(message) or 1) >= LAST_SAFE_DELIVERY
 
 
 @dataclass(frozen=True)
@@ -90,16 +82,14 @@ class DeadLetters:
     """
     Starts runs of the dead-letter DAG.
 
-    :param runs: where they are started.
+    :param runs: of the inbox.
     :param inbox: id or name, for log lines.
-    :param conn_id: id of the Airflow connection.
     :param counts: where dead letters are counted.
     """
 
     rules: DeadLetterRules
-    runs: Runs
+    runs: InboxRuns
     inbox: str
-    conn_id: str
     counts: Counts
 
     def is_due(self, message: types.LeasedMessage) -> bool:
@@ -108,39 +98,31 @@ class DeadLetters:
 
         Without a count any delivery may be the last one.
         """
-        count = known_delivery_count(message)
+        count = delivery_count(message)
         return count is None or count >= self.rules.after
 
-    def is_found(self, message: types.LeasedMessage, inbox_id: str) -> bool:
+    def is_found(self, message: types.LeasedMessage) -> bool:
         """
-        Whether a message that was delivered before is a dead letter already.
+        Whether a message that may have been delivered before is a dead letter already.
 
         :raises TargetError: Airflow does not answer.
         """
-        if not may_be_redelivered(message):
+        if delivery_count(message) == 1:
             return False
-        runs = InboxRuns(self.runs, self.conn_id, inbox_id)
-        if not runs.exists(self.rules.dag_id, message["id"], RUN_PREFIX):
+        if not self.runs.exists(self.rules.dag_id, message["id"], RUN_PREFIX):
             return False
         self.counts.count("dead_lettered", message["id"])
         return True
 
-    def may_have_run(self, message: types.LeasedMessage, inbox_id: str, dag_id: str | None) -> bool:
+    def may_have_run(self, message: types.LeasedMessage, dag_id: str | None) -> bool:
         """Whether a message may have a run of its target: an error or a lost answer does not say."""
-        if dag_id is None:
-            return False
         try:
-            return InboxRuns(self.runs, self.conn_id, inbox_id).exists(dag_id, message["id"])
+            return dag_id is not None and self.runs.exists(dag_id, message["id"])
         except TargetError:
             return True
 
     def start(
-        self,
-        message: types.LeasedMessage,
-        inbox_id: str,
-        target_dag_id: str | None,
-        reason: Reason,
-        cause: str,
+        self, message: types.LeasedMessage, target_dag_id: str | None, reason: Reason, cause: str
     ) -> bool:
         """
         Start the run of a dead letter, or find it.
@@ -148,41 +130,37 @@ class DeadLetters:
         :return: whether the run exists, so that the message may be acknowledged. If not, an ERROR line names
             both causes, and the message is left to its lease.
         """
+        conn_id, inbox_id = self.runs.connection_id, self.runs.inbox_id
+        conf = conf_of(message, conn_id, inbox_id, target_dag_id, reason, cause)
         run_id = run_id_of(message["id"], inbox_id, RUN_PREFIX)
-        conf = conf_of(message, self.conn_id, inbox_id, target_dag_id, reason, cause)
-        named = f"Message {quoted(message['id'])} of the inbox {quoted(self.inbox)}"
-        note = f"{named}, a dead letter: {reason.value}"
+        note = f"Message {quoted(message['id'])} of the inbox {quoted(self.inbox)}, a dead letter: {reason}"
         try:
-            outcome = self.runs.start(self.rules.dag_id, run_id, dict(conf), note)
+            outcome = self.runs.runs.start(self.rules.dag_id, run_id, dict(conf), note)
         except (RunRejected, TargetError) as error:
-            self._log_failure(message["id"], cause, error)
+            log.error(
+                "Inbox %s: message %s was rejected, and the dead-letter DAG %s rejected it too; it is"
+                " redelivered when its lease expires. First cause: %s. Second cause: %s",
+                plain(self.inbox),
+                plain(message["id"]),
+                self.rules.dag_id,
+                cause,
+                error,
+            )
             self.counts.reject(message["id"], f"{cause}; and its dead letter was not started: {error}")
             return False
         self.counts.count("dead_lettered", message["id"])
-        self.counts.add_run(run_id)
         if outcome is Start.STARTED:
-            observers.tell("dead_lettered", inbox=self.inbox, conn_id=self.conn_id)
+            observers.tell("dead_lettered", inbox=self.inbox, conn_id=conn_id)
             log.warning(
                 "Inbox %s: message %s is a dead letter (%s): started the run %s of the DAG %s. Cause: %s",
                 plain(self.inbox),
                 plain(message["id"]),
-                reason.value,
+                reason,
                 run_id,
                 self.rules.dag_id,
                 cause,
             )
         return True
-
-    def _log_failure(self, message_id: str, cause: str, error: Exception) -> None:
-        log.error(
-            "Inbox %s: message %s was rejected, and the dead-letter DAG %s rejected it too; it is redelivered"
-            " when its lease expires. Cause of the first rejection: %s. Cause of the second: %s",
-            plain(self.inbox),
-            plain(message_id),
-            self.rules.dag_id,
-            cause,
-            error,
-        )
 
 
 def conf_of(
@@ -200,11 +178,11 @@ def conf_of(
         "inbox_id": ascii_of(inbox_id),
         "message_id": ascii_of(message["id"]),
         "created_at": ascii_of(created_at) if isinstance(created_at, str) else None,
-        "delivery_count": delivery_count(message),
+        "delivery_count": delivery_count(message) or 1,
         "reason": reason.value,
         "cause": ascii_of(cause, LONGEST_CAUSE),
         "target_dag_id": target_dag_id,
-        "message_json": _json_of(without_lease(message)),
+        "message_json": deep_json.dumped(without_lease(message)),
     }
 
 
@@ -217,8 +195,3 @@ def message_of(conf: Mapping[str, Any]) -> dict[str, Any]:
     """
     message: dict[str, Any] = deep_json.decode(conf["message_json"])
     return message
-
-
-def _json_of(message: dict[str, Any]) -> str:
-    rest = {name: value for name, value in message.items() if name not in ("payload", "payload_json")}
-    return f'{json.dumps(rest)[:-1]}, "payload": {payload_text(message)}}}'

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, overload
 
 from airflow_provider_workflow.airflow_internals import SERIALIZATION_KEYS, reserved_keys
@@ -31,7 +31,6 @@ log = logging.getLogger(__name__)
 DEEPEST = 147
 """Levels of a payload. Some Airflow versions accept a run whose conf has more than 150 levels, three of them
 above the payload, and then cannot start any of its tasks."""
-DEEPEST_CONF = DEEPEST + 3
 INTEGERS = (-(2**63), 2**64 - 1)
 LARGEST_FLOAT = 2.0**64
 """PostgreSQL returns a larger one as an integer, which no task of the run can read."""
@@ -55,64 +54,51 @@ def payload_of(message: Mapping[str, Any] | Message[Any]) -> Any:
     return message.get("payload") if text is None else deep_json.decode(text)
 
 
-def payload_text(message: Mapping[str, Any]) -> str:
-    """The whole payload of a message as an ASCII JSON string."""
-    text: str | None = message.get("payload_json")
-    return deep_json.dumped(message.get("payload")) if text is None else text
-
-
-def storable(message: Mapping[str, Any], *, in_xcom: bool = False) -> tuple[dict[str, Any], list[str]]:
+def storable(message: Mapping[str, Any], *, inbox: str = "", in_xcom: bool = False) -> dict[str, Any]:
     """
     A message in a form that Airflow can store.
 
+    A payload that cannot be stored becomes None, with its JSON string in ``payload_json``; an id is escaped;
+    other fields become None. What is replaced is logged without its value.
+
     :param message: ``id``, ``created_at``, ``payload``, ``message_attributes``.
+    :param inbox: id or name, for the log line.
     :param in_xcom: whether it becomes an XCom; otherwise it is a part of a conf.
-    :return: the message, and what was replaced and why. A payload that cannot be stored is None, with its
-        JSON string in ``payload_json``; an id is escaped; other fields are None.
     """
     reserved = SERIALIZATION_KEYS if in_xcom else reserved_keys()
-    result, replaced = dict(message), []
+    result = dict(message)
     for name, value in message.items():
-        problem = unstorable(value, name, reserved=reserved)
+        problem = unstorable(value, name, reserved)
         if problem is None:
             continue
-        replaced.append(problem)
         result[name] = plain(value) if name == "id" and isinstance(value, str) else None
         if name == "payload":
-            result["payload_json"] = payload_text(message)
-    return result, replaced
-
-
-def log_replaced(inbox: str, message_id: str, replaced: Iterable[str]) -> None:
-    """Log what was replaced in a message."""
-    for problem in replaced:
+            result["payload_json"] = deep_json.dumped(value)
         log.warning(
             "Inbox %s: message %s has a value that Airflow cannot store: %s. If the value is the payload,"
             " payload_of() of airflow_provider_workflow.dispatch.payloads returns it",
             inbox,
-            plain(message_id),
+            plain(str(message["id"])),
             problem,
         )
+    return result
 
 
-def unstorable(
-    value: Any, name: str = "value", deepest: int = DEEPEST, reserved: frozenset[str] | None = None
-) -> str | None:
+def unstorable(value: Any, name: str = "value", reserved: frozenset[str] | None = None) -> str | None:
     """
     Why Airflow cannot store a JSON value, as a sentence without any part of it; None if it can.
 
     One pass without recursion, as the depth itself may be the problem.
 
     :param name: what the sentence calls the value.
-    :param deepest: levels that the value may have.
     :param reserved: keys that it must not contain at any depth; those of a conf by default.
     """
     reserved = reserved_keys() if reserved is None else reserved
     unchecked: list[tuple[Any, int]] = [(value, 1)]
     while unchecked:
         item, depth = unchecked.pop()
-        if depth > deepest:
-            return f"{name} is nested deeper than {deepest} levels"
+        if depth > DEEPEST:
+            return f"{name} is nested deeper than {DEEPEST} levels"
         if isinstance(item, dict):
             if not reserved.isdisjoint(item):
                 return f"{name} has a key that Airflow reserves for its serialization"

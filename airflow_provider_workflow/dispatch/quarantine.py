@@ -13,6 +13,8 @@ import logging
 from collections.abc import Generator, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from cachetools import LRUCache
+
 from airflow_provider_workflow import clock, observers, types
 from airflow_provider_workflow.client import inboxes
 from airflow_provider_workflow.client.settings import Settings
@@ -30,10 +32,8 @@ MOST_PAGES = 5
 """Pages that one check lists at most."""
 LONGEST_CHECK_SECONDS = 30.0
 """Timeout of a check in a trigger."""
-MOST_REMEMBERED = 100_000
-"""Ids that a process keeps at most."""
 
-_reported: dict[tuple[str, str, str], None] = {}
+_reported: LRUCache[tuple[str, str, str], None] = LRUCache(100_000)
 """Connection, inbox and message id, as two inboxes may use the same message ids."""
 _checked_at: dict[tuple[str, str], float] = {}
 
@@ -83,8 +83,9 @@ def report(messages: Iterable[Mapping[str, Any]], *, inbox: str, conn_id: str) -
     """
     name = observers.name_of(inbox)
     ids = [message.get("id") for message in messages if message.get("status") == QUARANTINED]
-    new = [id_ for id_ in ids if isinstance(id_, str) and _is_new((conn_id, name, id_))]
+    new = [id_ for id_ in ids if isinstance(id_, str) and (conn_id, name, id_) not in _reported]
     for message_id in new:
+        _reported[conn_id, name, message_id] = None
         log.error(
             "Inbox %s: message %s is in quarantine; it is not delivered again and starts no run",
             plain(name),
@@ -105,15 +106,6 @@ def _is_due(conn_id: str, inbox: str) -> bool:
     if every <= 0 or (before is not None and now - before < every):
         return False
     _checked_at[key] = now
-    return True
-
-
-def _is_new(key: tuple[str, str, str]) -> bool:
-    if key in _reported:
-        return False
-    if len(_reported) >= MOST_REMEMBERED:
-        del _reported[next(iter(_reported))]
-    _reported[key] = None
     return True
 
 

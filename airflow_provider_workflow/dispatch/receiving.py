@@ -16,11 +16,17 @@ from typing import TYPE_CHECKING, Any, cast
 
 from airflow.providers.common.compat.sdk import AirflowException
 
-from airflow_provider_workflow.client.errors import ConflictError, InvalidRequestError, NotFoundError
+from airflow_provider_workflow import observers
+from airflow_provider_workflow.client.errors import (
+    ConflictError,
+    InvalidRequestError,
+    LeaseExpiredError,
+    NotFoundError,
+)
 from airflow_provider_workflow.client.wire import plain
-from airflow_provider_workflow.dispatch.lease import HeldLease, acknowledge, try_to_release, without_lease
-from airflow_provider_workflow.dispatch.payloads import log_replaced, storable, unstorable
-from airflow_provider_workflow.dispatch.results import Counts, log_nameless, log_rejection
+from airflow_provider_workflow.dispatch.lease import HeldLease, without_lease
+from airflow_provider_workflow.dispatch.payloads import storable, unstorable
+from airflow_provider_workflow.dispatch.results import Counts
 from airflow_provider_workflow.dispatch.routing import Routes, UnroutableError
 from airflow_provider_workflow.types import Lease, Message
 
@@ -63,7 +69,7 @@ class Receiver:
             return None
         record = json.loads(text)
         if not record["acknowledged"]:
-            self._acknowledge(record, NotFoundError, InvalidRequestError, ConflictError)
+            self._acknowledge(record)
         messages: list[Message] = record["messages"]
         log.info("Returning the %d messages that an earlier try of this task received", len(messages))
         return messages
@@ -83,7 +89,7 @@ class Receiver:
             # From here on the store may have the messages: released, they would reach the DAG twice.
             self.working = False
             self._store(record)
-        self._acknowledge(record, NotFoundError)
+        self._acknowledge(record)
         messages = lent["messages"]
         log.info("Inbox %s: received %d messages, stored and acknowledged", plain(self.inbox), len(messages))
         return messages
@@ -104,33 +110,31 @@ class Receiver:
     @contextmanager
     def _released_on_fault(self, lease: HeldLease) -> Iterator[None]:
         """Release the lease on an error, so that a retry does not find an empty inbox."""
-        ids = [message["id"] for message in lease.messages]
-        inbox_id = lease.inbox_id or self.inbox
         try:
             self.working = True
             yield
         except Exception:
-            try_to_release(self.hook, inbox_id, lease.lease_id, ids, self.inbox)
+            lease.release(self.hook, lease.message_ids)
             raise
         except BaseException:
             # The task is killed; on_kill must not interrupt the release.
             self.working = False
             with closing(self.hook.hurried()) as hurried:
-                try_to_release(hurried, inbox_id, lease.lease_id, ids, self.inbox)
+                lease.release(hurried, lease.message_ids)
             raise
         finally:
             self.working = False
 
-    def _acknowledge(self, record: dict[str, Any], *gone: type[Exception]) -> None:
+    def _acknowledge(self, record: dict[str, Any]) -> None:
         """
         Acknowledge stored messages, and store that this is done.
 
-        :param gone: errors after which they are returned without: the inbox or the lease no longer exists.
+        If the inbox or the lease no longer exists, they are returned without.
         """
         ids = [message["id"] for message in record["messages"]]
         try:
-            acknowledge(self.hook, record["inbox_id"], record["lease_id"], ids, self.inbox)
-        except gone as error:
+            self.hook.acknowledge_messages(record["inbox_id"], record["lease_id"], ids)
+        except (ConflictError, InvalidRequestError, LeaseExpiredError, NotFoundError) as error:
             log.warning(
                 "Inbox %s: the stored messages cannot be acknowledged any more: %s", plain(self.inbox), error
             )
@@ -146,26 +150,25 @@ class Receiver:
 
     def _matching(self, lease: HeldLease) -> Lease | None:
         """The messages that match, in a form that an XCom can store; the leases of the others expire."""
-        log_nameless(self.inbox, lease, self.hook.workflow_conn_id, self.counts)
         messages: list[Message] = []
         for leased in lease.messages:
             try:
                 if not self.routes.accepts(without_lease(leased)):
                     continue
-                problem: object = unstorable(leased["id"], "its id")
+                problem = unstorable(leased["id"], "its id")
             except UnroutableError as error:
-                problem = error
+                problem = str(error)
             if problem is None:
-                message, replaced = storable(without_lease(leased), in_xcom=True)
-                log_replaced(self.inbox, leased["id"], replaced)
-                messages.append(cast("Message", message))
+                content = storable(without_lease(leased), inbox=self.inbox, in_xcom=True)
+                messages.append(cast("Message", content))
             else:
-                self.counts.reject(leased["id"], str(problem))
-                log_rejection(self.hook, self.inbox, leased, problem)
+                self.counts.reject(leased["id"], problem)
+                observers.tell("rejected", inbox=self.inbox, conn_id=self.hook.workflow_conn_id)
+                log.warning("Inbox %s: message %s was rejected: %s", self.inbox, plain(leased["id"]), problem)
         if not messages:
             return None
         return {
-            "inbox_id": lease.inbox_id or self.hook.get_inbox(self.inbox)["id"],
+            "inbox_id": lease.inbox_id,
             "lease_id": lease.lease_id,
             "leased_until": lease.leased_until,
             "messages": messages,

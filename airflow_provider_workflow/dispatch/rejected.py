@@ -11,20 +11,15 @@ soon quarantine it.
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from airflow_provider_workflow import types
+from airflow_provider_workflow import observers, types
 from airflow_provider_workflow.client.wire import plain
 from airflow_provider_workflow.dispatch.dead_letters import DeadLetters, Reason, is_on_last_safe_delivery
 from airflow_provider_workflow.dispatch.lease import HeldLease, delivery_count
 from airflow_provider_workflow.dispatch.rejections import TargetError
-from airflow_provider_workflow.dispatch.results import Counts, log_rejection
-
-if TYPE_CHECKING:
-    from airflow_provider_workflow.hooks.workflow import WorkflowHook
+from airflow_provider_workflow.dispatch.results import Counts
 
 log = logging.getLogger(__name__)
 
@@ -53,22 +48,20 @@ class Rejected:
     """
     The rejected messages of a drain.
 
-    :param hook: its connection names the metrics.
     :param inbox: id or name.
+    :param conn_id: id of the Airflow connection.
     :param counts: where the messages are counted.
     :param dead_letters: starts their runs; without it no message becomes a dead letter.
     :param finish: called with a lease and the id of a message that is a dead letter now.
     :param started: targets of which this drain has started a run.
-    :param left_until: when the first message that is left to its lease is redelivered, in epoch seconds.
     """
 
-    hook: WorkflowHook
     inbox: str
+    conn_id: str
     counts: Counts
     dead_letters: DeadLetters | None
     finish: Callable[[HeldLease, str], None]
-    started: set[str] = field(default_factory=set)
-    left_until: float = math.inf
+    started: set[str]
     _undecided: list[Rejection] = field(default_factory=list)
     _in_a_row: int = 0
 
@@ -89,8 +82,7 @@ class Rejected:
         :raises TargetError: the target has rejected so many new messages in a row that it must have broken.
         """
         self._undecided.append(rejection)
-        self.left_until = min(self.left_until, rejection.lease.ends_at)
-        self._in_a_row += delivery_count(rejection.message) == 1
+        self._in_a_row += (delivery_count(rejection.message) or 1) == 1
         if self._in_a_row >= MOST_IN_A_ROW and rejection.dag_id in self.started:
             self.started.discard(rejection.dag_id)
             raise TargetError(
@@ -131,7 +123,6 @@ class Rejected:
     def leave_unmatched(self, message: types.LeasedMessage, lease: HeldLease) -> None:
         """No route takes a message: it is left to its lease, or becomes a dead letter."""
         log.debug("Inbox %s: message %s is unmatched; its lease expires", self.inbox, plain(message["id"]))
-        self.left_until = min(self.left_until, lease.ends_at)
         letters = self.dead_letters
         if letters is not None and letters.rules.unmatched == "dead_letter" and letters.is_due(message):
             cause = "no route takes it: match, or each expression of trigger_dag_id, is false"
@@ -144,26 +135,25 @@ class Rejected:
         :return: False if that was not tried; a failure was logged and counted.
         """
         message, lease = rejection.message, rejection.lease
-        if self.dead_letters is None:
+        # A message that may have its run is left to its lease: the next delivery finds the run. A process
+        # that was stopped for long may no longer hold the message: another one works on it.
+        if (
+            self.dead_letters is None
+            or self.dead_letters.may_have_run(message, rejection.dag_id)
+            or lease.seconds_left() <= 0
+        ):
             return False
-        if self.dead_letters.may_have_run(message, lease.inbox_id, rejection.dag_id):
-            # It is left to its lease, and its run is found by the next delivery.
-            return False
-        if lease.seconds_left() <= 0:
-            # A process that was stopped for long may no longer hold the message: another one works on it.
-            return False
-        if self.dead_letters.start(message, lease.inbox_id, rejection.dag_id, reason, rejection.cause):
+        if self.dead_letters.start(message, rejection.dag_id, reason, rejection.cause):
             self.finish(lease, message["id"])
-        else:
-            self.left_until = min(self.left_until, lease.ends_at)
         return True
 
     def _leave(self, rejection: Rejection) -> None:
         """Leave a message to its lease."""
-        self.left_until = min(self.left_until, rejection.lease.ends_at)
+        message_id, cause = rejection.message["id"], rejection.cause
         # With a dead-letter DAG there will be a run of that, so the task does not fail.
-        self.counts.reject(rejection.message["id"], rejection.cause if self.dead_letters is None else None)
-        log_rejection(self.hook, self.inbox, rejection.message, rejection.cause)
+        self.counts.reject(message_id, cause if self.dead_letters is None else None)
+        observers.tell("rejected", inbox=self.inbox, conn_id=self.conn_id)
+        log.warning("Inbox %s: message %s was rejected: %s", self.inbox, plain(message_id), cause)
 
 
 def probes_of(attempt: int) -> int:

@@ -7,14 +7,12 @@ twice, or redelivered after its replay, finds its run. The dead letter itself st
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from airflow_provider_workflow import observers
 from airflow_provider_workflow.client import deep_json
-from airflow_provider_workflow.client.lenient_json import whole
 from airflow_provider_workflow.dispatch.dead_letters import RUN_PREFIX
 from airflow_provider_workflow.dispatch.payloads import storable
 from airflow_provider_workflow.dispatch.runs import RUN_ID_PREFIX, Runs, Start, quoted, run_id_of
@@ -55,9 +53,19 @@ class Replay:
         :param conf: the ``conf`` of the dead-letter DAG's run.
         :raises NotADeadLetterError: it is not a dead letter.
         """
+        text, target = conf.get("message_json"), conf.get("target_dag_id")
+        if not isinstance(text, str):
+            raise NotADeadLetterError("its conf has no message_json")
+        try:
+            message = deep_json.decode(text)
+        except ValueError:
+            message = None
+        if not isinstance(message, dict):
+            raise NotADeadLetterError("message_json in its conf is not a message")
+        message_id = message.get("id")
+        if not isinstance(message_id, str) or not message_id:
+            raise NotADeadLetterError("message_json in its conf has no id")
         connection_id, inbox_id = conf.get("connection_id"), conf.get("inbox_id")
-        target = conf.get("target_dag_id")
-        message_id, message = _message(conf.get("message_json"))
         if not isinstance(connection_id, str) or not isinstance(inbox_id, str):
             raise NotADeadLetterError("its conf has no connection_id or no inbox_id")
         if not (target is None or isinstance(target, str)):
@@ -65,7 +73,7 @@ class Replay:
         return cls(
             target or None,
             run_id_of(message_id, inbox_id),
-            {"connection_id": connection_id, "inbox_id": inbox_id, "message": message},
+            {"connection_id": connection_id, "inbox_id": inbox_id, "message": storable(message)},
             run_id_of(message_id, inbox_id, RUN_PREFIX),
         )
 
@@ -108,44 +116,3 @@ def run_id_of_replay(message_id: str, inbox_id: str, dead_letter_run_id: str) ->
         return run_id_of(message_id, inbox_id)
     # Both run ids end with the same hash of the exact ids.
     return RUN_ID_PREFIX + dead_letter_run_id.removeprefix(RUN_PREFIX)
-
-
-def decoded(message_json: str) -> dict[str, Any]:
-    """
-    The message of a dead letter in the form in which a lease has it.
-
-    :return: the message. Of a payload that is nested too deep to decode, ``payload`` is shortened, and
-        ``payload_json`` is the whole of it.
-    :raises ValueError: the string is not JSON, or not an object.
-    """
-    try:
-        message = json.loads(message_json, parse_int=whole)
-    except RecursionError:
-        message = _shortened(message_json)
-    if not isinstance(message, dict):
-        raise ValueError("The string is not a JSON object")
-    return message
-
-
-def _shortened(message_json: str) -> dict[str, Any]:
-    body = f'{{"results": [{message_json}]}}'.encode()
-    message: dict[str, Any] = json.loads(deep_json.shortened(body), parse_int=whole)["results"][0]
-    return {**message, "payload_json": deep_json.whole_payloads(body)[0]}
-
-
-def _message(message_json: Any) -> tuple[str, dict[str, Any]]:
-    """The exact id of a message, and the message in a form that Airflow can store."""
-    if not isinstance(message_json, str):
-        raise NotADeadLetterError("its conf has no message_json")
-    try:
-        message = decoded(message_json)
-        message_id = message.get("id")
-        try:
-            message, _ = storable(message)
-        except RecursionError:  # deep enough to be decoded, and too deep to be encoded
-            message, _ = storable(_shortened(message_json))
-    except ValueError:
-        raise NotADeadLetterError("message_json in its conf is not a message") from None
-    if not isinstance(message_id, str) or not message_id:
-        raise NotADeadLetterError("message_json in its conf has no id")
-    return message_id, message

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -16,8 +15,6 @@ Matcher = Callable[[Message], bool]
 
 FIELDS = ("id", "created_at", "payload", "message_attributes")
 COMPARATORS = {"eq", "ne", "lt", "lte", "gt", "gte"}
-OPERATORS = {"and": "&&", "or": "||", "not": "!", "=": "=="}
-"""What people write, and what JMESPath has for it."""
 CONSTANTS = ("true", "false", "null")
 FIRST_ON_MESSAGE = {
     "subexpression",
@@ -62,8 +59,7 @@ def _compile(field: str, expression: str) -> ParsedResult:
     try:
         compiled = jmespath.compile(expression)
     except JMESPathError as error:
-        lines = [f"{field} is no valid JMESPath expression: {error}", *_syntax_hints(expression)[:1]]
-        raise ValueError("\n".join(lines)) from None
+        raise ValueError(f"{field} is no valid JMESPath expression: {error}") from None
     # Neither is a fault for JMESPath: what does not exist is null.
     faults = [*_constants_written_as_fields(expression), *_unknown_names(compiled.parsed)]
     if faults:
@@ -71,32 +67,10 @@ def _compile(field: str, expression: str) -> ParsedResult:
     return compiled
 
 
-def _tokens(expression: str) -> Iterator[Mapping[str, Any]]:
-    """The tokens of an expression, up to the first character that begins none."""
-    from jmespath.exceptions import EmptyExpressionError, LexerError
+def _constants_written_as_fields(expression: str) -> Iterator[str]:
     from jmespath.lexer import Lexer
 
-    try:
-        yield from Lexer().tokenize(expression)
-    except LexerError as error:
-        yield {"type": "unknown", "value": error.lexer_value}
-    except EmptyExpressionError:
-        return
-
-
-def _syntax_hints(expression: str) -> list[str]:
-    tokens = list(_tokens(expression))
-    numbers = [
-        "A number stands in backticks, as in `10`"
-        for types in ({first["type"], second["type"]} for first, second in pairwise(tokens))
-        if "number" in types and types & COMPARATORS
-    ]
-    words = [str(token["value"]) for token in tokens if token["type"] in ("unquoted_identifier", "unknown")]
-    return numbers + [f"For `{word}` JMESPath has {OPERATORS[word]}" for word in words if word in OPERATORS]
-
-
-def _constants_written_as_fields(expression: str) -> Iterator[str]:
-    for before, token in pairwise(_tokens(expression)):
+    for before, token in pairwise(Lexer().tokenize(expression)):
         value = token["value"]
         if before["type"] not in COMPARATORS:
             continue
@@ -125,10 +99,7 @@ def _unknown_names(node: Mapping[str, Any], of_message: bool = True) -> Iterator
             f" {FIELDS[-1]}. A field of the payload is payload.{value}, a text stands in single quotes"
         )
     elif kind == "function_expression" and value not in Functions.FUNCTION_TABLE:
-        close = difflib.get_close_matches(value, Functions.FUNCTION_TABLE, 1)
-        yield f"calls {value}(), which JMESPath does not have" + (
-            f". Did you mean {close[0]}()?" if close else ""
-        )
+        yield f"calls {value}(), which JMESPath does not have"
     for position, child in enumerate(node.get("children", ())):
         # Not a position, nor the bounds of a slice.
         if isinstance(child, Mapping):

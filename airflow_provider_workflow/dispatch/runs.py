@@ -17,15 +17,17 @@ from enum import Enum
 from functools import cache, cached_property
 from typing import Any, Protocol
 
-from airflow_provider_workflow import observers
+from airflow_provider_workflow import observers, types
 from airflow_provider_workflow.airflow_internals import (
     http_status_error,
     is_started_by_hand,
+    lineage_of,
     stored_dag_run,
     trigger_dag_run,
 )
 from airflow_provider_workflow.client.wire import plain
-from airflow_provider_workflow.dispatch import payloads
+from airflow_provider_workflow.dispatch.lease import without_lease
+from airflow_provider_workflow.dispatch.payloads import storable
 from airflow_provider_workflow.dispatch.rejections import MessageFault, ServerFault, TargetError, error_of
 
 log = logging.getLogger(__name__)
@@ -160,19 +162,15 @@ class InboxRuns:
     connection_id: str
     inbox_id: str
 
-    def start(self, dag_id: str, message: Mapping[str, Any], note: str) -> Start:
-        """
-        Start the run of a message, or find it (see ``Runs.start``).
-
-        :param message: in a form that Airflow can store.
-        """
-        where = {"connection_id": self.connection_id, "inbox_id": self.inbox_id}
-        conf, run_id = {**where, "message": message}, run_id_of(message["id"], self.inbox_id)
+    def start(self, dag_id: str, message: types.LeasedMessage, note: str) -> Start:
+        """Start the run of a message, or find it (see ``Runs.start``)."""
+        content = storable(without_lease(message), inbox=observers.name_of(self.inbox_id))
+        conf = {"connection_id": self.connection_id, "inbox_id": self.inbox_id, "message": content}
         try:
-            return self.runs.start(dag_id, run_id, conf, note)
+            return self.runs.start(dag_id, run_id_of(message["id"], self.inbox_id), conf, note)
         except ServerFault:
             # Airflow may have stored the run before it failed.
-            if self.runs.exists(dag_id, run_id, conf):
+            if self.exists(dag_id, message["id"]):
                 return Start.EXISTING
             raise
 
@@ -183,18 +181,8 @@ class InboxRuns:
         :param prefix: that of runs, or of dead letters.
         :raises TargetError: Airflow does not answer.
         """
-        where = {"connection_id": self.connection_id, "inbox_id": self.inbox_id, "message_id": message_id}
-        return self.runs.exists(dag_id, run_id_of(message_id, self.inbox_id, prefix), where)
-
-
-def check_conf(conf: dict[str, Any]) -> None:
-    """
-    Make sure that Airflow can encode a conf.
-
-    :raises MessageFault: it cannot. The error names the path of the value, never the value.
-    """
-    if (part := payloads.unstorable(conf, "conf", payloads.DEEPEST_CONF)) is not None:
-        raise MessageFault(f"Airflow cannot store it: {part}")
+        conf = {"connection_id": self.connection_id, "inbox_id": self.inbox_id, "message_id": message_id}
+        return self.runs.exists(dag_id, run_id_of(message_id, self.inbox_id, prefix), conf)
 
 
 @cache
@@ -229,7 +217,6 @@ class TaskRuns:
     def start(self, dag_id: str, run_id: str, conf: dict[str, Any], note: str | None = None) -> Start:
         """See ``Runs.start``."""
         conf = {**conf, **self._lineage}
-        check_conf(conf)
         inbox_id, message_id = _identity(conf)
         source = {"inbox": inbox_id or "", "conn_id": str(conf.get("connection_id"))}
         facts = {"dag_id": dag_id, "run_id": run_id, "dead_letter": "message" not in conf}
@@ -254,7 +241,7 @@ class TaskRuns:
                 " No message is lost."
             ) from None
         except (ValueError, OverflowError, RecursionError) as error:
-            # check_conf reports the known cases; nothing was sent in the others either.
+            # Nothing was sent.
             raise MessageFault(f"Airflow cannot encode its payload: {type(error).__name__}") from None
         except (OSError, EOFError) as error:
             raise _target_error(dag_id, error) from None
@@ -297,35 +284,6 @@ def not_its_run(dag_id: str, run_id: str) -> MessageFault:
     return MessageFault(
         f"the run {run_id} of the DAG {dag_id!r} exists, and a user or another message started it: delete it"
     )
-
-
-def lineage_of(ti: Any) -> dict[str, Any]:
-    """
-    The entry in the conf of a run by which OpenLineage names its parent, the task that starts it.
-
-    Empty where the OpenLineage provider is not installed or disabled, or cannot tell.
-    """
-    try:
-        from airflow.providers.openlineage.conf import is_disabled
-        from airflow.providers.openlineage.plugins import macros
-
-        if is_disabled():
-            return {}
-        parent = {
-            "parentRunId": macros.lineage_run_id(ti),
-            "parentJobName": macros.lineage_job_name(ti),
-            "parentJobNamespace": macros.lineage_job_namespace(),
-            "rootParentRunId": macros.lineage_root_run_id(ti),
-            "rootParentJobName": macros.lineage_root_job_name(ti),
-            "rootParentJobNamespace": macros.lineage_root_job_namespace(ti),
-        }
-    except ImportError:
-        return {}
-    except Exception as error:
-        # Lineage never holds up messages.
-        log.debug("OpenLineage does not name the task that starts runs: %s", type(error).__name__)
-        return {}
-    return {"openlineage": parent}
 
 
 def origin_of(context: Any) -> str:

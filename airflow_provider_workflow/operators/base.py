@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from airflow.sdk import BaseOperator
 
 from airflow_provider_workflow.client.arguments import LEASE_LIMIT, within
-from airflow_provider_workflow.dispatch.targets import DEAD_LETTER_AFTER, LEASE_SECONDS, Limits
+from airflow_provider_workflow.dispatch.limits import DEAD_LETTER_AFTER, LEASE_SECONDS, Limits
 from airflow_provider_workflow.links import StartedRunsLink
 from airflow_provider_workflow.options import check_choice, check_string, known_later, rendered
 

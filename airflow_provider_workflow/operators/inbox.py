@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.providers.common.compat.sdk import AirflowFailException
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_workflow.dispatch.dispatcher import Dispatcher
     from airflow_provider_workflow.hooks.workflow import WorkflowHook
-    from airflow_provider_workflow.types import DispatchResult, Lease
+    from airflow_provider_workflow.types import Acknowledged, DispatchResult, Lease, Released
 
 log = logging.getLogger(__name__)
 
@@ -39,9 +39,8 @@ class WorkflowInboxDispatchOperator(DispatchingOperator):
         """
         self._read_rendered()
         self._worker = dispatcher = self._new_dispatcher(context)
-        dispatcher.check_targets()
         log.log(*drain_inbox(dispatcher, on_paused=self.on_paused))
-        if dispatcher.counts.failing and self.on_rejected == "fail":
+        if dispatcher.counts.causes and self.on_rejected == "fail":
             raise AirflowFailException(dispatcher.counts.rejected_text())
         return dispatcher.counts.result
 
@@ -61,11 +60,14 @@ def drain_inbox(dispatcher: Dispatcher, *, on_paused: str = "fail") -> tuple[int
     from airflow_provider_workflow.dispatch.lease import InboxNotActiveError
 
     try:
-        return logging.INFO, f"Inbox {dispatcher.inbox}: {dispatcher.drain().value}"
+        drained = dispatcher.drain()
     except InboxPausedError as paused:
         if on_paused == "fail" and dispatcher.counts.handled == 0:
             raise InboxNotActiveError(dispatcher.inbox, paused.paused_reason) from None
         return logging.WARNING, f"Inbox {dispatcher.inbox} is paused: {plain(paused.paused_reason)}"
+    if dispatcher.unreachable is not None:
+        raise dispatcher.unreachable
+    return logging.INFO, f"Inbox {dispatcher.inbox}: {drained.value}"
 
 
 class LeaseOperator(WorkflowOperator):
@@ -75,7 +77,7 @@ class LeaseOperator(WorkflowOperator):
     Returns the numbers of messages ``done``, and of those whose lease had ended before (``lease_ended``).
 
     :param lease: what a ``WorkflowInboxSensor`` with ``acknowledge="manual"`` returned (templated).
-    :param message_ids: ids of the lease, 1 or more (templated); None for all of it.
+    :param message_ids: 1 to 100 ids of the lease (templated); None for all of it.
     """
 
     template_fields: Sequence[str] = ("lease", "message_ids", *WorkflowOperator.template_fields)
@@ -94,15 +96,21 @@ class LeaseOperator(WorkflowOperator):
 
         :raises ValueError: ``lease`` is not what the sensor returned, or ``message_ids`` has no ids.
         """
+        from airflow_provider_workflow.client.errors import LeaseExpiredError
+
         inbox_id, lease_id, ids = _lease_and_ids(self.lease, self.message_ids)
-        done = self.end(self.hook, inbox_id, lease_id, ids)
+        try:
+            answer = self.end(self.hook)(inbox_id, lease_id, ids)
+            done = len(answer.get("results") or [])
+        except LeaseExpiredError:
+            done = 0
         log.info("Inbox %s: %s %d of %d messages", inbox_id, self.past_tense, done, len(ids))
         if done < len(ids):
             log.warning("The lease of %d messages had ended already; they are redelivered", len(ids) - done)
         return {"done": done, "lease_ended": len(ids) - done}
 
-    def end(self, hook: WorkflowHook, inbox_id: str, lease_id: str, ids: list[str]) -> int:
-        """Acknowledge or release the messages; return the number that the service confirmed."""
+    def end(self, hook: WorkflowHook) -> Callable[..., Acknowledged | Released]:
+        """The method of the hook that acknowledges or releases the messages."""
         raise NotImplementedError
 
 
@@ -118,10 +126,8 @@ class WorkflowAcknowledgeOperator(LeaseOperator):
 
     past_tense = "acknowledged"
 
-    def end(self, hook: WorkflowHook, inbox_id: str, lease_id: str, ids: list[str]) -> int:
-        from airflow_provider_workflow.dispatch.lease import acknowledge
-
-        return acknowledge(hook, inbox_id, lease_id, ids)
+    def end(self, hook: WorkflowHook) -> Callable[..., Acknowledged]:
+        return hook.acknowledge_messages
 
 
 class WorkflowReleaseOperator(LeaseOperator):
@@ -133,10 +139,8 @@ class WorkflowReleaseOperator(LeaseOperator):
 
     past_tense = "released"
 
-    def end(self, hook: WorkflowHook, inbox_id: str, lease_id: str, ids: list[str]) -> int:
-        from airflow_provider_workflow.dispatch.lease import release
-
-        return release(hook, inbox_id, lease_id, ids)
+    def end(self, hook: WorkflowHook) -> Callable[..., Released]:
+        return hook.release_messages
 
 
 def _lease_and_ids(lease: Any, message_ids: Any) -> tuple[str, str, list[str]]:

@@ -13,7 +13,7 @@ from typing import Any
 from airflow_provider_workflow import clock, types
 from airflow_provider_workflow.client.failures import one_line
 from airflow_provider_workflow.dispatch.dead_letters import RUN_PREFIX
-from airflow_provider_workflow.dispatch.lease import known_delivery_count
+from airflow_provider_workflow.dispatch.lease import delivery_count
 from airflow_provider_workflow.dispatch.runs import run_id_of
 
 LONGEST_TEXT = 300
@@ -54,7 +54,7 @@ def message_of(value: Any, inbox_id: str) -> dict[str, Any]:
     if not isinstance(attributes, dict):
         attributes = {}
     error, message_id = attributes.get("error_message"), _string(value.get("id"))
-    count = known_delivery_count(value) or 0
+    count = delivery_count(value) or 0
     return {
         "id": text(message_id),
         "status": text(value.get("status")),

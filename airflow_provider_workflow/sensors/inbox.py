@@ -26,7 +26,6 @@ from airflow_provider_workflow.options import check_acknowledge, check_sensor_op
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_provider_workflow.client.errors import WorkflowError
     from airflow_provider_workflow.dispatch.dispatcher import Dispatcher
     from airflow_provider_workflow.dispatch.lease import HeldLease
     from airflow_provider_workflow.dispatch.receiving import Receiver
@@ -76,6 +75,7 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
     """The outcomes of messages so far, once the task runs."""
     _failed_polls = 0
     _has_waited = False
+    _paused_reason: str | None = None
 
     def __init__(
         self,
@@ -239,7 +239,7 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
         if lease is not None and lease.seconds_left() <= 0:
             log.info("Inbox %s: a lease ended before the task resumed; leasing again", self.inbox)
             # Expired by this clock; by the service's clock it may still hold its messages.
-            self._release(lease)
+            lease.release(self.hook, lease.message_ids)
             lease = None
         worker = self._worker = self._get_ready(context, lease)
         value: Any
@@ -252,50 +252,41 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
             value = self._paused(paused.paused_reason)
         # Received messages are returned first, or a rejected one would hold up the others.
         at_the_end = value is None if self.trigger_dag_id is None else value is not None
-        if self.counts.failing and self.on_rejected == "fail" and at_the_end:
+        if self.counts.causes and self.on_rejected == "fail" and at_the_end:
             raise AirflowFailException(self.counts.rejected_text())
         return value
 
     def _get_ready(self, context: Context, lease: HeldLease | None) -> Dispatcher | Receiver:
         """Check that messages can be processed, before any is leased; release what a hand-off left out."""
         try:
-            worker = self._new_worker(context, lease)
-            if lease is not None and lease.left:
+            worker = self._new_worker(context)
+            if lease is not None and lease.left_out:
                 text = "Inbox %s: %d messages of a lease did not fit into the hand-off; releasing them"
-                log.warning(text, self.inbox, len(lease.left))
-                self._release(lease, lease.left)
+                log.warning(text, self.inbox, len(lease.left_out))
+                lease.release(self.hook, lease.left_out)
         except BaseException as error:
-            if lease is not None and not isinstance(error, Exception):
-                # The task is being ended, and no message was tried.
-                with closing(self.hook.hurried()) as hurried:
-                    self._release(lease, hook=hurried)
+            if lease is not None:
+                # No message was tried; if the task is being ended, there is time for one short call.
+                hook = self.hook if isinstance(error, Exception) else self.hook.hurried()
+                lease.release(hook, lease.message_ids)
             raise
         return worker
 
-    def _new_worker(self, context: Context, lease: HeldLease | None) -> Dispatcher | Receiver:
+    def _new_worker(self, context: Context) -> Dispatcher | Receiver:
         from airflow_provider_workflow.dispatch.receiving import Receiver
         from airflow_provider_workflow.dispatch.routing import Routes
 
-        try:
-            if self.trigger_dag_id is None:
-                return Receiver(self.hook, self.inbox, Routes(None, self.match), context, self.counts)
-            given: dict[str, Any] = {"counts": self.counts, "is_transient_error": self._is_transient}
-            dispatcher = self._new_dispatcher(context, self._failed_polls, **given)
-            dispatcher.check_targets(lease)
-        except Exception:
-            if lease is not None:
-                # One message stays leased: if it were released, the next try would lease it at once, and
-                # fail again with the same target or expression.
-                rest = [message["id"] for message in lease.messages if message["id"] not in self.counts.seen]
-                self._release(lease, [*rest, *lease.left][1:])
-            raise
-        return dispatcher
+        if self.trigger_dag_id is None:
+            return Receiver(self.hook, self.inbox, Routes(None, self.match), context, self.counts)
+        return self._new_dispatcher(context, self._failed_polls, counts=self.counts)
 
     def _dispatch(self, dispatcher: Dispatcher, lease: HeldLease | None) -> DispatchResult | None:
         from airflow_provider_workflow.dispatch.results import Drained
 
         drained = dispatcher.drain(lease)
-        if drained is Drained.EMPTY:
+        if dispatcher.unreachable is not None:
+            self._faults.met(dispatcher.unreachable)
+        elif drained is Drained.EMPTY:
             self._faults.over()
         # In the mode reschedule the counters would be lost with the process.
         continues = self.deferrable or not self.reschedule
@@ -308,9 +299,9 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
         auto = self.acknowledge == "auto"
         if auto and (stored := receiver.stored()) is not None:
             if lease is not None and lease.messages:
-                self._release(lease, [message["id"] for message in lease.messages])
+                lease.release(self.hook, [message["id"] for message in lease.messages])
             return stored
-        if lease is None or (lease.left and not lease.messages):
+        if lease is None or (lease.left_out and not lease.messages):
             # Also where no message fitted into the hand-off: the next trigger's would be the same.
             lease = self._lease()
         if lease is None:
@@ -322,21 +313,26 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
         from airflow_provider_workflow.dispatch.lease import lease_once
 
         try:
-            lease = lease_once(self.hook, self.inbox, self.limits.first_lease, self.limits.lease_seconds)
+            inbox_id = self.hook.get_inbox(self.inbox)["id"]
+            lease = lease_once(self.hook, inbox_id, self.limits.first_lease, self.limits.lease_seconds)
         except WorkflowError as error:
-            if not self._is_transient(error):
+            if not error.transient:
                 raise
+            self._faults.met(error)
             return None
         self._faults.over()
         return lease
 
     def _paused(self, reason: str) -> DispatchResult | None:
-        from airflow_provider_workflow.dispatch.lease import InboxNotActiveError, log_paused
+        from airflow_provider_workflow.client.wire import plain
+        from airflow_provider_workflow.dispatch.lease import InboxNotActiveError
 
         done = self.counts.handled > 0 and self.trigger_dag_id is not None
         if self.on_paused == "fail" and not done:
             raise InboxNotActiveError(self.inbox, reason) from None
-        log_paused(self.hook, self.inbox, reason)
+        if reason != self._paused_reason:
+            log.warning("Inbox %s is paused: %s", self.inbox, plain(reason))
+        self._paused_reason = reason
         return self.counts.result if done else None
 
     @cached_property
@@ -345,19 +341,6 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
         from airflow_provider_workflow.triggers.polling import Faults
 
         return Faults(self.inbox, log)
-
-    def _is_transient(self, error: WorkflowError) -> bool:
-        if error.transient:
-            self._faults.met(error)
-        return error.transient
-
-    def _release(self, lease: HeldLease, ids: list[str] | None = None, hook: Any = None) -> None:
-        """Release messages of a lease, by default all of them."""
-        from airflow_provider_workflow.dispatch.lease import try_to_release
-
-        if ids is None:
-            ids = [*(message["id"] for message in lease.messages), *lease.left]
-        try_to_release(hook or self.hook, lease.inbox_id or self.inbox, lease.lease_id, ids, self.inbox)
 
 
 @contextmanager

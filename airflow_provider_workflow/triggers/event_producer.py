@@ -14,7 +14,6 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Hashable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing, suppress
-from dataclasses import replace
 from functools import partial
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any
@@ -34,8 +33,7 @@ from airflow_provider_workflow.client.errors import (
 )
 from airflow_provider_workflow.client.wire import plain
 from airflow_provider_workflow.dispatch import quarantine
-from airflow_provider_workflow.dispatch.lease import HeldLease, known_delivery_count, slices
-from airflow_provider_workflow.dispatch.results import log_nameless
+from airflow_provider_workflow.dispatch.lease import HeldLease, delivery_count
 from airflow_provider_workflow.triggers.event_batch import Batch, Stream, encode, parts_of
 from airflow_provider_workflow.triggers.polling import (
     LONGEST_ANSWER_SECONDS,
@@ -185,12 +183,10 @@ class InboxProducer(SharedStreamProducer):
         attributes = answer.get("inbox_attributes") or {}
         if attributes.get("status"):
             self._state.seen(str(attributes["status"]), attributes.get("paused_reason"))
-        lease = HeldLease.of(answer, self.stream.lease_seconds)
+        lease = HeldLease.of(inbox_id, answer, self.stream.lease_seconds)
         if lease is None:
             await quarantine.check_in_loop(client, self.stream.inbox)
-            return None
-        log_nameless(self.stream.inbox, lease, self.stream.workflow_conn_id)
-        return replace(lease, inbox_id=inbox_id)
+        return lease
 
     async def _batches(self, lease: HeldLease) -> list[Batch]:
         """Hold a lease, and split it into batches, one for each event; rejected messages are left out."""
@@ -258,7 +254,7 @@ class InboxProducer(SharedStreamProducer):
                 self.stream.inbox,
                 plain(unmatched[0]),
             )
-        first = {message["id"] for message in batch.lease.messages if known_delivery_count(message) == 1}
+        first = {message["id"] for message in batch.lease.messages if delivery_count(message) == 1}
         batch.holds_no_longer(set(unmatched) - first)
 
     async def _finish(self, batch: Batch) -> None:
@@ -309,20 +305,23 @@ class InboxProducer(SharedStreamProducer):
 
         :param make: ``api.acknowledge_messages`` or ``api.release_messages``.
         """
-        inbox = self.stream.inbox
-        for some in slices([message_id for message_id in batch.ids if message_id in ids]):
-            try:
-                answer = await self._connected().send(make(batch.lease.inbox_id, batch.lease.lease_id, some))
-            except LeaseExpiredError:
-                log.info("Inbox %s: a lease had expired; %d messages of it are redelivered", inbox, len(some))
-            except Exception as error:
-                return error
-            else:
-                done = len(answer.get("results") or [])
-                if make is api.acknowledge_messages and done < len(some):
-                    text = "Inbox %s: %d of %d messages were acknowledged; the others are redelivered"
-                    log.info(text, inbox, done, len(some))
-            batch.holds_no_longer(some)
+        inbox, lease = self.stream.inbox, batch.lease
+        message_ids = [message_id for message_id in batch.ids if message_id in ids]
+        if not message_ids:
+            return None
+        try:
+            answer = await self._connected().send(make(lease.inbox_id, lease.lease_id, message_ids))
+        except LeaseExpiredError:
+            text = "Inbox %s: a lease had expired; %d messages of it are redelivered"
+            log.info(text, inbox, len(message_ids))
+        except Exception as error:
+            return error
+        else:
+            done = len(answer.get("results") or [])
+            if make is api.acknowledge_messages and done < len(message_ids):
+                text = "Inbox %s: %d of %d messages were acknowledged; the others are redelivered"
+                log.info(text, inbox, done, len(message_ids))
+        batch.holds_no_longer(message_ids)
         return None
 
     def _connected(self) -> AsyncWorkflowClient:

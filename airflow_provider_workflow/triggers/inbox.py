@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -219,7 +218,7 @@ def lease_of(inbox: str, event: dict[str, Any]) -> HeldLease | None:
         lease = HeldLease.from_hand_off(event["lease"])
         if "trace" in event and traces():
             tracing.take_over(lease.lease_id, [message["id"] for message in lease.messages], event["trace"])
-        return replace(lease, inbox_id=inbox_id)
+        return lease
     if status == "poll":
         return None
     errors = {PAUSED: InboxNotActiveError, FAILED: InboxUnusableError}
@@ -236,7 +235,7 @@ async def _leased_text(
     from airflow_provider_workflow.dispatch.lease import HeldLease
 
     answer = await client.send(api.lease_messages(inbox_id, limit, seconds))
-    lease = HeldLease.of(answer, seconds)
+    lease = HeldLease.of(inbox_id, answer, seconds)
     return answer, "" if lease is None else await asyncio.to_thread(lease.hand_off)
 
 

@@ -8,7 +8,7 @@ from tests.mutations.fault import Fault
 DISPATCH = ("tests/unit/test_dispatch*.py", "tests/unit/test_rejected.py")
 TARGETS = ("tests/unit/test_probing.py", "tests/unit/test_dispatch_faults.py", "tests/unit/test_runs.py")
 DEAD_LETTERS = ("tests/unit/test_dead_letters.py", "tests/unit/test_rejected.py")
-LEASES = ("tests/unit/test_lease*.py", "tests/unit/test_leasing.py", "tests/unit/test_dispatch*.py")
+LEASES = ("tests/unit/test_lease*.py", "tests/unit/test_dispatch*.py")
 RECEIVING = ("tests/unit/test_receive*.py", "tests/unit/sensors/test_receiving.py")
 SENSOR = ("tests/unit/sensors",)
 TRIGGER = ("tests/unit/triggers/test_inbox*.py",)
@@ -50,23 +50,20 @@ OF_DISPATCH = (
     ),
     Fault(
         "drop the acknowledgement of started runs",
-        "Acknowledgements.send",
+        "Dispatcher._acknowledge",
         dropped("acknowledge"),
         DISPATCH,
     ),
     Fault(
         "acknowledge before the run is started",
-        "Dispatcher._work_on",
-        guarded_by(
-            "_start",
-            'self._acknowledgements.add(lease, due[0]["id"]); self._acknowledgements.send(self.hook)',
-        ),
+        "Dispatcher._start_runs",
+        guarded_by("_start", 'self._finish_message(lease, due[0]["id"]); self._acknowledge()'),
         DISPATCH,
     ),
     Fault(
         "acknowledge a message whose run was rejected",
         "Dispatcher._start",
-        returning("True", after="_reject"),
+        returning("True", after="reject"),
         DISPATCH,
     ),
     Fault(
@@ -77,26 +74,26 @@ OF_DISPATCH = (
     ),
     Fault(
         "forget to release the rest of a lease after an error",
-        "Dispatcher._give_up",
-        dropped("try_to_release"),
+        "HeldLease.release",
+        dropped("release_messages"),
         DISPATCH,
     ),
     Fault(
         "release the message that Airflow rejected",
-        "Dispatcher._give_up",
-        dropped("popleft"),
+        "Dispatcher._start_runs",
+        preceded("decide", "lease.release(self.hook, lease.message_ids)"),
         DISPATCH,
     ),
     Fault(
         "lease the messages again that this drain left to their lease",
-        "Dispatcher._goes_on",
-        becomes("min(_, self._rejected.left_until)", "self._ends_at"),
+        "Dispatcher._work_on",
+        becomes("min(self._ends_at, lease.ends_at)", "self._ends_at"),
         DISPATCH,
     ),
     Fault(
         "start a run of another DAG for a redelivered message",
         "Dispatcher._start",
-        never("_looks_for_runs"),
+        never("dag_with_run"),
         DISPATCH,
     ),
     Fault(
@@ -114,7 +111,7 @@ OF_DISPATCH = (
     Fault(
         "probe a broken target without end",
         "Dispatcher._goes_on",
-        becomes("self._rejected.unproven < _", "True"),
+        without("probes_left"),
         TARGETS,
     ),
     Fault(
@@ -125,26 +122,26 @@ OF_DISPATCH = (
     ),
     Fault(
         "never send a failed acknowledgement again",
-        "Acknowledgements.send",
+        "Dispatcher._acknowledge",
         without("at_the_end"),
         DISPATCH,
     ),
     Fault(
         "swallow the error of a failed acknowledgement",
         "Dispatcher._drain",
-        without("_acknowledgements"),
+        without("_acknowledgement_error"),
         DISPATCH,
     ),
     Fault(
         "start messages that have their run first while acknowledging fails",
-        "Dispatcher._work_on",
+        "Dispatcher._start_runs",
         becomes("self._dag_of_run(_) is not None", "self._dag_of_run(message) is None"),
         DISPATCH,
     ),
     Fault(
         "give up the messages on their last safe delivery without asking the target",
-        "Dispatcher._give_last_chances",
-        never("_start"),
+        "Dispatcher._may_start",
+        without("has_last_chance"),
         DEAD_LETTERS,
     ),
     Fault(
@@ -161,7 +158,7 @@ OF_DISPATCH = (
     ),
     Fault(
         "start new messages before those with a high delivery count",
-        "HeldLease.highest_delivery_count_first",
+        "HeldLease.of",
         becomes("True", "False"),
         LEASES,
     ),
@@ -209,8 +206,8 @@ OF_DISPATCH = (
     ),
     Fault(
         "release what was acknowledged",
-        "Acknowledgements.send",
-        becomes("acknowledge(...)", "hook.release_messages(lease.inbox_id, lease_id, message_ids)"),
+        "HeldLease.acknowledge",
+        becomes("hook.acknowledge_messages(...)", "hook.release_messages(self.inbox_id, self.lease_id, ids)"),
         DISPATCH,
     ),
     Fault(
@@ -246,7 +243,7 @@ OF_DISPATCH = (
     Fault(
         "start no dead letter while the target is at fault",
         "is_on_last_safe_delivery",
-        becomes("delivery_count(message) >= LAST_SAFE_DELIVERY", "False"),
+        becomes("(delivery_count(message) or 1) >= LAST_SAFE_DELIVERY", "False"),
         DEAD_LETTERS,
     ),
     Fault(
@@ -286,19 +283,13 @@ FAULTS = (
     Fault(
         "lose the messages that do not fit into the hand-off",
         "HeldLease.hand_off",
-        dropped("left.append"),
+        dropped("left_out.append"),
         (*LEASES, *TRIGGER),
-    ),
-    Fault(
-        "acknowledge only the first hundred messages of a lease",
-        "lease._in_slices",
-        becomes("slices(ids)", "[ids[:100]]"),
-        LEASES,
     ),
     Fault(
         "acknowledge received messages before they are stored",
         "Receiver.take",
-        preceded("_store", "self._acknowledge(record, NotFoundError)"),
+        preceded("_store", "self._acknowledge(record)"),
         RECEIVING,
     ),
     Fault(
@@ -387,8 +378,8 @@ FAULTS = (
     ),
     Fault(
         "look for no run of a message whose delivery count is unknown",
-        "lease.may_be_redelivered",
-        becomes("known_delivery_count(message) != 1", "(known_delivery_count(message) or 1) != 1"),
+        "Dispatcher._dag_of_run",
+        becomes("delivery_count(message) == 1", "(delivery_count(message) or 1) == 1"),
         (*DEAD_LETTERS, *DISPATCH),
     ),
     Fault(
@@ -454,7 +445,7 @@ FAULTS = (
     Fault(
         "release a message that ended its task, so that it is quarantined soon",
         "Batches._causes",
-        never("LAST_SAFE_DELIVERY"),
+        never("_is_last_call"),
         BATCHES,
     ),
     Fault(

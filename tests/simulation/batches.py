@@ -22,8 +22,9 @@ from uuid import UUID
 
 from airflow_provider_workflow import clock, observers, process_state
 from airflow_provider_workflow.dispatch import quarantine
-from airflow_provider_workflow.dispatch.batches import Batches, BatchLimits
+from airflow_provider_workflow.dispatch.batches import Batches
 from airflow_provider_workflow.dispatch.dead_letters import DeadLetterRules
+from airflow_provider_workflow.dispatch.limits import Limits
 from airflow_provider_workflow.dispatch.runs import Start
 from airflow_provider_workflow.emulator.rules import inboxes, queues
 from airflow_provider_workflow.emulator.rules.errors import ServiceError
@@ -194,7 +195,7 @@ class BatchTask:
             INBOX,
             Function(world, process),
             DeadLetterRuns(world),  # type: ignore[arg-type]
-            BatchLimits(plan.batch_size, plan.lease_seconds),
+            Limits(plan.batch_size, plan.lease_seconds),
             attempt=self.attempt,
             dead_letter_rules=rules,
         ).run()

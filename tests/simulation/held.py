@@ -99,7 +99,7 @@ class Seen:
     faulty: tuple[Held, str, str] | None = None
     failed: bool = False
     troubled: bool = False
-    left_until: float = float("inf")
+    leases_before: int = 0
     polls: int = 0
     starting: tuple[Held, str, str] | None = None
     dead_letter: tuple[Held, str, float] | None = None

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_workflow.client.errors import WorkflowError
@@ -74,7 +75,7 @@ class Ledger:
         now = self.world.scheduler.now - MARGIN_SECONDS / 2
         self.must(not seen.failed, process, 5, "leases after its target failed")
         if not process.delayed_until:
-            self.must(now < seen.left_until, process, 5, "leases messages again that it left")
+            self.must(now < self._left_until(seen), process, 5, "leases messages again that it left")
         if self.world.plan.is_alone and process.delayed_until == 0:
             capacity = self.world.capacity()
             self.must(limit <= capacity, process, 9, f"leases {limit} messages with capacity for {capacity}")
@@ -116,14 +117,20 @@ class Ledger:
         # A process does not know when its request took effect.
         held.is_doubtful = process.frozen_until >= sent_at
         held.known_until = sent_at + held.seconds
-        seen: Seen = process.seen
-        seen.leases.append(held)
-        if any(self._is_left(held.inbox_id, each) for each in held.counts):
-            seen.left_until = min(seen.left_until, held.until)
+        process.seen.leases.append(held)
 
-    def _is_left(self, inbox_id: str, message_id: str) -> bool:
+    def _left_until(self, seen: Seen) -> float:
+        """When the first message that a poll left to its lease is redelivered."""
+        leases = seen.leases[seen.leases_before :]
+        return min(
+            (held.until for held in leases if any(self._is_left(held, id_) for id_ in held.counts)),
+            default=inf,
+        )
+
+    def _is_left(self, held: Held, message_id: str) -> bool:
         """Whether a message is left to its lease, as it is neither a run nor a dead letter."""
-        return self.world.is_odd(inbox_id, message_id) and not self.dead_letters.get((inbox_id, message_id))
+        is_fit = message_id not in held.refused and not self.world.is_odd(held.inbox_id, message_id)
+        return not is_fit and not self.dead_letters.get((held.inbox_id, message_id))
 
     # Acknowledging and releasing
 
@@ -180,7 +187,7 @@ class Ledger:
         seen: Seen = process.seen
         seen.polls += 1
         seen.failed = seen.troubled = seen.owes_acknowledgement = False
-        seen.left_until, seen.faulty = float("inf"), None
+        seen.leases_before, seen.faulty = len(seen.leases), None
         seen.started.clear()
         seen.rejected_by.clear()
         seen.failed_acks.clear()

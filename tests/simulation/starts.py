@@ -108,7 +108,6 @@ class Starts:
         held, message_id, dag_id = start
         held.refused.add(message_id)
         process.seen.rejected_by.append(dag_id)
-        process.seen.left_until = min(process.seen.left_until, held.until)
         self.ledger.letters.rejected(process, start)
 
     def airflow_failed(self, process: Process, what: str, error: Any) -> None:

@@ -13,10 +13,10 @@ from airflow_provider_workflow.client.errors import WorkflowError
 from airflow_provider_workflow.dispatch.dead_letters import DeadLetterRules
 from airflow_provider_workflow.dispatch.dispatcher import Dispatcher
 from airflow_provider_workflow.dispatch.lease import TaskKilled, lease_once
+from airflow_provider_workflow.dispatch.limits import Limits
 from airflow_provider_workflow.dispatch.results import Counts
 from airflow_provider_workflow.dispatch.routing import Routes
 from airflow_provider_workflow.dispatch.runs import TaskRuns
-from airflow_provider_workflow.dispatch.targets import Limits
 from airflow_provider_workflow.operators.inbox import drain_inbox
 from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
 from tests.simulation.plan import OPERATOR, POKE
@@ -127,11 +127,7 @@ class Try:
         dispatcher = Dispatcher(*given, attempt=ti.try_number, dead_letter_rules=rules_of(plan))
         self.process.on_term = lambda: self._on_kill(dispatcher.working)
 
-        def drain() -> None:
-            dispatcher.check_targets()
-            drain_inbox(dispatcher, on_paused="log")
-
-        self._poll(drain)
+        self._poll(lambda: drain_inbox(dispatcher, on_paused="log"))
         if dispatcher.counts.causes and plan.on_rejected == "fail":
             raise AirflowFailException(dispatcher.counts.rejected_text())
         return dispatcher.counts.result
@@ -196,7 +192,7 @@ def leased_by_trigger(world: World, inbox: str, limit: int, seconds: int) -> Eve
     while True:
         try:
             inbox_id = hook.get_inbox(inbox)["id"]
-            lease = lease_once(hook, inbox_id, limit, seconds, inbox)  # type: ignore[arg-type]
+            lease = lease_once(hook, inbox_id, limit, seconds)  # type: ignore[arg-type]
         except WorkflowError as error:
             if not error.transient and "404" not in str(error) and "paused" not in str(error):
                 raise

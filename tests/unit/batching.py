@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_provider_workflow.dispatch.batches import Batches, BatchLimits
+from airflow_provider_workflow.dispatch.batches import Batches
+from airflow_provider_workflow.dispatch.limits import Limits
 from airflow_provider_workflow.dispatch.runs import TaskRuns
 from tests.unit.workbench import INBOX, Workbench
 
@@ -49,7 +50,7 @@ def batches(bench: Workbench, function: Function, **limits: Any) -> Batches:
         INBOX,
         function,
         TaskRuns(bench.ti),
-        BatchLimits(**limits),
+        Limits(**limits),
         attempt=bench.ti.try_number,
         dead_letter_rules=bench.dead_letter_rules,
     )

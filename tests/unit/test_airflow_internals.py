@@ -23,9 +23,7 @@ PUBLIC = {
     "airflow.providers.common.compat.openlineage.facet",
     "airflow.providers.common.compat.sdk",
     "airflow.providers.common.messaging.providers.base_provider",
-    "airflow.providers.openlineage.conf",
     "airflow.providers.openlineage.extractors",  # what a method of operators for lineage returns
-    "airflow.providers.openlineage.plugins",  # its macros
     "airflow.sdk",
     "airflow.sdk.exceptions",
     "airflow.sdk.log",

@@ -22,7 +22,7 @@ def test_a_batch_is_acknowledged_after_the_function_returned_and_then_the_next_i
     states: list[dict[str, str]] = []
     function = Function(meanwhile=lambda ids: states.append(bench.states))
     bench.put("a", "b", "c")
-    result = batches(bench, function, batch_size=2).run()
+    result = batches(bench, function, lease_limit=2).run()
 
     assert function.ids == [["a"], ["b", "c"]]
     assert states == [{"a": "leased", "b": "available", "c": "available"}, {"b": "leased", "c": "leased"}]
@@ -38,7 +38,7 @@ def test_a_batch_is_acknowledged_after_the_function_returned_and_then_the_next_i
 def test_leases_double_up_to_the_size_of_a_batch(bench: Workbench) -> None:
     bench.put(*(f"m{number:02}" for number in range(30)))
     function = Function()
-    batches(bench, function, batch_size=10).run()
+    batches(bench, function, lease_limit=10).run()
 
     assert [len(ids) for ids in function.ids] == [1, 2, 4, 8, 10, 5]
     assert bench.states == {}
@@ -122,7 +122,7 @@ def test_work_that_takes_longer_than_the_lease_is_an_error_before_the_next_batch
     bench.put("a", "b", "c")
 
     with pytest.raises(BatchError) as raised:
-        batches(bench, function, batch_size=2, lease_seconds=60).run()
+        batches(bench, function, lease_limit=2, lease_seconds=60).run()
     assert function.ids == [["a"]]
     assert "the function took 75 s for 1 messages, and with lease_seconds=60 it may take 30 s" in str(
         raised.value
@@ -173,14 +173,6 @@ def test_no_dead_letter_is_started_after_the_lease_has_ended(bench: Workbench, f
     assert bench.states == {"bad": "available"}
 
 
-def test_an_acknowledgement_that_fails_is_sent_again(bench: Workbench, fake_clock: FakeClock) -> None:
-    bench.service.fault("status", operation="ack", status=503, times=7)
-    bench.put("a")
-    batches(bench, Function()).run()
-
-    assert bench.states == {}
-
-
 def test_an_acknowledgement_that_fails_until_the_lease_ends_fails_the_task_and_the_batch_is_redelivered(
     bench: Workbench, fake_clock: FakeClock
 ) -> None:
@@ -188,7 +180,7 @@ def test_an_acknowledgement_that_fails_until_the_lease_ends_fails_the_task_and_t
     bench.put("a", "b")
 
     with pytest.raises(ServerError):
-        batches(bench, Function(), batch_size=1).run()
+        batches(bench, Function(), lease_limit=1).run()
     assert fake_clock.elapsed < 300
     assert bench.states == {"a": "leased", "b": "available"}
 
@@ -252,7 +244,7 @@ def test_a_task_that_is_being_ended_while_it_leases_works_on_nothing_more(
 
     sound = bench.hook.lease_messages
     function = Function()
-    work = batches(bench, function, batch_size=1)
+    work = batches(bench, function, lease_limit=1)
     bench.put("a", "b")
     if when == "before":
         monkeypatch.setattr(bench.hook, "lease_messages", leasing)

@@ -48,7 +48,7 @@ def test_a_rejected_message_becomes_a_dead_letter_with_its_third_delivery(bench:
     assert message["message_attributes"]["lease_count"] == 3
     assert dispatcher.counts.result["dead_lettered"] == {"count": 1, "ids": ["bad2"]}
     assert dispatcher.counts.result["rejected"] == {"count": 1, "ids": ["bad1"]}
-    assert dispatcher.counts.failing == 0
+    assert not dispatcher.counts.causes
 
 
 def test_the_id_of_its_run_follows_from_those_of_message_and_inbox(bench: Workbench) -> None:
@@ -72,7 +72,7 @@ def test_it_is_counted_and_logged_once_without_its_payload(
     drained(bench)
 
     assert counted.totals["dead_lettered"] == 1
-    [_, line] = [each.getMessage() for each in caplog.records if each.levelno >= logging.WARNING]
+    [line] = [each.getMessage() for each in caplog.records if each.levelno >= logging.WARNING]
     assert line.startswith(
         "Inbox orders: message bad is a dead letter (rejected): started the run workflow__dead__"
     )
@@ -173,7 +173,7 @@ def test_what_neither_dag_takes_is_left_to_its_lease_and_both_causes_are_told(
     dispatcher = drained(bench)
 
     assert bench.states == {"bad": "leased"}
-    assert dispatcher.counts.failing == 1
+    assert list(dispatcher.counts.causes) == ["bad"]
     [line] = [each.getMessage() for each in caplog.records if each.levelno >= logging.ERROR]
     assert "param message" in line
     assert "import_errors" in line
@@ -186,7 +186,7 @@ def test_nothing_is_leased_while_the_dead_letter_dag_is_missing(bench: Workbench
     bench.put("a")
 
     with pytest.raises(TargetError, match="'dead' was not found"):
-        bench.dispatcher().check_targets()
+        bench.dispatcher().drain()
 
 
 def test_no_dead_letter_is_started_for_a_message_that_is_no_longer_held(

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from typing import Any
-from uuid import UUID
 
 import pytest
 
-from airflow_provider_workflow import clock
 from airflow_provider_workflow.client import api
 from airflow_provider_workflow.client.client import WorkflowClient
 from airflow_provider_workflow.client.errors import TransportError, WorkflowError
 from airflow_provider_workflow.client.tokens import TokenCache, token_key
-from airflow_provider_workflow.dispatch.lease import HeldLease
-from airflow_provider_workflow.dispatch.rejections import TargetError
 from airflow_provider_workflow.dispatch.results import Drained
 from airflow_provider_workflow.emulator.clock import ManualClock
 from tests.unit.fake_clock import FakeClock
@@ -90,18 +85,6 @@ def test_a_rejected_message_is_decided_about_although_acknowledging_fails(bench:
 
     assert list(bench.dead_letters) == ["bad"]
     assert bench.states == {}
-
-
-def test_more_than_100_messages_are_acknowledged_and_released_in_slices(bench: Workbench) -> None:
-    ids = [f"00000000-0000-4000-8000-{number:012}" for number in range(250)]
-    messages: list[Any] = [{"id": each, "payload": {}} for each in ids]
-    lease = HeldLease(str(UUID(int=1)), clock.now() + 300, "", messages)
-    bench.supervisor.refuse(ids[120], api_error(404))
-
-    with pytest.raises(TargetError):
-        bench.dispatcher().drain(lease)
-    assert [len(each["message_ids"]) for each in bench.sent("ack")] == [100, 20]
-    assert [len(each["message_ids"]) for each in bench.sent("release")] == [100, 29]
 
 
 def test_what_ends_a_task_is_not_replaced_and_costs_one_attempt_each(bench: Workbench) -> None:

@@ -31,7 +31,6 @@ def test_capacity_is_asked_for_before_each_lease(bench: Workbench) -> None:
     bench.ti.unfinished = counts(4, 3, 4, 5)
     bench.put(*"abcdef")
     dispatcher = bench.dispatcher(max_unfinished_runs=5)
-    dispatcher.check_targets()
 
     assert dispatcher.drain() is Drained.NO_CAPACITY
     assert bench.lease_sizes == [1, 2, 1]
@@ -42,7 +41,6 @@ def test_without_room_nothing_is_leased(bench: Workbench, unfinished: int) -> No
     bench.ti.unfinished = lambda dag_id: unfinished
     bench.put("a")
     dispatcher = bench.dispatcher(max_unfinished_runs=5)
-    dispatcher.check_targets()
 
     assert dispatcher.next_lease() == (0, 300)
     assert dispatcher.drain() is Drained.NO_CAPACITY
@@ -53,6 +51,5 @@ def test_the_fullest_of_several_dags_decides(bench: Workbench) -> None:
     bench.supervisor.dags = {"one", "two"}
     bench.ti.unfinished = {"one": 1, "two": 4}.__getitem__
     dispatcher = bench.dispatcher({"one": "payload.x", "two": "payload"}, max_unfinished_runs=5)
-    dispatcher.check_targets()
 
     assert dispatcher.next_lease() == (1, 300)

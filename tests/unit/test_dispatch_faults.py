@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 import pytest
@@ -36,17 +35,6 @@ def test_an_expression_that_fails_on_a_message_is_of_that_message(bench: Workben
 
     assert bench.supervisor.started == ["b"]
     assert "match cannot be evaluated" in dispatcher.counts.causes["bad"]
-
-
-def test_a_message_refused_on_its_last_lease_is_an_error_line(
-    bench: Workbench, caplog: pytest.LogCaptureFixture
-) -> None:
-    bench.supervisor.refuse("bad", api_error(422))
-    bench.put("bad", lease_count=4)
-    bench.ready_dispatcher().drain()
-
-    (record,) = [each for each in caplog.records if each.levelno == logging.ERROR]
-    assert "message bad was rejected on its last delivery" in record.getMessage()
 
 
 @pytest.mark.parametrize(
@@ -128,5 +116,5 @@ def test_nothing_is_leased_for_a_dag_that_is_missing(bench: Workbench) -> None:
     bench.put("a")
 
     with pytest.raises(TargetError):
-        bench.dispatcher({"handle": "payload.x", "missing": "payload"}).check_targets()
+        bench.dispatcher({"handle": "payload.x", "missing": "payload"}).drain()
     assert bench.service.count("lease") == 0

@@ -8,7 +8,6 @@ import pytest
 
 from airflow_provider_workflow.dispatch import lease
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
-from tests.unit.alarms import another_process
 from tests.unit.fake_clock import FakeClock
 from tests.unit.fakes import api_error, lost
 from tests.unit.sensors.tasks import Task
@@ -62,22 +61,6 @@ def test_a_resumed_task_that_times_out_while_it_releases_a_part_of_the_hand_off_
     bench.put("a", "b")
     monkeypatch.setattr(lease, "LARGEST_HAND_OFF", 1)
     event = task.leased()
-    time_out_at_the_first_release(monkeypatch)
-
-    with pytest.raises(TaskTimeout):
-        task.resume(deferral, event)
-    assert bench.states == {"a": "available", "b": "available"}
-
-
-def test_a_resumed_task_that_times_out_while_it_releases_the_hand_off_of_a_broken_target_releases_all(
-    bench: Workbench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    task = Task(bench)
-    deferral = task.execute()
-    bench.put("a", "b")
-    event = task.leased()
-    bench.supervisor.dags.clear()
-    another_process()
     time_out_at_the_first_release(monkeypatch)
 
     with pytest.raises(TaskTimeout):

@@ -11,17 +11,13 @@ from tests.unit.fake_clock import FakeClock
 from tests.unit.workbench import Workbench
 
 
-def test_a_message_on_its_third_lease_goes_first_with_a_warning(
-    bench: Workbench, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_message_on_its_third_lease_goes_first(bench: Workbench) -> None:
     bench.put("a", "b")
     bench.put("precious", lease_count=2)
     bench.dispatcher().drain(bench.lease())
 
     assert bench.supervisor.started == ["precious", "a", "b"]
     assert [body["message_ids"] for body in bench.sent("ack")] == [["precious", "a", "b"]]
-    (record,) = [each for each in caplog.records if each.levelno == logging.WARNING]
-    assert record.getMessage() == "Inbox orders: message precious is on its delivery number 3"
 
 
 def test_a_message_on_its_second_lease_goes_with_the_others(
@@ -44,6 +40,18 @@ def test_what_is_done_is_acknowledged_whatever_ends_the_task(bench: Workbench) -
     assert bench.states == {"b": "available"}
 
 
+def test_a_message_without_a_delivery_count_goes_to_the_dag_that_has_its_run(bench: Workbench) -> None:
+    bench.supervisor.dags |= {"late", "work"}
+    bench.put("a")
+    bench.start_before("a", "work")
+    lease = bench.lease()
+    lease.messages[0]["message_attributes"] = None  # type: ignore[typeddict-item]
+
+    bench.dispatcher({"late": "payload", "work": "payload"}).drain(lease)
+
+    assert list(bench.supervisor.runs) == [("work", bench.run_id("a"))]
+
+
 def test_a_message_that_comes_again_goes_to_the_dag_that_has_its_run(bench: Workbench) -> None:
     routes = {"late": "message_attributes.lease_count >= `2`", "work": "payload"}
     bench.supervisor.dags |= {"late", "work"}
@@ -62,14 +70,18 @@ def test_a_message_that_comes_again_goes_to_the_dag_that_has_its_run(bench: Work
 def test_a_task_does_not_lease_again_what_it_left_to_its_lease(
     bench: Workbench, fake_clock: FakeClock
 ) -> None:
+    def pass_time() -> None:
+        fake_clock.advance(61)
+        bench.service.store.clock.advance(61)
+
+    bench.supervisor.on_start = pass_time
     bench.put("no", payload={"wanted": False})
-    dispatcher = bench.dispatcher(match="payload.wanted", lease_seconds=60)
-    dispatcher.drain()
-    fake_clock.advance(61)
-    bench.service.store.clock.advance(61)
-    leases = bench.service.count("lease")
-    dispatcher.drain()
-    assert bench.service.count("lease") == leases
+    bench.put("yes", payload={"wanted": True})
+    bench.dispatcher(match="payload.wanted", lease_limit=1, lease_seconds=60).drain()
+
+    assert bench.supervisor.started == ["yes"]
+    assert bench.service.count("lease") == 2
+    assert bench.states["no"] == "available"
 
 
 def test_a_lease_that_says_nothing_of_its_inbox_is_worked_on(bench: Workbench) -> None:

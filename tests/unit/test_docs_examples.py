@@ -52,7 +52,7 @@ def test_a_handler_reads_payloads_that_airflow_can_and_cannot_store(
 ) -> None:
     dag = run("payload_of.py")["dag"]
     handle, show = dag.get_task("handle").python_callable, dag.get_task("show")
-    message, _ = storable({"id": "a", "payload": {"value": value}})
+    message = storable({"id": "a", "payload": {"value": value}})
     dag_run = SimpleNamespace(conf={"inbox_id": "b", "message": message})
     caplog.set_level(logging.INFO)
 

@@ -98,7 +98,6 @@ class Recipe:
 class Dispatch(Recipe):
     def work(self) -> None:
         dispatcher: Dispatcher = self.bench.dispatcher()
-        dispatcher.check_targets()
         dispatcher.drain()
 
     @property

@@ -29,7 +29,7 @@ def test_a_batch_for_which_the_function_raises_is_released_and_fails_the_task(be
     bench.put("a", "b", "c", "d")
 
     with pytest.raises(ValueError, match="cannot read"):
-        batches(bench, Function({"c"}), batch_size=2).run()
+        batches(bench, Function({"c"}), lease_limit=2).run()
     assert bench.states == {"b": "available", "c": "available", "d": "available"}
     assert counts_of(bench) == {"b": 1, "c": 1, "d": 0}
 

@@ -177,6 +177,6 @@ def test_the_ids_of_messages_that_no_watcher_takes(said: list[str]) -> None:
     from tests.unit.triggers.triggerer import event_trigger
 
     producer = InboxProducer(Stream.of(event_trigger().serialize()[1]))
-    batch = Batch(HeldLease("l", 2e9, "", []), [], [])
+    batch = Batch(HeldLease("i", "l", 2e9, "", []), [], [])
     producer.reject(batch, HOSTILE, HOSTILE, asyncio.Event())
     producer.leave_unmatched(batch, [HOSTILE])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -33,14 +34,14 @@ def message(message_id: str, payload: Any = None, count: int = 1) -> dict[str, A
 
 def held(*messages: dict[str, Any]) -> HeldLease:
     answer: Any = {"lease_id": "lease", "leased_until": "2026", "results": list(messages), "sent_at": 1000.0}
-    lease = HeldLease.of(answer, 300)
+    lease = HeldLease.of("inbox", answer, 300)
     assert lease is not None
     return lease
 
 
 @pytest.mark.parametrize("answer", [{"lease_id": None, "results": []}, {"lease_id": "x", "results": []}, {}])
 def test_an_empty_lease_is_none(answer: Any) -> None:
-    assert HeldLease.of(answer, 300) is None
+    assert HeldLease.of("inbox", answer, 300) is None
 
 
 def test_a_lease_may_be_worked_on_until_30_s_before_its_end(fake_clock: FakeClock) -> None:
@@ -52,12 +53,12 @@ def test_a_lease_may_be_worked_on_until_30_s_before_its_end(fake_clock: FakeCloc
 def test_messages_that_used_up_most_of_their_leases_come_first_and_the_others_keep_their_order() -> None:
     lease = held(message("a"), message("b", count=3), message("c"), message("d", count=4))
 
-    assert [each["id"] for each in lease.highest_delivery_count_first()] == ["d", "b", "a", "c"]
+    assert [each["id"] for each in lease.messages] == ["d", "b", "a", "c"]
 
 
 @pytest.mark.parametrize("attributes", [None, {"lease_count": None}, {"lease_count": True}])
-def test_a_message_whose_leases_are_not_told_counts_one(attributes: Any) -> None:
-    assert delivery_count({**message("a"), "message_attributes": attributes}) == 1
+def test_a_message_whose_leases_are_not_told_has_no_count(attributes: Any) -> None:
+    assert delivery_count({**message("a"), "message_attributes": attributes}) is None
 
 
 def test_a_dag_sees_nothing_of_the_lease() -> None:
@@ -79,7 +80,7 @@ def test_a_megabyte_crosses_and_the_rest_is_named() -> None:
     taken = HeldLease.from_hand_off(handed_off(lease))
 
     assert [each["id"] for each in taken.messages] == ["a", "b"]
-    assert taken.left == ["c", "d"]
+    assert taken.left_out == ["c", "d"]
 
 
 def test_a_large_message_does_not_keep_small_ones_behind_it_back() -> None:
@@ -87,19 +88,19 @@ def test_a_large_message_does_not_keep_small_ones_behind_it_back() -> None:
     taken = HeldLease.from_hand_off(handed_off(lease))
 
     assert [each["id"] for each in taken.messages] == ["a", "b"]
-    assert taken.left == ["big"]
+    assert taken.left_out == ["big"]
 
 
 def test_of_a_lease_of_one_message_that_is_too_large_only_its_id_crosses() -> None:
     taken = HeldLease.from_hand_off(handed_off(held(message("big", "x" * 1_000_000))))
 
-    assert (taken.messages, taken.left) == ([], ["big"])
+    assert (taken.messages, taken.left_out) == ([], ["big"])
 
 
 def test_the_most_precious_messages_cross_first() -> None:
     lease = held(message("a", "x" * 600_000), message("b", "x" * 600_000, count=4))
 
-    assert HeldLease.from_hand_off(handed_off(lease)).left == ["a"]
+    assert HeldLease.from_hand_off(handed_off(lease)).left_out == ["a"]
 
 
 def test_a_text_is_written_in_small_steps_and_the_rest_of_one_that_is_too_long_is_not() -> None:
@@ -123,17 +124,20 @@ def test_a_payload_too_deep_for_json_stays_behind() -> None:
     taken = HeldLease.from_hand_off(handed_off(held(message("deep", deep), message("b"))))
 
     assert [each["id"] for each in taken.messages] == ["b"]
-    assert taken.left == ["deep"]
+    assert taken.left_out == ["deep"]
 
 
-def test_a_message_without_an_id_is_known_by_its_position() -> None:
+def test_a_message_without_an_id_is_reported_by_its_position(caplog: pytest.LogCaptureFixture) -> None:
     lease = held(
         {**message("x"), "id": None}, message("a"), {**message("x"), "id": {}}, {**message("x"), "id": ""}
     )
 
     assert [each["id"] for each in lease.messages] == ["a"]
-    assert lease.nameless == [1, 3, 4]
-    assert HeldLease.from_hand_off(handed_off(lease)).nameless == [1, 3, 4]
+    assert [re.findall("position ([0-9])", line) for line in caplog.messages] == [["1"], ["3"], ["4"]]
+
+
+def test_of_more_messages_than_one_request_acknowledges_the_others_are_redelivered() -> None:
+    assert len(held(*(message(str(number)) for number in range(120))).messages) == 100
 
 
 @pytest.mark.parametrize(("found", "shown"), [(12345, "12345"), (True, "true")])

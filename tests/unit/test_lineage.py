@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from airflow.providers.standard.utils import openlineage as openlineage_of_airflow
 
 from airflow_provider_workflow.decorators.workflow_inbox import WorkflowInboxDecoratedOperator
 from airflow_provider_workflow.observers import lineage
@@ -134,51 +135,16 @@ def test_without_openlineage_it_cannot_be_imported(bench: Workbench, monkeypatch
 # Started runs
 
 
-@pytest.fixture
-def macros(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """Stand-ins for OpenLineage's settings and macros."""
-    names = ("run_id", "job_name", "root_run_id", "root_job_name", "root_job_namespace")
-    made = SimpleNamespace(
-        **{f"lineage_{name}": lambda ti, name=name: f"{name} of {ti.dag_id}" for name in names}
+def test_a_started_run_names_its_parent(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def injected(conf: dict[str, Any], ti: Any) -> dict[str, Any]:
+        return {**conf, "openlineage": {"parentJobName": f"{ti.dag_id}.start_runs"}}
+
+    monkeypatch.setattr(
+        openlineage_of_airflow, "safe_inject_openlineage_properties_into_dagrun_conf", injected
     )
-    made.lineage_job_namespace = lambda: "airflow"
-    settings = SimpleNamespace(is_disabled=lambda: False)
-    for module, stand_in in (("conf", settings), ("plugins", SimpleNamespace(macros=made))):
-        monkeypatch.setitem(sys.modules, f"airflow.providers.openlineage.{module}", stand_in)  # type: ignore[misc]
-    monkeypatch.setitem(sys.modules, "airflow.providers.openlineage", SimpleNamespace())  # type: ignore[misc]
-    made.settings = settings
-    return made
-
-
-@pytest.mark.usefixtures("macros")
-def test_a_started_run_names_its_parent(bench: Workbench) -> None:
     bench.put("a")
     bench.dispatcher().drain()
 
     (conf,) = bench.supervisor.runs.values()
     assert set(conf) == {"connection_id", "inbox_id", "message", "openlineage"}
-    assert conf["openlineage"] == {
-        "parentRunId": "run_id of listener",
-        "parentJobName": "job_name of listener",
-        "parentJobNamespace": "airflow",
-        "rootParentRunId": "root_run_id of listener",
-        "rootParentJobName": "root_job_name of listener",
-        "rootParentJobNamespace": "root_job_namespace of listener",
-    }
-
-
-@pytest.mark.parametrize("fault", ["disabled", "old", "broken"])
-def test_a_run_is_started_without_a_parent_where_openlineage_names_none(
-    bench: Workbench, macros: SimpleNamespace, fault: str
-) -> None:
-    if fault == "disabled":
-        macros.settings.is_disabled = lambda: True
-    elif fault == "old":
-        del macros.lineage_root_job_name
-    else:
-        macros.lineage_run_id = lambda ti: 1 // 0
-    bench.put("a")
-    bench.dispatcher().drain()
-
-    (conf,) = bench.supervisor.runs.values()
-    assert set(conf) == {"connection_id", "inbox_id", "message"}
+    assert conf["openlineage"] == {"parentJobName": "listener.start_runs"}

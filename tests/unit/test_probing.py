@@ -34,7 +34,6 @@ class Listener:
         self.attempt += 1
         dispatcher = self.bench.dispatcher(targets, attempt=self.attempt, **limits)
         try:
-            dispatcher.check_targets()
             dispatcher.drain()
         except (TargetError, WorkflowError) as error:
             return error
@@ -61,7 +60,7 @@ def test_the_number_of_probes_doubles_up_to_128() -> None:
 
 
 def test_a_check_starts_nothing_and_asks_for_the_dag_alone(bench: Workbench) -> None:
-    bench.dispatcher().check_targets()
+    bench.dispatcher().drain()
 
     assert bench.supervisor.asked == []
     assert bench.ti.dags_asked == ["handle"]  # type: ignore[attr-defined]
@@ -72,7 +71,7 @@ def test_nothing_is_leased_for_a_dag_that_is_missing(bench: Workbench) -> None:
     dispatcher = bench.dispatcher({"handle": "payload.x", "missing": "payload"})
 
     with pytest.raises(TargetError, match=r"'missing' was not found\. Deploy it"):
-        dispatcher.check_targets()
+        dispatcher.drain()
     assert bench.service.count("lease") == 0
 
 
@@ -81,7 +80,7 @@ def test_nothing_is_leased_where_airflow_cannot_check(bench: Workbench, error: A
     bench.ti.dag_fault = error  # type: ignore[attr-defined]
 
     with pytest.raises(TargetError):
-        bench.dispatcher().check_targets()
+        bench.dispatcher().drain()
 
 
 @pytest.mark.parametrize("error", [REJECTED, api_error(500), lost("HTTPStatusError")])

@@ -43,6 +43,7 @@ KEPT = {
 }
 """Module state that no test inherits, and why."""
 COLLECTIONS = {
+    "LRUCache",
     *("dict", "list", "set", "bytearray", "deque", "defaultdict", "Counter", "OrderedDict", "Queue"),
     *("WeakKeyDictionary", "WeakValueDictionary", "WeakSet", "ContextVar", "local", "cache", "lru_cache"),
 }

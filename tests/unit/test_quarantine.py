@@ -76,16 +76,3 @@ def test_hostile_names_and_ids_make_one_plain_line(hostile: str, caplog: pytest.
     [line] = alarms(caplog)
 
     assert line.isprintable()
-
-
-def test_a_process_does_not_remember_without_end(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(quarantine, "MOST_REMEMBERED", 10)
-    messages = [{"id": str(number), "status": "quarantined"} for number in range(50)]
-    quarantine.report(messages, **WHERE)
-    quarantine.report(messages[-10:], **WHERE)
-    assert len(alarms(caplog)) == 50
-    quarantine.report(messages[:1], **WHERE)
-
-    assert len(alarms(caplog)) == 51

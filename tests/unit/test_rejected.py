@@ -206,10 +206,10 @@ def test_a_hand_off_on_its_last_safe_delivery_becomes_one_if_the_target_is_missi
     dispatcher = bench.dispatcher()
 
     with pytest.raises(TargetError):
-        dispatcher.check_targets(lease)
+        dispatcher.drain(lease)
     assert reasons(bench) == {"last": "target"}
     assert dispatcher.counts.result["existing"]["ids"] == ["known"]
-    assert bench.states == {"new": "leased"}
+    assert bench.states == {"new": "available"}
 
 
 @pytest.mark.since(3, 3, "a type of its own for runs that tasks start,")

@@ -77,24 +77,6 @@ def test_the_run_has_the_conf_of_a_dispatch(bench: Workbench, payload: str) -> N
     assert (replay.target_dag_id, replay.run_id) == ("handle", bench.run_id("a"))
 
 
-def test_a_payload_that_can_be_decoded_and_not_be_encoded_is_kept_as_text(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The depth at which that is so depends on the Python and on the stack."""
-    text = "[" * 400 + "]" * 400
-    expected = Replay.of(buried(leased(payload=text))).conf
-
-    def limited(message: dict[str, Any]) -> Any:
-        if "payload_json" not in message:
-            raise RecursionError
-        return message["payload_json"]
-
-    conf = buried(leased(payload=text))
-    monkeypatch.setattr("airflow_provider_workflow.dispatch.payloads.payload_text", limited)
-    assert Replay.of(conf).conf == expected
-    assert expected["message"]["payload_json"] == text
-
-
 @pytest.mark.parametrize("message_id", IDS)
 def test_the_id_of_the_run_follows_from_the_exact_id_of_the_message(message_id: str) -> None:
     message = leased(message_id)

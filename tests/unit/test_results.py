@@ -34,23 +34,17 @@ def test_only_the_first_100_ids_are_kept_and_all_are_counted() -> None:
     assert counts.result["started"]["ids"] == [str(number) for number in range(100)]
 
 
-def test_a_message_that_comes_again_is_counted_once() -> None:
+def test_a_rejected_message_counts_by_its_last_outcome() -> None:
     counts = Counts()
-    counts.count("started", "a")
-    counts.count("existing", "a")
-    counts.reject("a", "late")
+    counts.reject("a", "too deep")
+    counts.reject("a", "too deep")
+    assert counts.result["rejected"] == {"count": 1, "ids": ["a"]}
 
-    assert counts.handled == 1
-    assert counts.result["rejected"]["count"] == 0
+    after = Counts.carried(json.loads(json.dumps(counts.carry())))
+    after.count("dead_lettered", "a")
 
-
-def test_a_message_that_comes_again_after_a_deferral_is_counted_once() -> None:
-    before = Counts()
-    before.count("started", "a")
-    after = Counts.carried(json.loads(json.dumps(before.carry())))
-    after.count("existing", "a")
-
-    assert after.handled == 1
+    assert after.handled == after.result["dead_lettered"]["count"] == 1
+    assert not after.causes
 
 
 def test_causes_of_refusals_cross_a_deferral() -> None:

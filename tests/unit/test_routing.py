@@ -106,7 +106,7 @@ NO_FIELD = "reads 'type', which is no field of a message: those are id, created_
         ("type[]", NO_FIELD),
         (
             "start_with(payload.a, 'b')",
-            r"calls start_with(), which JMESPath does not have. Did you mean starts_with()",
+            r"calls start_with(), which JMESPath does not have",
         ),
         ("payload.a[?nosuch(@)]", r"calls nosuch(), which JMESPath does not have"),
     ],
@@ -114,25 +114,6 @@ NO_FIELD = "reads 'type', which is no field of a message: those are id, created_
 def test_an_expression_that_never_matches_is_an_error_with_the_fix(expression: str, hint: str) -> None:
     with pytest.raises(ValueError, match=f"^match {re.escape(hint)}"):
         Routes(None, expression)
-
-
-@pytest.mark.parametrize(
-    ("expression", "hint"),
-    [
-        ("payload.amount > 1000", "A number stands in backticks, as in `10`"),
-        ("1000 <= payload.amount", "A number stands in backticks, as in `10`"),
-        ("payload.rate > 1.5", "A number stands in backticks, as in `10`"),
-        ("payload.amount == -1", "A number stands in backticks, as in `10`"),
-        ("payload.a == 'x' and payload.b", "For `and` JMESPath has &&"),
-        ("payload.a or payload.b", "For `or` JMESPath has ||"),
-        ("not payload.a", "For `not` JMESPath has !"),
-        ("payload.a = 'x'", "For `=` JMESPath has =="),
-    ],
-)
-def test_what_jmespath_writes_otherwise_is_hinted_at(expression: str, hint: str) -> None:
-    with pytest.raises(ValueError, match=r"^match is no valid JMESPath expression: ") as caught:
-        Routes(None, expression)
-    assert str(caught.value).endswith(f"\n{hint}")
 
 
 @pytest.mark.parametrize(

@@ -145,7 +145,7 @@ def test_a_run_of_the_dead_letter_dag_is_marked(bench: Workbench, spans: Spans, 
 
 def test_each_call_with_a_batch_has_a_span(bench: Workbench, spans: Spans) -> None:
     bench.put("a", "b", "c")
-    batches(bench, Function(), batch_size=2).run()
+    batches(bench, Function(), lease_limit=2).run()
 
     processed = [span for span in spans.all if span.name == "process orders"]
     sizes = [attributes(each)["messaging.batch.message_count"] for each in processed]
@@ -187,6 +187,7 @@ def test_a_trace_that_cannot_be_read_is_ignored(bench: Workbench, spans: Spans, 
     bench.put("a")
     lease = bench.lease()
     process_state.reset()
+    bench.hook.get_inbox(INBOX)
     tracing.take_over(lease.lease_id, ["a"], carrier)
     bench.dispatcher().drain(lease)
 

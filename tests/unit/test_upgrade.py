@@ -45,7 +45,7 @@ def test_a_sensor_that_an_earlier_version_deferred_starts_the_runs_of_its_lease(
     stored = json.loads(FILES[version])
     bench.put("a", "b")
     lease = bench.lease(seconds=300)
-    text = json.dumps({**stored["lease"], "lease_id": lease.lease_id})
+    text = json.dumps({**stored["lease"], "inbox_id": bench.inbox_id, "lease_id": lease.lease_id})
     event = {**stored["event"], "inbox_id": bench.inbox_id, "lease": text}
     task = Task(bench)
 
@@ -77,5 +77,5 @@ def test_what_is_stored_now_is_what_the_file_of_the_next_release_has(bench: Work
         "triggers": json.loads(json.dumps([each.serialize() for each in triggers])),
         "deferred": {"method_name": deferral.method_name, "kwargs": deferral.kwargs},
         "event": {**event, "inbox_id": "INBOX_ID"},
-        "lease": {**lease, "lease_id": "LEASE_ID"},
+        "lease": {**lease, "inbox_id": "INBOX_ID", "lease_id": "LEASE_ID"},
     }

@@ -9,9 +9,9 @@ from typing import Any
 from airflow_provider_workflow.dispatch.dead_letters import DeadLetterRules
 from airflow_provider_workflow.dispatch.dispatcher import Dispatcher
 from airflow_provider_workflow.dispatch.lease import HeldLease, lease_once
+from airflow_provider_workflow.dispatch.limits import Limits
 from airflow_provider_workflow.dispatch.routing import Routes
 from airflow_provider_workflow.dispatch.runs import TaskRuns, run_id_of
-from airflow_provider_workflow.dispatch.targets import Limits
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from tests.unit.fakes import StateStore, Supervisor, TaskInstance
@@ -72,7 +72,6 @@ class Workbench:
         """One whose target has started a run, so that it no longer probes; it leases two messages by
         default."""
         dispatcher = self.dispatcher(lease_limit=lease_limit, **limits)
-        dispatcher.check_targets()
         dispatcher.started.add("handle")
         return dispatcher
 
@@ -104,7 +103,7 @@ class Workbench:
         return {"ti": self.ti, "task_state_store": self.store}
 
     def lease(self, count: int = 100, seconds: int = 300) -> HeldLease:
-        lease = lease_once(self.hook, INBOX, count, seconds)
+        lease = lease_once(self.hook, self.hook.get_inbox(INBOX)["id"], count, seconds)
         assert lease is not None
         return lease
 

@@ -36,14 +36,15 @@ def test_what_is_no_json_is_rejected(text: str) -> None:
         deep_json.decode(text)
 
 
-@pytest.mark.parametrize("levels", [296, 297, 298, 10_000])
-def test_a_payload_that_is_shortened_is_also_returned_whole(levels: int) -> None:
-    payloads = [text_of(levels), '{"n": 1}', text_of(levels)]
-    messages = ", ".join(f'{{"id": "{n}", "payload": {text}}}' for n, text in enumerate(payloads))
-    body = f'{{"results": [{messages}]}}'.encode()
-    texts = deep_json.whole_payloads(body)
+@pytest.mark.parametrize("levels", [0, 1, 2, 10_000])
+def test_any_depth_is_encoded(levels: int) -> None:
+    text = deep_json.dumped(nested(levels))
 
-    shortened = json.loads(deep_json.shortened(body))["results"]
-    left = [n for n, each in enumerate(shortened) if not same(each["payload"], nested(levels))]
-    assert list(texts) == [n for n in left if n != 1]
-    assert all(text.isascii() and same(deep_json.decode(text), nested(levels)) for text in texts.values())
+    assert text.isascii()
+    assert same(deep_json.decode(text), nested(levels))
+
+
+def test_empty_values_at_any_depth_are_encoded() -> None:
+    text = "[" * 5000 + '{"a": [], "b": {}, "": null}' + "]" * 5000
+
+    assert deep_json.dumped(deep_json.decode(text)) == text

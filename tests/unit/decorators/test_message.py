@@ -21,7 +21,7 @@ LARGE = {"amount": 2**70, "name": "a\0b", "items": [1, 2]}
 
 def sent(payload: Any) -> dict[str, Any]:
     """A message with this payload, as it is in the conf of its run."""
-    return storable({"id": "a", "created_at": None, "payload": payload, "message_attributes": {}})[0]
+    return storable({"id": "a", "created_at": None, "payload": payload, "message_attributes": {}})
 
 
 def context(payload: Any) -> Any:

@@ -176,7 +176,7 @@ def test_the_inbox_is_required() -> None:
 def test_an_overridden_task_has_its_own_inbox() -> None:
     operator = operator_of(of_orders(nothing).override(task_id="other", inbox="invoices", batch_size=5))
 
-    assert (operator.task_id, operator.inbox, operator.batch_size) == ("other", "invoices", 5)
+    assert (operator.task_id, operator.inbox, operator.limits.lease_limit) == ("other", "invoices", 5)
 
 
 def test_a_mapped_task_is_unmapped_with_its_argument(bench: Workbench) -> None:

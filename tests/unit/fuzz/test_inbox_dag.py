@@ -39,7 +39,7 @@ def conf_of(payload: Any) -> dict[str, Any]:
     """The conf of the run of a message with this payload, as its tasks get it."""
     attributes = {"lease_count": 1, "error_message": None, "possible_duplicate_data": False}
     message = {"id": "a", "created_at": "2026", "payload": payload, "message_attributes": attributes}
-    conf = {"inbox_id": "i", "message": storable(message)[0]}
+    conf = {"inbox_id": "i", "message": storable(message)}
     return journeys.from_supervisor(journeys.through_api(journeys.stored(conf)))  # type: ignore[no-any-return]
 
 

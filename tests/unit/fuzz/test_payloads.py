@@ -85,7 +85,7 @@ def dispatched(airflow: Workbench, payloads: list[Any]) -> None:
     assert [each for each in sent if not same(payload_of(messages[each]), sent[each])] == []
     as_text = {each for each, message in messages.items() if "payload_json" in message}
     assert as_text == {each for each in sent if too_much(sent[each], DEEPEST)}
-    assert dispatcher.counts.rejected == 0
+    assert dispatcher.counts.result["rejected"]["count"] == 0
 
 
 @tries(120)
@@ -133,7 +133,9 @@ def test_a_lease_crosses_from_trigger_to_task_with_any_payload_in_it(
         {"id": f"{n}{ids.draw(ANY_TEXT)}", "payload": payload, "created_at": ids.draw(ANY_TEXT)}
         for n, payload in enumerate(payloads)
     ]
-    held = HeldLease.of({"lease_id": ids.draw(ANY_TEXT) or "l", "results": messages, "sent_at": 1e9}, 300)  # type: ignore[typeddict-item,arg-type]
+    held = HeldLease.of(
+        "i", {"lease_id": ids.draw(ANY_TEXT) or "l", "results": messages, "sent_at": 1e9}, 300
+    )  # type: ignore[typeddict-item,arg-type]
     assert held is not None
     text = handed_off(held)
     assert text.isascii()

@@ -50,7 +50,7 @@ def test_a_lease_that_ran_out_is_leased_again_and_not_worked_on(
     assert "not started in time" not in caplog.text
 
 
-def test_the_target_is_checked_again_and_one_message_stays_leased_where_it_is_gone(bench: Workbench) -> None:
+def test_the_target_is_checked_again_and_all_is_released_where_it_is_gone(bench: Workbench) -> None:
     task = Task(bench)
     deferral = task.execute()
     bench.put("a", "b", "c", payload="x" * 4_000_000)
@@ -59,7 +59,7 @@ def test_the_target_is_checked_again_and_one_message_stays_leased_where_it_is_go
 
     with pytest.raises(TargetError):
         task.resume(deferral, event)
-    assert bench.states == {"a": "leased", "b": "available", "c": "available"}
+    assert bench.states == dict.fromkeys("abc", "available")
 
 
 def test_a_message_on_its_last_safe_delivery_becomes_a_dead_letter_where_the_target_is_gone(
@@ -76,10 +76,10 @@ def test_a_message_on_its_last_safe_delivery_becomes_a_dead_letter_where_the_tar
     with pytest.raises(TargetError):
         task.resume(deferral, event)
     assert list(bench.dead_letters) == ["last"]
-    assert bench.states == {"new": "leased", "newer": "available"}
+    assert bench.states == {"new": "available", "newer": "available"}
 
 
-def test_a_wrong_expression_that_a_template_renders_to_keeps_one_message_leased(bench: Workbench) -> None:
+def test_a_wrong_expression_that_a_template_renders_to_releases_the_lease(bench: Workbench) -> None:
     task = Task(bench, match="{{ params.match }}")
     bench.put("a", "b")
     event = task.leased()
@@ -87,7 +87,7 @@ def test_a_wrong_expression_that_a_template_renders_to_keeps_one_message_leased(
 
     with pytest.raises(ValueError, match=r"^match"):
         task.sensor.resume(task.context, event, deadline=2e9)
-    assert bench.states == {"a": "leased", "b": "available"}
+    assert bench.states == {"a": "available", "b": "available"}
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_a_message_that_is_too_large_for_a_hand_off_is_leased_by_the_task(
     assert bench.service.summary(INBOX)["counters"]["leases"] == 2
 
 
-def test_of_a_lease_of_large_messages_one_stays_leased_where_the_target_is_missing(bench: Workbench) -> None:
+def test_a_lease_of_large_messages_is_released_where_the_target_is_missing(bench: Workbench) -> None:
     task = Task(bench)
     deferral = task.execute()
     bench.put("a", "b", payload="x" * 1_000_000)
@@ -138,7 +138,7 @@ def test_of_a_lease_of_large_messages_one_stays_leased_where_the_target_is_missi
 
     with pytest.raises(TargetError):
         task.resume(deferral, event)
-    assert bench.states == {"a": "leased", "b": "available"}
+    assert bench.states == {"a": "available", "b": "available"}
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ def producer(client: Client | None) -> Any:
 
 def batch(clock: FakeClock, *ids: str) -> Batch:
     """A batch of a watcher that selects these messages, and whose events Airflow took."""
-    lease = HeldLease("lease", clock.now() + LEASE_SECONDS, "", [], inbox_id="inbox")
+    lease = HeldLease("inbox", "lease", clock.now() + LEASE_SECONDS, "", [])
     made = Batch(lease, [event_message(message(each)) for each in ids], list(ids))
     made.selections.append(Selection(frozenset(ids), {}, asyncio.Event(), emitted=True))
     return made

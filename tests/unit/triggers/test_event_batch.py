@@ -17,7 +17,7 @@ def selection(ids: str, rejected: str = "", *, emitted: bool = True) -> Selectio
 
 
 def batch(*selections: Selection) -> Batch:
-    lease = HeldLease("l", 0.0, "", [], inbox_id="i")
+    lease = HeldLease("i", "l", 0.0, "", [])
     return Batch(lease, [event_message(message(each)) for each in "abc"], list("abc"), list(selections))
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
-import json
 import logging
 from typing import Any
 
@@ -179,23 +177,6 @@ async def test_a_lease_whose_answer_comes_when_the_producer_closes_is_given_back
     await moving
 
     assert bench.states == {"a": "available", "b": "available"}
-
-
-async def test_a_lease_of_more_than_100_messages_is_released_in_slices(
-    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
-) -> None:
-    ids = [f"00000000-0000-4000-8000-{number:012}" for number in range(250)]
-    lease = {"lease_id": ids[0], "results": [{"id": each, "payload": {}} for each in ids]}
-    bench.service.fault("status", operation="lease", status=201, text=json.dumps(lease))
-    bench.service.fault("status", operation="release", status=201, text='{"results": []}', times=None)
-    triggerer.start(event_trigger())
-    await held_clock.elapse(5)
-    await triggerer.stop_streams()
-    await asyncio.wait(closing(), timeout=PATIENCE_SECONDS)
-
-    released = [each["message_ids"] for each in bench.sent("release")]
-    assert [len(some) for some in released] == [100, 100, 50]
-    assert sorted(itertools.chain(*released)) == ids
 
 
 async def test_how_a_watcher_waits_is_logged_once_though_it_begins_anew(

@@ -108,7 +108,7 @@ async def test_what_is_over_a_megabyte_stays_behind(bench: Workbench, fake_clock
     bench.put("a", "b", "c", payload="x" * 400_000)
     event = await fire(trigger())
 
-    assert HeldLease.from_hand_off(event["lease"]).left == ["c"]
+    assert HeldLease.from_hand_off(event["lease"]).left_out == ["c"]
 
 
 async def test_it_settles_before_it_leases(bench: Workbench, fake_clock: FakeClock) -> None:
