@@ -53,6 +53,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+PAUSE_SECONDS = 15.0
+"""Pause before a failed acknowledgement is repeated."""
 UNKNOWN_END = "its earlier deliveries ended without a result: the function failed, or its process was killed"
 
 
@@ -184,8 +186,9 @@ class Batches:
             else:
                 # execution_timeout or on_kill ends the task: two short calls, each sent once.
                 with closing(self.hook.hurried()) as self.hook:
-                    with suppress(WorkflowError):
-                        self._acknowledge(lease)
+                    if self._finished:
+                        with suppress(WorkflowError):
+                            lease.acknowledge(self.hook, self._finished)
                     self._release(lease, self._uncalled)
             raise
         self._release(lease, self._uncalled)
@@ -292,13 +295,19 @@ class Batches:
 
     def _acknowledge(self, lease: HeldLease) -> None:
         """
-        Acknowledge what is finished.
+        Acknowledge what is finished, again and again until the lease ends.
 
-        :raises WorkflowError: that failed; the messages are redelivered.
+        :raises WorkflowError: that failed; the messages are redelivered, and the function is called again.
         """
-        if self._finished:
-            lease.acknowledge(self.hook, self._finished)
-            self._finished = []
+        while self._finished:
+            try:
+                lease.acknowledge(self.hook, self._finished)
+                self._finished = []
+            except WorkflowError as error:
+                if not error.transient or clock.now() + PAUSE_SECONDS >= lease.ends_at:
+                    raise
+                log.warning("Inbox %s: an acknowledgement failed, and is repeated: %s", self.inbox, error)
+                clock.sleep(PAUSE_SECONDS)
 
     def _release(self, lease: HeldLease, message_ids: Collection[str]) -> None:
         ids = list(message_ids)

@@ -173,6 +173,14 @@ def test_no_dead_letter_is_started_after_the_lease_has_ended(bench: Workbench, f
     assert bench.states == {"bad": "available"}
 
 
+def test_an_acknowledgement_that_fails_is_sent_again(bench: Workbench, fake_clock: FakeClock) -> None:
+    bench.service.fault("status", operation="ack", status=503, times=7)
+    bench.put("a")
+    batches(bench, Function()).run()
+
+    assert bench.states == {}
+
+
 def test_an_acknowledgement_that_fails_until_the_lease_ends_fails_the_task_and_the_batch_is_redelivered(
     bench: Workbench, fake_clock: FakeClock
 ) -> None:
