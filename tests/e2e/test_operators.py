@@ -54,7 +54,7 @@ def test_mapped_guesses_have_a_link_each(stage):
 def test_a_text_that_describes_no_workflow_fails_without_a_retry_and_says_why(stage):
     run = stage.start("guesser", "none", text="The weather is lovely")
     log = run.fails()
-    assert "GuessRejectedError: The request to guess a workflow was answered with 400: The prompt does" in log
+    assert "The description describes no workflow: The prompt does" in log
     assert run.task["try_number"] == 1
     assert links(run)["Open workflow editor"] in ("", None)
 
