@@ -16,7 +16,6 @@ STATE = (
     "client.attempt.GATES",
     "client.tokens.TOKENS",
     "client.settings._named",
-    "airflow_internals.masked",
     "observers._names",
     "observers._warned",
     "dispatch.quarantine._checked_at",

@@ -2,21 +2,19 @@
 A pytest plugin for tests of DAGs that use this provider: it gives each test an emulator of its own.
 
 pytest loads it wherever this package is installed (entry point ``pytest11``), so it imports neither Airflow
-nor the emulator before a test requests the fixture. The entry point has the name of this module: then
-``pytest_plugins = ["airflow_provider_workflow.pytest_plugin"]`` in a conftest file means the same plugin.
+nor the emulator before a test requests the fixture.
 """
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
-    from airflow_provider_workflow.client.settings import Settings
     from airflow_provider_workflow.emulator.clock import ManualClock
     from airflow_provider_workflow.emulator.server import EmulatorServer
 
@@ -74,11 +72,14 @@ class WorkflowEmulator:
         :raises AssertionError: the text names the messages that differ.
         """
         statuses, expected = self.statuses(inbox), set(message_ids)
-        acknowledged = {message_id for message_id, status in statuses.items() if status == "acked"}
-        missing = {each: statuses.get(each, "unknown") for each in sorted(expected - acknowledged, key=str)}
+        missing = {
+            message_id: statuses.get(message_id, "unknown")
+            for message_id in expected
+            if statuses.get(message_id) != "acked"
+        }
         if missing:
             raise AssertionError(f"not acknowledged in {inbox!r}: {missing}")
-        if more := sorted(acknowledged - expected, key=str):
+        if more := [key for key, status in statuses.items() if status == "acked" and key not in expected]:
             raise AssertionError(f"acknowledged in {inbox!r} too: {more}")
 
 
@@ -87,8 +88,7 @@ def workflow_emulator(monkeypatch: pytest.MonkeyPatch) -> Iterator[WorkflowEmula
     """
     A new service, and the connection ``workflow_default`` to it, for the duration of one test.
 
-    The test reaches nothing but this service: other connections of the type Workflow are refused, secrets
-    backends are off, and the options of ``[workflow]`` have their defaults.
+    The test reaches nothing but this service: other connections of the type Workflow lead to it too.
 
     State of earlier tests is cleared: tokens, inbox names, rate limits, and which quarantined messages were
     reported.
@@ -100,68 +100,27 @@ def workflow_emulator(monkeypatch: pytest.MonkeyPatch) -> Iterator[WorkflowEmula
     clock = ManualClock()
     process_state.reset()
     with EmulatorServer(clock=clock) as server:
-        _isolate(server, monkeypatch)
+        _lead_to(server, monkeypatch)
         yield WorkflowEmulator(server, clock)
     process_state.reset()
 
 
-_BACKENDS = ("AIRFLOW__SECRETS__BACKEND", "AIRFLOW__WORKERS__SECRETS_BACKEND")
-_NO_PROXY = ("no_proxy", "NO_PROXY")
-
-
-def _isolate(server: EmulatorServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """
-    Let the test reach nothing but the emulator, whatever the environment and Airflow's configuration say.
-
-    Secrets backends, which Airflow asks before the environment, are off. Other hooks may need proxies, so
-    only the emulator's host is reached without one.
-    """
-    from airflow_provider_workflow import config
+def _lead_to(server: EmulatorServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every connection lead to the emulator, whatever Airflow, its secrets backends and proxies say."""
+    from airflow_provider_workflow.client.settings import Settings
     from airflow_provider_workflow.hooks import workflow
 
-    without_proxy = next(filter(None, map(os.environ.get, _NO_PROXY)), "")
-    if without_proxy != "*":
-        without_proxy = f"{without_proxy},{server.host}".lstrip(",")
-    connection = server.connection()
-    connection["extra"]["verify"] = (
-        False  # without TLS; the environment may name a broken file of certificates
-    )
-    options = {name: option["default"] for name, option in config.OPTIONS.items()}
-    variables = {
-        _variable(workflow.DEFAULT_CONN_ID): json.dumps(connection),
-        **dict.fromkeys(_NO_PROXY, without_proxy),
-        **dict.fromkeys(_BACKENDS, ""),
-        **{f"AIRFLOW__{config.SECTION}__{name}".upper(): value for name, value in options.items()},
-    }
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setattr(workflow, "settings_of", _settings_of_emulator(server, workflow.settings_of))
+    fields = server.connection()
+    # The environment may name a broken file of certificates.
+    extra = {**fields["extra"], "verify": False}
 
+    def settings(_connection: Any, _extra: Any, conn_id: str) -> Settings:
+        emulator = SimpleNamespace(**fields, schema=None, port=None)
+        return settings_of(emulator, extra, conn_id)
 
-def _variable(conn_id: str) -> str:
-    return f"AIRFLOW_CONN_{conn_id.upper()}"
-
-
-def _settings_of_emulator(
-    server: EmulatorServer, settings_of: Callable[[Any, Any, str], Settings]
-) -> Callable[[Any, Any, str], Settings]:
-    """``settings_of`` for connections of the environment, and of those only for the ones to the emulator."""
-    from airflow.secrets.environment_variables import EnvironmentVariablesBackend
-
-    from airflow_provider_workflow.client.errors import ConfigurationError
-    from airflow_provider_workflow.client.settings import host_of
-
-    def settings(connection: Any, extra: Any, conn_id: str) -> Settings:
-        # Airflow may still have a secrets backend from before the test.
-        own = EnvironmentVariablesBackend().get_connection(conn_id)
-        found = settings_of(own or connection, own.extra_dejson if own else extra, conn_id)
-        for host in map(host_of, (found.base_url, found.token_url)):
-            if host != host_of(server.base_url):
-                problem = (
-                    f"{conn_id} leads to {host}, and a test with workflow_emulator reaches only the emulator"
-                    f" (set {_variable(conn_id)} to workflow_emulator.server.connection_json())"
-                )
-                raise ConfigurationError([problem])
-        return found
-
-    return settings
+    settings_of = workflow.settings_of
+    monkeypatch.setattr(workflow, "settings_of", settings)
+    monkeypatch.setenv(f"AIRFLOW_CONN_{workflow.DEFAULT_CONN_ID.upper()}", server.connection_json())
+    for name in ("no_proxy", "NO_PROXY"):
+        # Other hooks may need their proxies.
+        monkeypatch.setenv(name, ",".join(filter(None, (os.environ.get(name), server.host))))

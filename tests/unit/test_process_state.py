@@ -31,7 +31,6 @@ KEPT = {
     "client.over_aiohttp._line": "belongs to the context of one request",
     "client.over_aiohttp._sessions": ENDS_WITH_ITS_LOOP,
     "client.over_aiohttp._timeout": PURE,
-    "clock._current": "is put back by whoever replaced it",
     "emulator.web.app.http_date": PURE,
     "emulator.web.app.is_own_host": PURE,
     "emulator.web.control_routes.OPERATIONS": FILLED_AT_IMPORT,

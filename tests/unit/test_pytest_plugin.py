@@ -65,7 +65,7 @@ def test_each_test_gets_the_alarm_for_a_quarantined_message(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(user_tokens, "read_variable", lambda name: None)
-    monkeypatch.setattr(user_tokens, "write_variable", lambda name, value, description: None)
+    monkeypatch.setattr(user_tokens, "write_variable", lambda name, value: None)
     workflow_emulator.server.put("orders", 1, ids=["poison"])
     for _ in range(5):
         WorkflowHook().lease_messages("orders", lease_seconds=60)

@@ -184,7 +184,7 @@ def test_masking_reaches_airflow(monkeypatch: pytest.MonkeyPatch) -> None:
     from airflow.sdk._shared.secrets_masker import redact
 
     mask_secret("a-token-to-be-masked")
-    airflow_internals.mask_in_triggerer("another-token-to-be-masked", "workflow_default")
+    airflow_internals.mask_in_triggerer("another-token-to-be-masked")
     text = redact("a-token-to-be-masked another-token-to-be-masked")
     assert "token-to-be-masked" not in str(text)
 
