@@ -195,7 +195,7 @@ def acknowledge_messages(
     """
     body = {"lease_id": opaque("lease_id", lease_id), **id_list(message_ids)}
     path = _path_to(inbox_id, "/messages/ack")
-    return Call("acknowledge_messages", "POST", Family.INBOX, path, wire.receipt, json=body, urgent=True)
+    return Call("acknowledge_messages", "POST", Family.INBOX, path, wire.receipt, json=body)
 
 
 def release_messages(
@@ -208,7 +208,7 @@ def release_messages(
     """
     body = {"lease_id": opaque("lease_id", lease_id), **id_list(message_ids)}
     path = _path_to(inbox_id, "/messages/release")
-    return Call("release_messages", "POST", Family.INBOX, path, wire.receipt, json=body, urgent=True)
+    return Call("release_messages", "POST", Family.INBOX, path, wire.receipt, json=body)
 
 
 def events(inbox_id: str) -> Call[None]:
@@ -283,7 +283,6 @@ def _token(name: str, form: Mapping[str, str], *, repeatable: bool) -> Call[type
         Identity.BASIC,
         form=form,
         repeatable=repeatable,
-        urgent=True,
         limit=wire.LONGEST_ERROR,
     )
 

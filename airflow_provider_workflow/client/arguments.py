@@ -228,7 +228,7 @@ def check_addresses(values: Mapping[str, Any], problems: list[str]) -> None:
 
     :param problems: list to which errors are added.
     """
-    for name in ("host", "oauth_url", "token_url", "auth_url", "redirect_uri"):
+    for name in ("host", "oauth_url", "auth_url", "redirect_uri"):
         address = values.get(name)
         if not address:
             continue

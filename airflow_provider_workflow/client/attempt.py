@@ -49,10 +49,7 @@ from __future__ import annotations
 import base64
 import json
 import logging
-import os
-import threading
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, TypeVar
@@ -103,10 +100,6 @@ _HEADERS = {
 _ENCODER = json.JSONEncoder(separators=(",", ":"))
 
 
-HEAD_START_SECONDS = 0.5
-"""Additional delay of other calls at a gate while urgent calls wait there."""
-
-
 @dataclass
 class Gate:
     """
@@ -116,31 +109,14 @@ class Gate:
     """
 
     opens_at: float = 0.0
-    _urgent_waiting: int = 0
-    lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def close(self, seconds: float) -> None:
         """Delay calls for this many seconds; never shortens an earlier delay."""
         self.opens_at = max(self.opens_at, clock.monotonic() + seconds)
 
-    def delay(self, *, urgent: bool) -> float:
-        """Seconds until a call can be sent; calls that are not urgent are sent after waiting urgent ones."""
-        opens_at = self.opens_at
-        if not urgent and self._urgent_waiting:
-            opens_at += HEAD_START_SECONDS
-        return max(0.0, opens_at - clock.monotonic())
-
-    @contextmanager
-    def waiting(self, *, urgent: bool) -> Iterator[None]:
-        """Count an urgent call as waiting within the context."""
-        change = 1 if urgent else 0
-        with self.lock:
-            self._urgent_waiting += change
-        try:
-            yield
-        finally:
-            with self.lock:
-                self._urgent_waiting -= change
+    def delay(self) -> float:
+        """Seconds until a call can be sent."""
+        return max(0.0, self.opens_at - clock.monotonic())
 
 
 class Gates:
@@ -155,15 +131,9 @@ class Gates:
         key = (base, settings.client_id, family)
         return self._gates.get(key) or self._gates.setdefault(key, Gate())
 
-    def forget_waiting(self) -> None:
-        """In a forked child: reset the counts of waiting calls, which wait in the parent; keep the delays."""
-        self._gates = {key: Gate(gate.opens_at) for key, gate in self._gates.items()}
-
 
 GATES = Gates()
 """The gates that all clients of this process share."""
-
-os.register_at_fork(after_in_child=GATES.forget_waiting)
 
 
 @dataclass(frozen=True)
@@ -284,8 +254,7 @@ def attempt(call: Call[T], parties: Parties) -> Generator[Step, Any, T]:
 def _attempt(call: Call[T], parties: Parties) -> Generator[Step, Any, T]:
     call = inboxes.with_fitting_limit(call, parties.settings)
     gate = parties.gates.of(parties.settings, call.family)
-    if gate.delay(urgent=call.urgent):
-        yield from _wait(gate, call, parties.longest_wait)
+    yield from _wait(gate, call, parties.longest_wait)
     bearer = (yield from bearer_token(call, parties)) if call.identity is Identity.BEARER else None
     answer = yield from _send(call, parties, bearer)
     if (
@@ -312,12 +281,11 @@ def _attempt(call: Call[T], parties: Parties) -> Generator[Step, Any, T]:
 
 
 def _wait(gate: Gate, call: Call[Any], longest: float | None) -> Generator[Step, Any, None]:
-    with gate.waiting(urgent=call.urgent):
-        while (seconds := gate.delay(urgent=call.urgent)) > 0:
-            if longest is not None and seconds > longest:
-                text = f"the service accepts no {call.family.value} calls for {seconds:.0f} s"
-                raise RateLimitError(f"{call.name} was not sent: {text}", status=0, retry_after=seconds)
-            yield Pause(seconds)
+    while (seconds := gate.delay()) > 0:
+        if longest is not None and seconds > longest:
+            text = f"the service accepts no {call.family.value} calls for {seconds:.0f} s"
+            raise RateLimitError(f"{call.name} was not sent: {text}", status=0, retry_after=seconds)
+        yield Pause(seconds)
 
 
 def _send(call: Call[Any], parties: Parties, bearer: Bearer | None) -> Generator[Step, Any, Answer]:
@@ -334,7 +302,7 @@ def _send(call: Call[Any], parties: Parties, bearer: Bearer | None) -> Generator
 def _log_capped_wait(gate: Gate, call: Call[Any], answer: Answer) -> None:
     requested = answer.requested_wait() or 0.0
     # Logged once for calls that were in progress at the same time.
-    if requested > BELIEVED_WAIT_SECONDS and gate.delay(urgent=True) == 0:
+    if requested > BELIEVED_WAIT_SECONDS and gate.delay() == 0:
         log.warning(
             "The service requests no %s calls for %.0f s; they are sent again after %.0f s, the maximum wait",
             call.family.value,

@@ -51,7 +51,6 @@ class Call(Generic[T]):
     :param form: the body, sent as ``multipart/form-data``; contains secrets.
     :param repeatable: whether it can be sent again after any failure. If False, it is repeated only
         if it had no effect: nothing was sent, or it was rejected with 429.
-    :param urgent: whether it is sent before others when a rate gate opens, to end a lease before it expires.
     :param limit: maximum number of bytes of the answer's body, decompressed.
     """
 
@@ -66,7 +65,6 @@ class Call(Generic[T]):
     json: Mapping[str, Any] | None = field(default=None, repr=False)
     form: Mapping[str, str] | None = field(default=None, repr=False)
     repeatable: bool = True
-    urgent: bool = False
     limit: int = 16_000_000
 
 

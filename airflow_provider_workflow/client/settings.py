@@ -175,8 +175,6 @@ EXTRA_FIELDS = (
     "grant",
 )
 """Fields of the connection's Extra; each is a field of ``Settings`` (``oauth_url`` is ``token_url``)."""
-FORMER_OAUTH_URL = "token_url"
-"""Former name of ``oauth_url``, still accepted. Airflow masks every extra whose name contains "token"."""
 
 
 @dataclass(frozen=True)
@@ -233,11 +231,10 @@ class Settings:
         :param port: port of the base URL if ``host`` has none, or None.
         :raises ConfigurationError: names every missing or invalid field.
         """
-        name_of_token_url, token_url = _token_url(extra)
+        token_url = _text(extra.get("oauth_url"))
         secret = _visible(password)  # a space may be part of a secret (RFC 6749, appendix A.2)
         given = {"host": host, "login": login, "password": secret, "oauth_url": token_url}
         problems = [f"{name} is missing ({fix})" for name, fix in REQUIRED.items() if not _text(given[name])]
-        _check_former_name(extra, problems)
         if ":" in _text(login):
             problems.append("login contains a colon (a client ID has none)")
         address = base_url(_text(host), scheme, port)
@@ -245,7 +242,7 @@ class Settings:
         values.pop("oauth_url", None)
         check_scheme(scheme, problems)
         _check_visible({**values, "login": _text(login), "password": secret}, problems)
-        check_addresses({**values, name_of_token_url: token_url, "host": address}, problems)
+        check_addresses({**values, "oauth_url": token_url, "host": address}, problems)
         _convert(values, extra, problems)
         if problems:
             raise ConfigurationError(problems)
@@ -271,21 +268,6 @@ class Settings:
                 warn_once(self.connection_id, self.base_url)
             return None
         return trusted(self.verify)[1]
-
-
-def _token_url(extra: Mapping[str, Any]) -> tuple[str, str]:
-    """The name of the extra that has the URL of the token endpoint, and the URL."""
-    given = {name: _text(extra.get(name)) for name in ("oauth_url", FORMER_OAUTH_URL)}
-    name = next((name for name, address in given.items() if address), "oauth_url")
-    return name, given[name]
-
-
-def _check_former_name(extra: Mapping[str, Any], problems: list[str]) -> None:
-    given, former = (_text(extra.get(name)) for name in ("oauth_url", FORMER_OAUTH_URL))
-    if given and former and given != former:
-        problems.append(
-            f"oauth_url and {FORMER_OAUTH_URL} differ (remove {FORMER_OAUTH_URL}, the former name)"
-        )
 
 
 def _text(value: Any) -> str:

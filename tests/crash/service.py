@@ -53,7 +53,7 @@ class Service:
                 "host": self.url,
                 "login": "demo-client",
                 "password": "demo-secret",
-                "extra": {"token_url": f"{self.url}/oauth/token/"},
+                "extra": {"oauth_url": f"{self.url}/oauth/token/"},
             }
         )
 

@@ -348,7 +348,7 @@ FAULTS = (
     ),
     Fault(
         "send calls while the service allows none",
-        "attempt._attempt",
+        "attempt._wait",
         never("delay"),
         ("tests/unit/client/test_gates.py",),
     ),

@@ -111,7 +111,7 @@ def test_names_tokens_and_rate_limits_are_forgotten(connected: EmulatorServer) -
 
     process_state.reset()
 
-    assert GATES.of(hook.settings, Family.INBOX).delay(urgent=False) == 0
+    assert GATES.of(hook.settings, Family.INBOX).delay() == 0
     assert hook.lease_messages("orders")["results"] == []
     assert (connected.count("token"), connected.count("list_inboxes")) == (2, 2)
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from email.utils import formatdate
 from typing import Any
 
 import pytest
 
 from airflow_provider_workflow.client import api, errors
-from airflow_provider_workflow.client.attempt import GATES, HEAD_START_SECONDS, Gates, Parties, attempt
+from airflow_provider_workflow.client.attempt import Gates, Parties, attempt
 from airflow_provider_workflow.client.call import Family, Pause
 from airflow_provider_workflow.client.client import WorkflowClient
 from airflow_provider_workflow.client.settings import Settings
@@ -77,8 +76,8 @@ def test_two_token_endpoints_of_one_service_do_not_delay_each_other() -> None:
     other = Settings(**{**vars(SETTINGS), "token_url": "https://a/other"})
     gates.of(SETTINGS, Family.TOKEN).close(20)
 
-    assert gates.of(SETTINGS, Family.TOKEN).delay(urgent=False) == pytest.approx(20, abs=1)
-    assert gates.of(other, Family.TOKEN).delay(urgent=False) == 0
+    assert gates.of(SETTINGS, Family.TOKEN).delay() == pytest.approx(20, abs=1)
+    assert gates.of(other, Family.TOKEN).delay() == 0
 
 
 def test_clients_and_hosts_have_gates_of_their_own() -> None:
@@ -140,22 +139,6 @@ def parties() -> tuple[Parties, Gates]:
     return Parties(SETTINGS, cache, gates, None, lambda _: None), gates
 
 
-@pytest.mark.parametrize("urgent", ["acknowledge_messages", "release_messages"])
-def test_an_acknowledgement_goes_through_a_gate_first(urgent: str, fake_clock: FakeClock) -> None:
-    who, gates = parties()
-    gate = gates.of(SETTINGS, Family.INBOX)
-    gate.close(10)
-    lease, acknowledge = attempt(make("lease_messages"), who), attempt(make(urgent), who)
-    assert next(lease) == Pause(10)
-    assert next(acknowledge) == Pause(10)
-    fake_clock.advance(10)
-    # The lease wakes up first, and still lets the acknowledgement go ahead.
-    assert next(lease) == Pause(0.5)
-    assert gate.delay(urgent=True) == 0
-    acknowledge.close()
-    assert gate.delay(urgent=False) == 0
-
-
 def test_a_gate_that_closes_again_is_waited_for_again(fake_clock: FakeClock) -> None:
     who, gates = parties()
     gates.of(SETTINGS, Family.INBOX).close(10)
@@ -170,7 +153,7 @@ def test_a_gate_is_never_opened_earlier(fake_clock: FakeClock) -> None:
     gate = Gates().of(SETTINGS, Family.GUESS)
     gate.close(100)
     gate.close(1)
-    assert gate.delay(urgent=False) == 100
+    assert gate.delay() == 100
 
 
 @pytest.mark.parametrize("status", [200, 202, 400, 500, 502])
@@ -183,21 +166,6 @@ def test_retry_after_delays_no_calls_with_a_status_other_than_429_and_503(
         send(api.list_inboxes())
     send(api.list_inboxes())
     assert 30 not in send.naps
-
-
-def test_a_forked_child_keeps_the_limits_and_forgets_who_waits() -> None:
-    gate = GATES.of(SETTINGS, Family.INBOX)
-    gate.close(1000)
-    with gate.waiting(urgent=True):
-        gate.lock.acquire()
-        pid = os.fork()
-        if pid == 0:
-            child = GATES.of(SETTINGS, Family.INBOX)
-            free = child.lock.acquire(timeout=1)
-            nobody_waits = child.delay(urgent=False) - child.delay(urgent=True) < HEAD_START_SECONDS / 2
-            os._exit(0 if free and nobody_waits and child.delay(urgent=True) > 900 else 1)
-        gate.lock.release()
-        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 
 
 @pytest.mark.parametrize("form", ["epoch", "delta"])

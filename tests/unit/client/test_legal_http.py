@@ -43,7 +43,6 @@ def busy(*lines: bytes) -> bytes:
     return plain(b"{}", *lines, status=b"429 Too Many Requests")
 
 
-HINTS = b"HTTP/1.1 103 Early Hints\r\nLink: </style.css>; rel=preload\r\n\r\n"
 GOOD: dict[str, bytes] = {
     "as usual": plain(LEASE),
     "in chunks": chunked(LEASE),
@@ -57,9 +56,6 @@ GOOD: dict[str, bytes] = {
     "bare deflate": encoded(b"deflate", bare_deflate(LEASE)),
     "identity": encoded(b"identity", LEASE),
     "after 100": b"HTTP/1.1 100 Continue\r\n\r\n" + plain(LEASE),
-    "after 102": b"HTTP/1.1 102 Processing\r\n\r\n" * 2 + plain(LEASE),
-    "after 103": HINTS + plain(LEASE),
-    "after 100 and 103": b"HTTP/1.1 100 Continue\r\n\r\n" + HINTS * 3 + chunked(LEASE),
     "a byte order mark": plain(b"\xef\xbb\xbf" + LEASE),
     "UTF-16": plain(LEASE.decode().encode("utf-16")),
     "another header in Latin-1": plain(LEASE, b"X-Note: caf\xe9"),
@@ -72,7 +68,6 @@ BAD: dict[str, tuple[bytes, type[errors.WorkflowError]]] = {
     "half of the gzip": (encoded(b"gzip", gzip.compress(LEASE)[:-12]), errors.TransportError),
     "an unknown encoding": (encoded(b"br", LEASE), errors.TransportError),
     "two encodings": (encoded(b"gzip, gzip", gzip.compress(gzip.compress(LEASE))), errors.TransportError),
-    "twice the same length": (plain(LEASE, b"Content-Length: %d" % len(LEASE)), errors.TransportError),
     "two lengths": (plain(LEASE, b"Content-Length: 5"), errors.TransportError),
     "a page": (plain(b"<html>", b"Content-Type: text/html"), errors.TransportError),
     "no content": (b"HTTP/1.1 204 No Content\r\n\r\n", errors.TransportError),
@@ -81,7 +76,6 @@ BAD: dict[str, tuple[bytes, type[errors.WorkflowError]]] = {
     "a wait and a word": (busy(b"Retry-After: 100", b"Retry-After: soon"), errors.RateLimitError),
     "a word and a wait": (busy(b"Retry-After: soon", b"Retry-After: 100"), errors.RateLimitError),
     "a date": (busy(b"Retry-After: Wed, 21 Oct 2015 07:28:00 GMT"), errors.RateLimitError),
-    "an error after 103": (HINTS + plain(b"{}", status=b"404 Not Found"), errors.NotFoundError),
 }
 
 

@@ -41,7 +41,7 @@ def test_a_wait_that_is_not_believed_ends_after_fifteen_minutes_and_is_logged(
 ) -> None:
     told_to_wait(gates, seconds)
 
-    assert gates.of(SETTINGS, Family.TEMPLATES).delay(urgent=False) == BELIEVED_WAIT_SECONDS == 900
+    assert gates.of(SETTINGS, Family.TEMPLATES).delay() == BELIEVED_WAIT_SECONDS == 900
     [record] = caplog.records
     assert record.levelname == "WARNING"
     assert "they are sent again after 900 s, the maximum wait" in record.getMessage()

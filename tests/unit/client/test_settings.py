@@ -138,23 +138,6 @@ def test_the_token_url_is_used_exactly_as_given() -> None:
         assert build({"oauth_url": url}).token_url == url
 
 
-def test_the_former_name_of_the_token_url_is_read_where_the_present_one_is_missing() -> None:
-    for extra in ({"oauth_url": None}, {"oauth_url": " "}, {}):
-        fields = {**FULL, "extra": {"token_url": "https://a/token", **extra}}
-        assert Settings.build(**fields).token_url == "https://a/token"
-    assert build({"token_url": FULL["extra"]["oauth_url"]}).token_url == FULL["extra"]["oauth_url"]
-
-
-def test_two_names_of_the_token_url_that_differ_are_a_fault_with_its_fix() -> None:
-    (problem,) = problems({"token_url": "https://b/token"})
-    assert problem == "oauth_url and token_url differ (remove token_url, the former name)"
-
-
-def test_a_token_url_that_is_no_web_address_is_named_by_the_name_that_it_was_given_by() -> None:
-    (problem,) = problems({"oauth_url": "", "token_url": "a b"})
-    assert problem.startswith("token_url is not a URL")
-
-
 @pytest.mark.parametrize(
     ("given", "verify"),
     [

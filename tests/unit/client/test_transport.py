@@ -69,12 +69,10 @@ def test_a_connection_that_never_stands_means_nothing_was_sent(
     assert len(send.naps) == 4
 
 
-def test_a_handshake_that_never_ends_means_nothing_was_sent(
-    make_send: MakeSender, scripted: ScriptedServer
-) -> None:
+def test_a_handshake_that_never_ends_is_a_time_limit(make_send: MakeSender, scripted: ScriptedServer) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"https://127.0.0.1:{silent.getsockname()[1]}"
-        assert not fails(make_send(scripted.settings(base_url=url, timeout=0.1))).sent
+        assert fails(make_send(scripted.settings(base_url=url, timeout=0.1))).timed_out
 
 
 def test_a_kept_connection_that_has_died_may_have_had_its_effect(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from airflow.sdk._shared.secrets_masker import should_hide_value_for_key
 
-from airflow_provider_workflow.client.settings import EXTRA_FIELDS, FORMER_OAUTH_URL, Settings
+from airflow_provider_workflow.client.settings import EXTRA_FIELDS, Settings
 from airflow_provider_workflow.hooks import connection
 
 
@@ -28,7 +28,7 @@ def test_the_defaults_of_the_form_are_those_of_the_settings() -> None:
 def test_airflow_masks_no_field_of_the_form() -> None:
     masked = [name for name in connection.CONN_FIELDS if should_hide_value_for_key(name)]
     assert masked == []
-    assert should_hide_value_for_key(FORMER_OAUTH_URL)
+    assert should_hide_value_for_key("token_url")
 
 
 def test_the_field_that_is_required_stands_first_and_alone_refuses_null() -> None:

@@ -38,7 +38,7 @@ def test_a_connection_given_as_a_uri_has_extras_that_are_texts(
     monkeypatch: pytest.MonkeyPatch, emulator: EmulatorServer
 ) -> None:
     extra = (
-        f"token_url={quote(emulator.token_url, safe='')}&verify=false&timeout=7.5&grant=client_credentials"
+        f"oauth_url={quote(emulator.token_url, safe='')}&verify=false&timeout=7.5&grant=client_credentials"
     )
     uri = f"workflow://demo-client:demo-secret@127.0.0.1:{emulator.port}/http?{extra}"
     monkeypatch.setenv("AIRFLOW_CONN_WORKFLOW_DEFAULT", uri)
@@ -53,7 +53,7 @@ BY_URI = pytest.mark.parametrize("connection", [StoredConnection, TaskConnection
 
 def from_uri(connection: Any, rest: str, monkeypatch: pytest.MonkeyPatch) -> Settings:
     """What a connection that is given as a URI means, in a task and in the other processes of Airflow."""
-    uri = f"workflow://an-id:a-secret@{rest}?token_url=https%3A%2F%2Fa%2Ftoken"
+    uri = f"workflow://an-id:a-secret@{rest}?oauth_url=https%3A%2F%2Fa%2Ftoken"
     if connection is StoredConnection:
         found = StoredConnection(conn_id="c", uri=uri)
     else:
