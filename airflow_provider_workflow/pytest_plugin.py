@@ -36,13 +36,7 @@ class WorkflowEmulator:
         return self.server.open_inbox(name)
 
     def put(self, inbox: str, *payloads: Any) -> list[str]:
-        """
-        Put messages into an inbox, which is created unless it exists.
-
-        :param inbox: its name or id.
-        :param payloads: of the messages, each a JSON value.
-        :return: the ids of the messages.
-        """
+        """Put messages with these JSON values into an inbox, created unless it exists; return their ids."""
         return self.server.put(inbox, *payloads)
 
     def fault(self, kind: str, operation: str | None = None, **fields: Any) -> None:
@@ -72,14 +66,10 @@ class WorkflowEmulator:
         :raises AssertionError: the text names the messages that differ.
         """
         statuses, expected = self.statuses(inbox), set(message_ids)
-        missing = {
-            message_id: statuses.get(message_id, "unknown")
-            for message_id in expected
-            if statuses.get(message_id) != "acked"
-        }
-        if missing:
-            raise AssertionError(f"not acknowledged in {inbox!r}: {missing}")
-        if more := [key for key, status in statuses.items() if status == "acked" and key not in expected]:
+        acknowledged = {message_id for message_id, status in statuses.items() if status == "acked"}
+        if missing := expected - acknowledged:
+            raise AssertionError(f"not acknowledged in {inbox!r}: {missing}; statuses: {statuses}")
+        if more := acknowledged - expected:
             raise AssertionError(f"acknowledged in {inbox!r} too: {more}")
 
 
