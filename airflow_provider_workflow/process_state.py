@@ -20,7 +20,6 @@ STATE = (
     "observers._warned",
     "dispatch.quarantine._checked_at",
     "dispatch.quarantine._reported",
-    "observers.tracing._leases",
     "plugin.service.ANSWERS",
     "plugin.listeners.USES",
 )

@@ -45,25 +45,21 @@ if TYPE_CHECKING:
     import aiohttp
 
 
-LONGEST_LINE = 64_000
-"""Maximum number of bytes of a line; a notice has a few hundred. A stream with a longer one is closed."""
+DATA = b"data:"
+"""Begins a notice, and occurs in nothing else."""
 MOST_NOTICES = 100
 """Maximum number of notices in a second; a stream with more is closed, and its inbox polled."""
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class BusyStreamError(Exception):
-    """An event stream would keep the event loop busy, and is closed. Its text says why."""
+    """An event stream has too many notices, which would keep the event loop busy, and is closed."""
 
 
-class EventParser:
+class NoticeCounter:
     """Counts the notices of an event stream that arrives in chunks of any size; their data is not needed."""
 
     def __init__(self) -> None:
         self._rest = b""
-        self._has_data = False
-        self._after_return = False
-        self._is_first_line = True
         self._second = clock.monotonic()
         self._in_second = 0
 
@@ -72,34 +68,18 @@ class EventParser:
         Add bytes to the stream.
 
         :param chunk: the next bytes of the stream.
-        :return: the number of notices that are now complete.
-        :raises BusyStreamError: a line is too long, or there are too many notices in a second.
+        :return: the number of notices that begin.
+        :raises BusyStreamError: there are too many in a second.
         """
-        if self._after_return and chunk:
-            chunk = chunk.removeprefix(b"\n")  # the rest of a CRLF that is split between two chunks
-            self._after_return = False
-        self._after_return |= chunk.endswith(b"\r")
-        lines = (self._rest + chunk).replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
-        if max(map(len, lines)) > LONGEST_LINE:
-            raise BusyStreamError(f"a line of more than {LONGEST_LINE} bytes")
-        self._rest = lines.pop()
-        notices = sum(self._ends_notice(line) for line in lines)
+        received = self._rest + chunk
+        self._rest = received[1 - len(DATA) :]
+        notices = received.count(DATA)
         if clock.monotonic() - self._second >= 1:
             self._second, self._in_second = clock.monotonic(), 0
         self._in_second += notices
         if self._in_second > MOST_NOTICES:
-            raise BusyStreamError(f"more than {MOST_NOTICES} notices in a second")
+            raise BusyStreamError
         return notices
-
-    def _ends_notice(self, line: bytes) -> bool:
-        if self._is_first_line:
-            line = line.removeprefix(BYTE_ORDER_MARK)
-            self._is_first_line = False
-        if line:
-            self._has_data |= line == b"data" or line.startswith(b"data:")
-            return False
-        had_data, self._has_data = self._has_data, False
-        return had_data
 
 
 SILENCE_SECONDS = 60.0
@@ -159,10 +139,10 @@ async def _read(client: AsyncWorkflowClient, request: Request, bearer: Bearer) -
             if not _is_event_stream(response):
                 raise await refusal_of(client, response, request.timeout, bearer)
             yield False
-            parser = EventParser()
+            counter = NoticeCounter()
             async with aclosing(chunks_of(response)) as chunks:
                 async for chunk in chunks:
-                    if parser.feed(chunk):
+                    if counter.feed(chunk):
                         yield True
             return
     except (TimeoutError, aiohttp.ClientError, OSError) as error:
@@ -239,10 +219,6 @@ class _Stream:
     listeners: set[WakeUps] = field(default_factory=set)
     task: asyncio.Task[None] | None = None
 
-    def wake_up(self) -> None:
-        for each in self.listeners:
-            each.wake_up()
-
 
 # The key includes the session, so that no stream outlives the session on which it was opened.
 _Key = tuple["aiohttp.ClientSession", Settings, str]
@@ -250,18 +226,18 @@ _streams: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[_Key, _Stream]] = We
 
 
 @asynccontextmanager
-async def listen(client: AsyncWorkflowClient, inbox_id: str, streams: int) -> AsyncIterator[WakeUps]:
+async def listen(client: AsyncWorkflowClient, inbox_id: str, streams: int) -> AsyncIterator[WakeUps | None]:
     """
     Wake-ups by the notices of an inbox, from the stream that this event loop shares.
 
-    :param streams: maximum number of open streams, 0 or more; beyond it, a listener gets no wake-ups.
+    :param streams: maximum number of open streams; None is yielded beyond it, and always if it is 0.
     """
     of_loop = _streams.setdefault(asyncio.get_running_loop(), {})
     key = (client.session, client.settings, inbox_id)
-    wake_ups = WakeUps()
-    if key not in of_loop and len(of_loop) >= streams:
-        yield wake_ups
+    if streams == 0 or (key not in of_loop and len(of_loop) >= streams):
+        yield None
         return
+    wake_ups = WakeUps()
     stream = of_loop.setdefault(key, _Stream())
     stream.listeners.add(wake_ups)
     if stream.task is None:
@@ -282,15 +258,16 @@ async def _keep_open(client: AsyncWorkflowClient, inbox_id: str, stream: _Stream
         try:
             async with aclosing(notices_of(client, inbox_id)) as notices:
                 async for has_notices in notices:
-                    stream.wake_up()
+                    for listener in stream.listeners:
+                        listener.wake_up()
                     failures = 0 if has_notices else failures
         except WorkflowError as fault:
             error = fault
             log.debug("Event stream of inbox %s: %s", inbox_id, fault)
         except BusyStreamError as fault:
             error = fault
-            text = "Event stream of inbox %s: closed for %.0f s because of %s; the inbox is polled meanwhile"
-            log.warning(text, inbox_id, REFUSED_SECONDS, fault)
+            text = "Event stream of inbox %s: closed for %.0f s, as it has more than %d notices in a second"
+            log.warning(text, inbox_id, REFUSED_SECONDS, MOST_NOTICES)
         except Exception as fault:
             # Listeners poll as well; without the stream they only lease messages later.
             if failures == 0:

@@ -28,11 +28,16 @@ log = logging.getLogger(__name__)
 
 METRICS = f"{__name__}.metrics.observe"
 SPANS = f"{__name__}.tracing.observe"
-ATTEMPTS = {"lease_messages": "lease", "acknowledge_messages": "acknowledge", "release_messages": "release"}
+CALLS = {
+    "lease_messages": "leased",
+    "acknowledge_messages": "acknowledged",
+    "release_messages": "released",
+}
 NAMING = ("get_inbox", "list_inboxes", "ensure_inbox", "create_inbox")
 """Calls whose answers have the names of inboxes."""
+AGE = "oldest_message_age"
+"""Fact of a lease: seconds since the oldest of its messages was created; 0 if there is none."""
 PORTS = {"http": 80, "https": 443}
-MOST_NAMES = 10_000
 _names: dict[str, str] = {}
 _warned: set[tuple[str, type[BaseException]]] = set()
 _imported = cache(resolve_name)
@@ -43,15 +48,16 @@ class Event:
     """
     Something that happened to messages of an inbox. It has ids, names and numbers, and never a payload.
 
-    :param what: what is counted, such as ``leased`` or ``started`` (``docs/metrics.md``); or for an attempt
-        ``lease``, ``acknowledge``, ``release``, ``start_run`` or ``process``.
+    :param what: what is counted, such as ``leased`` or ``started`` (``docs/metrics.md``); or ``start_run`` or
+        ``process`` for an attempt.
     :param inbox: name of the inbox, or its id if this process does not know the name.
     :param conn_id: id of the Airflow connection.
-    :param count: number of messages that are counted, 1 or more; 0 for an attempt.
-    :param began_at: when an attempt began, in epoch seconds.
-    :param message_ids: the messages of an attempt.
+    :param count: number of messages that are counted; 0 for an attempt, and for a call that failed or had no
+        effect.
+    :param began_at: when an attempt or a call began, in epoch seconds.
+    :param message_ids: its messages.
     :param lease_id: their lease, where it is known.
-    :param error: what an attempt failed with. Its text may quote a message.
+    :param error: what it failed with. Its text may quote a message.
     :param facts: more: ``dag_id``, ``run_id``, ``outcome``, ``server.address`` ...
     """
 
@@ -71,7 +77,7 @@ def tell(what: str, *, inbox: str, conn_id: str, count: int = 1, **more: Any) ->
     Tell all observers that something happened.
 
     :param inbox: id or name.
-    :param count: nothing is told for 0, unless it is an attempt, with ``began_at``.
+    :param count: nothing is told for 0, unless ``began_at`` is given.
     :param more: the other fields of the ``Event``.
     """
     if count < 1 and "began_at" not in more:
@@ -81,12 +87,12 @@ def tell(what: str, *, inbox: str, conn_id: str, count: int = 1, **more: Any) ->
     try:
         paths += [*([SPANS] if config.traces() else []), *config.observers()]
     except Exception as error:  # whatever Airflow's configuration raises for a value
-        warn("[workflow]", error)
+        _warn("[workflow]", error)
     for path in paths:
         try:
             _imported(path)(event)
         except Exception as error:
-            warn(path, error)
+            _warn(path, error)
 
 
 @contextmanager
@@ -118,12 +124,10 @@ def name_of(inbox: str) -> str:
 
 def remember_name(inbox_id: str, name: str) -> None:
     """Remember the name of an inbox, for its events."""
-    if len(_names) >= MOST_NAMES:
-        _names.clear()
     _names[inbox_id] = name
 
 
-def warn(observer: str, error: BaseException) -> None:
+def _warn(observer: str, error: BaseException) -> None:
     """
     Log that an observer failed, without the text of the error, which may quote a message.
 
@@ -151,65 +155,45 @@ def observer(conn_id: str, base_url: str) -> Observer:
     def observe(call: Call[Any], outcome: Any, began_at: float = 0.0) -> None:
         from airflow_provider_workflow.client.errors import RateLimitError
 
-        if isinstance(outcome, RateLimitError) and outcome.status == 429:
+        error = outcome if isinstance(outcome, Exception) else None
+        answer = outcome if error is None else {}
+        if isinstance(error, RateLimitError) and error.status == 429:
             tell("rate_limited", inbox="", conn_id=conn_id, facts={"family": call.family.value})
-        answer = outcome if isinstance(outcome, Mapping) else {}
-        if call.name in NAMING:
-            for inbox in _mappings(answer.get("results") or [answer]):
-                if isinstance(inbox.get("id"), str) and isinstance(name := inbox.get("name"), str) and name:
+        if call.name in NAMING and error is None:
+            for inbox in answer.get("results") or [answer]:
+                if isinstance(name := inbox.get("name"), str) and name:
                     remember_name(inbox["id"], name)
-        elif call.name in ATTEMPTS:
-            source: dict[str, Any] = {"inbox": call.path.split("/")[2], "conn_id": conn_id}
-            error = outcome if isinstance(outcome, Exception) else None
-            if ATTEMPTS[call.name] == "lease":
-                _tell_lease(answer, error, source, began_at=began_at, facts=server)
-            else:
-                _tell_end(call, answer, error, source, began_at=began_at, facts=server)
+        elif call.name in CALLS:
+            source = {"inbox": call.path.split("/")[2], "conn_id": conn_id}
+            tell_of = _tell_of_lease if call.name == "lease_messages" else _tell_of_end
+            tell_of(call, answer, error, **source, began_at=began_at, facts=server)
 
     return observe
 
 
-def _tell_lease(
-    answer: Mapping[str, Any], error: Exception | None, source: dict[str, Any], **about: Any
+def _tell_of_lease(
+    _call: Call[Any], answer: Mapping[str, Any], error: Exception | None, facts: dict[str, Any], **about: Any
 ) -> None:
     from airflow_provider_workflow.client.errors import InboxPausedError
 
-    messages = _mappings(answer.get("results"))
-    is_empty = isinstance(error, InboxPausedError)  # a paused inbox has no messages
-    if messages or (error and not is_empty):
-        # An idle inbox is polled again and again.
-        ids = [str(message.get("id")) for message in messages]
-        about = {**about, "message_ids": ids, "lease_id": answer.get("lease_id"), "error": error}
-        tell("lease", **source, count=0, **about)
-    if error is None or is_empty:
+    messages = answer.get("results") or ()
+    if error is None or isinstance(error, InboxPausedError):  # a paused inbox has no messages
+        error = None
         moments = [clock.moment_of(message.get("created_at")) for message in messages]
         ages = [clock.now() - moment.timestamp() for moment in moments if moment is not None]
-        tell("leased", **source, count=len(messages))
-        tell("oldest_message_age", **source, facts={"seconds": max([0.0, *ages])})
+        facts = {**facts, AGE: max([0.0, *ages])}
+    about = {**about, "message_ids": [str(message.get("id")) for message in messages], "facts": facts}
+    tell("leased", count=len(messages), lease_id=answer.get("lease_id"), error=error, **about)
 
 
-def _tell_end(
-    call: Call[Any],
-    answer: Mapping[str, Any],
-    error: Exception | None,
-    source: dict[str, Any],
-    **about: Any,
-) -> None:
+def _tell_of_end(call: Call[Any], answer: Mapping[str, Any], error: Exception | None, **about: Any) -> None:
     from airflow_provider_workflow.client.errors import LeaseExpiredError
 
-    body, results = call.json or {}, answer.get("results")
-    sent = list(dict.fromkeys(body.get("message_ids") or ()))
-    done = len(results) if isinstance(results, list) else 0
-    about = {**about, "message_ids": sent or results or (), "lease_id": body.get("lease_id"), "error": error}
-    what = ATTEMPTS[call.name]
-    tell(what, **source, count=0, **about)
-    tell("acknowledged" if what == "acknowledge" else "released", **source, count=done)
-    if what == "acknowledge" and isinstance(error, LeaseExpiredError):
+    what, body, results = CALLS[call.name], call.json or {}, answer.get("results") or ()
+    message_ids = list(dict.fromkeys(body.get("message_ids") or [str(done.get("id")) for done in results]))
+    about = {**about, "message_ids": message_ids, "lease_id": body.get("lease_id"), "error": error}
+    tell(what, count=len(results), **about)
+    if what == "acknowledged" and (error is None or isinstance(error, LeaseExpiredError)):
         # A lease may be acknowledged as a whole, without ids.
-        tell("lease_expired", **source, count=max(1, len(sent)))
-    elif what == "acknowledge" and error is None:
-        tell("lease_expired", **source, count=len(sent) - done)
-
-
-def _mappings(values: Any) -> list[Mapping[str, Any]]:
-    return [value for value in values if isinstance(value, Mapping)] if isinstance(values, list) else []
+        missing = max(len(message_ids), 1 if error else 0) - len(results)
+        tell("lease_expired", inbox=about["inbox"], conn_id=about["conn_id"], count=missing)

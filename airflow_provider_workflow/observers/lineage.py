@@ -61,18 +61,18 @@ def _facets(trigger_dag_id: str | Mapping[str, str] | None, result: DispatchResu
     from airflow.providers.common.compat.openlineage.facet import RunFacet
 
     dag_ids = [trigger_dag_id] if isinstance(trigger_dag_id, str) else list(trigger_dag_id or ())
-    found = RunFacet().with_additional_properties(
+    facet = RunFacet().with_additional_properties(
         inboxId=plain(result["inbox_id"]),
-        dagIds=[plain(each) for each in dag_ids],
+        dagIds=[plain(dag_id) for dag_id in dag_ids],
         started=result["started"]["count"],
         startedRunIds=_run_ids(result["started"]["ids"], result["inbox_id"]),
         existing=result["existing"]["count"],
         existingRunIds=_run_ids(result["existing"]["ids"], result["inbox_id"]),
     )
-    return {FACET: found}
+    return {FACET: facet}
 
 
 def _run_ids(message_ids: list[str], inbox_id: str) -> list[str]:
     """The run ids of messages; none for an id that the result has escaped or cut."""
-    whole = [each for each in message_ids if len(each) <= LONGEST_ID and "\\" not in each]
-    return [run_id_of(each, inbox_id) for each in whole]
+    whole = [text for text in message_ids if len(text) <= LONGEST_ID and "\\" not in text]
+    return [run_id_of(message_id, inbox_id) for message_id in whole]

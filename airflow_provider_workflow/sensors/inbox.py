@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from airflow_provider_workflow.dispatch.lease import HeldLease
     from airflow_provider_workflow.dispatch.receiving import Receiver
     from airflow_provider_workflow.dispatch.results import Counts
-    from airflow_provider_workflow.triggers.polling import Faults
+    from airflow_provider_workflow.triggers.polling import InboxHealth
     from airflow_provider_workflow.types import DispatchResult
 
 log = logging.getLogger(__name__)
@@ -241,7 +241,11 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
             # Expired by this clock; by the service's clock it may still hold its messages.
             lease.release(self.hook, lease.message_ids)
             lease = None
-        worker = self._worker = self._get_ready(context, lease)
+        if lease is not None and lease.left_out:
+            text = "Inbox %s: %d messages of a lease did not fit into the hand-off; releasing them"
+            log.warning(text, self.inbox, len(lease.left_out))
+            lease.release(self.hook, lease.left_out)
+        worker = self._worker = self._new_worker(context)
         value: Any
         try:
             if isinstance(worker, Receiver):
@@ -256,22 +260,6 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
             raise AirflowFailException(self.counts.rejected_text())
         return value
 
-    def _get_ready(self, context: Context, lease: HeldLease | None) -> Dispatcher | Receiver:
-        """Check that messages can be processed, before any is leased; release what a hand-off left out."""
-        try:
-            worker = self._new_worker(context)
-            if lease is not None and lease.left_out:
-                text = "Inbox %s: %d messages of a lease did not fit into the hand-off; releasing them"
-                log.warning(text, self.inbox, len(lease.left_out))
-                lease.release(self.hook, lease.left_out)
-        except BaseException as error:
-            if lease is not None:
-                # No message was tried; if the task is being ended, there is time for one short call.
-                hook = self.hook if isinstance(error, Exception) else self.hook.hurried()
-                lease.release(hook, lease.message_ids)
-            raise
-        return worker
-
     def _new_worker(self, context: Context) -> Dispatcher | Receiver:
         from airflow_provider_workflow.dispatch.receiving import Receiver
         from airflow_provider_workflow.dispatch.routing import Routes
@@ -285,9 +273,9 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
 
         drained = dispatcher.drain(lease)
         if dispatcher.unreachable is not None:
-            self._faults.met(dispatcher.unreachable)
+            self._health.failed(dispatcher.unreachable)
         elif drained is Drained.EMPTY:
-            self._faults.over()
+            self._health.succeeded()
         # In the mode reschedule the counters would be lost with the process.
         continues = self.deferrable or not self.reschedule
         unfinished = drained in (Drained.NO_CAPACITY, Drained.UNREACHABLE)
@@ -298,8 +286,6 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
     def _receive(self, receiver: Receiver, lease: HeldLease | None) -> Any:
         auto = self.acknowledge == "auto"
         if auto and (stored := receiver.stored()) is not None:
-            if lease is not None and lease.messages:
-                lease.release(self.hook, [message["id"] for message in lease.messages])
             return stored
         if lease is None or (lease.left_out and not lease.messages):
             # Also where no message fitted into the hand-off: the next trigger's would be the same.
@@ -318,9 +304,9 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
         except WorkflowError as error:
             if not error.transient:
                 raise
-            self._faults.met(error)
+            self._health.failed(error)
             return None
-        self._faults.over()
+        self._health.succeeded()
         return lease
 
     def _paused(self, reason: str) -> DispatchResult | None:
@@ -336,11 +322,11 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
         return self.counts.result if done else None
 
     @cached_property
-    def _faults(self) -> Faults:
+    def _health(self) -> InboxHealth:
         """Consecutive errors of lease requests, which are logged once per series."""
-        from airflow_provider_workflow.triggers.polling import Faults
+        from airflow_provider_workflow.triggers.polling import InboxHealth
 
-        return Faults(self.inbox, log)
+        return InboxHealth(self.inbox, log)
 
 
 @contextmanager

@@ -62,15 +62,10 @@ def type_errors_in_triggerer() -> Iterator[None]:
     try:
         yield
     except (ValueError, AirflowOptionalProviderFeatureException) as error:
-        if is_in_a_triggerer():
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            pass  # a DAG file is parsed: without an event loop, unlike the constructors of a triggerer
+        else:
             raise TypeError(str(error)) from error
         raise
-
-
-def is_in_a_triggerer() -> bool:
-    """Whether an event loop is running: triggerers construct triggers in one, DAG parsing has none."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Hashable
-from dataclasses import astuple
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import conf
@@ -16,7 +15,6 @@ from airflow_provider_workflow.airflow_internals import airflow_release, needs
 from airflow_provider_workflow.client import arguments
 from airflow_provider_workflow.triggers.base import (
     SerializesArguments,
-    is_in_a_triggerer,
     queue_of_triggerers,
     type_errors_in_triggerer,
 )
@@ -25,13 +23,15 @@ if TYPE_CHECKING:
     from airflow.triggers.shared_stream import SharedStreamProducer
 
     from airflow_provider_workflow.dispatch.routing import Matcher
-    from airflow_provider_workflow.triggers.event_batch import Batch, EventMessage, Selection
+    from airflow_provider_workflow.triggers.event_producer import Batch, EventMessage
 
 log = logging.getLogger(__name__)
 
 INSTEAD = "use WorkflowInboxNoticeTrigger with WorkflowInboxDispatchOperator instead"
 ACK_TIMEOUT_SECONDS = 300.0
 """The default of ``[triggerer] shared_stream_ack_timeout``."""
+OF_ONE_WATCHER = ("match", "per_message", "queue")
+"""Arguments that do not shape the polling of the inbox."""
 
 
 class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
@@ -59,12 +59,12 @@ class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
     the same. A message that several select goes to each. With several triggerers use one watcher per inbox,
     as each triggerer leases for its own watchers.
 
-    **Unmatched messages**, which no watcher selects, are released on their first delivery, and later left
-    until their lease expires. The service quarantines them after about five deliveries: let the watchers of
-    an inbox select all of its messages between them.
+    **Unmatched messages**, which no watcher selects, are left until their lease expires. The service
+    quarantines them after about five deliveries: let the watchers of an inbox select all of its messages
+    between them. A message on which ``match`` fails is not selected, and each failure is logged.
 
-    **Rejected messages** cannot be put into an event: ``match`` fails on them, or they are nested too deep.
-    An ERROR line names each once. They are not acknowledged, and the service quarantines them.
+    **Rejected messages** are nested too deep for an event. Each delivery is logged. They are not
+    acknowledged, and the service quarantines them.
 
     It never ends: it retries after all errors, with growing pauses. Only arguments are serialized, no
     secrets. Payloads are stored unencrypted in the asset's events, and Airflow writes every event to the
@@ -119,7 +119,7 @@ class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
         per_message: bool = False,
         queue: str | None = None,
     ) -> None:
-        self._ended: asyncio.Event | None = None
+        self.has_ended = False
         with type_errors_in_triggerer():
             if airflow_release() < (3, 3):
                 raise needs(type(self).__name__, INSTEAD)
@@ -138,77 +138,56 @@ class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
 
     def shared_stream_key(self) -> Hashable:
         """The arguments of the poller: watchers with the same ones share it."""
-        from airflow_provider_workflow.triggers.event_batch import Stream
-
-        return ("workflow-inbox", *astuple(Stream.of(vars(self))))
+        names = [name for name in self.ARGUMENTS if name not in OF_ONE_WATCHER]
+        return ("workflow-inbox", *(getattr(self, name) for name in names))
 
     @classmethod
     def create_shared_stream_producer(cls, kwargs: dict[str, Any]) -> SharedStreamProducer:
         """Make the poller of a group of watchers, in ack mode."""
-        from airflow_provider_workflow.triggers.event_batch import Stream
         from airflow_provider_workflow.triggers.event_producer import InboxProducer
 
-        return InboxProducer(Stream.of(kwargs))
+        return InboxProducer(cls(**kwargs))
 
     async def filter_shared_stream(self, shared_stream: AsyncIterator[Batch]) -> AsyncIterator[TriggerEvent]:
         """
         Make an event of the messages that this watcher selects from each batch, or one of each message.
 
-        It raises nothing. The selection is recorded before the first event, and that Airflow took the events
-        after the last: if the watcher ends in between, or before, the messages are redelivered.
+        The selection is recorded before the first event, and that Airflow took the events after the last: if
+        the watcher ends in between, or before, the messages are redelivered.
         """
-        from airflow.triggers.shared_stream import reject_shared_stream_event  # Airflow 3.3
+        from airflow_provider_workflow.triggers.event_producer import event_payload, log_rejected
 
-        self._ended = asyncio.Event()
-        try:
-            async for batch in shared_stream:
-                # In a thread, as expressions over large payloads take long.
-                selection, payloads = await asyncio.to_thread(self._select, batch, self._ended)
-                batch.selections.append(selection)
-                for payload in payloads:
-                    yield TriggerEvent(payload)
-                selection.emitted = True
-                if payloads:
-                    count, inbox_id = len(selection.ids), batch.lease.inbox_id
-                    observers.tell("emitted", inbox=inbox_id, conn_id=self.workflow_conn_id, count=count)
-                elif selection.causes:
-                    reject_shared_stream_event()
-        finally:
-            self._ended.set()
+        async for batch in shared_stream:
+            # In a thread, as expressions over large payloads take long.
+            messages, causes = await asyncio.to_thread(self.matching, batch.messages)
+            for message_id, cause in causes:
+                log_rejected(self, message_id, cause)
+            inbox_id, count = batch.lease.inbox_id, len(messages)
+            batch.selected[self] = frozenset(message.id for message in messages)
+            for part in [[message] for message in messages] if self.per_message else [messages]:
+                if part:
+                    yield TriggerEvent(event_payload(inbox_id, part))
+            batch.emitted.add(self)
+            observers.tell("emitted", inbox=inbox_id, conn_id=self.workflow_conn_id, count=count)
 
     async def cleanup(self) -> None:
         """Called by Airflow when this watcher has ended."""
-        if self._ended is not None:
-            self._ended.set()
+        self.has_ended = True
 
-    def _select(self, batch: Batch, ended: asyncio.Event) -> tuple[Selection, list[dict[str, Any]]]:
-        """What this watcher selects from a batch, and the payloads of its events. It does not raise."""
-        from airflow_provider_workflow.triggers.event_batch import Selection, event_payload
-
-        try:
-            messages, causes = self.matching(batch.messages)
-            parts = [[message] for message in messages] if self.per_message else [messages]
-            payloads = [event_payload(batch.lease.inbox_id, part) for part in parts if part]
-            return Selection(frozenset(message.id for message in messages), causes, ended), payloads
-        except Exception as error:
-            log.exception("Inbox %s: a watcher failed; the messages are rejected", self.inbox)
-            cause = f"its watcher failed: {type(error).__name__}"
-            return Selection(frozenset(), {message.id: cause for message in batch.messages}, ended), []
-
-    def matching(self, messages: list[EventMessage]) -> tuple[list[EventMessage], dict[str, str]]:
-        """The messages that this watcher selects, and the causes of those on which ``match`` fails, by id."""
+    def matching(self, messages: list[EventMessage]) -> tuple[list[EventMessage], list[tuple[str, str]]]:
+        """The messages that this watcher selects, and ids of those on which ``match`` fails, with causes."""
         if self._matches is None:
-            return messages, {}
+            return messages, []
         from airflow_provider_workflow.dispatch.routing import UnroutableError
 
         selected: list[EventMessage] = []
-        causes: dict[str, str] = {}
+        causes: list[tuple[str, str]] = []
         for message in messages:
             try:
                 if self._matches(message.content):
                     selected.append(message)
             except UnroutableError as cause:
-                causes[message.id] = str(cause)
+                causes.append((message.id, str(cause)))
         return selected, causes
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
@@ -239,12 +218,8 @@ def _check_lease_seconds(lease_seconds: int) -> int:
     arguments.within("lease_seconds", lease_seconds, arguments.LEASE_SECONDS)
     timeout = conf.getfloat("triggerer", "shared_stream_ack_timeout", fallback=ACK_TIMEOUT_SECONDS)
     if lease_seconds <= timeout:
-        text = (
+        raise ValueError(
             f"lease_seconds ({lease_seconds} s) must be more than [triggerer] shared_stream_ack_timeout"
             f" ({timeout:g} s): otherwise messages are redelivered while Airflow may still store their event"
         )
-        if not is_in_a_triggerer():
-            raise ValueError(text)
-        # The triggerer's config may differ from that of the DAG processor.
-        log.warning(text)
     return lease_seconds

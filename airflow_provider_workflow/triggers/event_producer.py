@@ -6,386 +6,289 @@ before its ``yield``, or between the ``yield`` and the moment when Airflow took 
 the watcher was paused just before, in which case Airflow drops the event and ends the watcher. So each
 watcher records on the batch what it selects, and that Airflow took its events; and an acknowledgement waits
 for some seconds, and is sent only if the watchers are still running.
+
+A raw payload in an event can end the triggerer (a NUL, a lone surrogate, an integer over 64 bits), and a
+database reorders its keys. Messages are therefore encoded as one ASCII string, which ``assets.messages_of``
+decodes.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Collection, Hashable, Mapping, Sequence
-from contextlib import AsyncExitStack, aclosing, suppress
-from functools import partial
-from itertools import chain, repeat
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Hashable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from airflow.triggers.shared_stream import AdvanceItem, SharedStreamProducer
-from cachetools import LRUCache
+from airflow.triggers.shared_stream import AdvanceItem, AdvanceOutcome, SharedStreamProducer
 
 from airflow_provider_workflow import clock, observers, types
 from airflow_provider_workflow.client import api
-from airflow_provider_workflow.client.errors import (
-    ConflictError,
-    InboxPausedError,
-    InvalidRequestError,
-    LeaseExpiredError,
-    NotFoundError,
-    TransportError,
-)
+from airflow_provider_workflow.client.errors import InboxPausedError, WorkflowError
 from airflow_provider_workflow.client.wire import plain
 from airflow_provider_workflow.dispatch import quarantine
-from airflow_provider_workflow.dispatch.lease import HeldLease, delivery_count
-from airflow_provider_workflow.triggers.event_batch import Batch, Stream, encode, parts_of
+from airflow_provider_workflow.dispatch.lease import HeldLease, encoded, without_lease
+from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from airflow_provider_workflow.triggers.polling import (
-    LONGEST_ANSWER_SECONDS,
-    Faults,
-    InboxState,
+    FIRST_PAUSE_SECONDS,
+    InboxHealth,
+    Source,
     explained,
-    log_wait,
-    look_up,
-    poll,
-    wake_ups_of,
-    watch_forever,
+    opened,
 )
-from airflow_provider_workflow.types import PAUSED
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.client.client import AsyncWorkflowClient
+    from airflow_provider_workflow.triggers.event import WorkflowInboxEventTrigger
 
 log = logging.getLogger(__name__)
 
+LARGEST_EVENT = 1_000_000
+"""Maximum characters of the messages in one event; a longer message has an event of its own."""
 GATHER_SECONDS = 2.0
 """Delay before the first lease, so that the other watchers of the inbox have started."""
-MOST_UNDECIDED = 8
+MOST_UNSETTLED = 8
 """Maximum number of batches that are not stored, or not acknowledged; at this limit nothing is leased."""
 ACKNOWLEDGE_DELAY_SECONDS = 3.0
 """
 Delay of an acknowledgement after Airflow has reported its event as stored. If the DAG was paused just before,
 Airflow drops the event, reports it as stored, and ends the watcher within this time.
 """
-PAUSES = (5.0, 10.0, 20.0, 40.0, 60.0)
-"""Seconds between attempts to acknowledge; the last one repeats."""
-FINAL = (InvalidRequestError, NotFoundError, ConflictError)
-"""Errors of an acknowledgement that are not retried."""
+LONGEST_PAUSE_SECONDS = 60.0
+"""Maximum time between two attempts to acknowledge."""
 CLOSING_SECONDS = 1.0
-"""How long a producer that closes tries to acknowledge and release."""
-MOST_REMEMBERED = 10_000
-"""Maximum number of rejected messages of which a producer knows that they were rejected."""
+"""How long a producer that closes tries to release its messages."""
 
-closing_streams: set[asyncio.Task[None]] = set()
+
+NOTHING_REPORTED = AdvanceOutcome(acked=0, failed=0)
+
+
+class EventMessage(NamedTuple):
+    """
+    A leased message, encoded for events.
+
+    :param content: ``id``, ``created_at``, ``payload``, ``message_attributes``.
+    :param text: the same as ASCII JSON.
+    """
+
+    id: str
+    content: dict[str, Any]
+    text: str
+
+
+@dataclass(eq=False)
+class Batch:
+    """
+    The messages of a lease, or a part of them, that Airflow passes to all watchers of an inbox.
+
+    :param selected: ids of the messages in the events of each watcher.
+    :param emitted: watchers of which Airflow took all events: each ``yield`` has returned.
+    :param outcome: what Airflow reports, once ``reported`` is set.
+    """
+
+    lease: HeldLease
+    messages: list[EventMessage]
+    selected: dict[WorkflowInboxEventTrigger, frozenset[str]] = field(default_factory=dict)
+    emitted: set[WorkflowInboxEventTrigger] = field(default_factory=set)
+    outcome: AdvanceOutcome = NOTHING_REPORTED
+    reported: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def is_stored(self) -> bool:
+        """Whether Airflow has stored all events of all watchers, which are still running."""
+        return (
+            self.outcome.is_clean
+            and len(self.selected) >= self.outcome.acked
+            and not any(
+                watcher.has_ended or watcher not in self.emitted
+                for watcher, ids in self.selected.items()
+                if ids
+            )
+        )
+
+    def ids(self, *, selected: bool) -> list[str]:
+        """The ids of messages that any watcher selects, or of the others."""
+        ids: frozenset[str] = frozenset().union(*self.selected.values())
+        return [message.id for message in self.messages if (message.id in ids) is selected]
 
 
 class InboxProducer(SharedStreamProducer):
     """
     Leases the messages of one inbox for all of its watchers in a triggerer.
 
-    No method raises, as Airflow would fail all its watchers; ``advance`` and ``aclose`` do not wait.
+    No method raises, as Airflow would fail all its watchers.
+
+    :param options: a watcher with the arguments that all of them share.
     """
 
-    def __init__(self, stream: Stream) -> None:
-        self.stream = stream
-        self.client: AsyncWorkflowClient | None = None
-        self._exits = AsyncExitStack()
-        self._state = InboxState(stream.inbox, "leased", log)
-        self._inbox_id = ""
-        self._pending: asyncio.Future[types.LeaseAnswer] | None = None
-        self.held_batches: set[Batch] = set()
-        self._finishing: set[asyncio.Task[None]] = set()
-        self._progress = asyncio.Event()
-        self._rejected: LRUCache[str, asyncio.Event] = LRUCache(MOST_REMEMBERED)
+    def __init__(self, options: WorkflowInboxEventTrigger) -> None:
+        self.options = options
+        self._settling: set[asyncio.Task[None]] = set()
         self._unmatched_logged = False
-        self._fails_to_acknowledge = False
 
     async def open_stream(self) -> AsyncIterator[tuple[Batch, Batch]]:
         """Yield batches without end, ``min_interval`` apart."""
+        options = self.options
+        health = InboxHealth(options.inbox, log)
         await clock.async_sleep(GATHER_SECONDS)
-        async with aclosing(watch_forever(self._leases, self.stream.inbox, log)) as leases:
-            async for lease in leases:
-                for batch in await self._batches(lease):
-                    if lease.seconds_left() <= 0:
-                        break
-                    batch.is_offered = True
-                    yield batch, batch
-                    await clock.async_sleep(self.stream.min_interval)
-                    while sum(held.is_offered for held in self.held_batches) >= MOST_UNDECIDED:
-                        self._progress.clear()
-                        await self._progress.wait()
+        while True:
+            try:
+                # The connection is read each time: it may have been fixed.
+                async with opened(options, health) as source:
+                    health.seen(source.inbox)
+                    while True:
+                        lease = await self._lease(source, health)
+                        health.succeeded()
+                        if lease is None:
+                            await source.waits.wait()
+                            continue
+                        source.waits.reset()
+                        for batch in await self._batches(lease):
+                            if lease.seconds_left() <= 0:
+                                break
+                            self._settle_later(batch)
+                            yield batch, batch
+                            await clock.async_sleep(options.min_interval)
+                            while len(self._settling) >= MOST_UNSETTLED:
+                                await asyncio.wait(self._settling, return_when=asyncio.FIRST_COMPLETED)
+            except Exception as error:
+                await clock.async_sleep(health.failed(error))
 
     def get_advance_lane(self, broker_payload: Batch) -> Hashable:
         """A lane for each batch, as messages may be acknowledged in any order."""
         return id(broker_payload)
 
     async def advance(self, batch: Sequence[AdvanceItem]) -> None:
-        """Decide about the messages of each batch; tasks send the calls."""
+        """Pass the outcomes of batches to the tasks that send the calls."""
         for offered, outcome in batch:
-            try:
-                self._decide(offered, outcome.acked, outcome.failed, outcome.rejected)
-            except Exception:
-                self._log_internal_error()
-                self._let_go(offered)
+            offered.outcome = outcome
+            offered.reported.set()
 
     async def aclose(self) -> None:
-        """Begin to release what is held, in a task that continues while Airflow closes its other streams."""
-        # Decided now, as all watchers end while the triggerer stops.
-        now = clock.monotonic()
-        stored = {
-            batch: batch.stored if now >= batch.acknowledge_from and batch.watchers_remain() else []
-            for batch in self.held_batches
-        }
-        closing = asyncio.create_task(self._close(stored), name=f"workflow-closing[{self.stream.inbox}]")
-        closing_streams.add(closing)
-        closing.add_done_callback(closing_streams.discard)
-        # Let the task start: if it were cancelled before, it would never run.
-        await asyncio.sleep(0)
+        """Release what is not acknowledged."""
+        for settling in self._settling:
+            settling.cancel()
+        if self._settling:
+            await clock.wait(self._settling, CLOSING_SECONDS)
 
-    # Leasing
-
-    async def _leases(self, faults: Faults) -> AsyncGenerator[HeldLease, None]:
-        """Lease each time that the next lease is requested, until an error is raised."""
-        stream = self.stream
-        client = await self._connect()
-        inbox = await look_up(client, stream.inbox)
-        self._inbox_id = inbox["id"]
-        begins = not self._state.is_known
-        self._state.seen(str(inbox["status"]), inbox.get("paused_reason"))
-        if begins:
-            log_wait(log, client, stream)
-        async with wake_ups_of(client, inbox["id"], stream.wake_on_events) as wake_up:
-            while True:
-                yield await poll(partial(self._lease, client, inbox["id"]), wake_up, stream, faults)
-
-    async def _connect(self) -> AsyncWorkflowClient:
-        """Open a client with the current connection, which may have been fixed; close the former client."""
-        from airflow_provider_workflow.hooks.workflow import WorkflowHook
-
-        exits = AsyncExitStack()
-        hook = WorkflowHook(self.stream.workflow_conn_id)
-        self.client = await exits.enter_async_context(hook.async_client())
-        before, self._exits = self._exits, exits
-        await before.aclose()
-        return self.client
-
-    async def _lease(self, client: AsyncWorkflowClient, inbox_id: str) -> HeldLease | None:
+    async def _lease(self, source: Source, health: InboxHealth) -> HeldLease | None:
         """Lease once; None if there are no messages."""
-        if self._pending is None:
-            call = api.lease_messages(inbox_id, self.stream.lease_limit, self.stream.lease_seconds)
-            self._pending = asyncio.ensure_future(client.send(call))
-        # Not awaited directly: if the poller is cancelled, the answer is needed to release the lease.
-        await clock.wait({self._pending}, LONGEST_ANSWER_SECONDS)
-        if not self._pending.done():
-            text = f"no lease request was answered within {LONGEST_ANSWER_SECONDS:.0f} s"
-            raise TransportError(text, sent=True)
-        answered, self._pending = self._pending, None
+        inbox_id, options = source.inbox["id"], self.options
         try:
-            answer = answered.result()
+            call = api.lease_messages(inbox_id, options.lease_limit, options.lease_seconds)
+            answer = await source.client.send(call)
         except InboxPausedError as paused:
-            self._state.seen(PAUSED, paused.paused_reason)
+            health.seen({"status": types.PAUSED, "paused_reason": paused.paused_reason})
             return None
-        attributes = answer.get("inbox_attributes") or {}
-        if attributes.get("status"):
-            self._state.seen(str(attributes["status"]), attributes.get("paused_reason"))
-        lease = HeldLease.of(inbox_id, answer, self.stream.lease_seconds)
+        health.seen(answer.get("inbox_attributes") or {})
+        lease = HeldLease.of(inbox_id, answer, options.lease_seconds)
         if lease is None:
-            await quarantine.check_in_loop(client, self.stream.inbox)
+            await quarantine.check_in_loop(source.client, options.inbox)
         return lease
 
     async def _batches(self, lease: HeldLease) -> list[Batch]:
-        """Hold a lease, and split it into batches, one for each event; rejected messages are left out."""
-        self.held_batches = {batch for batch in self.held_batches if batch.lease.seconds_left() > 0}
-        whole = Batch(lease, [], [message["id"] for message in lease.messages])
-        self.held_batches.add(whole)
-        try:
-            messages, causes = await asyncio.to_thread(encode, lease.messages)
-            for message_id, cause in causes.items():
-                self.reject(whole, message_id, cause, asyncio.Event())
-            offered = [message for message in messages if not self._is_rejected(message.id)]
-        except Exception:
-            self._log_internal_error()
-            return []
-        self.held_batches.remove(whole)
-        batches = [Batch(lease, part, [message.id for message in part]) for part in parts_of(offered)]
-        self.held_batches.update(batches)
-        return batches
+        """Split a lease into batches, one for each event; without messages that cannot be encoded."""
+        messages, causes = await asyncio.to_thread(encode, lease.messages)
+        for message_id, cause in causes:
+            log_rejected(self.options, message_id, cause)
+        return [Batch(lease, part) for part in parts_of(messages)]
 
     # The outcome of the messages
 
-    def _is_rejected(self, message_id: str) -> bool:
-        """Whether a message was rejected, by a watcher that is still running."""
-        ended = self._rejected.get(message_id)
-        return ended is not None and not ended.is_set()
+    def _settle_later(self, batch: Batch) -> None:
+        settling = asyncio.create_task(self._settle(batch), name=f"workflow-settling[{self.options.inbox}]")
+        self._settling.add(settling)
+        settling.add_done_callback(self._settling.discard)
 
-    def reject(self, batch: Batch, message_id: str, cause: str, ended: asyncio.Event) -> None:
-        """Leave a message to its lease; the service quarantines it in the end."""
-        if message_id not in self._rejected:
-            inbox_id, conn_id = batch.lease.inbox_id, self.stream.workflow_conn_id
-            observers.tell("rejected", inbox=inbox_id, conn_id=conn_id)
-            log.error(
-                "Inbox %s: message %s is rejected, and left to the service to be quarantined: %s",
-                self.stream.inbox,
-                plain(message_id),
-                plain(cause),
+    async def _settle(self, batch: Batch) -> None:
+        """Acknowledge a batch when Airflow has stored it, or release it; never raise."""
+        is_stored = False
+        with suppress(asyncio.CancelledError):  # the producer closes
+            await batch.reported.wait()
+            await clock.async_sleep(ACKNOWLEDGE_DELAY_SECONDS)
+            is_stored = batch.is_stored()
+        try:
+            async with WorkflowHook(self.options.workflow_conn_id).async_client() as client:
+                if is_stored:
+                    await self._acknowledge(client, batch)
+                else:
+                    ids = [message.id for message in batch.messages]
+                    await client.send(api.release_messages(batch.lease.inbox_id, batch.lease.lease_id, ids))
+        except Exception as error:
+            log.warning(
+                "Inbox %s: %d messages are redelivered when their lease expires, as they could not be"
+                " acknowledged or released: %s",
+                self.options.inbox,
+                len(batch.messages),
+                explained(error),
             )
-        self._rejected[message_id] = ended
-        batch.holds_no_longer([message_id])
 
-    def _decide(self, batch: Batch, acked: int, failed: int, rejected: int) -> None:
-        """Decide about the messages of a batch; the numbers are those of :meth:`Batch.report`."""
-        if not acked + failed + rejected:
-            # There was no watcher: the messages are released when the producer closes.
-            batch.is_offered = False
-            self._progress.set()
-            return
-        for selection in batch.selections:
-            for message_id, cause in selection.causes.items():
-                self.reject(batch, message_id, cause, selection.ended)
-        batch.stored, unmatched = batch.report(acked, failed, rejected)
-        self.leave_unmatched(batch, unmatched)
-        batch.acknowledge_from = clock.monotonic() + ACKNOWLEDGE_DELAY_SECONDS
-        finishing = asyncio.create_task(self._finish(batch), name=f"workflow-finishing[{self.stream.inbox}]")
-        self._finishing.add(finishing)
-        finishing.add_done_callback(self._finishing.discard)
+    async def _acknowledge(self, client: AsyncWorkflowClient, batch: Batch) -> None:
+        """
+        Acknowledge the selected messages, again after transient errors; leave the others to their lease.
 
-    def leave_unmatched(self, batch: Batch, unmatched: list[str]) -> None:
-        """Leave unmatched messages to their lease, except on their first delivery: they are released once."""
-        if unmatched and not self._unmatched_logged:
+        :raises WorkflowError: an error is permanent, or the lease ends.
+        """
+        if unmatched := batch.ids(selected=False):
+            self._log_unmatched(unmatched[0])
+        ids, pause = batch.ids(selected=True), FIRST_PAUSE_SECONDS
+        while ids:
+            try:
+                await client.send(api.acknowledge_messages(batch.lease.inbox_id, batch.lease.lease_id, ids))
+                return
+            except WorkflowError as error:
+                if not error.transient or clock.now() + pause >= batch.lease.ends_at:
+                    raise
+            await clock.async_sleep(pause)
+            pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+
+    def _log_unmatched(self, message_id: str) -> None:
+        if not self._unmatched_logged:
             self._unmatched_logged = True
             log.warning(
-                "Inbox %s: no watcher in this triggerer selects message %s. Such messages are released once;"
-                " later their lease expires, until the service quarantines them",
-                self.stream.inbox,
-                plain(unmatched[0]),
+                "Inbox %s: no watcher in this triggerer selects message %s. Such messages are left to their"
+                " lease, until the service quarantines them",
+                self.options.inbox,
+                plain(message_id),
             )
-        first = {message["id"] for message in batch.lease.messages if delivery_count(message) == 1}
-        batch.holds_no_longer(set(unmatched) - first)
 
-    async def _finish(self, batch: Batch) -> None:
-        """Release the messages of a batch that must be redelivered, and acknowledge the others."""
+
+def log_rejected(watcher: WorkflowInboxEventTrigger, message_id: str, cause: str) -> None:
+    """Log and count a message that a watcher cannot put into an event."""
+    observers.tell("rejected", inbox=watcher.inbox, conn_id=watcher.workflow_conn_id)
+    log.warning("Inbox %s: message %s was rejected: %s", watcher.inbox, plain(message_id), plain(cause))
+
+
+def encode(
+    messages: Sequence[types.LeasedMessage],
+) -> tuple[list[EventMessage], list[tuple[str, str]]]:
+    """The messages, encoded, and the ids of those that cannot be, with the cause. It takes long."""
+    event_messages: list[EventMessage] = []
+    causes: list[tuple[str, str]] = []
+    for message in messages:
+        content = without_lease(message)
         try:
-            rest = set(batch.ids).difference(batch.stored)
-            await self._try_to_end(api.release_messages, batch, rest)
-            batch.holds_no_longer(rest)
-            if batch.stored:
-                await clock.async_sleep(max(0.0, batch.acknowledge_from - clock.monotonic()))
-                await self._acknowledge(batch)
-        finally:
-            self._let_go(batch)
+            event_messages.append(EventMessage(message["id"], content, encoded(content)))
+        except ValueError as problem:
+            causes.append((message["id"], str(problem)))
+    return event_messages, causes
 
-    def _let_go(self, batch: Batch) -> None:
-        """Hold a batch no longer; another one may be leased."""
-        self.held_batches.discard(batch)
-        self._progress.set()
 
-    async def _acknowledge(self, batch: Batch) -> None:
-        """Acknowledge a batch, with retries until its lease ends; or release it if a watcher has ended."""
-        if not batch.watchers_remain():
-            await self._try_to_end(api.release_messages, batch, batch.ids)
-            return
-        for pause in chain(PAUSES, repeat(PAUSES[-1])):
-            error = await self._end(api.acknowledge_messages, batch, batch.ids)
-            if error is None:
-                self._fails_to_acknowledge = False
-                return
-            if isinstance(error, FINAL) or clock.now() + pause >= batch.lease.ends_at:
-                self._log_failure(api.acknowledge_messages, len(batch.ids), error)
-                return
-            if not self._fails_to_acknowledge:
-                self._fails_to_acknowledge = True
-                text = "Inbox %s: acknowledgements fail; retrying: %s"
-                log.warning(text, self.stream.inbox, explained(error))
-            await clock.async_sleep(pause)
+def event_payload(inbox_id: str, messages: Sequence[EventMessage]) -> dict[str, Any]:
+    """The payload of an event; ``messages_of`` decodes it."""
+    text = ", ".join(message.text for message in messages)
+    return {"inbox_id": plain(inbox_id), "count": len(messages), "messages": f"[{text}]"}
 
-    async def _try_to_end(self, make: Any, batch: Batch, ids: Collection[str]) -> None:
-        """Acknowledge or release messages of a batch; if that fails, their lease expires instead."""
-        error = await self._end(make, batch, ids)
-        if error is not None:
-            self._log_failure(make, len(ids), error)
 
-    async def _end(self, make: Any, batch: Batch, ids: Collection[str]) -> Exception | None:
-        """
-        Acknowledge or release messages of a batch; return the error, if any.
-
-        :param make: ``api.acknowledge_messages`` or ``api.release_messages``.
-        """
-        inbox, lease = self.stream.inbox, batch.lease
-        message_ids = [message_id for message_id in batch.ids if message_id in ids]
-        if not message_ids:
-            return None
-        try:
-            answer = await self._connected().send(make(lease.inbox_id, lease.lease_id, message_ids))
-        except LeaseExpiredError:
-            text = "Inbox %s: a lease had expired; %d messages of it are redelivered"
-            log.info(text, inbox, len(message_ids))
-        except Exception as error:
-            return error
-        else:
-            done = len(answer.get("results") or [])
-            if make is api.acknowledge_messages and done < len(message_ids):
-                text = "Inbox %s: %d of %d messages were acknowledged; the others are redelivered"
-                log.info(text, inbox, done, len(message_ids))
-        batch.holds_no_longer(message_ids)
-        return None
-
-    def _connected(self) -> AsyncWorkflowClient:
-        """:raises TransportError: there is no client, before the first connection or after the last."""
-        if self.client is None:
-            raise TransportError("there is no connection to the service at the moment", sent=False)
-        return self.client
-
-    def _log_failure(self, make: Any, count: int, error: Exception) -> None:
-        log.warning(
-            "Inbox %s: %d messages are redelivered when their lease expires, as they could not be %s: %s",
-            self.stream.inbox,
-            count,
-            "acknowledged" if make is api.acknowledge_messages else "released",
-            explained(error),
-        )
-
-    def _log_internal_error(self) -> None:
-        log.exception(
-            "Inbox %s: an internal error; its messages are redelivered when their lease expires",
-            self.stream.inbox,
-        )
-
-    # Closing
-
-    async def _close(self, stored: Mapping[Batch, list[str]]) -> None:
-        """
-        Acknowledge and release what is held, and close the client.
-
-        :param stored: ids of the messages to acknowledge, for each batch; the others are released.
-        """
-        try:
-            await self._end_all(stored)
-        except asyncio.CancelledError:
-            # The event loop is ending: it cancels all tasks once, and waits for them.
-            await self._end_all(stored)
-        finally:
-            self.client = None
-            if self._pending is not None:
-                self._pending.cancel()
-                # Awaited, so that an exception of it is retrieved.
-                await asyncio.gather(self._pending, return_exceptions=True)
-            await self._exits.aclose()
-
-    async def _end_all(self, stored: Mapping[Batch, list[str]]) -> None:
-        """Make a last attempt, at all batches at the same time."""
-        for finishing in self._finishing:
-            finishing.cancel()
-        tasks = {asyncio.ensure_future(self._release_pending())}
-        tasks |= {asyncio.ensure_future(self._end_batch(batch, set(ids))) for batch, ids in stored.items()}
-        try:
-            await clock.wait(tasks, CLOSING_SECONDS)
-        finally:
-            for task in tasks:
-                task.cancel()
-
-    async def _end_batch(self, batch: Batch, stored: set[str]) -> None:
-        await self._try_to_end(api.acknowledge_messages, batch, stored)
-        await self._try_to_end(api.release_messages, batch, set(batch.ids) - stored)
-
-    async def _release_pending(self) -> None:
-        """Release the messages of a pending lease request."""
-        if self._pending is not None:
-            await asyncio.wait({self._pending})
-            with suppress(Exception):  # its messages are redelivered when their lease expires
-                if lease_id := self._pending.result().get("lease_id"):
-                    await self._connected().send(api.release_messages(self._inbox_id, lease_id))
+def parts_of(messages: Sequence[EventMessage]) -> Iterator[list[EventMessage]]:
+    """Split messages into lists that fit an event."""
+    part: list[EventMessage] = []
+    size = 0
+    for message in messages:
+        if part and size + len(message.text) > LARGEST_EVENT:
+            yield part
+            part, size = [], 0
+        part.append(message)
+        size += len(message.text)
+    if part:
+        yield part

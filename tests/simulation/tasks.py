@@ -89,7 +89,7 @@ class Try:
             return self._poke(sensor)
         event: dict[str, Any] = {"status": "poll"}
         if self.event is not None and self.event.text:
-            event = {"status": "leased", "inbox_id": self.event.inbox_id, "lease": self.event.text}
+            event = {"status": "leased", "inbox_name": self.inbox, "lease": self.event.text}
         so_far, deadline = self.so_far, clock.now() + TIMEOUT_SECONDS
         try:
             return self._poll(lambda: sensor.resume(self.context, event, deadline=deadline, so_far=so_far))  # type: ignore[arg-type]

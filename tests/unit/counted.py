@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -18,12 +16,10 @@ class Counted:
     Takes metrics as Airflow's Stats does.
 
     :param fault: raised instead.
-    :param gate: opened before it takes anything.
     """
 
     def __init__(self, fault: Exception | None = None) -> None:
         self.fault = fault
-        self.gate: threading.Event | None = None
         self.told: list[tuple[str, float, dict[str, str]]] = []
 
     def incr(self, stat: str, count: int = 1, rate: float = 1, *, tags: Any = None) -> None:
@@ -35,8 +31,6 @@ class Counted:
         self._tell(stat, value, tags)
 
     def _tell(self, stat: str, value: float, tags: Any) -> None:
-        if self.gate is not None:
-            assert self.gate.wait(10)
         if self.fault is not None:
             raise self.fault
         self.told.append((stat, value, dict(tags)))
@@ -44,7 +38,6 @@ class Counted:
     @property
     def totals(self) -> dict[str, float]:
         """The sum of each counter, without the beginning that they share."""
-        metrics.flush()
         totals: Counter[str] = Counter()
         for name, value, _ in self.told:
             if name != metrics.OLDEST_AGE:
@@ -54,20 +47,17 @@ class Counted:
     @property
     def tags(self) -> list[dict[str, str]]:
         """The tags of all that was told, each once."""
-        metrics.flush()
         return [dict(each) for each in dict.fromkeys(tuple(tags.items()) for _, _, tags in self.told)]
 
     @property
     def ages(self) -> list[float]:
         """The ages of the oldest messages, in their order."""
-        metrics.flush()
         return [value for name, value, _ in self.told if name == metrics.OLDEST_AGE]
 
 
 @pytest.fixture
-def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counted]:
+def counted(monkeypatch: pytest.MonkeyPatch) -> Counted:
     """What is told to Airflow's Stats in a test."""
     fake = Counted()
     monkeypatch.setattr(airflow_internals, "stats", lambda: fake)
-    yield fake
-    metrics.flush()
+    return fake

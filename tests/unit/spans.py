@@ -48,11 +48,3 @@ def spans(monkeypatch: pytest.MonkeyPatch) -> Iterator[Spans]:
 
 def attributes(span: ReadableSpan) -> dict[str, Any]:
     return dict(span.attributes or {})
-
-
-def linked(span: ReadableSpan) -> list[int]:
-    return [link.context.span_id for link in span.links]
-
-
-def id_of(span: ReadableSpan) -> int:
-    return span.get_span_context().span_id  # type: ignore[union-attr, no-any-return]

@@ -6,8 +6,6 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_workflow.dispatch import lease
-from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from tests.unit.fake_clock import FakeClock
 from tests.unit.fakes import api_error, lost
 from tests.unit.sensors.tasks import Task
@@ -39,33 +37,6 @@ def test_a_resumed_task_that_times_out_in_its_check_releases_the_hand_off(bench:
     with pytest.raises(TaskTimeout):
         task.resume(deferral, event)
     assert bench.states == {"a": "available"}
-
-
-def time_out_at_the_first_release(monkeypatch: pytest.MonkeyPatch) -> None:
-    sound, calls = WorkflowHook.release_messages, []
-
-    def release_messages(*given: Any) -> Any:
-        calls.append(given)
-        if len(calls) == 1:
-            raise TaskTimeout
-        return sound(*given)
-
-    monkeypatch.setattr(WorkflowHook, "release_messages", release_messages)
-
-
-def test_a_resumed_task_that_times_out_while_it_releases_a_part_of_the_hand_off_releases_all(
-    bench: Workbench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    task = Task(bench)
-    deferral = task.execute()
-    bench.put("a", "b")
-    monkeypatch.setattr(lease, "LARGEST_HAND_OFF", 1)
-    event = task.leased()
-    time_out_at_the_first_release(monkeypatch)
-
-    with pytest.raises(TaskTimeout):
-        task.resume(deferral, event)
-    assert bench.states == {"a": "available", "b": "available"}
 
 
 def test_a_task_that_is_ended_while_it_starts_a_run_releases_its_message(bench: Workbench) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -11,7 +10,6 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException, AirflowSkipException
 
 from airflow_provider_workflow.client.errors import GuessRejectedError
-from airflow_provider_workflow.dispatch.lease import HeldLease
 from airflow_provider_workflow.dispatch.quarantine import report
 from airflow_provider_workflow.dispatch.results import Counts
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
@@ -23,7 +21,7 @@ from airflow_provider_workflow.operators.manage_inbox import (
 )
 from airflow_provider_workflow.operators.workflows import WorkflowGuessOperator
 from airflow_provider_workflow.triggers.inbox import lease_of
-from airflow_provider_workflow.triggers.polling import InboxState
+from airflow_provider_workflow.triggers.polling import InboxHealth
 from tests.unit.fake_clock import FakeClock, nothing
 from tests.unit.sensors.tasks import Task
 from tests.unit.triggers.loops import fire, trigger
@@ -101,10 +99,10 @@ async def test_why_an_inbox_is_paused_as_a_waiting_trigger_says_it(
 
 
 def test_why_an_inbox_is_paused_or_failed_as_a_watcher_says_it(said: list[str]) -> None:
-    state = InboxState(INBOX, "leased", logging.getLogger("airflow_provider_workflow.test"))
-    state.seen("paused", HOSTILE)
-    state.seen(HOSTILE, None)
-    fails(said, lambda: state.seen("initialization_failure", HOSTILE))
+    health = InboxHealth(INBOX, logging.getLogger("airflow_provider_workflow.test"))
+    health.seen({"status": "paused", "paused_reason": HOSTILE})
+    health.seen({"status": HOSTILE})
+    fails(said, lambda: health.seen({"status": "initialization_failure", "paused_reason": HOSTILE}))
 
 
 def ensured_inbox(bench: Workbench, monkeypatch: pytest.MonkeyPatch, **fields: Any) -> None:
@@ -168,15 +166,3 @@ def test_the_ids_of_refused_messages(said: list[str]) -> None:
     counts = Counts()
     counts.reject(HOSTILE, HOSTILE)
     said += [counts.rejected_text(), *counts.result["rejected"]["ids"]]
-
-
-@pytest.mark.since(3, 3, "the acknowledging of asset events")
-def test_the_ids_of_messages_that_no_watcher_takes(said: list[str]) -> None:
-    from airflow_provider_workflow.triggers.event_batch import Batch, Stream
-    from airflow_provider_workflow.triggers.event_producer import InboxProducer
-    from tests.unit.triggers.triggerer import event_trigger
-
-    producer = InboxProducer(Stream.of(event_trigger().serialize()[1]))
-    batch = Batch(HeldLease("i", "l", 2e9, "", []), [], [])
-    producer.reject(batch, HOSTILE, HOSTILE, asyncio.Event())
-    producer.leave_unmatched(batch, [HOSTILE])

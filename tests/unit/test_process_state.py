@@ -37,9 +37,7 @@ KEPT = {
     "emulator.web.control_routes.ROUTES": FILLED_AT_IMPORT,
     "dispatch.runs._rejections": PURE,
     "observers._imported": PURE,
-    "observers.metrics._thread": "belongs to a process, and sends what is left to send",
     "airflow_internals.stats": PURE,
-    "triggers.event_producer.closing_streams": ENDS_WITH_ITS_LOOP,
 }
 """Module state that no test inherits, and why."""
 COLLECTIONS = {

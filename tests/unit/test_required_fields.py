@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from collections.abc import Iterator
@@ -28,6 +27,7 @@ from airflow_provider_workflow.operators.manage_inbox import (
     WorkflowResumeInboxOperator,
 )
 from airflow_provider_workflow.operators.workflows import WorkflowGuessOperator, WorkflowTemplatesOperator
+from airflow_provider_workflow.triggers.event import WorkflowInboxEventTrigger
 from airflow_provider_workflow.triggers.notice import WorkflowInboxNoticeTrigger
 from tests.unit.client.isolation import isolated  # noqa: F401
 from tests.unit.client.scripted import TOKEN, ScriptedServer, answer
@@ -349,14 +349,12 @@ async def test_the_event_trigger_leases_messages_of_the_required_fields_alone(
     service: MinimalServer,
 ) -> None:
     pytest.importorskip("airflow.triggers.shared_stream", reason="since Airflow 3.3")
-    from airflow_provider_workflow.triggers.event_batch import Stream
-    from airflow_provider_workflow.triggers.event_producer import InboxProducer, closing_streams
+    from airflow_provider_workflow.triggers.event_producer import InboxProducer
 
     service.attributes = {"status": "archived"}
-    producer = InboxProducer(Stream(INBOX, "workflow_default", 10, 400, 3.0, 5.0, 60.0, wake_on_events=False))
+    producer = InboxProducer(WorkflowInboxEventTrigger(INBOX, wake_on_events=False))
     async with aclosing(producer.open_stream()) as batches:  # type: ignore[type-var]
         batch, _ = await anext(batches)
     await producer.aclose()
-    await asyncio.gather(*closing_streams)
 
     assert [message.id for message in batch.messages] == [MESSAGE]

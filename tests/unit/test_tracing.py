@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
 
 import pytest
 from opentelemetry import trace
@@ -14,13 +13,13 @@ from airflow_provider_workflow.client.errors import WorkflowAPIError
 from airflow_provider_workflow.dispatch.rejections import TargetError
 from airflow_provider_workflow.emulator.clock import ManualClock
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
-from airflow_provider_workflow.observers import SPANS, tracing
+from airflow_provider_workflow.observers import SPANS
 from airflow_provider_workflow.operators.inbox import WorkflowReleaseOperator
 from airflow_provider_workflow.triggers.inbox import lease_of
 from tests.unit.batching import Function, batches
 from tests.unit.fake_clock import FakeClock
 from tests.unit.fakes import api_error
-from tests.unit.spans import Spans, attributes, id_of, linked, spans
+from tests.unit.spans import Spans, attributes, spans
 from tests.unit.triggers.loops import fire, trigger
 from tests.unit.workbench import INBOX, Workbench
 
@@ -41,12 +40,14 @@ def test_a_drain_makes_spans_by_the_conventions(bench: Workbench, spans: Spans) 
     lease, start, _, acknowledge = spans.all
     port = int(bench.service.base_url.rpartition(":")[2])
     common = {"messaging.system": "workflow_inbox", "messaging.destination.name": INBOX}
+    lease_id = bench.sent("ack")[0]["lease_id"]
     server = {"server.address": "127.0.0.1", "server.port": port}
     assert attributes(lease) == {
         **common,
         **server,
         "messaging.operation.name": "lease",
         "messaging.operation.type": "receive",
+        f"{OURS}.lease_id": lease_id,
         "messaging.batch.message_count": 2,
     }
     assert attributes(start) == {
@@ -64,6 +65,7 @@ def test_a_drain_makes_spans_by_the_conventions(bench: Workbench, spans: Spans) 
         **server,
         "messaging.operation.name": "acknowledge",
         "messaging.operation.type": "settle",
+        f"{OURS}.lease_id": lease_id,
         "messaging.batch.message_count": 2,
     }
     assert [span.kind for span in (lease, start, acknowledge)] == [
@@ -73,19 +75,6 @@ def test_a_drain_makes_spans_by_the_conventions(bench: Workbench, spans: Spans) 
     ]
     assert {span.status.status_code for span in spans.all} == {StatusCode.UNSET}
     assert all(span.start_time <= span.end_time for span in spans.all)  # type: ignore[operator]
-
-
-def test_spans_link_to_their_lease(bench: Workbench, spans: Spans) -> None:
-    bench.put("a", "b", "c")
-    bench.ready_dispatcher(lease_limit=2).drain()
-
-    first, second = (span for span in spans.all if span.name == "lease orders")
-    starts = {attributes(each)["messaging.message.id"]: each for each in spans.all if "start" in each.name}
-    assert linked(first) == linked(second) == []
-    assert linked(starts["a"]) == linked(starts["b"]) == [id_of(first)]
-    assert linked(starts["c"]) == [id_of(second)]
-    acknowledged = [span for span in spans.all if span.name == "acknowledge orders"]
-    assert [linked(each) for each in acknowledged] == [[id_of(first)], [id_of(second)]]
 
 
 def test_spans_are_children_of_the_task_in_all_threads(bench: Workbench, spans: Spans) -> None:
@@ -128,7 +117,6 @@ def test_a_release_is_a_settlement(bench: Workbench, spans: Spans) -> None:
     released = spans.one("release orders")
     assert attributes(released)["messaging.operation.type"] == "settle"
     assert attributes(released)["messaging.batch.message_count"] == 2
-    assert linked(released) == [id_of(spans.one("lease orders"))]
 
 
 def test_a_run_of_the_dead_letter_dag_is_marked(bench: Workbench, spans: Spans, clock: ManualClock) -> None:
@@ -150,21 +138,18 @@ def test_each_call_with_a_batch_has_a_span(bench: Workbench, spans: Spans) -> No
     processed = [span for span in spans.all if span.name == "process orders"]
     sizes = [attributes(each)["messaging.batch.message_count"] for each in processed]
     assert sum(sizes) == 3
-    leases = [id_of(span) for span in spans.all if span.name == "lease orders"]
-    assert all(linked(each)[0] in leases for each in processed)
     assert {span.kind for span in processed} == {SpanKind.CONSUMER}
 
 
 # From a trigger to its task
 
 
-async def test_the_spans_of_a_task_link_to_the_lease_of_its_trigger(
+async def test_the_spans_of_a_lease_that_a_trigger_made_have_its_id(
     bench: Workbench, spans: Spans, fake_clock: FakeClock
 ) -> None:
     bench.put("a")
     with spans.provider.get_tracer("airflow").start_as_current_span("trigger.wait") as waiting:
         event = await fire(trigger())
-    process_state.reset()  # The task is another process.
     lease = lease_of(INBOX, event)
     assert lease is not None
     bench.dispatcher().drain(lease)
@@ -172,37 +157,8 @@ async def test_the_spans_of_a_task_link_to_the_lease_of_its_trigger(
     leased = spans.one("lease orders")
     assert leased.parent is not None
     assert leased.parent.span_id == waiting.get_span_context().span_id
-    assert linked(spans.one("start_run orders")) == [id_of(leased)]
-    assert linked(spans.one("acknowledge orders")) == [id_of(leased)]
-    assert set(event) == {"status", "inbox_id", "inbox_name", "lease", "trace"}
-
-
-async def test_an_event_has_no_trace_without_a_tracer(bench: Workbench, fake_clock: FakeClock) -> None:
-    bench.put("a")
-    assert "trace" not in await fire(trigger())
-
-
-@pytest.mark.parametrize("carrier", [{}, {"traceparent": "made up"}, {"traceparent": 7}])
-def test_a_trace_that_cannot_be_read_is_ignored(bench: Workbench, spans: Spans, carrier: Any) -> None:
-    bench.put("a")
-    lease = bench.lease()
-    process_state.reset()
-    bench.hook.get_inbox(INBOX)
-    tracing.take_over(lease.lease_id, ["a"], carrier)
-    bench.dispatcher().drain(lease)
-
-    assert linked(spans.one("start_run orders")) == []
-
-
-def test_the_leases_that_can_be_linked_to_are_limited(
-    bench: Workbench, spans: Spans, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tracing, "MOST_LEASES", 1)
-    bench.put("a", "b")
-    first, second = bench.lease(1), bench.lease(1)
-
-    assert tracing.hand_off(first.lease_id) == {}
-    assert set(tracing.hand_off(second.lease_id)) == {"traceparent"}
+    acknowledged = spans.one("acknowledge orders")
+    assert {attributes(each)[f"{OURS}.lease_id"] for each in (leased, acknowledged)} == {lease.lease_id}
 
 
 # Errors

@@ -29,8 +29,8 @@ MODULES = (
 class TimedNoticeTrigger(WorkflowInboxNoticeTrigger):
     """Ours, whose events have the time."""
 
-    def _event(self, inbox_id: str, *, certain: bool) -> TriggerEvent:
-        event = super()._event(inbox_id, certain=certain)
+    def _event(self, inbox_id: str) -> TriggerEvent:
+        event = super()._event(inbox_id)
         return TriggerEvent({**event.payload, AT: time.time()})
 
 

@@ -18,14 +18,12 @@ from airflow_provider_workflow.dispatch.lease import HeldLease, lease_once
 from airflow_provider_workflow.dispatch.payloads import payload_of
 from airflow_provider_workflow.dispatch.runs import RUN_ID_PREFIX
 from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
-from airflow_provider_workflow.triggers.event_batch import event_payload
 from tests.unit.client.isolation import forget
 from tests.unit.fakes import Supervisor
 from tests.unit.fuzz import journeys
 from tests.unit.fuzz.budget import tries
 from tests.unit.fuzz.payloads import ANY_PAYLOAD, ANY_TEXT, MARKS, TEMPLATES, same, too_much
 from tests.unit.receipts import Receipt
-from tests.unit.triggers.watched import event_message
 from tests.unit.workbench import INBOX, Workbench, handed_off
 
 DEEPEST = 147
@@ -141,19 +139,22 @@ def test_a_lease_crosses_from_trigger_to_task_with_any_payload_in_it(
     assert text.isascii()
     assert text.isprintable()
 
-    crossed = journeys.through_event({"status": "leased", "inbox_id": "i", "lease": text})
+    crossed = journeys.through_event({"status": "leased", "inbox_name": "i", "lease": text})
     taken = HeldLease.from_hand_off(crossed["lease"])
     assert taken.lease_id == held.lease_id
     arrived = {each["id"]: each["payload"] for each in taken.messages}
-    assert set(arrived) | set(taken.left) == {each["id"] for each in messages}
+    assert set(arrived) | set(taken.left_out) == {each["id"] for each in messages}
     assert all(same(arrived[each["id"]], each["payload"]) for each in messages if each["id"] in arrived)
 
 
 @tries(200)
 @given(payloads=Payloads, names=st.lists(ANY_TEXT, min_size=3, max_size=3))
+@pytest.mark.since(3, 3, "the event trigger")
 def test_a_watchers_event_brings_any_payload_to_its_runs(payloads: list[Any], names: list[str]) -> None:
+    from airflow_provider_workflow.triggers.event_producer import encode, event_payload
+
     messages = [{"id": f"{n}{names[0]}", "payload": each} for n, each in enumerate(payloads)]
-    payload = event_payload(names[1], [event_message(each) for each in messages])  # type: ignore[arg-type]
+    payload = event_payload(names[1], encode(messages)[0])  # type: ignore[arg-type]
     found = messages_of(journeys.through_asset_event(payload))
     assert [each["id"] for each in found] == [each["id"] for each in messages]
     assert all(same(each["payload"], sent["payload"]) for each, sent in zip(found, messages, strict=True))
@@ -169,7 +170,7 @@ def test_any_reason_for_a_pause_crosses_to_the_task_that_names_it(reason: Any) -
     from airflow_provider_workflow.triggers.inbox import inactive_event
 
     error = InboxPausedError("paused", status=409, meta={"paused_reason": reason})
-    told = inactive_event("paused", "an-id", error.paused_reason)
+    told = inactive_event("paused", error.paused_reason)
     assert journeys.through_event(told) == told
     assert told["reason"].isprintable()
 

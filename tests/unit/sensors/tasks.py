@@ -46,8 +46,7 @@ class Task:
     def leased(self, seconds: int = 300) -> dict[str, Any]:
         """The event of a trigger that leased."""
         lease = handed_off(self.bench.lease(seconds=seconds))
-        inbox = {"inbox_id": self.bench.inbox_id, "inbox_name": INBOX}
-        return {"status": "leased", **inbox, "lease": lease}
+        return {"status": "leased", "inbox_name": INBOX, "lease": lease}
 
     @staticmethod
     def run(step: Any) -> Any:

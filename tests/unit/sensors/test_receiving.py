@@ -75,18 +75,6 @@ def test_messages_that_the_trigger_leased_are_returned(bench: Workbench) -> None
 
 
 @acknowledges
-def test_a_lease_is_given_back_where_messages_are_stored_already(bench: Workbench) -> None:
-    wait = task(bench)
-    deferral = wait.execute()
-    bench.put("a")
-    wait.resume(deferral, wait.leased())
-    bench.put("b")
-
-    assert ids(wait.resume(deferral, wait.leased())) == ["a"]
-    assert bench.states == {"b": "available"}
-
-
-@acknowledges
 def test_a_lease_that_ran_out_is_leased_again(bench: Workbench, fake_clock: FakeClock) -> None:
     wait = task(bench)
     deferral = wait.execute()

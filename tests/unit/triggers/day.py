@@ -99,7 +99,10 @@ class Day:
         return rung
 
     @asynccontextmanager
-    async def listen(self, client: Any, inbox_id: str, streams: int) -> AsyncIterator[Day]:
+    async def listen(self, client: Any, inbox_id: str, streams: int) -> AsyncIterator[Day | None]:
+        if not streams:
+            yield None
+            return
         self.listeners += 1
         try:
             yield self

@@ -28,9 +28,9 @@ class FakeWakeUps:
         return self.woken.pop(0) if self.woken else False
 
     @asynccontextmanager
-    async def listen(self, client: Any, inbox_id: str, streams: int) -> AsyncIterator[FakeWakeUps]:
+    async def listen(self, client: Any, inbox_id: str, streams: int) -> AsyncIterator[FakeWakeUps | None]:
         try:
-            yield self
+            yield self if streams else None
         finally:
             self.closed = True
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import subprocess
 import sys
 from collections.abc import Callable
@@ -92,16 +91,6 @@ def test_a_lease_is_compared_with_what_is_configured(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("AIRFLOW__TRIGGERER__SHARED_STREAM_ACK_TIMEOUT", "700")
     with pytest.raises(ValueError, match=r"\(600 s\) must be more than .* \(700 s\)"):
         WorkflowInboxEventTrigger("orders")
-
-
-async def test_a_triggerer_that_is_configured_otherwise_only_warns_of_it(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setenv("AIRFLOW__TRIGGERER__SHARED_STREAM_ACK_TIMEOUT", "700")
-    with caplog.at_level(logging.WARNING):
-        WorkflowInboxEventTrigger("orders")
-
-    assert "shared_stream_ack_timeout (700 s)" in caplog.text
 
 
 def test_on_an_older_airflow_one_sentence_names_the_version_and_the_cure(
@@ -233,8 +222,8 @@ def test_a_producer_is_made_of_the_arguments_and_opens_nothing() -> None:
     trigger = WorkflowInboxEventTrigger(**GIVEN)
     producer = WorkflowInboxEventTrigger.create_shared_stream_producer(trigger.serialize()[1])
 
-    assert producer.stream.inbox == "orders"  # type: ignore[attr-defined]
-    assert producer.stream.min_interval == 4.5  # type: ignore[attr-defined]
+    assert producer.options.inbox == "orders"  # type: ignore[attr-defined]
+    assert producer.options.min_interval == 4.5  # type: ignore[attr-defined]
 
 
 async def test_it_does_not_run_by_itself() -> None:

@@ -1,52 +1,59 @@
-"""A batch says which messages are in stored events, whatever Airflow reports."""
+"""A batch says whether all of its events are stored, whatever Airflow reports."""
 
 from __future__ import annotations
-
-import asyncio
 
 import pytest
 
 from airflow_provider_workflow.dispatch.lease import HeldLease
-from airflow_provider_workflow.triggers.event_batch import Batch, Selection
 from tests.unit.test_leases import message
-from tests.unit.triggers.watched import event_message
+from tests.unit.triggers.triggerer import event_trigger
+
+pytest.importorskip("airflow.triggers.shared_stream", reason="since Airflow 3.3")
+
+from airflow.triggers.shared_stream import AdvanceOutcome
+
+from airflow_provider_workflow.triggers.event_producer import Batch, encode
 
 
-def selection(ids: str, rejected: str = "", *, emitted: bool = True) -> Selection:
-    return Selection(frozenset(ids), dict.fromkeys(rejected, "it fails"), asyncio.Event(), emitted)
+def batch(*selections: str, acked: int = 0, failed: int = 0, rejected: int = 0) -> Batch:
+    """A batch of three messages, and watchers that have selected some of them and emitted their events."""
+    messages, _ = encode([message(message_id) for message_id in "abc"])
+    made = Batch(HeldLease("i", "l", 0.0, "", []), messages)
+    made.selected = {event_trigger(): frozenset(ids) for ids in selections}
+    made.emitted = set(made.selected)
+    made.outcome = AdvanceOutcome(acked=acked, failed=failed, rejected=rejected)
+    return made
 
 
-def batch(*selections: Selection) -> Batch:
-    lease = HeldLease("i", "l", 0.0, "", [])
-    return Batch(lease, [event_message(message(each)) for each in "abc"], list("abc"), list(selections))
+def test_it_is_stored_if_every_watcher_that_airflow_counts_has_emitted() -> None:
+    made = batch("ab", "b", "", acked=3)
+
+    assert made.is_stored()
+    assert made.ids(selected=True) == ["a", "b"]
+    assert made.ids(selected=False) == ["c"]
 
 
-def test_what_every_watcher_that_selects_it_has_emitted_is_stored() -> None:
-    assert batch(selection("ab"), selection("b")).report(2, 0, 0) == (["a", "b"], ["c"])
+def test_it_is_not_stored_if_airflow_has_not_taken_an_event_of_one_of_them() -> None:
+    made = batch("ab", "bc", acked=2)
+    made.emitted.pop()
 
-
-def test_what_one_of_them_has_not_emitted_is_redelivered() -> None:
-    assert batch(selection("ab"), selection("bc", emitted=False)).report(2, 0, 0) == (["a"], [])
+    assert not made.is_stored()
 
 
 @pytest.mark.parametrize(
-    ("acked", "failed", "rejected"), [(1, 1, 0), (0, 2, 0), (0, 1, 1), (3, 0, 0), (2, 0, 1)]
+    ("acked", "failed", "rejected"), [(1, 1, 0), (0, 2, 0), (1, 0, 1), (3, 0, 0), (0, 0, 0)]
 )
-def test_a_failure_or_a_watcher_without_a_selection_has_all_redelivered(
+def test_it_is_not_stored_after_a_failure_or_if_a_watcher_has_selected_nothing(
     acked: int, failed: int, rejected: int
 ) -> None:
-    assert batch(selection("abc"), selection("abc")).report(acked, failed, rejected) == ([], [])
+    assert not batch("abc", "abc", acked=acked, failed=failed, rejected=rejected).is_stored()
 
 
-def test_what_one_rejects_is_not_stored_even_where_the_other_selects_it() -> None:
-    assert batch(selection("abc"), selection("", "b")).report(1, 0, 1) == (["a", "c"], [])
+async def test_only_watchers_that_selected_something_must_remain() -> None:
+    made = batch("a", "", acked=2)
+    present, bystander = made.selected
+    await bystander.cleanup()
+    assert made.is_stored()
 
-
-def test_only_watchers_that_selected_something_must_remain() -> None:
-    here, bystander = selection("a"), selection("")
-    made = batch(here, bystander)
-    bystander.ended.set()
-    assert made.watchers_remain()
-
-    here.ended.set()
-    assert not made.watchers_remain()
+    await present.cleanup()
+    assert not made.is_stored()

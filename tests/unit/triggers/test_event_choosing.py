@@ -42,35 +42,13 @@ async def test_twenty_watchers_select_from_a_megabyte_in_threads_and_each_gets_w
     assert threading.get_ident() not in threads
 
 
-async def test_a_watcher_that_cannot_choose_refuses_and_costs_the_others_nothing(
-    bench: Workbench,
-    triggerer: Triggerer,
-    held_clock: FakeClock,
-    caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def fail(*_: Any) -> bool:
-        raise RuntimeError("made up")
-
-    monkeypatch.setattr("airflow_provider_workflow.dispatch.routing.matcher", lambda *_: fail)
-    bench.put("a")
-    triggerer.start(event_trigger(match="payload"))
-    other = triggerer.start(event_trigger())
-    await triggerer.work(20)
-
-    assert triggerer.stored_ids(other) == ["a"]
-    assert bench.states == {"a": "leased"}, "nobody acknowledges what a watcher refuses"
-    assert "Inbox orders: message a is rejected" in caplog.text
-    assert "its watcher failed: RuntimeError" in caplog.text
-
-
 async def test_a_watcher_that_is_ended_while_it_selects_acknowledges_nothing(
     bench: Workbench, triggerer: Triggerer, held_clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def waiting(watcher: Any, messages: Any) -> Any:
         selecting.set()
         assert ended.wait(10)
-        return messages, {}
+        return messages, []
 
     selecting, ended = threading.Event(), threading.Event()
     monkeypatch.setattr(WorkflowInboxEventTrigger, "matching", waiting)

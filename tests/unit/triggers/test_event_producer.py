@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_workflow.triggers.event_batch import Stream
-from airflow_provider_workflow.triggers.polling import LONGEST_ANSWER_SECONDS
 from tests.unit.fake_clock import FakeClock
 from tests.unit.triggers.triggerer import PATIENCE_SECONDS, Triggerer, beside, event_trigger
 from tests.unit.workbench import Workbench
@@ -18,8 +16,7 @@ pytest.importorskip("airflow.triggers.shared_stream", reason="Airflow acknowledg
 
 from airflow_provider_workflow.triggers.event_producer import (
     CLOSING_SECONDS,
-    MOST_UNDECIDED,
-    InboxProducer,
+    MOST_UNSETTLED,
 )
 
 
@@ -30,11 +27,6 @@ def ours(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
         for each in caplog.records
         if each.name.startswith("airflow_provider_workflow.triggers")
     ]
-
-
-def closing() -> set[asyncio.Task[Any]]:
-    """The tasks that release what a producer still holds."""
-    return {task for task in asyncio.all_tasks() if task.get_name().startswith("workflow-closing[")}
 
 
 def is_running(triggerer: Triggerer, number: int) -> bool:
@@ -141,7 +133,7 @@ async def test_while_airflow_stores_nothing_only_a_few_leases_are_held(
     bench.put(*(f"m{number}" for number in range(20)))
     triggerer.start(event_trigger(lease_limit=1))
     await held_clock.elapse(200)
-    assert bench.service.summary("orders")["counters"]["leases"] == MOST_UNDECIDED
+    assert bench.service.summary("orders")["counters"]["leases"] == MOST_UNSETTLED
 
     await triggerer.work(100)
     assert len(triggerer.stored_ids()) == 20
@@ -155,45 +147,12 @@ async def test_while_no_acknowledgement_comes_through_only_a_few_leases_are_held
     fault = bench.service.fault("status", operation="ack", status=503, times=None)
     triggerer.start(event_trigger(lease_limit=1))
     await triggerer.work(200)
-    assert bench.service.summary("orders")["counters"]["leases"] == MOST_UNDECIDED
+    assert bench.service.summary("orders")["counters"]["leases"] == MOST_UNSETTLED
 
     bench.service.emulator.faults.clear(fault.id)
     await triggerer.work(200)
     assert len(triggerer.stored_ids()) == 20
     assert bench.states == {}
-
-
-async def test_a_lease_whose_answer_comes_when_the_producer_closes_is_given_back(
-    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
-) -> None:
-    bench.put("a", "b")
-    bench.service.fault("hold", operation="lease", when="after")
-    triggerer.start(event_trigger())
-    moving = asyncio.create_task(held_clock.elapse(5))
-    await beside(bench.service.wait_until_held)
-    await triggerer.stop_streams()
-    bench.service.release()
-    await asyncio.wait(closing(), timeout=PATIENCE_SECONDS)
-    await moving
-
-    assert bench.states == {"a": "available", "b": "available"}
-
-
-async def test_how_a_watcher_waits_is_logged_once_though_it_begins_anew(
-    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock, caplog: pytest.LogCaptureFixture
-) -> None:
-    with caplog.at_level(logging.INFO):
-        triggerer.start(event_trigger())
-        await triggerer.work(10)
-        bench.service.store.inboxes.delete(bench.inbox_id)
-        bench.inbox_id = bench.service.open_inbox("orders")
-        bench.put("a")
-        await triggerer.work(700)
-
-    assert triggerer.stored_ids() == ["a"]
-    how = "waiting for messages, by polling every 5 to 60 s"
-    assert caplog.text.count(f"Inbox orders at 127.0.0.1:{bench.service.port}: {how}") == 1
-    assert caplog.text.count("waiting for messages") == 1
 
 
 async def test_a_slow_service_does_not_keep_a_triggerer_from_ending(
@@ -203,74 +162,10 @@ async def test_a_slow_service_does_not_keep_a_triggerer_from_ending(
     triggerer.start(event_trigger())
     await held_clock.elapse(5)
     bench.service.fault("hold", operation="release", times=None)
-    await triggerer.stop_streams()
-    ending = closing()
+    ending = asyncio.create_task(triggerer.stop_streams())
     await beside(bench.service.wait_until_held)
+    assert not ending.done()
     held_clock.advance(CLOSING_SECONDS)
-    await asyncio.wait(ending, timeout=PATIENCE_SECONDS)
+    await asyncio.wait({ending}, timeout=PATIENCE_SECONDS)
 
-    assert ending
-    assert all(each.done() for each in ending)
-
-
-async def test_a_lease_that_takes_long_to_answer_is_a_fault_and_its_messages_are_not_lost(
-    bench: Workbench,
-    triggerer: Triggerer,
-    held_clock: FakeClock,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    bench.put("a")
-    bench.service.fault("hold", operation="lease", when="after")
-    triggerer.start(event_trigger())
-    moving = asyncio.create_task(held_clock.elapse(3))
-    await beside(bench.service.wait_until_held)
-    held_clock.advance(LONGEST_ANSWER_SECONDS)
-
-    async def until_it_is_said() -> None:
-        while "no lease request was answered" not in caplog.text:  # noqa: ASYNC110 the log cannot be waited for
-            await asyncio.sleep(0)
-
-    await asyncio.wait_for(until_it_is_said(), PATIENCE_SECONDS)
-    bench.service.release()
-    await moving
-    await triggerer.work(30)
-
-    assert triggerer.stored_ids() == ["a"]
-    assert bench.states == {}
-    assert bench.service.summary("orders")["counters"]["leases"] == 1
-
-
-async def test_neither_a_report_that_makes_no_sense_nor_closing_too_early_raises(
-    bench: Workbench, held_clock: FakeClock, caplog: pytest.LogCaptureFixture
-) -> None:
-    shared_stream = pytest.importorskip("airflow.triggers.shared_stream")
-    producer = InboxProducer(Stream.of(event_trigger().serialize()[1]))
-    outcome = shared_stream.AdvanceOutcome(acked=1, failed=0)
-    await producer.advance([shared_stream.AdvanceItem(None, outcome)])
-    await producer.aclose()
-    await asyncio.wait(closing(), timeout=PATIENCE_SECONDS)
-
-    assert "an internal error; its messages are redelivered" in caplog.text
-
-
-async def test_a_lease_that_is_not_answered_when_the_producer_closes_leases_nothing_later(
-    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
-) -> None:
-    bench.put("a")
-    bench.service.fault("hold", operation="lease")
-    # Another trigger, whose client keeps their common session open.
-    async with bench.hook.async_client():
-        triggerer.start(event_trigger())
-        moving = asyncio.create_task(held_clock.elapse(5))
-        await beside(bench.service.wait_until_held)
-        before = asyncio.all_tasks()
-        asking = {each for each in before if "AsyncWorkflowClient.send" in repr(each)}
-        await triggerer.stop_streams()
-        held_clock.advance(CLOSING_SECONDS)
-        await asyncio.wait(closing(), timeout=PATIENCE_SECONDS)
-        _, still_asking = await asyncio.wait(asking, timeout=0)
-        bench.service.release()
-        await moving
-
-    assert len(asking) == 1
-    assert still_asking == set()
+    assert ending.done()

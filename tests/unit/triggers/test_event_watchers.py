@@ -154,4 +154,4 @@ class Second(WorkflowInboxEventTrigger):
     """Wants the second of each batch."""
 
     def matching(self, messages: Any) -> Any:
-        return messages[1:2], {}
+        return messages[1:2], []

@@ -19,6 +19,10 @@ LEASES = 6.0
 """Seconds after which a message that was there at the beginning is leased and offered, with some to spare."""
 
 
+DELAY = 3.0
+"""Seconds from the report of a batch to its acknowledgement or release."""
+
+
 class Raises(WorkflowInboxEventTrigger):
     """Its filter raises when it has taken a batch."""
 
@@ -66,7 +70,7 @@ async def test_a_filter_that_raises_acknowledges_nothing(
     triggerer.start(Raises("orders", wake_on_events=False))
     await held_clock.elapse(LEASES)
     triggerer.store()
-    await held_clock.settle()
+    await held_clock.elapse(DELAY)
 
     assert triggerer.stored_ids() == (["a"] if sibling else [])
     assert bench.states == {"a": "available"}
@@ -85,7 +89,7 @@ async def test_a_trigger_that_is_ended_before_it_yields_acknowledges_nothing(
     assert bench.states == {"a": "leased"}
     await triggerer.end(number)
     await held_clock.settle()
-    await held_clock.elapse(1)
+    await held_clock.elapse(DELAY)
 
     assert triggerer.unstored == []
     assert bench.service.count("ack") == 0
@@ -105,7 +109,7 @@ async def test_a_trigger_that_is_ended_between_its_yield_and_airflow_taking_the_
     assert bench.states == {"a": "leased"}
     await triggerer.end(number)
     await held_clock.settle()
-    await held_clock.elapse(1)
+    await held_clock.elapse(DELAY)
 
     assert triggerer.unstored == []
     assert bench.service.count("ack") == 0
@@ -148,7 +152,7 @@ async def test_an_event_that_airflow_dropped_as_its_dag_was_paused_acknowledges_
     await held_clock.elapse(10)
 
     assert bench.service.count("ack") == 0
-    # Only once: on its second delivery, it is left to its lease, as the other one does not want it.
+    # Only once: on its second delivery, it is left to its lease, as the other one does not select it.
     assert bench.service.count("release") == 1
 
 
@@ -171,7 +175,7 @@ async def test_an_event_that_is_not_stored_in_time_acknowledges_nothing(
     group._now = lambda: 1.0
     await asyncio.wait({triggerer.runner.triggers[late]["task"]}, timeout=10)
     await held_clock.settle()
-    await held_clock.elapse(1)
+    await held_clock.elapse(DELAY)
 
     assert bench.service.count("ack") == 0
     assert bench.states == {"a": "available"}

@@ -26,7 +26,6 @@ async def test_its_event_names_the_inbox_and_carries_no_message(bench: Workbench
                 "inbox": "orders",
                 "inbox_id": bench.inbox_id,
                 "workflow_conn_id": "workflow_default",
-                "certain": True,
             },
         )
     ]

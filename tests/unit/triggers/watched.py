@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from airflow_provider_workflow.triggers.event_batch import EventMessage, encode
 from tests.unit.workbench import Workbench
 
 EVEN = "contains(`[0, 2, 4, 6, 8]`, payload.n)"
@@ -17,14 +14,3 @@ def put(bench: Workbench, *numbers: int) -> list[str]:
     ids = [f"m{number}" for number in numbers]
     bench.service.put(bench.inbox_id, *({"n": number} for number in numbers), ids=ids)
     return ids
-
-
-def count_of_leases(bench: Workbench, message_id: str) -> int:
-    (message,) = (each for each in bench.hook.list_messages("orders") if each["id"] == message_id)
-    return int(message["message_attributes"]["lease_count"])
-
-
-def event_message(message: Any) -> EventMessage:
-    """A message on its way into events."""
-    (written,), _ = encode([message])
-    return written

@@ -164,21 +164,16 @@ async def test_whatever_comes_on_a_stream_it_rings_when_it_is_connected(
 
 
 @pytest.mark.parametrize(
-    ("body", "says"),
-    [
-        (b"data: " + b"x" * 1_000_000, "a line of more than 64000 bytes"),
-        (b"data: {}\n\n" * 100_000, "more than 100 notices in a second"),
-        (b"data:\n\n" * 101, "more than 100 notices in a second"),
-    ],
-    ids=["an endless line", "many notices", "one too many"],
+    "body", [b"data: {}\n\n" * 100_000, b"data:\n\n" * 101], ids=["many notices", "one too many"]
 )
 async def test_a_stream_that_would_keep_the_loop_busy_is_closed_for_five_minutes(
-    body: bytes, says: str, service: Service, hear: Hear
+    body: bytes, service: Service, hear: Hear
 ) -> None:
     head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
     heard = await hear(service, lambda connection: connection.sendall(head + body))
     assert FIVE_MINUTES <= heard.pause <= FIVE_MINUTES * SPREAD
-    assert f"Event stream of inbox {SOME_ID}: closed for 300 s because of {says}" in heard.text
+    text = "closed for 300 s, as it has more than 100 notices in a second"
+    assert f"Event stream of inbox {SOME_ID}: {text}" in heard.text
 
 
 async def test_a_compressed_stream_is_none(service: Service, hear: Hear) -> None:
