@@ -46,17 +46,8 @@ def create_asset(
     """
     from airflow.sdk import Asset
 
-    uri = uri_of(inbox, workflow_conn_id)
+    uri = f"{SCHEME}://{_part('workflow_conn_id', workflow_conn_id)}/{_part('inbox', inbox)}"
     return Asset(name=name or uri, uri=uri, extra=extra, **arguments)
-
-
-def uri_of(inbox: str, workflow_conn_id: str) -> str:
-    """
-    The URI of the asset of an inbox.
-
-    :raises ValueError: an argument is invalid; the text names it.
-    """
-    return f"{SCHEME}://{_part('workflow_conn_id', workflow_conn_id)}/{_part('inbox', inbox)}"
 
 
 def schedule_of(asset: Asset) -> Any:

@@ -78,9 +78,7 @@ def check_acknowledge(
     if max_unfinished_runs is not None:
         raise ValueError("max_unfinished_runs needs trigger_dag_id")
     chosen = check_choice("acknowledge", "auto" if acknowledge is None else acknowledge, ("auto", "manual"))
-    if chosen == "manual":
-        return chosen
-    if airflow_release() < (3, 3):
+    if chosen == "auto" and airflow_release() < (3, 3):
         raise needs('acknowledge="auto"', 'give trigger_dag_id, or acknowledge="manual"')
     return chosen
 

@@ -8,6 +8,7 @@ nor the emulator before a test requests the fixture.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable, Iterator
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,23 @@ import pytest
 if TYPE_CHECKING:
     from airflow_provider_workflow.emulator.clock import ManualClock
     from airflow_provider_workflow.emulator.server import EmulatorServer
+
+
+STATE = (
+    "cli.output._unmasked",
+    "client.inboxes._fitting",
+    "client.inboxes._known",
+    "client.attempt.GATES",
+    "client.tokens.TOKENS",
+    "client.settings._named",
+    "observers._names",
+    "observers._warned",
+    "dispatch.quarantine._checked_at",
+    "dispatch.quarantine._reported",
+    "plugin.service.ANSWERS",
+    "plugin.listeners.USES",
+)
+"""State that outlives a test: collections, and objects that can be created without arguments."""
 
 
 class WorkflowEmulator:
@@ -36,13 +54,7 @@ class WorkflowEmulator:
         return self.server.open_inbox(name)
 
     def put(self, inbox: str, *payloads: Any) -> list[str]:
-        """
-        Put messages into an inbox, which is created unless it exists.
-
-        :param inbox: its name or id.
-        :param payloads: of the messages, each a JSON value.
-        :return: the ids of the messages.
-        """
+        """Put messages with these JSON values into an inbox, created unless it exists; return their ids."""
         return self.server.put(inbox, *payloads)
 
     def fault(self, kind: str, operation: str | None = None, **fields: Any) -> None:
@@ -72,14 +84,10 @@ class WorkflowEmulator:
         :raises AssertionError: the text names the messages that differ.
         """
         statuses, expected = self.statuses(inbox), set(message_ids)
-        missing = {
-            message_id: statuses.get(message_id, "unknown")
-            for message_id in expected
-            if statuses.get(message_id) != "acked"
-        }
-        if missing:
-            raise AssertionError(f"not acknowledged in {inbox!r}: {missing}")
-        if more := [key for key, status in statuses.items() if status == "acked" and key not in expected]:
+        acknowledged = {message_id for message_id, status in statuses.items() if status == "acked"}
+        if missing := expected - acknowledged:
+            raise AssertionError(f"not acknowledged in {inbox!r}: {missing}; statuses: {statuses}")
+        if more := acknowledged - expected:
             raise AssertionError(f"acknowledged in {inbox!r} too: {more}")
 
 
@@ -88,21 +96,17 @@ def workflow_emulator(monkeypatch: pytest.MonkeyPatch) -> Iterator[WorkflowEmula
     """
     A new service, and the connection ``workflow_default`` to it, for the duration of one test.
 
-    The test reaches nothing but this service: other connections of the type Workflow lead to it too.
-
-    State of earlier tests is cleared: tokens, inbox names, rate limits, and which quarantined messages were
-    reported.
+    Other connections of the type Workflow lead to it too. The state of earlier tests is cleared.
     """
-    from airflow_provider_workflow import process_state
     from airflow_provider_workflow.emulator.clock import ManualClock
     from airflow_provider_workflow.emulator.server import EmulatorServer
 
     clock = ManualClock()
-    process_state.reset()
+    reset()
     with EmulatorServer(clock=clock) as server:
         _lead_to(server, monkeypatch)
         yield WorkflowEmulator(server, clock)
-    process_state.reset()
+    reset()
 
 
 def _lead_to(server: EmulatorServer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,3 +128,21 @@ def _lead_to(server: EmulatorServer, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("no_proxy", "NO_PROXY"):
         # Other hooks may need their proxies.
         monkeypatch.setenv(name, ",".join(filter(None, (os.environ.get(name), server.host))))
+
+
+def reset() -> None:
+    """
+    Clear the state of the process: tokens, rate limits, inbox names, reported messages.
+
+    No call of the service may be in progress. A module that is not loaded has no state.
+    """
+    for path in STATE:
+        module_name, _, attribute = path.rpartition(".")
+        if (module := sys.modules.get(f"{__package__}.{module_name}")) is None:
+            continue
+        # Emptied in place, as other modules hold references to it.
+        value = getattr(module, attribute)
+        if hasattr(value, "clear"):
+            value.clear()
+        else:
+            vars(value).update(vars(type(value)()))

@@ -90,8 +90,8 @@ def inbox_dag(
     :param example: payload of the message in the form, any JSON value.
     :param arguments: of ``WorkflowInboxDispatchOperator`` and ``WorkflowInboxNoticeTrigger``, or of
         ``WorkflowInboxSensor``; and of ``DAG``. ``docs/inbox-dag.md`` says what each is for.
-    :raises TypeError: an argument is unknown; the text names it.
-    :raises ValueError: an argument is invalid, or the function makes no task; the text names the fix.
+    :raises TypeError: an argument is unknown.
+    :raises ValueError: an argument is invalid, or the function makes no task.
     """
     _check_arguments(inbox, listener, arguments)
     file = sys._getframe(1).f_code.co_filename

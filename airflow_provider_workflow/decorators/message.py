@@ -43,9 +43,9 @@ class MessagePlaceholder:
     """
     Stands for the message of a run, or a part of it, while a DAG file is parsed.
 
-    As an argument of a task, or in a template field, it is replaced by the value when the task runs: Airflow
-    calls ``resolve`` then. ``argument["payload"]["total"]`` is the part of the message at that path. In an
-    f-string it becomes a Jinja template, which calls ``part_in_template``.
+    As an argument of a task, or in a template field, Airflow replaces it by the value when the task runs.
+    ``argument["payload"]["total"]`` is the part of the message at that path. In an f-string it becomes a
+    Jinja template, which calls ``part_in_template``.
 
     :param path: keys and indexes from the message to the part.
     """

@@ -54,7 +54,6 @@ class MessagesFailed(Exception):
 
     :param ids: ids of the failed messages, 1 or more; or a dictionary of these ids with the causes, which are
         written to logs and dead letters, so they must not contain payloads.
-    :raises ValueError: there is no id, or one is not a string.
     """
 
     def __init__(self, ids: Iterable[str] | Mapping[str, str]) -> None:
@@ -94,7 +93,6 @@ class WorkflowInboxDecoratedOperator(RetriesByDefault, DecoratedOperator, Workfl
     :param dead_letter_dag_id: DAG to start for a message that the function keeps failing for (templated); the
         message is then acknowledged. Without it such a message is quarantined in the end.
     :param dead_letter_after: delivery count from which a message that fails is a dead letter, 1 to 4.
-    :raises ValueError: an argument is invalid, or the function is async or a generator.
     """
 
     template_fields: Sequence[str] = (

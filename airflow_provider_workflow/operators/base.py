@@ -113,7 +113,6 @@ class DispatchingOperator(RetriesByDefault, WorkflowOperator):
     :param lease_limit: messages per lease, 1 to 100.
     :param lease_seconds: length of a lease, 60 to 3600 s.
     :param workflow_conn_id: id of the Airflow connection (templated).
-    :raises ValueError: an argument is invalid, or contradicts another one; the text names it.
     """
 
     template_fields: Sequence[str] = (

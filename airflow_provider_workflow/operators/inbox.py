@@ -91,11 +91,7 @@ class LeaseOperator(WorkflowOperator):
         self.message_ids = message_ids
 
     def execute(self, context: Context) -> dict[str, int]:  # noqa: ARG002 Airflow's signature
-        """
-        End the lease of these messages.
-
-        :raises ValueError: ``lease`` is not what the sensor returned, or ``message_ids`` has no ids.
-        """
+        """End the lease of these messages."""
         from airflow_provider_workflow.client.errors import LeaseExpiredError
 
         inbox_id, lease_id, ids = _lease_and_ids(self.lease, self.message_ids)
@@ -118,8 +114,8 @@ class WorkflowAcknowledgeOperator(LeaseOperator):
     """
     Acknowledges messages after the work on them succeeded (docs/service.md 3.2).
 
-    If the lease has expired, its messages are redelivered. The operator reports that in its log and its
-    result, and succeeds: the work is done, and has to be idempotent anyway.
+    If the lease has expired, its messages are redelivered. The operator reports that and succeeds: the work
+    is done, and has to be idempotent anyway.
 
     Its arguments are those of :class:`~airflow_provider_workflow.operators.inbox.LeaseOperator`.
     """

@@ -157,8 +157,7 @@ class WorkflowPauseInboxOperator(InboxOperator):
     """
     Pauses an inbox. Its messages stay and can be leased; new events are dropped, not queued.
 
-    It succeeds if the inbox is paused already. Returns its ``id``, ``name``, ``status`` and
-    ``paused_reason``.
+    Returns its ``id``, ``name``, ``status`` and ``paused_reason``, also if it is paused already.
 
     :param inbox: id or name of the inbox (templated).
     """
@@ -173,8 +172,7 @@ class WorkflowResumeInboxOperator(InboxOperator):
     """
     Resumes a paused inbox. It may be ``initializing`` for a while; the operator does not wait for that.
 
-    It succeeds if the inbox is active or initializing already. Returns its ``id``, ``name``,
-    ``status`` and ``paused_reason``.
+    Returns its ``id``, ``name``, ``status`` and ``paused_reason``, also if it is active already.
 
     :param inbox: id or name of the inbox (templated).
     """
@@ -218,9 +216,8 @@ class WorkflowEnsureInboxOperator(WorkflowOperator):
     """
     Creates an inbox, or finds the one of this name and subscription, and waits until it is active.
 
-    It is idempotent: the service finds the inbox by its name (docs/service.md 2.2, 4.1 and 11.2).
-    Returns its ``id``, ``name``, ``status`` and ``paused_reason``. A paused inbox is returned with a
-    WARNING and not resumed (``WorkflowResumeInboxOperator`` does that).
+    It is idempotent (docs/service.md 2.2, 4.1 and 11.2). Returns its ``id``, ``name``, ``status`` and
+    ``paused_reason``. A paused inbox is not resumed (``WorkflowResumeInboxOperator`` does that).
 
     :param name: name of the inbox, up to 100 characters; it never changes (templated).
     :param app_key: the app: versioned, versionless, ``@latest`` or a slug (templated).

@@ -58,7 +58,6 @@ class WorkflowGuessOperator(WorkflowOperator):
 
         :raises AirflowFailException: the description was rejected; the text has the reasons.
         :raises AirflowSkipException: the same, if ``on_rejected`` is ``skip``.
-        :raises RateLimitError: the limit of guesses per hour is reached.
         """
         from airflow_provider_workflow.client.wire import plain
 
@@ -163,9 +162,8 @@ class WorkflowUnenrollOperator(WorkflowOperator):
     """
     Ends a user's enrollment in a promotion, on behalf of the application (docs/service.md 8 and 14).
 
-    It uses an app token with the scope ``promotions:write``, whatever the connection's scope is. It is
-    idempotent: it succeeds if the enrollment does not exist. Returns ``enrollment_id`` and ``unenrolled``,
-    which is False if it did not exist.
+    It uses an app token with the scope ``promotions:write``, whatever the connection's scope is. It succeeds
+    if the enrollment does not exist. Returns ``enrollment_id``, and whether it existed as ``unenrolled``.
 
     :param enrollment_id: id of the enrollment (templated).
     """
