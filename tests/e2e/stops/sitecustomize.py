@@ -28,7 +28,7 @@ FUNCTIONS = {
     "lease": ("airflow_provider_workflow.dispatch.lease", "lease_once"),
     "resume": ("airflow_provider_workflow.sensors.inbox", "WorkflowInboxSensor.resume"),
     "start run": ("airflow_provider_workflow.dispatch.runs", "TaskRuns.start"),
-    "acknowledge": ("airflow_provider_workflow.dispatch.lease", "HeldLease.acknowledge"),
+    "acknowledge": ("airflow_provider_workflow.hooks.workflow", "WorkflowHook.acknowledge_messages"),
 }
 """The functions whose calls can be stopped before and after, by the step that each is."""
 FOLDER = os.environ.get("WORKFLOW_TEST_STOPS")
