@@ -27,6 +27,7 @@ STATE = (
     "client.attempt.GATES",
     "client.tokens.TOKENS",
     "client.settings._named",
+    "airflow_internals._masked",
     "observers._names",
     "observers._warned",
     "dispatch.quarantine._checked_at",

@@ -189,6 +189,15 @@ def test_masking_reaches_airflow(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "token-to-be-masked" not in str(text)
 
 
+def test_a_triggerer_masks_the_latest_300_secrets_only() -> None:
+    for number in range(400):
+        airflow_internals.mask_in_triggerer(f"a-token-with-number-{number}")
+        airflow_internals.mask_in_triggerer("a-secret-of-a-connection")
+
+    assert redact("a-token-with-number-0") == "a-token-with-number-0"
+    assert redact("a-token-with-number-399 a-secret-of-a-connection") == "*** ***"
+
+
 async def test_the_async_client_sends_the_same_calls(hook: WorkflowHook, emulator: EmulatorServer) -> None:
     from airflow_provider_workflow.client import api
 
