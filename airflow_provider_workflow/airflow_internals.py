@@ -1,9 +1,8 @@
 """
-All uses of Airflow beyond its public API, and the differences between versions of Airflow.
+All uses of Airflow beyond its public API, and the differences between its versions 3.2 to 3.4.
 
-Each function wraps one undocumented name or operation of Airflow. Its docstring states why it is needed, what
-would replace it, and since which version it exists if the oldest supported one (3.2) lacks it. A test checks
-that only two modules of ``plugin/`` import such names too. Documented modules (``airflow.sdk``,
+Each function wraps one undocumented name or operation of Airflow; its docstring says what would replace it. A
+test checks that only two modules of ``plugin/`` import such names too. Documented modules (``airflow.sdk``,
 ``airflow.triggers``, ``airflow.configuration``, ``airflow.exceptions``, ``airflow.cli.cli_config``, the
 ``common.compat`` provider) are imported where they are needed.
 
@@ -14,7 +13,6 @@ from __future__ import annotations
 
 import re
 import sys
-import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
@@ -53,8 +51,8 @@ def reserved_keys() -> frozenset[str]:
     """
     Keys of Airflow's serialization, which the conf of a run must not contain at any depth.
 
-    Since 3.4 the API server rejects such a conf with status 422; before, it stores it unchanged. The set is
-    private to the server, and a run is started by a worker, so it is repeated here; a test compares both.
+    Since 3.4 the API server rejects such a conf with status 422. Its set is private to the server, and a
+    worker starts the run, so it is repeated here; a test compares both.
     """
     return SERIALIZATION_KEYS if airflow_release() >= (3, 4) else frozenset()
 
@@ -63,7 +61,6 @@ def needs(feature: str, fix: str, release: tuple[int, int] = (3, 3)) -> Exceptio
     """
     The error for a feature that requires a newer Airflow.
 
-    :param feature: the requested feature.
     :param fix: what to use instead.
     :param release: major and minor version of the first Airflow that has it.
     """
@@ -77,14 +74,20 @@ def needs(feature: str, fix: str, release: tuple[int, int] = (3, 3)) -> Exceptio
 # The supervisor of a task or a triggerer
 
 
-def is_supervised() -> bool:
+def variables() -> Any:
     """
-    Whether this process is a task or a triggerer, which access Airflow only through their supervisor.
+    Airflow's ``Variable``: that of the SDK in a task or a triggerer, which access Airflow only through their
+    supervisor, and that of the metadata database in other processes, where the SDK's cannot write.
 
-    The SDK's ``Variable`` cannot write in other processes, and there is no public way to detect
-    them. A ``Variable`` of the SDK that works in every process would replace it.
+    A ``Variable`` of the SDK that can write everywhere would replace it.
     """
-    return hasattr(sys.modules.get("airflow.sdk.execution_time.task_runner"), "SUPERVISOR_COMMS")
+    if hasattr(sys.modules.get("airflow.sdk.execution_time.task_runner"), "SUPERVISOR_COMMS"):
+        from airflow.sdk import Variable
+
+        return Variable
+    from airflow.models.variable import Variable as StoredVariable
+
+    return StoredVariable
 
 
 def lineage_of(ti: Any) -> dict[str, Any]:
@@ -104,8 +107,7 @@ def trigger_dag_run(dag_id: str, run_id: str, conf: dict[str, Any], note: str | 
     """
     Request a DAG run from the supervisor, as ``TriggerDagRunOperator`` does; it is stored when this returns.
 
-    The operator can start only one run per task. A public function of the SDK that starts several runs from
-    one task would replace it.
+    A public function of the SDK that starts several runs from one task would replace it.
 
     :return: None, or the name of Airflow's ``ErrorType``, such as ``DAGRUN_ALREADY_EXISTS``.
     :raises Exception: the request was rejected or failed (see ``dispatch/runs.py``).
@@ -123,7 +125,7 @@ def stored_dag_run(dag_id: str, run_id: str) -> Any:
     """
     An existing DAG run as the supervisor knows it, with ``conf`` and ``triggering_user_name``.
 
-    Since 3.2. The SDK's own ``get_dag_run`` of a task would replace it; there is none yet.
+    A function of the SDK would replace it.
 
     :raises Exception: there is no such run, or the request failed (see ``dispatch/runs.py``).
     """
@@ -135,13 +137,11 @@ def stored_dag_run(dag_id: str, run_id: str) -> Any:
 
 def is_started_by_hand(run: Any) -> bool:
     """
-    Whether a user, and no task, started a run.
+    Whether a user, and no task, started a run that :func:`stored_dag_run` returned.
 
-    :param run: as :func:`stored_dag_run` returns it.
-
-    Airflow gives a run that a task starts the name of the user who started the run of that task (from 3.2.2
-    on). Since 3.3 it has a type of its own. Before, nothing tells the two apart, and a message must not get a
-    second run: so no run counts as started by hand. A field ``triggered_by`` would replace it.
+    Airflow gives a run that a task starts the name of the user who started the run of that task, and since
+    3.3 a type of its own. Before, nothing tells the two apart, and a message must not get a second run: so no
+    run counts as started by hand. A field ``triggered_by`` would replace it.
     """
     is_manual = run.triggering_user_name is not None and run.run_type == "manual"
     return is_manual and airflow_release() >= (3, 3)
@@ -152,9 +152,9 @@ def is_started_by_hand(run: Any) -> bool:
 
 def http_status_error() -> type[Exception]:
     """
-    The exception of the SDK's HTTP client for an answer that is an error; a task gets it in ``dag.test()``.
+    What the SDK's HTTP client raises for an error, as tasks get it in ``dag.test()``: of httpx, or of httpx2.
 
-    Of httpx before 3.4 and of httpx2 from then on. A public exception of the SDK would replace it.
+    A public exception of the SDK would replace it.
     """
     from airflow.sdk.api.client import ServerResponseError
 
@@ -162,43 +162,30 @@ def http_status_error() -> type[Exception]:
     return base
 
 
-MOST_SECRETS = 6
-"""
-Secrets of a connection that stay masked in a triggerer: access token, refresh token and the Variable that
-holds both, of the latest renewal and of the one before. Older ones are no longer valid.
-"""
-masked: dict[str, list[str]] = {}
-"""For each connection id, its secrets that are masked in this triggerer."""
-_masking = threading.Lock()
+MOST_MASKED = 300
+_masked: dict[str, None] = {}
+"""Secrets that are masked in this triggerer, the oldest first."""
 
 
-def mask_in_triggerer(secret: str, connection_id: str) -> None:
+def mask_in_triggerer(secret: str) -> None:
     """
-    Mask a secret in the logs of this process, in place of the oldest secret of its connection.
+    Mask a secret in the logs of this process, and no longer the oldest of more than 300.
 
-    The public ``airflow.sdk.log.mask_secret`` also informs the supervisor. That call blocks, and
-    before 3.3, made from a thread, it breaks the connection of a triggerer to its supervisor. It also never
-    removes a secret from a regular expression that it compiles again for each new one, while a triggerer runs
-    for months. A public way to remove a secret would replace this function.
+    The public ``airflow.sdk.log.mask_secret`` also informs the supervisor: a call that blocks, and before
+    3.3, made from a thread, breaks the connection of a triggerer to its supervisor. It never forgets a
+    secret, and a thousand of them block the event loop for 60 ms when another one is added.
     """
-    from airflow.sdk._shared.secrets_masker import mask_secret
+    from airflow.sdk._shared import secrets_masker
 
-    with _masking:
-        kept = [*(each for each in masked.get(connection_id, ()) if each != secret), secret]
-        masked[connection_id] = kept[-MOST_SECRETS:]
-        for old in kept[:-MOST_SECRETS]:
-            _unmask(old)
-    mask_secret(secret)
-
-
-def _unmask(secret: str) -> None:
-    """Remove a secret from the masker; in an Airflow with another masker it stays masked."""
-    with suppress(ImportError, AttributeError):
-        from airflow.sdk._shared.secrets_masker import _secrets_masker
-
-        masker = _secrets_masker()
-        for each in masker._adaptations(secret):
-            masker.patterns.discard(re.escape(each))
+    _masked.pop(secret, None)
+    _masked[secret] = None
+    if len(_masked) > MOST_MASKED:
+        oldest = next(iter(_masked))
+        del _masked[oldest]
+        with suppress(AttributeError):  # of an Airflow with another masker
+            masker = secrets_masker._secrets_masker()
+            masker.patterns.difference_update(map(re.escape, masker._adaptations(oldest)))
+    secrets_masker.mask_secret(secret)
 
 
 @cache
@@ -206,9 +193,8 @@ def stats() -> Any:
     """
     Airflow's ``Stats``, initialized.
 
-    ``Stats`` is public. In a triggerer only the import of ``airflow.sdk.serde`` initializes that of the Task
-    SDK, and Airflow 3.2 imports it late or never. A ``Stats`` that initializes itself would replace this
-    function.
+    In a triggerer only the import of ``airflow.sdk.serde`` initializes it, and Airflow 3.2 imports that late
+    or never. A ``Stats`` that initializes itself would replace this function.
     """
     import airflow.sdk.serde  # noqa: F401
     from airflow.providers.common.compat.sdk import Stats
@@ -220,18 +206,14 @@ def stats() -> Any:
 
 
 def console() -> Any:
-    """
-    The console of Airflow's commands, without markup.
-
-    It gives our commands the format of Airflow's own. rich's ``Console`` would replace it.
-    """
+    """The console of Airflow's commands, without markup; rich's ``Console`` would replace it."""
     from airflow.cli.simple_table import AirflowConsole
 
     return AirflowConsole(markup=False, emoji=False, highlight=False)
 
 
 def table() -> Any:
-    """An empty table in the format of Airflow's commands; see :func:`console`."""
+    """An empty table in the format of Airflow's commands; rich's ``Table`` would replace it."""
     from airflow.cli.simple_table import SimpleTable
 
     return SimpleTable(show_header=True)
@@ -261,27 +243,10 @@ def check_database() -> None:
         session.scalar(select(Variable.key).limit(1))
 
 
-def stored_variable(name: str) -> str | None:
-    """The value of an Airflow Variable, for processes other than tasks and triggerers; None if missing."""
-    from airflow.models.variable import Variable
-
-    value: str | None = Variable.get(name, default_var=None)
-    return value
-
-
-def store_variable(name: str, value: str, description: str) -> None:
-    """Set an Airflow Variable, in processes other than tasks and triggerers, where the SDK's cannot write."""
-    from airflow.models.variable import Variable
-
-    Variable.set(name, value, description=description)
-
-
 def dag_row(dag_id: str, session: Session) -> Any:
     """
     The row of a DAG: ``is_paused``, ``has_import_errors``, ``max_active_runs``, and since 3.3
-    ``allowed_run_types``.
-
-    :return: None if there is no such row, or no DAG file contains the DAG any more.
+    ``allowed_run_types``; None if no DAG file contains the DAG.
     """
     from airflow.models.dag import DagModel
 
@@ -301,7 +266,7 @@ def serialized_dags(word: str, session: Session) -> Iterator[tuple[str, Mapping[
     The id and the latest serialized version of each DAG that is in a DAG file.
 
     :param word: only DAGs that contain this string; compressed DAGs are not filtered. The database filters,
-        as there may be thousands of DAGs, each with many versions.
+        as there may be thousands of DAGs.
     """
     from airflow.models.dag import DagModel
     from airflow.models.serialized_dag import SerializedDagModel
@@ -346,34 +311,26 @@ def count_triggers(path: str) -> int:
     from airflow.models.trigger import Trigger
     from sqlalchemy import func, select
 
-    found = select(func.count()).select_from(Trigger).where(Trigger.classpath.startswith(path))
+    count = select(func.count()).select_from(Trigger).where(Trigger.classpath.startswith(path))
     with database_session() as session:
-        return int(session.scalar(found) or 0)
+        return int(session.scalar(count) or 0)
 
 
-def count_dag_runs(dag_id: str, **which: Iterable[str]) -> int:
-    """
-    Number of runs of a DAG.
-
-    :param which: only runs whose ``run_id`` or ``state`` is one of these values.
-    """
+def count_unfinished_runs(dag_id: str) -> int:
+    """Number of runs of a DAG that are queued or running."""
     from airflow.models.dagrun import DagRun
     from sqlalchemy import func, select
 
-    conditions = [getattr(DagRun, column).in_(list(values)) for column, values in which.items()]
-    runs = select(func.count()).select_from(DagRun).where(DagRun.dag_id == dag_id, *conditions)
+    unfinished = (DagRun.dag_id == dag_id, DagRun.state.in_(["queued", "running"]))
     with database_session() as session:
-        return int(session.scalar(runs) or 0)
+        return int(session.scalar(select(func.count()).select_from(DagRun).where(*unfinished)) or 0)
 
 
 def dag_run_model() -> Any:
     """
     The SQLAlchemy model of DAG runs, for the queries of ``database/dag_runs.py``.
 
-    With the columns that are used there: ``id``, ``dag_id``, ``run_id``, ``state``, ``run_after``,
-    ``triggered_by``, ``triggering_user_name``, and ``conf``, which is JSON. No function of Airflow finds runs
-    by the beginning of their id and by entries of their conf, page by page; filters of its REST API for both
-    would replace it.
+    Filters of Airflow's REST API for the beginning of a run's id and entries of its conf would replace it.
     """
     from airflow.models.dagrun import DagRun
 
@@ -390,14 +347,11 @@ def create_dag_run(
     user: str | None = None,
 ) -> None:
     """
-    Create a DAG run as ``airflow dags trigger`` does.
-
-    After a database error it is retried. A retry raises ``DagRunAlreadyExists`` if the first attempt, or
-    another process at the same time, has created the run.
+    Create a DAG run as ``airflow dags trigger`` does; after a database error it is retried.
 
     :param triggered_by: name of Airflow's ``DagRunTriggeredByType``.
     :param user: name of the user who starts it.
-    :raises DagRunAlreadyExists: the run exists.
+    :raises DagRunAlreadyExists: the run exists; a retry may find the one of the first attempt.
     :raises DagNotFound: there is no such DAG.
     """
     from airflow.api.common.trigger_dag import trigger_dag

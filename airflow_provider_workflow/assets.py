@@ -18,8 +18,12 @@ if TYPE_CHECKING:
     from airflow.sdk import Asset
 
 SCHEME = "workflow-inbox"
-FORM = f"{SCHEME}://<connection id>/<inbox>"
-FIX = "create_asset(inbox=..., workflow_conn_id=...) of airflow_provider_workflow.assets builds it"
+# It does not quote the URI, which may contain a password.
+WRONG = (
+    f"the asset URI must have the form {SCHEME}://<connection id>/<inbox>, with special characters of the"
+    " names percent-encoded as UTF-8 (a slash as %2F, a colon as %3A, a question mark as %3F);"
+    " create_asset(inbox=..., workflow_conn_id=...) of airflow_provider_workflow.assets builds it"
+)
 
 
 def create_asset(
@@ -42,17 +46,8 @@ def create_asset(
     """
     from airflow.sdk import Asset
 
-    uri = uri_of(inbox, workflow_conn_id)
+    uri = f"{SCHEME}://{_part('workflow_conn_id', workflow_conn_id)}/{_part('inbox', inbox)}"
     return Asset(name=name or uri, uri=uri, extra=extra, **arguments)
-
-
-def uri_of(inbox: str, workflow_conn_id: str) -> str:
-    """
-    The URI of the asset of an inbox.
-
-    :raises ValueError: an argument is invalid; the text names it.
-    """
-    return f"{SCHEME}://{_part('workflow_conn_id', workflow_conn_id)}/{_part('inbox', inbox)}"
 
 
 def schedule_of(asset: Asset) -> Any:
@@ -85,10 +80,9 @@ def messages_of(event: Any) -> list[dict[str, Any]]:
     :param event: one of ``triggering_asset_events[asset]``, its ``extra``, or the payload in it.
     :raises ValueError: the event was not made by this trigger.
     """
-    found = event if isinstance(event, Mapping) else getattr(event, "extra", None)
-    if isinstance(found, Mapping) and "payload" in found:
-        found = found["payload"]
-    text = found.get("messages") if isinstance(found, Mapping) else None
+    extra = event if isinstance(event, Mapping) else getattr(event, "extra", None)
+    payload = extra.get("payload", extra) if isinstance(extra, Mapping) else None
+    text = payload.get("messages") if isinstance(payload, Mapping) else None
     if not isinstance(text, str):
         raise ValueError("the event carries no messages: it was not made by WorkflowInboxEventTrigger")
     messages: list[dict[str, Any]] = json.loads(text)
@@ -99,29 +93,15 @@ def sanitize_uri(uri: SplitResult) -> SplitResult:
     """
     Normalize the URI of an inbox.
 
-    :raises ValueError: the URI is invalid; the text says why, and how to build it.
+    :raises ValueError: the URI has another form; the text says which it has, and how to build it.
     """
-    inbox = uri.path[1:]
-    if "@" in uri.netloc or ":" in uri.netloc:
-        # The error does not quote the URI: it may contain a password.
-        raise _wrong(
-            "the asset URI", "has a user or a port, which belong in the connection (write a colon as %3A)"
-        )
-    if not uri.netloc:
-        raise _wrong(repr(uri.geturl()), "names no connection")
-    if not inbox:
-        raise _wrong(repr(uri.geturl()), "names no inbox")
-    if "/" in inbox:
-        raise _wrong(
-            repr(uri.geturl()),
-            "has more than one part after the connection; write a slash in a name as %2F",
-        )
-    if uri.query:
-        raise _wrong(repr(uri.geturl()), "has a query; write a question mark in a name as %3F")
+    connection, inbox = uri.netloc, uri.path[1:]
+    if not connection or not inbox or {*"@:"} & {*connection} or "/" in inbox or uri.query:
+        raise ValueError(WRONG)
     try:
-        connection, inbox = (unquote(part, errors="strict") for part in (uri.netloc, inbox))
+        connection, inbox = (unquote(part, errors="strict") for part in (connection, inbox))
     except UnicodeDecodeError:
-        raise _wrong(repr(uri.geturl()), "is not percent-encoded UTF-8") from None
+        raise ValueError(WRONG) from None
     return uri._replace(
         netloc=_part("workflow_conn_id", connection), path="/" + _part("inbox", inbox), fragment=""
     )
@@ -133,7 +113,3 @@ def _part(field: str, value: str) -> str:
         return quote(filled(field, value), safe="")
     except UnicodeEncodeError:
         raise ValueError(f"{field} cannot be part of a URI: it has a lone surrogate") from None
-
-
-def _wrong(uri: str, problem: str) -> ValueError:
-    return ValueError(f"{uri} {problem}. The form is {FORM}; {FIX}.")

@@ -11,90 +11,68 @@ import sys
 from typing import Any
 
 SECTION = "workflow"
-MAX_EVENT_STREAMS = "max_event_streams"
-QUARANTINE_CHECK_SECONDS = "quarantine_check_seconds"
-PAGE = "page"
-TRACES = "traces"
-OBSERVERS = "observers"
-SWITCH = {"on": True, "true": True, "1": True, "off": False, "false": False, "0": False}
+
+
+def _option(description: str, default: str, kind: str = "string") -> dict[str, Any]:
+    return {
+        "description": description,
+        "version_added": "0.1.0",
+        "type": kind,
+        "example": None,
+        "default": default,
+    }
+
 
 OPTIONS: dict[str, dict[str, Any]] = {
-    MAX_EVENT_STREAMS: {
-        "description": (
-            "Maximum number of event streams that a triggerer keeps open. Further inboxes are only"
-            " polled. Each stream uses one socket."
-        ),
-        "version_added": "0.1.0",
-        "type": "integer",
-        "example": None,
-        "default": "500",
-    },
-    QUARANTINE_CHECK_SECONDS: {
-        "description": (
-            "Minimum number of seconds between two checks of an inbox for quarantined messages in one"
-            " process. A task or trigger checks when it finds its inbox empty, and reports each"
-            " quarantined message with an ERROR log line and a metric. 0 disables the checks."
-        ),
-        "version_added": "0.1.0",
-        "type": "integer",
-        "example": None,
-        "default": "600",
-    },
-    PAGE: {
-        "description": (
-            "on or off. Whether the API server serves the page Inboxes and its API. If off, or if the value"
-            " is invalid, nothing of this provider is mounted. Takes effect when the API server starts."
-        ),
-        "version_added": "0.2.0",
-        "type": "string",
-        "example": None,
-        "default": "on",
-    },
-    TRACES: {
-        "description": (
-            "on or off. Whether tasks and triggers make spans of OpenTelemetry if a tracer is configured: one"
-            " for each lease, started run, batch, acknowledgement and release. An invalid value means off."
-        ),
-        "version_added": "0.2.0",
-        "type": "string",
-        "example": None,
-        "default": "on",
-    },
-    OBSERVERS: {
-        "description": (
-            "Comma-separated paths of functions, such as company.inboxes.observe, that are called with each"
-            " event of an inbox: leased, started, acknowledged and so on (docs/metrics.md). They must not"
-            " block. What they raise is logged as a WARNING."
-        ),
-        "version_added": "0.2.0",
-        "type": "string",
-        "example": "company.inboxes.observe",
-        "default": "",
-    },
+    "max_event_streams": _option(
+        "Maximum number of event streams that a triggerer keeps open, each with one socket. Further inboxes"
+        " are only polled.",
+        "500",
+        "integer",
+    ),
+    "quarantine_check_seconds": _option(
+        "Minimum number of seconds between two checks of an inbox for quarantined messages in one process. A"
+        " task or trigger checks when it finds its inbox empty, and reports each quarantined message with an"
+        " ERROR log line and a metric. 0 disables the checks.",
+        "600",
+        "integer",
+    ),
+    "page": _option(
+        "on or off. Whether the API server serves the page Inboxes and its API. An invalid value means off."
+        " Takes effect when the API server starts.",
+        "on",
+    ),
+    "traces": _option(
+        "on or off. Whether tasks and triggers make spans of OpenTelemetry if a tracer is configured. An"
+        " invalid value means off.",
+        "on",
+    ),
+    "observers": _option(
+        "Comma-separated paths of functions, such as company.inboxes.observe, that are called with each event"
+        " of an inbox (docs/metrics.md). They must not block. What they raise is logged as a WARNING.",
+        "",
+    ),
 }
 
 
 def observers() -> list[str]:
     """Paths of the user's own observers."""
-    from airflow.providers.common.compat.sdk import conf
-
-    value = str(conf.get(SECTION, OBSERVERS, fallback=""))
-    return [path for part in value.split(",") if (path := part.strip())]
+    return [path for part in str(_read("observers")).split(",") if (path := part.strip())]
 
 
 def max_event_streams() -> int:
     """Maximum number of event streams that one process keeps open."""
-    return _number(MAX_EVENT_STREAMS)
+    return int(_read("max_event_streams"))
 
 
 def quarantine_check_seconds() -> int:
     """Minimum seconds between two checks of an inbox for quarantined messages; 0: no checks."""
-    return _number(QUARANTINE_CHECK_SECONDS)
+    return int(_read("quarantine_check_seconds"))
 
 
 def page() -> bool:
     """Whether the API server serves the page of inboxes and its API."""
-    return _switch(PAGE)
+    return _is_on("page")
 
 
 def traces() -> bool:
@@ -108,17 +86,15 @@ def traces() -> bool:
         api.get_tracer_provider(), (api.ProxyTracerProvider, api.NoOpTracerProvider)
     ):
         return False
-    return _switch(TRACES)
+    return _is_on("traces")
 
 
-def _switch(option: str) -> bool:
+def _is_on(option: str) -> bool:
+    return str(_read(option)).strip().lower() in ("on", "true", "1")
+
+
+def _read(option: str) -> Any:
     from airflow.providers.common.compat.sdk import conf
 
-    value = str(conf.get(SECTION, option, fallback=OPTIONS[option]["default"]))
-    return SWITCH.get(value.strip().lower(), False)
-
-
-def _number(option: str) -> int:
-    from airflow.providers.common.compat.sdk import conf
-
-    return int(conf.getint(SECTION, option, fallback=int(OPTIONS[option]["default"])))
+    read = conf.getint if OPTIONS[option]["type"] == "integer" else conf.get
+    return read(SECTION, option, fallback=OPTIONS[option]["default"])

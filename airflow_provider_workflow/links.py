@@ -26,8 +26,7 @@ class WorkflowEditorLink(BaseOperatorLink):
 
         Airflow calls this in the task's process when a try ends, and stores the result.
         """
-        guess = _returned(operator, ti_key)
-        url = guess.get("prefilled_url") if isinstance(guess, Mapping) else None
+        url = _returned(operator, ti_key).get("prefilled_url")
         # Only web URLs, as users click on it: no javascript: URL.
         return url if isinstance(url, str) and url.startswith(("https://", "http://")) else ""
 
@@ -39,7 +38,7 @@ class StartedRunsLink(BaseOperatorLink):
 
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
         """
-        URL of the started run, or of a list of the started runs; empty if none were started.
+        URL of a list of the started runs; empty if none were started.
 
         The list is that of the target DAG, or of all DAGs if there are several targets. If there are more
         runs than one URL can name (about 20), or the task failed, it lists all runs that messages started
@@ -49,25 +48,21 @@ class StartedRunsLink(BaseOperatorLink):
         from airflow_provider_workflow.dispatch.runs import RUN_ID_PREFIX, run_id_of
 
         targets = operator.trigger_dag_id
-        if not targets:
+        result = _returned(operator, ti_key)
+        started = result.get("started")
+        if not targets or (started and not started["count"]):
             return ""
         dag_ids = [targets] if isinstance(targets, str) else list(targets)
-        result = _returned(operator, ti_key)
-        message_ids = _started(result)
-        if message_ids == []:
-            return ""
-        run_ids = [run_id_of(message_id, result["inbox_id"]) for message_id in message_ids or ()]
         page = f"dags/{dag_ids[0]}/runs" if len(dag_ids) == 1 else "dag_runs"
-        if len(run_ids) == 1 and len(dag_ids) == 1:
-            return _page(f"{page}/{quote(run_ids[0], safe='')}")
-        pattern = "|".join(run_ids)
-        if pattern and len(pattern) <= LONGEST_PATTERN:
-            return _page(page, run_id_pattern=pattern)
+        if started and started["count"] == len(started["ids"]):
+            run_ids = [run_id_of(message_id, result["inbox_id"]) for message_id in started["ids"]]
+            if len(pattern := "|".join(run_ids)) <= LONGEST_PATTERN:
+                return _page(page, run_id_pattern=pattern)
         return _page(
             page,
             run_id_pattern=RUN_ID_PREFIX,
-            run_after_gte=_text(ti_key.start_date - CLOCK_SKEW),
-            run_after_lte=_text(datetime.fromtimestamp(clock.now(), UTC) + CLOCK_SKEW),
+            run_after_gte=clock.iso(ti_key.start_date - CLOCK_SKEW),
+            run_after_lte=clock.iso(datetime.fromtimestamp(clock.now(), UTC) + CLOCK_SKEW),
         )
 
 
@@ -79,29 +74,18 @@ class ReplayedRunLink(BaseOperatorLink):
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
         """URL of the run; empty if the task has not succeeded."""
         result = _returned(operator, ti_key)
-        if not isinstance(result, Mapping):
-            return ""
-        return _page(f"dags/{result['dag_id']}/runs/{quote(result['run_id'], safe='')}")
+        return f"{_page('dags')}/{result['dag_id']}/runs/{quote(result['run_id'], safe='')}" if result else ""
 
 
-def _returned(operator: Any, ti_key: Any) -> Any:
-    """The task's return value; None if it did not succeed, or pushes no XCom."""
+def _returned(operator: Any, ti_key: Any) -> Mapping[str, Any]:
+    """What the task returned; empty if it did not succeed, or pushes no XCom."""
     from airflow.providers.common.compat.sdk import TaskInstanceState, XCom
 
     # Airflow logs an ERROR for each missing XCom, and calls links at each deferral too.
     if not operator.do_xcom_push or ti_key.state != TaskInstanceState.SUCCESS:
-        return None
-    return XCom.get_value(ti_key=ti_key, key="return_value")
-
-
-def _started(result: Any) -> list[str] | None:
-    """The ids of the messages whose runs were started; None if not all of them are known."""
-    if not isinstance(result, Mapping):
-        return None
-    ids: list[str] = result["started"]["ids"]
-    # Run ids are made with the inbox id; a result without started runs may lack it.
-    known = len(ids) == result["started"]["count"] and ("inbox_id" in result or not ids)
-    return ids if known else None
+        return {}
+    value = XCom.get_value(ti_key=ti_key, key="return_value")
+    return value if isinstance(value, Mapping) else {}
 
 
 def _page(path: str, **query: str) -> str:
@@ -109,7 +93,3 @@ def _page(path: str, **query: str) -> str:
 
     base = str(conf.get("api", "base_url", fallback="/")).rstrip("/")
     return f"{base}/{path}" + (f"?{urlencode(query)}" if query else "")
-
-
-def _text(moment: datetime) -> str:
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

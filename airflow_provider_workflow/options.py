@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from airflow_provider_workflow.airflow_internals import airflow_release, needs
 from airflow_provider_workflow.client.arguments import filled
-
-if TYPE_CHECKING:
-    from airflow_provider_workflow import types
-
-log = logging.getLogger(__name__)
 
 
 def known_later(value: Any) -> bool:
     """Whether a value is known only when the task runs: a template, or the output of another task."""
     if isinstance(value, str):
         return "{{" in value or "{%" in value
-    return _is_output(value)
-
-
-def _is_output(value: Any) -> bool:
-    """Whether a value is the output of another task, or the argument of a mapped task group."""
     return callable(getattr(value, "resolve", None))
 
 
@@ -51,10 +39,10 @@ def rendered(field: str, value: Any, *, optional: bool = False) -> Any:
     :param optional: whether it may be None.
     :raises ValueError: it was rendered to something else; the text names the argument and the fix.
     """
-    if isinstance(value, (str, int, float)) and not isinstance(value, bool):
-        return str(value)
     if value is None and optional:
         return None
+    if isinstance(value, (str, int, float)):
+        return str(value)
     what = "None" if value is None else f"a {type(value).__name__}"
     raise ValueError(
         f"{field} was rendered to {what}, not to a string. Give a template that yields a string, or"
@@ -69,18 +57,6 @@ def check_choice(field: str, value: str, choices: tuple[str, ...]) -> str:
     if value not in choices:
         raise ValueError(f"{field} must be one of {', '.join(map(repr, choices))}, not {value!r}")
     return value
-
-
-def check_inputs(inputs: Any) -> Mapping[str, Any] | None:
-    """
-    :raises ValueError: the inputs are not a mapping.
-    """
-    if inputs is not None and not isinstance(inputs, Mapping):
-        raise ValueError(
-            f"inputs must be a dictionary, not a {type(inputs).__name__}; for a dictionary from"
-            " a template, set render_template_as_native_obj=True on the DAG, or give another task's output"
-        )
-    return inputs
 
 
 def check_acknowledge(
@@ -102,9 +78,7 @@ def check_acknowledge(
     if max_unfinished_runs is not None:
         raise ValueError("max_unfinished_runs needs trigger_dag_id")
     chosen = check_choice("acknowledge", "auto" if acknowledge is None else acknowledge, ("auto", "manual"))
-    if chosen == "manual":
-        return chosen
-    if airflow_release() < (3, 3):
+    if chosen == "auto" and airflow_release() < (3, 3):
         raise needs('acknowledge="auto"', 'give trigger_dag_id, or acknowledge="manual"')
     return chosen
 
@@ -113,34 +87,11 @@ def check_sensor_options(
     deferrable: bool, silent_fail: bool, max_wait: Any, max_poll_interval: float
 ) -> None:
     """
-    Check arguments of Airflow's sensors that have no effect in the triggerer.
-
-    ``exponential_backoff`` is accepted: a deferred sensor increases its interval anyway.
-
-    :raises ValueError: such an argument is given; the text names it and what to give instead.
+    :raises ValueError: an argument of Airflow's sensors is given that has no effect in the triggerer.
     """
-    if not deferrable:
-        return
-    if silent_fail:
+    if deferrable and (silent_fail or max_wait is not None):
+        unusable = "silent_fail" if silent_fail else "max_wait"
         raise ValueError(
-            "silent_fail cannot be used with deferrable=True: transient errors of the service are retried"
-            " anyway, others fail the try. Give retries, soft_fail or never_fail instead, or deferrable=False"
+            f"{unusable} cannot be used with deferrable=True: give retries, soft_fail, never_fail or"
+            f" max_poll_interval (seconds, now {max_poll_interval:g}) instead, or deferrable=False"
         )
-    if max_wait is not None:
-        raise ValueError(
-            "max_wait cannot be used with deferrable=True: give max_poll_interval (seconds,"
-            f" now {max_poll_interval:g}) instead, or deferrable=False"
-        )
-
-
-def subscription_of(app_key: str, action_key: str, inputs: Any, connection_id: Any) -> types.Subscription:
-    """
-    Make a subscription. Numbers may be given as strings, from a template or a command line.
-
-    :raises ValueError: the inputs are not a mapping.
-    """
-    given = dict(check_inputs(inputs) or {})
-    wanted: types.Subscription = {"app_key": app_key, "action_key": action_key, "inputs": given}
-    if connection_id is not None:
-        wanted["connection_id"] = whole_number(connection_id)
-    return wanted

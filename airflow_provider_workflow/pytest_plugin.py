@@ -2,23 +2,40 @@
 A pytest plugin for tests of DAGs that use this provider: it gives each test an emulator of its own.
 
 pytest loads it wherever this package is installed (entry point ``pytest11``), so it imports neither Airflow
-nor the emulator before a test requests the fixture. The entry point has the name of this module: then
-``pytest_plugins = ["airflow_provider_workflow.pytest_plugin"]`` in a conftest file means the same plugin.
+nor the emulator before a test requests the fixture.
 """
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+import sys
+from collections.abc import Iterable, Iterator
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
-    from airflow_provider_workflow.client.settings import Settings
     from airflow_provider_workflow.emulator.clock import ManualClock
     from airflow_provider_workflow.emulator.server import EmulatorServer
+
+
+STATE = (
+    "cli.output._unmasked",
+    "client.inboxes._fitting",
+    "client.inboxes._known",
+    "client.attempt.GATES",
+    "client.tokens.TOKENS",
+    "client.settings._named",
+    "airflow_internals._masked",
+    "observers._names",
+    "observers._warned",
+    "dispatch.quarantine._checked_at",
+    "dispatch.quarantine._reported",
+    "plugin.service.ANSWERS",
+    "plugin.listeners.USES",
+)
+"""State that outlives a test: collections, and objects that can be created without arguments."""
 
 
 class WorkflowEmulator:
@@ -38,13 +55,7 @@ class WorkflowEmulator:
         return self.server.open_inbox(name)
 
     def put(self, inbox: str, *payloads: Any) -> list[str]:
-        """
-        Put messages into an inbox, which is created unless it exists.
-
-        :param inbox: its name or id.
-        :param payloads: of the messages, each a JSON value.
-        :return: the ids of the messages.
-        """
+        """Put messages with these JSON values into an inbox, created unless it exists; return their ids."""
         return self.server.put(inbox, *payloads)
 
     def fault(self, kind: str, operation: str | None = None, **fields: Any) -> None:
@@ -75,10 +86,9 @@ class WorkflowEmulator:
         """
         statuses, expected = self.statuses(inbox), set(message_ids)
         acknowledged = {message_id for message_id, status in statuses.items() if status == "acked"}
-        missing = {each: statuses.get(each, "unknown") for each in sorted(expected - acknowledged, key=str)}
-        if missing:
-            raise AssertionError(f"not acknowledged in {inbox!r}: {missing}")
-        if more := sorted(acknowledged - expected, key=str):
+        if missing := expected - acknowledged:
+            raise AssertionError(f"not acknowledged in {inbox!r}: {missing}; statuses: {statuses}")
+        if more := acknowledged - expected:
             raise AssertionError(f"acknowledged in {inbox!r} too: {more}")
 
 
@@ -87,81 +97,53 @@ def workflow_emulator(monkeypatch: pytest.MonkeyPatch) -> Iterator[WorkflowEmula
     """
     A new service, and the connection ``workflow_default`` to it, for the duration of one test.
 
-    The test reaches nothing but this service: other connections of the type Workflow are refused, secrets
-    backends are off, and the options of ``[workflow]`` have their defaults.
-
-    State of earlier tests is cleared: tokens, inbox names, rate limits, and which quarantined messages were
-    reported.
+    Other connections of the type Workflow lead to it too. The state of earlier tests is cleared.
     """
-    from airflow_provider_workflow import process_state
     from airflow_provider_workflow.emulator.clock import ManualClock
     from airflow_provider_workflow.emulator.server import EmulatorServer
 
     clock = ManualClock()
-    process_state.reset()
+    reset()
     with EmulatorServer(clock=clock) as server:
-        _isolate(server, monkeypatch)
+        _lead_to(server, monkeypatch)
         yield WorkflowEmulator(server, clock)
-    process_state.reset()
+    reset()
 
 
-_BACKENDS = ("AIRFLOW__SECRETS__BACKEND", "AIRFLOW__WORKERS__SECRETS_BACKEND")
-_NO_PROXY = ("no_proxy", "NO_PROXY")
-
-
-def _isolate(server: EmulatorServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """
-    Let the test reach nothing but the emulator, whatever the environment and Airflow's configuration say.
-
-    Secrets backends, which Airflow asks before the environment, are off. Other hooks may need proxies, so
-    only the emulator's host is reached without one.
-    """
-    from airflow_provider_workflow import config
+def _lead_to(server: EmulatorServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every connection lead to the emulator, whatever Airflow, its secrets backends and proxies say."""
+    from airflow_provider_workflow.client.settings import Settings
     from airflow_provider_workflow.hooks import workflow
 
-    without_proxy = next(filter(None, map(os.environ.get, _NO_PROXY)), "")
-    if without_proxy != "*":
-        without_proxy = f"{without_proxy},{server.host}".lstrip(",")
-    connection = server.connection()
-    connection["extra"]["verify"] = (
-        False  # without TLS; the environment may name a broken file of certificates
-    )
-    options = {name: option["default"] for name, option in config.OPTIONS.items()}
-    variables = {
-        _variable(workflow.DEFAULT_CONN_ID): json.dumps(connection),
-        **dict.fromkeys(_NO_PROXY, without_proxy),
-        **dict.fromkeys(_BACKENDS, ""),
-        **{f"AIRFLOW__{config.SECTION}__{name}".upper(): value for name, value in options.items()},
-    }
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setattr(workflow, "settings_of", _settings_of_emulator(server, workflow.settings_of))
+    fields = server.connection()
+    # The environment may name a broken file of certificates.
+    extra = {**fields["extra"], "verify": False}
+
+    def settings(_connection: Any, _extra: Any, conn_id: str) -> Settings:
+        emulator = SimpleNamespace(**fields, schema=None, port=None)
+        return settings_of(emulator, extra, conn_id)
+
+    settings_of = workflow.settings_of
+    monkeypatch.setattr(workflow, "settings_of", settings)
+    monkeypatch.setenv(f"AIRFLOW_CONN_{workflow.DEFAULT_CONN_ID.upper()}", server.connection_json())
+    for name in ("no_proxy", "NO_PROXY"):
+        # Other hooks may need their proxies.
+        monkeypatch.setenv(name, ",".join(filter(None, (os.environ.get(name), server.host))))
 
 
-def _variable(conn_id: str) -> str:
-    return f"AIRFLOW_CONN_{conn_id.upper()}"
+def reset() -> None:
+    """
+    Clear the state of the process: tokens, rate limits, inbox names, reported messages.
 
-
-def _settings_of_emulator(
-    server: EmulatorServer, settings_of: Callable[[Any, Any, str], Settings]
-) -> Callable[[Any, Any, str], Settings]:
-    """``settings_of`` for connections of the environment, and of those only for the ones to the emulator."""
-    from airflow.secrets.environment_variables import EnvironmentVariablesBackend
-
-    from airflow_provider_workflow.client.errors import ConfigurationError
-    from airflow_provider_workflow.client.settings import host_of
-
-    def settings(connection: Any, extra: Any, conn_id: str) -> Settings:
-        # Airflow may still have a secrets backend from before the test.
-        own = EnvironmentVariablesBackend().get_connection(conn_id)
-        found = settings_of(own or connection, own.extra_dejson if own else extra, conn_id)
-        for host in map(host_of, (found.base_url, found.token_url)):
-            if host != host_of(server.base_url):
-                problem = (
-                    f"{conn_id} leads to {host}, and a test with workflow_emulator reaches only the emulator"
-                    f" (set {_variable(conn_id)} to workflow_emulator.server.connection_json())"
-                )
-                raise ConfigurationError([problem])
-        return found
-
-    return settings
+    No call of the service may be in progress. A module that is not loaded has no state.
+    """
+    for path in STATE:
+        module_name, _, attribute = path.rpartition(".")
+        if (module := sys.modules.get(f"{__package__}.{module_name}")) is None:
+            continue
+        # Emptied in place, as other modules hold references to it.
+        value = getattr(module, attribute)
+        if hasattr(value, "clear"):
+            value.clear()
+        else:
+            vars(value).update(vars(type(value)()))

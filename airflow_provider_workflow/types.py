@@ -128,13 +128,6 @@ class Inbox(TypedDict):
     subscription: NotRequired[Subscription]
 
 
-class InboxAttributes(TypedDict, total=False):
-    """The state of the inbox in the response to a lease request (docs/service.md 4)."""
-
-    status: str
-    paused_reason: str | None
-
-
 class ListedMessage(TypedDict):
     """A message in a list of the service: without its payload (docs/service.md 3)."""
 
@@ -156,7 +149,7 @@ class LeaseAnswer(TypedDict):
     lease_id: str | None
     leased_until: str | None
     results: list[LeasedMessage]
-    inbox_attributes: InboxAttributes
+    inbox_attributes: dict[str, Any]  #: ``status`` and ``paused_reason`` of the inbox
     sent_at: float  #: when the request was sent, in epoch seconds by the local clock; not from the service
 
 
@@ -191,26 +184,15 @@ class MessagePage(TypedDict):
     results: list[ListedMessage]
 
 
-class RawStep(TypedDict):
-    """A step of a suggested workflow (docs/service.md 13.1)."""
-
-    app: str
-    api: str
-    title: NotRequired[str | None]
-
-
-class GuessStep(TypedDict):
-    """The best step, and alternatives to it (docs/service.md 13.1)."""
-
-    step: RawStep
-    alternatives: NotRequired[list[RawStep]]
-
-
 class Guess(TypedDict):
-    """A suggested workflow (docs/service.md 13.1)."""
+    """
+    A suggested workflow (docs/service.md 13.1).
+
+    Each step has the best ``step`` and its ``alternatives``, which have ``app``, ``api`` and ``title``.
+    """
 
     title: str
-    steps: list[GuessStep]
+    steps: list[dict[str, Any]]
     prefilled_url: str
     messages: NotRequired[list[dict[str, Any]]]
 

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from airflow.sdk.log import mask_secret
 
+from airflow_provider_workflow import clock as package_clock
 from airflow_provider_workflow.cli.doctor_findings import FAILED, OK, SKIPPED, WARNING, Finding, Subject
 from airflow_provider_workflow.cli.login import is_loopback
 from airflow_provider_workflow.cli.running import hook_of
@@ -29,7 +30,6 @@ from airflow_provider_workflow.client.failures import space_around
 from airflow_provider_workflow.client.settings import USER_GRANT, Settings, proxy_for, trusted
 from airflow_provider_workflow.client.tokens import TokenCache, token_key
 from airflow_provider_workflow.client.wire import host_of
-from airflow_provider_workflow.clock import now
 from airflow_provider_workflow.hooks.connection_test import Trial, plain_reason
 from airflow_provider_workflow.hooks.diagnosis import INBOX_SCOPE, SCOPE_FIX, fix_of_api, fix_of_token
 from airflow_provider_workflow.hooks.login import check_store
@@ -168,7 +168,7 @@ def user_tokens(subject: Subject) -> Iterator[Finding]:
         yield Finding("user_tokens", FAILED, error.reason, error.fix)
         return
     until = datetime.fromtimestamp(stored.expires_at, UTC).strftime("%Y-%m-%d %H:%M UTC")
-    if stored.expires_at <= now():
+    if stored.expires_at <= package_clock.now():
         detail = f"stored; the access token expired at {until}, and the next task or trigger renews it"
         yield Finding("user_tokens", OK, detail)
         return

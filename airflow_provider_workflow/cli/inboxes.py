@@ -61,8 +61,7 @@ def ensure(args: Namespace) -> int:
 
     :raises InboxNameTakenError: the name belongs to an inbox with another subscription.
     """
-    from airflow_provider_workflow.operators.manage_inbox import ensure_inbox
-    from airflow_provider_workflow.options import subscription_of
+    from airflow_provider_workflow.operators.manage_inbox import ensure_inbox, subscription_of
 
     filled("name", args.name, NAME_LENGTH)
     if not args.timeout > 0:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-import time  # real time, as that of sockets
+import time  # real time: as that of sockets
 from collections.abc import Iterator
 from http.cookiejar import DefaultCookiePolicy
 from typing import Any

@@ -91,7 +91,7 @@ class DatabaseRuns:
     def unfinished(self, dag_id: str) -> int:
         """See ``Runs.unfinished``."""
         with database_errors():
-            return airflow_internals.count_dag_runs(dag_id, state=["queued", "running"])
+            return airflow_internals.count_unfinished_runs(dag_id)
 
 
 def _error_of(error: Exception) -> RunRejected | TargetError:

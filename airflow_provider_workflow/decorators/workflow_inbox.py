@@ -11,10 +11,9 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import (
     DecoratedOperator,
@@ -43,6 +42,8 @@ __all__ = ["MessagesFailed", "WorkflowInboxDecoratedOperator", "workflow_inbox_t
 MESSAGES = "messages"
 """The parameter of the function for the messages."""
 LONGEST_CAUSE = 300
+LAZY = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
+"""Whether a call of a function runs nothing of it."""
 
 
 class MessagesFailed(Exception):
@@ -53,22 +54,18 @@ class MessagesFailed(Exception):
 
     :param ids: ids of the failed messages, 1 or more; or a dictionary of these ids with the causes, which are
         written to logs and dead letters, so they must not contain payloads.
-    :raises ValueError: there is no id, or one is not a string.
     """
 
     def __init__(self, ids: Iterable[str] | Mapping[str, str]) -> None:
-        if isinstance(ids, str) or not isinstance(ids, Iterable):
+        if not isinstance(ids, Mapping):
+            are_many = isinstance(ids, Iterable) and not isinstance(ids, str)
+            ids = dict.fromkeys(ids if are_many else (), "named in MessagesFailed")
+        if not ids or not all(isinstance(message_id, str) for message_id in ids):
             raise ValueError(
-                f"ids must be a list of message ids, or a dictionary of ids and causes, not a"
-                f" {type(ids).__name__}"
+                "ids must be a list of one or more message ids, or a dictionary of ids and causes; return"
+                " from the function if no message failed"
             )
-        causes = ids if isinstance(ids, Mapping) else dict.fromkeys(ids, "named in MessagesFailed")
-        if not causes or not all(isinstance(each, str) for each in causes):
-            raise ValueError(
-                "ids must contain at least one message id, and strings only; return from the function if no"
-                " message failed"
-            )
-        self.causes: dict[str, str] = {each: str(cause) for each, cause in causes.items()}
+        self.causes = {message_id: str(cause) for message_id, cause in ids.items()}
         super().__init__(self.causes)
 
     def __str__(self) -> str:
@@ -83,10 +80,10 @@ class WorkflowInboxDecoratedOperator(RetriesByDefault, DecoratedOperator, Workfl
     Each message is processed at least once: a batch is redelivered if the process is killed before it is
     acknowledged. Use it as ``@task.workflow_inbox`` on a function with the parameter ``messages``: a list of
     dictionaries with ``id``, ``created_at``, ``payload`` and ``message_attributes``. What the function
-    returns is ignored. Its other parameters are those of any TaskFlow function.
+    returns is ignored. Its other parameters are those of any TaskFlow function, given by keyword.
 
-    By default it has 5 retries, with pauses that double from 10 s; Airflow's arguments and ``default_args``
-    win. Airflow ignores these defaults for mapped tasks: name ``retries`` there.
+    By default it has 5 retries, with pauses that double from 10 s. Airflow ignores these defaults for mapped
+    tasks: name ``retries`` there.
 
     :param inbox: id or name of the inbox (templated).
     :param batch_size: messages per call of the function at most, 1 to 100. The first call has one message,
@@ -96,8 +93,6 @@ class WorkflowInboxDecoratedOperator(RetriesByDefault, DecoratedOperator, Workfl
     :param dead_letter_dag_id: DAG to start for a message that the function keeps failing for (templated); the
         message is then acknowledged. Without it such a message is quarantined in the end.
     :param dead_letter_after: delivery count from which a message that fails is a dead letter, 1 to 4.
-    :param workflow_conn_id: id of the Airflow connection (templated).
-    :raises ValueError: an argument is invalid; the text names it.
     """
 
     template_fields: Sequence[str] = (
@@ -106,7 +101,6 @@ class WorkflowInboxDecoratedOperator(RetriesByDefault, DecoratedOperator, Workfl
         *WorkflowOperator.template_fields,
         *DecoratedOperator.template_fields,
     )
-    template_fields_renderers: ClassVar[dict[str, str]] = {**DecoratedOperator.template_fields_renderers}
     custom_operator_name = "@task.workflow_inbox"
 
     def __init__(
@@ -119,42 +113,29 @@ class WorkflowInboxDecoratedOperator(RetriesByDefault, DecoratedOperator, Workfl
         max_messages: int | None = None,
         dead_letter_dag_id: str | None = None,
         dead_letter_after: int = 3,
-        op_args: Collection[Any] | None = None,
         op_kwargs: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        check_string("inbox", inbox)
         within("batch_size", batch_size, LEASE_LIMIT)
-        check_limits(batch_size, lease_seconds, max_messages, None)
         check_dead_letters(dead_letter_dag_id, dead_letter_after, "lease", ())
-        super().__init__(
-            python_callable=_takes_messages_first(python_callable),
-            op_args=op_args,
-            op_kwargs=op_kwargs,
-            **kwargs,
-        )
-        self.inbox = inbox
-        self.batch_size = batch_size
-        self.lease_seconds = lease_seconds
-        self.max_messages = max_messages
+        if any(is_lazy(python_callable) for is_lazy in LAZY):
+            name = python_callable.__name__
+            raise ValueError(f"The function {name} of @task.workflow_inbox must not be async, nor yield")
+        if MESSAGES in (op_kwargs or {}):
+            raise ValueError(f"{MESSAGES} cannot be given: a task gets them from the inbox")
+        # Airflow checks that the function can be called, and a batch brings the messages.
+        op_kwargs = {**(op_kwargs or {}), MESSAGES: None}
+        super().__init__(python_callable=python_callable, op_kwargs=op_kwargs, **kwargs)
+        self.inbox = check_string("inbox", inbox)
+        self.limits = check_limits(batch_size, lease_seconds, max_messages, None)
         self.dead_letter_dag_id = dead_letter_dag_id
         self.dead_letter_after = dead_letter_after
         self._batches: Batches | None = None
 
     def execute(self, context: Context) -> BatchResult:
-        """
-        Process the messages of the inbox.
-
-        :raises TargetError: the dead-letter DAG is missing; nothing was leased.
-        :raises BatchError: messages failed and are no dead letters, the function took longer than the lease,
-            or a retry found only messages that are leased.
-        :raises InboxNotActiveError: the inbox is paused and had no messages.
-        :raises WorkflowError: the service cannot be used.
-        :raises Exception: what the function raised.
-        """
+        """Process the messages of the inbox; see ``Batches.run`` for the errors."""
         from airflow_provider_workflow.dispatch.batches import Batches
         from airflow_provider_workflow.dispatch.dead_letters import DeadLetterRules
-        from airflow_provider_workflow.dispatch.limits import Limits
         from airflow_provider_workflow.dispatch.runs import TaskRuns
 
         self.inbox = rendered("inbox", self.inbox)
@@ -164,7 +145,7 @@ class WorkflowInboxDecoratedOperator(RetriesByDefault, DecoratedOperator, Workfl
             self.inbox,
             self._work(context),
             TaskRuns(ti),
-            Limits(self.batch_size, self.lease_seconds, self.max_messages),
+            self.limits,
             attempt=ti.try_number,
             dead_letter_rules=DeadLetterRules(letters, self.dead_letter_after) if letters else None,
         )
@@ -181,20 +162,20 @@ class WorkflowInboxDecoratedOperator(RetriesByDefault, DecoratedOperator, Workfl
         kwargs = determine_kwargs(self.python_callable, self.op_args, variables)
 
         def work(messages: list[dict[str, Any]]) -> Mapping[str, str]:
-            ids = {message["id"] for message in messages}
             try:
-                self.python_callable(messages, *self.op_args, **kwargs)
+                value = self.python_callable(*self.op_args, **{**kwargs, MESSAGES: messages})
             except MessagesFailed as failed:
-                if unknown := [*failed.causes.keys() - ids]:
+                causes = {
+                    message_id: plain(cause, LONGEST_CAUSE) for message_id, cause in failed.causes.items()
+                }
+                if unknown := causes.keys() - {message["id"] for message in messages}:
                     raise BatchError(
                         self.inbox,
                         f"MessagesFailed names {len(unknown)} ids that are not in the batch, such as"
-                        f" {plain(unknown[0])}. Give ids of messages of this call; nothing of the batch was"
+                        f" {plain(min(unknown))}. Give ids of messages of this call; nothing of the batch was"
                         " acknowledged",
                     ) from None
-                return {
-                    message_id: plain(cause, LONGEST_CAUSE) for message_id, cause in failed.causes.items()
-                }
+                return causes
             except (AirflowSkipException, AirflowRescheduleException, TaskDeferred) as error:
                 raise BatchError(
                     self.inbox,
@@ -202,6 +183,8 @@ class WorkflowInboxDecoratedOperator(RetriesByDefault, DecoratedOperator, Workfl
                     " error, though its messages are not processed. Return from the function, or raise"
                     " MessagesFailed",
                 ) from None
+            if inspect.isawaitable(value) or inspect.isgenerator(value) or inspect.isasyncgen(value):
+                raise TypeError(f"The function returned a {type(value).__name__}, which has not run")
             return {}
 
         return work
@@ -243,39 +226,3 @@ def workflow_inbox_task(
         decorated_operator_class=WorkflowInboxDecoratedOperator,
         **kwargs,
     )
-
-
-def _takes_messages_first(function: Callable[..., Any]) -> Callable[..., None]:
-    """
-    A function that is called with messages and then with the other arguments of the given one.
-
-    Its signature is what a DAG file calls: without ``messages``, which a batch brings.
-
-    :raises ValueError: the function cannot be called with messages.
-    """
-    name, signature = getattr(function, "__name__", "function"), inspect.signature(function)
-    parameter = signature.parameters.get(MESSAGES)
-    if parameter is None or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-        raise ValueError(f"The function {name} of @task.workflow_inbox must have the parameter {MESSAGES!r}")
-    # A call of such a function runs nothing of it.
-    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
-        raise ValueError(f"The function {name} of @task.workflow_inbox must not be async")
-    if inspect.isgeneratorfunction(function):
-        raise ValueError(f"The function {name} of @task.workflow_inbox must not yield; return from it")
-    names = list(signature.parameters)
-    others = signature.replace(parameters=[signature.parameters[name] for name in names if name != MESSAGES])
-
-    @functools.wraps(function)
-    def called(messages: list[dict[str, Any]], /, *args: Any, **kwargs: Any) -> None:
-        arguments = {MESSAGES: messages, **others.bind(*args, **kwargs).arguments}
-        given = {name: arguments[name] for name in names if name in arguments}
-        bound = inspect.BoundArguments(signature, given)
-        value = function(*bound.args, **bound.kwargs)
-        if inspect.isawaitable(value) or inspect.isgenerator(value) or inspect.isasyncgen(value):
-            raise TypeError(
-                f"The function {name} of @task.workflow_inbox returned a {type(value).__name__}, which has"
-                " not run; give a plain function"
-            )
-
-    called.__signature__ = others  # type: ignore[attr-defined]
-    return called

@@ -153,6 +153,7 @@ class Dispatcher:
     def _check_targets(self, lease: HeldLease | None) -> None:
         """Find out whether the target DAGs and the dead-letter DAG exist, before anything is leased."""
         dead_letters = [self.dead_letter_rules.dag_id] if self.dead_letter_rules else []
+        self._target_error = None
         try:
             for dag_id in (*self.routes.dag_ids, *dead_letters):
                 self.task_runs.check_target(dag_id)

@@ -40,12 +40,12 @@ def matcher(field: str, expression: str) -> Matcher:
 
     def matches(message: Message) -> bool:
         try:
-            found = compiled.search(message)
+            value = compiled.search(message)
         except Exception as error:
             # Some values fail inside the library with built-in exceptions (a slice of step 0, a payload too
             # deep for to_string); these are errors of this one message as well.
             raise UnroutableError(f"{field} cannot be evaluated on it: {_without_values(error)}") from None
-        return not (found is None or found is False or found in ("", [], {}))
+        return not (value is None or value is False or value in ("", [], {}))
 
     return matches
 

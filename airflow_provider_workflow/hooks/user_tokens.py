@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from airflow_provider_workflow import airflow_internals, clock
 from airflow_provider_workflow.client.call import UserTokens
@@ -133,18 +133,10 @@ def read_variable(name: str) -> str | None:
     In tasks and triggerers None can also mean that Airflow's API does not answer: the SDK does not
     distinguish the two.
     """
-    if not airflow_internals.is_supervised():
-        return airflow_internals.stored_variable(name)
-    from airflow.sdk import Variable
-
-    value: Any = Variable.get(name, default=None)
+    value = airflow_internals.variables().get(name, None)
     return None if value is None else str(value)
 
 
 def write_variable(name: str, value: str) -> None:
     """Set an Airflow Variable; it is stored when this returns."""
-    if not airflow_internals.is_supervised():
-        return airflow_internals.store_variable(name, value, DESCRIPTION)
-    from airflow.sdk import Variable
-
-    Variable.set(name, value, description=DESCRIPTION)
+    airflow_internals.variables().set(name, value, description=DESCRIPTION)

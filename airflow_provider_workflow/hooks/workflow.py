@@ -124,16 +124,15 @@ class WorkflowHook(BaseHook):
         # Not ``extra_dejson``: it sends the values to mask to the supervisor, a blocking call that can
         # crash a triggerer. The provider's extra fields contain no secrets.
         settings = settings_of(connection, _decoded(connection.extra), self.workflow_conn_id)
-        hide = partial(mask_in_triggerer, connection_id=self.workflow_conn_id)
         if settings.client_secret != connection.password:
-            hide(settings.client_secret)
+            mask_in_triggerer(settings.client_secret)
         async with shared_session(settings.certificates(), max_event_streams()) as session:
             yield AsyncWorkflowClient(
                 settings,
                 session,
-                on_token=hide,
+                on_token=mask_in_triggerer,
                 attempts=1,
-                store=VariableStore(settings, hide) if settings.grant == USER_GRANT else None,
+                store=VariableStore(settings, mask_in_triggerer) if settings.grant == USER_GRANT else None,
                 # A Variable sends its requests to the supervisor through the triggerer's event loop only in
                 # a thread of asgiref. Before Airflow 3.3 other threads break the triggerer's communication.
                 in_thread=lambda function, *given: sync_to_async(function)(*given),

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
-import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -22,8 +20,6 @@ if TYPE_CHECKING:
     from airflow_provider_workflow.dispatch.dispatcher import Dispatcher
     from airflow_provider_workflow.dispatch.receiving import Receiver
     from airflow_provider_workflow.hooks.workflow import WorkflowHook
-
-log = logging.getLogger(__name__)
 
 ANY_NUMBER = (1, 10**9)
 
@@ -55,81 +51,47 @@ class RetriesByDefault(BaseOperator):
     Is retried with growing pauses, unless arguments or ``default_args`` say otherwise.
 
     A try may use one of a message's few deliveries, so the pauses begin with ``retry_delay`` (10 s) and
-    double up to ``max_retry_delay``. An argument that is given wins, each by itself; a longer ``retry_delay``
-    raises the default of ``max_retry_delay``.
+    double up to ``max_retry_delay``. A longer ``retry_delay`` raises the default of ``max_retry_delay``.
     """
 
     RETRIES: ClassVar[int] = 5
     LONGEST_PAUSE: ClassVar[timedelta] = timedelta(minutes=10)
-    _max_retry_delay: timedelta | float | None = None
 
     def __init__(self, **kwargs: Any) -> None:
         # Airflow passes the default_args of the task, its task groups and its DAG, merged.
-        given = {*kwargs, *(kwargs.get("default_args") or {})}
-        added = {name: value for name, value in self._by_default().items() if name not in given}
-        super().__init__(**kwargs, **added)
-        self._limit_grows = "max_retry_delay" not in given
-
-    @property
-    def max_retry_delay(self) -> timedelta | float | None:
-        """The limit of the pauses: what was given, else the default or a longer ``retry_delay``."""
-        # A cluster policy may set the retry_delay at any time after the constructor.
-        return max(self.LONGEST_PAUSE, self.retry_delay) if self._limit_grows else self._max_retry_delay
-
-    @max_retry_delay.setter
-    def max_retry_delay(self, value: timedelta | float | None) -> None:
-        self._max_retry_delay, self._limit_grows = value, False
-
-    @classmethod
-    def _by_default(cls) -> dict[str, Any]:
-        return {
-            "retries": cls.RETRIES,
-            "retry_delay": timedelta(seconds=10),
-            "retry_exponential_backoff": True,
-            "max_retry_delay": cls.LONGEST_PAUSE,
-        }
+        explicit = {*kwargs, *(kwargs.get("default_args") or ())}
+        super().__init__(**kwargs, **self._default_retries(explicit))
+        if "max_retry_delay" not in explicit:
+            self.max_retry_delay = max(self.LONGEST_PAUSE, self.retry_delay)
 
     @classmethod
     def partial(cls, **kwargs: Any) -> Any:
-        """
-        The same as ``BaseOperator.partial``, with the retries of this class, where the scheduler reads them.
-
-        Airflow adds those of ``BaseOperator``; from 3.3 on those of constructors, without
-        ``max_retry_delay``.
-        """
+        """The same as ``BaseOperator.partial``, with the retries of this class instead of Airflow's."""
         partial = super().partial(**kwargs)
         values = partial.kwargs
-        given = _given_to_partial(kwargs, values)
-        values.update((name, value) for name, value in cls._of_constructors().items() if name not in given)
-        if "max_retry_delay" not in given and values["max_retry_delay"] is not None:
-            values["max_retry_delay"] = max(values["max_retry_delay"], values["retry_delay"])
+        levels = [kwargs, kwargs.get("default_args") or {}]
+        levels += [parent.default_args for parent in (values["dag"], values["task_group"]) if parent]
+        explicit = {name for level in levels for name in level}
+        values.update(cls._default_retries(explicit))
+        if "max_retry_delay" not in explicit:
+            values["max_retry_delay"] = max(cls.LONGEST_PAUSE, values["retry_delay"])
         return partial
 
     @classmethod
-    def _of_constructors(cls) -> dict[str, Any]:
-        """The defaults, and those of the constructors of derived classes, of which the last one wins."""
-        found = cls._by_default()
-        for base in reversed(cls.mro()[: cls.mro().index(RetriesByDefault)]):
-            if (init := vars(base).get("__init__")) is not None:
-                parameters = inspect.signature(init).parameters
-                found.update((name, parameters[name].default) for name in found if name in parameters)
-        return found
-
-
-def _given_to_partial(kwargs: Mapping[str, Any], values: Mapping[str, Any]) -> set[str]:
-    """The arguments of ``partial``, and those in ``default_args`` of the task, its groups and its DAG."""
-    parents = [each for each in (values["dag"], values["task_group"]) if each]
-    default_args = [kwargs.get("default_args"), *(each.default_args for each in parents)]
-    return set(kwargs).union(*(each or () for each in default_args))
+    def _default_retries(cls, explicit: set[str]) -> dict[str, Any]:
+        defaults = {
+            "retries": cls.RETRIES,
+            "retry_delay": timedelta(seconds=10),
+            "retry_exponential_backoff": True,
+        }
+        return {name: value for name, value in defaults.items() if name not in explicit}
 
 
 class DispatchingOperator(RetriesByDefault, WorkflowOperator):
     """
     Starts one DAG run for each message of an inbox: the base class of the dispatch operator and the sensor.
 
-    By default it is retried, with pauses that double from 10 s to 10 minutes. Airflow's arguments
-    (``retries``, ``retry_delay``, ``retry_exponential_backoff``, ``max_retry_delay``) and ``default_args``
-    win.
+    By default it is retried, with pauses that double from 10 s to 10 minutes.
 
     :param inbox: id or name of the inbox (templated).
     :param trigger_dag_id: DAG to start for each message, or DAG ids with the JMESPath expression that
@@ -151,7 +113,6 @@ class DispatchingOperator(RetriesByDefault, WorkflowOperator):
     :param lease_limit: messages per lease, 1 to 100.
     :param lease_seconds: length of a lease, 60 to 3600 s.
     :param workflow_conn_id: id of the Airflow connection (templated).
-    :raises ValueError: an argument is invalid, or contradicts another one; the text names it.
     """
 
     template_fields: Sequence[str] = (
@@ -189,7 +150,7 @@ class DispatchingOperator(RetriesByDefault, WorkflowOperator):
         self.limits = check_limits(lease_limit, lease_seconds, max_messages, max_unfinished_runs)
         check_routes(trigger_dag_id, match)
         check_dead_letters(dead_letter_dag_id, dead_letter_after, unmatched, trigger_dag_id)
-        self.inbox = inbox
+        self.inbox = check_string("inbox", inbox)
         self.trigger_dag_id = trigger_dag_id
         self.match = match
         self.on_rejected = check_choice("on_rejected", on_rejected, ("fail", "log"))
@@ -199,25 +160,15 @@ class DispatchingOperator(RetriesByDefault, WorkflowOperator):
         self.unmatched = unmatched
 
     def _read_rendered(self) -> None:
-        """
-        Let the templated names be strings, after Airflow has rendered them.
-
-        :raises ValueError: one was rendered to something else.
-        """
-        self.inbox = rendered("inbox", self.inbox)
-        self.workflow_conn_id = rendered("workflow_conn_id", self.workflow_conn_id)
-        self.match = rendered("match", self.match, optional=True)
-        self.dead_letter_dag_id = rendered("dead_letter_dag_id", self.dead_letter_dag_id, optional=True)
-        if not isinstance(self.trigger_dag_id, Mapping):
-            self.trigger_dag_id = rendered("trigger_dag_id", self.trigger_dag_id, optional=True)
+        """Let the templated names be strings, after Airflow has rendered them."""
+        for field in self.template_fields:
+            value = getattr(self, field)
+            if not isinstance(value, Mapping):
+                optional = field not in ("inbox", "workflow_conn_id")
+                setattr(self, field, rendered(field, value, optional=optional))
 
     def _new_dispatcher(self, context: Context, failed_polls: int = 0, **more: Any) -> Dispatcher:
-        """
-        What starts the runs of messages, from the rendered arguments.
-
-        :param failed_polls: polls of this try that failed before.
-        :param more: other arguments of ``Dispatcher``.
-        """
+        """What starts the runs of messages, in this try after some ``failed_polls``."""
         from airflow_provider_workflow.dispatch.dead_letters import DeadLetterRules
         from airflow_provider_workflow.dispatch.dispatcher import Dispatcher
         from airflow_provider_workflow.dispatch.routing import Routes
@@ -274,28 +225,25 @@ def check_limits(
 
 def check_routes(targets: str | Mapping[str, str] | None, match: str | None) -> None:
     """
-    Compile the expressions, so that an invalid one fails when the DAG is parsed; skip templates.
+    Compile the expressions that are no templates, so that an invalid one fails when the DAG is parsed.
 
     :raises ValueError: an expression is invalid, or there is no DAG id.
     """
     if isinstance(targets, (str, Mapping)) and not targets:
         raise ValueError("trigger_dag_id must name at least one DAG")
-    chosen = targets if isinstance(targets, Mapping) else {}
-    plain = {dag_id: text for dag_id, text in chosen.items() if not known_later(text)}
-    expression = None if known_later(match) else match
-    if plain or expression:
+    routes = targets.items() if isinstance(targets, Mapping) else ()
+    known = {dag_id: expression for dag_id, expression in routes if not known_later(expression)}
+    if known or (match and not known_later(match)):
         # Imports jmespath, so only for DAG files that need it.
         from airflow_provider_workflow.dispatch.routing import Routes
 
-        Routes(plain or None, expression)
+        Routes(known or None, None if known_later(match) else match)
 
 
 def check_dead_letters(
     dead_letter_dag_id: str | None, dead_letter_after: int, unmatched: str, targets: Any
 ) -> None:
     """
-    Check the arguments for dead letters.
-
     :raises ValueError: an argument is invalid, or contradicts another one; the text names it.
     """
     within("dead_letter_after", dead_letter_after, DEAD_LETTER_AFTER)
@@ -307,35 +255,11 @@ def check_dead_letters(
     check_string("dead_letter_dag_id", dead_letter_dag_id)
     if targets is None:
         raise ValueError("dead_letter_dag_id needs trigger_dag_id: without it no runs are started")
-    if dead_letter_dag_id in ([targets] if isinstance(targets, str) else list(targets)):
+    if dead_letter_dag_id in (targets if isinstance(targets, Mapping) else [targets]):
         raise ValueError(
             f"dead_letter_dag_id must name another DAG than trigger_dag_id, not {dead_letter_dag_id!r}:"
             " it starts for messages that the target rejects"
         )
-
-
-def end_if_present(what: str, done: str, end: Callable[[], object], missing_ok: bool) -> bool:
-    """
-    End something. If it does not exist, an earlier try may have ended it without receiving the answer.
-
-    :param what: its name in the log.
-    :param done: past participle for the log, such as "deleted".
-    :param end: the call that ends it.
-    :param missing_ok: whether it is a success if it does not exist.
-    :return: whether this call ended it.
-    :raises NotFoundError: it does not exist, and ``missing_ok`` is False.
-    """
-    from airflow_provider_workflow.client.errors import NotFoundError
-
-    try:
-        end()
-    except NotFoundError as error:
-        if not missing_ok:
-            raise
-        log.warning("%s does not exist; nothing to do (%s)", what, error)
-        return False
-    log.info("%s was %s", what, done)
-    return True
 
 
 def storable(value: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
 
@@ -19,18 +19,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class ReplayedMessage(TypedDict):
-    """The run of a message; ``outcome`` is ``started``, or ``existing`` if the message had a run before."""
-
-    dag_id: str
-    run_id: str
-    outcome: str
-
-
-class ReplayRejectedError(AirflowException):
-    """Airflow rejected the run of a replay. The message stays a dead letter, and may be replayed again."""
-
-
 class WorkflowDeadLetterReplayOperator(RetriesByDefault):
     """
     Starts the run that the message of a dead letter was meant to start, with its original run id.
@@ -40,8 +28,9 @@ class WorkflowDeadLetterReplayOperator(RetriesByDefault):
     For several dead letters use ``partial().expand(conf=...)``.
 
     By default it has 20 retries, with pauses that double from 10 s to 6 hours, so it replays for two and a
-    half days. Airflow's arguments (``retries``, ``retry_delay``, ``retry_exponential_backoff``,
-    ``max_retry_delay``) and ``default_args`` win.
+    half days.
+
+    Returns ``dag_id``, ``run_id`` and ``outcome``: ``started``, or ``existing`` if the message had a run.
 
     :param conf: the ``conf`` of a run of the dead-letter DAG, a dictionary (templated); by default that of
         the run in which the task is.
@@ -57,24 +46,20 @@ class WorkflowDeadLetterReplayOperator(RetriesByDefault):
     ui_color = "#dbe7ff"
 
     def __init__(
-        self,
-        *,
-        conf: Mapping[str, Any] | Any = None,
-        trigger_dag_id: str | None = None,
-        **kwargs: Any,
+        self, *, conf: Mapping[str, Any] | Any = None, trigger_dag_id: str | None = None, **kwargs: Any
     ) -> None:
         super().__init__(**kwargs)
         self.conf = conf
-        self.trigger_dag_id = (
-            None if trigger_dag_id is None else check_string("trigger_dag_id", trigger_dag_id)
-        )
+        self.trigger_dag_id = trigger_dag_id
+        if trigger_dag_id is not None:
+            check_string("trigger_dag_id", trigger_dag_id)
 
-    def execute(self, context: Context) -> ReplayedMessage:
+    def execute(self, context: Context) -> dict[str, str]:
         """
         Start the run, or find it.
 
         :raises AirflowFailException: ``conf`` is not a dead letter, or no DAG is known.
-        :raises ReplayRejectedError: the target rejected the run.
+        :raises AirflowException: the target rejected the run; the message stays a dead letter.
         :raises TargetError: no run of the target can be started at present.
         """
         from airflow_provider_workflow.client.wire import plain
@@ -96,7 +81,7 @@ class WorkflowDeadLetterReplayOperator(RetriesByDefault):
         except (NotADeadLetterError, NoTargetError) as error:
             raise AirflowFailException(f"The dead letter cannot be replayed: {error}") from None
         except RunRejected as error:
-            raise ReplayRejectedError(
+            raise AirflowException(
                 f"The replay was rejected, and its message stays a dead letter: {error}"
             ) from None
         log.info(

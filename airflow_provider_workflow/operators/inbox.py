@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.providers.common.compat.sdk import AirflowFailException
 
@@ -20,20 +20,12 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class LeaseEnd(TypedDict):
-    """Numbers of messages: acknowledged or released, and those whose lease had ended before."""
-
-    done: int
-    lease_ended: int
-
-
 class WorkflowInboxDispatchOperator(DispatchingOperator):
     """
     Starts one DAG run for each message that an inbox holds now, without waiting for more.
 
-    It does the same as ``WorkflowInboxSensor`` with ``trigger_dag_id``, but does not wait: without capacity
-    (``max_unfinished_runs``) it ends. Several operators may work on one inbox in parallel: a message still
-    starts one run. By default it has 5 retries, so it retries for five to ten minutes.
+    Without capacity (``max_unfinished_runs``) it ends. Several operators may work on one inbox in parallel: a
+    message still starts one run. By default it has 5 retries, so it retries for five to ten minutes.
 
     Its arguments are those of :class:`~airflow_provider_workflow.operators.base.DispatchingOperator`;
     ``on_paused`` is ``fail`` or ``log``.
@@ -41,13 +33,9 @@ class WorkflowInboxDispatchOperator(DispatchingOperator):
 
     def execute(self, context: Context) -> DispatchResult:
         """
-        Drain the inbox.
+        Drain the inbox, as :func:`drain_inbox` does.
 
-        :raises TargetError: no runs of the target DAG can be started; the leased messages are released,
-            except the one that was rejected.
-        :raises InboxNotActiveError: the inbox is paused and had no messages, and ``on_paused`` is ``fail``.
         :raises AirflowFailException: messages were rejected, and ``on_rejected`` is ``fail``.
-        :raises WorkflowError: the service cannot be used.
         """
         self._read_rendered()
         self._worker = dispatcher = self._new_dispatcher(context)
@@ -84,11 +72,12 @@ def drain_inbox(dispatcher: Dispatcher, *, on_paused: str = "fail") -> tuple[int
 
 class LeaseOperator(WorkflowOperator):
     """
-    Ends a lease that a sensor returned.
+    Ends the lease of messages that a sensor returned.
+
+    Returns the numbers of messages ``done``, and of those whose lease had ended before (``lease_ended``).
 
     :param lease: what a ``WorkflowInboxSensor`` with ``acknowledge="manual"`` returned (templated).
-    :param message_ids: ids of the lease, 1 or more (templated); None for all of it.
-    :param workflow_conn_id: id of the Airflow connection (templated).
+    :param message_ids: 1 to 100 ids of the lease (templated); None for all of it.
     """
 
     template_fields: Sequence[str] = ("lease", "message_ids", *WorkflowOperator.template_fields)
@@ -101,22 +90,17 @@ class LeaseOperator(WorkflowOperator):
         self.lease = lease
         self.message_ids = message_ids
 
-    def execute(self, context: Context) -> LeaseEnd:  # noqa: ARG002 Airflow's signature
-        """
-        End the lease of these messages.
-
-        :raises ValueError: ``lease`` is not what the sensor returned.
-        """
+    def execute(self, context: Context) -> dict[str, int]:  # noqa: ARG002 Airflow's signature
+        """End the lease of these messages."""
         from airflow_provider_workflow.client.errors import LeaseExpiredError
 
-        lease, ids = _check_lease(self.lease, self.message_ids)
+        inbox_id, lease_id, ids = _lease_and_ids(self.lease, self.message_ids)
         try:
-            answer = self.end(self.hook)(lease["inbox_id"], lease["lease_id"], ids)
+            answer = self.end(self.hook)(inbox_id, lease_id, ids)
+            done = len(answer.get("results") or [])
         except LeaseExpiredError:
             done = 0
-        else:
-            done = len(answer.get("results") or [])
-        log.info("Inbox %s: %s %d of %d messages", lease["inbox_id"], self.past_tense, done, len(ids))
+        log.info("Inbox %s: %s %d of %d messages", inbox_id, self.past_tense, done, len(ids))
         if done < len(ids):
             log.warning("The lease of %d messages had ended already; they are redelivered", len(ids) - done)
         return {"done": done, "lease_ended": len(ids) - done}
@@ -130,12 +114,10 @@ class WorkflowAcknowledgeOperator(LeaseOperator):
     """
     Acknowledges messages after the work on them succeeded (docs/service.md 3.2).
 
-    If the lease has expired, its messages are redelivered. The operator reports that in its log and its
-    result, and succeeds: the work is done, and has to be idempotent anyway.
+    If the lease has expired, its messages are redelivered. The operator reports that and succeeds: the work
+    is done, and has to be idempotent anyway.
 
-    :param lease: what a ``WorkflowInboxSensor`` with ``acknowledge="manual"`` returned (templated).
-    :param message_ids: ids of the lease, 1 or more (templated); None for all of it.
-    :param workflow_conn_id: id of the Airflow connection (templated).
+    Its arguments are those of :class:`~airflow_provider_workflow.operators.inbox.LeaseOperator`.
     """
 
     past_tense = "acknowledged"
@@ -148,9 +130,7 @@ class WorkflowReleaseOperator(LeaseOperator):
     """
     Releases messages: they can be leased again at once. Their delivery count stays.
 
-    :param lease: what a ``WorkflowInboxSensor`` with ``acknowledge="manual"`` returned (templated).
-    :param message_ids: ids of the lease, 1 or more (templated); None for all of it.
-    :param workflow_conn_id: id of the Airflow connection (templated).
+    Its arguments are those of :class:`~airflow_provider_workflow.operators.inbox.LeaseOperator`.
     """
 
     past_tense = "released"
@@ -159,34 +139,25 @@ class WorkflowReleaseOperator(LeaseOperator):
         return hook.release_messages
 
 
-def _check_lease(lease: Any, message_ids: Any) -> tuple[Lease, list[str]]:
+def _lease_and_ids(lease: Any, message_ids: Any) -> tuple[str, str, list[str]]:
     """
+    The ids of the inbox, of the lease and of its messages.
+
     :raises ValueError: an argument is invalid; the text names it.
     """
-    if not _is_lease(lease):
+    try:
+        inbox_id, lease_id = lease["inbox_id"], lease["lease_id"]
+        ids = [message["id"] for message in lease["messages"]]
+        is_lease = all(isinstance(value, str) for value in (inbox_id, lease_id, *ids))
+    except (TypeError, LookupError):
+        is_lease = False
+    if not is_lease:
         raise ValueError(
             'lease must be what a WorkflowInboxSensor with acknowledge="manual" returned'
             f" (inbox_id, lease_id, messages), not a {type(lease).__name__}"
         )
-    ids = message_ids if message_ids is not None else [message["id"] for message in lease["messages"]]
-    if not _is_list_of(str, ids):
-        raise ValueError(f"message_ids must be a list of message ids, not a {type(ids).__name__}")
-    if not ids or not all(ids):
-        raise ValueError(
-            "message_ids must contain at least one id, and no empty one; omit it for the whole lease"
-        )
-    return lease, list(ids)
-
-
-def _is_lease(lease: Any) -> bool:
-    return (
-        isinstance(lease, Mapping)
-        and all(isinstance(lease.get(name), str) for name in ("inbox_id", "lease_id"))
-        and _is_list_of(Mapping, lease.get("messages"))
-        and all(isinstance(message.get("id"), str) for message in lease["messages"])
-    )
-
-
-def _is_list_of(kind: type, values: Any) -> bool:
-    is_list = isinstance(values, Sequence) and not isinstance(values, str)
-    return is_list and all(isinstance(value, kind) for value in values)
+    if message_ids is not None:
+        ids = list(message_ids) if isinstance(message_ids, (list, tuple)) else []
+    if not ids or not all(isinstance(message_id, str) and message_id for message_id in ids):
+        raise ValueError("message_ids must be a list of one or more ids; omit it for the whole lease")
+    return inbox_id, lease_id, ids

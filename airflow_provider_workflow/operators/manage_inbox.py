@@ -6,21 +6,15 @@ import contextlib
 import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
 
 from airflow_provider_workflow import clock
-from airflow_provider_workflow.client.arguments import NAME_LENGTH, URL_LENGTH, flag, intervals, seconds
+from airflow_provider_workflow.client.arguments import NAME_LENGTH, URL_LENGTH, flag, seconds
 from airflow_provider_workflow.client.errors import ConflictError, NotFoundError
-from airflow_provider_workflow.operators.base import WorkflowOperator, end_if_present, storable
-from airflow_provider_workflow.options import (
-    check_inputs,
-    check_string,
-    known_later,
-    rendered,
-    subscription_of,
-)
+from airflow_provider_workflow.operators.base import WorkflowOperator, storable
+from airflow_provider_workflow.options import check_string, known_later, rendered, whole_number
 from airflow_provider_workflow.types import ACTIVE, DELETING, FAILED, INITIALIZING, PAUSED, SETTLED_STATES
 
 if TYPE_CHECKING:
@@ -31,85 +25,13 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-FIRST_WAIT_SECONDS = 1.0
+FIRST_PAUSE_SECONDS = 1.0
 """A new inbox is ``initializing`` at first, and often active soon."""
+LONGEST_PAUSE_SECONDS = 60.0
 
 
 class InboxNameTakenError(AirflowFailException):
-    """
-    The name belongs to an inbox with another subscription (docs/service.md 11.2); no retry changes that.
-
-    :param wanted: the subscription that was given.
-    :param existing: the inbox that has the name.
-    """
-
-    def __init__(self, name: str, wanted: types.Subscription, existing: types.Inbox) -> None:
-        from airflow_provider_workflow.client.wire import plain
-
-        subscription = existing.get("subscription")
-        has = json.dumps(subscription, sort_keys=True) if subscription else "not shown by the service"
-        super().__init__(
-            f"The name {name!r} belongs to inbox {plain(existing['id'])}, which has another subscription."
-            f" Requested: {json.dumps(wanted, sort_keys=True)}; existing: {has}."
-            " Choose another name, or delete that inbox first."
-        )
-
-
-class InitializationFailedError(AirflowFailException):
-    """
-    The service could not subscribe the inbox; it cannot be resumed (docs/service.md 2.2).
-
-    :param name: name of the inbox.
-    :param reason: its ``paused_reason``, or None.
-    :param again: whether this operator has already deleted and created it in this try.
-    """
-
-    def __init__(self, name: str, reason: str | None, again: bool) -> None:
-        from airflow_provider_workflow.client.wire import plain
-
-        after = " again after it was deleted and created" if again else ""
-        fix = "Check app_key, action_key, inputs and connection_id"
-        if not again:
-            fix += (
-                "; then set recreate_failed=True, or delete the inbox (WorkflowDeleteInboxOperator),"
-                " so that it is created again"
-            )
-        super().__init__(
-            f"Inbox {name!r} failed to initialize{after} ({plain(reason or 'no reason given')}). {fix}."
-        )
-
-
-class InboxNotSettledError(AirflowException):
-    """The inbox did not become active in time; a retry waits again."""
-
-
-class InboxSummary(TypedDict):
-    """
-    The fields of an inbox that operators return: without its subscription, which may be large, and its
-    ``notification_url``, which may be a secret.
-    """
-
-    id: str
-    name: str | None
-    status: str  #: initializing, active, paused, deleting, initialization_failure
-    paused_reason: str | None
-
-
-class InboxDeletion(TypedDict):
-    """The id or name that was given, and whether this call deleted the inbox; False if it did not exist."""
-
-    inbox: str
-    deleted: bool
-
-
-def _summary(inbox: types.Inbox) -> InboxSummary:
-    """The fields of an inbox that operators return."""
-    return {
-        "id": inbox["id"],
-        "name": storable(inbox.get("name")),
-        "status": inbox["status"],
-        "paused_reason": storable(inbox.get("paused_reason")),
-    }
+    """The name belongs to an inbox with another subscription (docs/service.md 11.2)."""
 
 
 def change_inbox(
@@ -141,6 +63,31 @@ def change_inbox(
     return changed
 
 
+def subscription_of(app_key: str, action_key: str, inputs: Any, connection_id: Any) -> types.Subscription:
+    """
+    Make a subscription. Numbers may be given as strings, from a template or a command line.
+
+    :raises ValueError: the inputs are not a mapping.
+    """
+    _check_inputs(inputs)
+    subscription: types.Subscription = {
+        "app_key": app_key,
+        "action_key": action_key,
+        "inputs": dict(inputs or {}),
+    }
+    if connection_id is not None:
+        subscription["connection_id"] = whole_number(connection_id)
+    return subscription
+
+
+def _check_inputs(inputs: Any) -> None:
+    if inputs is not None and not isinstance(inputs, Mapping):
+        raise ValueError(
+            f"inputs must be a dictionary, not a {type(inputs).__name__}; for a dictionary from"
+            " a template, set render_template_as_native_obj=True on the DAG, or give another task's output"
+        )
+
+
 def ensure_inbox(
     hook: WorkflowHook, name: str, subscription: types.Subscription, notification_url: str | None
 ) -> types.Inbox:
@@ -163,7 +110,7 @@ def ensure_inbox(
         existing = min(named, key=lambda inbox: inbox["status"] == DELETING)
         if existing["status"] == DELETING:
             return existing
-        raise InboxNameTakenError(name, subscription, existing) from None
+        raise InboxNameTakenError(_name_taken(name, subscription, existing)) from None
     changes = notification_url is not None and notification_url != inbox.get("notification_url")
     if not changes or inbox["status"] in (FAILED, DELETING):
         return inbox
@@ -172,12 +119,31 @@ def ensure_inbox(
     return hook.update_inbox(inbox["id"], notification_url)
 
 
+def _name_taken(name: str, subscription: types.Subscription, existing: types.Inbox) -> str:
+    from airflow_provider_workflow.client.wire import plain
+
+    known = existing.get("subscription")
+    return (
+        f"The name {name!r} belongs to inbox {plain(existing['id'])}, which has another subscription."
+        f" Requested: {json.dumps(subscription, sort_keys=True)};"
+        f" existing: {json.dumps(known, sort_keys=True) if known else 'not shown by the service'}."
+        " Choose another name, or delete that inbox first."
+    )
+
+
+def _summary(inbox: types.Inbox) -> dict[str, Any]:
+    """
+    The fields of an inbox that operators return: without its subscription, which may be large, and its
+    ``notification_url``, which may be a secret.
+    """
+    return {name: storable(inbox.get(name)) for name in ("id", "name", "status", "paused_reason")}
+
+
 class InboxOperator(WorkflowOperator):
     """
     Base class of the operators that change one inbox.
 
     :param inbox: id or name of the inbox (templated).
-    :param workflow_conn_id: id of the Airflow connection (templated).
     """
 
     template_fields: Sequence[str] = ("inbox", *WorkflowOperator.template_fields)
@@ -191,22 +157,13 @@ class WorkflowPauseInboxOperator(InboxOperator):
     """
     Pauses an inbox. Its messages stay and can be leased; new events are dropped, not queued.
 
-    It succeeds if the inbox is paused already. Returns its ``id``, ``name``, ``status`` and
-    ``paused_reason``.
+    Returns its ``id``, ``name``, ``status`` and ``paused_reason``, also if it is paused already.
 
     :param inbox: id or name of the inbox (templated).
-    :param workflow_conn_id: id of the Airflow connection (templated).
     """
 
-    def execute(self, context: Context) -> InboxSummary:  # noqa: ARG002 Airflow's signature
-        """
-        Pause the inbox.
-
-        :raises NotFoundError: there is no such inbox.
-        :raises InboxUnusableError: it failed to initialize.
-        :raises ConflictError: it is in a state that cannot be paused.
-        :raises WorkflowError: the service cannot be used.
-        """
+    def execute(self, context: Context) -> dict[str, Any]:  # noqa: ARG002 Airflow's signature
+        """Pause the inbox; see :func:`change_inbox` for the errors."""
         self.inbox = rendered("inbox", self.inbox)
         return _summary(change_inbox(self.hook, self.inbox, self.hook.pause_inbox, (PAUSED,)))
 
@@ -215,22 +172,13 @@ class WorkflowResumeInboxOperator(InboxOperator):
     """
     Resumes a paused inbox. It may be ``initializing`` for a while; the operator does not wait for that.
 
-    It succeeds if the inbox is active or initializing already. Returns its ``id``, ``name``,
-    ``status`` and ``paused_reason``.
+    Returns its ``id``, ``name``, ``status`` and ``paused_reason``, also if it is active already.
 
     :param inbox: id or name of the inbox (templated).
-    :param workflow_conn_id: id of the Airflow connection (templated).
     """
 
-    def execute(self, context: Context) -> InboxSummary:  # noqa: ARG002 Airflow's signature
-        """
-        Resume the inbox.
-
-        :raises NotFoundError: there is no such inbox.
-        :raises InboxUnusableError: it failed to initialize.
-        :raises ConflictError: it is in a state that cannot be resumed.
-        :raises WorkflowError: the service cannot be used.
-        """
+    def execute(self, context: Context) -> dict[str, Any]:  # noqa: ARG002 Airflow's signature
+        """Resume the inbox; see :func:`change_inbox` for the errors."""
         self.inbox = rendered("inbox", self.inbox)
         already = (ACTIVE, INITIALIZING)
         return _summary(change_inbox(self.hook, self.inbox, self.hook.resume_inbox, already))
@@ -240,61 +188,49 @@ class WorkflowDeleteInboxOperator(InboxOperator):
     """
     Deletes an inbox with all its messages, for good. It succeeds if the inbox does not exist.
 
+    Returns ``inbox``, its id or name as it was given, and ``deleted``, which is False if it did not exist.
+
     :param inbox: id or name of the inbox (templated).
-    :param missing_ok: False fails the task if the inbox does not exist; then a retry after a lost answer
-        fails too.
-    :param workflow_conn_id: id of the Airflow connection (templated).
     """
 
-    def __init__(self, *, missing_ok: bool = True, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.missing_ok = flag("missing_ok", missing_ok)
-
-    def execute(self, context: Context) -> InboxDeletion:  # noqa: ARG002 Airflow's signature
+    def execute(self, context: Context) -> dict[str, Any]:  # noqa: ARG002 Airflow's signature
         """
         Delete the inbox.
 
-        :raises NotFoundError: there is no such inbox, and ``missing_ok`` is False.
         :raises ConflictError: the service does not delete it in its current state.
-        :raises WorkflowError: the service cannot be used.
         """
         self.inbox = rendered("inbox", self.inbox)
-        deleted = end_if_present(f"Inbox {self.inbox}", "deleted", self._delete, self.missing_ok)
-        return {"inbox": self.inbox, "deleted": deleted}
-
-    def _delete(self) -> None:
         try:
             self.hook.delete_inbox(self.inbox)
+        except NotFoundError as error:
+            log.warning("Inbox %s does not exist; nothing to do (%s)", self.inbox, error)
+            return {"inbox": self.inbox, "deleted": False}
         except ConflictError:
             if self.hook.get_inbox(self.inbox)["status"] != DELETING:
                 raise
-            log.info("Inbox %s is being deleted already", self.inbox)
+        log.info("Inbox %s was deleted", self.inbox)
+        return {"inbox": self.inbox, "deleted": True}
 
 
 class WorkflowEnsureInboxOperator(WorkflowOperator):
     """
     Creates an inbox, or finds the one of this name and subscription, and waits until it is active.
 
-    It is idempotent: the service finds the inbox by its name (docs/service.md 2.2, 4.1 and 11.2).
-    Returns its ``id``, ``name``, ``status`` and ``paused_reason``. A paused inbox is returned with a
-    WARNING and not resumed (``WorkflowResumeInboxOperator`` does that); while it is paused the service
-    drops new events.
+    It is idempotent (docs/service.md 2.2, 4.1 and 11.2). Returns its ``id``, ``name``, ``status`` and
+    ``paused_reason``. A paused inbox is not resumed (``WorkflowResumeInboxOperator`` does that).
 
     :param name: name of the inbox, up to 100 characters; it never changes (templated).
     :param app_key: the app: versioned, versionless, ``@latest`` or a slug (templated).
     :param action_key: the app's trigger (templated).
     :param inputs: the trigger's fields (templated).
     :param connection_id: the account at the app: UUID or whole number; None for none (templated).
-    :param notification_url: URL to which the service posts when messages arrive, up to 2048 characters
-        (templated). That of an existing inbox is changed; None leaves it unchanged. Airflow shows the
-        rendered URL on the task's page, unless it comes from a Variable whose name contains "secret".
+    :param notification_url: URL to which the service posts when messages arrive (templated); None leaves
+        that of an existing inbox unchanged. Airflow shows the rendered URL on the task's page, unless it
+        comes from a Variable whose name contains "secret".
     :param wait_until_active: False also returns an inbox that is still ``initializing``.
     :param recreate_failed: delete an inbox that failed to initialize, with any messages in it, and create
         it again, once per try.
-    :param poll_interval: seconds between the first two requests while waiting, above 0; it doubles.
-    :param max_poll_interval: maximum interval in seconds.
     :param timeout: maximum seconds to wait in each try, above 0.
-    :param workflow_conn_id: id of the Airflow connection (templated).
     """
 
     template_fields: Sequence[str] = (
@@ -319,8 +255,6 @@ class WorkflowEnsureInboxOperator(WorkflowOperator):
         notification_url: str | None = None,
         wait_until_active: bool = True,
         recreate_failed: bool = False,
-        poll_interval: float = 5,
-        max_poll_interval: float = 60,
         timeout: float = 600,
         **kwargs: Any,
     ) -> None:
@@ -328,72 +262,75 @@ class WorkflowEnsureInboxOperator(WorkflowOperator):
         self.name = check_string("name", name, NAME_LENGTH)
         self.app_key = check_string("app_key", app_key)
         self.action_key = check_string("action_key", action_key)
-        self.inputs = inputs if known_later(inputs) else check_inputs(inputs)
+        if not known_later(inputs):
+            _check_inputs(inputs)
+        self.inputs = inputs
         self.connection_id = connection_id
         self.notification_url = notification_url
         if notification_url is not None:
             check_string("notification_url", notification_url, URL_LENGTH)
         self.wait_until_active = flag("wait_until_active", wait_until_active)
         self.recreate_failed = flag("recreate_failed", recreate_failed)
-        self.poll_interval, self.max_poll_interval = intervals(poll_interval, max_poll_interval)
         self.timeout = seconds("timeout", timeout)
 
-    def execute(self, context: Context) -> InboxSummary:  # noqa: ARG002 Airflow's signature
+    def execute(self, context: Context) -> dict[str, Any]:  # noqa: ARG002 Airflow's signature
         """
         Ensure the inbox, and wait for it.
 
         :raises InboxNameTakenError: an inbox of this name has another subscription; both are in the text.
-        :raises InitializationFailedError: the service could not subscribe it.
-        :raises InboxNotSettledError: it was not active in time.
+        :raises InboxUnusableError: the service could not subscribe it.
+        :raises AirflowException: it was not active in time.
         :raises ValueError: a rendered argument has an invalid value.
-        :raises WorkflowError: the service cannot be used.
         """
         from airflow_provider_workflow.client.wire import plain
+        from airflow_provider_workflow.dispatch.lease import InboxUnusableError
 
         for field in ("name", "app_key", "action_key"):
             setattr(self, field, rendered(field, getattr(self, field)))
         self.notification_url = rendered("notification_url", self.notification_url, optional=True)
-        deadline, pause = clock.now() + self.timeout, min(FIRST_WAIT_SECONDS, self.poll_interval)
-        recreated = False
-        while (inbox := self._ensure())["status"] == FAILED or not self._is_done(inbox):
+        subscription = subscription_of(self.app_key, self.action_key, self.inputs, self.connection_id)
+        deadline, pause, recreated = clock.now() + self.timeout, FIRST_PAUSE_SECONDS, False
+        while True:
+            inbox = ensure_inbox(self.hook, self.name, subscription, self.notification_url)
             if inbox["status"] == FAILED:
                 if recreated or not self.recreate_failed:
-                    raise InitializationFailedError(self.name, inbox.get("paused_reason"), again=recreated)
+                    raise InboxUnusableError(self.name, inbox.get("paused_reason"))
                 self._delete_failed(inbox)
                 recreated = True
                 continue
+            if self._is_done(inbox["status"]):
+                break
             if (remaining := deadline - clock.now()) <= 0:
                 within = f"{self.timeout:g} s. Check it, or increase timeout."
-                raise InboxNotSettledError(f"Inbox {self.name!r} was not active within {within}")
+                raise AirflowException(f"Inbox {self.name!r} was not active within {within}")
             clock.sleep(min(pause, remaining))
-            pause = max(self.poll_interval, min(pause * 2, self.max_poll_interval))
+            pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
         if inbox["status"] == PAUSED:
             log.warning(
                 "Inbox %s is paused (%s): new events are dropped until it is resumed"
                 " (WorkflowResumeInboxOperator)",
                 self.name,
-                plain(inbox.get("paused_reason") or "no reason given"),
+                _reason(inbox),
             )
         log.info("Inbox %s exists: id %s, status %s", self.name, plain(inbox["id"]), plain(inbox["status"]))
         return _summary(inbox)
 
-    def _ensure(self) -> types.Inbox:
-        subscription = subscription_of(self.app_key, self.action_key, self.inputs, self.connection_id)
-        return ensure_inbox(self.hook, self.name, subscription, self.notification_url)
-
-    def _is_done(self, inbox: types.Inbox) -> bool:
+    def _is_done(self, status: str) -> bool:
         # An inbox that is being deleted still has the name.
-        status = inbox["status"]
         return status in SETTLED_STATES or (not self.wait_until_active and status != DELETING)
 
     def _delete_failed(self, inbox: types.Inbox) -> None:
-        from airflow_provider_workflow.client.wire import plain
-
         log.warning(
             "Inbox %s failed to initialize (%s); deleting it and creating it again",
             self.name,
-            plain(inbox.get("paused_reason") or "no reason given"),
+            _reason(inbox),
         )
         # Deleted, or being deleted, already.
         with contextlib.suppress(NotFoundError, ConflictError):
             self.hook.delete_inbox(inbox["id"])
+
+
+def _reason(inbox: types.Inbox) -> str:
+    from airflow_provider_workflow.client.wire import plain
+
+    return plain(inbox.get("paused_reason") or "no reason given")

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypedDict
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException
 
-from airflow_provider_workflow.client.arguments import at_least_one, filled, flag
-from airflow_provider_workflow.client.errors import GuessRejectedError
+from airflow_provider_workflow.client.arguments import at_least_one, filled
+from airflow_provider_workflow.client.errors import GuessRejectedError, NotFoundError
 from airflow_provider_workflow.links import WorkflowEditorLink
-from airflow_provider_workflow.operators.base import WorkflowOperator, end_if_present, storable
+from airflow_provider_workflow.operators.base import WorkflowOperator, storable
 from airflow_provider_workflow.options import (
     check_choice,
     check_string,
@@ -23,43 +23,25 @@ from airflow_provider_workflow.options import (
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_provider_workflow import types
-
 log = logging.getLogger(__name__)
 
-
-class SuggestedStep(TypedDict):
-    """The best step, and its alternatives (docs/service.md 13.1)."""
-
-    step: types.RawStep
-    alternatives: list[types.RawStep]
-
-
-class SuggestedWorkflow(TypedDict):
-    """A guess (docs/service.md 13.1); ``messages`` are the service's remarks on the description."""
-
-    title: str
-    steps: list[SuggestedStep]
-    prefilled_url: str
-    messages: list[str]
-
-
-class FinalGuessRejectedError(GuessRejectedError, AirflowFailException):
-    """The description describes no workflow; a retry would be rejected again."""
+STEP_FIELDS = ("title", "app", "api")
+TEMPLATE_FIELDS = ("id", "title", "slug", "status", "description_plain", "url", "create_url")
+"""What is returned of a template, beside its steps."""
 
 
 class WorkflowGuessOperator(WorkflowOperator):
     """
     Guesses a workflow from a description (docs/service.md 13), and returns it.
 
-    The result has ``title``, ``steps``, ``prefilled_url`` and ``messages``; the task's link "Open
-    workflow editor" opens ``prefilled_url``. The service limits guesses per hour: the call is sent once
-    per try, and repeated only if the service certainly did not process it.
+    The result has ``title``, ``prefilled_url``, ``messages`` (remarks of the service, as strings) and
+    ``steps``, each with the best ``step`` and its ``alternatives``; the task's link "Open workflow editor"
+    opens ``prefilled_url``. The service limits guesses per hour: the call is sent once per try, and repeated
+    only if the service certainly did not process it.
 
     :param description: what the workflow should do; the maximum length is not published (templated).
     :param on_rejected: if the description describes no workflow, ``fail`` fails the task without a retry,
         and ``skip`` skips it.
-    :param workflow_conn_id: id of the Airflow connection (templated).
     """
 
     template_fields: Sequence[str] = ("description", *WorkflowOperator.template_fields)
@@ -70,79 +52,48 @@ class WorkflowGuessOperator(WorkflowOperator):
         self.description = check_string("description", description)
         self.on_rejected = check_choice("on_rejected", on_rejected, ("fail", "skip"))
 
-    def execute(self, context: Context) -> SuggestedWorkflow:  # noqa: ARG002 Airflow's signature
+    def execute(self, context: Context) -> dict[str, Any]:  # noqa: ARG002 Airflow's signature
         """
         Guess the workflow.
 
-        :raises FinalGuessRejectedError: the description was rejected; the text has the reasons.
+        :raises AirflowFailException: the description was rejected; the text has the reasons.
         :raises AirflowSkipException: the same, if ``on_rejected`` is ``skip``.
-        :raises RateLimitError: the limit of guesses per hour is reached.
-        :raises WorkflowError: the service cannot be used.
         """
         from airflow_provider_workflow.client.wire import plain
 
         try:
             guess = self.hook.guess(rendered("description", self.description))
         except GuessRejectedError as error:
-            if self.on_rejected == "skip":
-                # Airflow's own log line does not give the reason.
-                log.warning(
-                    "The description describes no workflow, so the task is skipped: %s", plain(error.detail)
-                )
-                raise AirflowSkipException(
-                    f"The description describes no workflow: {plain(error.detail)}"
-                ) from None
-            raise FinalGuessRejectedError(
-                str(error), status=error.status, code=error.code, detail=error.detail, meta=error.meta
-            ) from None
+            reason = f"The description describes no workflow: {plain(error.detail)}"
+            if self.on_rejected == "fail":
+                raise AirflowFailException(reason) from None
+            # Airflow's own log line does not give the reason.
+            log.warning("%s. The task is skipped", reason)
+            raise AirflowSkipException(reason) from None
         log.info("Guessed a workflow of %d steps", len(guess["steps"]))
-        guessed: SuggestedWorkflow = storable(
+        steps = [
             {
-                "title": guess["title"],
-                "steps": [_step(step) for step in guess["steps"]],
-                "prefilled_url": guess["prefilled_url"],
-                "messages": _remarks(guess.get("messages")),
+                "step": _fields(step["step"], STEP_FIELDS),
+                "alternatives": [_fields(other, STEP_FIELDS) for other in step.get("alternatives") or ()],
             }
+            for step in guess["steps"]
+        ]
+        # Of these free-form objects (docs/service.md 13.1) an XCom may not be able to hold the keys.
+        remarks = [remark for remark in _list(guess.get("messages")) if isinstance(remark, dict)]
+        details = [remark["detail"] for remark in remarks if isinstance(remark.get("detail"), str)]
+        guessed: dict[str, Any] = storable(
+            {**_fields(guess, ("title", "prefilled_url")), "steps": steps, "messages": details}
         )
         return guessed
 
 
-def _remarks(messages: Any) -> list[str]:
-    # Free-form objects (docs/service.md 13.1), whose keys an XCom may not be able to hold.
-    remarks = messages if isinstance(messages, list) else []
-    details = [remark.get("detail") for remark in remarks if isinstance(remark, dict)]
-    return [detail for detail in details if isinstance(detail, str)]
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
-def _step(step: types.GuessStep) -> SuggestedStep:
-    return {
-        "step": _raw(step["step"]),
-        "alternatives": [_raw(alternative) for alternative in step.get("alternatives") or []],
-    }
-
-
-def _raw(step: types.RawStep) -> types.RawStep:
-    return {"title": step.get("title"), "app": step["app"], "api": step["api"]}
-
-
-class TemplateStep(TypedDict):
-    """A step of a template: its app's name, and the identifier of the integration it uses."""
-
-    title: str | None
-    api: str | None
-
-
-class TemplateSummary(TypedDict):
-    """The fields of a template that the operator returns; None for a field that the service omits."""
-
-    id: int | None
-    title: str | None
-    slug: str | None
-    status: str | None  #: draft, published
-    description_plain: str | None
-    url: str | None
-    create_url: str | None
-    steps: list[TemplateStep]
+def _fields(source: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """Fields of an answer of the service; None for one that is missing."""
+    return {name: source.get(name) for name in names}
 
 
 class WorkflowTemplatesOperator(WorkflowOperator):
@@ -156,7 +107,6 @@ class WorkflowTemplatesOperator(WorkflowOperator):
     :param apps: only templates that use these apps: a list, or one string separated by commas
         (templated); None or empty for all.
     :param limit: maximum number of templates, 1 or more (templated); None for all.
-    :param workflow_conn_id: id of the Airflow connection (templated).
     """
 
     template_fields: Sequence[str] = ("apps", "limit", *WorkflowOperator.template_fields)
@@ -173,19 +123,26 @@ class WorkflowTemplatesOperator(WorkflowOperator):
         if limit is not None and not known_later(limit):
             at_least_one("limit", whole_number(limit))
 
-    def execute(self, context: Context) -> list[TemplateSummary]:  # noqa: ARG002 Airflow's signature
+    def execute(self, context: Context) -> list[dict[str, Any]]:  # noqa: ARG002 Airflow's signature
         """
         List templates.
 
         :raises ValueError: the rendered ``apps`` or ``limit`` is invalid.
-        :raises WorkflowError: the service cannot be used.
         """
         apps = _app_list(self.apps)
         templates = self.hook.list_templates(apps, whole_number(self.limit))
         log.info(
             "Found %d workflow templates for %s", len(templates), ", ".join(apps) if apps else "all apps"
         )
-        return [_summary(template) for template in templates]
+        return [
+            storable(
+                {
+                    **_fields(template, TEMPLATE_FIELDS),
+                    "steps": [_fields(step, ("title", "api")) for step in template.get("steps") or ()],
+                }
+            )
+            for template in templates
+        ]
 
 
 def _app_list(apps: Any) -> list[str] | None:
@@ -201,54 +158,34 @@ def _app_list(apps: Any) -> list[str] | None:
     return [filled("apps", app) for app in apps] if apps else None
 
 
-def _summary(template: types.Template) -> TemplateSummary:
-    steps = template.get("steps") or []
-    summary: Any = {name: template.get(name) for name in TemplateSummary.__annotations__}
-    summary["steps"] = [{"title": step.get("title"), "api": step.get("api")} for step in steps]
-    stored: TemplateSummary = storable(summary)
-    return stored
-
-
-class Unenrollment(TypedDict):
-    """The id of the enrollment, and whether this call ended it; False if it did not exist."""
-
-    enrollment_id: str
-    unenrolled: bool
-
-
 class WorkflowUnenrollOperator(WorkflowOperator):
     """
     Ends a user's enrollment in a promotion, on behalf of the application (docs/service.md 8 and 14).
 
-    It uses an app token with the scope ``promotions:write``, whatever the connection's scope is. It is
-    idempotent: it succeeds if the enrollment does not exist.
+    It uses an app token with the scope ``promotions:write``, whatever the connection's scope is. It succeeds
+    if the enrollment does not exist. Returns ``enrollment_id``, and whether it existed as ``unenrolled``.
 
     :param enrollment_id: id of the enrollment (templated).
-    :param missing_ok: False fails the task if the enrollment does not exist; then a retry after a lost
-        answer fails too.
-    :param workflow_conn_id: id of the Airflow connection (templated).
     """
 
     template_fields: Sequence[str] = ("enrollment_id", *WorkflowOperator.template_fields)
 
-    def __init__(self, *, enrollment_id: str, missing_ok: bool = True, **kwargs: Any) -> None:
+    def __init__(self, *, enrollment_id: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.enrollment_id = check_string("enrollment_id", enrollment_id)
-        self.missing_ok = flag("missing_ok", missing_ok)
 
-    def execute(self, context: Context) -> Unenrollment:  # noqa: ARG002 Airflow's signature
+    def execute(self, context: Context) -> dict[str, Any]:  # noqa: ARG002 Airflow's signature
         """
         End the enrollment.
 
-        :raises NotFoundError: there is no such enrollment, and ``missing_ok`` is False.
         :raises AuthenticationError: the application is not permitted to do this.
-        :raises WorkflowError: the service cannot be used.
         """
         self.enrollment_id = rendered("enrollment_id", self.enrollment_id)
-        done = end_if_present(
-            f"Enrollment {self.enrollment_id}",
-            "ended",
-            lambda: self.hook.unenroll_promotion(self.enrollment_id),
-            self.missing_ok,
-        )
-        return {"enrollment_id": self.enrollment_id, "unenrolled": done}
+        try:
+            self.hook.unenroll_promotion(self.enrollment_id)
+        except NotFoundError as error:
+            # An earlier try may have ended it without receiving the answer.
+            log.warning("Enrollment %s does not exist; nothing to do (%s)", self.enrollment_id, error)
+            return {"enrollment_id": self.enrollment_id, "unenrolled": False}
+        log.info("Enrollment %s was ended", self.enrollment_id)
+        return {"enrollment_id": self.enrollment_id, "unenrolled": True}

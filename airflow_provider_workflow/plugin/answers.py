@@ -91,7 +91,9 @@ class Answers:
         self._stale_seconds = max(STALE_SECONDS, 2 * seconds)
         self._lock = threading.Lock()
         self._slots = threading.BoundedSemaphore(MOST_AT_ONCE)
-        self._kept: TLRUCache[Key, Kept, float] = TLRUCache(MOST_KEPT, self._ends_at, clock.monotonic, _size)
+        self._kept: TLRUCache[Key, Kept, float] = TLRUCache(
+            MOST_KEPT, self._ends_at, lambda: clock.monotonic(), _size
+        )
         self._fetching: dict[Key, Future[Kept]] = {}
         self._held: Counter[Hashable] = Counter()
         self._away: set[Hashable] = set()

@@ -19,7 +19,7 @@ import logging
 from collections.abc import AsyncIterator, Hashable, Iterator, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from airflow.triggers.shared_stream import AdvanceItem, AdvanceOutcome, SharedStreamProducer
 
@@ -33,6 +33,7 @@ from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from airflow_provider_workflow.triggers.polling import (
     FIRST_PAUSE_SECONDS,
     InboxHealth,
+    PollingOptions,
     Source,
     explained,
     opened,
@@ -40,7 +41,6 @@ from airflow_provider_workflow.triggers.polling import (
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.client.client import AsyncWorkflowClient
-    from airflow_provider_workflow.triggers.event import WorkflowInboxEventTrigger
 
 log = logging.getLogger(__name__)
 
@@ -62,6 +62,19 @@ CLOSING_SECONDS = 1.0
 
 
 NOTHING_REPORTED = AdvanceOutcome(acked=0, failed=0)
+
+
+class Watcher(PollingOptions, Protocol):
+    """What a producer uses of the triggers whose events it makes; they are its keys for them."""
+
+    has_ended: bool
+
+    @property
+    def lease_limit(self) -> int: ...
+    @property
+    def lease_seconds(self) -> int: ...
+    @property
+    def min_interval(self) -> float: ...
 
 
 class EventMessage(NamedTuple):
@@ -89,8 +102,8 @@ class Batch:
 
     lease: HeldLease
     messages: list[EventMessage]
-    selected: dict[WorkflowInboxEventTrigger, frozenset[str]] = field(default_factory=dict)
-    emitted: set[WorkflowInboxEventTrigger] = field(default_factory=set)
+    selected: dict[Watcher, frozenset[str]] = field(default_factory=dict)
+    emitted: set[Watcher] = field(default_factory=set)
     outcome: AdvanceOutcome = NOTHING_REPORTED
     reported: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -121,7 +134,7 @@ class InboxProducer(SharedStreamProducer):
     :param options: a watcher with the arguments that all of them share.
     """
 
-    def __init__(self, options: WorkflowInboxEventTrigger) -> None:
+    def __init__(self, options: Watcher) -> None:
         self.options = options
         self._settling: set[asyncio.Task[None]] = set()
         self._unmatched_logged = False
@@ -257,7 +270,7 @@ class InboxProducer(SharedStreamProducer):
             )
 
 
-def log_rejected(watcher: WorkflowInboxEventTrigger, message_id: str, cause: str) -> None:
+def log_rejected(watcher: Watcher, message_id: str, cause: str) -> None:
     """Log and count a message that a watcher cannot put into an event."""
     observers.tell("rejected", inbox=watcher.inbox, conn_id=watcher.workflow_conn_id)
     log.warning("Inbox %s: message %s was rejected: %s", watcher.inbox, plain(message_id), plain(cause))

@@ -89,17 +89,6 @@ def test_the_link_of_several_runs_lists_exactly_these(stage, visit, inbox, dag_i
 
 
 @since_3_3
-def test_the_link_of_one_run_opens_it(stage, visit, inbox):
-    (message_id,) = inbox.put({"n": 1})
-    run = stage.start("dispatcher", inbox)
-    run.succeeds()
-
-    link_of(visit, run, "Started DAG runs").click()
-    visit.page.wait_for_url(f"{stage.airflow.url}/dags/target/runs/{inbox.run_id_of(message_id)}")
-    visit.page.get_by_role("heading", name=inbox.run_id_of(message_id)).wait_for()
-
-
-@since_3_3
 def test_a_guess_that_failed_and_a_dispatch_of_nothing_offer_no_link(stage, visit, inbox):
     dispatch = stage.start("dispatcher", inbox)
     guess = stage.start("skipping_guesser", "none", text="The weather is lovely")

@@ -20,7 +20,7 @@ from typing import Any
 from unittest.mock import patch
 from uuid import UUID
 
-from airflow_provider_workflow import clock, observers, process_state
+from airflow_provider_workflow import clock, observers, pytest_plugin
 from airflow_provider_workflow.dispatch import quarantine
 from airflow_provider_workflow.dispatch.batches import Batches
 from airflow_provider_workflow.dispatch.dead_letters import DeadLetterRules
@@ -342,7 +342,7 @@ def play(seed: int, lines: list[str] | None = None) -> str:
     """
     random = Random(seed + 2)
     made_up = SimpleNamespace(uuid4=lambda: UUID(int=random.getrandbits(128)), UUID=UUID)
-    process_state.reset()
+    pytest_plugin.reset()
     with (
         patch.object(queues, "uuid", made_up),
         patch.object(inboxes, "uuid", made_up),

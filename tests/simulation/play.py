@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
-from airflow_provider_workflow import clock, observers, process_state
+from airflow_provider_workflow import clock, observers, pytest_plugin
 from airflow_provider_workflow.dispatch import quarantine, runs
 from airflow_provider_workflow.emulator.rules import inboxes, queues
 from tests.simulation import invariants
@@ -82,7 +82,7 @@ def play(seed: int, lines: list[str] | None = None) -> str:
     :return: the rule that does not hold; empty if all hold.
     """
     world = _stage.world = World(choose(seed), lines)
-    process_state.reset()
+    pytest_plugin.reset()
     with clock.use(world.clock), _logging(world):
         try:
             world.play()

@@ -9,7 +9,6 @@ from typing import Any
 
 from greenlet import getcurrent
 
-from airflow_provider_workflow import clock
 from airflow_provider_workflow.emulator.clock import Clock as RulesClock
 from airflow_provider_workflow.emulator.rules.store import Store
 from airflow_provider_workflow.emulator.settings import Settings
@@ -30,7 +29,7 @@ LOOK_SECONDS = 600.0
 DOOMS = ("kill", "kill", "term", "timeout", "freeze")
 
 
-class SimulatedClock(clock.Clock):
+class SimulatedClock:
     """The clock of the package."""
 
     def __init__(self, scheduler: Scheduler) -> None:

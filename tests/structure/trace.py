@@ -29,7 +29,7 @@ from airflow.providers.common.compat.sdk import TaskDeferred
 from airflow.sdk.execution_time import task_runner
 
 import airflow_provider_workflow
-from airflow_provider_workflow import process_state
+from airflow_provider_workflow import pytest_plugin
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.operators.inbox import WorkflowInboxDispatchOperator
 from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
@@ -135,9 +135,9 @@ def dispatch(scene: Scene, tracer: Tracer) -> None:
 def sensor(scene: Scene, tracer: Tracer) -> None:
     """The sensor defers, its trigger leases the message, and the sensor resumes and starts the run."""
     deferral = _defer(scene, tracer)
-    process_state.reset()
+    pytest_plugin.reset()
     event = asyncio.run(_fire(scene, tracer, deferral))
-    process_state.reset()
+    pytest_plugin.reset()
     brought = json.loads(json.dumps({**(deferral.kwargs or {}), "event": event}))
     resumed = _sensor()
     with tracer:

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from airflow_provider_workflow.emulator.clock import ManualClock
-from airflow_provider_workflow.process_state import reset as another_process
+from airflow_provider_workflow.pytest_plugin import reset as another_process
 from tests.unit.workbench import INBOX, Workbench
 
 __all__ = ["WHERE", "alarms", "another_process", "crash"]

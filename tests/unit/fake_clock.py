@@ -11,8 +11,6 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from airflow_provider_workflow import clock
-
 START = 1_000_000.0
 """What a clock shows at first. A round number of seconds, so that sums of pauses stay exact."""
 QUIET_TURNS = 30
@@ -45,7 +43,7 @@ class Timer:
         self.act = None
 
 
-class FakeClock(clock.Clock):
+class FakeClock:
     """
     Stands still until somebody sleeps by it, or a test advances it.
 

@@ -11,7 +11,7 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from airflow_provider_workflow import process_state
+from airflow_provider_workflow import pytest_plugin
 
 
 class Spans:
@@ -40,9 +40,9 @@ def spans(monkeypatch: pytest.MonkeyPatch) -> Iterator[Spans]:
     """A tracer is configured, as Airflow or a user does it; there can only be one for a whole process."""
     made = Spans()
     monkeypatch.setattr(trace, "get_tracer_provider", lambda: made.provider)
-    process_state.reset()
+    pytest_plugin.reset()
     yield made
-    process_state.reset()
+    pytest_plugin.reset()
     made.provider.shutdown()
 
 

@@ -92,23 +92,21 @@ def test_every_name_comes_back_from_its_address(inbox: str, conn_id: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("uri", "problem"),
+    "uri",
     [
-        ("workflow-inbox:///orders", "names no connection"),
-        ("workflow-inbox://shop", "names no inbox"),
-        ("workflow-inbox://shop/a/b", "write a slash in a name as %2F"),
-        ("workflow-inbox://shop/a?b=c", "write a question mark in a name as %3F"),
-        ("workflow-inbox://user@shop/a", "has a user or a port, which belong in the connection"),
-        ("workflow-inbox://shop:80/a", "has a user or a port, which belong in the connection"),
-        ("workflow-inbox://shop/%FF", "is not percent-encoded UTF-8"),
+        "workflow-inbox:///orders",
+        "workflow-inbox://shop",
+        "workflow-inbox://shop/a/b",
+        "workflow-inbox://shop/a?b=c",
+        "workflow-inbox://user@shop/a",
+        "workflow-inbox://shop:80/a",
+        "workflow-inbox://shop/%FF",
     ],
 )
-def test_an_address_that_is_none_says_what_is_wrong_and_who_writes_it(uri: str, problem: str) -> None:
-    with pytest.raises(ValueError) as raised:
+def test_an_address_that_is_none_says_its_form_and_who_writes_it(uri: str) -> None:
+    text = r"must have the form workflow-inbox://<connection id>/<inbox>, .*; create_asset\("
+    with pytest.raises(ValueError, match=text):
         Asset("x", uri)
-
-    assert problem in str(raised.value)
-    assert "The form is workflow-inbox://<connection id>/<inbox>; create_asset(" in str(raised.value)
 
 
 def test_an_error_shows_no_password() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from airflow.providers.common.compat.sdk import AirflowException, AirflowSkipException
+from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException, AirflowSkipException
 
 from airflow_provider_workflow.client.errors import GuessRejectedError
 from airflow_provider_workflow.dispatch.quarantine import report
@@ -120,10 +120,13 @@ def test_why_an_inbox_is_paused_or_failed_as_the_operator_that_ensures_it_says_i
     fails(said, lambda: ensure(recreate_failed=True))
 
 
-def test_what_is_said_of_an_inbox_that_has_the_name(said: list[str]) -> None:
-    subscription: Any = {"app_key": HOSTILE}
-    inbox: Any = {"id": HOSTILE, "subscription": subscription}
-    said.append(str(manage_inbox.InboxNameTakenError(INBOX, subscription, inbox)))
+def test_what_is_said_of_an_inbox_that_has_the_name(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch, said: list[str]
+) -> None:
+    subscription: Any = {"app_key": "app", "action_key": "action", "inputs": {"a": HOSTILE}}
+    inbox = {"id": HOSTILE, "name": INBOX, "status": "active", "subscription": subscription}
+    monkeypatch.setattr(WorkflowHook, "list_inboxes", lambda *_, **__: [inbox])
+    fails(said, lambda: manage_inbox.ensure_inbox(bench.hook, INBOX, subscription, None))
 
 
 @pytest.mark.parametrize("operator", [WorkflowPauseInboxOperator, WorkflowResumeInboxOperator])
@@ -150,7 +153,7 @@ def test_why_a_guess_is_rejected(
         raise GuessRejectedError(f"guess was answered with 400: {SEEN}", status=400, detail=HOSTILE)
 
     monkeypatch.setattr(WorkflowHook, "guess", reject)
-    with pytest.raises((AirflowSkipException, GuessRejectedError)) as caught:
+    with pytest.raises((AirflowSkipException, AirflowFailException)) as caught:
         WorkflowGuessOperator(task_id="t", description="text", on_rejected=on_rejected).execute({})
     said.append(str(caught.value))
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
-from urllib.parse import parse_qs, quote, urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from airflow.sdk.execution_time import task_runner
@@ -82,10 +82,10 @@ def test_without_a_web_address_there_is_no_editor_link(task: Returned, value: An
     assert WorkflowEditorLink().get_link(operator(), ti_key=TI) == ""
 
 
-def test_one_started_run_is_linked_itself(task: Returned) -> None:
+def test_one_started_run_is_linked_as_a_list_of_it(task: Returned) -> None:
     task.value = result("m:1+a")
 
-    assert started_runs() == (f"/under/dags/handle/runs/{quote(run_id('m:1+a'))}", {})
+    assert started_runs() == ("/under/dags/handle/runs", {"run_id_pattern": [run_id("m:1+a")]})
 
 
 def test_several_started_runs_are_linked_as_a_list_of_them(task: Returned) -> None:
@@ -138,20 +138,10 @@ def test_one_dag_with_an_expression_is_that_dag(task: Returned) -> None:
     assert started_runs(operator({"first": "payload.x"}))[0] == "/under/dags/first/runs"
 
 
-@pytest.mark.parametrize("names_its_inbox", [True, False])
-def test_where_nothing_was_started_there_is_no_link(task: Returned, names_its_inbox: bool) -> None:
+def test_where_nothing_was_started_there_is_no_link(task: Returned) -> None:
     task.value = result()
-    if not names_its_inbox:
-        del task.value["inbox_id"]
 
     assert StartedRunsLink().get_link(operator(), ti_key=TI) == ""
-
-
-def test_runs_of_an_inbox_that_is_not_named_are_linked_as_a_list_of_that_time(task: Returned) -> None:
-    task.value = result("a")
-    del task.value["inbox_id"]
-
-    assert started_runs()[1]["run_id_pattern"] == ["workflow__"]
 
 
 def test_a_task_that_returns_messages_has_no_link(task: Returned) -> None:
@@ -189,7 +179,7 @@ def test_without_an_address_of_airflow_the_link_is_a_path(
     task.value = result("a")
 
     link = StartedRunsLink().get_link(operator(), ti_key=TI)
-    assert urlsplit(link).path == f"/dags/handle/runs/{run_id('a')}"
+    assert link == f"/dags/handle/runs?run_id_pattern={run_id('a')}"
 
 
 def test_the_link_of_a_replay_is_the_page_of_its_run(task: Returned) -> None:

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from airflow_provider_workflow import observers, process_state
+from airflow_provider_workflow import observers, pytest_plugin
 from airflow_provider_workflow.client import api
 from airflow_provider_workflow.client.errors import InboxPausedError, LeaseExpiredError, RateLimitError
 from airflow_provider_workflow.emulator.clock import ManualClock
@@ -81,7 +81,7 @@ def test_a_resumed_sensor_counts_under_the_name_that_its_trigger_knows(
     deferral = listener.execute()
     bench.put("a")
     event = listener.leased()
-    process_state.reset()
+    pytest_plugin.reset()
     counted.told.clear()
     listener.resume(deferral, event)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import airflow_provider_workflow
-from airflow_provider_workflow import process_state
+from airflow_provider_workflow import pytest_plugin
 from airflow_provider_workflow.client.attempt import GATES
 from airflow_provider_workflow.client.call import Family
 from airflow_provider_workflow.emulator.server import EmulatorServer
@@ -31,7 +31,6 @@ KEPT = {
     "client.over_aiohttp._line": "belongs to the context of one request",
     "client.over_aiohttp._sessions": ENDS_WITH_ITS_LOOP,
     "client.over_aiohttp._timeout": PURE,
-    "clock._current": "is put back by whoever replaced it",
     "emulator.web.app.http_date": PURE,
     "emulator.web.app.is_own_host": PURE,
     "emulator.web.control_routes.OPERATIONS": FILLED_AT_IMPORT,
@@ -91,14 +90,14 @@ def state_of(path: Path) -> set[str]:
 def test_no_state_of_a_module_is_overlooked() -> None:
     found = set().union(*(state_of(path) for path in PACKAGE.rglob("*.py")))
 
-    assert found == {*process_state.STATE, *KEPT}, "register it in process_state.STATE, or say why not here"
+    assert found == {*pytest_plugin.STATE, *KEPT}, "register it in pytest_plugin.STATE, or say why not here"
 
 
 def test_every_state_that_is_registered_can_be_emptied() -> None:
-    for path in process_state.STATE:
+    for path in pytest_plugin.STATE:
         import_module(f"airflow_provider_workflow.{path.rpartition('.')[0]}")
 
-    process_state.reset()
+    pytest_plugin.reset()
 
 
 def test_names_tokens_and_rate_limits_are_forgotten(connected: EmulatorServer) -> None:
@@ -108,7 +107,7 @@ def test_names_tokens_and_rate_limits_are_forgotten(connected: EmulatorServer) -
     gate = GATES.of(hook.settings, Family.INBOX)
     gate.close(60)
 
-    process_state.reset()
+    pytest_plugin.reset()
 
     assert GATES.of(hook.settings, Family.INBOX).delay() == 0
     assert hook.lease_messages("orders")["results"] == []
@@ -119,8 +118,8 @@ def test_names_tokens_and_rate_limits_are_forgotten(connected: EmulatorServer) -
 def test_neither_the_plugin_nor_the_reset_loads_airflow() -> None:
     code = (
         "import sys, airflow_provider_workflow.pytest_plugin\n"
-        "from airflow_provider_workflow import process_state\n"
-        "process_state.reset()\n"
+        "from airflow_provider_workflow import pytest_plugin\n"
+        "pytest_plugin.reset()\n"
         "assert 'airflow' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -236,7 +236,7 @@ def test_a_failed_inbox_is_created_again_once_and_not_by_each_retry(
 ) -> None:
     service.status = "initialization_failure"
 
-    with pytest.raises(AirflowFailException, match="'orders' failed to initialize again"):
+    with pytest.raises(AirflowFailException, match="'orders' failed to initialize"):
         ensure(recreate_failed=True)
     assert [method for method, _ in service.calls] == ["PUT", "DELETE", "PUT"]
 

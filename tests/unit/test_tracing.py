@@ -8,7 +8,7 @@ import pytest
 from opentelemetry import trace
 from opentelemetry.trace import SpanKind, StatusCode
 
-from airflow_provider_workflow import process_state
+from airflow_provider_workflow import pytest_plugin
 from airflow_provider_workflow.client.errors import WorkflowAPIError
 from airflow_provider_workflow.dispatch.rejections import TargetError
 from airflow_provider_workflow.emulator.clock import ManualClock
@@ -211,7 +211,7 @@ def test_a_tracer_that_fails_hinders_nothing_and_is_logged_once(
             raise RuntimeError(PAYLOAD)
 
     monkeypatch.setattr(trace, "get_tracer_provider", Broken)
-    process_state.reset()
+    pytest_plugin.reset()
     bench.put("a", "b")
     with caplog.at_level(logging.WARNING):
         bench.ready_dispatcher().drain()

@@ -10,7 +10,7 @@ from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExport
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 
-from airflow_provider_workflow import config, process_state
+from airflow_provider_workflow import config, pytest_plugin
 from tests.posts import SPANS, kept_posts
 from tests.unit.batching import Function, batches
 from tests.unit.documents import ROOT
@@ -108,7 +108,7 @@ def test_a_collector_receives_the_spans_without_payloads(
         provider = TracerProvider()
         provider.add_span_processor(SimpleSpanProcessor(OTLPSpanExporter(collector.url + SPANS)))
         monkeypatch.setattr(trace, "get_tracer_provider", lambda: provider)
-        process_state.reset()
+        pytest_plugin.reset()
         bench.put("a\ud800", payload=PAYLOAD)
         bench.dispatcher().drain(bench.lease())
         provider.shutdown()

@@ -21,8 +21,6 @@ SUBSCRIBED = {
     "app_key": "shop",
     "action_key": "{{ dag_run.conf.get('action_key', 'new_order') }}",
     "inputs": {"region": "{{ dag_run.conf.get('region', 'eu') }}"},
-    "poll_interval": 1,
-    "max_poll_interval": 2,
 }
 RETRIES = {"retries": 2, "retry_delay": 2}
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from airflow_provider_workflow.process_state import reset as forget
+from airflow_provider_workflow.pytest_plugin import reset as forget
 
 __all__ = ["forget", "isolated"]
 FROM_ENVIRONMENT = (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime, timedelta
 from inspect import signature
 from pathlib import Path
@@ -14,7 +13,7 @@ from airflow.sdk import DAG, Param, task
 
 from airflow_provider_workflow.airflow_internals import airflow_release
 from airflow_provider_workflow.decorators import inbox_dag
-from airflow_provider_workflow.decorators.inbox_dag import CLAIMS, OF_SENSOR, OF_TASK, OF_TRIGGER
+from airflow_provider_workflow.decorators.inbox_dag import OF_TASK, OF_WAITING
 from airflow_provider_workflow.operators.base import DispatchingOperator
 from airflow_provider_workflow.operators.inbox import WorkflowInboxDispatchOperator
 from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
@@ -39,12 +38,6 @@ def handle_order(message):
     "Charge and ship an order."
     ship(charge(message))
 """
-
-
-@pytest.fixture(autouse=True)
-def claimed() -> None:
-    """Each test is as a DAG file of its own."""
-    globals().pop(CLAIMS, None)
 
 
 @task
@@ -197,13 +190,11 @@ def test_both_dags_can_be_named() -> None:
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (
-            {"matches": "x"},
-            r"inbox_dag\(\) got an unexpected keyword argument 'matches'. Did you mean 'match'",
-        ),
-        ({"listner": "sensor"}, ".*argument 'listner'. Did you mean 'listener'"),
-        ({"exampel": 1}, ".*argument 'exampel'. Did you mean 'example'"),
-        ({"listener_arg": {}}, ".*argument 'listener_arg'. Did you mean 'listener_args'"),
+        ({"matches": "x"}, r'inbox_dag\(listener="notice"\) got an unexpected keyword argument .matches.'),
+        ({"schedule": "@daily"}, ".*unexpected keyword argument 'schedule'"),
+        ({"trigger_dag_id": "x"}, ".*unexpected keyword argument 'trigger_dag_id'"),
+        ({"listener": "sensor", "renotify_seconds": 9}, ".*sensor.*keyword argument 'renotify_seconds'"),
+        ({"deferrable": True}, ".*notice.*keyword argument 'deferrable'"),
         (
             {"retries": 2},
             ".*'retries'. For the tasks of the DAG give default_args={'retries': ...}, for the task of the"
@@ -215,7 +206,6 @@ def test_both_dags_can_be_named() -> None:
             ".*'queue'. For the tasks of the DAG give default_args={'queue': ...}, for the task of the"
             " listener listener_args={'queue': ...}",
         ),
-        ({"inbox": print}, r"inbox_dag needs the name of the inbox: @inbox_dag\(inbox="),
         ({"listener_args": {"inbox": "bills"}}, ".*multiple values for keyword argument 'inbox'"),
     ],
 )
@@ -228,9 +218,9 @@ def test_every_argument_of_a_listener_can_be_given() -> None:
     of_sensor = arguments_of(WorkflowInboxSensor) - {"trigger_dag_id", "acknowledge"}
 
     assert {*OF_TASK} == arguments_of(DispatchingOperator) - {"trigger_dag_id"} | {"workflow_conn_id"}
-    assert {*OF_SENSOR} == of_sensor
+    assert {*OF_WAITING["sensor"]} == of_sensor
     # Users mean a queue of workers.
-    assert {*OF_TRIGGER} == arguments_of(WorkflowInboxNoticeTrigger) - {"queue"}
+    assert {*OF_WAITING["notice"]} == arguments_of(WorkflowInboxNoticeTrigger) - {"queue"}
 
 
 def arguments_of(kind: type) -> set[str]:
@@ -241,15 +231,11 @@ def arguments_of(kind: type) -> set[str]:
     ("arguments", "text"),
     [
         ({"inbox": ""}, "inbox must"),
-        ({"schedule": "@daily"}, "schedule cannot be given to inbox_dag: messages start the runs"),
-        ({"trigger_dag_id": "x"}, "trigger_dag_id cannot be given to inbox_dag: the DAG is the decorated"),
         ({"listener": "poll"}, "listener must be one of 'notice', 'sensor', not 'poll'"),
-        ({"listener": "sensor", "renotify_seconds": 9}, 'renotify_seconds needs listener="notice"'),
-        ({"listener": "notice", "deferrable": True}, 'deferrable needs listener="sensor"'),
-        ({"listener": "notice", "inbox": "{{ x }}"}, "inbox cannot be a template with listener=.notice."),
-        ({"params": {"message": 1}}, "params cannot have 'message': the conf of each run has an entry of"),
-        ({"params": {"inbox_id": 1}}, "params cannot have 'inbox_id'"),
-        ({"params": {"rate": Param(type="number")}}, "params: 'rate' has no valid default, so Airflow would"),
+        ({"inbox": print}, "inbox must be a string"),
+        ({"inbox": "{{ x }}"}, "inbox and workflow_conn_id cannot be templates with listener=.notice."),
+        ({"workflow_conn_id": "{{ x }}"}, "inbox and workflow_conn_id cannot be templates"),
+        ({"params": {"rate": Param(type="number")}}, "Invalid input for param rate"),
         ({"lease_limit": 0}, "lease_limit must be a whole number from 1 to 100"),
         ({"match": "&&"}, "match is no valid JMESPath"),
     ],
@@ -273,9 +259,7 @@ def test_a_function_takes_the_message_and_nothing_else() -> None:
     def both(message: Any, more: Any) -> None: ...
 
     for function in (handle_order, task(handle_order), both):
-        name = "both" if function is both else "handle_order"
-        text = f"{name}() must take one argument, the message: def {name}(message)"
-        with pytest.raises(TypeError, match=f"^{re.escape(text)}$"):
+        with pytest.raises(TypeError, match=r"argument"):
             inbox_dag("orders", dag_id="any")(function)
 
 
@@ -285,15 +269,6 @@ def test_a_task_may_take_what_airflow_gives_it_beside_the_message() -> None:
     def handle_order(message: Any, ti: Any, params: Any = None) -> None: ...
 
     assert handle_order.task_ids == ["handle_order"]
-
-
-def test_two_dags_of_a_file_cannot_share_an_inbox() -> None:
-    made()
-    made(inbox="bills", dag_id="handle_bill")
-    made(workflow_conn_id="other", dag_id="handle_other_order")
-    made()
-    with pytest.raises(ValueError, match=r"^inbox 'orders' starts runs of \"handle_order\" already: "):
-        made(dag_id="handle_order_too", match="payload.total")
 
 
 def test_the_form_has_a_message_with_the_example() -> None:

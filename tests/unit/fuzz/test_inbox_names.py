@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 
 from airflow_provider_workflow.client import api, inboxes
-from airflow_provider_workflow.process_state import reset as forget
+from airflow_provider_workflow.pytest_plugin import reset as forget
 from tests.unit.client.isolation import isolated
 from tests.unit.client.matrix.bodies import GOOD
 from tests.unit.client.scripted import ScriptedServer, answer

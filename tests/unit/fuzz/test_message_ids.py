@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from airflow_provider_workflow.dispatch import runs
 from airflow_provider_workflow.dispatch.payloads import unstorable
 from airflow_provider_workflow.dispatch.results import Counts
-from airflow_provider_workflow.process_state import reset as forget
+from airflow_provider_workflow.pytest_plugin import reset as forget
 from tests.unit.fuzz import journeys
 from tests.unit.fuzz.budget import tries
 from tests.unit.fuzz.payloads import ANY_TEXT

@@ -7,7 +7,6 @@ import socket
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -111,6 +110,4 @@ async def test_tokens_are_renewed_while_other_triggers_talk_to_the_supervisor(
 
 
 def store(settings: Settings) -> VariableStore:
-    return VariableStore(
-        settings, partial(airflow_internals.mask_in_triggerer, connection_id="workflow_user")
-    )
+    return VariableStore(settings, airflow_internals.mask_in_triggerer)

@@ -154,7 +154,7 @@ async def test_a_trigger_renews_through_the_same_variable(
     monkeypatch.setattr(user_tokens, "read_variable", kept.get)
     monkeypatch.setattr(user_tokens, "write_variable", kept.__setitem__)
     masked: list[str] = []
-    monkeypatch.setattr(workflow, "mask_in_triggerer", lambda secret, connection_id: masked.append(secret))
+    monkeypatch.setattr(workflow, "mask_in_triggerer", masked.append)
     hook = connect({"grant": "refresh_token", "verify": False})
     store = VariableStore(hook.settings, lambda _: None)
     store.write(before := logged_in(emulator, 200))

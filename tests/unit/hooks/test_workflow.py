@@ -184,9 +184,18 @@ def test_masking_reaches_airflow(monkeypatch: pytest.MonkeyPatch) -> None:
     from airflow.sdk._shared.secrets_masker import redact
 
     mask_secret("a-token-to-be-masked")
-    airflow_internals.mask_in_triggerer("another-token-to-be-masked", "workflow_default")
+    airflow_internals.mask_in_triggerer("another-token-to-be-masked")
     text = redact("a-token-to-be-masked another-token-to-be-masked")
     assert "token-to-be-masked" not in str(text)
+
+
+def test_a_triggerer_masks_the_latest_300_secrets_only() -> None:
+    for number in range(400):
+        airflow_internals.mask_in_triggerer(f"a-token-with-number-{number}")
+        airflow_internals.mask_in_triggerer("a-secret-of-a-connection")
+
+    assert redact("a-token-with-number-0") == "a-token-with-number-0"
+    assert redact("a-token-with-number-399 a-secret-of-a-connection") == "*** ***"
 
 
 async def test_the_async_client_sends_the_same_calls(hook: WorkflowHook, emulator: EmulatorServer) -> None:

@@ -23,7 +23,6 @@ __all__ = ["same_time"]
         ("notification_url", "https://" + "x" * 2048),
         ("wait_until_active", "False"),
         ("recreate_failed", 1),
-        ("poll_interval", 61),
         ("timeout", float("inf")),
     ],
 )

@@ -154,14 +154,6 @@ def test_an_inbox_that_is_gone_is_a_success_and_said(
     assert f"Inbox {given} does not exist; nothing to do" in caplog.text
 
 
-@BY
-def test_an_inbox_that_is_gone_fails_where_asked(connected: EmulatorServer, inbox: str, by: str) -> None:
-    connected.store.inboxes.delete(inbox)
-
-    with pytest.raises(NotFoundError):
-        run(WorkflowDeleteInboxOperator, NAME if by == "name" else inbox, missing_ok=False)
-
-
 def test_an_inbox_that_is_being_deleted_is_deleted(connected: EmulatorServer, inbox: str) -> None:
     connected.store.configure(deleting_seconds=60)
     connected.store.inboxes.delete(inbox)

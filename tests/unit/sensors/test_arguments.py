@@ -38,8 +38,11 @@ Release = Callable[[int, int], None]
         ),
         ({"trigger_dag_id": None, "max_unfinished_runs": 5}, "max_unfinished_runs needs trigger_dag_id"),
         ({"wake_on_events": "False"}, "wake_on_events must be True or False"),
-        ({"silent_fail": True}, "silent_fail cannot be used with deferrable=True: .* retries, soft_fail or"),
-        ({"max_wait": 600}, r"max_wait cannot be used with deferrable=True: give max_poll_interval .*60\)"),
+        ({"silent_fail": True}, "silent_fail cannot be used with deferrable=True: give retries, soft_fail"),
+        (
+            {"max_wait": 600},
+            r"max_wait cannot be used with deferrable=True: give .* max_poll_interval .*60\)",
+        ),
         (
             {"default_args": {"max_wait": timedelta(minutes=10)}},
             "max_wait cannot be used with deferrable=True",
