@@ -117,7 +117,8 @@ class Receive(Recipe):
         if receiver.stored() is not None:
             self.receipts.append(Receipt(self.bench))
             receiver = self.receipts[-1]()
-        lease = lease_once(self.bench.hook, INBOX, 100, 300)
+        inbox_id = self.bench.hook.get_inbox(INBOX)["id"]
+        lease = lease_once(self.bench.hook, inbox_id, 100, 300)
         if lease is not None:
             receiver.take(lease)
 
