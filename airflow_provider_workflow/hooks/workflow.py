@@ -127,12 +127,13 @@ class WorkflowHook(BaseHook):
         if settings.client_secret != connection.password:
             mask_in_triggerer(settings.client_secret)
         async with shared_session(settings.certificates(), max_event_streams()) as session:
+            is_users = settings.grant == USER_GRANT
             yield AsyncWorkflowClient(
                 settings,
                 session,
                 on_token=mask_in_triggerer,
                 attempts=1,
-                store=VariableStore(settings, mask_in_triggerer) if settings.grant == USER_GRANT else None,
+                store=VariableStore(settings, mask_in_triggerer) if is_users else None,
                 # A Variable sends its requests to the supervisor through the triggerer's event loop only in
                 # a thread of asgiref. Before Airflow 3.3 other threads break the triggerer's communication.
                 in_thread=lambda function, *given: sync_to_async(function)(*given),

@@ -151,7 +151,8 @@ def connections_of_type(conn_type: str) -> dict[str, str | None]:
 def _ids_in_environment() -> Iterable[str]:
     from airflow.secrets.environment_variables import CONN_ENV_PREFIX
 
-    names = (name.removeprefix(CONN_ENV_PREFIX) for name in os.environ if name.startswith(CONN_ENV_PREFIX))
+    variables = (name for name in os.environ if name.startswith(CONN_ENV_PREFIX))
+    names = (name.removeprefix(CONN_ENV_PREFIX) for name in variables)
     # A name that begins with "_" belongs to a team, whose connections are not listed from here.
     return [name.lower() for name in names if name and not name.startswith("_")]
 

@@ -35,7 +35,9 @@ def text(value: Any, longest: int = LONGEST_TEXT) -> str | None:
 
 def _string(value: Any) -> str | None:
     # The dispatcher takes a number as an id too, in the same form.
-    return json.dumps(value) if isinstance(value, int | float) else value if isinstance(value, str) else None
+    if isinstance(value, int | float):
+        return json.dumps(value)
+    return value if isinstance(value, str) else None
 
 
 def inbox_of(value: types.Inbox) -> dict[str, Any]:

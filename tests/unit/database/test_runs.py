@@ -82,16 +82,6 @@ def test_a_run_that_somebody_else_starts_at_the_same_moment_is_found(
     assert len(looks) == 2
 
 
-@pytest.mark.parametrize("payload", ["\ud800"])
-def test_what_airflow_cannot_hold_is_refused_before_the_database_is_asked(
-    monkeypatch: pytest.MonkeyPatch, payload: Any
-) -> None:
-    failing(monkeypatch, AssertionError())
-
-    with pytest.raises(RunRejected, match="Airflow cannot store it: conf"):
-        RUNS.start("handle", "workflow__1", {"message": payload})
-
-
 def test_a_conf_that_the_dag_refuses_is_of_one_message(database: Database) -> None:
     database.add_dag("strict", params={"x": Param(type="integer")})
 
