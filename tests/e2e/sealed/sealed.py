@@ -28,7 +28,6 @@ with DAG("sealed_inbox", schedule=None):
         app_key="shop",
         action_key="new_order",
         notification_url="{{ var.value.sealed_secret_url }}",
-        **SOON,
     )
 
 notices = WorkflowInboxNoticeTrigger(inbox=NOTICED, renotify_seconds=5, **SOON)
