@@ -102,6 +102,7 @@ class Seen:
     leases_before: int = 0
     polls: int = 0
     starting: tuple[Held, str, str] | None = None
+    starting_since: float = 0.0
     dead_letter: tuple[Held, str, float] | None = None
     leases: list[Held] = field(default_factory=list)
     failed_acks: dict[tuple[str, str], WorkflowError] = field(default_factory=dict)

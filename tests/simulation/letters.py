@@ -89,17 +89,23 @@ class Letters:
 
     def may_have_both(self, process: Process, run: Run, earlier: list[Run]) -> bool:
         """
-        Whether a message with a run may become a dead letter.
+        Whether a message with a run may become a dead letter, or a dead letter get a run.
 
-        Only if its process was frozen when it sent the dead letter, for longer than its lease.
+        Only if the process was frozen when it requested the second one, for longer than its lease.
         """
-        key, seen = key_of(run.conf), process.seen
-        if run.dag_id != self.world.plan.dead_letter_dag_id or len(earlier) > 1 or not seen.dead_letter:
+        seen, dead_letters = process.seen, self.world.plan.dead_letter_dag_id
+        is_dead_letter = run.dag_id == dead_letters
+        if len(earlier) > 1 or (earlier[0].dag_id == dead_letters) is is_dead_letter:
             return False
-        held, _, issued_at = seen.dead_letter
+        if is_dead_letter and seen.dead_letter:
+            held, _, issued_at = seen.dead_letter
+        elif not is_dead_letter and seen.starting:
+            held, issued_at = seen.starting[0], seen.starting_since
+        else:
+            return False
         if process.frozen_until < issued_at or self.world.scheduler.now < held.until:
             return False
-        self.excepted.add(key)
+        self.excepted.add(key_of(run.conf))
         return True
 
     # What must hold

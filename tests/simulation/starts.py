@@ -50,6 +50,7 @@ class Starts:
         held.attempted.add(message_id)
         held.started.add(message_id)
         process.seen.starting = held, message_id, dag_id
+        process.seen.starting_since = self.world.scheduler.now
         self.ledger.letters.ask(process, (held.inbox_id, message_id))
 
     def _must_be_in_order(self, process: Process, held: Held, message_id: str) -> None:
