@@ -48,7 +48,7 @@ class Request:
     :param query: query parameters.
     :param headers: all headers except those that the HTTP library adds.
     :param body: the encoded body, or None.
-    :param timeout: seconds for the whole attempt, from connecting to the last byte.
+    :param timeout: seconds for the connection, each wait for data, and the body.
     :param proxy: URL of the proxy, or None.
     :param limit: maximum number of bytes of the answer's body.
     """

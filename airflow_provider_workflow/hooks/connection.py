@@ -48,7 +48,7 @@ CONN_FIELDS: dict[str, dict[str, Any]] = {
     ),
     "timeout": {
         "label": "Timeout (seconds)",
-        "description": "Limit for one attempt, from connecting to the last byte of the answer.",
+        "description": "Limit for connecting, for each wait for data, and for the body of an answer.",
         "schema": {"type": ["number", "null"], "default": 30, "minimum": 1, "maximum": 3600},
     },
     "verify": _text("Verify TLS", "true, false, or the path of a file with CA certificates.", "true"),
