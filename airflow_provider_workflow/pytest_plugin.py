@@ -24,7 +24,7 @@ STATE = (
     "cli.output._unmasked",
     "client.inboxes._fitting",
     "client.inboxes._known",
-    "client.attempt.GATES",
+    "client.exchange.GATES",
     "client.tokens.TOKENS",
     "client.settings._named",
     "airflow_internals._masked",

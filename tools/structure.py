@@ -59,7 +59,7 @@ Names = dict[str, list[str]]
 @dataclass(frozen=True)
 class Module:
     """
-    :param name: within the package: ``client.retry``, or ``client`` for ``client/__init__.py``.
+    :param name: within the package: ``client.exchange``, or ``client`` for ``client/__init__.py``.
     :param text: its source.
     """
 

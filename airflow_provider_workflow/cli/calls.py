@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.cli import output
 from airflow_provider_workflow.cli.running import Exit, hook_of
-from airflow_provider_workflow.client.tokens import access_token_of, times_of
+from airflow_provider_workflow.client.api import access_token_of, times_of
 
 SHOWN_CHARACTERS = 4
 """The last characters of a token: enough to tell two tokens apart, and useless to an attacker."""

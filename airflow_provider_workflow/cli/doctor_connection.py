@@ -17,8 +17,6 @@ from airflow_provider_workflow.cli.doctor_findings import FAILED, OK, SKIPPED, W
 from airflow_provider_workflow.cli.login import is_loopback
 from airflow_provider_workflow.cli.running import hook_of
 from airflow_provider_workflow.client import api
-from airflow_provider_workflow.client.attempt import Gates
-from airflow_provider_workflow.client.call import UserTokens
 from airflow_provider_workflow.client.client import WorkflowClient
 from airflow_provider_workflow.client.errors import (
     AuthenticationError,
@@ -26,9 +24,11 @@ from airflow_provider_workflow.client.errors import (
     TokenStoreError,
     WorkflowError,
 )
+from airflow_provider_workflow.client.exchange import Gates
 from airflow_provider_workflow.client.failures import space_around
 from airflow_provider_workflow.client.settings import USER_GRANT, Settings, proxy_for, trusted
-from airflow_provider_workflow.client.tokens import TokenCache, token_key
+from airflow_provider_workflow.client.tokens import TokenCache, token_key, token_of_user
+from airflow_provider_workflow.client.user_tokens import UserTokens
 from airflow_provider_workflow.client.wire import host_of
 from airflow_provider_workflow.hooks.connection_test import Trial, plain_reason
 from airflow_provider_workflow.hooks.diagnosis import INBOX_SCOPE, SCOPE_FIX, fix_of_api, fix_of_token
@@ -173,9 +173,8 @@ def user_tokens(subject: Subject) -> Iterator[Finding]:
         yield Finding("user_tokens", OK, detail)
         return
     tokens = TokenCache()
-    tokens.adopt(
-        token_key(settings, settings.scope), replace(stored, renew_at=stored.expires_at), issued=False
-    )
+    token = token_of_user(replace(stored, renew_at=stored.expires_at), issued=False)
+    tokens.put(token_key(settings, settings.scope), token)
     subject.inbox_client = WorkflowClient(
         settings, tokens=tokens, gates=Gates(), on_token=mask_secret, attempts=1, store=_NoRenewal()
     )

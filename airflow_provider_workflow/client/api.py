@@ -7,6 +7,7 @@ Invalid arguments raise a ``ValueError`` that names the field and its range, bef
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 from urllib.parse import parse_qs, urlencode
 
@@ -26,10 +27,16 @@ from airflow_provider_workflow.client.arguments import (
     within,
 )
 from airflow_provider_workflow.client.call import Call, Family, Identity
+from airflow_provider_workflow.client.errors import AuthenticationError
 from airflow_provider_workflow.client.settings import Settings
 
 LONGEST_LEASE = 64_000_000
 """Bytes of a lease; the service does not publish a maximum."""
+RENEW_EARLY_SECONDS = 300.0
+LONGEST_LIFETIME_SECONDS = 30 * 86400.0
+"""Maximum that is assumed, whatever ``expires_in`` says."""
+ASSUMED_LIFETIME_SECONDS = 3600.0
+"""For an answer without ``expires_in`` (docs/service.md 9)."""
 
 # Inboxes (docs/service.md 4).
 
@@ -316,6 +323,34 @@ def refresh_user_token(refresh_token: str) -> Call[types.Token]:
     """
     form = {"grant_type": "refresh_token", "refresh_token": filled("refresh_token", refresh_token)}
     return _token("refresh_user_token", form, repeatable=False)
+
+
+def access_token_of(answer: types.Token) -> str:
+    """
+    The access token of an answer.
+
+    :raises AuthenticationError: it is missing or cannot be sent in a header.
+    """
+    value = answer.get("access_token") if isinstance(answer, dict) else None
+    if not (isinstance(value, str) and value and value.isascii() and value.isprintable()):
+        raise AuthenticationError("the token endpoint answered without a usable access_token", status=200)
+    return value
+
+
+def times_of(answer: types.Token, asked_at: float) -> tuple[float, float]:
+    """
+    The times from which a token is renewed before use, and from which the service rejects it.
+
+    :param asked_at: time of the request, from which its lifetime is counted.
+    """
+    lifetime: Any = answer.get("expires_in")
+    if isinstance(lifetime, str):
+        with suppress(ValueError):
+            lifetime = float(lifetime)
+    if isinstance(lifetime, bool) or not isinstance(lifetime, (int, float)) or not lifetime > 0:
+        lifetime = ASSUMED_LIFETIME_SECONDS
+    lifetime = float(min(lifetime, LONGEST_LIFETIME_SECONDS))
+    return asked_at + lifetime - min(RENEW_EARLY_SECONDS, lifetime / 2), asked_at + lifetime
 
 
 def authorization_url(

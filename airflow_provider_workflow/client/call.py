@@ -1,11 +1,11 @@
-"""A call to the service as a value, and the other steps that an attempt yields (see ``attempt.py``)."""
+"""A call to the service as a value, and the other steps that an attempt yields (see ``exchange.py``)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from airflow_provider_workflow.client.wire import Answer
 
@@ -68,8 +68,8 @@ class Call(Generic[T]):
     limit: int = 16_000_000
 
 
-# The steps that an exchange (a generator) yields besides requests, calls and renewals; each sender has its
-# own implementation of them, see ``attempt.py``.
+# The steps that an exchange (a generator) yields besides requests, calls and renewals; each client has its
+# own implementation of them, see ``exchange.py``.
 
 
 @dataclass(frozen=True)
@@ -84,62 +84,14 @@ class Pause:
 
 
 @dataclass(frozen=True)
-class UserTokens:
+class InThread:
     """
-    A user's tokens. Times are in seconds since 1970, as several machines read them.
+    A step: run a function that may block, in a thread of a trigger; the result is its return value.
 
-    :param access_token: sent with each request.
-    :param refresh_token: invalid after the next refresh.
-    :param renew_at: from this time on they are renewed before use.
-    :param expires_at: from this time on the service rejects the access token.
+    :param run: the function. Its ``repr`` may have secrets.
     """
 
-    access_token: str = field(repr=False)
-    refresh_token: str = field(repr=False)
-    renew_at: float
-    expires_at: float
-
-
-class TokenStore(Protocol):
-    """
-    Stores a connection's user tokens for all processes; its methods may block.
-
-    Both raise ``TokenStoreError`` if the store is unreachable.
-    """
-
-    def read(self) -> UserTokens | None:
-        """
-        The tokens that were written last; None if there are none.
-
-        :raises LoginRequiredError: the stored value cannot be read.
-        """
-
-    def write(self, tokens: UserTokens) -> None:
-        """Replace the tokens; they are stored when this returns."""
-
-
-@dataclass(frozen=True)
-class UseStore:
-    """
-    A step: use the store of the connection's user tokens.
-
-    :param write: tokens to store; None reads the stored tokens, and the result is these or None.
-    """
-
-    write: UserTokens | None = field(default=None, repr=False)
-
-
-@dataclass(frozen=True)
-class Read:
-    """
-    A step: parse a large answer; the result is its value.
-
-    :param read: returns the value; does no I/O.
-    :param answer: the answer to parse.
-    """
-
-    read: Callable[[Answer], Any] = field(repr=False)
-    answer: Answer = field(repr=False)
+    run: Callable[[], Any] = field(repr=False)
 
 
 @dataclass(frozen=True)

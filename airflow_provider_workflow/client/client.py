@@ -1,8 +1,8 @@
 """
-The two senders: the same calls over ``requests`` (in tasks) and ``aiohttp`` (in triggers).
+The two clients: the same calls over ``requests`` (in tasks) and ``aiohttp`` (in triggers).
 
-A sender performs steps, which ``attempt.py`` describes. The first attempt is made without tenacity, which
-would double the cost of a call that succeeds.
+A client performs steps, which ``exchange.py`` describes. Tasks repeat a call that failed; triggers send it
+once, as they repeat calls in loops of their own.
 
 The functions at the end of this module wait for asyncio tasks: they lose no cancellation, and finish
 operations that cannot be repeated.
@@ -13,28 +13,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from copy import copy
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tenacity import AsyncRetrying, Retrying
+from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
 from airflow_provider_workflow import clock
-from airflow_provider_workflow.client import retry
-from airflow_provider_workflow.client.attempt import GATES, Gates, Observer, Parties, attempt, ignore
-from airflow_provider_workflow.client.call import (
-    Call,
-    CarryThrough,
-    Pause,
-    Read,
-    TokenStore,
-    UserTokens,
-    UseStore,
-)
-from airflow_provider_workflow.client.errors import ConfigurationError, TransportError, WorkflowError
+from airflow_provider_workflow.client.call import Call, CarryThrough, InThread, Pause
+from airflow_provider_workflow.client.errors import TransportError, WorkflowError
+from airflow_provider_workflow.client.exchange import BaseClient
 from airflow_provider_workflow.client.settings import Settings
-from airflow_provider_workflow.client.tokens import TOKENS, Renewal, TokenCache
+from airflow_provider_workflow.client.tokens import Renewal
 from airflow_provider_workflow.client.wire import Answer, Request
 
 if TYPE_CHECKING:
@@ -42,39 +31,32 @@ if TYPE_CHECKING:
 
     from airflow_provider_workflow.client.over_requests import RequestsWire
 
+ATTEMPTS = 5
+BACKOFF_SECONDS = 1.0
+BACKOFF_CAP_SECONDS = 20.0
+
 T = TypeVar("T")
 
 
-class WorkflowClient:
+class WorkflowClient(BaseClient):
     """
     Sends calls over ``requests``. Not thread-safe. Close it, or use it as a context manager.
 
-    :param settings: the checked connection.
-    :param tokens: cache of access tokens; the one of the process by default.
-    :param gates: the rate gates; those of the process by default.
-    :param longest_wait: maximum wait at a rate gate in seconds, then ``RateLimitError``; None: no maximum.
-    :param on_token: called with every new access token, so that logs can mask it.
+    For the other parameters see ``BaseClient``.
+
     :param attempts: maximum number of attempts of a call, 1 or more.
-    :param store: store of user tokens; only needed for the grant ``refresh_token``.
-    :param observe: called with the outcome of each attempt of a call.
     """
 
-    def __init__(
-        self,
-        settings: Settings,
-        *,
-        tokens: TokenCache = TOKENS,
-        gates: Gates = GATES,
-        longest_wait: float | None = retry.LONGEST_WAIT_SECONDS,
-        on_token: Callable[[str], None] = ignore,
-        attempts: int = retry.ATTEMPTS,
-        store: TokenStore | None = None,
-        observe: Observer = ignore,
-    ) -> None:
-        self.settings = settings
-        self._store = store
-        self._attempts = attempts
-        self._parties = Parties(settings, tokens, gates, longest_wait, on_token, observe)
+    def __init__(self, settings: Settings, *, attempts: int = ATTEMPTS, **options: Any) -> None:
+        super().__init__(settings, **options)
+        # The rate gate, at which every attempt waits, obeys ``Retry-After``.
+        self._retrying = Retrying(
+            retry=retry_if_exception(_may_repeat),
+            stop=stop_after_attempt(attempts),
+            wait=wait_random_exponential(multiplier=BACKOFF_SECONDS, max=BACKOFF_CAP_SECONDS),
+            sleep=lambda seconds: clock.sleep(seconds),
+            reraise=True,
+        )
         self._wire: RequestsWire | None = None
 
     def __enter__(self) -> WorkflowClient:
@@ -89,36 +71,18 @@ class WorkflowClient:
             self._wire.close()
             self._wire = None
 
-    def hurried(self) -> WorkflowClient:
-        """A copy with the same connections that makes one attempt per call and never waits at a rate gate."""
-        self._open()
-        other = copy(self)
-        other._attempts = 1
-        other._parties = replace(self._parties, longest_wait=0.0)
-        return other
-
     def send(self, call: Call[T]) -> T:
         """
         Send a call and return its answer's value.
 
-        :raises WorkflowError: it failed, after all retries that its policy allows.
+        :raises WorkflowError: it failed, after all retries that are allowed.
         """
         try:
-            return self.run(attempt(call, self._parties))
-        except WorkflowError as error:
-            failed = [error]
-        try:
-            policy = retry.policy(call, self._attempts, self._parties.longest_wait)
-            value: T = Retrying(**policy, sleep=clock.sleep)(self._next_attempt, call, failed)
+            value: T = self._retrying(lambda: self.run(self.attempt(call)))
             return value
         except WorkflowError as error:
-            error.exhausted = True
+            error.may_repeat = False  # nor does a call that depends on this one
             raise
-
-    def _next_attempt(self, call: Call[T], failed: list[WorkflowError]) -> T:
-        if failed:
-            raise failed.pop()  # the first, which was made already
-        return self.run(attempt(call, self._parties))
 
     def run(self, exchange: Generator[Any, Any, T]) -> T:
         """Perform an exchange's steps until it returns."""
@@ -145,17 +109,14 @@ class WorkflowClient:
             return clock.sleep(step.seconds)
         if isinstance(step, CarryThrough):
             return self.run(step.exchange)
-        if isinstance(step, Read):
-            return step.read(step.answer)
-        if isinstance(step, UseStore):
-            return _use(self._store, step)
+        if isinstance(step, InThread):
+            return step.run()
         return self._await_renewal(step)
 
     def _await_renewal(self, renewal: Renewal) -> None:
         """Wait for a renewal by another thread; a client that never waits at a gate has a time limit."""
-        hurries = self._parties.longest_wait == 0
         try:
-            renewal.result(self.settings.timeout if hurries else None)
+            renewal.result(self.settings.timeout if self._longest_wait == 0 else None)
         except FutureTimeoutError:
             text = "the access token is still being renewed"
             raise TransportError(text, sent=False, timed_out=True) from None
@@ -166,25 +127,25 @@ class WorkflowClient:
 
         :raises TransportError: no complete answer was received.
         """
-        return self._open().exchange(request)
-
-    def _open(self) -> RequestsWire:
         if self._wire is None:
             from airflow_provider_workflow.client.over_requests import RequestsWire
 
             self._wire = RequestsWire(self.settings.certificates())
-        return self._wire
+        return self._wire.exchange(request)
 
 
-class AsyncWorkflowClient:
+def _may_repeat(error: BaseException) -> bool:
+    return isinstance(error, WorkflowError) and error.may_repeat is True
+
+
+class AsyncWorkflowClient(BaseClient):
     """
-    Sends calls over ``aiohttp``; it does not close the session.
+    Sends calls over ``aiohttp``, each once; it does not close the session.
 
-    For the other parameters see ``WorkflowClient``.
+    For the other parameters see ``BaseClient``.
 
     :param session: from ``over_aiohttp.shared_session``; shared by the clients of an event loop.
-    :param store: store of user tokens; only needed for the grant ``refresh_token``.
-    :param in_thread: runs blocking functions (of the store) in a thread.
+    :param in_thread: runs a blocking function in a thread.
     """
 
     def __init__(
@@ -192,46 +153,23 @@ class AsyncWorkflowClient:
         settings: Settings,
         session: aiohttp.ClientSession,
         *,
-        tokens: TokenCache = TOKENS,
-        gates: Gates = GATES,
-        longest_wait: float | None = retry.LONGEST_WAIT_SECONDS,
-        on_token: Callable[[str], None] = ignore,
-        attempts: int = retry.ATTEMPTS,
-        store: TokenStore | None = None,
-        in_thread: Callable[..., Coroutine[Any, Any, Any]] = asyncio.to_thread,
-        observe: Observer = ignore,
+        in_thread: Callable[[Callable[[], Any]], Coroutine[Any, Any, Any]] = asyncio.to_thread,
+        **options: Any,
     ) -> None:
         from airflow_provider_workflow.client.over_aiohttp import exchange
 
-        self.settings = settings
+        super().__init__(settings, **options)
         self.session = session
         self._exchange = partial(exchange, session)
-        self.parties = Parties(settings, tokens, gates, longest_wait, on_token, observe)
-        self._attempts = attempts
-        self._store = store
         self._in_thread = in_thread
 
     async def send(self, call: Call[T]) -> T:
         """
-        Send a call and return its answer's value.
+        Send a call once and return its answer's value.
 
-        :raises WorkflowError: it failed, after all retries that its policy allows.
+        :raises WorkflowError: it failed.
         """
-        try:
-            return await self.run(attempt(call, self.parties))
-        except WorkflowError as error:
-            failed = [error]
-        try:
-            policy = retry.policy(call, self._attempts, self.parties.longest_wait)
-            return await AsyncRetrying(**policy, sleep=clock.async_sleep)(self._next_attempt, call, failed)
-        except WorkflowError as error:
-            error.exhausted = True
-            raise
-
-    async def _next_attempt(self, call: Call[T], failed: list[WorkflowError]) -> T:
-        if failed:
-            raise failed.pop()  # the first, which was made already
-        return await self.run(attempt(call, self.parties))
+        return await self.run(self.attempt(call))
 
     async def run(self, exchange: Generator[Any, Any, T]) -> T:
         """Perform an exchange's steps until it returns."""
@@ -258,22 +196,9 @@ class AsyncWorkflowClient:
             return clock.async_sleep(step.seconds)
         if isinstance(step, CarryThrough):
             return carry_through(self.run(step.exchange))
-        if isinstance(step, Read):
-            # It would block the loop. Any thread is suitable, as it does no I/O.
-            return asyncio.to_thread(step.read, step.answer)
-        if isinstance(step, UseStore):
-            return self._in_thread(_use, self._store, step)
+        if isinstance(step, InThread):
+            return self._in_thread(step.run)
         return asyncio.wrap_future(step)
-
-
-def _use(store: TokenStore | None, step: UseStore) -> UserTokens | None:
-    """:raises ConfigurationError: there is no store."""
-    if store is None:
-        raise ConfigurationError(["the grant refresh_token needs a store of user tokens"])
-    if step.write is None:
-        return store.read()
-    store.write(step.write)
-    return None
 
 
 async def carry_through(work: Coroutine[Any, Any, T]) -> T:

@@ -34,12 +34,12 @@ class WorkflowError(Exception):
     """
     Base class of the errors of calls to the service.
 
-    ``exhausted`` is True after all attempts of a call have failed, so that a call that depends on it
-    (as every call depends on its token call) does not retry it. ``transient`` is True if the same call may
-    succeed later, without any change of it.
+    ``may_repeat`` says whether to make another attempt of the call now; None before that is known, and False
+    after all attempts, so that a call that depends on it (as every call depends on its token call) does not
+    retry it. ``transient`` is True if the same call may succeed later, without any change of it.
     """
 
-    exhausted = False
+    may_repeat: bool | None = None
     transient = False
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -75,7 +75,14 @@ class TransportError(WorkflowError):
     :param timed_out: whether the time limit of the attempt ended it.
     """
 
-    def __init__(self, text: str, *, sent: bool, permanent: bool = False, timed_out: bool = False) -> None:
+    def __init__(
+        self,
+        text: str,
+        *,
+        sent: bool,
+        permanent: bool = False,
+        timed_out: bool = False,
+    ) -> None:
         super().__init__(text)
         self.sent = sent
         self.permanent = permanent

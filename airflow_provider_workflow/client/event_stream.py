@@ -10,23 +10,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import AsyncGenerator, AsyncIterator, Generator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.client import api
-from airflow_provider_workflow.client.attempt import (
-    Bearer,
-    Parties,
-    bearer_token,
-    build,
-    hide,
-    scope_of,
-    token_refused,
-)
 from airflow_provider_workflow.client.call import Call
 from airflow_provider_workflow.client.client import AsyncWorkflowClient, end
 from airflow_provider_workflow.client.errors import (
@@ -36,9 +27,10 @@ from airflow_provider_workflow.client.errors import (
     WorkflowAPIError,
     WorkflowError,
 )
+from airflow_provider_workflow.client.exchange import is_token_rejected
 from airflow_provider_workflow.client.failures import failure, request_of
 from airflow_provider_workflow.client.settings import Settings
-from airflow_provider_workflow.client.tokens import token_key
+from airflow_provider_workflow.client.tokens import AccessToken, token_key
 from airflow_provider_workflow.client.wire import Answer, Request, plain
 
 if TYPE_CHECKING:
@@ -94,34 +86,31 @@ async def notices_of(client: AsyncWorkflowClient, inbox_id: str) -> AsyncGenerat
 
     :raises WorkflowError: the stream could not be opened, or the connection was lost.
     """
-    tokens = client.parties.tokens
-    key = token_key(client.settings, scope_of(api.events(inbox_id), client.settings))
+    call = api.events(inbox_id)
+    key = token_key(client.settings, client.settings.scope)
     renewed = False
     while True:
-        request, bearer = await client.run(_signed(inbox_id, client.parties))
+        token, is_new = await client.run(client.token_of(client.settings.scope))
         try:
-            async with aclosing(_read(client, request, bearer)) as notices:
+            async with aclosing(_read(client, client.build(call, token), token)) as notices:
                 async for notice in notices:
                     yield notice
             return
         except AuthenticationError as error:
             # Streams reconnect often, and must not renew the token, which all calls share, each time.
-            if not token_refused(error) or tokens.is_sound(key, bearer.token):
+            if not is_token_rejected(error) or token.blameless:
                 raise
-            if renewed or bearer.fresh:
-                tokens.mark_accepted(key, bearer.token)
+            if renewed or is_new:
+                if client.tokens.usable(key) == token:
+                    client.tokens.put(key, replace(token, blameless=True))
                 raise
-        tokens.drop(key, bearer.token)
+        client.tokens.drop(key, token.value)
         renewed = True
 
 
-def _signed(inbox_id: str, parties: Parties) -> Generator[Any, Any, tuple[Request, Bearer]]:
-    call = api.events(inbox_id)
-    bearer = yield from bearer_token(call, parties)
-    return build(parties.settings, call, bearer, parties.proxy_for), bearer
-
-
-async def _read(client: AsyncWorkflowClient, request: Request, bearer: Bearer) -> AsyncGenerator[bool, None]:
+async def _read(
+    client: AsyncWorkflowClient, request: Request, token: AccessToken
+) -> AsyncGenerator[bool, None]:
     import aiohttp
 
     from airflow_provider_workflow.client.over_aiohttp import Line, chunks_of, fault
@@ -137,7 +126,7 @@ async def _read(client: AsyncWorkflowClient, request: Request, bearer: Bearer) -
             proxy=request.proxy,
         ) as response:
             if not _is_event_stream(response):
-                raise await refusal_of(client, response, request.timeout, bearer)
+                raise await refusal_of(client, response, request.timeout, token)
             yield False
             counter = NoticeCounter()
             async with aclosing(chunks_of(response)) as chunks:
@@ -157,7 +146,7 @@ def _is_event_stream(response: aiohttp.ClientResponse) -> bool:
 
 
 async def refusal_of(
-    client: AsyncWorkflowClient, response: aiohttp.ClientResponse, seconds: float, bearer: Bearer
+    client: AsyncWorkflowClient, response: aiohttp.ClientResponse, seconds: float, token: AccessToken
 ) -> WorkflowAPIError:
     """The error for a response that is not an event stream; its body is read for at most ``seconds``."""
     from airflow_provider_workflow.client.over_aiohttp import answer_of
@@ -167,9 +156,9 @@ async def refusal_of(
     if response.status >= 300:
         async with clock.timeout(seconds):
             answer = await answer_of(response, call.limit)
-    answer = hide(answer, client.settings, call, bearer)
+    answer = client.hide(answer, call, token)
     refused = _failure_of(call, answer)
-    client.parties.observe(call, refused, clock.now())
+    client.observe(call, refused, clock.now())
     return refused
 
 
@@ -226,7 +215,11 @@ _streams: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[_Key, _Stream]] = We
 
 
 @asynccontextmanager
-async def listen(client: AsyncWorkflowClient, inbox_id: str, streams: int) -> AsyncIterator[WakeUps | None]:
+async def listen(
+    client: AsyncWorkflowClient,
+    inbox_id: str,
+    streams: int,
+) -> AsyncIterator[WakeUps | None]:
     """
     Wake-ups by the notices of an inbox, from the stream that this event loop shares.
 

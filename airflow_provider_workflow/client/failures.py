@@ -233,7 +233,14 @@ class Stage(StrEnum):
     CERTIFICATE = "the certificate of {host} does not verify"
 
 
-def no_answer(request: Request, stage: Stage, reason: str, *, sent: bool, timed_out: bool) -> TransportError:
+def no_answer(
+    request: Request,
+    stage: Stage,
+    reason: str,
+    *,
+    sent: bool,
+    timed_out: bool,
+) -> TransportError:
     """
     The exception for a request without a complete answer; it names the host and no part of the request.
 

@@ -32,7 +32,11 @@ def is_id(inbox: str) -> bool:
     return _UUID.fullmatch(inbox) is not None
 
 
-def at_inbox(settings: Settings, inbox: str, make: Callable[[str], Call[T]]) -> Generator[Call[Any], Any, T]:
+def at_inbox(
+    settings: Settings,
+    inbox: str,
+    make: Callable[[str], Call[T]],
+) -> Generator[Call[Any], Any, T]:
     """
     Send a call to an inbox.
 

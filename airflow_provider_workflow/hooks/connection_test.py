@@ -23,7 +23,7 @@ from airflow_provider_workflow.client.errors import (
     WorkflowError,
 )
 from airflow_provider_workflow.client.settings import APP_GRANT, USER_GRANT, Settings
-from airflow_provider_workflow.client.tokens import TokenCache, token_key
+from airflow_provider_workflow.client.tokens import TokenCache, issued_token, token_key
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.client.client import WorkflowClient
@@ -68,8 +68,8 @@ class Trial:
     @cached_property
     def client(self) -> WorkflowClient:
         """Makes one attempt per call, with the token of this trial."""
-        from airflow_provider_workflow.client.attempt import Gates
         from airflow_provider_workflow.client.client import WorkflowClient
+        from airflow_provider_workflow.client.exchange import Gates
 
         return WorkflowClient(
             self.settings, tokens=self._tokens, gates=Gates(), on_token=self._on_token, attempts=1
@@ -96,7 +96,7 @@ class Trial:
         token = self.client.send(replace(call, read=read))
         middle = (began + clock.now()) / 2
         key = token_key(self.settings, self.settings.scope)
-        self._on_token(self._tokens.keep(key, token, asked_at))
+        self._on_token(self._tokens.put(key, issued_token(token, asked_at)).value)
         ahead = answers[0].now() - middle if "date" in answers[0].headers else None
         scope = token.get("scope")
         return Issued(scope if isinstance(scope, str) else self.settings.scope, ahead)

@@ -4,7 +4,7 @@ The store of user tokens: one Airflow Variable per connection (docs/service.md 1
 It is a Variable because the tokens change with every refresh, and all workers and triggerers need the new
 ones. Airflow encrypts it, and masks it in the UI, as its name contains "token".
 
-For what happens if a process dies before it stores the tokens see ``client/tokens.py``.
+For what happens if a process dies before it stores the tokens see ``client/user_tokens.py``.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from airflow_provider_workflow import airflow_internals, clock
-from airflow_provider_workflow.client.call import UserTokens
 from airflow_provider_workflow.client.errors import LoginRequiredError, TokenStoreError
 from airflow_provider_workflow.client.settings import Settings
-from airflow_provider_workflow.client.tokens import TOKENS, access_token, is_users, token_key
+from airflow_provider_workflow.client.tokens import is_users
+from airflow_provider_workflow.client.user_tokens import UserTokens
 from airflow_provider_workflow.types import Token
 
 if TYPE_CHECKING:
@@ -119,11 +119,9 @@ def in_use(settings: Settings, scope: str, client: WorkflowClient) -> Token | No
     """
     if not is_users(settings, scope):
         return None
-    key = token_key(settings, scope)
-    value = client.run(access_token(TOKENS, key))
-    kept = TOKENS.usable(key)
-    seconds = kept.expires_at - clock.monotonic() if kept is not None else 0
-    return {"access_token": value, "expires_in": int(seconds), "token_type": "Bearer", "scope": scope}
+    token, _ = client.run(client.token_of(scope))
+    seconds = max(0, int(token.expires_at - clock.monotonic()))
+    return {"access_token": token.value, "expires_in": seconds, "token_type": "Bearer", "scope": scope}
 
 
 def read_variable(name: str) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Callable, Generator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from copy import copy
 from dataclasses import replace
 from functools import cached_property, partial
@@ -100,12 +100,13 @@ class WorkflowHook(BaseHook):
 
     def run_once(self, exchange: Generator[Any, Any, T]) -> T:
         """
-        Make optional calls: with one attempt per call, and without waiting at a rate gate.
+        Make optional calls: one attempt per call, for at most 5 s, and without waiting at a rate gate.
 
         :param exchange: the calls, such as ``inboxes.all_messages``.
         :raises WorkflowError: a call failed.
         """
-        return self.client.hurried().run(exchange)
+        with closing(self.hurried().client) as client:
+            return client.run(exchange)
 
     @asynccontextmanager
     async def async_client(self) -> AsyncIterator[AsyncWorkflowClient]:
@@ -132,11 +133,10 @@ class WorkflowHook(BaseHook):
                 settings,
                 session,
                 on_token=mask_in_triggerer,
-                attempts=1,
                 store=VariableStore(settings, mask_in_triggerer) if is_users else None,
                 # A Variable sends its requests to the supervisor through the triggerer's event loop only in
                 # a thread of asgiref. Before Airflow 3.3 other threads break the triggerer's communication.
-                in_thread=lambda function, *given: sync_to_async(function)(*given),
+                in_thread=lambda function: sync_to_async(function, thread_sensitive=False)(),
                 observe=observer(self.workflow_conn_id, settings.base_url),
             )
 

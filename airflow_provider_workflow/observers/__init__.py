@@ -21,8 +21,8 @@ from urllib.parse import urlsplit
 from airflow_provider_workflow import clock, config
 
 if TYPE_CHECKING:
-    from airflow_provider_workflow.client.attempt import Observer
     from airflow_provider_workflow.client.call import Call
+    from airflow_provider_workflow.client.exchange import Observer
 
 log = logging.getLogger(__name__)
 

@@ -336,13 +336,13 @@ FAULTS = (
     ),
     Fault(
         "send calls while the service allows none",
-        "attempt._wait",
+        "BaseClient._wait_at_gate",
         never("delay"),
         ("tests/unit/client/test_gates.py",),
     ),
     Fault(
         "keep a token that the service has refused",
-        "attempt._attempt",
+        "BaseClient._attempt",
         dropped("drop"),
         ("tests/unit/client/test_token*.py", "tests/unit/client/test_api.py"),
     ),
@@ -354,7 +354,7 @@ FAULTS = (
     ),
     Fault(
         "let the token endpoint of one connection delay that of another",
-        "Gates.of",
+        "Gates._key",
         never("TOKEN"),
         ("tests/unit/client/test_gates.py",),
     ),

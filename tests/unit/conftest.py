@@ -125,7 +125,7 @@ def fake_clock() -> Iterator[FakeClock]:
 def connected(emulator: EmulatorServer, monkeypatch: pytest.MonkeyPatch) -> EmulatorServer:
     """``emulator``, and the connection ``workflow_default`` to it, without pauses between retries."""
     monkeypatch.setenv("AIRFLOW_CONN_WORKFLOW_DEFAULT", emulator.connection_json())
-    monkeypatch.setattr("airflow_provider_workflow.client.retry.BACKOFF_SECONDS", 0.0)
+    monkeypatch.setattr("airflow_provider_workflow.client.client.BACKOFF_SECONDS", 0.0)
     forget()
     return emulator
 

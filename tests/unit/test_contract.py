@@ -8,8 +8,8 @@ import re
 from starlette.routing import compile_path
 
 from airflow_provider_workflow.client import api
-from airflow_provider_workflow.client.attempt import Bearer, build
 from airflow_provider_workflow.client.call import Call
+from airflow_provider_workflow.client.client import WorkflowClient
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.emulator.web.app import OPERATIONS
 from tests.unit.client.calls import OPERATIONS as CALLS
@@ -21,7 +21,7 @@ SETTINGS = Settings("https://api.example.com", "an-id", "a-secret", "https://api
 
 
 def path_of(call: Call[object]) -> str:
-    return build(SETTINGS, call, Bearer("a-token", fresh=True)).url.removeprefix("https://api.example.com")
+    return WorkflowClient(SETTINGS).build(call).url.removeprefix("https://api.example.com")
 
 
 def routes_to(method: str, path: str) -> set[str]:

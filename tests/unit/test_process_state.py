@@ -13,8 +13,8 @@ import pytest
 
 import airflow_provider_workflow
 from airflow_provider_workflow import pytest_plugin
-from airflow_provider_workflow.client.attempt import GATES
 from airflow_provider_workflow.client.call import Family
+from airflow_provider_workflow.client.exchange import GATES
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 
@@ -104,12 +104,11 @@ def test_names_tokens_and_rate_limits_are_forgotten(connected: EmulatorServer) -
     connected.put("orders", 1)
     hook = WorkflowHook()
     hook.lease_messages("orders")
-    gate = GATES.of(hook.settings, Family.INBOX)
-    gate.close(60)
+    GATES.close(hook.settings, Family.INBOX, 60)
 
     pytest_plugin.reset()
 
-    assert GATES.of(hook.settings, Family.INBOX).delay() == 0
+    assert GATES.delay(hook.settings, Family.INBOX) == 0
     assert hook.lease_messages("orders")["results"] == []
     assert (connected.count("token"), connected.count("list_inboxes")) == (2, 2)
 

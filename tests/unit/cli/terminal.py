@@ -14,7 +14,7 @@ import pytest
 from cryptography.fernet import Fernet
 
 from airflow_provider_workflow.cli.main import main
-from airflow_provider_workflow.client.call import UserTokens
+from airflow_provider_workflow.client.user_tokens import UserTokens
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.hooks import login as rules
 from airflow_provider_workflow.hooks import user_tokens

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from airflow_provider_workflow.client.call import UserTokens
+from airflow_provider_workflow.client.user_tokens import UserTokens
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.hooks.user_tokens import VariableStore
 from airflow_provider_workflow.hooks.workflow import WorkflowHook

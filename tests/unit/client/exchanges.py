@@ -13,7 +13,7 @@ from airflow_provider_workflow.client.errors import (
     TransportError,
 )
 from airflow_provider_workflow.client.settings import Settings
-from airflow_provider_workflow.client.tokens import TokenCache, access_token, token_key
+from airflow_provider_workflow.client.tokens import AccessToken, TokenCache, access_token, token_key
 from tests.unit.fake_clock import FakeClock
 
 SETTINGS = Settings("https://api.example.com", "an-id", "a-secret", "https://api.example.com/token")
@@ -30,22 +30,22 @@ def cache(fake_clock: FakeClock) -> TokenCache:
     return TokenCache()
 
 
-Exchange = Generator[Any, Any, str]
+Exchange = Generator[Any, Any, AccessToken]
 
 
 def asks(cache: TokenCache, settings: Settings = SETTINGS, scope: str = "external") -> Exchange:
-    return access_token(cache, token_key(settings, scope))
+    return access_token(cache, token_key(settings, scope), None)
 
 
 def issue(exchange: Exchange, value: str, **more: Any) -> str:
     """Answer the token call that an exchange waits for; the token that it ends with."""
     with pytest.raises(StopIteration) as end:
         exchange.send({"access_token": value, "expires_in": HOURS_10, **more})
-    return str(end.value.value)
+    return str(end.value.value.value)
 
 
 def at_once(exchange: Exchange) -> str:
     """The token of an exchange that needs no step."""
     with pytest.raises(StopIteration) as end:
         next(exchange)
-    return str(end.value.value)
+    return str(end.value.value.value)

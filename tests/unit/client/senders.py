@@ -8,9 +8,9 @@ from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 from urllib.parse import urlencode, urlsplit
 
-from airflow_provider_workflow.client.attempt import Gates
 from airflow_provider_workflow.client.call import Call
 from airflow_provider_workflow.client.client import AsyncWorkflowClient, WorkflowClient
+from airflow_provider_workflow.client.exchange import Gates
 from airflow_provider_workflow.client.over_aiohttp import shared_session
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.tokens import TokenCache

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from urllib.parse import parse_qs, urlsplit
 
 from airflow_provider_workflow import clock
-from airflow_provider_workflow.client.call import UserTokens
 from airflow_provider_workflow.client.errors import TokenStoreError
+from airflow_provider_workflow.client.user_tokens import UserTokens
 from airflow_provider_workflow.emulator.rules.oauth import OAuth
 from airflow_provider_workflow.emulator.server import EmulatorServer
 

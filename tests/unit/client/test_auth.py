@@ -32,7 +32,7 @@ def test_whoever_comes_second_waits_and_goes_on_with_the_token_of_the_first(cach
     assert renewal.result(0) is None
     with pytest.raises(StopIteration) as end:
         second.send(None)
-    assert end.value.value == "one"
+    assert end.value.value.value == "one"
 
 
 def test_who_waits_takes_over_from_an_owner_that_was_cancelled(cache: TokenCache) -> None:

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from airflow_provider_workflow.client import event_stream
-from airflow_provider_workflow.client.attempt import Bearer
 from airflow_provider_workflow.client.client import AsyncWorkflowClient, carry_through
 from airflow_provider_workflow.client.event_stream import WakeUps, listen
+from airflow_provider_workflow.client.exchange import BaseClient
 from airflow_provider_workflow.client.settings import Settings
+from airflow_provider_workflow.client.tokens import AccessToken
 from tests.unit.client.listening import (
     LONG,
     STREAMS,
@@ -138,8 +139,8 @@ async def refused(go: asyncio.Event, settings: Settings) -> None:
         yield b"{}"
 
     response: Any = SimpleNamespace(status=404, content=SimpleNamespace(iter_any=chunks), headers={})
-    of: Any = SimpleNamespace(settings=settings, parties=SimpleNamespace(observe=lambda *_: None))
-    await event_stream.refusal_of(of, response, LONG, Bearer("token", fresh=True))
+    of: Any = BaseClient(settings)
+    await event_stream.refusal_of(of, response, LONG, AccessToken("token", 0, 0))
 
 
 @pytest.mark.parametrize("waits", [rung, refused])

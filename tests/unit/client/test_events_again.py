@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_workflow.client import event_stream
 from airflow_provider_workflow.client.client import AsyncWorkflowClient
 from airflow_provider_workflow.client.event_stream import listen
 from airflow_provider_workflow.client.settings import Settings
@@ -142,14 +141,14 @@ async def test_a_server_that_is_away_is_tried_again(
 async def test_a_fault_of_our_own_ends_no_stream_and_is_said_once(
     client: AsyncWorkflowClient, inbox: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    original, times = event_stream.build, iter(range(5))
+    original, times = client.build, iter(range(5))
 
     def breaks(*arguments: Any) -> Any:
         if next(times, None) is not None:
             raise KeyError("a fault")
         return original(*arguments)
 
-    monkeypatch.setattr(event_stream, "build", breaks)
+    monkeypatch.setattr(client, "build", breaks)
     async with listen(client, inbox, STREAMS) as listener:
         assert await is_woken_up(listener)
     assert caplog.text.count("broke: KeyError") == 1

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from airflow_provider_workflow.client import api
-from airflow_provider_workflow.client.attempt import Gates, Parties, attempt
 from airflow_provider_workflow.client.call import Family
+from airflow_provider_workflow.client.client import WorkflowClient
 from airflow_provider_workflow.client.errors import RateLimitError
-from airflow_provider_workflow.client.retry import LONGEST_WAIT_SECONDS
+from airflow_provider_workflow.client.exchange import Gates
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.wire import BELIEVED_WAIT_SECONDS, Answer
 from tests.unit.fake_clock import FakeClock
@@ -20,9 +18,8 @@ SETTINGS = Settings("https://a", "an-id", "a-secret", "https://a/token")
 
 def told_to_wait(gates: Gates, seconds: str, times: int = 1) -> None:
     """Some calls that are under way at once, each told to wait."""
-    cache: Any = None
-    who = Parties(SETTINGS, cache, gates, LONGEST_WAIT_SECONDS, lambda _: None)
-    calls = [attempt(api.list_templates(None), who) for _ in range(times)]
+    client = WorkflowClient(SETTINGS, gates=gates)
+    calls = [client.attempt(api.list_templates(None)) for _ in range(times)]
     for call in calls:
         next(call)
     for call in calls:
@@ -41,7 +38,7 @@ def test_a_wait_that_is_not_believed_ends_after_fifteen_minutes_and_is_logged(
 ) -> None:
     told_to_wait(gates, seconds)
 
-    assert gates.of(SETTINGS, Family.TEMPLATES).delay() == BELIEVED_WAIT_SECONDS == 900
+    assert gates.delay(SETTINGS, Family.TEMPLATES) == BELIEVED_WAIT_SECONDS == 900
     [record] = caplog.records
     assert record.levelname == "WARNING"
     assert "they are sent again after 900 s, the maximum wait" in record.getMessage()

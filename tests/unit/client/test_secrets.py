@@ -16,8 +16,9 @@ from urllib.parse import quote, quote_plus
 import pytest
 
 from airflow_provider_workflow.client import api, errors
-from airflow_provider_workflow.client.attempt import Bearer, build
+from airflow_provider_workflow.client.client import WorkflowClient
 from airflow_provider_workflow.client.settings import Settings
+from airflow_provider_workflow.client.tokens import AccessToken
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.traces import told
 from tests.unit.client.calls import OPERATIONS, SOME_ID, make
@@ -32,7 +33,7 @@ CODE = "authorization-code-value"
 BASIC = base64.b64encode(f"an-id:{SECRET}".encode()).decode()
 HIDDEN = (SECRET, TOKEN, REFRESH, CODE, BASIC)
 ECHO = " ".join(HIDDEN)
-BEARER = Bearer(TOKEN, fresh=True)
+BEARER = AccessToken(TOKEN, 0, 0)
 
 CALLS: dict[str, Callable[[], Any]] = {
     "get_inbox": lambda: make("get_inbox"),
@@ -112,7 +113,7 @@ def test_success_logs_no_secret(
 def test_a_request_its_address_and_its_call_show_no_secret(name: str) -> None:
     settings = Settings("https://a", "an-id", SECRET, "https://a/token")
     call = CALLS.get(name, lambda: make(name))()
-    request = build(settings, call, BEARER)
+    request = WorkflowClient(settings).build(call, BEARER)
     address = request.url + repr(request.query)
     shown = address + repr(call) + repr(request) + repr(BEARER) + repr(settings)
     assert [hidden for hidden in HIDDEN if hidden in shown] == []
@@ -128,7 +129,7 @@ ERRORS = [
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
 def test_an_error_crosses_to_another_process_as_it_is(error: errors.WorkflowError) -> None:
-    error.exhausted = True
+    error.may_repeat = False
     copy = pickle.loads(pickle.dumps(error))
     assert type(copy) is type(error)
     assert str(copy) == str(error)

@@ -12,7 +12,7 @@ import pytest
 from airflow_provider_workflow.client.call import Call
 from airflow_provider_workflow.client.errors import AuthenticationError
 from airflow_provider_workflow.client.settings import Settings
-from airflow_provider_workflow.client.tokens import TOKENS, TokenCache, token_key
+from airflow_provider_workflow.client.tokens import TOKENS, TokenCache, issued_token, token_key
 from tests.unit.client.exchanges import DOWN, HOURS_10, SETTINGS, asks, at_once, cache, issue
 from tests.unit.fake_clock import START, FakeClock
 
@@ -69,10 +69,10 @@ def test_a_token_that_is_due_is_used_on_while_the_endpoint_is_down(
     next(waiting)
     with pytest.raises(StopIteration) as end:
         renewing.throw(fault)
-    assert end.value.value == "one"
+    assert end.value.value.value == "one"
     with pytest.raises(StopIteration) as end:
         waiting.send(None)
-    assert end.value.value == "one"
+    assert end.value.value.value == "one"
 
 
 def test_a_token_that_is_due_is_not_used_on_where_its_renewal_is_refused(
@@ -152,7 +152,7 @@ def test_an_answer_without_a_usable_token_is_refused(cache: TokenCache, answer: 
 
 def test_a_refused_token_is_dropped_unless_it_was_renewed_meanwhile(cache: TokenCache) -> None:
     key = token_key(SETTINGS, "external")
-    cache.keep(key, {"access_token": "new"}, START)
+    cache.put(key, issued_token({"access_token": "new"}, START))
     cache.drop(key, "old")
     assert at_once(asks(cache)) == "new"
     cache.drop(key, "new")

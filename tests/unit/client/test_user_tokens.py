@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
-from airflow_provider_workflow.client.call import Call, CarryThrough, UserTokens, UseStore
+from airflow_provider_workflow.client.call import Call, CarryThrough, InThread
 from airflow_provider_workflow.client.errors import (
     AuthenticationError,
     LoginRequiredError,
     TokenStoreError,
     WorkflowError,
 )
-from airflow_provider_workflow.client.tokens import TokenCache, access_token, token_key
+from airflow_provider_workflow.client.tokens import TokenCache, access_token, token_key, token_of_user
+from airflow_provider_workflow.client.user_tokens import UserTokens
 from tests.unit.client.exchanges import SETTINGS, at_once
 from tests.unit.client.user_exchanges import (
     ANSWER,
@@ -21,6 +24,8 @@ from tests.unit.client.user_exchanges import (
     NOT_DONE,
     OURS,
     OVER,
+    READ,
+    STORE,
     THEIRS,
     USER,
     asks,
@@ -36,8 +41,8 @@ __all__ = ["cache"]
 def test_a_stored_token_that_holds_is_used_without_a_request(cache: TokenCache) -> None:
     with pytest.raises(StopIteration) as end:
         asks(cache, FRESH)
-    assert end.value.value == "access-1"
-    assert at_once(access_token(cache, KEY)) == "access-1"
+    assert end.value.value.value == "access-1"
+    assert at_once(access_token(cache, KEY, STORE)) == "access-1"
 
 
 @pytest.mark.parametrize("stored", [DUE, OVER])
@@ -46,12 +51,12 @@ def test_tokens_are_stored_before_they_are_used(cache: TokenCache, stored: UserT
     assert isinstance(step, Call)
     assert step.form == {"grant_type": "refresh_token", "refresh_token": "refresh-1"}
     assert not step.repeatable
-    assert exchange.send(ANSWER) == UseStore()
+    assert exchange.send(ANSWER) == READ
     before = cache.usable(KEY)
     assert before is None or before.value == "access-1"
     write = exchange.send(stored)
-    assert isinstance(write, UseStore)
-    assert write.write == OURS
+    assert isinstance(write, InThread)
+    assert write.run.args == (OURS,)
     assert ends(exchange, None) == "access-2"
 
 
@@ -61,26 +66,26 @@ def test_a_process_that_finds_due_tokens_stored_keeps_to_the_stored_times(
     with pytest.raises(StopIteration):
         asks(cache, FRESH)
     fake_clock.advance(899)
-    assert at_once(access_token(cache, KEY)) == "access-1"
+    assert at_once(access_token(cache, KEY, STORE)) == "access-1"
     fake_clock.advance(1)
-    assert next(begins(cache)) == UseStore()
+    assert next(begins(cache)) == READ
 
 
 def test_a_token_that_was_refused_before_its_time_is_renewed_though_the_store_holds_it(
     cache: TokenCache,
 ) -> None:
-    cache.adopt(KEY, FRESH, issued=False)
+    cache.put(KEY, token_of_user(FRESH, issued=False))
     cache.drop(KEY, "access-1")
     _, step = asks(cache, FRESH)
     assert isinstance(step, Call)
 
 
 def test_a_token_that_was_refused_is_replaced_by_one_that_another_stored(cache: TokenCache) -> None:
-    cache.adopt(KEY, FRESH, issued=False)
+    cache.put(KEY, token_of_user(FRESH, issued=False))
     cache.drop(KEY, "access-1")
     with pytest.raises(StopIteration) as end:
         asks(cache, THEIRS)
-    assert end.value.value == "access-2"
+    assert end.value.value.value == "access-2"
 
 
 @pytest.mark.parametrize("fault", NOT_DONE)
@@ -96,11 +101,11 @@ def test_what_used_nothing_up_is_no_reason_to_log_in(cache: TokenCache, fault: W
 def test_a_due_token_is_used_on_while_nothing_answers(cache: TokenCache, fault: WorkflowError) -> None:
     inner, _ = asks(cache, DUE)
     inner.close()
-    exchange = access_token(cache, KEY)
+    exchange = access_token(cache, KEY, STORE)
     next(exchange)
     with pytest.raises(StopIteration) as end:
         exchange.throw(fault)
-    assert end.value.value == "access-1"
+    assert end.value.value.value == "access-1"
 
 
 def test_a_wrong_secret_uses_nothing_up(cache: TokenCache) -> None:
@@ -118,39 +123,39 @@ def test_without_stored_tokens_the_user_has_to_log_in(cache: TokenCache) -> None
 
 
 def test_a_store_that_seems_empty_does_not_end_what_still_works(cache: TokenCache) -> None:
-    cache.adopt(KEY, DUE, issued=False)
+    cache.put(KEY, token_of_user(DUE, issued=False))
     with pytest.raises(StopIteration) as end:
         asks(cache, None)
-    assert end.value.value == "access-1"
+    assert end.value.value.value == "access-1"
 
 
 def test_a_service_that_keeps_the_refresh_token_is_followed(cache: TokenCache) -> None:
     exchange, _ = asks(cache, OVER)
     exchange.send({"access_token": "access-2", "expires_in": 36000})
     write = exchange.send(OVER)
-    assert write.write.refresh_token == "refresh-1"
+    assert write.run.args[0].refresh_token == "refresh-1"
     assert ends(exchange, None) == "access-2"
-    assert cache.why_spent(KEY, "refresh-1") is None
+    assert cache.why_rejected("refresh-1") is None
 
 
 def test_only_inbox_calls_use_the_user_s_token(cache: TokenCache) -> None:
-    step = next(access_token(cache, token_key(USER, "promotions:write")))
+    step = next(access_token(cache, token_key(USER, "promotions:write"), None))
     assert isinstance(step, Call)
     assert step.form == {"grant_type": "client_credentials", "scope": "promotions:write"}
     assert token_key(USER, "promotions:write") == token_key(SETTINGS, "promotions:write")
 
 
 def test_one_renewal_at_a_time_in_a_process(cache: TokenCache) -> None:
-    first, second = access_token(cache, KEY), access_token(cache, KEY)
+    first, second = access_token(cache, KEY, STORE), access_token(cache, KEY, STORE)
     assert isinstance(next(first), CarryThrough)
     renewal = next(second)
-    cache.adopt(KEY, FRESH, issued=False)
+    cache.put(KEY, token_of_user(FRESH, issued=False))
     with pytest.raises(StopIteration):
-        first.send("access-1")
+        first.send(token_of_user(FRESH, issued=False))
     assert renewal.result(0) is None
 
 
 def test_steps_and_tokens_show_no_token() -> None:
-    shown = repr(FRESH) + repr(UseStore(write=FRESH))
+    shown = repr(FRESH) + repr(InThread(partial(STORE.write, FRESH)))
     assert "access-1" not in shown
     assert "refresh-1" not in shown

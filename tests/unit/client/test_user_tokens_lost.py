@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_workflow.client.call import Call, Pause, UseStore
+from airflow_provider_workflow.client.call import Call, InThread, Pause
 from airflow_provider_workflow.client.errors import LoginRequiredError, TokenStoreError, WorkflowError
 from airflow_provider_workflow.client.tokens import TokenCache
 from tests.unit.client.user_exchanges import (
@@ -16,6 +16,7 @@ from tests.unit.client.user_exchanges import (
     KEY,
     NO_USE,
     OVER,
+    READ,
     THEIRS,
     asks,
     cache,
@@ -33,9 +34,9 @@ def test_the_loser_reads_again_and_goes_on_with_the_winner_s_tokens(
     exchange, _ = asks(cache, OVER)
     assert isinstance(exchange.throw(fault), Pause)
     for found in (OVER, None):
-        assert exchange.send(None) == UseStore()
+        assert exchange.send(None) == READ
         assert isinstance(exchange.send(found), Pause)
-    assert exchange.send(None) == UseStore()
+    assert exchange.send(None) == READ
     assert isinstance(exchange.throw(TokenStoreError("away")), Pause)
     exchange.send(None)
     assert ends(exchange, THEIRS) == "access-2"
@@ -87,8 +88,8 @@ def test_a_write_that_fails_is_tried_again(cache: TokenCache) -> None:
     exchange.send(ANSWER)
     exchange.send(OVER)
     assert isinstance(exchange.throw(TokenStoreError("away")), Pause)
-    assert exchange.send(None) == UseStore()
-    assert exchange.send(OVER).write is not None
+    assert exchange.send(None) == READ
+    assert isinstance(exchange.send(OVER), InThread)
     assert ends(exchange, None) == "access-2"
 
 

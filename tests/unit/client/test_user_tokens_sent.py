@@ -22,6 +22,7 @@ from airflow_provider_workflow.client.tokens import TokenCache
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.traces import told
 from tests.unit.client.conftest import MakeSender, settings_of
+from tests.unit.client.senders import SyncSender
 from tests.unit.client.stores import MemoryStore, logged_in
 
 pytestmark = pytest.mark.usefixtures("fake_clock")
@@ -186,9 +187,7 @@ def test_a_write_that_fails_at_first_loses_nothing(
     assert (emulator.count("token"), len(store.written), send.naps) == (1, 1, [1.0, 2.0])
 
 
-def test_a_store_that_is_away_for_a_moment_is_asked_again(
-    make_send: MakeSender, emulator: EmulatorServer, user: Settings
-) -> None:
+def test_a_store_that_is_away_for_a_moment_is_asked_again(emulator: EmulatorServer, user: Settings) -> None:
     store = MemoryStore(logged_in(emulator))
 
     def away() -> None:
@@ -196,7 +195,9 @@ def test_a_store_that_is_away_for_a_moment_is_asked_again(
             raise TokenStoreError("away")
 
     store.on_read = away
-    make_send(user, store=store)(api.list_inboxes())
+    send = SyncSender(user, store=store)
+    send(api.list_inboxes())
+    send.close()
     assert (store.reads, emulator.count("token")) == (3, 0)
 
 

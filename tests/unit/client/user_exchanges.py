@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_workflow.client.call import CarryThrough, Pause, UserTokens, UseStore
+from airflow_provider_workflow.client.call import CarryThrough, InThread, Pause
 from airflow_provider_workflow.client.errors import (
     AuthenticationError,
     LoginRequiredError,
@@ -16,8 +16,10 @@ from airflow_provider_workflow.client.errors import (
     TransportError,
 )
 from airflow_provider_workflow.client.settings import Settings
-from airflow_provider_workflow.client.tokens import TokenCache, access_token, token_key, user_token
+from airflow_provider_workflow.client.tokens import TokenCache, access_token, token_key
+from airflow_provider_workflow.client.user_tokens import UserTokens
 from tests.unit.client.exchanges import SETTINGS
+from tests.unit.client.stores import MemoryStore
 from tests.unit.fake_clock import START as NOW
 from tests.unit.fake_clock import FakeClock
 
@@ -40,7 +42,10 @@ NOT_DONE = [
     RateLimitError("busy", status=429),
 ]
 
-Exchange = Generator[Any, Any, str]
+STORE = MemoryStore()
+READ = InThread(STORE.read)
+
+Exchange = Generator[Any, Any, Any]
 
 
 @pytest.fixture
@@ -50,22 +55,22 @@ def cache(fake_clock: FakeClock) -> TokenCache:
 
 def begins(cache: TokenCache) -> Exchange:
     """The exchange that a caller has to carry through."""
-    step = next(access_token(cache, KEY))
+    step = next(access_token(cache, KEY, STORE))
     assert isinstance(step, CarryThrough)
     return step.exchange
 
 
 def asks(cache: TokenCache, stored: UserTokens | None) -> tuple[Exchange, Any]:
     """An exchange that found these tokens in the store, and its next step."""
-    exchange = user_token(cache, KEY)
-    assert next(exchange) == UseStore()
+    exchange = begins(cache)
+    assert next(exchange) == READ
     return exchange, exchange.send(stored)
 
 
 def ends(exchange: Exchange, answer: Any) -> str:
     with pytest.raises(StopIteration) as end:
         exchange.send(answer)
-    return str(end.value.value)
+    return str(end.value.value.value)
 
 
 def waits_in_vain(exchange: Exchange, step: Any) -> tuple[LoginRequiredError, float]:
@@ -74,7 +79,7 @@ def waits_in_vain(exchange: Exchange, step: Any) -> tuple[LoginRequiredError, fl
     while True:
         assert isinstance(step, Pause)
         waited += step.seconds
-        assert exchange.send(None) == UseStore()
+        assert exchange.send(None) == READ
         try:
             step = exchange.send(DUE)
         except LoginRequiredError as error:

@@ -7,9 +7,9 @@ import json
 import pytest
 from airflow.sdk.execution_time import task_runner
 
-from airflow_provider_workflow.client.call import UserTokens
 from airflow_provider_workflow.client.errors import LoginRequiredError, TokenStoreError
 from airflow_provider_workflow.client.settings import Settings
+from airflow_provider_workflow.client.user_tokens import UserTokens
 from airflow_provider_workflow.hooks import user_tokens
 from airflow_provider_workflow.hooks.user_tokens import VariableStore, variable_name
 from tests.traces import told

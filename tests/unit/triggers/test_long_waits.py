@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_workflow.client.attempt import GATES
 from airflow_provider_workflow.client.call import Family
+from airflow_provider_workflow.client.exchange import GATES
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from airflow_provider_workflow.triggers.event import WorkflowInboxEventTrigger
 from airflow_provider_workflow.triggers.inbox import WorkflowInboxTrigger
@@ -46,7 +46,7 @@ async def test_a_trigger_that_was_told_nothing_itself_logs_its_wait_and_the_erro
 ) -> None:
     bench.put("a")
     waits_first = GATHER_SECONDS if kind == "event" else 0
-    GATES.of(WorkflowHook().settings, Family.INBOX).close(waits_first + 900)
+    GATES.close(WorkflowHook().settings, Family.INBOX, waits_first + 900)
     caplog.set_level(logging.INFO)
     async with aclosing(TRIGGERS[kind]()) as events:  # type: ignore[type-var]
         await anext(events)

@@ -14,7 +14,7 @@ import pytest
 from airflow_provider_workflow.client.client import AsyncWorkflowClient
 from airflow_provider_workflow.client.event_stream import listen
 from airflow_provider_workflow.client.over_aiohttp import shared_session
-from airflow_provider_workflow.client.tokens import TokenCache, token_key
+from airflow_provider_workflow.client.tokens import TokenCache, issued_token, token_key
 from airflow_provider_workflow.clock import use
 from tests.unit.client.calls import SOME_ID
 from tests.unit.client.scripted import Script, ScriptedServer
@@ -94,7 +94,8 @@ def hear(caplog: pytest.LogCaptureFixture) -> Hear:
         tokens, fake = TokenCache(), FakeClock()
         fake.meanwhile = meanwhile
         if token is None:
-            tokens.keep(token_key(settings, settings.scope), {"access_token": "warm-token"}, fake.monotonic())
+            token = issued_token({"access_token": "warm-token"}, fake.monotonic())
+            tokens.put(token_key(settings, settings.scope), token)
         with use(fake):
             async with shared_session(settings.certificates(), 10) as session, AsyncExitStack() as listening:
                 client = AsyncWorkflowClient(settings, session, tokens=tokens)

@@ -26,11 +26,8 @@ AT_ONCE = ("a redirect",)
 OF_EACH_KIND = ("lease_messages", "acknowledge_messages", "delete_inbox")
 """A call that is sent once, one that is repeated, and one that aiohttp repeats by itself."""
 BY_BOTH = [(kind, name) for kind in SENDERS for name in OF_EACH_KIND]
-CALLS = [*(("requests", name) for name in EFFECTS), *(("aiohttp", name) for name in OF_EACH_KIND)]
-"""
-What is sent again, and what is not, is decided above the transports: each call by one of them, and one of
-each kind by the other.
-"""
+CALLS = [("requests", name) for name in EFFECTS]
+"""What is sent again, and what is not, in a task: a trigger sends each call once."""
 ALWAYS = [
     *((*call, *fault) for call in CALLS for fault in (("dropped", "after"), ("503", "before"))),
     *((kind, "lease_messages", "a redirect", "after") for kind in SENDERS),
@@ -103,7 +100,7 @@ def test_half_an_answer_comes_after_the_effect(
         assert answer.sent
 
 
-@pytest.mark.parametrize(("make_send", "name"), BY_BOTH, indirect=["make_send"])
+@pytest.mark.parametrize(("make_send", "name"), CALLS, indirect=["make_send"])
 def test_a_call_that_was_too_many_is_sent_again_and_has_its_effect_once(
     name: str, make_send: MakeSender, emulator: EmulatorServer
 ) -> None:

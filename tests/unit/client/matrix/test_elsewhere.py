@@ -208,5 +208,5 @@ def test_a_proxy_that_is_away_means_that_nothing_was_sent(
     outcome = service.play(kind, name, good(name), base_url="http://service.invalid")
     says = ("service.invalid cannot be reached through the proxy of the environment",)
     check({"away": Expected(errors.TransportError, says, 0, has={"sent": False}).complaint(outcome)})
-    assert len(outcome.naps) == 4
+    assert len(outcome.naps) == (4 if kind == "requests" else 0)
     assert "proxy-pass" not in str(outcome.error)

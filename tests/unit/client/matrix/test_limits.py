@@ -13,6 +13,7 @@ from tests.unit.client.matrix.cells import (
     STEPS,
     Outcome,
     Service,
+    by,
     check,
     repeated,
 )
@@ -93,7 +94,7 @@ def complaint(name: str, status: int, form: Form, outcome: Outcome) -> str:
     if outcome.error.retry_after != form.seconds:
         found.append(f"it is to come again after {outcome.error.retry_after} s, not {form.seconds}")
     too_long = form.seconds is not None and form.seconds > LONGEST
-    sent = 1 if too_long else ATTEMPTS if status == 429 else repeated(name)
+    sent = by(outcome.kind, 1 if too_long else ATTEMPTS if status == 429 else repeated(name))
     if outcome.sent != sent:
         found.append(f"sent {outcome.sent} times and not {sent}")
     asked = (form.seconds or 0) * (sent - 1)

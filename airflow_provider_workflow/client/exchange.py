@@ -1,0 +1,357 @@
+"""
+What both clients do for a call, without I/O: as a generator of steps, which a client performs.
+
+Calls are sent over ``requests`` in tasks and over ``aiohttp`` in triggers. Both make the same decisions:
+which token to send, how long to wait, which error to raise. These are implemented once, here and in
+``tokens.py``. Each I/O operation is a *step*: the generator yields it, a client (one of the two classes of
+``client.py``) performs it, and sends its result into the generator or throws its error.
+
+A generator that waits, sends a request, and repeats it with a new token::
+
+    def attempt(self, call):
+        yield Pause(1.5)  # result: None, after the wait
+        token = yield from access_token(...)  # the steps of another generator
+        answer = yield Request("POST", ...)  # result: an ``Answer``
+        if answer.status == 401:
+            answer = yield Request("POST", ...)
+        return call.read(answer)
+
+The loops that perform the steps, without error handling (complete in ``client.py``)::
+
+    def run(exchange):  # WorkflowClient: in a task
+        step = next(exchange)
+        while True:  # until StopIteration, which has the generator's return value
+            step = exchange.send(self._perform(step))  # clock.sleep, requests
+
+    async def run(exchange):  # AsyncWorkflowClient: in a trigger
+        step = next(exchange)
+        while True:
+            step = exchange.send(await self._perform(step))  # clock.async_sleep, aiohttp
+
+A test does not need a network: it can call ``next`` and ``send`` and check the steps.
+
+===================== ============================================ =============================
+step                  what the client does                         result
+===================== ============================================ =============================
+``Request``           sends this request, once                     the ``Answer``
+``Call``              sends this call, with its retries            its value
+``Pause``             waits                                        None
+``Renewal``           waits for a token that another caller renews None, or the renewal's error
+``InThread``          runs a function, in a thread of a trigger    its return value
+``CarryThrough``      runs another generator without cancellation  its return value
+===================== ============================================ =============================
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+from collections.abc import Callable, Generator
+from dataclasses import replace
+from functools import cache, partial
+from typing import Any, TypeVar
+
+from urllib3.filepost import encode_multipart_formdata
+
+from airflow_provider_workflow import __version__, clock
+from airflow_provider_workflow.client import inboxes
+from airflow_provider_workflow.client.call import (
+    CONNECTION_SCOPE,
+    Call,
+    CarryThrough,
+    Family,
+    Identity,
+    InThread,
+    Pause,
+)
+from airflow_provider_workflow.client.errors import (
+    AuthenticationError,
+    RateLimitError,
+    ServerError,
+    TransportError,
+    WorkflowAPIError,
+    WorkflowError,
+)
+from airflow_provider_workflow.client.failures import failure, name_connection
+from airflow_provider_workflow.client.masking import masked_answer
+from airflow_provider_workflow.client.settings import Settings, proxy_for
+from airflow_provider_workflow.client.tokens import (
+    TOKENS,
+    AccessToken,
+    Renewal,
+    TokenCache,
+    access_token,
+    token_key,
+)
+from airflow_provider_workflow.client.user_tokens import TokenStore
+from airflow_provider_workflow.client.wire import BELIEVED_WAIT_SECONDS, LARGE_BODY, Answer, Request
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+Observer = Callable[[Call[Any], Any, float], None]
+"""
+Called after each attempt with the call, its value or ``WorkflowError``, and when the attempt began, in
+seconds since 1970. It must not raise.
+"""
+
+Step = Request | Pause | Renewal | Call[Any] | CarryThrough | InThread
+
+LONGEST_WAIT_SECONDS = 60.0
+"""
+Maximum time that a call waits until the service accepts calls again. If that takes longer, it fails with
+``RateLimitError``: a task frees its slot, and a trigger logs how long it waits.
+"""
+_HEADERS = {
+    "Accept": "application/json",
+    "Accept-Encoding": "identity",
+    "User-Agent": f"airflow-provider-workflow/{__version__}",
+}
+_ENCODER = json.JSONEncoder(separators=(",", ":"))
+
+
+class Gates:
+    """
+    Delay the calls of a family while the service does not accept them.
+
+    Each base URL, client ID and family has a delay of its own.
+    """
+
+    def __init__(self) -> None:
+        self._open_at: dict[tuple[str, str, Family], float] = {}
+
+    def close(self, settings: Settings, family: Family, seconds: float) -> None:
+        """Delay calls for this many seconds; never shortens an earlier delay."""
+        key = self._key(settings, family)
+        self._open_at[key] = max(self._open_at.get(key, 0.0), clock.monotonic() + seconds)
+
+    def delay(self, settings: Settings, family: Family) -> float:
+        """Seconds until a call can be sent."""
+        return max(0.0, self._open_at.get(self._key(settings, family), 0.0) - clock.monotonic())
+
+    @staticmethod
+    def _key(settings: Settings, family: Family) -> tuple[str, str, Family]:
+        base = settings.token_url if family is Family.TOKEN else settings.base_url
+        return base, settings.client_id, family
+
+
+GATES = Gates()
+"""The gates that all clients of this process share."""
+
+
+def ignore(*_: object) -> None:
+    """Do nothing: the default of a callback."""
+
+
+class BaseClient:
+    """
+    Everything of a client but its network.
+
+    :param settings: the checked connection.
+    :param tokens: cache of access tokens; the one of the process by default.
+    :param gates: the rate gates; those of the process by default.
+    :param longest_wait: maximum wait at a rate gate in seconds, then ``RateLimitError``; None: no maximum.
+    :param on_token: called with every new access token, so that logs can mask it.
+    :param store: store of user tokens; only needed for the grant ``refresh_token``.
+    :param observe: called with the outcome of each attempt of a call.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        tokens: TokenCache = TOKENS,
+        gates: Gates = GATES,
+        longest_wait: float | None = LONGEST_WAIT_SECONDS,
+        on_token: Callable[[str], None] = ignore,
+        store: TokenStore | None = None,
+        observe: Observer = ignore,
+    ) -> None:
+        self.settings = settings
+        self.tokens = tokens
+        self.observe = observe
+        self._gates = gates
+        self._longest_wait = longest_wait
+        self._on_token = on_token
+        self._store = store
+        pair = f"{settings.client_id}:{settings.client_secret}"
+        self._credentials = base64.b64encode(pair.encode()).decode()
+        # The proxy of a URL, as the environment defined it at the first call.
+        self._proxy_for = cache(proxy_for)
+
+    def attempt(self, call: Call[T]) -> Generator[Step, Any, T]:
+        """
+        One attempt: wait at the rate gate, get a token if needed, send the request, return the value.
+
+        :raises WorkflowError: the attempt failed; ``may_repeat`` says whether to make another one.
+        """
+        began_at = clock.now()
+        try:
+            value = yield from self._attempt(call)
+        except WorkflowError as error:
+            if isinstance(error, AuthenticationError):
+                name_connection(error, call, self.settings)
+            if error.may_repeat is None:  # else the call for the token failed
+                error.may_repeat = self._may_repeat(call, error)
+            self.observe(call, error, began_at)
+            raise
+        self.observe(call, value, began_at)
+        return value
+
+    def _may_repeat(self, call: Call[Any], error: WorkflowError) -> bool:
+        if isinstance(error, TransportError):
+            return not error.permanent and (call.repeatable or not error.sent)
+        if isinstance(error, ServerError) and not call.repeatable:
+            return False
+        if not isinstance(error, (RateLimitError, ServerError)):
+            return False
+        if error.status == 0:
+            # The wait at the gate would be too long, and would be for the next attempt as well.
+            return False
+        if self._longest_wait is None or error.retry_after is None:
+            return True
+        return error.retry_after <= self._longest_wait
+
+    def _attempt(self, call: Call[T]) -> Generator[Step, Any, T]:
+        call = inboxes.with_fitting_limit(call, self.settings)
+        yield from self._wait_at_gate(call)
+        scope = self.settings.scope if call.scope == CONNECTION_SCOPE else call.scope
+        token, is_new = None, False
+        if call.identity is Identity.BEARER:
+            token, is_new = yield from self.token_of(scope)
+        answer = yield from self._send(call, token)
+        if (
+            token is not None
+            and not (is_new or answer.is_success)
+            and is_token_rejected(failure(call, answer))
+        ):
+            # Repeat the request with a new token (docs/service.md 11).
+            self.tokens.drop(token_key(self.settings, scope), token.value)
+            token, _ = yield from self.token_of(scope)
+            answer = yield from self._send(call, token)
+        if not answer.is_success:
+            raise failure(call, answer)
+        if answer.is_cut:
+            raise inboxes.too_large(call, self.settings)
+        try:
+            is_large = len(answer.body) > LARGE_BODY
+            value: T = (yield InThread(partial(call.read, answer))) if is_large else call.read(answer)
+            inboxes.note_size(call, self.settings, answer, value)
+            return value
+        except TransportError as unreadable:
+            text = str(unreadable)
+        # Raised here, it has no context: the frames of the reading function contain the answer.
+        raise TransportError(f"{call.name}: {text}", sent=True)
+
+    def _wait_at_gate(self, call: Call[Any]) -> Generator[Step, Any, None]:
+        while (seconds := self._gates.delay(self.settings, call.family)) > 0:
+            if self._longest_wait is not None and seconds > self._longest_wait:
+                text = f"the service accepts no {call.family.value} calls for {seconds:.0f} s"
+                raise RateLimitError(f"{call.name} was not sent: {text}", status=0, retry_after=seconds)
+            yield Pause(seconds)
+
+    def token_of(self, scope: str) -> Generator[Any, Any, tuple[AccessToken, bool]]:
+        """
+        The access token of a scope, and whether it was issued now: otherwise it is from the cache or the
+        store of user tokens, and the service may have rejected it meanwhile.
+
+        :raises WorkflowError: no token could be obtained.
+        """
+        key = token_key(self.settings, scope)
+        before = self.tokens.usable(key)
+        token = yield from access_token(self.tokens, key, self._store)
+        if before is not None and before.value == token.value:
+            return token, False
+        self._on_token(token.value)
+        return token, token.issued
+
+    def _send(self, call: Call[Any], token: AccessToken | None) -> Generator[Step, Any, Answer]:
+        sent_at = clock.now()
+        answer: Answer = yield self.build(call, token)
+        answer = replace(answer, sent_at=sent_at)
+        if (seconds := answer.retry_after()) is not None:
+            self._log_capped_wait(call, answer)
+            self._gates.close(self.settings, call.family, seconds)
+        return self.hide(answer, call, token)
+
+    def _log_capped_wait(self, call: Call[Any], answer: Answer) -> None:
+        requested = answer.requested_wait() or 0.0
+        # Logged once for calls that were in progress at the same time.
+        if requested > BELIEVED_WAIT_SECONDS and self._gates.delay(self.settings, call.family) == 0:
+            log.warning(
+                "The service requests no %s calls for %.0f s; they are sent again after %.0f s, the maximum"
+                " wait",
+                call.family.value,
+                requested,
+                BELIEVED_WAIT_SECONDS,
+            )
+
+    def build(self, call: Call[Any], token: AccessToken | None = None) -> Request:
+        """
+        Build the request of a call. Its URL is always one of the connection's, so no other host gets a token.
+
+        :param token: access token, if the call needs one.
+        :raises ConfigurationError: the proxy is not an HTTP proxy.
+        """
+        base, path = self._address(call)
+        headers = dict(_HEADERS)
+        query = dict(call.query)
+        body = None
+        if call.identity is Identity.CLIENT_ID:
+            query["client_id"] = self.settings.client_id
+        elif call.identity is Identity.BASIC:
+            headers["Authorization"] = f"Basic {self._credentials}"
+        elif token is not None:
+            headers["Authorization"] = f"Bearer {token.value}"
+        if call.json is not None:
+            body = _ENCODER.encode(call.json).encode()
+            headers["Content-Type"] = "application/json"
+        elif call.form is not None:
+            body, headers["Content-Type"] = encode_multipart_formdata(dict(call.form))
+        return Request(
+            method=call.method,
+            url=base + path,
+            query=query,
+            headers=headers,
+            body=body,
+            timeout=self.settings.timeout,
+            proxy=self._proxy_for(base),
+            limit=call.limit,
+        )
+
+    def _address(self, call: Call[Any]) -> tuple[str, str]:
+        """One of the connection's two base URLs, and the path to append to it."""
+        settings = self.settings
+        if call.family is Family.INBOX:
+            return settings.base_url, settings.inbox_path + call.path
+        if call.family is Family.TEMPLATES:
+            return settings.base_url, settings.templates_path + call.path
+        if call.family is Family.TOKEN:
+            return settings.token_url, ""
+        return settings.base_url, call.path
+
+    def hide(self, answer: Answer, call: Call[Any], token: AccessToken | None = None) -> Answer:
+        """Mask the request's secrets in an answer, as far as errors quote it."""
+        if answer.is_success and answer.headers.get("content-type") in ("application/json", None):
+            return answer
+        form = call.form or {}
+        secrets = (
+            self._credentials,
+            self.settings.client_secret,
+            token and token.value,
+            form.get("code"),
+            form.get("refresh_token"),
+        )
+        return masked_answer(answer, [secret for secret in secrets if secret])
+
+
+def is_token_rejected(error: WorkflowAPIError) -> bool:
+    """Whether a new token may help (docs/service.md 11)."""
+    if error.status == 400:
+        return error.code == "unauthenticated"
+    if error.status == 401:
+        # If the token has the wrong scope, a new one would have the same (docs/service.md 14.4).
+        return error.code != "invalid_audience"
+    return False

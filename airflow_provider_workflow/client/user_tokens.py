@@ -1,0 +1,179 @@
+"""
+Tokens of a user: renewed by several processes, which share a store (docs/service.md 14.3).
+
+A refresh invalidates the refresh token and returns a new one, so the tokens are in a store that the processes
+of all workers share. The store has neither locks nor compare-and-set:
+
+- A process that finds the stored access token due sends the refresh token, once, and stores the answer
+  before the new tokens are used.
+- If two processes do so at the same time, the service rejects one of them. That process reads the store
+  until the other's tokens are there, for at most 10 s, and uses them.
+- If there is no answer, the refresh token may be invalid and the new one is lost. This process does not send
+  the old one again; unless another process stores newer tokens within 10 s, the user must log in again. The
+  same applies if a process dies before it stores the answer: the next renewal fails after these 10 s.
+- A refresh that failed temporarily (429, 5xx) or was not sent does not invalidate the refresh token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Protocol
+
+from airflow_provider_workflow import clock, types
+from airflow_provider_workflow.client import api
+from airflow_provider_workflow.client.call import InThread, Pause
+from airflow_provider_workflow.client.errors import (
+    AuthenticationError,
+    LoginRequiredError,
+    TokenStoreError,
+    TransportError,
+    WorkflowError,
+)
+
+READ_AGAIN_SECONDS = (0.25, 0.25, 0.5, 1.0, 1.0, 1.0, 2.0, 2.0, 2.0)
+"""Pauses between reads while waiting for another process's tokens: 10 s in total."""
+WRITE_AGAIN_SECONDS = (0.0, 1.0, 2.0)
+"""Pauses before each attempt to store new tokens."""
+
+NONE_STORED = "none are stored, or Airflow cannot read them at the moment"
+LOST = "the refresh token may be invalid, and the answer with the new one was lost"
+REFUSED = "the service no longer accepts the refresh token, and no process stored a newer one"
+NOT_STORED = "the refresh token is invalid, and the new one could not be stored"
+
+
+@dataclass(frozen=True)
+class UserTokens:
+    """
+    A user's tokens. Times are in seconds since 1970, as several machines read them.
+
+    :param access_token: sent with each request.
+    :param refresh_token: invalid after the next refresh.
+    :param renew_at: from this time on they are renewed before use.
+    :param expires_at: from this time on the service rejects the access token.
+    """
+
+    access_token: str = field(repr=False)
+    refresh_token: str = field(repr=False)
+    renew_at: float
+    expires_at: float
+
+
+def user_tokens_of(answer: types.Token, asked_at: float, refresh_token: str = "") -> UserTokens:
+    """
+    A user's tokens from an answer of the token endpoint.
+
+    :param asked_at: time of the request, in seconds since 1970.
+    :param refresh_token: kept if the answer has none (RFC 6749, section 6).
+    :raises AuthenticationError: a token is missing.
+    """
+    access_token = api.access_token_of(answer)
+    renewal = answer.get("refresh_token") or refresh_token
+    if not (isinstance(renewal, str) and renewal):
+        raise AuthenticationError("the token endpoint answered without a refresh_token", status=200)
+    return UserTokens(access_token, renewal, *api.times_of(answer, asked_at))
+
+
+class TokenStore(Protocol):
+    """
+    Stores a connection's user tokens for all processes; its methods may block.
+
+    Both raise ``TokenStoreError`` if the store is unreachable.
+    """
+
+    def read(self) -> UserTokens | None:
+        """
+        The tokens that were written last; None if there are none.
+
+        :raises LoginRequiredError: the stored value cannot be read.
+        """
+
+    def write(self, tokens: UserTokens) -> None:
+        """Replace the tokens; they are stored when this returns."""
+
+
+Renewed = Generator[Any, Any, tuple[UserTokens, bool]]
+"""Returns tokens, and whether they are the answer to a request of this process."""
+
+
+def renew(
+    store: TokenStore,
+    stored: UserTokens,
+    connection_id: str,
+    reject: Callable[[str, str], None],
+) -> Renewed:
+    """
+    Renew the stored tokens, or use those that another process stores meanwhile.
+
+    :param reject: called with a refresh token that must not be sent again, and the reason.
+    :raises LoginRequiredError: the user must log in again.
+    """
+    asked_at = clock.now()
+    try:
+        answer = yield api.refresh_user_token(stored.refresh_token)
+        fresh = user_tokens_of(answer, asked_at, stored.refresh_token)
+    except WorkflowError as fault:
+        reason = _why_invalid(fault)
+        if reason is None:
+            raise
+        reject(stored.refresh_token, reason)
+        newer = yield from _newer(store, stored)
+        if newer is None:
+            raise LoginRequiredError(connection_id, reason) from fault
+        return newer, False
+    if fresh.refresh_token != stored.refresh_token:
+        reject(stored.refresh_token, NOT_STORED)
+    return (yield from _store(store, fresh, stored, connection_id))
+
+
+def _why_invalid(fault: WorkflowError) -> str | None:
+    """Why a refresh token is, or may be, invalid after this error; None if it is still valid."""
+    if isinstance(fault, TransportError):
+        return LOST if fault.sent else None
+    if isinstance(fault, AuthenticationError):
+        if fault.status == 200:
+            return LOST
+        if fault.code == "invalid_grant" or (fault.status == 400 and fault.code is None):
+            return REFUSED
+    return None
+
+
+def _newer(store: TokenStore, stored: UserTokens) -> Generator[Any, Any, UserTokens | None]:
+    """The tokens that another process stores within 10 s, or None."""
+    for seconds in READ_AGAIN_SECONDS:
+        yield Pause(seconds)
+        try:
+            newest: UserTokens | None = yield InThread(store.read)
+        except TokenStoreError:
+            continue
+        if newest is not None and newest.access_token != stored.access_token:
+            return newest
+    return None
+
+
+def _store(
+    store: TokenStore,
+    fresh: UserTokens,
+    stored: UserTokens,
+    connection_id: str,
+) -> Renewed:
+    """
+    Store new tokens before they are used, unless the store has changed meanwhile; then use the stored ones.
+
+    A user may have logged in, or a write that raised may have succeeded and other processes renewed since.
+
+    :raises LoginRequiredError: the tokens could not be stored.
+    """
+    for seconds in WRITE_AGAIN_SECONDS:
+        if seconds:
+            yield Pause(seconds)
+        try:
+            newest: UserTokens | None = yield InThread(store.read)
+            if newest is not None and newest.access_token != stored.access_token:
+                return newest, newest == fresh
+            yield InThread(partial(store.write, fresh))
+            return fresh, True
+        except TokenStoreError as error:
+            fault = error
+    raise LoginRequiredError(connection_id, NOT_STORED) from fault
