@@ -32,8 +32,7 @@ STATE = (
     "observers._warned",
     "dispatch.quarantine._checked_at",
     "dispatch.quarantine._reported",
-    "plugin.service.ANSWERS",
-    "plugin.listeners.USES",
+    "plugin.service.KEPT",
 )
 """State that outlives a test: collections, and objects that can be created without arguments."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -142,18 +143,20 @@ def _inboxes(browser: Browser, service: EmulatorServer, airflow: LocalAirflow, p
         page.get_by_role("button", name="Browse").click()
         page.get_by_role("menuitem", name="Inboxes").click()
         page.get_by_role("link", name="payments").wait_for()
-        # The numbers of an inbox come last, and its last hour with them.
-        page.locator("tbody svg").nth(len(OTHERS)).wait_for()
+        # The numbers of an inbox come last.
+        page.locator("tbody tr td:nth-child(3)").filter(has_text=re.compile(r"\d")).nth(
+            len(OTHERS)
+        ).wait_for()
         page.screenshot(path=pictures / "page-inboxes.png")
         page.get_by_role("link", name=INBOX).click()
         page.get_by_role("row").filter(has_text="started").first.wait_for()
-        page.locator(".wf-stat svg").wait_for()
+        page.locator(".wf-stat .wf-badge").first.wait_for()
         page.screenshot(path=pictures / "page-messages.png")
         page.goto(f"{airflow.url}{PAGE}")
         page.get_by_role("link", name="payments").click()
         page.get_by_role("link", name="Dead letters").click()
         page.get_by_role("button", name="Replay").wait_for()
-        page.locator(".wf-stat svg").wait_for()
+        page.locator(".wf-stat .wf-badge").first.wait_for()
         page.screenshot(path=pictures / "page-dead-letters.png")
 
 

@@ -11,8 +11,13 @@ from airflow_provider_workflow.cli import output
 from airflow_provider_workflow.cli.arguments import moment_of, now
 from airflow_provider_workflow.cli.running import Exit, hook_of
 from airflow_provider_workflow.database import dag_runs
-from airflow_provider_workflow.database.dag_runs import Selection, StoredRun
-from airflow_provider_workflow.database.dead_letters import ENTRIES, StoredDeadLetter, with_replays
+from airflow_provider_workflow.database.dag_runs import (
+    ENTRIES,
+    Selection,
+    StoredDeadLetter,
+    StoredRun,
+    with_replays,
+)
 
 LONGEST_CAUSE = 80
 """Characters of a cause in a table."""

@@ -13,7 +13,7 @@ from airflow_provider_workflow.cli.arguments import interval_of, now
 from airflow_provider_workflow.cli.dead_letters import find, selection_of
 from airflow_provider_workflow.cli.running import Exit
 from airflow_provider_workflow.database import dag_runs
-from airflow_provider_workflow.database.dead_letters import ENTRIES, StoredDeadLetter, with_replays
+from airflow_provider_workflow.database.dag_runs import ENTRIES, StoredDeadLetter, with_replays
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.dispatch.runs import Runs

@@ -1,5 +1,6 @@
 """
-Queries of the DAG runs in Airflow's metadata database: by the beginning of their id, and by their conf.
+Queries of the DAG runs in Airflow's metadata database: by the beginning of their id, and by their conf; and
+dead letters, which are runs of dead-letter DAGs.
 
 There may be a hundred thousand such runs, each with a message in its conf. So the database filters, reads
 pages, and returns single entries of a conf.
@@ -18,9 +19,15 @@ from typing import Any, NamedTuple
 
 from airflow_provider_workflow import airflow_internals
 from airflow_provider_workflow.dispatch.rejections import TargetError
+from airflow_provider_workflow.dispatch.replay import run_id_of_replay
 
 Entry = str | tuple[str, ...]
 """An entry of a conf: its name, or the names that lead to one within it."""
+ENTRIES = (
+    *("message_id", "connection_id", "inbox_id", "created_at", "delivery_count"),
+    *("reason", "cause", "target_dag_id"),
+)
+"""The entries of a dead letter's conf without its message."""
 MOST_DIGITS = 9
 LONGEST_ENTRY = 5_000
 """Characters that are read of an entry; those of a dead letter are shorter."""
@@ -51,14 +58,6 @@ class StoredRun(NamedTuple):
     conf: dict[Entry, str | None]
 
 
-class FoundRun(NamedTuple):
-    """A DAG run that was found by its id."""
-
-    dag_id: str
-    state: str
-    run_after: datetime
-
-
 def number(entry: str | None) -> int | None:
     """
     The number in an entry of a conf; None for anything else, as a run of that id may have any conf.
@@ -87,18 +86,6 @@ class Selection:
     until: datetime | None = None
     conf: Mapping[str, str] = field(default_factory=dict)
 
-    def conditions(self) -> list[Any]:
-        """The conditions of a query."""
-        run = airflow_internals.dag_run_model()
-        found = [started_by_provider(), run.run_id.startswith(self.prefix, autoescape=True)]
-        if self.dag_ids:
-            found.append(run.dag_id.in_(self.dag_ids))
-        if self.since is not None:
-            found.append(run.run_after >= self.since)
-        if self.until is not None:
-            found.append(run.run_after <= self.until)
-        return found + [run.conf[name].as_string() == value for name, value in self.conf.items()]
-
 
 def started_by_provider() -> Any:
     """
@@ -118,18 +105,23 @@ def pages(
     selection: Selection, entries: tuple[Entry, ...], *, size: int, newest_first: bool = True
 ) -> Iterator[list[StoredRun]]:
     """
-    The selected runs, page by page, ordered by the time of their start.
+    The selected runs, page by page, in the order in which they were started.
 
     :param entries: the entries of the conf to read.
     :param size: runs of a page, at most ``PAGE``.
     :raises TargetError: the database is unreachable.
     """
-    last: StoredRun | None = None
-    while page := _page(selection.conditions(), entries, last, newest_first, size):
+    from sqlalchemy import tuple_
+
+    run, conditions = airflow_internals.dag_run_model(), _conditions(selection)
+    position = tuple_(run.run_after, run.id)
+    after: list[Any] = []
+    while page := _read([*conditions, *after], entries, newest_first, size):
         yield page
         if len(page) < size:
             return
-        last = page[-1]
+        last = (page[-1].run_after, page[-1].key)
+        after = [position < last if newest_first else position > last]
 
 
 def named(selection: Selection, entries: tuple[Entry, ...], ids: Collection[str]) -> list[StoredRun]:
@@ -140,28 +132,36 @@ def named(selection: Selection, entries: tuple[Entry, ...], ids: Collection[str]
     """
     from sqlalchemy import or_
 
-    run, each = airflow_internals.dag_run_model(), list(ids)
-    found: list[StoredRun] = []
-    for start in range(0, len(each), PAGE):
-        some = each[start : start + PAGE]
+    run, names = airflow_internals.dag_run_model(), list(ids)
+    runs: list[StoredRun] = []
+    for start in range(0, len(names), PAGE):
+        some = names[start : start + PAGE]
         own = or_(run.run_id.in_(some), run.conf["message_id"].as_string().in_(some))
-        conditions, last = [*selection.conditions(), own], None
-        while page := _page(conditions, entries, last, True, PAGE):
-            found += page
-            last = page[-1]
-    return found
+        runs += _read([*_conditions(selection), own], entries)
+    return runs
 
 
-def _page(
-    conditions: list[Any], entries: tuple[Entry, ...], last: StoredRun | None, newest_first: bool, size: int
+def _conditions(selection: Selection) -> list[Any]:
+    run = airflow_internals.dag_run_model()
+    conditions = [started_by_provider(), run.run_id.startswith(selection.prefix, autoescape=True)]
+    if selection.dag_ids:
+        conditions.append(run.dag_id.in_(selection.dag_ids))
+    if selection.since is not None:
+        conditions.append(run.run_after >= selection.since)
+    if selection.until is not None:
+        conditions.append(run.run_after <= selection.until)
+    return conditions + [run.conf[name].as_string() == value for name, value in selection.conf.items()]
+
+
+def _read(
+    conditions: list[Any],
+    entries: tuple[Entry, ...],
+    newest_first: bool = True,
+    size: int | None = None,
 ) -> list[StoredRun]:
-    from sqlalchemy import and_, or_, select
+    from sqlalchemy import select
 
     run = airflow_internals.dag_run_model()
-    if last is not None:
-        key = run.id < last.key if newest_first else run.id > last.key
-        time = run.run_after < last.run_after if newest_first else run.run_after > last.run_after
-        conditions = [*conditions, or_(time, and_(run.run_after == last.run_after, key))]
     order = [each.desc() if newest_first else each.asc() for each in (run.run_after, run.id)]
     columns = (run.id, run.dag_id, run.run_id, run.state, run.run_after)
     starter = (run.triggered_by, run.triggering_user_name)
@@ -181,18 +181,6 @@ def _stored(row: Any, entries: tuple[Entry, ...]) -> StoredRun:
     return StoredRun(key, dag_id, run_id, str(state), run_after, triggered_by.value, user, conf)
 
 
-def found(dag_id: str, run_id: str, entries: tuple[Entry, ...]) -> StoredRun | None:
-    """
-    One run; None if there is no such run.
-
-    :raises TargetError: the database is unreachable.
-    """
-    run = airflow_internals.dag_run_model()
-    conditions = [started_by_provider(), run.dag_id == dag_id, run.run_id == run_id]
-    page = _page(conditions, entries, None, True, 1)
-    return page[0] if page else None
-
-
 def whole_conf(key: int) -> dict[str, Any]:
     """
     The conf of a run; empty if the run was deleted.
@@ -210,30 +198,68 @@ def whole_conf(key: int) -> dict[str, Any]:
 
 def runs_of(
     inbox_ids: Mapping[str, str], dag_ids: Collection[str], since: datetime | None = None
-) -> dict[str, list[FoundRun]]:
+) -> dict[str, list[StoredRun]]:
     """
     The runs with these ids that are of messages of these inboxes, by run id.
 
-    :param inbox_ids: the inbox that the conf of a run must name, by run id; at most ``PAGE`` run ids.
+    :param inbox_ids: the inbox that the conf of a run must name, by run id; at most 1,000.
     :param dag_ids: the DAGs in which they are searched.
     :param since: if given, runs of all other DAGs are found too, if they were started then or later.
     :raises TargetError: the database is unreachable.
     """
-    from sqlalchemy import or_, select
+    from sqlalchemy import or_
 
     run = airflow_internals.dag_run_model()
-    where = run.dag_id.in_(list(dag_ids))
+    place = run.dag_id.in_(list(dag_ids))
     if since is not None:
-        where = or_(where, run.run_after >= since - CLOCK_SKEW)
-    read = select(run.run_id, run.dag_id, run.state, run.run_after, run.conf["inbox_id"].as_string())
-    conditions = started_by_provider(), run.run_id.in_(list(inbox_ids)), where
-    with database_errors(), airflow_internals.database_session() as session:
-        rows = session.execute(read.where(*conditions)).all()
-    found: dict[str, list[FoundRun]] = {}
-    for run_id, dag_id, state, run_after, inbox_id in rows:
-        if inbox_id == inbox_ids[run_id]:
-            found.setdefault(run_id, []).append(FoundRun(dag_id, str(state), run_after))
-    return found
+        place = or_(place, run.run_after >= since - CLOCK_SKEW)
+    conditions = [started_by_provider(), run.run_id.in_(list(inbox_ids)), place]
+    runs: dict[str, list[StoredRun]] = {}
+    for stored in _read(conditions, ("inbox_id",)):
+        if stored.conf["inbox_id"] == inbox_ids[stored.run_id]:
+            runs.setdefault(stored.run_id, []).append(stored)
+    return runs
+
+
+@dataclass(frozen=True)
+class StoredDeadLetter:
+    """
+    A dead letter, without its message.
+
+    :param run: its own run, of the dead-letter DAG.
+    :param replay_run_id: id of the run that replays it.
+    :param replays: the runs with this id.
+    """
+
+    run: StoredRun
+    replay_run_id: str
+    replays: list[StoredRun]
+
+    @property
+    def message_id(self) -> str:
+        """The id of its message, in printable characters; the id of its run if its conf has none."""
+        return self.run.conf["message_id"] or self.run.run_id
+
+    @property
+    def delivery_count(self) -> int | None:
+        """How often its message had been leased; None if its conf does not say."""
+        return number(self.run.conf["delivery_count"])
+
+
+def with_replays(page: list[StoredRun]) -> Iterator[StoredDeadLetter]:
+    """The dead letters of some runs, with the runs that replay them."""
+    for start in range(0, len(page), PAGE):
+        some = page[start : start + PAGE]
+        inbox_ids = [run.conf["inbox_id"] or "" for run in some]
+        run_ids = [
+            run_id_of_replay(run.conf["message_id"] or "", inbox_id, run.run_id)
+            for run, inbox_id in zip(some, inbox_ids, strict=True)
+        ]
+        targets = {target for run in some if (target := run.conf["target_dag_id"])}
+        replays = dict(zip(run_ids, inbox_ids, strict=True))
+        found = runs_of(replays, targets, since=min(run.run_after for run in some))
+        for run, run_id in zip(some, run_ids, strict=True):
+            yield StoredDeadLetter(run, run_id, found.get(run_id, []))
 
 
 @contextmanager

@@ -1,14 +1,53 @@
-"""What one user may read, as Airflow's auth manager decides it, and the addresses of it in Airflow's UI."""
+"""
+Who may do what on the page, as Airflow's auth manager decides it, and the connections of a user.
+
+All uses of Airflow's API server beyond its public API are here, as nothing documented lets a plugin
+authenticate its users. Functions that use the database must not be called in an event loop.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from typing import Annotated, Any
 from urllib.parse import quote
 
-from airflow_provider_workflow import clock
-from airflow_provider_workflow.database.dag_runs import FoundRun
-from airflow_provider_workflow.plugin import airflow_server
-from airflow_provider_workflow.plugin.views import text
+from airflow.providers.common.compat.sdk import AirflowNotFoundException
+from fastapi import Depends
+
+from airflow_provider_workflow import airflow_internals
+from airflow_provider_workflow.database.dag_runs import StoredRun
+from airflow_provider_workflow.hooks.connection import CONN_TYPE
+from airflow_provider_workflow.plugin.answers import PageError
+
+INBOX = "/connections/{connection_id}/inboxes/{inbox_id}"
+"""The address of an inbox in the API."""
+
+
+def get_user() -> Callable[..., Any]:
+    """
+    The dependency that returns the user of a request, or answers 401.
+
+    ``app.mount`` inherits no authentication.
+    """
+    from airflow.api_fastapi.core_api.security import get_user
+
+    return get_user
+
+
+def requires_connection(method: str) -> Callable[..., Any]:
+    """
+    The dependency that answers 403 to users who must not use the connection of the path.
+
+    It also applies the rules of teams.
+
+    :param method: ``GET`` or ``PUT``.
+    """
+    from airflow.api_fastapi.core_api.security import requires_access_connection
+
+    check: Callable[..., Any] = requires_access_connection(method)  # type: ignore[arg-type]
+    return check
 
 
 class Reader:
@@ -19,33 +58,74 @@ class Reader:
     """
 
     def __init__(self, user: Any) -> None:
-        self.user = user
-        self._dags: dict[str, bool] = {}
-        self._runs: dict[str, bool] = {}
+        self._user = user
+        self._answers: dict[tuple[str, str, str | None], bool] = {}
+
+    @property
+    def name(self) -> str:
+        """The name of the user, for notes and log lines."""
+        return str(self._user.get_name())
 
     def may_read(self, dag_id: str) -> bool:
         """Whether the user may read a DAG."""
-        if dag_id not in self._dags:
-            self._dags[dag_id] = airflow_server.may_read_dag(self.user, dag_id)
-        return self._dags[dag_id]
+        return self._may("GET", dag_id, None)
 
     def may_read_runs(self, dag_id: str) -> bool:
         """Whether the user may read the runs of a DAG."""
-        if dag_id not in self._runs:
-            self._runs[dag_id] = airflow_server.may_read_runs(self.user, dag_id)
-        return self._runs[dag_id]
+        return self._may("GET", dag_id, "RUN")
 
-    def run(self, run_id: str, found: list[FoundRun]) -> dict[str, Any] | None:
+    def may_trigger(self, dag_id: str) -> bool:
+        """Whether the user may start runs of a DAG, by the same rule as Airflow's own route."""
+        return self._may("POST", dag_id, "RUN")
+
+    def _may(self, method: str, dag_id: str, entity: str | None) -> bool:
+        question = method, dag_id, entity
+        if question not in self._answers:
+            self._answers[question] = self._decided(*question)
+        return self._answers[question]
+
+    def _decided(self, method: str, dag_id: str, entity: str | None) -> bool:
+        from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity, DagDetails
+        from airflow.models.dag import DagModel
+
+        team = DagModel.get_team_name(dag_id) if _has_teams() else None
+        access = None if entity is None else DagAccessEntity[entity]
+        details: dict[str, Any] = {"details": DagDetails(id=dag_id, team_name=team), "access_entity": access}
+        return bool(_auth_manager().is_authorized_dag(method=method, user=self._user, **details))
+
+    def may_use_connection(self, connection_id: str | None, method: str = "GET") -> bool:
+        """
+        Whether the user may read a connection, as :func:`requires_connection` decides it.
+
+        :param connection_id: None for any connection.
+        :param method: ``POST`` to add one.
+        """
+        from airflow.api_fastapi.auth.managers.models.resource_details import ConnectionDetails
+
+        team = None if connection_id is None else _team_of_connection(connection_id)
+        details: Any = ConnectionDetails(conn_id=connection_id, team_name=team)
+        which: dict[str, Any] = {"method": method, "details": details}
+        return bool(_auth_manager().is_authorized_connection(user=self._user, **which))
+
+    def run(self, run_id: str, runs: Iterable[StoredRun]) -> dict[str, Any] | None:
         """The first of the runs with an id that the user may read, as JSON; None if there is none."""
-        for each in found:
-            if self.may_read_runs(each.dag_id):
-                return run_of(each.dag_id, run_id, each.state)
+        for run in runs:
+            if self.may_read_runs(run.dag_id):
+                return run_of(run.dag_id, run_id, run.state)
         return None
 
 
-def run_of(dag_id: str, run_id: str, state: str) -> dict[str, Any]:
-    """A run as JSON."""
-    return {"dag_id": dag_id, "run_id": run_id, "state": state, "url": run_url(dag_id, run_id)}
+async def _reader(user: Annotated[Any, Depends(get_user())]) -> Reader:
+    return Reader(user)
+
+
+User = Annotated[Reader, Depends(_reader)]
+
+
+def run_of(dag_id: str, run_id: str, state: str | None) -> dict[str, Any]:
+    """A run as JSON, with its path in Airflow's UI, below the path of its base URL."""
+    url = f"{dag_url(dag_id)}/runs/{quote(run_id, safe='')}"
+    return {"dag_id": dag_id, "run_id": run_id, "state": state, "url": url}
 
 
 def dag_url(dag_id: str) -> str:
@@ -53,17 +133,89 @@ def dag_url(dag_id: str) -> str:
     return f"/dags/{quote(dag_id, safe='')}"
 
 
-def run_url(dag_id: str, run_id: str) -> str:
-    """Path of a DAG run in Airflow's UI, below the path of its base URL."""
-    return f"{dag_url(dag_id)}/runs/{quote(run_id, safe='')}"
+def _auth_manager() -> Any:
+    # Not ``AuthManagerDep``, which looks into the state of the application: a mounted one has its own.
+    from airflow.api_fastapi.app import get_auth_manager
+
+    return get_auth_manager()
 
 
-def connections(reader: Reader, conn_type: str, default: str) -> dict[str, Any]:
-    """The connections of a type that a user may read, and the one to show first."""
-    found = airflow_server.connections_of_type(conn_type)
-    readable = {
-        each: told for each, told in found.items() if airflow_server.may_use_connection(reader.user, each)
-    }
-    first = default if default in readable else next(iter(readable), default)
-    listed = [{"connection_id": each, "description": text(told)} for each, told in readable.items()]
-    return {"connections": listed, "default": first, "fetched_at": clock.iso(clock.now())}
+def _has_teams() -> bool:
+    from airflow.configuration import conf
+
+    return bool(conf.getboolean("core", "multi_team", fallback=False))
+
+
+def _team_of_connection(connection_id: str) -> str | None:
+    from airflow.models.connection import Connection
+
+    return Connection.get_team_name(connection_id) if _has_teams() else None
+
+
+def connection(connection_id: str) -> Any:
+    """
+    A connection of the type Workflow with its secrets, from all backends, and that of its team.
+
+    The SDK's ``BaseHook.get_connection`` finds no connections of teams in the API server.
+
+    :raises PageError: there is no such connection.
+    """
+    from airflow.models.connection import Connection
+
+    team = _team_of_connection(connection_id)
+    of_team: dict[str, Any] = {} if team is None else {"team_name": team}
+    problem = f"Airflow has no connection {connection_id!r}"
+    try:
+        stored = Connection.get_connection_from_secrets(connection_id, **of_team)
+        if stored.conn_type == CONN_TYPE:
+            return stored
+        # The secrets of a connection of another type must not be sent.
+        problem = f"The connection {connection_id!r} is not of the type Workflow"
+    except AirflowNotFoundException:
+        pass
+    raise PageError(404, "no_connection", problem, "add a connection of the type Workflow with this id")
+
+
+def connections(reader: Reader) -> dict[str, str | None]:
+    """
+    Ids and descriptions of the connections that a user may read, from the database and the environment.
+
+    Connections in other secrets backends cannot be listed.
+    """
+    from airflow.models.connection import Connection
+    from sqlalchemy import select
+
+    of_type = select(Connection.conn_id, Connection.description)
+    of_type = of_type.where(Connection.conn_type == CONN_TYPE)
+    listed = dict.fromkeys(_ids_in_environment())
+    with airflow_internals.database_session() as session:
+        listed |= {row.conn_id: row.description for row in session.execute(of_type)}
+    return {conn_id: listed[conn_id] for conn_id in sorted(listed) if reader.may_use_connection(conn_id)}
+
+
+def _ids_in_environment() -> Iterator[str]:
+    from airflow.secrets.environment_variables import (
+        CONN_ENV_PREFIX,
+        EnvironmentVariablesBackend,
+    )
+
+    for variable in os.environ:
+        name = variable.removeprefix(CONN_ENV_PREFIX).lower()
+        # One that begins with "_" belongs to a team, whose connections are not listed from here.
+        if not variable.startswith(CONN_ENV_PREFIX) or name.startswith("_"):
+            continue
+        with suppress(Exception):  # not a connection; Airflow reports it where it is used
+            stored = EnvironmentVariablesBackend().get_connection(name)
+            if stored is not None and stored.conn_type == CONN_TYPE:
+                yield name
+
+
+def paused(dag_ids: Iterable[str]) -> dict[str, bool]:
+    """Whether each of these DAGs is paused; those that are in no DAG file are missing."""
+    from airflow.models.dag import DagModel
+    from sqlalchemy import select
+
+    known = select(DagModel.dag_id, DagModel.is_paused)
+    with airflow_internals.database_session() as session:
+        rows = session.execute(known.where(DagModel.dag_id.in_(list(dag_ids)), ~DagModel.is_stale)).all()
+    return {dag_id: bool(is_paused) for dag_id, is_paused in rows}

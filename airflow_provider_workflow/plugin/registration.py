@@ -1,5 +1,5 @@
 """
-What Airflow loads as a plugin: the pages of its UI, and the application that its API server mounts.
+What Airflow loads as a plugin: the page of its UI, and the application that its API server mounts.
 
 Every process of Airflow loads plugins, so this module imports no FastAPI: only the API server reads the
 properties that do.
@@ -14,13 +14,9 @@ from urllib.parse import quote, urlsplit
 from airflow.plugins_manager import AirflowPlugin
 
 from airflow_provider_workflow import __version__, config
-from airflow_provider_workflow.airflow_internals import airflow_release
 
 URL_PREFIX = "/workflow"
 PAGE_ROUTE = "workflow-inboxes"
-TAB_ROUTE = "workflow-message"
-STARTED_BY = ["operator", "cli"]
-"""``triggered_by`` of the runs that this provider starts; replays on the page count as ``operator``."""
 
 
 class _WhenRead:
@@ -37,7 +33,7 @@ class _WhenRead:
         return self._make()
 
 
-def fastapi_apps() -> list[dict[str, Any]]:
+def _fastapi_apps() -> list[dict[str, Any]]:
     """The application below ``/workflow``; none if ``[workflow] page`` is off."""
     if not config.page():
         return []
@@ -46,34 +42,21 @@ def fastapi_apps() -> list[dict[str, Any]]:
     return [{"app": application(), "url_prefix": URL_PREFIX, "name": "Workflow"}]
 
 
-def react_apps() -> list[dict[str, Any]]:
-    """
-    The page "Inboxes", and the tab "Message" of DAG runs; none if ``[workflow] page`` is off.
-
-    Before Airflow 3.4 a tab cannot be restricted to some runs, and would stand on every run of every DAG: the
-    notes of runs and the links of listener tasks show the same there.
-    """
+def _react_apps() -> list[dict[str, Any]]:
+    """The page "Inboxes"; none if ``[workflow] page`` is off."""
     if not config.page():
         return []
-    bundle = bundle_url()
     page = {
         "name": "Inboxes",
-        "bundle_url": bundle,
+        "bundle_url": _bundle_url(),
         "destination": "nav",
         "category": "browse",
         "url_route": PAGE_ROUTE,
     }
-    tab = {
-        "name": "Message",
-        "bundle_url": bundle,
-        "destination": "dag_run",
-        "url_route": TAB_ROUTE,
-        "applies_to": {"triggered_by": STARTED_BY},
-    }
-    return [page] if airflow_release() < (3, 4) else [page, tab]
+    return [page]
 
 
-def bundle_url() -> str:
+def _bundle_url() -> str:
     """Path of the pages' module, below the path of Airflow's base URL."""
     from airflow.configuration import conf
 
@@ -85,5 +68,5 @@ class WorkflowPlugin(AirflowPlugin):
     """The plugin; ``airflow plugins`` shows it."""
 
     name = "workflow"
-    fastapi_apps = _WhenRead(fastapi_apps)
-    react_apps = _WhenRead(react_apps)
+    fastapi_apps = _WhenRead(_fastapi_apps)
+    react_apps = _WhenRead(_react_apps)

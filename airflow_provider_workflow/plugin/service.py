@@ -1,43 +1,164 @@
 """
-Calls to the service for the page of inboxes, each answer within 4 s.
+Calls to the service for the page, whose answers are kept for some seconds.
 
 The API server runs Airflow's UI and, by default, the requests of all running tasks: a service that is slow or
-away must cost it nothing. So calls are made once, never wait at a rate gate, and share one time limit.
+away must cost it nothing. So calls are made once, never wait at a rate gate, and share one time limit. Many
+browsers request the same: one request fetches it, and those that come meanwhile wait for it. A request that
+fetches or waits holds one of a few slots; without a free slot the answer is an error at once, and nothing
+queues. Errors are kept too.
 """
 
 from __future__ import annotations
 
+import json
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from contextlib import closing, contextmanager
+from dataclasses import replace
 from typing import Any, TypeVar
 
-from airflow.providers.common.compat.sdk import AirflowNotFoundException
 from airflow.sdk.log import mask_secret
+from cachetools import TLRUCache
 
-from airflow_provider_workflow import clock, types
+from airflow_provider_workflow import clock
 from airflow_provider_workflow.client import api
 from airflow_provider_workflow.client.arguments import PAGE_SIZE
 from airflow_provider_workflow.client.call import Call, Family
 from airflow_provider_workflow.client.client import WorkflowClient
 from airflow_provider_workflow.client.errors import TransportError, WorkflowError
+from airflow_provider_workflow.client.failures import one_line
+from airflow_provider_workflow.client.inboxes import is_id
 from airflow_provider_workflow.client.settings import USER_GRANT, Settings
-from airflow_provider_workflow.client.wire import Answer, Request, host_of
-from airflow_provider_workflow.hooks.connection import CONN_TYPE
+from airflow_provider_workflow.client.wire import Answer, Request
+from airflow_provider_workflow.dispatch.dead_letters import RUN_PREFIX
+from airflow_provider_workflow.dispatch.lease import delivery_count
+from airflow_provider_workflow.dispatch.runs import run_id_of
 from airflow_provider_workflow.hooks.user_tokens import VariableStore
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
-from airflow_provider_workflow.plugin import airflow_server, errors, views
-from airflow_provider_workflow.plugin.answers import LONGEST_SECONDS, Answers
+from airflow_provider_workflow.plugin import access
+from airflow_provider_workflow.plugin.answers import LONGEST_SECONDS, PageError, invalid, of_service
 
 T = TypeVar("T")
+Key = tuple[str | None, ...]
+"""Begins with the id of the connection; None for an answer that depends on none."""
+Fields = dict[str, Any]
 
+MOST_AT_ONCE = 4
+"""Answers that are fetched, or waited for, at once in a process."""
+KEPT_SECONDS = 10.0
+LISTENERS: Key = (None, "listeners")
+LISTENERS_SECONDS = 60.0
+"""Reading the listeners reads all DAGs that have one."""
+MOST_KEPT = 20_000
+"""Items of all kept answers together; those that were not used for longest are dropped."""
 MOST_PAGES = 5
 """Pages of the service that one answer has at most."""
 ENOUGH_SECONDS = LONGEST_SECONDS / 2
 """Once this has passed, no further page is requested: the answer has those that were read."""
+LONGEST_TEXT = 300
 LONGEST_CURSOR = 1_000
-ANSWERS = Answers()
-"""What was fetched of the service, by connection id and what follows it."""
+MOST_DELIVERIES = 1_000_000
+
+
+def _ends_at(key: Key, _: object, now: float) -> float:
+    return now + (LISTENERS_SECONDS if key == LISTENERS else KEPT_SECONDS)
+
+
+def _size(answer: Fields | PageError) -> int:
+    """The items of an answer, and one for its key."""
+    lists = answer.values() if isinstance(answer, dict) else ()
+    return min(MOST_KEPT, 1 + sum(len(items) for items in lists if isinstance(items, list)))
+
+
+KEPT: TLRUCache[Key, Fields | PageError, float] = TLRUCache(
+    MOST_KEPT, _ends_at, lambda: clock.monotonic(), _size
+)
+_slots = threading.BoundedSemaphore(MOST_AT_ONCE)
+_fetching: dict[Key, object] = {}
+"""A value for each fetch, so that one which began before a change is told from those after it."""
+_changed = threading.Condition()
+"""Guards the kept answers and what is being fetched."""
+
+
+def answer(key: Key, fetch: Callable[[], Fields]) -> Fields:
+    """
+    A kept answer, or a new one. May be called from any thread.
+
+    :param fetch: returns it, or raises ``PageError``, which is kept as well.
+    :raises PageError: that error, or there is no free slot (``busy``).
+    """
+    kept = known(key)
+    if kept is None:
+        with slot():
+            kept = _fetched(key, fetch)
+    if isinstance(kept, PageError):
+        raise _again(kept)
+    return kept
+
+
+def known(key: Key) -> Fields | PageError | None:
+    """A kept answer or error, without a fetch; None if there is none."""
+    with _changed:
+        return KEPT.get(key)
+
+
+def forget(connection_id: str) -> None:
+    """Forget the answers of a connection, as something has changed, and those that are being fetched."""
+    with _changed:
+        for answers in (KEPT, _fetching):
+            for key in [key for key in answers if key[0] == connection_id]:
+                answers.pop(key, None)
+        _changed.notify_all()
+
+
+@contextmanager
+def slot() -> Iterator[None]:
+    """
+    Hold a slot during the context.
+
+    :raises PageError: there is no free one (``busy``).
+    """
+    if not _slots.acquire(blocking=False):
+        raise _busy()
+    try:
+        yield
+    finally:
+        _slots.release()
+
+
+def _fetched(key: Key, fetch: Callable[[], Fields]) -> Fields | PageError:
+    """What another request fetches meanwhile, or else this one."""
+    own = object()
+    with _changed:
+        is_free = _changed.wait_for(lambda: key not in _fetching, LONGEST_SECONDS)
+        if (kept := KEPT.get(key)) is not None:
+            return kept
+        if not is_free:
+            raise _busy()
+        _fetching[key] = own
+    fetched: Fields | PageError | None = None
+    try:
+        fetched = fetch()
+    except PageError as error:
+        fetched = _again(error)
+    finally:
+        with _changed:
+            if _fetching.get(key) is own:
+                del _fetching[key]
+                if fetched is not None:
+                    KEPT[key] = fetched
+            _changed.notify_all()
+    return fetched
+
+
+def _busy() -> PageError:
+    title = "Airflow has reached its limit of simultaneous requests to the service"
+    return PageError(503, "busy", title, "wait a moment; the page repeats the request", 1)
+
+
+def _again(error: PageError) -> PageError:
+    """The same error without its frames, which have what the service sent."""
+    return PageError(*error.args)
 
 
 class LimitedClient(WorkflowClient):
@@ -68,8 +189,7 @@ class LimitedClient(WorkflowClient):
         """
         left = self._ends_at - clock.monotonic()
         if left <= 0:
-            text = f"no complete answer from {host_of(request.url)} within {LONGEST_SECONDS:g} s"
-            raise TransportError(text, sent=False, timed_out=True)
+            raise TransportError("no time is left", sent=False, timed_out=True)
         return super().exchange(replace(request, timeout=min(request.timeout, left)))
 
     def _observe(self, call: Call[Any], outcome: Any, _began_at: float) -> None:
@@ -82,23 +202,7 @@ class _ServerHook(WorkflowHook):
 
     @classmethod
     def get_connection(cls, conn_id: str) -> Any:
-        found = airflow_server.connection(conn_id)
-        if found.conn_type != CONN_TYPE:
-            # The secrets of a connection of another type must not be sent.
-            raise errors.no_connection(conn_id, f"The connection {conn_id!r} is not of the type Workflow")
-        return found
-
-
-def check_connection(connection_id: str) -> None:
-    """
-    Make sure that there is such a connection of the type Workflow.
-
-    :raises PageError: there is none.
-    """
-    try:
-        _ServerHook.get_connection(connection_id)
-    except AirflowNotFoundException:
-        raise errors.no_connection(connection_id) from None
+        return access.connection(conn_id)
 
 
 @contextmanager
@@ -106,21 +210,17 @@ def connected(connection_id: str) -> Iterator[LimitedClient]:
     """
     A client for one answer.
 
-    :raises PageError: there is no such connection, or a call within the context failed.
+    :raises PageError: there is no such connection, an argument is wrong, or a call within the context failed.
     """
     client, settings = None, None
     try:
         settings = _ServerHook(connection_id).settings
-        client = LimitedClient(settings)
-        yield client
-    except AirflowNotFoundException:
-        raise errors.no_connection(connection_id) from None
+        with closing(LimitedClient(settings)) as client:
+            yield client
     except WorkflowError as error:
-        family = None if client is None else client.failed
-        raise errors.of_service(error, family, settings) from None
-    finally:
-        if client is not None:
-            client.close()
+        raise of_service(error, client.failed if client else None, settings) from None
+    except ValueError as error:
+        raise invalid(str(error)) from None
 
 
 def call(connection_id: str, make: Callable[[], Call[T]]) -> T:
@@ -131,117 +231,147 @@ def call(connection_id: str, make: Callable[[], Call[T]]) -> T:
     :raises PageError: it failed, or there is no free slot.
     """
     try:
-        with ANSWERS.slot(), connected(connection_id) as client:
+        with slot(), connected(connection_id) as client:
             return client.send(make())
-    except ValueError as error:
-        raise errors.invalid(str(error)) from None
     finally:
-        ANSWERS.forget(connection_id)
+        forget(connection_id)
 
 
-@dataclass(frozen=True)
-class Pages:
-    """
-    The pages that were read.
-
-    :param items: of all pages, none twice, as ``views`` makes them.
-    :param following: cursor of the next page; None if there is none.
-    """
-
-    items: list[dict[str, Any]]
-    following: str | None
-
-    def __len__(self) -> int:
-        return len(self.items)
-
-
-def list_inboxes(connection_id: str, name: str | None, cursor: str | None) -> Pages:
+def list_inboxes(connection_id: str, cursor: str | None) -> Fields:
     """
     Up to 500 inboxes.
 
-    :param name: only the inbox with this name.
-    :param cursor: ``following`` of the previous pages.
+    :param cursor: ``next`` of the previous answer.
     :raises PageError: a call failed, or the cursor is invalid.
     """
-    offset = _offset(cursor)
-    found: dict[str, dict[str, Any]] = {}
+    if cursor and not (cursor.isascii() and cursor.isdigit() and len(cursor) <= 9):
+        raise invalid("the cursor of the list of inboxes is not a number")
+
+    def following(page: Any, position: int) -> int | None:
+        count = len(page["results"])
+        return position + count if count and page.get("next") else None
+
+    def page_at(position: int) -> Call[Any]:
+        return api.list_inboxes(PAGE_SIZE, position)
+
+    inboxes, end = _pages(connection_id, page_at, following, inbox_of, int(cursor or 0))
+    return {"inboxes": inboxes, "next": None if end is None else str(end), "fetched_at": _now()}
+
+
+def get_inbox(connection_id: str, inbox: str) -> Fields:
+    """
+    A list of one inbox.
+
+    :param inbox: id or name.
+    :raises PageError: the call failed, or no inbox has the name.
+    """
     with connected(connection_id) as client:
-        for _ in _turns():
-            page = client.send(api.list_inboxes(PAGE_SIZE, offset, name=name or None))
-            found.update((inbox["id"], views.inbox_of(inbox)) for inbox in page["results"])
-            offset += len(page["results"])
-            if not page["results"] or not page.get("next"):
-                return Pages(list(found.values()), None)
-    return Pages(list(found.values()), str(offset))
+        if is_id(inbox):
+            inboxes = [client.send(api.get_inbox(inbox))]
+        else:
+            named = client.send(api.list_inboxes(PAGE_SIZE, name=inbox))["results"]
+            inboxes = [each for each in named if each.get("name") == inbox][:1]
+    if not inboxes:
+        title = f"This connection has no inbox with the name {inbox!r}"
+        raise PageError(404, "not_found", title, "correct the name, or choose an inbox of the list")
+    return {"inboxes": [inbox_of(inboxes[0])], "next": None, "fetched_at": _now()}
 
 
-def get_inbox(connection_id: str, inbox_id: str) -> Pages:
-    """
-    One inbox.
-
-    :raises PageError: the call failed.
-    """
-    try:
-        with connected(connection_id) as client:
-            return Pages([views.inbox_of(client.send(api.get_inbox(inbox_id)))], None)
-    except ValueError as error:
-        raise errors.invalid(str(error)) from None
-
-
-def list_messages(connection_id: str, inbox_id: str, cursor: str | None) -> Pages:
+def list_messages(connection_id: str, inbox_id: str, cursor: str | None) -> Fields:
     """
     Up to 500 messages of an inbox, without payloads.
 
-    :param cursor: ``following`` of the previous pages.
+    :param cursor: ``next`` of the previous answer.
     :raises PageError: a call failed, or the cursor is invalid.
     """
-    with connected(connection_id) as client:
-        return _messages(client, inbox_id, cursor)
+
+    def page_at(position: str | None) -> Call[Any]:
+        return api.list_messages(inbox_id, position, PAGE_SIZE)
+
+    def following(page: Any, _: str | None) -> str | None:
+        return text(api.next_cursor(page), LONGEST_CURSOR)
+
+    def view(message: Any) -> Fields:
+        return message_of(message, inbox_id)
+
+    messages, end = _pages(connection_id, page_at, following, view, cursor or None)
+    return {"messages": messages, "next": end, "fetched_at": _now()}
 
 
-def read_inbox(connection_id: str, inbox_id: str) -> tuple[Pages | None, Pages]:
-    """
-    An inbox, and up to 500 of its messages; without the inbox if only the call for it failed.
-
-    :raises PageError: the messages could not be read.
-    """
-    with connected(connection_id) as client:
-        pages = _messages(client, inbox_id, None)
-        with suppress(WorkflowError):
-            return Pages([views.inbox_of(client.send(api.get_inbox(inbox_id)))], None), pages
-    return None, pages
-
-
-def _messages(client: LimitedClient, inbox_id: str, cursor: str | None) -> Pages:
-    found: dict[Any, dict[str, Any]] = {}
-    for _ in _turns():
-        page = client.send(_page_of(inbox_id, cursor))
-        found.update((each.get("id"), views.message_of(each, inbox_id)) for each in page["results"])
-        before, cursor = cursor, views.text(api.next_cursor(page), LONGEST_CURSOR)
-        if cursor is None or cursor == before:
-            return Pages(list(found.values()), None)
-    return Pages(list(found.values()), cursor)
-
-
-def _page_of(inbox_id: str, cursor: str | None) -> Call[types.MessagePage]:
-    try:
-        return api.list_messages(inbox_id, cursor or None, PAGE_SIZE)
-    except ValueError as error:
-        raise errors.invalid(str(error)) from None
-
-
-def _turns() -> Iterator[int]:
-    """The numbers of the pages that may be read: at most 5, and none after half of the time limit."""
+def _pages(
+    connection_id: str,
+    page_at: Callable[[Any], Call[Any]],
+    following: Callable[[Any, Any], Any],
+    view: Callable[[Any], Fields],
+    position: Any,
+) -> tuple[list[Fields], Any]:
+    """Entries of a list, none twice, and the position after them; None if there are no more."""
+    entries: dict[Any, Fields] = {}
     began = clock.monotonic()
-    for number in range(MOST_PAGES):
-        if number and clock.monotonic() - began >= ENOUGH_SECONDS:
-            return
-        yield number
+    with connected(connection_id) as client:
+        for number in range(MOST_PAGES):
+            if number and clock.monotonic() - began >= ENOUGH_SECONDS:
+                break
+            page = client.send(page_at(position))
+            entries.update((entry.get("id"), view(entry)) for entry in page["results"])
+            before, position = position, following(page, position)
+            if position in (None, before):
+                return list(entries.values()), None
+    return list(entries.values()), position
 
 
-def _offset(cursor: str | None) -> int:
-    if not cursor:
-        return 0
-    if not (cursor.isascii() and cursor.isdigit() and len(cursor) <= 9):
-        raise errors.invalid("the cursor of the list of inboxes is not a number")
-    return int(cursor)
+def _now() -> str:
+    return clock.iso(clock.now())
+
+
+# What is kept and shown of an object of the service: known fields, each of one type and of limited size. The
+# service may send anything: a list in place of a string, infinity, half of a surrogate pair, a name of 10 MB.
+
+
+def text(value: Any, longest: int = LONGEST_TEXT) -> str | None:
+    """
+    A string that UTF-8 can encode; a number is shown as JSON. None for anything else.
+
+    :param longest: maximum number of characters; a longer string is truncated.
+    """
+    whole = _string(value)
+    if whole is None:
+        return None
+    cut = whole if len(whole) <= longest else f"{whole[: longest - 3]}..."
+    return cut.encode(errors="replace").decode()
+
+
+def _string(value: Any) -> str | None:
+    # The dispatcher takes a number as an id too, in the same form.
+    if isinstance(value, int | float):
+        return json.dumps(value)
+    return value if isinstance(value, str) else None
+
+
+def inbox_of(value: Any) -> Fields:
+    """An inbox of the service."""
+    fields = {name: text(value.get(name)) for name in ("id", "name", "status", "paused_reason")}
+    return {**fields, "created_at": clock.normal(value.get("created_at"))}
+
+
+def message_of(value: Any, inbox_id: str) -> Fields:
+    """
+    A message of the service, with the ids that its run and its dead letter have.
+
+    :param value: an object.
+    """
+    attributes = value.get("message_attributes")
+    if not isinstance(attributes, dict):
+        attributes = {}
+    error, message_id = attributes.get("error_message"), _string(value.get("id"))
+    count = delivery_count(value) or 0
+    return {
+        "id": text(message_id),
+        "status": text(value.get("status")),
+        "created_at": clock.normal(value.get("created_at")),
+        "delivery_count": min(max(0, count), MOST_DELIVERIES),
+        "error_message": one_line(error) if isinstance(error, str) else None,
+        "possible_duplicate": attributes.get("possible_duplicate_data") is True,
+        "run": None if message_id is None else run_id_of(message_id, inbox_id),
+        "dead_letter": None if message_id is None else run_id_of(message_id, inbox_id, RUN_PREFIX),
+    }

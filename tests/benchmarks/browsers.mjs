@@ -40,7 +40,7 @@ async function open(showsInbox) {
     answer = list.get().answer;
     for (const inbox of list.get().items) {
       if (!summaries.has(inbox.id)) {
-        summaries.set(inbox.id, feed([...inboxes, inbox.id, "summary"], { interval: 45, delay: 100 }, getSummary));
+        summaries.set(inbox.id, feed([...inboxes, inbox.id, "summary"], { interval: 30, delay: 100 }, getSummary));
         summaries.get(inbox.id).start();
       }
       summaries.get(inbox.id).seed(inbox.summary);

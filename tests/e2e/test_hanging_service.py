@@ -12,7 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import requests
 
-from airflow_provider_workflow.plugin.answers import LONGEST_SECONDS, MOST_AT_ONCE
+from airflow_provider_workflow.plugin.answers import LONGEST_SECONDS
+from airflow_provider_workflow.plugin.service import MOST_AT_ONCE
 
 BROWSERS = 12
 

@@ -461,12 +461,6 @@ FAULTS = (
         ("tests/unit/triggers/test_polling.py",),
     ),
     Fault(
-        "show the connection of a run to whoever may read the run",
-        "messages._message_of",
-        becomes("connection_id if may_use else None", "connection_id"),
-        ("tests/unit/plugin/test_permissions.py",),
-    ),
-    Fault(
         "show what others started as dead letters and runs of messages",
         "dag_runs.started_by_provider",
         becomes("or_(...)", "run.triggered_by.is_not(None)"),
@@ -474,8 +468,8 @@ FAULTS = (
     ),
     Fault(
         "lose runs that started at the same moment between two pages",
-        "dag_runs._page",
-        becomes("or_(time, _)", "time"),
+        "dag_runs.pages",
+        becomes("tuple_(run.run_after, run.id)", "tuple_(run.run_after, 0)"),
         DATABASE,
     ),
     Fault(
@@ -498,13 +492,13 @@ FAULTS = (
     ),
     Fault(
         "show half a surrogate pair of the service",
-        "views.text",
+        "service.text",
         becomes("cut.encode(errors='replace').decode()", "cut"),
         ("tests/unit/plugin/test_odd_values.py", "tests/unit/plugin/test_any_answer.py"),
     ),
     Fault(
         "keep answers of any size for the page",
-        "answers._size",
+        "service._size",
         becomes("min(...)", "1"),
         ("tests/unit/plugin/test_answers.py",),
     ),

@@ -313,35 +313,6 @@ describe("a feed", () => {
     assert.deepEqual([ids(), times()], ["b", [0, 15]]);
   });
 
-  test("loads an answer that another one should have had, unless its own is young", async () => {
-    feed.interval = 45;
-    feed.seed(null);
-    await clock.pass(1);
-    assert.deepEqual(times(), []);
-    feed.start();
-    await clock.pass(19);
-    feed.seed(null);
-    await clock.pass(0);
-    assert.deepEqual(times(), [1]);
-    await clock.pass(2);
-    feed.seed(null);
-    await clock.pass(0);
-    assert.deepEqual(times(), [1, 22]);
-  });
-
-  for (const [kind, problem, expected] of [["failing", new TypeError("fetch"), [0, 90]], ["busy", busy(30), [0, 30, 60, 90]]]) {
-    test(`waits as long for a ${kind} server as without the answers of others`, async () => {
-      feed.interval = 45;
-      answers = Array(5).fill(problem);
-      feed.start();
-      for (let turn = 0; turn < 10; turn += 1) {
-        await clock.pass(10);
-        feed.seed(null);
-      }
-      assert.deepEqual(times(), expected);
-    });
-  }
-
   test("shows the result of a change until the answers from before are too old", async () => {
     answers = [page("a", "b"), page("c")];
     feed.start();

@@ -23,6 +23,7 @@ def inbox(number: int = 1, **given: Any) -> dict[str, Any]:
         "paused_text": None,
         "created_at": EARLIER,
         "summary": None,
+        "runs": {"failed": 3, "success": 1200, "dead_letter": 1},
         "listeners": [
             {
                 "dag_id": f"handle_{number}",
@@ -91,7 +92,7 @@ class FakeAPI:
     messages: list[dict[str, Any]] = field(default_factory=list)
     dead_letters: list[dict[str, Any]] = field(default_factory=list)
     summary: dict[str, Any] = field(default_factory=dict)
-    run_message: dict[str, Any] | None = None
+    may_add: bool = True
     outcome: str = "started"
     is_late: bool = False
     failing: dict[str, Answer] = field(default_factory=dict)
@@ -109,6 +110,7 @@ class FakeAPI:
             "connections": lambda _: {
                 "connections": [{"connection_id": each, "description": None} for each in self.connections],
                 "default": CONNECTION,
+                "may_add": self.may_add,
             },
             "inboxes": lambda sent: self._page("inboxes", self.inboxes, sent),
             "messages": self._messages,
@@ -121,14 +123,9 @@ class FakeAPI:
             "pause": lambda sent: self._set(sent, "paused", "user"),
             "resume": lambda sent: self._set(sent, "active", None),
             "replay": self._replay,
-            "message": self._message,
+            "message": lambda _: {"message_json": '{"id": "m", "payload": {"amount": 7}}'},
         }
         return Answer(answers[last](request))
-
-    def _message(self, request: Request) -> dict[str, Any]:
-        if "dead-letters" in request.parts:
-            return {"message_json": '{"id": "m", "payload": {"amount": 7}}'}
-        return {"message": self.run_message}
 
     def _page(self, name: str, entries: list[dict[str, Any]], request: Request) -> dict[str, Any]:
         first = int(request.query.get("cursor", ["0"])[0])
@@ -147,7 +144,7 @@ class FakeAPI:
         return page | {"inbox": listed}
 
     def _one(self, inbox_id: str) -> Answer:
-        found = [each for each in self.inboxes if each["id"] == inbox_id]
+        found = [each for each in self.inboxes if inbox_id in (each["id"], each["name"])]
         if not found:
             return error(404, "not_found", "The service has no such inbox.", "reload the list")
         return Answer({"inboxes": found, "next": None, "fetched_at": self.fetched_at})
@@ -158,9 +155,7 @@ class FakeAPI:
             "counts": {"available": 4, "leased": 2, "quarantined": 1},
             "is_partial": False,
             "oldest_created_at": EARLIER,
-            "history": [{"from": NOW, "arrived": n, "started": n, "dead_lettered": n % 3} for n in range(12)],
             "fetched_at": self.fetched_at,
-            "counted_at": self.fetched_at,
         } | self.summary
 
     def _set(self, request: Request, status: str, reason: str | None) -> dict[str, Any]:

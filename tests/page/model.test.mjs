@@ -60,35 +60,30 @@ test("a count says when it is partial or not known", () => {
   for (const count of [null, undefined]) assert.equal(model.countText(count, true, "en"), "–");
 });
 
-const bucket = (arrived, started, dead) => ({ arrived, started, dead_lettered: dead });
-
-test("the last hour is summed up in words", () => {
-  const history = [bucket(1000, 999, 0), bucket(234, 230, 5)];
-  assert.equal(model.describeHistory(history, "en"), "Last hour: 1,234 arrived, 1,229 started, 5 dead-lettered");
-  assert.equal(model.describeHistory([], "en"), "Last hour: 0 arrived, 0 started, 0 dead-lettered");
+test("one of something is not several", () => {
+  const texts = [["1", "inboxes"], [2, "inboxes"], [1, "messages"], [0, "dead letters"], ["1", "dead letters"]];
+  assert.deepEqual(texts.map((each) => model.counted(...each)), ["1 inbox", "2 inboxes", "1 message", "0 dead letters", "1 dead letter"]);
 });
 
-test("the bars of the last hour stay within the strip, and stand on each other", () => {
-  const bars = model.stripBars([bucket(10, 4, 6), bucket(0, 0, 0), bucket(5, 5, 0)], 30, 20);
-  assert.deepEqual(bars.map((each) => each.series), ["arrived", "started", "dead", "arrived", "started"]);
-  for (const { x, y, width, height } of bars) {
-    assert.ok(x >= 0 && x + width <= 30 && y >= 0 && y + height <= 20 + 1e-9 && width > 0);
-  }
-  const [arrived, started, dead] = bars;
-  assert.equal(arrived.height, 20);
-  assert.ok(Math.abs(dead.y + dead.height - started.y) < 1e-9);
-  assert.deepEqual(model.stripBars([], 30, 20), []);
+test("the runs of the last hour are told by state, the worst first", () => {
+  const runs = { success: 1234, running: 1, upstream_odd: 1, failed: 2, dead_letter: 1, queued: 0 };
+  assert.deepEqual(model.recentRuns(runs, "en").map(([, text]) => text), [
+    "2 failed", "1 dead letter", "1 running", "1,234 success", "1 upstream_odd",
+  ]);
+  assert.deepEqual(model.recentRuns({}, "en"), []);
 });
 
 const messages = [
   { id: "a", status: "available", error_message: null, created_at: "2026-01-01T00:00:00Z" },
   { id: "b", status: "leased", error_message: 'It said "Nein" <b>', run: { dag_id: "Über", run_id: "r", url: "/dags/hidden" } },
   { id: "c", status: "quarantined", error_message: "timeout" },
+  { id: "d", status: "started", run: { dag_id: "handle", state: "failed" } },
 ];
 const found = (status, text) => model.filtered(messages, { status, text }).map((each) => each.id).join("");
 
 test("messages are filtered by status and text", () => {
-  assert.equal(found("", ""), "abc");
+  assert.equal(found("", ""), "abcd");
+  assert.equal(found("failed", ""), "d");
   assert.equal(found("leased", ""), "b");
   assert.equal(found("", "TIMEOUT"), "c");
   assert.equal(found("leased", "timeout"), "");
@@ -108,7 +103,8 @@ test("inboxes are found by name, id, state and listening DAG", () => {
 });
 
 test("the chosen status can be chosen though no message has it", () => {
-  assert.deepEqual(model.statusesOf([{ status: "started" }, {}], "odd"), ["available", "leased", "quarantined", "started", "odd"]);
+  const all = model.statusesOf([{ status: "started", run: { state: "failed" } }, {}], "odd");
+  assert.deepEqual(all, ["available", "leased", "quarantined", "started", "failed", "odd"]);
 });
 
 test("entries of two answers are there once, in their order, as the later answer has them", () => {
@@ -143,6 +139,11 @@ test("what is usual is not in the URL, and parameters of others stay", () => {
   assert.equal(model.queryOf(start), "");
   assert.equal(model.queryOf({ connection: "c" }, "theirs=1&inbox=old&text=x"), "theirs=1&connection=c");
   assert.deepEqual(model.placeOf("theirs=1"), start);
+});
+
+test("the id of an inbox is told from a name", () => {
+  assert.ok(model.isId("00000000-0000-4000-8000-00000000000A"));
+  for (const name of ["orders", "", "00000000-0000-4000-8000-00000000000", "00000000000040008000000000000000aaaa"]) assert.ok(!model.isId(name));
 });
 
 test("only paths of this Airflow become links", () => {

@@ -38,10 +38,11 @@ KEPT = {
     "dispatch.runs._rejections": PURE,
     "observers._imported": PURE,
     "airflow_internals.stats": PURE,
+    "plugin.service._fetching": "is empty while nothing is fetched",
 }
 """Module state that no test inherits, and why."""
 COLLECTIONS = {
-    "LRUCache",
+    *("LRUCache", "TLRUCache"),
     *("dict", "list", "set", "bytearray", "deque", "defaultdict", "Counter", "OrderedDict", "Queue"),
     *("WeakKeyDictionary", "WeakValueDictionary", "WeakSet", "ContextVar", "local", "cache", "lru_cache"),
 }

@@ -111,15 +111,12 @@ export class Feed {
     this.#abort();
   }
 
-  /** Use an answer that came with another one, if it is newer. Null: load one, but not soon after another. */
+  /** Use an answer that came with another one, if it is newer. */
   seed(answer) {
     const now = this.clock.now();
-    if (answer === null && !this.#state.problem && this.#dueAt < now + 25000) this.#dueAt = now;
-    else if (!answer || answer.fetched_at <= this.#state.answer?.fetched_at || now < this.#heldUntil) return;
-    else {
-      this.#dueAt = now + this.interval * 1000;
-      this.#set({ ...this.#added(null, answer), problem: null, failures: 0 });
-    }
+    if (!answer || answer.fetched_at <= this.#state.answer?.fetched_at || now < this.#heldUntil) return;
+    this.#dueAt = now + this.interval * 1000;
+    this.#set({ ...this.#added(null, answer), problem: null, failures: 0 });
     this.#schedule();
   }
 

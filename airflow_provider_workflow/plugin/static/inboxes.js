@@ -1,10 +1,10 @@
-// The page "Inboxes" and the tab "Message" of a DAG run, for Airflow's UI.
+// The page "Inboxes", for Airflow's UI.
 
 import { limited } from "./api.js";
 import * as model from "./model.js";
 import { STYLE } from "./style.js";
 import {
-  Action, Badge, Button, Cut, Details, Dialog, Empty, Heading, Link, Now, Run, Search, Select, Status, Strip, Table, Time,
+  Action, Badge, Button, Cut, Details, Dialog, Empty, Heading, Link, Now, Run, Search, Select, Status, Table, Time,
   Trouble, client, h, useFeed, useQuery,
 } from "./widgets.js";
 
@@ -27,26 +27,26 @@ function Frame({ feed, children }) {
   return h(Now.Provider, { value }, h("div.root", { lang: "en" }, h("style", STYLE), children));
 }
 
-/** Transient problems are shown only without data. */
-const Failure = ({ feed: [{ problem, answer }, feed] }) =>
-  problem && !(problem.isBusy && answer)
+/** Transient problems are shown only without data, and others only once on a page. */
+const Failure = ({ feed: [{ problem, answer }, feed], after = [] }) =>
+  problem && !(problem.isBusy && answer) && !after.some((it) => it?.status === problem.status && it.code === problem.code)
     ? h(Trouble, { problem, retry: () => feed.refresh() }, answer && h("span", "What is shown was loaded before."))
     : null;
 
-function Listing({ what, feed: both, place, go, empty, filter, ...table }) {
+function Listing({ what, feed: both, place, go, empty, filter, after, ...table }) {
   const [{ items, answer, next, problem, pages, isLoadingAll }, feed] = both;
   const shown = useMemo(() => model.filtered(items, place), [items, place]);
-  const count = shown.length === items.length ? shown.length : `${shown.length} of ${items.length}`;
+  const count = shown.length === items.length ? "" : `${shown.length} of `;
   return h(Fragment,
     h("div.bar",
       h(Search, { label: `Filter ${what}`, value: place.text, change: (text) => go({ text }) }), filter,
-      h(Status, answer ? `${count} ${what}` : problem ? "" : `Loading ${what}…`),
+      h(Status, answer ? count + model.counted(items.length, what) : problem ? "" : `Loading ${what}…`),
       h("span.line.muted.small.push",
         answer && h("span", "Updated ", h(Time, { at: answer.fetched_at })),
         pages > 1 && "(refreshed on demand only)",
         problem?.isBusy && "Airflow is busy; trying again.",
         h(Button, { onClick: () => feed.refresh(), "aria-label": `Refresh ${what}` }, "Refresh"))),
-    h(Failure, { feed: both }),
+    h(Failure, { feed: both, after }),
     next && h("div.line", h(Status, isLoadingAll ? "Loading more…" : `There are more ${what} than these.`),
       h(Button, { onClick: () => feed.loadAll(), disabled: isLoadingAll }, "Load up to 5,000")),
     shown.length ? h(Table, { label: what, items: shown, keyOf: feed.keyOf, ...table })
@@ -54,9 +54,19 @@ function Listing({ what, feed: both, place, go, empty, filter, ...table }) {
       : answer && !problem && empty);
 }
 
-function State({ inbox }) {
+function State({ inbox, look = "two" }) {
   const { label, palette, why } = model.describeState(inbox);
-  return h("div", h(Badge, { color: palette }, label), why && h("div.small.two", { title: why }, why));
+  return h("div", h(Badge, { color: palette }, label), why && h(`div.small.${look}`, { title: why }, why));
+}
+
+/** How many DAG runs of the last hour are in which state; each number leads to them. */
+function Runs({ connection, inbox: { id, runs } }) {
+  const { locale } = useContext(Now);
+  const shown = model.recentRuns(runs ?? {}, locale);
+  if (!shown.length) return runs ? h("span.muted", "none") : "–";
+  const place = (state) => ({ connection, inbox: id, ...(state === "dead_letter" ? { tab: "dead-letters" } : { status: state }) });
+  return h("div.bar.tight", shown.map(([state, text]) => h(Link, { key: state, place: place(state) },
+    h(Badge, { color: state === "dead_letter" ? "failed" : state }, text))));
 }
 
 function Listeners({ inbox, most = 99 }) {
@@ -65,16 +75,15 @@ function Listeners({ inbox, most = 99 }) {
   const shown = all.slice(0, all.length > most ? most - 1 : most);
   return h(Fragment, shown.map(({ dag_id: id, kinds, url, is_paused: isPaused }) =>
     h("div.line", { key: id }, h(Link, { url, className: "wf-line" }, h(Cut, { text: id, title: `${id} (${kinds.join(", ")})` })),
-      isPaused && h(Badge, { color: "orange" }, "paused"))),
+      isPaused && h(Badge, { color: "orange" }, "DAG paused"))),
     shown.length < all.length && h("span.muted.small", `and ${all.length - shown.length} more`));
 }
 
 // Most summaries come with a list; missing ones are loaded.
 function useSummary(connection, inbox) {
-  const [{ answer, problem }, feed] = useFeed(pathOf(connection, inbox.id, "summary"), { interval: 45, delay: 100 }, getSummary);
+  const [{ answer, problem }, feed] = useFeed(pathOf(connection, inbox.id, "summary"), { interval: 30, delay: 100 }, getSummary);
   useEffect(() => feed.seed(inbox.summary), [feed, inbox]);
-  const { counted_at, error } = answer ?? {};
-  return { ...answer, feed, storedAt: error && counted_at, problem: problem?.isBusy ? null : problem ?? error };
+  return { ...answer, summary: [{ answer, problem }, feed] };
 }
 
 const Count = ({ connection, id, of, status }) => h(Link, { place: { connection, inbox: id, status } },
@@ -102,9 +111,9 @@ function InboxList({ connection, ask, ...rest }) {
       ["Available", "6rem", count("available"), "num"],
       ["Leased", "5rem", count("leased"), "num"],
       ["Quarantined", "7rem", count("quarantined"), "num"],
-      ["Oldest message", "9rem", (_, of) => (of.storedAt ? h("span.small", "counted ", h(Time, { at: of.storedAt })) : h(Time, { at: of.oldest_created_at }))],
+      ["Oldest message", "9rem", (_, of) => h(Time, { at: of.oldest_created_at })],
       ["Listening DAGs", "20%", (inbox) => h(Listeners, { inbox, most: 2 })],
-      ["Last hour", "8.5rem", (_, { history }) => h(Strip, { history })],
+      ["DAG runs, last hour", "11rem", (inbox) => h(Runs, { connection, inbox })],
       ["Action", "7rem", (inbox) => h(Toggle, { inbox, ask })],
     ];
   }, [connection]);
@@ -114,30 +123,29 @@ function InboxList({ connection, ask, ...rest }) {
 
 const Stat = ({ label, children }) => h("div.stat", h("span.muted.small", label), children);
 
-function InboxPage({ connection, id, list: [list, lists], ask, ...rest }) {
+function InboxPage({ connection, id, list: [list, lists], ask, after, ...rest }) {
   const { place } = rest;
-  const { locale } = useContext(Now);
   const [known] = list.items;
   const inbox = useMemo(() => known ?? { id }, [known, id]);
   const of = useSummary(connection, inbox);
   const tab = (name, label) => h(Link, { place: { connection, inbox: id, tab: name }, "aria-current": place.tab === name ? "page" : null }, label);
-  const shared = { connection, id, inbox, lists, key: id, ...rest };
+  const before = [...after, list.problem];
+  const shared = { connection, id, inbox, lists, key: id, after: [...before, of.summary[0].problem], ...rest };
   return h(Fragment,
     h("div.bar", h("div.line", h(Link, { place: { connection } }, "Inboxes"), "/", h(Heading, h("bdi", model.titleOf(inbox)))),
-      known && h(State, { inbox }), h("span.mono.muted", id), h(Toggle, { inbox, ask })),
-    list.problem?.code === "not_found" ? h(Empty, { title: "This connection has no such inbox." }) : h(Failure, { feed: [list, lists] }),
-    of.problem && h(Trouble, { problem: of.problem, retry: () => of.feed.refresh() },
-      of.storedAt && h("span", "The counts were fetched ", h(Time, { at: of.storedAt }), ".")),
+      known && h(State, { inbox, look: "all" }), h("span.mono.muted", id), h(Toggle, { inbox, ask })),
+    list.problem?.code === "not_found" ? h(Empty, { title: "This connection has no such inbox." }) : h(Failure, { feed: [list, lists], after }),
+    h(Failure, { feed: of.summary, after: before }),
     h("div.bar",
       model.COUNTED.map((status) => h(Stat, { key: status, label: status }, h("b", h(Count, { connection, id, of, status })))),
       h(Stat, { label: "oldest message" }, h("b", h(Time, { at: of.oldest_created_at }))),
       h(Stat, { label: "listening DAGs" }, h(Listeners, { inbox })),
-      of.history && h(Stat, { label: model.describeHistory(of.history, locale) }, h(Strip, { history: of.history, width: 300 }))),
+      h(Stat, { label: "DAG runs, last hour" }, h(Runs, { connection, inbox }))),
     h("nav.tabs", { "aria-label": "Inbox" }, tab("messages", "Messages"), tab("dead-letters", "Dead letters")),
     h(place.tab === "dead-letters" ? DeadLetters : Messages, shared));
 }
 
-function Messages({ connection, id, inbox, lists, place, go }) {
+function Messages({ connection, id, inbox, lists, place, go, after }) {
   const feed = useFeed(pathOf(connection, id, "messages"), { name: "messages" });
   const { answer } = feed[0];
   useEffect(() => lists.seed(answer?.inbox), [lists, answer]);
@@ -155,11 +163,11 @@ function Messages({ connection, id, inbox, lists, place, go }) {
   const filter = h(Select, { label: "Status", value: place.status, options, change: (status) => go({ status }) });
   const why = inbox.status === "paused" ? `${model.DROPPED}: resume the inbox to receive new ones.` : "Those with a DAG run are listed for an hour.";
   const empty = h(Empty, { title: "The inbox holds no messages." }, why);
-  return h(Fragment, h(Listing, { what: "messages", feed, place, go, filter, columns, rowHeight: 40, memory: id, empty }),
+  return h(Fragment, h(Listing, { what: "messages", feed, place, go, after, filter, columns, rowHeight: 40, memory: id, empty }),
     open && h(Dialog, { title: "Message", close }, h(Details, { of: open }), h("div.end", h(Button, { onClick: close }, "Close"))));
 }
 
-function DeadLetters({ connection, id, place, go, say }) {
+function DeadLetters({ connection, id, place, go, after, say }) {
   const feed = useFeed(pathOf(connection, id, "dead-letters"), { name: "dead_letters", keyOf: (it) => it.run_id, interval: 30 });
   const [asked, ask] = useState(null);
   const columns = useMemo(() => [
@@ -177,7 +185,7 @@ function DeadLetters({ connection, id, place, go, say }) {
   };
   const empty = h(Empty, { title: "There are no dead letters." }, "With a dead_letter_dag_id, messages without a DAG run come here.");
   const filter = feed[0].answer?.is_partial && "Only the latest ones are listed.";
-  return h(Fragment, h(Listing, { what: "dead letters", feed, place, go, filter, columns, rowHeight: 52, memory: `${id}/dead`, empty }),
+  return h(Fragment, h(Listing, { what: "dead letters", feed, place, go, after, filter, columns, rowHeight: 52, memory: `${id}/dead`, empty }),
     asked && h(ReplayDialog, { letter: asked, connection, id, done, close: () => ask(null) }));
 }
 
@@ -214,28 +222,28 @@ function Inboxes() {
     say(`${model.titleOf(inbox)} is ${model.describeState(inbox).label} now.`);
     list[1].replace(inbox);
   };
-  const shared = { connection, place, go, ask, say };
-  const none = h(Empty, { title: "There is no connection of the type Workflow that you may read." },
-    "Add one under ", h(Link, { url: "/connections" }, "Admin, Connections"), ", or ask an administrator for access.");
+  const shared = { connection, place, go, ask, say, after: [problem] };
+  const none = answer?.may_add
+    ? h(Empty, { title: "There is no connection of the type Workflow." }, "Add one under ", h(Link, { url: "/connections" }, "Admin, Connections"), ".")
+    : h(Empty, { title: "You may read no connection of the type Workflow." },
+      "This page needs a role that may read connections, such as Op or Admin: ask an administrator for it.");
+  // A link may give the name of an inbox.
+  const [known] = list[0].items;
+  const inbox = model.isId(place.inbox) ? place.inbox : "";
+  useEffect(() => {
+    if (place.inbox && known && known.id !== place.inbox) go({ inbox: known.id });
+  }, [known, place.inbox]);
   return h(Frame, { feed: list[0] },
     !place.inbox && h("div.bar", h(Heading, "Inboxes"), connection && h(Select, { label: "Connection", value: connection,
       options: [...new Set([...ids, connection])], change: (id) => setQuery(model.queryOf({ connection: id }, query)) })),
     h(Status, said && h("div.box", said[0], said[1] && h(Run, { run: said[1] }))),
     h(Failure, { feed: found }),
     !connection ? (answer ? none : !problem && h(Status, "Loading…"))
-      : place.inbox ? h(InboxPage, { ...shared, id: place.inbox, list }) : h(InboxList, { ...shared, feed: list, key: connection }),
+      : inbox ? h(InboxPage, { ...shared, id: inbox, list })
+      : place.inbox ? h(Fragment, h(Failure, { feed: list, after: [problem] }), h(Status, list[0].problem ? "" : "Loading…"))
+      : h(InboxList, { ...shared, feed: list, key: connection }),
     asked && h(ToggleDialog, { inbox: asked, connection, done, close: () => ask(null) }));
 }
 
-function Message({ dagId, runId }) {
-  const feed = useFeed(["dags", dagId, "runs", runId, "message"], { interval: 60 });
-  const { message } = feed[0].answer ?? {};
-  const { connection_id: connection, inbox_id: inbox } = message ?? {};
-  const url = connection && `/plugin/workflow-inboxes?${model.queryOf({ connection, inbox })}`;
-  return h(Frame, { feed: feed[0] }, h(Failure, { feed }),
-    message === null && h(Empty, { title: "No message started this DAG run." }),
-    message && h(Details, { of: { ...message, kind: message.kind.replace("_", " "), inbox: h(Link, { url }, inbox) } }));
-}
-
-// Airflow's UI finds the components by the names of the pages.
-Object.assign(globalThis, { Inboxes, Message });
+// Airflow's UI finds the component by the name of the page.
+Object.assign(globalThis, { Inboxes });

@@ -20,7 +20,8 @@ const VERBS = { __proto__: null, active: "Pause", paused: "Resume" };
 
 export const verbOf = ({ status }) => VERBS[status];
 
-const MESSAGE_PALETTES = { __proto__: null, available: "blue", leased: "running", started: "success", quarantined: "failed" };
+// Whether the run of a started message succeeded is said beside it.
+const MESSAGE_PALETTES = { __proto__: null, available: "blue", leased: "running", quarantined: "failed", "dead-lettered": "failed" };
 
 export const paletteOf = (status) => MESSAGE_PALETTES[status] ?? "gray";
 
@@ -57,28 +58,16 @@ export const number = (value, locale) => format("NumberFormat", locale).format(v
 export const countText = (count, isPartial, locale) =>
   typeof count === "number" ? number(count, locale) + (isPartial ? "+" : "") : "–";
 
-export function describeHistory(history, locale) {
-  const sum = (name) => number(history.reduce((all, bucket) => all + bucket[name], 0), locale);
-  const [arrived, started, dead] = ["arrived", "started", "dead_lettered"].map(sum);
-  return `Last hour: ${arrived} arrived, ${started} started, ${dead} dead-lettered`;
-}
+/** `1 message`, `2 messages`; `what` is the plural. */
+export const counted = (count, what) => `${count} ${String(count) === "1" ? what.replace(/(?<=x)es$|s$/, "") : what}`;
 
-export function stripBars(history, width, height) {
-  const scale = height / Math.max(1, ...history.map((each) => Math.max(each.arrived, each.started + each.dead_lettered)));
-  const step = width / Math.max(1, history.length);
-  const bars = history.flatMap(({ arrived, started, dead_lettered: dead }, at) => [
-    ["arrived", at, arrived, arrived, 0.5],
-    ["started", at, started, started, 2],
-    ["dead", at, started + dead, dead, 2],
+const RUNS = ["failed", "dead_letter", "running", "queued", "success"];
+
+/** What happened in the last hour, the worst first: `[state, text]` of each. */
+export const recentRuns = (runs, locale) =>
+  [...new Set([...RUNS, ...Object.keys(runs)])].filter((state) => runs[state]).map((state) => [
+    state, state === "dead_letter" ? counted(number(runs[state], locale), "dead letters") : `${number(runs[state], locale)} ${state}`,
   ]);
-  return bars.filter(([, , , size]) => size).map(([series, at, top, size, inset]) => ({
-    series,
-    x: at * step + inset,
-    y: height - top * scale,
-    width: step - 2 * inset,
-    height: size * scale,
-  }));
-}
 
 // Filters
 
@@ -96,11 +85,12 @@ function textOf(item) {
 
 export function filtered(items, { status, text }) {
   const wanted = text.trim().toLowerCase();
-  return items.filter((item) => (!status || item.status === status) && (!wanted || textOf(item).includes(wanted)));
+  const has = (item) => !status || item.status === status || item.run?.state === status;
+  return items.filter((item) => has(item) && (!wanted || textOf(item).includes(wanted)));
 }
 
 export const statusesOf = (items, chosen) =>
-  [...new Set([...COUNTED, ...items.map((item) => item.status), chosen])].filter(Boolean);
+  [...new Set([...COUNTED, ...items.flatMap((item) => [item.status, item.run?.state]), chosen])].filter(Boolean);
 
 export function merged(old, added, keyOf) {
   const all = new Map([...old, ...added].map((item) => [keyOf(item), item]));
@@ -122,6 +112,8 @@ export function placeOf(query) {
   const given = new URLSearchParams(query);
   return Object.fromEntries(Object.keys(START).map((key) => [key, given.get(key) ?? START[key]]));
 }
+
+export const isId = (inbox) => /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/i.test(inbox);
 
 /** Parameters of others stay. */
 export function queryOf(place, current = "") {

@@ -17,7 +17,7 @@ export const STYLE = `
 .bar{display:flex;flex-wrap:wrap;align-items:center;gap:.5rem 1rem}
 .line{display:flex;gap:.5rem;align-items:center;min-width:0}.push{margin-inline-start:auto}
 .muted{color:${MUTED}}.small,.badge{font-size:.75rem;line-height:1rem}.mono{font-family:var(--chakra-fonts-mono);font-size:.75rem}
-.two{max-height:2rem;overflow:hidden}
+.two{display:-webkit-box;-webkit-box-orient:vertical;-webkit-line-clamp:2;overflow:hidden}.tight{gap:.25rem}
 .cut{overflow:hidden;text-overflow:ellipsis;display:block}
 .cut,.badge,.btn{white-space:nowrap}
 .badge{display:inline-block;border-radius:99px;padding:.125rem .5rem}
@@ -35,10 +35,9 @@ export const STYLE = `
 .box,.stat{padding:.5rem .75rem;overflow-wrap:anywhere}.box{gap:.375rem;align-items:flex-start}
 .stat{min-width:7rem;align-self:stretch}.stat>:first-child{display:block}.stat>:first-child::first-letter,.box>::first-letter,.root dt::first-letter{text-transform:uppercase}
 .tabs{display:flex;border-bottom:${BORDER}}.root .tabs a{color:inherit;padding:.5rem .75rem;border-bottom:2px solid transparent}.root .tabs [aria-current]{border-color:${SOLID};font-weight:600}
-.root dl{display:grid;grid-template-columns:minmax(8rem,max-content) 1fr;gap:.5rem 1rem;overflow-wrap:anywhere}.root dt{color:${MUTED}}
+.root dl{display:grid;grid-template-columns:minmax(6rem,max-content) minmax(0,1fr);gap:.5rem 1rem;overflow-wrap:anywhere}.root dt{color:${MUTED}}
 .root dialog{margin:auto;padding:1.25rem;background:${color("bg-panel")};color:${FG};width:min(36rem,calc(100vw - 2rem));max-height:calc(100vh - 4rem)}
 .root dialog::backdrop{background:#0008}
 .root pre{white-space:pre-wrap;flex-shrink:0}
 .root form label{gap:.25rem;font-weight:500}.end{display:flex;justify-content:flex-end;gap:.5rem}
-.arrived{fill:${color("blue-emphasized")}}.started{fill:${color("success-solid")}}.dead{fill:${color("failed-solid")}}
 `.replace(/\.(?=[a-z])/g, ".wf-");

@@ -74,7 +74,7 @@ export const Button = (props) => h("button.btn", { type: "button", ...props });
 
 export function Run({ run }) {
   if (!run) return "–";
-  const name = h(Cut, { text: run.run_id, title: `${run.dag_id} ${run.run_id}` });
+  const name = h(Cut, { text: run.dag_id, title: run.run_id });
   return h("div.line", h(Link, { url: run.url, className: "wf-line" }, name), run.state && h(Badge, { color: run.state }, run.state));
 }
 
@@ -89,7 +89,7 @@ export function Trouble({ problem, retry, children }) {
 
 export const Empty = ({ title, children }) => h("div.box", h("strong", title), h("span.muted", children));
 
-const DETAILS = ("id message_id kind status inbox connection_id created_at delivery_count error_message " +
+const DETAILS = ("id message_id status created_at delivery_count error_message " +
   "possible_duplicate reason cause run dead_letter started_by").split(" ");
 
 export function Details({ of }) {
@@ -105,15 +105,6 @@ export function Select({ label, value, options, change }) {
 }
 
 export const Status = (props) => h("div.muted", { role: "status", ...props });
-
-export function Strip({ history, width = 110, height = 28 }) {
-  const { locale } = React.useContext(Now);
-  if (!history) return null;
-  const label = model.describeHistory(history, locale);
-  return h("svg", { role: "img", "aria-label": label, width, height }, h("title", label),
-    model.stripBars(history, width, height - 1).map(({ series, ...bar }, key) => h(`rect.${series}`, { key, ...bar })),
-    h("rect", { y: height - 1, width, height: 1, fill: "currentColor", opacity: 0.3 }));
-}
 
 export function Search({ label, value, change }) {
   const [text, setText] = useState(value);

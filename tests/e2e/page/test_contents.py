@@ -25,8 +25,9 @@ def test_the_list_shows_state_counts_age_and_listeners(page, visit, api):
     for text in ("paused", "The login expired.", "5 minutes ago", "handle_1"):
         first.get_by_text(text, exact=True).wait_for()
     assert first.get_by_role("cell").all_inner_texts()[2:5] == ["4", "2", "1"]
-    first.get_by_role("img", name="Last hour: 66 arrived, 66 started, 12 dead-lettered").wait_for()
-    assert "other\npaused" in second.inner_text()
+    for text in ("3 failed", "1 dead letter", "1,200 success"):
+        first.get_by_role("link", name=text).wait_for()
+    assert "other\nDAG paused" in second.inner_text()
     second.get_by_title("other (operator, watcher)").wait_for()
     third.get_by_text("No DAG listens").wait_for()
     third.get_by_role("link", name=inbox(3)["id"]).wait_for()
@@ -44,14 +45,36 @@ def test_a_message_shows_its_deliveries_its_error_and_its_run(page, visit, api):
 
     row = page.get_by_role("row").filter(has_text="no such order")
     assert row.get_by_role("cell").all_inner_texts()[3] == "5"
-    link = page.get_by_role("link", name="workflow__1")
+    link = page.get_by_role("link", name="handle", exact=True)
     assert link.get_attribute("href") == "/dags/handle/runs/workflow__1"
     page.get_by_role("row").filter(has=link).get_by_text("running").wait_for()
-    page.get_by_role("link", name="workflow__3").wait_for()
+    page.get_by_role("link", name="dead_letters").wait_for()
     row.get_by_role("button", name=message(1)["id"]).click()
     dialog = page.get_by_role("dialog", name="Message")
     for text in (message(1)["id"], "no such order", "possible duplicate"):
         dialog.get_by_text(text, exact=True).wait_for()
+
+
+def test_a_dialog_is_as_wide_as_what_it_shows(page, visit, api):
+    long = "x" * 300
+    api.messages = [message(1, error_message=long, run=run(long))]
+    visit(at())
+    page.get_by_role("button", name=message(1)["id"]).click()
+
+    dialog = page.get_by_role("dialog", name="Message")
+    assert dialog.evaluate("box => box.scrollWidth <= box.clientWidth")
+
+
+def test_the_failed_runs_of_an_inbox_are_one_click_away(page, visit, api):
+    api.messages = [
+        message(1, status="started", run=run(state="failed")),
+        message(2, status="started", run=run()),
+    ]
+    visit()
+    page.get_by_role("link", name="3 failed").click()
+
+    page.get_by_text("1 of 2 messages").wait_for()
+    assert page.get_by_role("combobox", name="Status").input_value() == "failed"
 
 
 def test_names_and_errors_with_markup_stay_text(page, visit, api):

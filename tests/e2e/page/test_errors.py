@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.page.fake_api import error, message
+from tests.page.fake_api import error, inbox, message
 from tests.page.host import Answer
 from tests.page.steps import at
 
@@ -15,6 +15,8 @@ from tests.page.steps import at
     ("given", "query", "words"),
     [
         ({"connections": []}, "", "There is no connection of the type Workflow"),
+        ({"connections": [], "may_add": False}, "", "You may read no connection of the type Workflow"),
+        ({}, "inbox=unknown", "The service has no such inbox."),
         ({"inboxes": []}, "", "This connection has no inboxes."),
         ({}, at(9), "This connection has no such inbox."),
         ({}, at(), "The inbox holds no messages."),
@@ -85,13 +87,11 @@ def test_data_stay_in_sight_when_the_next_request_fails(page, visit, api):
     assert page.get_by_role("cell", name=message()["id"]).is_visible()
 
 
-def test_stored_counts_stand_in_with_their_age(page, visit, api):
-    counts = {"available": 77, "leased": 0, "quarantined": 0}
-    failed = {"code": "unreachable", "title": "The service does not answer.", "fix": "Check the base URL."}
-    api.summary = {"counts": counts, "counted_at": "2026-11-23T11:40:00+00:00", "error": failed}
-    visit()
-    page.get_by_text("counted 20 minutes ago").wait_for()
-    page.get_by_role("link", name="77").click()
+def test_what_every_request_says_is_shown_once(page, visit, api):
+    forbidden = Answer({"detail": "Forbidden"}, 403)
+    api.failing = dict.fromkeys(("messages", "summary", inbox()["id"]), forbidden)
+    visit(at())
 
-    page.get_by_role("alert").get_by_text("The service does not answer.").wait_for()
-    page.get_by_text("The counts were fetched 20 minutes ago").wait_for()
+    page.get_by_role("alert").get_by_text("does not allow").wait_for()
+    page.wait_for_timeout(500)
+    assert page.get_by_role("alert").count() == 1

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import Any
-
-import pytest
 
 from tests.page.fake_api import CONNECTION, inbox, message
 from tests.page.host import airflow_ui, serving
@@ -66,49 +62,13 @@ def test_requests_and_links_are_below_the_base_path_of_airflow(page, api):
         )
 
 
-# The tab of a DAG run
+def test_a_link_may_name_an_inbox(page, visit, api, host):
+    api.inboxes = [inbox(1), inbox(2)]
+    visit("inbox=orders-2&status=leased")
 
-
-@pytest.fixture
-def tab(page, host) -> Callable[[], Any]:
-    """Shows the tab "Message", in the place of the page."""
-
-    def show() -> Any:
-        page.goto(f"{host.url}{NOWHERE}")
-        page.get_by_role("button", name="Browse").wait_for()
-        page.evaluate(
-            """async () => {
-              await import(new URL("workflow/static/inboxes.js?v=1", document.baseURI).href);
-              const { React, Message } = globalThis;
-              const shown = React.createElement(Message, { dagId: "handle", runId: "workflow__1/ü" });
-              globalThis.Inboxes = () => shown;
-            }"""
-        )
-        open_from_navigation(page)
-        return page
-
-    return show
-
-
-def test_the_tab_shows_which_message_started_the_run(tab, api, host):
-    api.run_message = {
-        "kind": "message",
-        "inbox_id": "i 1",
-        "connection_id": "c/1",
-        "message_id": "m1",
-        "delivery_count": 2,
-        "created_at": "2026-11-23T11:00:00Z",
-        "reason": None,
-        "cause": None,
-    }
-    page = tab()
-
-    link = page.get_by_role("link", name="i 1")
-    assert link.get_attribute("href") == "/plugin/workflow-inboxes?connection=c%2F1&inbox=i+1"
-    terms = ["Message", "Kind", "Inbox", "Connection", "Created", "Delivery count"]
-    assert page.get_by_role("term").all_inner_texts() == terms
-    assert host.requests[-1].parts == ["dags", "handle", "runs", "workflow__1/ü", "message"]
-
-
-def test_the_tab_of_another_run_says_that_no_message_started_it(tab):
-    tab().get_by_text("No message started this DAG run.").wait_for()
+    page.get_by_role("heading", name="orders-2").wait_for()
+    page.wait_for_url(re.compile(inbox(2)["id"]))
+    assert page.get_by_role("combobox", name="Status").input_value() == "leased"
+    assert "orders-2" not in [
+        each.parts[3] for each in host.requests if each.parts[-1] in ("messages", "summary")
+    ]

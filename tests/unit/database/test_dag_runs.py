@@ -41,9 +41,8 @@ def test_only_runs_that_the_provider_started_are_found(
     assert [
         bool(list(dag_runs.pages(selection, (), size=1))),
         bool(dag_runs.named(selection, ("message_id",), [RUN_ID])),
-        bool(dag_runs.found("handle", RUN_ID, ())),
         bool(dag_runs.runs_of({RUN_ID: "i"}, ["handle"])),
-    ] == [is_ours] * 4
+    ] == [is_ours] * 3
 
 
 def test_a_run_of_another_inbox_with_the_same_id_is_not_found(database: Database) -> None:

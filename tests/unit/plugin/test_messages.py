@@ -1,14 +1,12 @@
-"""What the page shows of messages: their runs and dead letters, and the message of a run."""
+"""What the page shows of messages: their runs and dead letters."""
 
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
 
 from fastapi.testclient import TestClient
 
 from airflow_provider_workflow import clock
-from airflow_provider_workflow.database.runs import DatabaseRuns
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.unit.cli.burying import Burying
 from tests.unit.fake_clock import FakeClock
@@ -148,33 +146,3 @@ def test_dead_letters_are_listed_with_their_replays(
     assert oldest["started_by"] == "the command line"
     assert oldest["url"] == f"/dags/dead/runs/{oldest['run_id']}"
     assert (PAYLOAD in answer.text, answer.json()["is_partial"]) == (False, False)
-
-
-def message_of_run(op: TestClient, dag_id: str, run_id: str) -> Any:
-    answer = op.get(f"/workflow/api/dags/{dag_id}/runs/{run_id}/message")
-    assert PAYLOAD not in answer.text
-    return answer.json()["message"]
-
-
-def test_a_run_tells_its_message(op: TestClient, buried: Burying) -> None:
-    run_id = start("a", "i")
-
-    found = message_of_run(op, "handle", run_id)
-
-    assert (found["kind"], found["message_id"], found["inbox_id"]) == ("message", "a", "i")
-    assert (found["delivery_count"], found["created_at"]) == (3, "2026-01-01T00:00:00Z")
-    assert found["connection_id"] == "workflow_default"
-
-
-def test_a_dead_letter_and_another_run_are_told_apart(op: TestClient, buried: Burying) -> None:
-    dead_id = buried.bury("a", PAYLOAD, cause="too large")
-    DatabaseRuns().start("handle", "manual__1", {"inbox_id": "i"})
-    forged_id = buried.forge("b", user="bob")
-
-    found = message_of_run(op, "dead", dead_id)
-
-    assert (found["kind"], found["reason"], found["cause"]) == ("dead_letter", "rejected", "too large")
-    assert found["connection_id"] == "workflow_default"
-    assert message_of_run(op, "handle", "manual__1") is None
-    assert message_of_run(op, "dead", forged_id) is None
-    assert message_of_run(op, "handle", "workflow__unknown") is None

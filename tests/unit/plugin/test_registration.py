@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
@@ -49,7 +48,7 @@ def test_a_process_that_serves_no_pages_imports_no_fastapi(tmp_path: Path) -> No
 @pytest.mark.parametrize("plugin", [WorkflowPlugin(), WorkflowPlugin], ids=["instance", "class"])
 def test_an_application_and_a_page_are_registered(plugin: WorkflowPlugin) -> None:
     (app,) = plugin.fastapi_apps
-    page = plugin.react_apps[0]
+    (page,) = plugin.react_apps
 
     assert (app["url_prefix"], type(app["app"])) == ("/workflow", FastAPI)
     assert (page["name"], page["destination"], page["url_route"]) == ("Inboxes", "nav", "workflow-inboxes")
@@ -74,17 +73,6 @@ def test_the_module_is_found_below_the_path_of_the_base_url(
 
     expected = f"{path}/workflow/static/inboxes.js?v={__version__}"
     assert [each["bundle_url"] for each in WorkflowPlugin().react_apps[:1]] == [expected]
-
-
-def test_a_tab_that_every_run_would_have_is_registered_from_airflow_3_4_on(
-    release: Callable[[int, int], None],
-) -> None:
-    release(3, 3)
-    assert [each["name"] for each in WorkflowPlugin().react_apps] == ["Inboxes"]
-    release(3, 4)
-    tab = WorkflowPlugin().react_apps[1]
-    assert (tab["name"], tab["destination"]) == ("Message", "dag_run")
-    assert tab["applies_to"] == {"triggered_by": ["operator", "cli"]}
 
 
 def test_entry_point_and_provider_name_the_same_plugin() -> None:

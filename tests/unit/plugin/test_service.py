@@ -13,7 +13,7 @@ from airflow_provider_workflow.client.client import WorkflowClient
 from airflow_provider_workflow.client.wire import Answer, Request
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.plugin import service
-from airflow_provider_workflow.plugin.errors import PageError
+from airflow_provider_workflow.plugin.answers import PageError
 from tests.unit.client.isolation import forget
 from tests.unit.fake_clock import FakeClock
 from tests.unit.plugin.conftest import API, error_of
@@ -134,6 +134,7 @@ def test_all_requests_of_an_answer_share_4_seconds(
 
     assert limits == [4.0, 2.5, 1.0]
     assert (caught.value.status, caught.value.code) == (504, "timeout")
+    assert caught.value.body["title"].endswith(" did not answer within 4 s")
 
 
 def test_no_further_page_is_read_after_2_seconds(
@@ -150,10 +151,10 @@ def test_no_further_page_is_read_after_2_seconds(
 
     monkeypatch.setattr(WorkflowClient, "exchange", slowly)
     part = service.list_messages("workflow_default", inbox, None)
-    rest = service.list_messages("workflow_default", inbox, part.following)
+    rest = service.list_messages("workflow_default", inbox, part["next"])
 
-    assert (len(whole.items), whole.following) == (250, None)
-    assert (len(part.items), len(rest.items), rest.following) == (200, 50, None)
+    assert (len(whole["messages"]), whole["next"]) == (250, None)
+    assert (len(part["messages"]), len(rest["messages"]), rest["next"]) == (200, 50, None)
 
 
 def test_an_answer_has_at_most_5_pages(connected: EmulatorServer) -> None:
@@ -163,10 +164,10 @@ def test_an_answer_has_at_most_5_pages(connected: EmulatorServer) -> None:
     inbox = connected.open_inbox("orders")
 
     first = service.list_messages("workflow_default", inbox, None)
-    second = service.list_messages("workflow_default", inbox, first.following)
-    inboxes = service.list_inboxes("workflow_default", None, None)
-    others = service.list_inboxes("workflow_default", None, inboxes.following)
+    second = service.list_messages("workflow_default", inbox, first["next"])
+    inboxes = service.list_inboxes("workflow_default", None)
+    others = service.list_inboxes("workflow_default", inboxes["next"])
 
-    assert (len(first.items), len(second.items), second.following) == (500, 120, None)
-    assert {each["id"] for each in first.items}.isdisjoint(each["id"] for each in second.items)
-    assert (len(inboxes.items), inboxes.following, len(others.items)) == (500, "500", 11)
+    assert (len(first["messages"]), len(second["messages"]), second["next"]) == (500, 120, None)
+    assert {each["id"] for each in first["messages"]}.isdisjoint(each["id"] for each in second["messages"])
+    assert (len(inboxes["inboxes"]), inboxes["next"], len(others["inboxes"])) == (500, "500", 11)

@@ -1,0 +1,166 @@
+"""The routes of the page for dead letters: a list, the message of one, and its replay."""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from typing import Annotated
+
+from fastapi import APIRouter
+from fastapi.responses import Response
+from pydantic import AfterValidator, BaseModel
+
+from airflow_provider_workflow import clock
+from airflow_provider_workflow.client.wire import plain
+from airflow_provider_workflow.database import dag_runs
+from airflow_provider_workflow.database.dag_runs import ENTRIES, Selection, StoredDeadLetter
+from airflow_provider_workflow.database.runs import DatabaseRuns
+from airflow_provider_workflow.dispatch.dead_letters import LONGEST_CAUSE, RUN_PREFIX
+from airflow_provider_workflow.dispatch.rejections import RunRejected, TargetError
+from airflow_provider_workflow.dispatch.replay import NotADeadLetterError, Replay
+from airflow_provider_workflow.dispatch.runs import quoted
+from airflow_provider_workflow.plugin import access, service
+from airflow_provider_workflow.plugin.access import INBOX, Reader, User, run_of
+from airflow_provider_workflow.plugin.answers import PageError, answer, invalid, usable
+from airflow_provider_workflow.plugin.service import Fields, text
+
+log = logging.getLogger(__name__)
+
+MOST_SHOWN = 200
+"""The newest ones that are listed."""
+LONGEST_REASON = 500
+LONGEST_MESSAGE = 20_000
+"""Characters of a message that are shown."""
+
+of_connection, changing = APIRouter(), APIRouter()
+"""The routes of those who may read the connection, and of those who may edit it."""
+
+
+@of_connection.get(INBOX + "/dead-letters")
+def list_dead_letters(connection_id: str, inbox_id: str, reader: User) -> Response:
+    """The newest dead letters of an inbox, of those DAGs whose runs the user may read."""
+    fetch = partial(_dead_letters, connection_id, inbox_id)
+    found = service.answer((connection_id, "dead letters", inbox_id), fetch)
+    shown = [letter for letter in found["letters"][:MOST_SHOWN] if reader.may_read_runs(letter.run.dag_id)]
+    return answer(
+        {
+            "dead_letters": [_dead_letter(letter, reader) for letter in shown],
+            "is_partial": len(found["letters"]) > MOST_SHOWN,
+            "fetched_at": found["fetched_at"],
+        }
+    )
+
+
+def _dead_letters(connection_id: str, inbox_id: str) -> Fields:
+    access.connection(connection_id)
+    selection = Selection(RUN_PREFIX, conf={"connection_id": connection_id, "inbox_id": inbox_id})
+    runs = next(dag_runs.pages(selection, ENTRIES, size=MOST_SHOWN + 1), [])
+    return {"letters": list(dag_runs.with_replays(runs)), "fetched_at": clock.iso(clock.now())}
+
+
+def _dead_letter(letter: StoredDeadLetter, reader: Reader) -> Fields:
+    run, conf = letter.run, letter.run.conf
+    starter = {"operator": "a task", "cli": "the command line"}.get(run.triggered_by, run.triggered_by)
+    return {
+        **run_of(run.dag_id, run.run_id, run.state),
+        "started_at": clock.iso(run.run_after),
+        "message_id": text(letter.message_id),
+        "reason": text(conf["reason"]),
+        "cause": text(conf["cause"], LONGEST_CAUSE),
+        "delivery_count": letter.delivery_count,
+        "created_at": clock.normal(conf["created_at"]),
+        "target_dag_id": text(conf["target_dag_id"]),
+        "started_by": starter if run.user is None else f"{starter}, for {run.user}",
+        "replayed": reader.run(letter.replay_run_id, letter.replays),
+    }
+
+
+@of_connection.get(INBOX + "/dead-letters/{dag_id}/{run_id}/message")
+def show_dead_letter(
+    connection_id: str,
+    inbox_id: str,
+    dag_id: str,
+    run_id: str,
+    reader: User,
+) -> Response:
+    """The message of a dead letter as the service sent it, for a person who is to replay it."""
+    whole = str(_conf(connection_id, inbox_id, dag_id, run_id, reader).get("message_json", ""))
+    cut = whole if len(whole) <= LONGEST_MESSAGE else f"{whole[:LONGEST_MESSAGE]} ..."
+    return answer({"message_json": cut})
+
+
+def _conf(
+    connection_id: str,
+    inbox_id: str,
+    dag_id: str,
+    run_id: str,
+    reader: Reader,
+) -> Fields:
+    """
+    The conf of a dead letter of an inbox.
+
+    :raises PageError: there is no such connection or dead letter, or the user may not read it.
+    """
+    access.connection(connection_id)
+    if reader.may_read_runs(dag_id):
+        conf = {"connection_id": connection_id, "inbox_id": inbox_id}
+        for stored in dag_runs.named(Selection(RUN_PREFIX, (dag_id,), conf=conf), (), [run_id]):
+            if stored.run_id == run_id:
+                return dag_runs.whole_conf(stored.key)
+    raise _no_dead_letter()
+
+
+def _no_dead_letter() -> PageError:
+    title = "There is no such dead letter of this inbox that you may read"
+    return PageError(404, "not_found", title, "reload the list")
+
+
+Text = Annotated[str, AfterValidator(usable)]
+
+
+class Wanted(BaseModel):
+    """
+    The body of a request for a replay.
+
+    :param dag_id: that of the dead letter, as ``run_id``.
+    :param trigger_dag_id: the DAG to start; None for the target of the dead letter.
+    :param reason: why the user replays it, for the note of the run.
+    """
+
+    dag_id: Text
+    run_id: Text
+    trigger_dag_id: Text | None = None
+    reason: Text | None = None
+
+
+@changing.post(INBOX + "/dead-letters/replay")
+def replay(connection_id: str, inbox_id: str, wanted: Wanted, reader: User) -> Response:
+    """Start the run that the message of a dead letter was meant to start, or find it."""
+    target, run_id = wanted.trigger_dag_id, wanted.run_id
+    try:
+        found = Replay.of(_conf(connection_id, inbox_id, wanted.dag_id, run_id, reader))
+    except NotADeadLetterError as error:
+        title = f"It cannot be replayed: {error}"
+        raise PageError(409, "rejected", title, "start a run by hand") from None
+    if found.dead_letter_run_id != run_id:
+        raise _no_dead_letter()
+    dag_id = target or found.target_dag_id
+    if dag_id is None:
+        raise invalid("No DAG was meant to take this message", "name the DAG that is to take it")
+    for each in {dag_id, found.target_dag_id or dag_id}:
+        if not reader.may_trigger(each):
+            title = f"You must not start runs of the DAG {each}"
+            raise PageError(403, "forbidden", title, "ask for the permission to trigger its runs")
+    runs, origin = DatabaseRuns(reader.name), f"{quoted(reader.name)} on the page Inboxes"
+    if wanted.reason:
+        origin += f": {quoted(wanted.reason, LONGEST_REASON)}"
+    try:
+        runs.check_target(dag_id)
+        existing, outcome = found.start(runs, target, origin)
+    except (RunRejected, TargetError) as error:
+        raise PageError(409, "rejected", str(error), "correct the DAG, or name another one") from None
+    finally:
+        service.forget(connection_id)
+    by = plain(reader.name)
+    log.info("Inbox %s: the dead letter %s was replayed by %s", plain(inbox_id), plain(run_id), by)
+    return answer({**run_of(existing, found.run_id, None), "outcome": outcome.value})

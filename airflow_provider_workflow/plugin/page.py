@@ -1,0 +1,296 @@
+"""
+The routes of the page for inboxes, and for messages with their DAG runs.
+
+They are plain functions, so that FastAPI runs them in threads: they read the database and call the service,
+and must never block the event loop, which also serves the requests of running tasks.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from itertools import chain, islice
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Body
+from fastapi.responses import Response
+
+from airflow_provider_workflow import airflow_internals, clock
+from airflow_provider_workflow.client import api
+from airflow_provider_workflow.client.failures import one_line
+from airflow_provider_workflow.client.wire import plain
+from airflow_provider_workflow.database import dag_runs
+from airflow_provider_workflow.database.dag_runs import Entry, Selection, StoredRun
+from airflow_provider_workflow.database.inbox_uses import InboxUse, inbox_uses
+from airflow_provider_workflow.dispatch.dead_letters import RUN_PREFIX
+from airflow_provider_workflow.dispatch.runs import RUN_ID_PREFIX
+from airflow_provider_workflow.hooks.diagnosis import DROPPED, fix_of_pause
+from airflow_provider_workflow.plugin import access, service
+from airflow_provider_workflow.plugin.access import INBOX, Reader, User, run_of
+from airflow_provider_workflow.plugin.answers import PageError, answer
+from airflow_provider_workflow.plugin.service import Fields, text
+
+log = logging.getLogger(__name__)
+
+DEFAULT_CONN_ID = "workflow_default"
+RECREATE = "delete it and create it again"
+COUNTED = ("available", "leased", "quarantined")
+WAITING = ("available", "leased")
+RECENT = timedelta(hours=1)
+MOST_COUNTED = 5_000
+"""Runs of the last hour that are counted for a connection, the newest ones."""
+MOST_SHOWN = 200
+"""Runs of the last hour whose messages are listed, the newest ones."""
+OF_A_MESSAGE: dict[str, Entry] = {
+    "message_id": ("message", "id"),
+    "created_at": ("message", "created_at"),
+    "delivery_count": ("message", "message_attributes", "lease_count"),
+}
+"""Where the conf of a message's run has what that of a dead letter has under its name."""
+CHANGES = {"pause": (api.pause_inbox, "paused"), "resume": (api.resume_inbox, "resumed")}
+
+of_user, of_connection, changing = APIRouter(), APIRouter(), APIRouter()
+"""The routes of any user, of those who may read the connection, and of those who may edit it."""
+
+
+@of_user.get("/connections")
+def list_connections(reader: User) -> Response:
+    """The connections of the type Workflow that the user may read, and the one to show first."""
+    readable = access.connections(reader)
+    first = DEFAULT_CONN_ID if DEFAULT_CONN_ID in readable else next(iter(readable), DEFAULT_CONN_ID)
+    return answer(
+        {
+            "connections": [
+                {"connection_id": connection_id, "description": text(description)}
+                for connection_id, description in readable.items()
+            ],
+            "default": first,
+            "may_add": reader.may_use_connection(None, "POST"),
+            "fetched_at": clock.iso(clock.now()),
+        }
+    )
+
+
+@of_connection.get("/connections/{connection_id}/inboxes")
+def list_inboxes(connection_id: str, reader: User, cursor: str | None = None) -> Response:
+    """The inboxes of a connection, up to 500."""
+    fetch = partial(service.list_inboxes, connection_id, cursor)
+    found = service.answer((connection_id, "inboxes", cursor), fetch)
+    return answer(_listed(connection_id, found, reader))
+
+
+@of_connection.get(INBOX)
+def show_inbox(connection_id: str, inbox_id: str, reader: User) -> Response:
+    """A list of one inbox, which may be given by its name."""
+    return answer(_one(connection_id, inbox_id, reader))
+
+
+def _one(connection_id: str, inbox_id: str, reader: Reader) -> Fields:
+    fetch = partial(service.get_inbox, connection_id, inbox_id)
+    return _listed(connection_id, service.answer((connection_id, "inbox", inbox_id), fetch), reader)
+
+
+def _listed(connection_id: str, found: Fields, reader: Reader) -> Fields:
+    listeners, runs = _Listeners(connection_id, reader), _recent_runs(connection_id)
+    shown = []
+    for each in found["inboxes"]:
+        messages = service.known((connection_id, "messages", each["id"], None))
+        counted = _counted(messages) if isinstance(messages, dict) else None
+        shown.append(
+            {
+                **_inbox(each, listeners),
+                "summary": counted,
+                "runs": runs.get(each["id"], {}),
+            }
+        )
+    return {**found, "inboxes": shown}
+
+
+def _inbox(shown: Fields, listeners: _Listeners) -> Fields:
+    reason = RECREATE if shown["status"] == "initialization_failure" else None
+    if shown["status"] == "paused":
+        fix = fix_of_pause(shown["paused_reason"], resume="press Resume", recreate=RECREATE)
+        reason = f"{fix}; {DROPPED}"
+    return {
+        **shown,
+        "paused_text": reason,
+        "listeners": listeners.of(shown["id"], shown["name"]),
+    }
+
+
+class _Listeners:
+    """The listeners of a connection's inboxes that a user may see, looked up once for all inboxes."""
+
+    def __init__(self, connection_id: str, reader: Reader) -> None:
+        uses: list[InboxUse] = service.answer(service.LISTENERS, _uses)["uses"]
+        self._uses = [use for use in uses if use.conn_id == connection_id and reader.may_read(use.dag_id)]
+        self._paused = access.paused({use.dag_id for use in self._uses}) if self._uses else {}
+
+    def of(self, inbox_id: str, name: str | None) -> list[Fields]:
+        """The listeners of an inbox, as JSON: one for each DAG, with the kinds of what listens in it."""
+        kinds: dict[str, set[str]] = {}
+        for use in self._uses:
+            if use.inbox in {inbox_id, name} - {None} and use.dag_id in self._paused:
+                kinds.setdefault(use.dag_id, set()).add(use.kind)
+        return [
+            {
+                "dag_id": dag_id,
+                "kinds": sorted(of_dag),
+                "is_paused": self._paused[dag_id],
+                "url": access.dag_url(dag_id),
+            }
+            for dag_id, of_dag in kinds.items()
+        ]
+
+
+def _uses() -> Fields:
+    with dag_runs.database_errors(), airflow_internals.database_session() as session:
+        return {"uses": list(inbox_uses(session))}
+
+
+def _recent_runs(connection_id: str) -> dict[str, Fields]:
+    """By inbox: how many runs of the last hour are in which state, and how many are dead letters."""
+
+    def count() -> dict[str, Fields]:
+        counted: dict[str, Fields] = defaultdict(Counter)
+        for run in _newest(connection_id, None, ("inbox_id",), MOST_COUNTED):
+            counted[run.conf["inbox_id"] or ""]["dead_letter" if _is_dead(run) else run.state] += 1
+        return counted
+
+    return service.answer((connection_id, "recent runs"), count)
+
+
+def _newest(
+    connection_id: str,
+    inbox_id: str | None,
+    entries: tuple[Entry, ...],
+    most: int,
+) -> list[StoredRun]:
+    """The newest runs of the last hour, those of dead letters included."""
+    since = datetime.fromtimestamp(clock.now(), UTC) - RECENT
+    names = {"connection_id": connection_id, "inbox_id": inbox_id}
+    conf = {name: value for name, value in names.items() if value is not None}
+    selection = Selection(RUN_ID_PREFIX, since=since, conf=conf)
+    pages = dag_runs.pages(selection, entries, size=min(most, dag_runs.PAGE))
+    return list(islice(chain.from_iterable(pages), most))
+
+
+def _is_dead(run: StoredRun) -> bool:
+    return run.run_id.startswith(RUN_PREFIX)
+
+
+@of_connection.get(INBOX + "/summary")
+def summary(connection_id: str, inbox_id: str) -> Response:
+    """The numbers of the messages of an inbox."""
+    return answer(_counted(_messages(connection_id, inbox_id, None)))
+
+
+def _messages(connection_id: str, inbox_id: str, cursor: str | None) -> Fields:
+    fetch = partial(service.list_messages, connection_id, inbox_id, cursor)
+    return service.answer((connection_id, "messages", inbox_id, cursor), fetch)
+
+
+def _counted(found: Fields) -> Fields:
+    messages = found["messages"]
+    created = [message["created_at"] for message in messages if message["status"] in WAITING]
+    return {
+        "counts": {name: sum(message["status"] == name for message in messages) for name in COUNTED},
+        "is_partial": found["next"] is not None,
+        "oldest_created_at": min(filter(None, created), default=None),
+        "fetched_at": found["fetched_at"],
+    }
+
+
+@changing.post(INBOX + "/{verb}")
+def change(
+    connection_id: str,
+    inbox_id: str,
+    verb: Literal["pause", "resume"],
+    reader: User,
+    _: Annotated[dict[str, Any], Body()],
+) -> Response:
+    """Pause an inbox, so that the service drops new events, or resume it."""
+    make, done = CHANGES[verb]
+    changed = service.inbox_of(service.call(connection_id, partial(make, inbox_id)))
+    name, by = plain(str(changed["id"])), plain(reader.name)
+    log.info("Inbox %s of the connection %s: %s by %s", name, connection_id, done, by)
+    return answer(_inbox(changed, _Listeners(connection_id, reader)))
+
+
+@of_connection.get(INBOX + "/messages")
+def list_messages(
+    connection_id: str,
+    inbox_id: str,
+    reader: User,
+    cursor: str | None = None,
+) -> Response:
+    """
+    Up to 500 messages without payloads, each with its run.
+
+    The first page also has the messages of the runs of the last hour. Unless the inbox cannot be read,
+    it has the answer of the inbox too, so that a browser needs one request for both.
+    """
+    found = _messages(connection_id, inbox_id, cursor)
+    fetch = partial(_runs_of, connection_id, inbox_id, found)
+    runs = service.answer((connection_id, "runs", inbox_id, cursor), fetch)
+    listed = [_with_runs(message, runs["by_id"], reader) for message in found["messages"]]
+    shown = {**found, "messages": listed}
+    if cursor is None:
+        in_service = {message[name] for message in found["messages"] for name in ("run", "dead_letter")}
+        shown["messages"] += _acknowledged(
+            (run for run in runs["recent"] if run.run_id not in in_service), reader
+        )
+        try:
+            shown["inbox"] = _one(connection_id, inbox_id, reader)
+        except PageError:
+            log.debug("Inbox %s cannot be read, its messages can", plain(inbox_id))
+    return answer(shown)
+
+
+def _runs_of(connection_id: str, inbox_id: str, found: Fields) -> Fields:
+    """The runs of messages by run id, and the newest runs of the last hour."""
+    listed = found["messages"]
+    run_ids = [message[name] for message in listed for name in ("run", "dead_letter") if message[name]]
+    created = filter(None, (clock.moment_of(message["created_at"]) for message in listed))
+    by_id = dag_runs.runs_of(dict.fromkeys(run_ids, inbox_id), (), min(created, default=None))
+    entries = (*OF_A_MESSAGE.values(), *OF_A_MESSAGE, "cause")
+    return {"by_id": by_id, "recent": _newest(connection_id, inbox_id, entries, MOST_SHOWN)}
+
+
+def _with_runs(message: Fields, runs: dict[str, list[StoredRun]], reader: Reader) -> Fields:
+    names = ("run", "dead_letter")
+    return message | {name: reader.run(message[name], runs.get(message[name], [])) for name in names}
+
+
+def _acknowledged(runs: Iterable[StoredRun], reader: Reader) -> list[Fields]:
+    """The messages of runs, as JSON; of those runs that the user may read."""
+    shown: dict[str, Fields] = {}
+    for run in runs:
+        if not reader.may_read_runs(run.dag_id):
+            continue
+        # The run of a message and that of its dead letter differ in their prefixes.
+        key = run.run_id.removeprefix(RUN_PREFIX if _is_dead(run) else RUN_ID_PREFIX)
+        message = shown.setdefault(key, _message_of(run))
+        message["dead_letter" if _is_dead(run) else "run"] = run_of(run.dag_id, run.run_id, run.state)
+        if message["run"]:
+            message |= {"status": "started", "error_message": None}
+    return list(shown.values())
+
+
+def _message_of(run: StoredRun) -> Fields:
+    def entry(name: str) -> str | None:
+        return run.conf[name if _is_dead(run) else OF_A_MESSAGE[name]]
+
+    return {
+        "id": text(entry("message_id")) or run.run_id,
+        "status": "dead-lettered",
+        "created_at": clock.normal(entry("created_at")),
+        "delivery_count": dag_runs.number(entry("delivery_count")) or 0,
+        "error_message": one_line(run.conf["cause"] or "") or None,
+        "possible_duplicate": False,
+        "run": None,
+        "dead_letter": None,
+    }
