@@ -11,15 +11,19 @@ the page started for this provider are read: no other run is the run of a messag
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow_provider_workflow import airflow_internals
 from airflow_provider_workflow.dispatch.rejections import TargetError
 from airflow_provider_workflow.dispatch.replay import run_id_of_replay
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
 
 Entry = str | tuple[str, ...]
 """An entry of a conf: its name, or the names that lead to one within it."""
@@ -28,7 +32,6 @@ ENTRIES = (
     *("reason", "cause", "target_dag_id"),
 )
 """The entries of a dead letter's conf without its message."""
-MOST_DIGITS = 9
 LONGEST_ENTRY = 5_000
 """Characters that are read of an entry; those of a dead letter are shorter."""
 PAGE = 500
@@ -59,13 +62,8 @@ class StoredRun(NamedTuple):
 
 
 def number(entry: str | None) -> int | None:
-    """
-    The number in an entry of a conf; None for anything else, as a run of that id may have any conf.
-
-    :param entry: as a string; more than nine digits are no number of ours.
-    """
-    is_number = entry is not None and entry.isascii() and entry.isdigit() and len(entry) <= MOST_DIGITS
-    return int(entry) if entry is not None and is_number else None
+    """The number in an entry of a conf; None for anything else, as a run of that id may have any conf."""
+    return int(entry) if entry is not None and re.fullmatch("[0-9]{1,9}", entry) else None
 
 
 @dataclass(frozen=True)
@@ -166,7 +164,7 @@ def _read(
     columns = (run.id, run.dag_id, run.run_id, run.state, run.run_after)
     starter = (run.triggered_by, run.triggering_user_name)
     read = select(*columns, *starter, *(run.conf[name].as_string() for name in entries))
-    with database_errors(), airflow_internals.database_session() as session:
+    with database() as session:
         rows = session.execute(read.where(*conditions).order_by(*order).limit(size)).all()
     return [_stored(row, entries) for row in rows]
 
@@ -191,7 +189,7 @@ def whole_conf(key: int) -> dict[str, Any]:
     from sqlalchemy import select
 
     run = airflow_internals.dag_run_model()
-    with database_errors(), airflow_internals.database_session() as session:
+    with database() as session:
         conf = session.scalar(select(run.conf).where(run.id == key))
     return conf if isinstance(conf, dict) else {}
 
@@ -227,13 +225,17 @@ class StoredDeadLetter:
     A dead letter, without its message.
 
     :param run: its own run, of the dead-letter DAG.
-    :param replay_run_id: id of the run that replays it.
-    :param replays: the runs with this id.
+    :param replays: the runs that replay it.
     """
 
     run: StoredRun
-    replay_run_id: str
     replays: list[StoredRun]
+
+    @property
+    def replay_run_id(self) -> str:
+        """The id of a run that replays it."""
+        conf = self.run.conf
+        return run_id_of_replay(conf["message_id"] or "", conf["inbox_id"] or "", self.run.run_id)
 
     @property
     def message_id(self) -> str:
@@ -249,30 +251,27 @@ class StoredDeadLetter:
 def with_replays(page: list[StoredRun]) -> Iterator[StoredDeadLetter]:
     """The dead letters of some runs, with the runs that replay them."""
     for start in range(0, len(page), PAGE):
-        some = page[start : start + PAGE]
-        inbox_ids = [run.conf["inbox_id"] or "" for run in some]
-        run_ids = [
-            run_id_of_replay(run.conf["message_id"] or "", inbox_id, run.run_id)
-            for run, inbox_id in zip(some, inbox_ids, strict=True)
-        ]
-        targets = {target for run in some if (target := run.conf["target_dag_id"])}
-        replays = dict(zip(run_ids, inbox_ids, strict=True))
-        found = runs_of(replays, targets, since=min(run.run_after for run in some))
-        for run, run_id in zip(some, run_ids, strict=True):
-            yield StoredDeadLetter(run, run_id, found.get(run_id, []))
+        letters = [StoredDeadLetter(run, []) for run in page[start : start + PAGE]]
+        inbox_ids = {letter.replay_run_id: letter.run.conf["inbox_id"] or "" for letter in letters}
+        targets = {target for letter in letters if (target := letter.run.conf["target_dag_id"])}
+        replays = runs_of(inbox_ids, targets, min(letter.run.run_after for letter in letters))
+        for letter in letters:
+            letter.replays.extend(replays.get(letter.replay_run_id, []))
+        yield from letters
 
 
 @contextmanager
-def database_errors() -> Iterator[None]:
+def database() -> Iterator[Session]:
     """
-    Convert the errors of a query.
+    A session for queries.
 
     :raises TargetError: the database is unreachable, or not migrated.
     """
     from sqlalchemy.exc import SQLAlchemyError
 
     try:
-        yield
+        with airflow_internals.database_session() as session:
+            yield session
     except SQLAlchemyError as error:
         raise unreachable(error) from None
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow_provider_workflow import airflow_internals
-from airflow_provider_workflow.database.dag_runs import database_errors, started_by_provider, unreachable
+from airflow_provider_workflow.database.dag_runs import database, started_by_provider, unreachable
 from airflow_provider_workflow.dispatch.rejections import (
     RunRejected,
     ServerFault,
@@ -48,7 +48,7 @@ class DatabaseRuns:
 
     def check_target(self, dag_id: str) -> None:
         """See ``Runs.check_target``. The database shows every problem, except params that reject the conf."""
-        with database_errors(), airflow_internals.database_session() as session:
+        with database() as session:
             dag = airflow_internals.dag_row(dag_id, session)
             if dag is None or not airflow_internals.is_serialized(dag_id, session):
                 raise MissingDagError(dag_id)
@@ -85,12 +85,12 @@ class DatabaseRuns:
 
         run = airflow_internals.dag_run_model()
         read = select(run.conf).where(started_by_provider(), run.dag_id == dag_id, run.run_id == run_id)
-        with database_errors(), airflow_internals.database_session() as session:
+        with database() as session:
             return names_same_message(session.scalar(read), conf, by_user=False)
 
     def unfinished(self, dag_id: str) -> int:
         """See ``Runs.unfinished``."""
-        with database_errors():
+        with database():
             return airflow_internals.count_unfinished_runs(dag_id)
 
 

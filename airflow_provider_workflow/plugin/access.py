@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
 from airflow.providers.common.compat.sdk import AirflowNotFoundException
@@ -23,14 +23,17 @@ from airflow_provider_workflow.plugin.answers import PageError
 
 INBOX = "/connections/{connection_id}/inboxes/{inbox_id}"
 """The address of an inbox in the API."""
+Action = Literal["read", "read runs", "start runs"]
+ACTIONS: dict[Action, tuple[str, str | None]] = {
+    "read": ("GET", None),
+    "read runs": ("GET", "RUN"),
+    "start runs": ("POST", "RUN"),
+}
+"""HTTP method and entity, as Airflow's auth manager knows what a user may do with a DAG."""
 
 
 def get_user() -> Callable[..., Any]:
-    """
-    The dependency that returns the user of a request, or answers 401.
-
-    ``app.mount`` inherits no authentication.
-    """
+    """The dependency that returns the user of a request, or answers 401: ``app.mount`` inherits none."""
     from airflow.api_fastapi.core_api.security import get_user
 
     return get_user
@@ -59,39 +62,33 @@ class Reader:
 
     def __init__(self, user: Any) -> None:
         self._user = user
-        self._answers: dict[tuple[str, str, str | None], bool] = {}
+        self._answers: dict[tuple[Action, str], bool] = {}
 
     @property
     def name(self) -> str:
         """The name of the user, for notes and log lines."""
         return str(self._user.get_name())
 
-    def may_read(self, dag_id: str) -> bool:
-        """Whether the user may read a DAG."""
-        return self._may("GET", dag_id, None)
+    def may(self, action: Action, dag_id: str) -> bool:
+        """Whether the user may do something with a DAG, by the same rules as in Airflow's own routes."""
+        if (action, dag_id) not in self._answers:
+            self._answers[action, dag_id] = self._decided(*ACTIONS[action], dag_id)
+        return self._answers[action, dag_id]
 
-    def may_read_runs(self, dag_id: str) -> bool:
-        """Whether the user may read the runs of a DAG."""
-        return self._may("GET", dag_id, "RUN")
-
-    def may_trigger(self, dag_id: str) -> bool:
-        """Whether the user may start runs of a DAG, by the same rule as Airflow's own route."""
-        return self._may("POST", dag_id, "RUN")
-
-    def _may(self, method: str, dag_id: str, entity: str | None) -> bool:
-        question = method, dag_id, entity
-        if question not in self._answers:
-            self._answers[question] = self._decided(*question)
-        return self._answers[question]
-
-    def _decided(self, method: str, dag_id: str, entity: str | None) -> bool:
-        from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity, DagDetails
+    def _decided(self, method: str, entity: str | None, dag_id: str) -> bool:
+        from airflow.api_fastapi.auth.managers.models.resource_details import (
+            DagAccessEntity,
+            DagDetails,
+        )
         from airflow.models.dag import DagModel
 
         team = DagModel.get_team_name(dag_id) if _has_teams() else None
-        access = None if entity is None else DagAccessEntity[entity]
-        details: dict[str, Any] = {"details": DagDetails(id=dag_id, team_name=team), "access_entity": access}
-        return bool(_auth_manager().is_authorized_dag(method=method, user=self._user, **details))
+        which: dict[str, Any] = {
+            "method": method,
+            "access_entity": None if entity is None else DagAccessEntity[entity],
+            "details": DagDetails(id=dag_id, team_name=team),
+        }
+        return bool(_auth_manager().is_authorized_dag(user=self._user, **which))
 
     def may_use_connection(self, connection_id: str | None, method: str = "GET") -> bool:
         """
@@ -110,7 +107,7 @@ class Reader:
     def run(self, run_id: str, runs: Iterable[StoredRun]) -> dict[str, Any] | None:
         """The first of the runs with an id that the user may read, as JSON; None if there is none."""
         for run in runs:
-            if self.may_read_runs(run.dag_id):
+            if self.may("read runs", run.dag_id):
                 return run_of(run.dag_id, run_id, run.state)
         return None
 
@@ -176,21 +173,19 @@ def connection(connection_id: str) -> Any:
     raise PageError(404, "no_connection", problem, "add a connection of the type Workflow with this id")
 
 
-def connections(reader: Reader) -> dict[str, str | None]:
+def connections(reader: Reader) -> list[str]:
     """
-    Ids and descriptions of the connections that a user may read, from the database and the environment.
+    The ids of the connections that a user may read, from the database and the environment.
 
     Connections in other secrets backends cannot be listed.
     """
     from airflow.models.connection import Connection
     from sqlalchemy import select
 
-    of_type = select(Connection.conn_id, Connection.description)
-    of_type = of_type.where(Connection.conn_type == CONN_TYPE)
-    listed = dict.fromkeys(_ids_in_environment())
+    of_type = select(Connection.conn_id).where(Connection.conn_type == CONN_TYPE)
     with airflow_internals.database_session() as session:
-        listed |= {row.conn_id: row.description for row in session.execute(of_type)}
-    return {conn_id: listed[conn_id] for conn_id in sorted(listed) if reader.may_use_connection(conn_id)}
+        stored = set(session.scalars(of_type))
+    return sorted(filter(reader.may_use_connection, stored.union(_ids_in_environment())))
 
 
 def _ids_in_environment() -> Iterator[str]:

@@ -81,30 +81,24 @@ def application() -> FastAPI:
             routes.changing, prefix="/api", dependencies=[*of_all, edits, Depends(_requires_page)]
         )
     app.mount("/static", _Modules(directory=STATIC, check_dir=False))
-    app.add_exception_handler(PageError, _failed)
-    app.add_exception_handler(TargetError, _database_away)
-    app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(Exception, _unexpected)
+    for kind in (PageError, TargetError, RequestValidationError, Exception):
+        app.add_exception_handler(kind, _failed)
     return app
 
 
-def _failed(_: Request, error: Any) -> Response:
-    headers = {} if error.retry_after is None else {"Retry-After": str(error.retry_after)}
-    return answer({"error": error.body}, error.status, **headers)
+def _failed(_: Request, error: Exception) -> Response:
+    shown = _shown(error)
+    wait = {} if shown.retry_after is None else {"Retry-After": str(shown.retry_after)}
+    return answer({"error": shown.body}, shown.status, **wait)
 
 
-def _database_away(request: Request, error: Exception) -> Response:
-    away = PageError(503, "service_error", str(error), "try again later", ASSUMED_WAIT_SECONDS)
-    return _failed(request, away)
-
-
-def _invalid(request: Request, _: Exception) -> Response:
-    # Without what was wrong, which would quote the request.
-    return _failed(request, invalid("The request is not what this page sends"))
-
-
-def _unexpected(request: Request, _: Exception) -> Response:
-    # The server logs the error, whose text may quote anything.
+def _shown(error: Exception) -> PageError:
+    """The error that the page shows; never with a text that may quote the request or a secret."""
+    if isinstance(error, PageError):
+        return error
+    if isinstance(error, TargetError):
+        return PageError(503, "service_error", str(error), "try again later", ASSUMED_WAIT_SECONDS)
+    if isinstance(error, RequestValidationError):
+        return invalid("The request is not what this page sends")
     title = "This request failed for a reason that the page does not know"
-    fix = "read the log of the API server, and report the defect"
-    return _failed(request, PageError(500, "unexpected", title, fix))
+    return PageError(500, "unexpected", title, "read the log of the API server, and report the defect")

@@ -41,7 +41,7 @@ def list_dead_letters(connection_id: str, inbox_id: str, reader: User) -> Respon
     """The newest dead letters of an inbox, of those DAGs whose runs the user may read."""
     fetch = partial(_dead_letters, connection_id, inbox_id)
     found = service.answer((connection_id, "dead letters", inbox_id), fetch)
-    shown = [letter for letter in found["letters"][:MOST_SHOWN] if reader.may_read_runs(letter.run.dag_id)]
+    shown = [letter for letter in found["letters"][:MOST_SHOWN] if reader.may("read runs", letter.run.dag_id)]
     return answer(
         {
             "dead_letters": [_dead_letter(letter, reader) for letter in shown],
@@ -102,7 +102,7 @@ def _conf(
     :raises PageError: there is no such connection or dead letter, or the user may not read it.
     """
     access.connection(connection_id)
-    if reader.may_read_runs(dag_id):
+    if reader.may("read runs", dag_id):
         conf = {"connection_id": connection_id, "inbox_id": inbox_id}
         for stored in dag_runs.named(Selection(RUN_PREFIX, (dag_id,), conf=conf), (), [run_id]):
             if stored.run_id == run_id:
@@ -148,7 +148,7 @@ def replay(connection_id: str, inbox_id: str, wanted: Wanted, reader: User) -> R
     if dag_id is None:
         raise invalid("No DAG was meant to take this message", "name the DAG that is to take it")
     for each in {dag_id, found.target_dag_id or dag_id}:
-        if not reader.may_trigger(each):
+        if not reader.may("start runs", each):
             title = f"You must not start runs of the DAG {each}"
             raise PageError(403, "forbidden", title, "ask for the permission to trigger its runs")
     runs, origin = DatabaseRuns(reader.name), f"{quoted(reader.name)} on the page Inboxes"

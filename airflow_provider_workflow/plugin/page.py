@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Body
 from fastapi.responses import Response
 
-from airflow_provider_workflow import airflow_internals, clock
+from airflow_provider_workflow import clock
 from airflow_provider_workflow.client import api
 from airflow_provider_workflow.client.failures import one_line
 from airflow_provider_workflow.client.wire import plain
@@ -35,7 +35,6 @@ from airflow_provider_workflow.plugin.service import Fields, text
 
 log = logging.getLogger(__name__)
 
-DEFAULT_CONN_ID = "workflow_default"
 RECREATE = "delete it and create it again"
 COUNTED = ("available", "leased", "quarantined")
 WAITING = ("available", "leased")
@@ -52,26 +51,18 @@ OF_A_MESSAGE: dict[str, Entry] = {
 """Where the conf of a message's run has what that of a dead letter has under its name."""
 CHANGES = {"pause": (api.pause_inbox, "paused"), "resume": (api.resume_inbox, "resumed")}
 
+Listeners = dict[str, dict[str, Fields]]
+
 of_user, of_connection, changing = APIRouter(), APIRouter(), APIRouter()
 """The routes of any user, of those who may read the connection, and of those who may edit it."""
 
 
 @of_user.get("/connections")
 def list_connections(reader: User) -> Response:
-    """The connections of the type Workflow that the user may read, and the one to show first."""
-    readable = access.connections(reader)
-    first = DEFAULT_CONN_ID if DEFAULT_CONN_ID in readable else next(iter(readable), DEFAULT_CONN_ID)
-    return answer(
-        {
-            "connections": [
-                {"connection_id": connection_id, "description": text(description)}
-                for connection_id, description in readable.items()
-            ],
-            "default": first,
-            "may_add": reader.may_use_connection(None, "POST"),
-            "fetched_at": clock.iso(clock.now()),
-        }
-    )
+    """The connections of the type Workflow that the user may read."""
+    readable = [{"connection_id": each} for each in access.connections(reader)]
+    may_add = reader.may_use_connection(None, "POST")
+    return answer({"connections": readable, "may_add": may_add})
 
 
 @of_connection.get("/connections/{connection_id}/inboxes")
@@ -94,7 +85,7 @@ def _one(connection_id: str, inbox_id: str, reader: Reader) -> Fields:
 
 
 def _listed(connection_id: str, found: Fields, reader: Reader) -> Fields:
-    listeners, runs = _Listeners(connection_id, reader), _recent_runs(connection_id)
+    listeners, runs = _listeners(connection_id, reader), _recent_runs(connection_id)
     shown = []
     for each in found["inboxes"]:
         messages = service.known((connection_id, "messages", each["id"], None))
@@ -109,45 +100,33 @@ def _listed(connection_id: str, found: Fields, reader: Reader) -> Fields:
     return {**found, "inboxes": shown}
 
 
-def _inbox(shown: Fields, listeners: _Listeners) -> Fields:
+def _inbox(shown: Fields, listeners: Listeners) -> Fields:
     reason = RECREATE if shown["status"] == "initialization_failure" else None
     if shown["status"] == "paused":
         fix = fix_of_pause(shown["paused_reason"], resume="press Resume", recreate=RECREATE)
         reason = f"{fix}; {DROPPED}"
-    return {
-        **shown,
-        "paused_text": reason,
-        "listeners": listeners.of(shown["id"], shown["name"]),
-    }
+    of_inbox = listeners.get(shown["id"], {}) | listeners.get(shown["name"] or "", {})
+    return {**shown, "paused_text": reason, "listeners": list(of_inbox.values())}
 
 
-class _Listeners:
-    """The listeners of a connection's inboxes that a user may see, looked up once for all inboxes."""
-
-    def __init__(self, connection_id: str, reader: Reader) -> None:
-        uses: list[InboxUse] = service.answer(service.LISTENERS, _uses)["uses"]
-        self._uses = [use for use in uses if use.conn_id == connection_id and reader.may_read(use.dag_id)]
-        self._paused = access.paused({use.dag_id for use in self._uses}) if self._uses else {}
-
-    def of(self, inbox_id: str, name: str | None) -> list[Fields]:
-        """The listeners of an inbox, as JSON: one for each DAG, with the kinds of what listens in it."""
-        kinds: dict[str, set[str]] = {}
-        for use in self._uses:
-            if use.inbox in {inbox_id, name} - {None} and use.dag_id in self._paused:
-                kinds.setdefault(use.dag_id, set()).add(use.kind)
-        return [
-            {
-                "dag_id": dag_id,
-                "kinds": sorted(of_dag),
-                "is_paused": self._paused[dag_id],
-                "url": access.dag_url(dag_id),
+def _listeners(connection_id: str, reader: Reader) -> Listeners:
+    """By inbox, id or name: the DAGs of a connection's listeners that the user may see, by their ids."""
+    uses: list[InboxUse] = service.answer(service.LISTENERS, _uses)["uses"]
+    readable = [use for use in uses if use.conn_id == connection_id and reader.may("read", use.dag_id)]
+    paused = access.paused({use.dag_id for use in readable}) if readable else {}
+    listeners: Listeners = {}
+    for use in readable:
+        if use.inbox is not None and use.dag_id in paused:
+            listeners.setdefault(use.inbox, {})[use.dag_id] = {
+                "dag_id": use.dag_id,
+                "is_paused": paused[use.dag_id],
+                "url": access.dag_url(use.dag_id),
             }
-            for dag_id, of_dag in kinds.items()
-        ]
+    return listeners
 
 
 def _uses() -> Fields:
-    with dag_runs.database_errors(), airflow_internals.database_session() as session:
+    with dag_runs.database() as session:
         return {"uses": list(inbox_uses(session))}
 
 
@@ -217,7 +196,7 @@ def change(
     changed = service.inbox_of(service.call(connection_id, partial(make, inbox_id)))
     name, by = plain(str(changed["id"])), plain(reader.name)
     log.info("Inbox %s of the connection %s: %s by %s", name, connection_id, done, by)
-    return answer(_inbox(changed, _Listeners(connection_id, reader)))
+    return answer(_inbox(changed, _listeners(connection_id, reader)))
 
 
 @of_connection.get(INBOX + "/messages")
@@ -269,7 +248,7 @@ def _acknowledged(runs: Iterable[StoredRun], reader: Reader) -> list[Fields]:
     """The messages of runs, as JSON; of those runs that the user may read."""
     shown: dict[str, Fields] = {}
     for run in runs:
-        if not reader.may_read_runs(run.dag_id):
+        if not reader.may("read runs", run.dag_id):
             continue
         # The run of a message and that of its dead letter differ in their prefixes.
         key = run.run_id.removeprefix(RUN_PREFIX if _is_dead(run) else RUN_ID_PREFIX)

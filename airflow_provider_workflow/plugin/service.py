@@ -116,7 +116,7 @@ def slot() -> Iterator[None]:
     """
     Hold a slot during the context.
 
-    :raises PageError: there is no free one (``busy``).
+    :raises PageError: there is no free one.
     """
     if not _slots.acquire(blocking=False):
         raise _busy()
@@ -246,15 +246,13 @@ def list_inboxes(connection_id: str, cursor: str | None) -> Fields:
     """
     if cursor and not (cursor.isascii() and cursor.isdigit() and len(cursor) <= 9):
         raise invalid("the cursor of the list of inboxes is not a number")
-
-    def following(page: Any, position: int) -> int | None:
-        count = len(page["results"])
-        return position + count if count and page.get("next") else None
-
-    def page_at(position: int) -> Call[Any]:
-        return api.list_inboxes(PAGE_SIZE, position)
-
-    inboxes, end = _pages(connection_id, page_at, following, inbox_of, int(cursor or 0))
+    inboxes, end = _pages(
+        connection_id,
+        lambda position: api.list_inboxes(PAGE_SIZE, position),
+        lambda page, position: page.get("next") and position + len(page["results"]),
+        inbox_of,
+        int(cursor or 0),
+    )
     return {"inboxes": inboxes, "next": None if end is None else str(end), "fetched_at": _now()}
 
 
@@ -284,17 +282,13 @@ def list_messages(connection_id: str, inbox_id: str, cursor: str | None) -> Fiel
     :param cursor: ``next`` of the previous answer.
     :raises PageError: a call failed, or the cursor is invalid.
     """
-
-    def page_at(position: str | None) -> Call[Any]:
-        return api.list_messages(inbox_id, position, PAGE_SIZE)
-
-    def following(page: Any, _: str | None) -> str | None:
-        return text(api.next_cursor(page), LONGEST_CURSOR)
-
-    def view(message: Any) -> Fields:
-        return message_of(message, inbox_id)
-
-    messages, end = _pages(connection_id, page_at, following, view, cursor or None)
+    messages, end = _pages(
+        connection_id,
+        lambda position: api.list_messages(inbox_id, position, PAGE_SIZE),
+        lambda page, _: text(api.next_cursor(page), LONGEST_CURSOR),
+        lambda message: message_of(message, inbox_id),
+        cursor or None,
+    )
     return {"messages": messages, "next": end, "fetched_at": _now()}
 
 
@@ -315,7 +309,7 @@ def _pages(
             page = client.send(page_at(position))
             entries.update((entry.get("id"), view(entry)) for entry in page["results"])
             before, position = position, following(page, position)
-            if position in (None, before):
+            if not position or position == before:
                 return list(entries.values()), None
     return list(entries.values()), position
 
@@ -350,8 +344,7 @@ def _string(value: Any) -> str | None:
 
 def inbox_of(value: Any) -> Fields:
     """An inbox of the service."""
-    fields = {name: text(value.get(name)) for name in ("id", "name", "status", "paused_reason")}
-    return {**fields, "created_at": clock.normal(value.get("created_at"))}
+    return {name: text(value.get(name)) for name in ("id", "name", "status", "paused_reason")}
 
 
 def message_of(value: Any, inbox_id: str) -> Fields:

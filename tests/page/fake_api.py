@@ -21,13 +21,11 @@ def inbox(number: int = 1, **given: Any) -> dict[str, Any]:
         "status": "active",
         "paused_reason": None,
         "paused_text": None,
-        "created_at": EARLIER,
         "summary": None,
         "runs": {"failed": 3, "success": 1200, "dead_letter": 1},
         "listeners": [
             {
                 "dag_id": f"handle_{number}",
-                "kinds": ["sensor"],
                 "is_paused": False,
                 "url": f"/dags/handle_{number}",
             }
@@ -108,8 +106,7 @@ class FakeAPI:
             return self._one(last)
         answers: dict[str, Callable[[Request], Any]] = {
             "connections": lambda _: {
-                "connections": [{"connection_id": each, "description": None} for each in self.connections],
-                "default": CONNECTION,
+                "connections": [{"connection_id": each} for each in self.connections],
                 "may_add": self.may_add,
             },
             "inboxes": lambda sent: self._page("inboxes", self.inboxes, sent),

@@ -13,6 +13,7 @@ const { Fragment, useContext, useEffect, useMemo, useState } = globalThis.React;
 const getSummary = limited(2, client.get);
 const pathOf = (connection, ...rest) => ["connections", connection, "inboxes", ...rest];
 
+const DEFAULT = "workflow_default";
 const PAUSE = `${model.DROPPED}: they do not arrive later. Messages in the inbox can still start DAG runs.`;
 const RESUME = "New events arrive again; dropped ones do not come back.";
 const REPLAY = "The DAG run gets the original run id: replaying twice starts one.";
@@ -73,8 +74,8 @@ function Listeners({ inbox, most = 99 }) {
   const all = inbox.listeners ?? [];
   if (!all.length) return h("span.muted", "No DAG listens");
   const shown = all.slice(0, all.length > most ? most - 1 : most);
-  return h(Fragment, shown.map(({ dag_id: id, kinds, url, is_paused: isPaused }) =>
-    h("div.line", { key: id }, h(Link, { url, className: "wf-line" }, h(Cut, { text: id, title: `${id} (${kinds.join(", ")})` })),
+  return h(Fragment, shown.map(({ dag_id: id, url, is_paused: isPaused }) =>
+    h("div.line", { key: id }, h(Link, { url, className: "wf-line" }, h(Cut, { text: id })),
       isPaused && h(Badge, { color: "orange" }, "DAG paused"))),
     shown.length < all.length && h("span.muted.small", `and ${all.length - shown.length} more`));
 }
@@ -212,7 +213,7 @@ function Inboxes() {
   const found = useFeed(["connections"], { name: "connections", interval: 300 });
   const [{ items, answer, problem }] = found;
   const ids = items.map((each) => each.connection_id);
-  const connection = place.connection || (ids.includes(answer?.default) ? answer.default : ids[0]) || "";
+  const connection = place.connection || (ids.includes(DEFAULT) ? DEFAULT : ids[0]) || "";
   const list = useFeed(connection ? pathOf(connection, place.inbox).filter(Boolean) : [], { name: "inboxes", interval: place.inbox && place.tab !== "dead-letters" ? 21 : 10 });
   const [asked, ask] = useState(null);
   const [said, setSaid] = useState(null);

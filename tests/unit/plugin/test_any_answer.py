@@ -36,8 +36,7 @@ CHANGED = {
     "status": str,
     "paused_reason": OPTIONAL_TEXT,
     "paused_text": OPTIONAL_TEXT,
-    "created_at": OPTIONAL_TEXT,
-    "listeners": [{"dag_id": str, "kinds": [str], "is_paused": bool, "url": str}],
+    "listeners": [{"dag_id": str, "is_paused": bool, "url": str}],
 }
 INBOXES = {
     "inboxes": [{**CHANGED, "summary": (SUMMARY, None), "runs": {}}],
