@@ -55,9 +55,11 @@ function Listing({ what, feed: both, place, go, empty, filter, after, ...table }
       : answer && !problem && empty);
 }
 
-function State({ inbox, look = "two" }) {
+/** In a list only the reason; what to do is on the page of the inbox. */
+function State({ inbox, isWhole }) {
   const { label, palette, why } = model.describeState(inbox);
-  return h("div", h(Badge, { color: palette }, label), why && h(`div.small.${look}`, { title: why }, why));
+  const text = isWhole ? why : why.split(/[:;]/)[0];
+  return h("div", h(Badge, { color: palette }, label), why && h(`div.small.${isWhole ? "" : "two"}`, { title: why }, text));
 }
 
 /** How many DAG runs of the last hour are in which state; each number leads to them. */
@@ -109,13 +111,13 @@ function InboxList({ connection, ask, ...rest }) {
         h(Link, { place: { connection, inbox: inbox.id } }, h(Cut, { text: model.titleOf(inbox) })),
         inbox.name && h(Cut, { look: "mono.muted", text: inbox.id }))],
       ["State", "15%", (inbox) => h(State, { inbox })],
-      ["Available", "6rem", count("available"), "num"],
-      ["Leased", "5rem", count("leased"), "num"],
+      ["Available", "5.5rem", count("available"), "num"],
+      ["Leased", "4.5rem", count("leased"), "num"],
       ["Quarantined", "7rem", count("quarantined"), "num"],
-      ["Oldest message", "9rem", (_, of) => h(Time, { at: of.oldest_created_at })],
+      ["Oldest message", "8rem", (_, of) => h(Time, { at: of.oldest_created_at })],
       ["Listening DAGs", "20%", (inbox) => h(Listeners, { inbox, most: 2 })],
       ["DAG runs, last hour", "11rem", (inbox) => h(Runs, { connection, inbox })],
-      ["Action", "7rem", (inbox) => h(Toggle, { inbox, ask })],
+      ["Action", "6.5rem", (inbox) => h(Toggle, { inbox, ask })],
     ];
   }, [connection]);
   const empty = h(Empty, { title: "This connection has no inboxes." }, "Create one with `airflow-workflow inbox ensure`.");
@@ -134,7 +136,7 @@ function InboxPage({ connection, id, list: [list, lists], ask, after, ...rest })
   const shared = { connection, id, inbox, lists, key: id, after: [...before, of.summary[0].problem], ...rest };
   return h(Fragment,
     h("div.bar", h("div.line", h(Link, { place: { connection } }, "Inboxes"), "/", h(Heading, h("bdi", model.titleOf(inbox)))),
-      known && h(State, { inbox, look: "all" }), h("span.mono.muted", id), h(Toggle, { inbox, ask })),
+      known && h(State, { inbox, isWhole: true }), h("span.mono.muted", id), h(Toggle, { inbox, ask })),
     list.problem?.code === "not_found" ? h(Empty, { title: "This connection has no such inbox." }) : h(Failure, { feed: [list, lists], after }),
     h(Failure, { feed: of.summary, after: before }),
     h("div.bar",

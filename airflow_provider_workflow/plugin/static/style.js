@@ -17,7 +17,7 @@ export const STYLE = `
 .bar{display:flex;flex-wrap:wrap;align-items:center;gap:.5rem 1rem}
 .line{display:flex;gap:.5rem;align-items:center;min-width:0}.push{margin-inline-start:auto}
 .muted{color:${MUTED}}.small,.badge{font-size:.75rem;line-height:1rem}.mono{font-family:var(--chakra-fonts-mono);font-size:.75rem}
-.two{display:-webkit-box;-webkit-box-orient:vertical;-webkit-line-clamp:2;overflow:hidden}.tight{gap:.25rem}
+.two{display:-webkit-box;-webkit-box-orient:vertical;-webkit-line-clamp:2;overflow:hidden}.tight{gap:.25rem}.root td .tight{max-height:2.75rem;overflow:hidden}
 .cut{overflow:hidden;text-overflow:ellipsis;display:block}
 .cut,.badge,.btn{white-space:nowrap}
 .badge{display:inline-block;border-radius:99px;padding:.125rem .5rem}
@@ -28,7 +28,7 @@ export const STYLE = `
 .root :is(input,select){height:2.25rem;padding:0 .625rem;background:${BG}}
 .grow{flex:0 1 24rem}
 .scroll{overflow:auto;max-height:max(18rem,calc(100vh - 12rem))}
-.root table{border-collapse:separate;border-spacing:0;table-layout:fixed;width:100%;min-width:56rem}
+.root table{border-collapse:separate;border-spacing:0;table-layout:fixed;width:100%;min-width:68rem}
 .root th{position:sticky;top:0;z-index:1;background:${BG};text-align:start;font-weight:500;border-bottom:${BORDER};padding:.5rem .75rem}
 .root td{border-bottom:${BORDER};padding:0 .75rem;overflow:hidden}.odd{background:${color("bg-muted")}}.root .gap td{border:0}
 .root .num{text-align:end;font-variant-numeric:tabular-nums}

@@ -15,14 +15,14 @@ LARGE = 5000
 def test_the_list_shows_state_counts_age_and_listeners(page, visit, api):
     paused = {"dag_id": "other", "is_paused": True, "url": "/dags/other"}
     api.inboxes = [
-        inbox(1, status="paused", paused_reason="authentication", paused_text="The login expired."),
+        inbox(1, status="paused", paused_text="The login expired: log in; then: press Resume"),
         inbox(2, listeners=[*inbox(2)["listeners"], paused]),
         inbox(3, name=None, listeners=[]),
     ]
     visit()
 
     first, second, third = (page.get_by_role("row").nth(n) for n in (1, 2, 3))
-    for text in ("paused", "The login expired.", "5 minutes ago", "handle_1"):
+    for text in ("paused", "The login expired", "5 minutes ago", "handle_1"):
         first.get_by_text(text, exact=True).wait_for()
     assert first.get_by_role("cell").all_inner_texts()[2:5] == ["4", "2", "1"]
     for text in ("3 failed", "1 dead letter", "1,200 success"):
@@ -110,6 +110,17 @@ def test_the_page_speaks_of_times_in_the_language_of_the_user(browser, host, api
         page = context.new_page()
         page.goto(f"{host.url}plugin/workflow-inboxes")
         page.get_by_text("vor 5 Minuten").wait_for()
+
+
+def test_all_rows_have_one_height_whatever_their_inboxes_have(page, visit, api):
+    states = dict.fromkeys(("failed", "dead_letter", "running", "queued", "success"), 1000)
+    why = "the credentials of the app's account expired: connect the account again; then: press Resume"
+    api.inboxes = [inbox(1, runs=states), inbox(2, status="paused", paused_text=why), inbox(3, runs={})]
+    visit()
+    page.get_by_role("link", name="orders-3").wait_for()
+
+    rows = page.locator("tbody tr:not(.wf-gap)").all()
+    assert {row.bounding_box()["height"] for row in rows} == {60}
 
 
 # Many rows
