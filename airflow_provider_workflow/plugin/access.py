@@ -197,12 +197,13 @@ def _ids_in_environment() -> Iterator[str]:
     for variable in os.environ:
         name = variable.removeprefix(CONN_ENV_PREFIX).lower()
         # One that begins with "_" belongs to a team, whose connections are not listed from here.
-        if not variable.startswith(CONN_ENV_PREFIX) or name.startswith("_"):
+        if not variable.startswith(CONN_ENV_PREFIX) or name[:1] in ("", "_"):
             continue
+        stored = None
         with suppress(Exception):  # not a connection; Airflow reports it where it is used
             stored = EnvironmentVariablesBackend().get_connection(name)
-            if stored is not None and stored.conn_type == CONN_TYPE:
-                yield name
+        if stored is not None and stored.conn_type == CONN_TYPE:
+            yield name
 
 
 def paused(dag_ids: Iterable[str]) -> dict[str, bool]:
