@@ -61,8 +61,7 @@ of_user, of_connection, changing = APIRouter(), APIRouter(), APIRouter()
 def list_connections(reader: User) -> Response:
     """The connections of the type Workflow that the user may read."""
     readable = [{"connection_id": each} for each in access.connections(reader)]
-    may_add = reader.may_use_connection(None, "POST")
-    return answer({"connections": readable, "may_add": may_add})
+    return answer({"connections": readable, "may_add": reader.may_use_connection(None, "POST")})
 
 
 @of_connection.get("/connections/{connection_id}/inboxes")
