@@ -17,6 +17,7 @@ from airflow_provider_workflow.cli.doctor_findings import FAILED, OK, SKIPPED, W
 from airflow_provider_workflow.cli.login import is_loopback
 from airflow_provider_workflow.cli.running import hook_of
 from airflow_provider_workflow.client import api
+from airflow_provider_workflow.client.answers import space_around
 from airflow_provider_workflow.client.client import WorkflowClient
 from airflow_provider_workflow.client.errors import (
     AuthenticationError,
@@ -25,7 +26,6 @@ from airflow_provider_workflow.client.errors import (
     WorkflowError,
 )
 from airflow_provider_workflow.client.exchange import Gates
-from airflow_provider_workflow.client.failures import space_around
 from airflow_provider_workflow.client.settings import USER_GRANT, Settings, proxy_for, trusted
 from airflow_provider_workflow.client.tokens import TokenCache, token_key, token_of_user
 from airflow_provider_workflow.client.user_tokens import UserTokens

@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlencode
 
 from airflow_provider_workflow import types
-from airflow_provider_workflow.client import wire
+from airflow_provider_workflow.client import answers
 from airflow_provider_workflow.client.arguments import (
     LEASE_LIMIT,
     LEASE_SECONDS,
@@ -29,6 +29,7 @@ from airflow_provider_workflow.client.arguments import (
 from airflow_provider_workflow.client.call import Call, Family, Identity
 from airflow_provider_workflow.client.errors import AuthenticationError
 from airflow_provider_workflow.client.settings import Settings
+from airflow_provider_workflow.client.wire import LONGEST_ERROR
 
 LONGEST_LEASE = 64_000_000
 """Bytes of a lease; the service does not publish a maximum."""
@@ -58,7 +59,7 @@ def list_inboxes(
         status=status,
         name=name,
     )
-    return Call("list_inboxes", "GET", Family.INBOX, "/inboxes", wire.page_of_inboxes, query=query)
+    return Call("list_inboxes", "GET", Family.INBOX, "/inboxes", answers.page_of_inboxes, query=query)
 
 
 def _new_inbox(
@@ -93,7 +94,7 @@ def create_inbox(
     :param notification_url: receives a POST when messages arrive; up to 2048 characters.
     """
     body = _new_inbox(subscription, name, notification_url)
-    return Call("create_inbox", "POST", Family.INBOX, "/inboxes", wire.inbox, json=body, repeatable=False)
+    return Call("create_inbox", "POST", Family.INBOX, "/inboxes", answers.inbox, json=body, repeatable=False)
 
 
 def ensure_inbox(
@@ -101,7 +102,7 @@ def ensure_inbox(
 ) -> Call[types.Inbox]:
     """Create the inbox with this name, or return the existing one if it has the same subscription."""
     body = _new_inbox(subscription, filled("name", name, NAME_LENGTH), notification_url)
-    return Call("ensure_inbox", "PUT", Family.INBOX, "/inboxes", wire.inbox, json=body)
+    return Call("ensure_inbox", "PUT", Family.INBOX, "/inboxes", answers.inbox, json=body)
 
 
 def _path_to(inbox_id: str, rest: str = "") -> str:
@@ -111,7 +112,7 @@ def _path_to(inbox_id: str, rest: str = "") -> str:
 
 def get_inbox(inbox_id: str) -> Call[types.Inbox]:
     """Get an inbox by its id (docs/service.md 4)."""
-    return Call("get_inbox", "GET", Family.INBOX, _path_to(inbox_id), wire.inbox)
+    return Call("get_inbox", "GET", Family.INBOX, _path_to(inbox_id), answers.inbox)
 
 
 def update_inbox(inbox_id: str, notification_url: str | None) -> Call[types.Inbox]:
@@ -119,24 +120,24 @@ def update_inbox(inbox_id: str, notification_url: str | None) -> Call[types.Inbo
     if notification_url is not None:
         filled("notification_url", notification_url, URL_LENGTH)
     body = {"notification_url": notification_url}
-    return Call("update_inbox", "PATCH", Family.INBOX, _path_to(inbox_id), wire.inbox, json=body)
+    return Call("update_inbox", "PATCH", Family.INBOX, _path_to(inbox_id), answers.inbox, json=body)
 
 
 def delete_inbox(inbox_id: str) -> Call[types.Inbox]:
     """Delete an inbox and its messages."""
-    return Call("delete_inbox", "DELETE", Family.INBOX, _path_to(inbox_id), wire.inbox)
+    return Call("delete_inbox", "DELETE", Family.INBOX, _path_to(inbox_id), answers.inbox)
 
 
 def pause_inbox(inbox_id: str) -> Call[types.Inbox]:
     """Pause an inbox: the service then drops new events. 409 if it is already paused."""
     path = _path_to(inbox_id, "/pause")
-    return Call("pause_inbox", "POST", Family.INBOX, path, wire.inbox, repeatable=False)
+    return Call("pause_inbox", "POST", Family.INBOX, path, answers.inbox, repeatable=False)
 
 
 def resume_inbox(inbox_id: str) -> Call[types.Inbox]:
     """Resume a paused inbox. 409 if it is not paused."""
     path = _path_to(inbox_id, "/resume")
-    return Call("resume_inbox", "POST", Family.INBOX, path, wire.inbox, repeatable=False)
+    return Call("resume_inbox", "POST", Family.INBOX, path, answers.inbox, repeatable=False)
 
 
 # Messages of an inbox, and the event stream that announces them (docs/service.md 3, 4 and 5).
@@ -154,7 +155,9 @@ def list_messages(
     if limit is not None:
         within("limit", limit, (1, PAGE_SIZE))
     query = given(cursor=cursor, limit=limit)
-    return Call("list_messages", "GET", Family.INBOX, _path_to(inbox_id, "/messages"), wire.page, query=query)
+    return Call(
+        "list_messages", "GET", Family.INBOX, _path_to(inbox_id, "/messages"), answers.page, query=query
+    )
 
 
 def next_cursor(page: types.MessagePage) -> str | None:
@@ -185,7 +188,7 @@ def lease_messages(inbox_id: str, lease_limit: int = 10, lease_seconds: int = 30
         "POST",
         Family.INBOX,
         path,
-        wire.lease,
+        answers.lease,
         json=body,
         repeatable=False,
         limit=LONGEST_LEASE,
@@ -202,7 +205,7 @@ def acknowledge_messages(
     """
     body = {"lease_id": opaque("lease_id", lease_id), **id_list(message_ids)}
     path = _path_to(inbox_id, "/messages/ack")
-    return Call("acknowledge_messages", "POST", Family.INBOX, path, wire.receipt, json=body)
+    return Call("acknowledge_messages", "POST", Family.INBOX, path, answers.receipt, json=body)
 
 
 def release_messages(
@@ -215,12 +218,12 @@ def release_messages(
     """
     body = {"lease_id": opaque("lease_id", lease_id), **id_list(message_ids)}
     path = _path_to(inbox_id, "/messages/release")
-    return Call("release_messages", "POST", Family.INBOX, path, wire.receipt, json=body)
+    return Call("release_messages", "POST", Family.INBOX, path, answers.receipt, json=body)
 
 
 def events(inbox_id: str) -> Call[None]:
     """Open the event stream of an inbox (docs/service.md 5); sent by ``event_stream.py``."""
-    return Call("events", "GET", Family.INBOX, _path_to(inbox_id, "/events"), wire.nothing)
+    return Call("events", "GET", Family.INBOX, _path_to(inbox_id, "/events"), answers.nothing)
 
 
 # Workflow guesses and templates (docs/service.md 7 and 13).
@@ -237,7 +240,7 @@ def guess(description: str) -> Call[types.Guess]:
         method="POST",
         family=Family.GUESS,
         path="/v2/guess",
-        read=wire.guess,
+        read=answers.guess,
         identity=Identity.CLIENT_ID,
         json={"description": filled("description", description)},
         repeatable=False,
@@ -262,7 +265,7 @@ def list_templates(
         offset=within("offset", offset, (0, 10**9)),
     )
     return Call(
-        "list_templates", "GET", Family.TEMPLATES, "", wire.templates, Identity.CLIENT_ID, query=query
+        "list_templates", "GET", Family.TEMPLATES, "", answers.templates, Identity.CLIENT_ID, query=query
     )
 
 
@@ -273,7 +276,7 @@ def unenroll_promotion(enrollment_id: str) -> Call[None]:
     """End a user's enrollment in a promotion, with the application's token (docs/service.md 8 and 14)."""
     path = f"/v2/promotions/{segment('enrollment_id', enrollment_id)}"
     return Call(
-        "unenroll_promotion", "DELETE", Family.PROMOTIONS, path, wire.nothing, scope="promotions:write"
+        "unenroll_promotion", "DELETE", Family.PROMOTIONS, path, answers.nothing, scope="promotions:write"
     )
 
 
@@ -286,11 +289,11 @@ def _token(name: str, form: Mapping[str, str], *, repeatable: bool) -> Call[type
         "POST",
         Family.TOKEN,
         "",
-        wire.thing,
+        answers.thing,
         Identity.BASIC,
         form=form,
         repeatable=repeatable,
-        limit=wire.LONGEST_ERROR,
+        limit=LONGEST_ERROR,
     )
 
 

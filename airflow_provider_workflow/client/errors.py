@@ -34,11 +34,13 @@ class WorkflowError(Exception):
     """
     Base class of the errors of calls to the service.
 
-    ``may_repeat`` says whether to make another attempt of the call now; None before that is known, and False
-    after all attempts, so that a call that depends on it (as every call depends on its token call) does not
-    retry it. ``transient`` is True if the same call may succeed later, without any change of it.
+    ``fix`` says what to do, in words for users; it is empty if nobody knows. ``may_repeat`` says whether to
+    make another attempt of the call now; None before that is known, and False after all attempts, so that a
+    call that depends on it (as every call depends on its token call) does not retry it. ``transient`` is True
+    if the same call may succeed later, without any change of it.
     """
 
+    fix = ""
     may_repeat: bool | None = None
     transient = False
 
@@ -159,24 +161,17 @@ class AuthenticationError(WorkflowAPIError):
     :param text: what the service answered; also available as ``reason``.
     """
 
-    fix = ""
-    """What to correct; set by ``refused_by``."""
-
     def __init__(self, text: str, **more: Any) -> None:
         super().__init__(text, **more)
         self.reason = text
 
-    def refused_by(self, host: str, connection_id: str, fix: str) -> None:
+    def name_connection(self, connection_id: str, host: str) -> None:
         """
-        Add the connection, the host and the fix to the message, once.
+        Add the connection, the host that rejected it, and the fix to the message.
 
-        :param host: the host that rejected it.
         :param connection_id: id of the Airflow connection.
-        :param fix: what to correct.
         """
-        if not self.fix:
-            self.fix = fix
-            self.args = (f"The connection {connection_id!r} is refused by {host}, {fix}: {self.reason}",)
+        self.args = (f"The connection {connection_id!r} is refused by {host}, {self.fix}: {self.reason}",)
 
 
 class LoginRequiredError(AuthenticationError):

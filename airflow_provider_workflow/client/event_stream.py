@@ -18,6 +18,7 @@ from weakref import WeakKeyDictionary
 
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.client import api
+from airflow_provider_workflow.client.answers import failure, request_of
 from airflow_provider_workflow.client.call import Call
 from airflow_provider_workflow.client.client import AsyncWorkflowClient, end
 from airflow_provider_workflow.client.errors import (
@@ -28,7 +29,6 @@ from airflow_provider_workflow.client.errors import (
     WorkflowError,
 )
 from airflow_provider_workflow.client.exchange import is_token_rejected
-from airflow_provider_workflow.client.failures import failure, request_of
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.tokens import AccessToken, token_key
 from airflow_provider_workflow.client.wire import Answer, Request, plain

@@ -56,6 +56,8 @@ from urllib3.filepost import encode_multipart_formdata
 
 from airflow_provider_workflow import __version__, clock
 from airflow_provider_workflow.client import inboxes
+from airflow_provider_workflow.client.advice import add_fix
+from airflow_provider_workflow.client.answers import failure
 from airflow_provider_workflow.client.call import (
     CONNECTION_SCOPE,
     Call,
@@ -66,14 +68,12 @@ from airflow_provider_workflow.client.call import (
     Pause,
 )
 from airflow_provider_workflow.client.errors import (
-    AuthenticationError,
     RateLimitError,
     ServerError,
     TransportError,
     WorkflowAPIError,
     WorkflowError,
 )
-from airflow_provider_workflow.client.failures import failure, name_connection
 from airflow_provider_workflow.client.masking import masked_answer
 from airflow_provider_workflow.client.settings import Settings, proxy_for
 from airflow_provider_workflow.client.tokens import (
@@ -191,8 +191,7 @@ class BaseClient:
         try:
             value = yield from self._attempt(call)
         except WorkflowError as error:
-            if isinstance(error, AuthenticationError):
-                name_connection(error, call, self.settings)
+            add_fix(error, call, self.settings)
             if error.may_repeat is None:  # else the call for the token failed
                 error.may_repeat = self._may_repeat(call, error)
             self.observe(call, error, began_at)

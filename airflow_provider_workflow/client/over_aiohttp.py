@@ -14,10 +14,9 @@ from weakref import WeakKeyDictionary
 
 import aiohttp
 
-from airflow_provider_workflow.client.body import Body
+from airflow_provider_workflow.client.answers import Stage, no_answer
 from airflow_provider_workflow.client.errors import TransportError
-from airflow_provider_workflow.client.failures import Stage, no_answer
-from airflow_provider_workflow.client.wire import Answer, Request
+from airflow_provider_workflow.client.wire import Answer, Body, Request
 
 CONNECTIONS = 100
 """Maximum number of connections for calls, in addition to those of event streams."""

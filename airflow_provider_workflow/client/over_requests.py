@@ -19,10 +19,9 @@ from urllib3.exceptions import (
     ProxyError,
 )
 
-from airflow_provider_workflow.client.body import Body
+from airflow_provider_workflow.client.answers import Stage, no_answer
 from airflow_provider_workflow.client.errors import TransportError
-from airflow_provider_workflow.client.failures import Stage, no_answer
-from airflow_provider_workflow.client.wire import Answer, Request
+from airflow_provider_workflow.client.wire import Answer, Body, Request
 
 CHUNK = 65_536
 """Bytes that are read at once."""

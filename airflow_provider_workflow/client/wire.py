@@ -1,24 +1,25 @@
 """
-HTTP as data: a request that is ready to send, the answer to it, and the functions that check answers.
+HTTP as data: a request that is ready to send, and the answer to it, whose body is read piece by piece.
 
-Both senders use the same two classes, so the senders do not implement the protocol.
+Both clients use the same classes, so the transports do not implement the protocol.
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import re
-from collections.abc import Mapping
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
-from typing import Any, cast
+from typing import Any
 from urllib.parse import urlsplit
 
 from airflow_provider_workflow import clock
-from airflow_provider_workflow.client import lenient_json
 from airflow_provider_workflow.client.errors import RateLimit, TransportError
 from airflow_provider_workflow.client.lenient_json import whole
-from airflow_provider_workflow.types import Template
 
 EPOCH_RESET_FLOOR = 1e9
 """A reset value of at least this is in epoch seconds, a smaller one is a delta (docs/service.md 15)."""
@@ -186,172 +187,6 @@ def host_of(url: str) -> str:
     return f"{name}:{parts.port}" if parts.port else name
 
 
-def nothing(answer: Answer) -> None:
-    """
-    No value: only the status of the answer matters.
-
-    :raises TransportError: there is a body that is not JSON, such as the page of a proxy.
-    """
-    if answer.body:
-        answer.json()
-
-
-def thing(answer: Answer) -> Any:
-    """
-    An object.
-
-    :raises TransportError: the body is not an object.
-    """
-    body = answer.json()
-    if not isinstance(body, dict):
-        raise _misshapen(answer, "an object")
-    return body
-
-
-def inbox(answer: Answer) -> Any:
-    """
-    An inbox: an object with its required fields, ``id`` and ``status``.
-
-    :raises TransportError: the body is not an inbox.
-    """
-    body = thing(answer)
-    if not (_text(body.get("id")) and _text(body.get("status"))):
-        raise _misshapen(answer, "an inbox with an id and a status")
-    return _named(body)
-
-
-def guess(answer: Answer) -> Any:
-    """
-    A suggested workflow with its required fields (docs/service.md 13.1).
-
-    :raises TransportError: the body is not a suggested workflow.
-    """
-    body = thing(answer)
-    steps = body.get("steps")
-    if not (_text(body.get("title"), or_empty=True) and _text(body.get("prefilled_url")) and _objects(steps)):
-        raise _misshapen(answer, "a guess with title, steps and prefilled_url")
-    for each in steps:
-        others = each.get("alternatives")
-        raw = [each.get("step"), *(others if isinstance(others, list) else ())]
-        if not _objects(raw) or not all(_text(one.get(name)) for one in raw for name in ("app", "api")):
-            raise _misshapen(answer, "a guess whose steps have app and api")
-    return body
-
-
-def receipt(answer: Answer) -> Any:
-    """
-    The response to an acknowledgement or a release.
-
-    :raises TransportError: ``results`` is not a list of objects.
-    """
-    body = thing(answer)
-    if body.get("results") is not None and not _objects(body["results"]):
-        raise _misshapen(answer, "an object with a list of results")
-    return body
-
-
-def page(answer: Answer) -> Any:
-    """
-    A page of a listing: an object with ``results``, a list of objects, and the URL ``next``.
-
-    :raises TransportError: the body is not such a page.
-    """
-    body = _with_results(answer)
-    following = body.get("next")
-    if not (following is None or isinstance(following, str)) or not _plain_ids(body["results"]):
-        raise _misshapen(answer, "a page of a listing")
-    return body
-
-
-def page_of_inboxes(answer: Answer) -> Any:
-    """
-    A page of inboxes, each with the fields that ``inbox`` requires.
-
-    :raises TransportError: the body is not such a page.
-    """
-    body = page(answer)
-    if not all(_text(each.get("id")) and _text(each.get("status")) for each in body["results"]):
-        raise _misshapen(answer, "a page of inboxes with an id and a status")
-    for each in body["results"]:
-        _named(each)
-    return body
-
-
-def _named(inbox: dict[str, Any]) -> dict[str, Any]:
-    """The inbox with ``name``; newer servers may only send ``key`` (docs/service.md 2)."""
-    if inbox.get("name") is None and inbox.get("key") is not None:
-        inbox["name"] = inbox["key"]
-    return inbox
-
-
-def lease(answer: Answer) -> Any:
-    """
-    A lease.
-
-    A defect of one message must not make the whole lease unreadable: its messages would be leased together
-    repeatedly, until the service quarantines all of them. What cannot be decoded is replaced by its text,
-    and an entry that is not an object by an empty one. Attributes that are not objects become None.
-
-    :raises TransportError: the body is not a lease.
-    """
-    try:
-        body = answer.json()
-    except TransportError as unreadable:
-        try:
-            body = lenient_json.decode(answer.body)
-        except ValueError:
-            raise unreadable from None
-    results = body.get("results") if isinstance(body, dict) else None
-    if not isinstance(results, list):
-        raise _misshapen(answer, "an object with a list of results")
-    body["results"] = [entry if isinstance(entry, dict) else {} for entry in results]
-    for attributes, holders in (("inbox_attributes", [body]), ("message_attributes", body["results"])):
-        for holder in holders:
-            if attributes in holder and not isinstance(holder[attributes], dict):
-                holder[attributes] = None
-    for message in body["results"]:
-        message.pop("payload_json", None)  # not a field of the service
-    body["sent_at"] = answer.sent_at
-    return body
-
-
-def templates(answer: Answer) -> list[Template]:
-    """
-    A list of objects (docs/service.md 7).
-
-    :raises TransportError: the body is not such a list.
-    """
-    body = answer.json()
-    if not _objects(body) or not _plain_ids(body):
-        raise _misshapen(answer, "a list of templates")
-    return cast("list[Template]", body)
-
-
-def _with_results(answer: Answer) -> Any:
-    body = thing(answer)
-    if not _objects(body.get("results")):
-        raise _misshapen(answer, "an object with a list of results")
-    return body
-
-
-def _objects(value: Any) -> bool:
-    return isinstance(value, list) and {type(each) for each in value} <= {dict}
-
-
-def _text(value: Any, *, or_empty: bool = False) -> bool:
-    return isinstance(value, str) and (or_empty or bool(value))
-
-
-def _plain_ids(items: list[dict[str, Any]]) -> bool:
-    """Whether no id is an object or a list: listings use the ids as keys."""
-    return {type(each.get("id")) for each in items}.isdisjoint((dict, list))
-
-
-def _misshapen(answer: Answer, wanted: str) -> TransportError:
-    text = f"the answer with status {answer.status} has a body that is not {wanted}"
-    return TransportError(text, sent=True)
-
-
 def plain(text: str, longest: int = 300) -> str:
     """
     A string of the service, escaped so that it is safe in an error, a log line, an event or an XCom.
@@ -362,3 +197,81 @@ def plain(text: str, longest: int = 300) -> str:
     if cut.isprintable():
         return cut
     return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in cut)
+
+
+def one_line(text: str) -> str:
+    """A string of the service on one line, so that it cannot forge lines of a log; at most 500 characters."""
+    return " ".join("".join(sign if sign.isprintable() else " " for sign in text[:500]).split())
+
+
+PIECE = 256_000
+"""Bytes of a body that are decompressed at once."""
+
+
+class Body:
+    """
+    The body of an answer while it is received: decompressed, and cut at a limit.
+
+    The libraries decompress without a limit, and accept different encodings.
+
+    :param status: of the answer; a body other than that of a 2xx has at most ``LONGEST_ERROR`` bytes.
+    :param encoding: the header ``Content-Encoding``, or None.
+    :param limit: maximum number of bytes after decompression.
+    """
+
+    def __init__(self, status: int, encoding: str | None, limit: int) -> None:
+        self.is_cut = False
+        self._free = limit if 200 <= status < 300 else min(limit, LONGEST_ERROR)
+        self._encoding = (encoding or "identity").strip().lower()
+        self._pieces: list[bytes] = []
+        self._inflater: Any = None
+
+    def add(self, chunk: bytes) -> Iterator[None]:
+        """
+        Add received bytes; yields after each piece, so that an event loop can run other tasks meanwhile.
+
+        :raises OSError: they cannot be decompressed.
+        """
+        if self._encoding == "identity":
+            self._append(chunk)
+            return
+        while chunk and not self.is_cut:
+            if self._inflater is None or self._inflater.eof:
+                self._inflater = _inflater(self._encoding, chunk)
+            self._append(_inflated(self._inflater, chunk, self._encoding))
+            chunk = self._inflater.unused_data or self._inflater.unconsumed_tail
+            yield
+
+    def _append(self, piece: bytes) -> None:
+        self.is_cut = len(piece) > self._free
+        self._pieces.append(piece[: self._free])
+        self._free -= len(self._pieces[-1])
+
+    def received(self) -> bytes:
+        """
+        The bytes that were received, up to the limit.
+
+        :raises OSError: the compressed data ended early.
+        """
+        if self._inflater is not None and not self._inflater.eof and not self.is_cut:
+            raise _undecodable(self._encoding)
+        return b"".join(self._pieces)
+
+
+def _inflater(encoding: str, chunk: bytes) -> Any:
+    if encoding not in ("gzip", "x-gzip", "deflate"):
+        raise _undecodable(encoding)
+    # "deflate" is a zlib stream, but some servers send it without the header of one.
+    is_bare = encoding == "deflate" and chunk[0] & 0x0F != zlib.DEFLATED
+    return zlib.decompressobj(-zlib.MAX_WBITS if is_bare else zlib.MAX_WBITS | 32)
+
+
+def _inflated(inflater: Any, chunk: bytes, encoding: str) -> bytes:
+    with suppress(zlib.error):
+        piece: bytes = inflater.decompress(chunk, PIECE)
+        return piece
+    raise _undecodable(encoding)  # raised here, it has no context, which would be named as the reason
+
+
+def _undecodable(encoding: str) -> OSError:
+    return OSError(errno.EILSEQ, f"a body with the encoding {plain(encoding, 20)!r} cannot be decoded")

@@ -19,7 +19,6 @@ from airflow_provider_workflow.client.errors import (
     AuthenticationError,
     ConfigurationError,
     LoginRequiredError,
-    TransportError,
     WorkflowError,
 )
 from airflow_provider_workflow.client.settings import APP_GRANT, USER_GRANT, Settings
@@ -35,7 +34,6 @@ USER = (
     "The token endpoint accepts the client ID and the client secret. Tokens of users are not tested here: "
     "a test must not invalidate the refresh token that tasks depend on."
 )
-ADDRESS = {TOKEN: "Token URL", API: "Base URL"}
 
 
 @dataclass(frozen=True)
@@ -133,7 +131,7 @@ def trial(connection: Callable[[], Settings], on_token: Callable[[str], None]) -
     except ConfigurationError as error:
         return False, str(error)
     except WorkflowError as error:
-        return False, f"{step}: {plain_reason(error)}{_fix(error, step)}"
+        return False, f"{step}: {plain_reason(error)}" + (f" ({error.fix})" if error.fix else "")
     return True, "A token was issued and the trigger inbox API accepts it."
 
 
@@ -142,11 +140,3 @@ def plain_reason(error: WorkflowError) -> str:
     if isinstance(error, AuthenticationError) and not isinstance(error, LoginRequiredError):
         return error.reason
     return str(error)
-
-
-def _fix(error: WorkflowError, step: str) -> str:
-    if isinstance(error, TransportError):
-        return f" (check {ADDRESS[step]} and the network between)"
-    if isinstance(error, AuthenticationError):
-        return " (check Client ID, Client secret and Scope)"
-    return ""

@@ -12,10 +12,10 @@ from urllib.parse import SplitResult, parse_qs, urlsplit
 
 from airflow_provider_workflow import airflow_internals, types
 from airflow_provider_workflow.client.errors import ConfigurationError, TokenStoreError, WorkflowError
-from airflow_provider_workflow.client.failures import one_line
 from airflow_provider_workflow.client.settings import USER_GRANT, Settings
 from airflow_provider_workflow.client.tokens import TOKENS, token_key
 from airflow_provider_workflow.client.user_tokens import user_tokens_of
+from airflow_provider_workflow.client.wire import one_line
 from airflow_provider_workflow.hooks.user_tokens import VariableStore
 
 PREFILLED = (

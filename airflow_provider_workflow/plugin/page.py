@@ -20,7 +20,7 @@ from fastapi.responses import Response
 
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.client import api
-from airflow_provider_workflow.client.failures import one_line
+from airflow_provider_workflow.client.wire import one_line
 from airflow_provider_workflow.client.wire import plain
 from airflow_provider_workflow.database import dag_runs
 from airflow_provider_workflow.database.dag_runs import Entry, Selection, StoredRun

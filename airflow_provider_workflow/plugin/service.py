@@ -26,7 +26,7 @@ from airflow_provider_workflow.client.arguments import PAGE_SIZE
 from airflow_provider_workflow.client.call import Call, Family
 from airflow_provider_workflow.client.client import WorkflowClient
 from airflow_provider_workflow.client.errors import TransportError, WorkflowError
-from airflow_provider_workflow.client.failures import one_line
+from airflow_provider_workflow.client.wire import one_line
 from airflow_provider_workflow.client.inboxes import is_id
 from airflow_provider_workflow.client.settings import USER_GRANT, Settings
 from airflow_provider_workflow.client.wire import Answer, Request

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_workflow.client import api, failures
+from airflow_provider_workflow.client import answers, api
 from airflow_provider_workflow.client.wire import Request
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.unit.cli.conftest import Cli
@@ -48,7 +48,7 @@ def test_a_token_that_is_refused(cli: Cli, emulator: EmulatorServer, status: int
 def test_seconds_are_rounded() -> None:
     """The page sends its second request with what is left of its time."""
     request = Request("GET", "http://a/x", {}, {}, None, 3.98989, None)
-    error = failures.no_answer(request, failures.Stage.CONNECTION, "", sent=True, timed_out=True)
+    error = answers.no_answer(request, answers.Stage.CONNECTION, "", sent=True, timed_out=True)
     assert str(error) == "no complete answer from a within 4 s"
 
 
@@ -56,4 +56,4 @@ def test_every_call_has_words() -> None:
     source = Path(api.__file__).read_text()
     names = set(re.findall(r'(?:Call|_token)\(\s*(?:name=)?"(\w+)"', source))
     assert len(names) >= 19
-    assert all(failures.request_of(name) != f"The request {name}" for name in names)
+    assert all(answers.request_of(name) != f"The request {name}" for name in names)

@@ -51,7 +51,7 @@ def test_wrong_credentials(change: dict[str, Any], connect: Connect) -> None:
     assert text.startswith(
         "No access token: The request for an access token was answered with 401 (invalid_client)"
     )
-    assert "check Client ID, Client secret and Scope" in text
+    assert "correct its Client ID (login) and Client secret (password)" in text
     assert "wrong-secret" not in text
 
 
@@ -65,7 +65,7 @@ def test_a_scope_that_does_not_open_the_inbox(connect: Connect) -> None:
         "A token was issued, but the trigger inbox API did not accept it: The request for the list of inboxes"
     )
     assert "(invalid_audience)" in text
-    assert "check Client ID, Client secret and Scope" in text
+    assert "correct its Scope" in text
 
 
 @pytest.mark.parametrize("path", ["/wrong-path", "/wrong/path"])

@@ -8,7 +8,7 @@ from http import HTTPStatus
 from typing import Any
 
 from airflow_provider_workflow.client import errors
-from airflow_provider_workflow.client.failures import request_of
+from airflow_provider_workflow.client.answers import request_of
 from tests.unit.client.matrix.cells import ATTEMPTS, TOKEN_CALLS, WITHOUT_ACCESS_TOKEN, Expected, repeated
 from tests.unit.client.scripted import answer
 

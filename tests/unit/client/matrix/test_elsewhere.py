@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_workflow.client import api, errors, inboxes
-from airflow_provider_workflow.client.failures import request_of
+from airflow_provider_workflow.client.answers import request_of
 from tests.unit.client.calls import SOME_ID, make
 from tests.unit.client.matrix.bodies import good
 from tests.unit.client.matrix.cells import (

@@ -1,14 +1,14 @@
-"""Converts an unsuccessful answer, or the lack of one, into an exception: what each status means."""
+"""From an answer of the service, or the lack of one, to the value of a call or to an exception."""
 
 from __future__ import annotations
 
-import shlex
 from enum import StrEnum
 from http import HTTPStatus
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlsplit
 
-from airflow_provider_workflow.client.call import CONNECTION_SCOPE, Call, Family, Identity
+from airflow_provider_workflow.client import lenient_json
+from airflow_provider_workflow.client.call import Call, Family
 from airflow_provider_workflow.client.errors import (
     AuthenticationError,
     ConflictError,
@@ -22,57 +22,174 @@ from airflow_provider_workflow.client.errors import (
     TransportError,
     WorkflowAPIError,
 )
-from airflow_provider_workflow.client.settings import USER_GRANT, Settings
-from airflow_provider_workflow.client.wire import Answer, Request, host_of, plain
+from airflow_provider_workflow.client.wire import Answer, Request, host_of, one_line, plain
+from airflow_provider_workflow.types import Template
 
 
-def name_connection(error: AuthenticationError, call: Call[Any], settings: Settings) -> None:
+def nothing(answer: Answer) -> None:
     """
-    Add to an error the connection, the host that rejected it, and what to correct.
+    No value: only the status of the answer matters.
 
-    An error of a connection without an id stays as it is.
+    :raises TransportError: there is a body that is not JSON, such as the page of a proxy.
     """
-    if not settings.connection_id:
-        return
-    # A 200 without a token also comes from the token endpoint, whatever the family of the call.
-    if call.family is Family.TOKEN or error.status == HTTPStatus.OK:
-        host, fix = settings.token_url, _of_token(error, settings)
-    else:
-        host, fix = settings.base_url, _of_api(error, call, settings)
-    error.refused_by(host_of(host), settings.connection_id, fix)
+    if answer.body:
+        answer.json()
 
 
-def _of_token(error: AuthenticationError, settings: Settings) -> str:
-    if error.code == "invalid_scope":
-        return "correct its Scope or have the application allowed to use it"
-    if error.code == "invalid_grant":
-        return _log_in(settings)
-    if error.status in (401, 403) or "client" in (error.code or ""):
-        return f"{space_around(settings)}correct its Login (client ID) and Password (client secret)"
-    return "correct its Token URL, which must be the token endpoint exactly as the service gives it"
+def thing(answer: Answer) -> Any:
+    """
+    An object.
+
+    :raises TransportError: the body is not an object.
+    """
+    body = answer.json()
+    if not isinstance(body, dict):
+        raise _misshapen(answer, "an object")
+    return body
 
 
-def space_around(settings: Settings) -> str:
-    """What to do first about a rejected client secret that begins or ends with a space; "" without one."""
-    if settings.client_secret == settings.client_secret.strip():
-        return ""
-    return "the client secret begins or ends with a space: remove it unless it belongs to the secret; then "
+def inbox(answer: Answer) -> Any:
+    """
+    An inbox: an object with its required fields, ``id`` and ``status``.
+
+    :raises TransportError: the body is not an inbox.
+    """
+    body = thing(answer)
+    if not (_text(body.get("id")) and _text(body.get("status"))):
+        raise _misshapen(answer, "an inbox with an id and a status")
+    return _named(body)
 
 
-def _of_api(error: AuthenticationError, call: Call[Any], settings: Settings) -> str:
-    if call.identity is Identity.CLIENT_ID:
-        return "correct its Login (client ID)"
-    if call.scope != CONNECTION_SCOPE:
-        return f"have the application allowed to use the scope {call.scope}"
-    if error.code == "invalid_audience":
-        if settings.grant == USER_GRANT:
-            return f"correct its Scope and {_log_in(settings)}"
-        return "correct its Scope, and take Host and Token URL from one service"
-    return "have the application allowed to use trigger inboxes, and take Host and Token URL from one service"
+def guess(answer: Answer) -> Any:
+    """
+    A suggested workflow with its required fields (docs/service.md 13.1).
+
+    :raises TransportError: the body is not a suggested workflow.
+    """
+    body = thing(answer)
+    steps = body.get("steps")
+    if not (_text(body.get("title"), or_empty=True) and _text(body.get("prefilled_url")) and _objects(steps)):
+        raise _misshapen(answer, "a guess with title, steps and prefilled_url")
+    for each in steps:
+        others = each.get("alternatives")
+        raw = [each.get("step"), *(others if isinstance(others, list) else ())]
+        if not _objects(raw) or not all(_text(one.get(name)) for one in raw for name in ("app", "api")):
+            raise _misshapen(answer, "a guess whose steps have app and api")
+    return body
 
 
-def _log_in(settings: Settings) -> str:
-    return f"log in again (airflow-workflow login --conn-id {shlex.quote(settings.connection_id)})"
+def receipt(answer: Answer) -> Any:
+    """
+    The response to an acknowledgement or a release.
+
+    :raises TransportError: ``results`` is not a list of objects.
+    """
+    body = thing(answer)
+    if body.get("results") is not None and not _objects(body["results"]):
+        raise _misshapen(answer, "an object with a list of results")
+    return body
+
+
+def page(answer: Answer) -> Any:
+    """
+    A page of a listing: an object with ``results``, a list of objects, and the URL ``next``.
+
+    :raises TransportError: the body is not such a page.
+    """
+    body = _with_results(answer)
+    following = body.get("next")
+    if not (following is None or isinstance(following, str)) or not _plain_ids(body["results"]):
+        raise _misshapen(answer, "a page of a listing")
+    return body
+
+
+def page_of_inboxes(answer: Answer) -> Any:
+    """
+    A page of inboxes, each with the fields that ``inbox`` requires.
+
+    :raises TransportError: the body is not such a page.
+    """
+    body = page(answer)
+    if not all(_text(each.get("id")) and _text(each.get("status")) for each in body["results"]):
+        raise _misshapen(answer, "a page of inboxes with an id and a status")
+    for each in body["results"]:
+        _named(each)
+    return body
+
+
+def _named(inbox: dict[str, Any]) -> dict[str, Any]:
+    """The inbox with ``name``; newer servers may only send ``key`` (docs/service.md 2)."""
+    if inbox.get("name") is None and inbox.get("key") is not None:
+        inbox["name"] = inbox["key"]
+    return inbox
+
+
+def lease(answer: Answer) -> Any:
+    """
+    A lease.
+
+    A defect of one message must not make the whole lease unreadable: its messages would be leased together
+    repeatedly, until the service quarantines all of them. What cannot be decoded is replaced by its text,
+    and an entry that is not an object by an empty one. Attributes that are not objects become None.
+
+    :raises TransportError: the body is not a lease.
+    """
+    try:
+        body = answer.json()
+    except TransportError as unreadable:
+        try:
+            body = lenient_json.decode(answer.body)
+        except ValueError:
+            raise unreadable from None
+    results = body.get("results") if isinstance(body, dict) else None
+    if not isinstance(results, list):
+        raise _misshapen(answer, "an object with a list of results")
+    body["results"] = [entry if isinstance(entry, dict) else {} for entry in results]
+    for attributes, holders in (("inbox_attributes", [body]), ("message_attributes", body["results"])):
+        for holder in holders:
+            if attributes in holder and not isinstance(holder[attributes], dict):
+                holder[attributes] = None
+    for message in body["results"]:
+        message.pop("payload_json", None)  # not a field of the service
+    body["sent_at"] = answer.sent_at
+    return body
+
+
+def templates(answer: Answer) -> list[Template]:
+    """
+    A list of objects (docs/service.md 7).
+
+    :raises TransportError: the body is not such a list.
+    """
+    body = answer.json()
+    if not _objects(body) or not _plain_ids(body):
+        raise _misshapen(answer, "a list of templates")
+    return cast("list[Template]", body)
+
+
+def _with_results(answer: Answer) -> Any:
+    body = thing(answer)
+    if not _objects(body.get("results")):
+        raise _misshapen(answer, "an object with a list of results")
+    return body
+
+
+def _objects(value: Any) -> bool:
+    return isinstance(value, list) and {type(each) for each in value} <= {dict}
+
+
+def _text(value: Any, *, or_empty: bool = False) -> bool:
+    return isinstance(value, str) and (or_empty or bool(value))
+
+
+def _plain_ids(items: list[dict[str, Any]]) -> bool:
+    """Whether no id is an object or a list: listings use the ids as keys."""
+    return {type(each.get("id")) for each in items}.isdisjoint((dict, list))
+
+
+def _misshapen(answer: Answer, wanted: str) -> TransportError:
+    text = f"the answer with status {answer.status} has a body that is not {wanted}"
+    return TransportError(text, sent=True)
 
 
 LONGEST_DETAIL = 500
@@ -175,11 +292,6 @@ def _detail(first: dict[str, Any], body: dict[str, Any], answer: Answer) -> str:
         if text := _string(source.get(field)):
             return text[:LONGEST_DETAIL]
     return _phrase(answer.status)
-
-
-def one_line(text: str) -> str:
-    """A string of the service on one line, so that it cannot forge lines of a log; at most 500 characters."""
-    return " ".join("".join(sign if sign.isprintable() else " " for sign in text[:LONGEST_DETAIL]).split())
 
 
 def _host(location: str) -> str:

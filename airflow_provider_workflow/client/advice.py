@@ -1,0 +1,131 @@
+"""
+What to do about a call that failed, or about a paused inbox, in words for users.
+
+Error messages, the connection test, the command ``doctor`` and the page of inboxes give the same advice.
+"""
+
+from __future__ import annotations
+
+import shlex
+from http import HTTPStatus
+from typing import Any
+
+from airflow_provider_workflow.client.call import CONNECTION_SCOPE, Call, Family, Identity
+from airflow_provider_workflow.client.errors import (
+    AuthenticationError,
+    NotFoundError,
+    RateLimitError,
+    ServerError,
+    TokenStoreError,
+    TransportError,
+    WorkflowAPIError,
+    WorkflowError,
+)
+from airflow_provider_workflow.client.settings import USER_GRANT, Settings
+from airflow_provider_workflow.client.wire import host_of
+
+INBOX_SCOPE = "external"
+"""The scope that trigger inboxes require (docs/service.md 14.4)."""
+
+DROPPED = "new events are dropped meanwhile"
+_PAUSED = {
+    "user": "a user paused it; to resume it: {resume}",
+    "authentication": (
+        "the credentials of the app's account expired: connect the account again; then: {resume}"
+    ),
+    "authentication_access_revoked": (
+        "the access to the app's account was revoked: grant it again, and connect it; then: {resume}"
+    ),
+    "partner_revoked": "ask the maker of the connected app why it withdrew the access; then: {resume}",
+    "subscribe_failed": "check the subscription's inputs with the connected app; then: {resume}",
+    "migrate_failed": "{resume}; if that fails, {recreate}",
+    "abandoned": "no messages were leased for a long time: unpause its listener; then: {resume}",
+    "upstream_failures": (
+        "check whether the connected app has a problem; when it is solved: {resume}"
+    ),
+}  # fmt: skip
+"""By ``paused_reason`` (docs/service.md 2.3), an open enumeration."""
+_OTHER = "find out why the inbox was paused; then: {resume}"
+
+
+def fix_of_pause(reason: str | None, *, resume: str, recreate: str) -> str:
+    """
+    What to do about a paused inbox.
+
+    :param reason: its ``paused_reason``.
+    :param resume: how to resume it.
+    :param recreate: how to delete it and create it again.
+    """
+    return _PAUSED.get(reason or "", _OTHER).format(resume=resume, recreate=recreate)
+
+
+def add_fix(error: WorkflowError, call: Call[Any], settings: Settings) -> None:
+    """
+    Add to an error of a call what to do about it, unless it has that, and to the message of a rejection the
+    connection and the host.
+    """
+    if error.fix:
+        return
+    # A 200 without a token also comes from the token endpoint, whatever the family of the call.
+    is_of_token = call.family is Family.TOKEN or getattr(error, "status", None) == HTTPStatus.OK
+    if isinstance(error, AuthenticationError):
+        error.fix = _of_token(error, settings) if is_of_token else _of_api(error, call, settings)
+        if settings.connection_id:
+            host = host_of(settings.token_url if is_of_token else settings.base_url)
+            error.name_connection(settings.connection_id, host)
+    elif isinstance(error, RateLimitError):
+        error.fix = "too many requests were made; try again later"
+    elif isinstance(error, ServerError):
+        error.fix = "the service reports an internal error; try again later"
+    elif is_of_token:
+        error.fix = _of_address(
+            error, "Token URL", "it must be the token endpoint exactly as the service gives it"
+        )
+    elif isinstance(error, NotFoundError) and call.name == "list_inboxes":
+        error.fix = f"check Inbox path ({settings.inbox_path}) and Base URL"
+    else:
+        error.fix = _of_address(error, "Base URL and Inbox path", "they must lead to the API of the service")
+
+
+def _of_address(error: WorkflowError, field: str, rule: str) -> str:
+    if isinstance(error, TransportError) and not isinstance(error, TokenStoreError):
+        return f"check {field}: {rule}" if error.sent else f"check {field}, and the network connection to it"
+    if isinstance(error, WorkflowAPIError) and error.status < HTTPStatus.BAD_REQUEST:  # such as a redirect
+        return f"check {field}: {rule}"
+    return ""
+
+
+def _of_token(error: AuthenticationError, settings: Settings) -> str:
+    if error.code == "invalid_scope":
+        return "correct its Scope or have the application allowed to use it"
+    if error.code == "invalid_grant":
+        return _log_in(settings)
+    if error.status in (401, 403) or "client" in (error.code or ""):
+        return f"{_about_spaces(settings)}correct its Client ID (login) and Client secret (password)"
+    return "correct its Token URL, which must be the token endpoint exactly as the service gives it"
+
+
+def _about_spaces(settings: Settings) -> str:
+    """What to do first about a rejected client secret that begins or ends with a space; "" without one."""
+    if settings.client_secret == settings.client_secret.strip():
+        return ""
+    return "the client secret begins or ends with a space: remove it unless it belongs to the secret; then "
+
+
+def _of_api(error: AuthenticationError, call: Call[Any], settings: Settings) -> str:
+    if call.identity is Identity.CLIENT_ID:
+        return "correct its Client ID (login)"
+    if call.scope != CONNECTION_SCOPE:
+        return f"have the application allowed to use the scope {call.scope}"
+    if error.code == "invalid_audience":
+        if settings.grant == USER_GRANT:
+            return f"correct its Scope and {_log_in(settings)}"
+        return "correct its Scope, and take Base URL (host) and Token URL from one service"
+    return (
+        "have the application allowed to use trigger inboxes, and take Base URL (host) and Token URL from one"
+        " service"
+    )
+
+
+def _log_in(settings: Settings) -> str:
+    return f"log in again (airflow-workflow login --conn-id {shlex.quote(settings.connection_id)})"
