@@ -70,9 +70,9 @@ def guess(answer: Answer) -> Any:
     steps = body.get("steps")
     if not (_text(body.get("title"), or_empty=True) and _text(body.get("prefilled_url")) and _objects(steps)):
         raise _misshapen(answer, "a guess with title, steps and prefilled_url")
-    for each in steps:
-        others = each.get("alternatives")
-        raw = [each.get("step"), *(others if isinstance(others, list) else ())]
+    for step in steps:
+        alternatives = step.get("alternatives")
+        raw = [step.get("step"), *(alternatives if isinstance(alternatives, list) else ())]
         if not _objects(raw) or not all(_text(one.get(name)) for one in raw for name in ("app", "api")):
             raise _misshapen(answer, "a guess whose steps have app and api")
     return body
@@ -110,10 +110,10 @@ def page_of_inboxes(answer: Answer) -> Any:
     :raises TransportError: the body is not such a page.
     """
     body = page(answer)
-    if not all(_text(each.get("id")) and _text(each.get("status")) for each in body["results"]):
+    if not all(_text(inbox.get("id")) and _text(inbox.get("status")) for inbox in body["results"]):
         raise _misshapen(answer, "a page of inboxes with an id and a status")
-    for each in body["results"]:
-        _named(each)
+    for inbox in body["results"]:
+        _named(inbox)
     return body
 
 
@@ -175,7 +175,7 @@ def _with_results(answer: Answer) -> Any:
 
 
 def _objects(value: Any) -> bool:
-    return isinstance(value, list) and {type(each) for each in value} <= {dict}
+    return isinstance(value, list) and {type(item) for item in value} <= {dict}
 
 
 def _text(value: Any, *, or_empty: bool = False) -> bool:
@@ -184,11 +184,11 @@ def _text(value: Any, *, or_empty: bool = False) -> bool:
 
 def _plain_ids(items: list[dict[str, Any]]) -> bool:
     """Whether no id is an object or a list: listings use the ids as keys."""
-    return {type(each.get("id")) for each in items}.isdisjoint((dict, list))
+    return {type(item.get("id")) for item in items}.isdisjoint((dict, list))
 
 
-def _misshapen(answer: Answer, wanted: str) -> TransportError:
-    text = f"the answer with status {answer.status} has a body that is not {wanted}"
+def _misshapen(answer: Answer, expected: str) -> TransportError:
+    text = f"the answer with status {answer.status} has a body that is not {expected}"
     return TransportError(text, sent=True)
 
 
@@ -229,13 +229,13 @@ def failure(call: Call[Any], answer: Answer) -> WorkflowAPIError:
     Its class depends on the status, then on ``errors[0].code``. The body can be an ``errors`` envelope, only
     ``{detail}``, a token endpoint's ``{error, error_description}``, an HTML page, or empty.
     """
-    found = _body(answer)
-    body = found or {}
+    content = _body(answer)
+    body = content or {}
     first = _first_error(body)
     code = _string(first.get("code")) or _string(body.get("error"))
     code = code and one_line(code)
     detail = _detail(first, body, answer)
-    kind = _kind(call, answer.status, code, found)
+    kind = _kind(call, answer.status, code, content)
     explained = f"{request_of(call.name)} was answered with {answer.status}" + (f" ({code})" if code else "")
     return kind(
         f"{explained}: {one_line(detail)}" if detail else explained,
@@ -250,20 +250,20 @@ def failure(call: Call[Any], answer: Answer) -> WorkflowAPIError:
 
 
 def _kind(
-    call: Call[Any], status: int, code: str | None, found: dict[str, Any] | None
+    call: Call[Any], status: int, code: str | None, content: dict[str, Any] | None
 ) -> type[WorkflowAPIError]:
     if status == 400 and code == "lease_expired":
         return LeaseExpiredError
     if status == 400 and (code == "unauthenticated" or call.family is Family.TOKEN):
         return AuthenticationError
-    if status == 400 and call.family is Family.GUESS and found is not None and "errors" not in found:
+    if status == 400 and call.family is Family.GUESS and content is not None and "errors" not in content:
         return GuessRejectedError
     if status in (401, 403):
         return AuthenticationError
     if status == 404:
         return NotFoundError
     if status == 409:
-        return InboxPausedError if isinstance((found or {}).get("inbox_attributes"), dict) else ConflictError
+        return InboxPausedError if isinstance((content or {}).get("inbox_attributes"), dict) else ConflictError
     if status == 429:
         return RateLimitError
     if status >= 500:
@@ -275,8 +275,8 @@ def _kind(
 
 def _detail(first: dict[str, Any], body: dict[str, Any], answer: Answer) -> str:
     if 300 <= answer.status < 400:
-        where = _host(answer.headers.get("location", ""))
-        return f"it redirects to {where}, which is not followed; configure the final URL"
+        host = _host(answer.headers.get("location", ""))
+        return f"it redirects to {host}, which is not followed; configure the final URL"
     messages = body.get("messages")
     if isinstance(messages, list):
         details = [_string(m.get("detail")) for m in messages if isinstance(m, dict)]

@@ -158,7 +158,7 @@ def id_list(message_ids: Sequence[str] | None) -> dict[str, Any]:
             f"message_ids must hold {low} to {high} ids, not {len(message_ids)};"
             " leave it out for the whole lease"
         )
-    return {"message_ids": [opaque("message_ids", each) for each in message_ids]}
+    return {"message_ids": [opaque("message_ids", message_id) for message_id in message_ids]}
 
 
 SCHEMES = ("http", "https")

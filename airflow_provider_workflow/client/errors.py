@@ -202,8 +202,8 @@ class GuessRejectedError(InvalidRequestError):
 
     @property
     def messages(self) -> list[dict[str, Any]]:
-        found = self.meta.get("messages")
-        return found if isinstance(found, list) else []
+        messages = self.meta.get("messages")
+        return messages if isinstance(messages, list) else []
 
 
 class NotFoundError(WorkflowAPIError):

@@ -100,13 +100,13 @@ def look_up(settings: Settings, name: str) -> Generator[Call[Any], Any, str]:
 
     :raises NotFoundError: no inbox of this connection has the name.
     """
-    found = yield from all_inboxes(name=name, most=LOOK_UP_PAGES)
-    for inbox in found:
+    inboxes = yield from all_inboxes(name=name, most=LOOK_UP_PAGES)
+    for inbox in inboxes:
         if inbox.get("name") == name and inbox.get("status") != DELETING:
             _known[settings, name] = inbox["id"]
             return inbox["id"]
     fix = "create it (airflow-workflow inbox ensure), or correct the name (see airflow-workflow inbox list)"
-    if any("name" not in inbox for inbox in found):
+    if any("name" not in inbox for inbox in inboxes):
         # An inbox without a name is never used: messages of another inbox would start this inbox's DAG.
         fix = "the service lists inboxes without their names, so give the inbox's id instead"
     raise NotFoundError(f"Inbox {name!r} does not exist: {fix}", status=404)

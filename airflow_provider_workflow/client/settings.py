@@ -234,8 +234,10 @@ class Settings:
         """
         token_url = _text(extra.get("oauth_url"))
         secret = _visible(password)  # a space may be part of a secret (RFC 6749, appendix A.2)
-        given = {"host": host, "login": login, "password": secret, "oauth_url": token_url}
-        problems = [f"{name} is missing ({fix})" for name, fix in REQUIRED.items() if not _text(given[name])]
+        required = {"host": host, "login": login, "password": secret, "oauth_url": token_url}
+        problems = [
+            f"{name} is missing ({fix})" for name, fix in REQUIRED.items() if not _text(required[name])
+        ]
         if ":" in _text(login):
             problems.append("login contains a colon (a client ID has none)")
         address = base_url(_text(host), scheme, port)

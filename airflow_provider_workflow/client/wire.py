@@ -196,7 +196,7 @@ def plain(text: str, longest: int = 300) -> str:
     cut = text if len(text) <= longest else text[: longest - 3] + "..."
     if cut.isprintable():
         return cut
-    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in cut)
+    return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in cut)
 
 
 def one_line(text: str) -> str:

@@ -62,9 +62,9 @@ def field(default: Any, check: Check) -> Any:
 def checks_of(dataclass: type) -> dict[str, Check]:
     """The checks of the fields of a dataclass that has been declared with :func:`field`."""
     return {
-        each.name: each.metadata["check"]
-        for each in dataclasses.fields(dataclass)
-        if "check" in each.metadata
+        declared.name: declared.metadata["check"]
+        for declared in dataclasses.fields(dataclass)
+        if "check" in declared.metadata
     }
 
 

@@ -143,13 +143,13 @@ class Faults:
         """Remove one fault, or all; return the number of those that were removed."""
         with self._lock:
             before = len(self.rules)
-            self.rules = [each for each in self.rules if fault_id not in (None, each.id)]
+            self.rules = [fault for fault in self.rules if fault_id not in (None, fault.id)]
             return before - len(self.rules)
 
     def listing(self) -> list[dict[str, Any]]:
         """List the faults, with the number of requests that each has matched."""
         with self._lock:
-            return [asdict(each) for each in self.rules]
+            return [asdict(fault) for fault in self.rules]
 
 
 @dataclass

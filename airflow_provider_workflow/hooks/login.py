@@ -113,12 +113,12 @@ def query_of(address: str, redirect_uri: str) -> str:
 
     :raises ValueError: the URL is not the connection's redirect URI.
     """
-    expected, given = urlsplit(redirect_uri), urlsplit(address.strip())
-    if _place(given) != _place(expected):
+    expected, pasted = urlsplit(redirect_uri), urlsplit(address.strip())
+    if _place(pasted) != _place(expected):
         raise ValueError(
             f"this is not the URL to which the authorization page redirects: that begins with {redirect_uri}"
         )
-    return given.query
+    return pasted.query
 
 
 def _place(parts: SplitResult) -> tuple[str, str, str]:

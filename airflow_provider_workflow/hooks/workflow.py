@@ -226,9 +226,9 @@ class WorkflowHook(BaseHook):
         :param scope: space-separated scopes; the connection's by default.
         :raises LoginRequiredError: the user's tokens are no longer valid.
         """
-        wanted = scope or self.settings.scope
-        of_user = user_tokens.in_use(self.settings, wanted, self.client)
-        return self.app_token(wanted) if of_user is None else of_user
+        scopes = scope or self.settings.scope
+        of_user = user_tokens.in_use(self.settings, scopes, self.client)
+        return self.app_token(scopes) if of_user is None else of_user
 
     @staticmethod
     def _masked(token: types.Token) -> types.Token:

@@ -104,8 +104,8 @@ class SqliteJournal(Journal):
             self._db.executemany("INSERT OR REPLACE INTO records VALUES (?, ?, ?)", rows)
 
     def load(self, kind: str) -> Iterator[tuple[Key, Any]]:
-        found = self._db.execute("SELECT key, body FROM records WHERE kind = ? ORDER BY key", (kind,))
-        return ((key, json.loads(body)) for key, body in found.fetchall())
+        rows = self._db.execute("SELECT key, body FROM records WHERE kind = ? ORDER BY key", (kind,))
+        return ((key, json.loads(body)) for key, body in rows.fetchall())
 
     def clear(self) -> None:
         self._changed.clear()

@@ -118,7 +118,7 @@ def optional_ids(body: dict[str, Any], field: str, known: Collection[str]) -> li
     value = body[field]
     if not isinstance(value, list) or not 1 <= len(value) <= 100:
         raise invalid_field(field, "must be a list of 1 to 100 ids.")
-    if not all(is_uuid(each) or _is_known(each, known) for each in value):
+    if not all(is_uuid(item) or _is_known(item, known) for item in value):
         raise invalid_field(field, "must hold UUIDs only.")
     return value
 

@@ -113,13 +113,13 @@ class Inboxes:
 
         :return: the number of matching inboxes, and those of this page.
         """
-        found = [
+        inboxes = [
             inbox
             for inbox in list(self._inboxes.values())
             if self._update_status(inbox) and status in (None, inbox.status) and name in (None, inbox.name)
         ]
-        found.sort(key=lambda inbox: inbox.number, reverse=self.core.settings.list_order == "newest")
-        return len(found), found[offset : offset + limit]
+        inboxes.sort(key=lambda inbox: inbox.number, reverse=self.core.settings.list_order == "newest")
+        return len(inboxes), inboxes[offset : offset + limit]
 
     @atomic
     def update(self, inbox_id: str, url: str | None) -> Inbox:

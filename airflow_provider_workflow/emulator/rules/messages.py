@@ -83,7 +83,9 @@ class Messages:
         inbox, _ = self.queues.current(inbox_id)
         if ids is not None and len(ids) != len(payloads):
             raise invalid_field("ids", "must have as many entries as payloads.")
-        if not all(each is None or isinstance(each, (str, int, float)) for each in ids or ()):
+        if not all(
+            message_id is None or isinstance(message_id, (str, int, float)) for message_id in ids or ()
+        ):
             raise invalid_field("ids", "must hold strings, numbers, booleans or null.")
         _check(attributes or {})
         if inbox.status != "active":
@@ -123,11 +125,11 @@ class Messages:
         :raises ServiceError: 400 for an unknown message or another attribute.
         """
         _, queue = self.queues.current(inbox_id)
-        found = [each for each in queue.live.values() if id_text(each.id) == id_text(message_id)]
-        if not found:
+        messages = [message for message in queue.live.values() if id_text(message.id) == id_text(message_id)]
+        if not messages:
             raise invalid_field("message_id", "no such message.")
         _check(attributes)
-        for message in found:
+        for message in messages:
             _set(message, attributes)
             self.queues.save(message)
 
@@ -141,16 +143,16 @@ class Messages:
         :raises ServiceError: 404 for an unknown inbox, 400 for an invalid cursor.
         """
         direction, number = _read_cursor(cursor)
-        found = self._listed(inbox_id)
+        messages = self._listed(inbox_id)
         newest_first = self.core.settings.list_order == "newest"
-        keys = [-each.number if newest_first else each.number for each in found]
+        keys = [-message.number if newest_first else message.number for message in messages]
         if direction == "after":
             start = bisect_right(keys, number) if cursor else 0
         else:
             start = max(0, bisect_left(keys, number) - limit)
         chosen = slice(start, start + limit)
-        results, keys_of_page = [each.view() for each in found[chosen]], keys[chosen]
-        following = _cursor("after", keys_of_page[-1]) if results and start + limit < len(found) else None
+        results, keys_of_page = [message.view() for message in messages[chosen]], keys[chosen]
+        following = _cursor("after", keys_of_page[-1]) if results and start + limit < len(messages) else None
         previous = _cursor("before", keys_of_page[0]) if results and start > 0 else None
         return Page(results, following, previous)
 
@@ -167,9 +169,9 @@ class Messages:
         counts = dict.fromkeys(("available", "leased", "acked", "quarantined"), 0)
         for message in every:
             counts[message.status] += 1
-        found: dict[str, Any] = {"counts": counts, "counters": dict(inbox.counters), "inbox": inbox.view()}
+        summary: dict[str, Any] = {"counts": counts, "counters": dict(inbox.counters), "inbox": inbox.view()}
         if not with_messages:
-            return found
+            return summary
         leases = [
             {
                 "lease_id": lease.id,
@@ -179,7 +181,7 @@ class Messages:
             for lease in queue.leases.values()
             if lease.numbers
         ]
-        return {**found, "messages": [each.detailed_view() for each in every], "leases": leases}
+        return {**summary, "messages": [message.detailed_view() for message in every], "leases": leases}
 
     @atomic
     def queue(self, inbox_id: str) -> MessageQueue:
@@ -188,11 +190,11 @@ class Messages:
 
     def _listed(self, inbox_id: str) -> list[Message]:
         queue = self.queue(inbox_id)
-        found = list(queue.live.values())
+        messages = list(queue.live.values())
         if self.core.settings.acked_stay_listed:
-            found += queue.acked.values()
-        found.sort(key=lambda message: message.number, reverse=self.core.settings.list_order == "newest")
-        return found
+            messages += queue.acked.values()
+        messages.sort(key=lambda message: message.number, reverse=self.core.settings.list_order == "newest")
+        return messages
 
 
 def _check(attributes: dict[str, Any]) -> None:

@@ -132,7 +132,9 @@ class Tokens:
         :param value: the token; None for all.
         :return: the number of tokens that expired.
         """
-        ended = [each for each in self._tokens.values() if value in (None, each.value) and self.alive(each)]
+        ended = [
+            token for token in self._tokens.values() if value in (None, token.value) and self.alive(token)
+        ]
         for token in ended:
             token.expires_at = self.core.clock.now()
             self._save(token)
@@ -233,11 +235,11 @@ class OAuth:
 
     def _check_client(self, form: Mapping[str, str], credentials: tuple[str, str] | None) -> None:
         basic = credentials is not None
-        given = credentials or (form.get("client_id", ""), form.get("client_secret", ""))
+        pair = credentials or (form.get("client_id", ""), form.get("client_secret", ""))
         settings = self.core.settings
         # RFC 6749 2.3.1 requires form encoding inside HTTP Basic; most clients do not encode.
-        decoded = (unquote_plus(given[0]), unquote_plus(given[1]))
-        if (settings.client_id, settings.client_secret) not in (given, decoded):
+        decoded = (unquote_plus(pair[0]), unquote_plus(pair[1]))
+        if (settings.client_id, settings.client_secret) not in (pair, decoded):
             raise oauth_error(401, "invalid_client", "Unknown client or wrong secret.", basic=basic)
 
     def _by_code(self, form: Mapping[str, str]) -> dict[str, Any]:

@@ -209,7 +209,9 @@ class Leases:
         return {
             "lease_id": lease.id,
             "leased_until": iso(lease.leased_until),
-            "results": [{**each.view(), "payload": queue.payloads[each.number]} for each in messages],
+            "results": [
+                {**message.view(), "payload": queue.payloads[message.number]} for message in messages
+            ],
             "inbox_attributes": inbox.attributes(),
         }
 
@@ -233,7 +235,7 @@ class Leases:
             self.queues.save(message)
         if messages:
             self.queues.inboxes.count(inbox, acks=len(messages))
-        return {"acked_id": _receipt(messages), "results": [each.view() for each in messages]}
+        return {"acked_id": _receipt(messages), "results": [message.view() for message in messages]}
 
     @atomic
     def release(self, inbox_id: str, lease_id: str, ids: Sequence[MessageId] | None = None) -> dict[str, Any]:
@@ -249,7 +251,7 @@ class Leases:
         self.queues.requeue(inbox, queue, messages)
         if messages:
             self.queues.inboxes.count(inbox, releases=len(messages))
-        return {"released_id": _receipt(messages), "results": [each.view() for each in messages]}
+        return {"released_id": _receipt(messages), "results": [message.view() for message in messages]}
 
     @atomic
     def expire(self, inbox_id: str | None = None, lease_id: str | None = None) -> int:
@@ -273,7 +275,7 @@ class Leases:
 
     def _new_lease(self, inbox: Inbox, queue: MessageQueue, messages: list[Message], seconds: float) -> Lease:
         now = self.core.clock.now()
-        lease = Lease(str(uuid.uuid4()), inbox.id, now + seconds, [each.number for each in messages])
+        lease = Lease(str(uuid.uuid4()), inbox.id, now + seconds, [message.number for message in messages])
         queue.add_lease(lease)
         self.queues.save_lease(lease)
         for message in messages:
@@ -292,10 +294,10 @@ class Leases:
             raise ServiceError(
                 400, "lease_expired", "The lease has expired; its messages will be redelivered."
             )
-        wanted = None if ids is None else {id_text(each) for each in ids}
+        chosen = None if ids is None else {id_text(message_id) for message_id in ids}
         held = [queue.live[number] for number in lease.numbers]
-        removed = [each for each in held if wanted is None or id_text(each.id) in wanted]
-        gone = {each.number for each in removed}
+        removed = [message for message in held if chosen is None or id_text(message.id) in chosen]
+        gone = {message.number for message in removed}
         lease.numbers = [number for number in lease.numbers if number not in gone]
         if lease.numbers:
             self.queues.save_lease(lease)

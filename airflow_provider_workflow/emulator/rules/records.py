@@ -183,7 +183,7 @@ class RefreshToken:
 
 
 _GETTERS = {
-    record: attrgetter(*(each.name for each in fields(record)))
+    record: attrgetter(*(field.name for field in fields(record)))
     for record in (Inbox, Message, Lease, AccessToken, Code, RefreshToken)
 }
 

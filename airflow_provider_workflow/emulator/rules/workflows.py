@@ -132,8 +132,11 @@ def _filled_up(apps: list[App]) -> list[App]:
 
 def _step(app: App, *, is_trigger: bool) -> dict[str, Any]:
     place = GUESSED_APPS.index(app)
-    others = [APPS[(place + distance) % len(APPS)] for distance in range(1, app.alternatives + 1)]
-    return {"step": _raw(app, is_trigger), "alternatives": [_raw(other, is_trigger) for other in others]}
+    alternatives = [APPS[(place + distance) % len(APPS)] for distance in range(1, app.alternatives + 1)]
+    return {
+        "step": _raw(app, is_trigger),
+        "alternatives": [_raw(other, is_trigger) for other in alternatives],
+    }
 
 
 def _raw(app: App, is_trigger: bool) -> dict[str, str | None]:
@@ -146,7 +149,7 @@ def _title(description: str) -> str:
 
 
 def _editor_url(steps: list[dict[str, Any]], base_url: str) -> str:
-    return f"{base_url}/editor?" + urlencode([("step", each["step"]["api"]) for each in steps])
+    return f"{base_url}/editor?" + urlencode([("step", step["step"]["api"]) for step in steps])
 
 
 DEFAULT_LIMIT = 5
@@ -168,11 +171,11 @@ def templates(
     :param limit: maximum number of templates, 1 to 100.
     :param offset: number of templates to skip, 0 or more.
     """
-    wanted = set(apps or [])
+    slugs = set(apps or [])
     pairs = [
         (FIRST_ID + number, trigger, action)
         for number, (trigger, action) in enumerate(permutations(APPS, 2))
-        if wanted <= {trigger.slug, action.slug}
+        if slugs <= {trigger.slug, action.slug}
     ]
     return [_template(base_url, *pair) for pair in pairs[offset : offset + limit]]
 

@@ -39,7 +39,7 @@ def build_app(emulator: Emulator) -> Router:
     :func:`perform` converts errors to responses.
     """
     emulator.faults.operations = frozenset(
-        ("unknown", *(each.name for each in OPERATIONS if each.family != "control"))
+        ("unknown", *(operation.name for operation in OPERATIONS if operation.family != "control"))
     )
     by_path: dict[str, dict[str, Operation]] = {}
     for operation in OPERATIONS:

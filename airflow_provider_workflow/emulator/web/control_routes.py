@@ -302,8 +302,8 @@ def list_requests(emulator: Emulator, operation: str | None = None, limit: int =
     """Show the latest requests, 100 by default, and count all."""
     if operation is not None:
         emulator.faults.check_operation(operation)
-    requests = [each for each in list(emulator.log.recent) if operation in (None, each.operation)]
-    shown = [each.view() for each in requests[len(requests) - min(limit, len(requests)) :]]
+    requests = [request for request in list(emulator.log.recent) if operation in (None, request.operation)]
+    shown = [request.view() for request in requests[len(requests) - min(limit, len(requests)) :]]
     return {"counts": dict(emulator.log.counts), "requests": shown}
 
 

@@ -97,15 +97,15 @@ async def list_inboxes(emulator: Emulator, request: Request) -> Response:
     status = query.get("status")
     if status is not None and status not in INBOX_STATES:
         raise invalid_parameter("status", f"must be one of {', '.join(INBOX_STATES)}.")
-    count, found = emulator.store.inboxes.page(limit, offset, status, query.get("name", query.get("key")))
-    kept: dict[str, str] = {name: query[name] for name in ("status", "name", "key") if name in query}
+    count, inboxes = emulator.store.inboxes.page(limit, offset, status, query.get("name", query.get("key")))
+    filters: dict[str, str] = {name: query[name] for name in ("status", "name", "key") if name in query}
 
     def at(place: int) -> str:
-        return _link(request, {**kept, "limit": str(limit), "offset": str(place)})
+        return _link(request, {**filters, "limit": str(limit), "offset": str(place)})
 
     following = at(offset + limit) if offset + limit < count else None
     previous = at(max(0, offset - limit)) if offset > 0 else None
-    results = [each.view() for each in found]
+    results = [inbox.view() for inbox in inboxes]
     return JsonResponse({"count": count, "next": following, "previous": previous, "results": results})
 
 
