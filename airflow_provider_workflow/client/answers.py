@@ -263,7 +263,8 @@ def _kind(
     if status == 404:
         return NotFoundError
     if status == 409:
-        return InboxPausedError if isinstance((content or {}).get("inbox_attributes"), dict) else ConflictError
+        is_of_lease = isinstance((content or {}).get("inbox_attributes"), dict)
+        return InboxPausedError if is_of_lease else ConflictError
     if status == 429:
         return RateLimitError
     if status >= 500:
