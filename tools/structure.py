@@ -1,14 +1,13 @@
 """
-``python -m tools.structure``: measures the structure of the package, and compares it with stored figures.
+``python -m tools.structure``: measures the structure of the package, beside its limits.
 
-``--json FILE`` stores the figures, and ``--against FILE`` compares them with stored ones; ``--list`` names
-the counted items, and ``--tests`` also counts test cases, which takes a minute.
+``--list`` names the counted items. ``--lower`` lowers each limit of ``tests/unit/structure_limits.toml`` that
+is above its figure; no limit ever rises but by hand.
 
-``--lower`` lowers each limit of ``tests/unit/structure_limits.toml`` that is above its figure; no limit ever
-rises but by hand. Lines of code exclude blank lines, comments and docstrings. Concepts are the classes, and
-the functions and methods with a public name. The length of a function is that of its signature
-and body without its docstring. Imports in functions and under ``TYPE_CHECKING`` count.
-:mod:`tests.structure.trace` traces the path of a message.
+Lines of code exclude blank lines, comments and docstrings. Concepts are the classes, and the functions and
+methods with a public name. The length of a function is that of its signature and body without its docstring.
+Imports in functions and under ``TYPE_CHECKING`` count. :mod:`tests.structure.trace` traces the path of a
+message.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ import ast
 import io
 import json
 import os
-import re
 import statistics
 import subprocess
 import sys
@@ -28,15 +26,12 @@ import tomllib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
-from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 NAME = "airflow_provider_workflow"
-TESTS = ("tests/unit", "tests/e2e")
-SHORT_MODULE_LINES = 60
 LONG_FUNCTION_LINES = 40
-SHORT_FUNCTION_LINES = 15
 TRACE_SECONDS = 120
 LIMITS = ROOT / "tests" / "unit" / "structure_limits.toml"
 """Figures that the package must not exceed."""
@@ -85,12 +80,12 @@ class Module:
             for node in ast.walk(self.tree)
             if _is_string(node) and isinstance(node, ast.Expr)
         }
-        found: set[int] = set()
+        numbers: set[int] = set()
         for token in tokenize.generate_tokens(io.StringIO(self.text).readline):
             if token.type not in NO_CODE and token.start not in docstrings:
-                found.update(range(token.start[0], token.end[0] + 1))
+                numbers.update(range(token.start[0], token.end[0] + 1))
         lines = self.text.splitlines()
-        return sum(bool(lines[number - 1].strip()) for number in found)
+        return sum(bool(lines[number - 1].strip()) for number in numbers)
 
     @property
     def widths(self) -> list[int]:
@@ -114,11 +109,6 @@ class Module:
                 docstring = _length(first) if _is_string(first) else 0
                 yield f"{self.name}.{node.name}", _length(node) - docstring
 
-    @property
-    def is_entry(self) -> bool:
-        """Whether its name is fixed by Python: ``__init__.py`` or ``__main__.py``."""
-        return self.path.name in ("__init__.py", "__main__.py")
-
 
 def _is_string(node: ast.AST) -> bool:
     """Whether a statement is only a string: a docstring, also of a variable."""
@@ -133,53 +123,28 @@ def _length(node: ast.stmt) -> int:
     return (node.end_lineno or node.lineno) - node.lineno + 1
 
 
-class Package:
-    """
-    The modules of a package, and their imports.
+def read(folder: Path) -> dict[str, Module]:
+    """The modules of a package, by name."""
+    modules = {}
+    for path in sorted(folder.rglob("*.py")):
+        parts = path.relative_to(folder).with_suffix("").parts
+        name = ".".join(part for part in parts if part != "__init__")
+        modules[name] = Module(name, path, path.read_text())
+    return modules
 
-    :param folder: folder of the package.
-    """
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        modules = (self._module(path) for path in sorted(folder.rglob("*.py")))
-        self.modules = {module.name: module for module in modules}
-
-    def _module(self, path: Path) -> Module:
-        parts = path.relative_to(self.folder).with_suffix("").parts
-        return Module(".".join(part for part in parts if part != "__init__"), path, path.read_text())
-
-    def resolve(self, dotted: str) -> str | None:
-        """
-        The module of a dotted name within the package.
-
-        :return: None if it belongs only to the package itself.
-        """
-        parts = dotted.split(".")
-        names = (".".join(parts[:length]) for length in range(len(parts), 0, -1))
-        return next((name for name in names if name in self.modules), None)
-
-    @cached_property
-    def imports(self) -> dict[str, set[str]]:
-        """The modules that each module imports."""
-        return {name: set(self._imported(module)) - {name} for name, module in self.modules.items()}
-
-    def _imported(self, module: Module) -> Iterator[str]:
+def imports(modules: dict[str, Module], package: str) -> dict[str, set[str]]:
+    """The modules that each module imports."""
+    graph: dict[str, set[str]] = {}
+    for name, module in modules.items():
+        graph[name] = set()
         for dotted in _imported_names(module.tree):
-            package, _, within = dotted.partition(".")
-            found = self.resolve(within) if package == self.folder.name else None
-            if found is not None:
-                yield found
-
-    @cached_property
-    def importers(self) -> dict[str, list[str]]:
-        """The modules that import each module."""
-        return {name: [each for each in self.imports if name in self.imports[each]] for name in self.imports}
-
-    @property
-    def cycles(self) -> list[list[str]]:
-        """Groups of modules that import each other, directly or indirectly."""
-        return sorted(sorted(group) for group in connected(self.imports) if len(group) > 1)
+            root, _, within = dotted.partition(".")
+            parts = within.split(".") if root == package else []
+            names = (".".join(parts[:length]) for length in range(len(parts), 0, -1))
+            imported = next((name for name in names if name in modules), name)
+            graph[name] |= {imported} - {name}
+    return graph
 
 
 def _imported_names(tree: ast.Module) -> Iterator[str]:
@@ -190,91 +155,37 @@ def _imported_names(tree: ast.Module) -> Iterator[str]:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-def connected(graph: dict[str, set[str]]) -> list[list[str]]:
-    """The strongly connected components of a graph (Tarjan's algorithm)."""
-    order: dict[str, int] = {}
-    lowest: dict[str, int] = {}
-    stack: list[str] = []
-    found: list[list[str]] = []
-
-    def visit(node: str) -> None:
-        order[node] = lowest[node] = len(order)
-        stack.append(node)
-        for following in sorted(graph[node]):
-            if following not in order:
-                visit(following)
-                lowest[node] = min(lowest[node], lowest[following])
-            elif following in stack:
-                lowest[node] = min(lowest[node], order[following])
-        if lowest[node] == order[node]:
-            start = stack.index(node)
-            found.append(stack[start:])
-            del stack[start:]
-
-    for node in graph:
-        if node not in order:
-            visit(node)
-    return found
+def cycle(graph: dict[str, set[str]]) -> list[str]:
+    """A chain of modules that import each other, or an empty list."""
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        chain: list[str] = error.args[1]
+        return chain[::-1]
+    return []
 
 
-def public_modules(package: Package, docs: Path) -> set[str]:
+def measure(folder: Path = ROOT / NAME) -> tuple[Figures, Names]:
     """
-    The modules that users may import: those in the API reference, in imports of the documentation, and in the
-    provider info.
-    """
-    prefix = rf"\b{package.folder.name}\.([\w.]+)"
-    named: list[str] = []
-    for path in docs.rglob("*"):
-        if path.suffix in (".md", ".rst", ".py"):
-            in_reference = docs / "api" in path.parents
-            named += re.findall(prefix if in_reference else rf"(?:from|import) {prefix}", path.read_text())
-    info = package.modules.get("get_provider_info")
-    for node in ast.walk(info.tree) if info else ():
-        # Without the package's name, which is added at run time.
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and "." in node.value:
-            named.append(node.value.strip("."))
-    return {found for name in named if (found := package.resolve(name)) is not None}
+    The figures that need no running code, and the names of what was counted.
 
-
-def measure(package: Package | None = None, docs: Path = ROOT / "docs") -> tuple[Figures, Names]:
+    :param folder: of the package.
     """
-    The figures that need no running code.
-
-    :param package: by default the package of this project.
-    :param docs: folder of its documentation.
-    """
-    package = package or Package(ROOT / NAME)
-    single = _with_one_importer(package, public_modules(package, docs))
-    functions = [function for module in package.modules.values() for function in module.functions]
+    modules = read(folder)
+    functions = [function for module in modules.values() for function in module.functions]
     long = [f"{name} ({lines} lines)" for name, lines in functions if lines > LONG_FUNCTION_LINES]
-    short = sum(lines <= SHORT_FUNCTION_LINES for _, lines in functions)
+    chain = cycle(imports(modules, folder.name))
     figures: Figures = {
-        **_sizes(list(package.modules.values())),
-        "modules with one importer": len(single),
-        f"modules under {SHORT_MODULE_LINES} lines with one importer": sum(
-            module.lines < SHORT_MODULE_LINES for module in single
-        ),
-        "import cycles": len(package.cycles),
-        "modules in an import cycle": sum(map(len, package.cycles)),
+        **_sizes(list(modules.values())),
+        "import cycles": int(bool(chain)),
         "functions": len(functions),
         f"functions over {LONG_FUNCTION_LINES} lines": len(long),
-        f"functions up to {SHORT_FUNCTION_LINES} lines, %": round(100 * short / max(len(functions), 1), 1),
     }
     names = {
-        "modules with one importer": [f"{each.name} <- {package.importers[each.name][0]}" for each in single],
-        "import cycles": [", ".join(cycle) for cycle in package.cycles],
+        "import cycles": [" -> ".join(chain)] if chain else [],
         f"functions over {LONG_FUNCTION_LINES} lines": long,
     }
     return figures, names
-
-
-def _with_one_importer(package: Package, public: set[str]) -> list[Module]:
-    """Modules with one importer that are neither public nor fixed by Python."""
-    return [
-        module
-        for name, module in package.modules.items()
-        if len(package.importers[name]) == 1 and not module.is_entry and name not in public
-    ]
 
 
 def _sizes(modules: list[Module]) -> Figures:
@@ -334,7 +245,7 @@ def _traced() -> list[dict[str, list[str]]]:
 
 def _start_trace(path: str, home: str) -> subprocess.Popen[str]:
     """Start a trace in a process without the environment of the user's Airflow and proxies."""
-    kept = {
+    environment = {
         name: value
         for name, value in os.environ.items()
         if not name.startswith("AIRFLOW_") and not name.lower().endswith("_proxy")
@@ -342,34 +253,11 @@ def _start_trace(path: str, home: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "tests.structure.trace", path],
         cwd=ROOT,
-        env={**kept, "AIRFLOW_HOME": f"{home}/{path}", "PYTHONPATH": str(ROOT)},
+        env={**environment, "AIRFLOW_HOME": f"{home}/{path}", "PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
-
-
-def count_tests() -> Figures:
-    """
-    The number of test cases of each folder.
-
-    :raises RuntimeError: pytest could not collect them.
-    """
-    return {f"test cases, {folder}": _count_tests(folder) for folder in TESTS}
-
-
-def _count_tests(folder: str) -> int:
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", folder],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    collected = re.search(r"^(?:\d+/)?(\d+) tests? collected", done.stdout, re.MULTILINE)
-    if done.returncode != 0 or collected is None:
-        raise RuntimeError(f"pytest cannot collect {folder}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
-    return int(collected[1])
 
 
 def limits() -> Figures:
@@ -387,59 +275,35 @@ def lower(figures: Figures) -> None:
     LIMITS.write_text(text)
 
 
-def table(figures: Figures, before: Figures | None = None) -> Iterator[str]:
-    """
-    The lines of the table.
-
-    :param before: figures to compare with.
-    """
+def table(figures: Figures) -> Iterator[str]:
+    """The lines of the table."""
     width = max(map(len, figures))
-    yield f"{'':{width}}  {'now':>8}  {'limit':>8}" + (f"  {'before':>8}  {'change':>8}" if before else "")
+    yield f"{'':{width}}  {'now':>8}  {'limit':>8}"
     for label, value in figures.items():
-        limit, earlier = (
-            f"{known[label]:,g}" if label in known else "" for known in (limits(), before or {})
-        )
-        change = f"{value - before[label]:+,g}" if before and label in before else ""
-        line = f"{label:{width}}  {value:>8,g}  {limit:>8}  {earlier:>8}  {change:>8}"
-        yield line.rstrip()
+        limit = f"{limits()[label]:,g}" if label in limits() else ""
+        yield f"{label:{width}}  {value:>8,g}  {limit:>8}".rstrip()
 
 
 def listing(names: Names) -> Iterator[str]:
     """The lines that name the counted items."""
-    for label, each in names.items():
+    for label, items in names.items():
         yield f"\n{label}:"
-        yield from (f"  {name}" for name in each)
+        yield from (f"  {item}" for item in items)
 
 
 def main(arguments: Iterable[str] | None = None) -> None:
     """Measure and print the figures."""
-    options = _options(arguments)
-    figures, names = measure()
-    traced_figures, traced_names = trace()
-    figures |= traced_figures
-    names |= traced_names
-    if options.tests:
-        figures |= count_tests()
-    before = json.loads(options.against.read_text())["figures"] if options.against else None
-    print("\n".join(table(figures, before)))
-    if options.lower:
-        lower(figures)
-    if options.list:
-        print("\n".join(listing(names)))
-    if options.json:
-        options.json.write_text(json.dumps({"figures": figures, "names": names}, indent=2) + "\n")
-
-
-def _options(arguments: Iterable[str] | None) -> Any:
     parser = argparse.ArgumentParser(prog="python -m tools.structure", description=__doc__)
-    parser.add_argument("--json", type=Path, metavar="FILE", help="store the figures in this file")
-    parser.add_argument(
-        "--against", type=Path, metavar="FILE", help="show the figures of this file beside them"
-    )
     parser.add_argument("--lower", action="store_true", help="lower the limits to the figures")
     parser.add_argument("--list", action="store_true", help="name the counted items")
-    parser.add_argument("--tests", action="store_true", help="count the test cases too")
-    return parser.parse_args(None if arguments is None else list(arguments))
+    options = parser.parse_args(None if arguments is None else list(arguments))
+    figures, names = measure()
+    traced_figures, traced_names = trace()
+    print("\n".join(table(figures | traced_figures)))
+    if options.lower:
+        lower(figures | traced_figures)
+    if options.list:
+        print("\n".join(listing(names | traced_names)))
 
 
 if __name__ == "__main__":
