@@ -83,9 +83,7 @@ class Messages:
         inbox, _ = self.queues.current(inbox_id)
         if ids is not None and len(ids) != len(payloads):
             raise invalid_field("ids", "must have as many entries as payloads.")
-        if not all(
-            message_id is None or isinstance(message_id, (str, int, float)) for message_id in ids or ()
-        ):
+        if not all(item is None or isinstance(item, (str, int, float)) for item in ids or ()):
             raise invalid_field("ids", "must hold strings, numbers, booleans or null.")
         _check(attributes or {})
         if inbox.status != "active":

@@ -132,9 +132,7 @@ class Tokens:
         :param value: the token; None for all.
         :return: the number of tokens that expired.
         """
-        ended = [
-            token for token in self._tokens.values() if value in (None, token.value) and self.alive(token)
-        ]
+        ended = [token for token in filter(self.alive, self._tokens.values()) if value in (None, token.value)]
         for token in ended:
             token.expires_at = self.core.clock.now()
             self._save(token)

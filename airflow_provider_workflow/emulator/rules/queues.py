@@ -206,12 +206,11 @@ class Leases:
             nothing: dict[str, Any] = {"lease_id": None, "leased_until": None, "results": []}
             return {**nothing, "inbox_attributes": inbox.attributes()}
         lease = self._new_lease(inbox, queue, messages, lease_seconds)
+        results = [{**message.view(), "payload": queue.payloads[message.number]} for message in messages]
         return {
             "lease_id": lease.id,
             "leased_until": iso(lease.leased_until),
-            "results": [
-                {**message.view(), "payload": queue.payloads[message.number]} for message in messages
-            ],
+            "results": results,
             "inbox_attributes": inbox.attributes(),
         }
 

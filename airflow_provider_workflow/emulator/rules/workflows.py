@@ -132,11 +132,8 @@ def _filled_up(apps: list[App]) -> list[App]:
 
 def _step(app: App, *, is_trigger: bool) -> dict[str, Any]:
     place = GUESSED_APPS.index(app)
-    alternatives = [APPS[(place + distance) % len(APPS)] for distance in range(1, app.alternatives + 1)]
-    return {
-        "step": _raw(app, is_trigger),
-        "alternatives": [_raw(other, is_trigger) for other in alternatives],
-    }
+    nearby = [APPS[(place + distance) % len(APPS)] for distance in range(1, app.alternatives + 1)]
+    return {"step": _raw(app, is_trigger), "alternatives": [_raw(item, is_trigger) for item in nearby]}
 
 
 def _raw(app: App, is_trigger: bool) -> dict[str, str | None]:

@@ -91,8 +91,7 @@ async def get_inbox(emulator: Emulator, request: Request) -> Response:
 
 async def list_inboxes(emulator: Emulator, request: Request) -> Response:
     query = request.query_params
-    size = emulator.store.settings.page_size
-    limit = errors.parameter_number(query, "limit", size, 1, MAX_PAGE)
+    limit = errors.parameter_number(query, "limit", emulator.store.settings.page_size, 1, MAX_PAGE)
     offset = errors.parameter_number(query, "offset", 0, 0, None)
     status = query.get("status")
     if status is not None and status not in INBOX_STATES:
