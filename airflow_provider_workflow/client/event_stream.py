@@ -113,10 +113,9 @@ async def _read(
 ) -> AsyncGenerator[bool, None]:
     import aiohttp
 
-    from airflow_provider_workflow.client.over_aiohttp import Line, chunks_of, fault
+    from airflow_provider_workflow.client.over_aiohttp import chunks_of, fault
 
-    limit = aiohttp.ClientTimeout(total=None, sock_connect=request.timeout, sock_read=SILENCE_SECONDS)
-    line = Line.begin()
+    limit = aiohttp.ClientTimeout(total=None, connect=request.timeout, sock_read=SILENCE_SECONDS)
     try:
         async with client.session.get(
             request.url,
@@ -135,7 +134,7 @@ async def _read(
                         yield True
             return
     except (TimeoutError, aiohttp.ClientError, OSError) as error:
-        broken = fault(error, request, line)
+        broken = fault(error, request)
     raise broken  # raised here, it has no context, as in ``exchange``
 
 

@@ -6,10 +6,8 @@ import asyncio
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 from weakref import WeakKeyDictionary
 
 import aiohttp
@@ -22,39 +20,10 @@ CONNECTIONS = 100
 """Maximum number of connections for calls, in addition to those of event streams."""
 
 
-@dataclass
-class Line:
-    """
-    Whether a request had a connection, which the exceptions of ``aiohttp`` do not say.
-
-    :param stood: whether it had a connection, so that the service may have received it; None if that is
-        unknown, which counts as True.
-    """
-
-    stood: bool | None = None
-
-    @classmethod
-    def begin(cls) -> Line:
-        """The line of the next request in this context."""
-        line = cls()
-        _line.set(line)
-        return line
-
-
-_timeout = cache(lambda seconds: aiohttp.ClientTimeout(total=seconds))
-_line: ContextVar[Line] = ContextVar("line")
-
-
-class _Connector(aiohttp.TCPConnector):
-    """Records the connection in the line. The library's traces could too, but cost a fifth of a request."""
-
-    async def connect(self, *args: Any, **kwargs: Any) -> aiohttp.connector.Connection:
-        line = _line.get(None) or Line()
-        if line.stood is None:  # else the library is repeating a request that may have been received
-            line.stood = False
-        connection = await super().connect(*args, **kwargs)
-        line.stood = True
-        return connection
+NOT_SENT = (aiohttp.ClientConnectorError, aiohttp.ClientHttpProxyError, aiohttp.ConnectionTimeoutError)
+"""Errors after which the service has not received the request."""
+_timeout = cache(lambda seconds: aiohttp.ClientTimeout(connect=seconds, total=seconds + 1))
+# The total is longer than the limit for the connection, so that the error tells which of the two ended it.
 
 
 @dataclass
@@ -80,7 +49,7 @@ async def shared_session(certificates: str | None, streams: int) -> AsyncIterato
     shared = of_loop.get(certificates)
     if shared is None:
         tls = certificates is not None and ssl.create_default_context(cadata=certificates)
-        connector = _Connector(limit=CONNECTIONS + streams, ssl=tls, ttl_dns_cache=300)
+        connector = aiohttp.TCPConnector(limit=CONNECTIONS + streams, ssl=tls, ttl_dns_cache=300)
         # No cookies: clients of different connections share the session.
         jar = aiohttp.DummyCookieJar()
         session = aiohttp.ClientSession(
@@ -101,9 +70,9 @@ async def exchange(session: aiohttp.ClientSession, request: Request) -> Answer:
     """
     Send a request and read its complete answer.
 
-    :raises TransportError: no complete answer within ``request.timeout`` seconds.
+    :raises TransportError: no connection within ``request.timeout`` seconds, or no complete answer within a
+        second more.
     """
-    line = Line.begin()
     try:
         async with session.request(
             request.method,
@@ -117,7 +86,7 @@ async def exchange(session: aiohttp.ClientSession, request: Request) -> Answer:
         ) as response:
             return await answer_of(response, request.limit)
     except (TimeoutError, aiohttp.ClientError, OSError) as error:
-        broken = fault(error, request, line)
+        broken = fault(error, request)
     # Raised here, it has no context: the library's exceptions contain the request with its secrets.
     raise broken
 
@@ -139,12 +108,12 @@ async def chunks_of(response: aiohttp.ClientResponse) -> AsyncGenerator[bytes, N
     """The bytes of a body as they arrive, which are read here and nowhere else; compressed if it is."""
     async for chunk in response.content.iter_any():
         yield chunk
-        await asyncio.sleep(
-            0
-        )  # the next chunk may have been received already, and is returned without a turn
+        if not response.content.at_eof():
+            # The next chunk may have been received already, and is returned without a turn for others.
+            await asyncio.sleep(0)
 
 
-def fault(error: BaseException, request: Request, line: Line) -> TransportError:
+def fault(error: BaseException, request: Request) -> TransportError:
     """The ``TransportError`` for an exception of ``aiohttp``; see ``no_answer``."""
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         stage = Stage.CERTIFICATE
@@ -154,8 +123,9 @@ def fault(error: BaseException, request: Request, line: Line) -> TransportError:
         stage = Stage.TLS
     else:
         stage = Stage.CONNECTION
+    sent = not isinstance(error, NOT_SENT)
     timed_out = isinstance(error, asyncio.TimeoutError)
-    return no_answer(request, stage, _reason(error), sent=line.stood is not False, timed_out=timed_out)
+    return no_answer(request, stage, _reason(error), sent=sent, timed_out=timed_out)
 
 
 def _reason(error: BaseException) -> str:

@@ -138,7 +138,9 @@ async def refused(go: asyncio.Event, settings: Settings) -> None:
         await go.wait()
         yield b"{}"
 
-    response: Any = SimpleNamespace(status=404, content=SimpleNamespace(iter_any=chunks), headers={})
+    response: Any = SimpleNamespace(
+        status=404, content=SimpleNamespace(iter_any=chunks, at_eof=lambda: False), headers={}
+    )
     of: Any = BaseClient(settings)
     await event_stream.refusal_of(of, response, LONG, AccessToken("token", 0, 0))
 
