@@ -17,7 +17,7 @@ from airflow_provider_workflow.cli.doctor_findings import FAILED, OK, SKIPPED, W
 from airflow_provider_workflow.cli.login import is_loopback
 from airflow_provider_workflow.cli.running import hook_of
 from airflow_provider_workflow.client import api
-from airflow_provider_workflow.client.answers import space_around
+from airflow_provider_workflow.client.advice import INBOX_SCOPE, SCOPE_FIX
 from airflow_provider_workflow.client.client import WorkflowClient
 from airflow_provider_workflow.client.errors import (
     AuthenticationError,
@@ -31,7 +31,6 @@ from airflow_provider_workflow.client.tokens import TokenCache, token_key, token
 from airflow_provider_workflow.client.user_tokens import UserTokens
 from airflow_provider_workflow.client.wire import host_of
 from airflow_provider_workflow.hooks.connection_test import Trial, plain_reason
-from airflow_provider_workflow.hooks.diagnosis import INBOX_SCOPE, SCOPE_FIX, fix_of_api, fix_of_token
 from airflow_provider_workflow.hooks.login import check_store
 from airflow_provider_workflow.hooks.user_tokens import VariableStore
 
@@ -105,8 +104,7 @@ def client(subject: Subject) -> Iterator[Finding]:
             subject.scope_refused = error
             yield Finding("client", OK, f"{accepted}, but not the scope")
         else:
-            fix = f"{space_around(subject.settings)}{fix_of_token(error)}"
-            yield Finding("client", FAILED, plain_reason(error), fix)
+            yield Finding("client", FAILED, plain_reason(error), error.fix)
 
 
 def scope(subject: Subject) -> Iterator[Finding]:
@@ -198,7 +196,7 @@ def inbox_api(subject: Subject) -> Iterator[Finding]:
         fix = "run doctor again after the next task or trigger has renewed it"
         yield Finding("inbox_api", SKIPPED, str(error), fix)
     except WorkflowError as error:
-        yield Finding("inbox_api", FAILED, plain_reason(error), fix_of_api(error, subject.settings))
+        yield Finding("inbox_api", FAILED, plain_reason(error), error.fix)
 
 
 LONGEST_SECONDS = 10.0

@@ -9,9 +9,9 @@ from itertools import islice
 from airflow_provider_workflow import types
 from airflow_provider_workflow.cli.doctor_findings import FAILED, OK, SKIPPED, WARNING, Finding, Subject
 from airflow_provider_workflow.client import api, inboxes
+from airflow_provider_workflow.client.advice import DROPPED, fix_of_pause
 from airflow_provider_workflow.client.errors import NotFoundError, WorkflowError
 from airflow_provider_workflow.dispatch.lease import delivery_count
-from airflow_provider_workflow.hooks.diagnosis import DROPPED, fix_of_pause
 
 Verdict = tuple[str, str | None]
 """The status of a finding, and its fix."""

@@ -26,6 +26,7 @@ from airflow_provider_workflow.client.wire import host_of
 
 INBOX_SCOPE = "external"
 """The scope that trigger inboxes require (docs/service.md 14.4)."""
+SCOPE_FIX = f"set Scope to {INBOX_SCOPE}, or leave it empty"
 
 DROPPED = "new events are dropped meanwhile"
 _PAUSED = {
@@ -78,21 +79,25 @@ def add_fix(error: WorkflowError, call: Call[Any], settings: Settings) -> None:
     elif isinstance(error, ServerError):
         error.fix = "the service reports an internal error; try again later"
     elif is_of_token:
-        error.fix = _of_address(
-            error, "Token URL", "it must be the token endpoint exactly as the service gives it"
-        )
+        rule = "it must be the token endpoint exactly as the service gives it"
+        error.fix = _of_address(error, "Token URL", rule)
     elif isinstance(error, NotFoundError) and call.name == "list_inboxes":
         error.fix = f"check Inbox path ({settings.inbox_path}) and Base URL"
-    else:
+    elif _is_of_address(error):
         error.fix = _of_address(error, "Base URL and Inbox path", "they must lead to the API of the service")
 
 
+def _is_of_address(error: WorkflowError) -> bool:
+    """Whether something other than the API of the service may have answered, or nothing."""
+    if isinstance(error, TransportError):
+        return not isinstance(error, TokenStoreError)
+    return isinstance(error, WorkflowAPIError) and error.status < HTTPStatus.BAD_REQUEST
+
+
 def _of_address(error: WorkflowError, field: str, rule: str) -> str:
-    if isinstance(error, TransportError) and not isinstance(error, TokenStoreError):
-        return f"check {field}: {rule}" if error.sent else f"check {field}, and the network connection to it"
-    if isinstance(error, WorkflowAPIError) and error.status < HTTPStatus.BAD_REQUEST:  # such as a redirect
-        return f"check {field}: {rule}"
-    return ""
+    if isinstance(error, TransportError) and not error.sent:
+        return f"check {field}, and the network connection to it"
+    return f"check {field}: {rule}"
 
 
 def _of_token(error: AuthenticationError, settings: Settings) -> str:

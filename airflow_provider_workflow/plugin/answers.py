@@ -27,7 +27,6 @@ from airflow_provider_workflow.client.errors import (
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.wire import host_of, plain
 from airflow_provider_workflow.hooks.connection_test import API, TOKEN, plain_reason
-from airflow_provider_workflow.hooks.diagnosis import SCOPE_FIX, fix_of_api, fix_of_token
 
 LONGEST_SECONDS = 4.0
 """Limit for all requests to the service that one list or one change needs, together."""
@@ -116,22 +115,14 @@ def of_service(error: WorkflowError, family: Family | None, settings: Settings |
         title = f"{host_of(url)} did not answer within {LONGEST_SECONDS:g} s"
         fix = "try again later; if this lasts, check the address in the connection, and the network"
         return PageError(504, "timeout", title, fix)
-    reason, fix = plain_reason(error), _fix(error, family, settings)
+    reason, fix = plain_reason(error), error.fix
+    if isinstance(error, ConflictError):
+        fix = "its state has changed meanwhile: reload the page"
+    if isinstance(error, NotFoundError) and not fix:
+        fix = "it was deleted, or belongs to another account: reload the list"
     known = ((status, code) for kind, status, code in ANSWERS if isinstance(error, kind))
     status, code = next(known, (502, "service_error"))
     if isinstance(error, AuthenticationError):
         reason = f"{TOKEN if family is Family.TOKEN else API}: {reason}"
     wait = error.retry_after or ASSUMED_WAIT_SECONDS if isinstance(error, RateLimitError) else None
     return PageError(status, code, reason, fix, wait)
-
-
-def _fix(error: WorkflowError, family: Family | None, settings: Settings) -> str:
-    if isinstance(error, ConflictError):
-        return "its state has changed meanwhile: reload the page"
-    if family is not Family.TOKEN:
-        fix = fix_of_api(error, settings)
-        gone = "it was deleted, or belongs to another account: reload the list; otherwise "
-        return gone + fix if isinstance(error, NotFoundError) else fix
-    if isinstance(error, AuthenticationError) and error.code == "invalid_scope":
-        return SCOPE_FIX
-    return fix_of_token(error)

@@ -20,14 +20,13 @@ from fastapi.responses import Response
 
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.client import api
-from airflow_provider_workflow.client.wire import one_line
-from airflow_provider_workflow.client.wire import plain
+from airflow_provider_workflow.client.advice import DROPPED, fix_of_pause
+from airflow_provider_workflow.client.wire import one_line, plain
 from airflow_provider_workflow.database import dag_runs
 from airflow_provider_workflow.database.dag_runs import Entry, Selection, StoredRun
 from airflow_provider_workflow.database.inbox_uses import InboxUse, inbox_uses
 from airflow_provider_workflow.dispatch.dead_letters import RUN_PREFIX
 from airflow_provider_workflow.dispatch.runs import RUN_ID_PREFIX
-from airflow_provider_workflow.hooks.diagnosis import DROPPED, fix_of_pause
 from airflow_provider_workflow.plugin import access, service
 from airflow_provider_workflow.plugin.access import INBOX, Reader, User, run_of
 from airflow_provider_workflow.plugin.answers import PageError, answer

@@ -26,10 +26,9 @@ from airflow_provider_workflow.client.arguments import PAGE_SIZE
 from airflow_provider_workflow.client.call import Call, Family
 from airflow_provider_workflow.client.client import WorkflowClient
 from airflow_provider_workflow.client.errors import TransportError, WorkflowError
-from airflow_provider_workflow.client.wire import one_line
 from airflow_provider_workflow.client.inboxes import is_id
 from airflow_provider_workflow.client.settings import USER_GRANT, Settings
-from airflow_provider_workflow.client.wire import Answer, Request
+from airflow_provider_workflow.client.wire import Answer, Request, one_line
 from airflow_provider_workflow.dispatch.dead_letters import RUN_PREFIX
 from airflow_provider_workflow.dispatch.lease import delivery_count
 from airflow_provider_workflow.dispatch.runs import run_id_of

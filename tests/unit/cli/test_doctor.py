@@ -48,7 +48,7 @@ def test_a_wrong_secret(doctor: Doctor) -> None:
     assert found.exit_code == 1
     assert found.of("failed") == ["client"]
     assert "401 (invalid_client)" in found["client"]["detail"]
-    assert "copy Client ID and Client secret again" in found["client"]["fix"]
+    assert "correct its Client ID (login) and Client secret" in found["client"]["fix"]
     assert found.of("skipped") == ["scope", "clock", "inbox_api", "inboxes"]
     assert found["inboxes"]["detail"] == "cannot be examined before client is fixed"
 
@@ -107,7 +107,7 @@ def test_a_token_that_only_another_service_takes(doctor: Doctor, scripted: Scrip
     scripted.answers = [answer(401, error)]
     found = doctor.examine(host=scripted.url)
     assert found.of("failed") == ["inbox_api"]
-    assert "use a Token URL and a Base URL of the same service" in found["inbox_api"]["fix"]
+    assert "take Base URL (host) and Token URL from one service" in found["inbox_api"]["fix"]
 
 
 def test_all_fields_that_are_missing_or_wrong_are_named_at_once(doctor: Doctor) -> None:
@@ -146,7 +146,7 @@ def test_a_wrong_token_url(path: str, said: str, doctor: Doctor) -> None:
     found = doctor.examine({"oauth_url": doctor.emulator.base_url + path})
     assert found.of("failed") == ["client"]
     assert said in found["client"]["detail"]
-    assert found["client"]["fix"].startswith("check Token URL: it must be the URL of the token endpoint")
+    assert found["client"]["fix"].startswith("check Token URL: it must be the token endpoint")
 
 
 def test_a_token_url_that_answers_with_a_page(doctor: Doctor, scripted: ScriptedServer) -> None:
@@ -176,7 +176,7 @@ def test_a_service_that_fails_is_asked_once(
 
 def test_an_application_that_may_not_use_inboxes(doctor: Doctor) -> None:
     doctor.emulator.fault("status", operation="list_inboxes", status=403, times=None)
-    assert "request access to trigger inboxes" in doctor.examine()["inbox_api"]["fix"]
+    assert "have the application allowed to use trigger inboxes" in doctor.examine()["inbox_api"]["fix"]
 
 
 @pytest.mark.parametrize(("seconds", "way"), [(90, "behind"), (-90, "ahead")])

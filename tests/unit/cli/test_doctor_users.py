@@ -92,7 +92,7 @@ def test_a_user_who_granted_another_scope(doctor: Doctor) -> None:
     store(doctor, scope="workflow")
     found = doctor.examine(USER)
     assert found.of("failed") == ["inbox_api"]
-    assert found["inbox_api"]["fix"] == "log in again with the scope external"
+    assert found["inbox_api"]["fix"].startswith("correct its Scope and log in again")
 
 
 def test_nothing_of_the_diagnosis_stays_in_the_caches(doctor: Doctor) -> None:

@@ -35,8 +35,8 @@ def connect(monkeypatch: pytest.MonkeyPatch, emulator: EmulatorServer, **fields:
 @pytest.mark.parametrize(
     ("fields", "status", "code", "fix"),
     [
-        ({"password": SECRET}, 502, "wrong_credentials", "copy Client ID and Client secret again"),
-        ({"scope": "no-such-scope"}, 502, "wrong_credentials", "set Scope to external"),
+        ({"password": SECRET}, 502, "wrong_credentials", "correct its Client ID (login) and Client secret"),
+        ({"scope": "no-such-scope"}, 502, "wrong_credentials", "correct its Scope"),
         ({"host": "http://127.0.0.1:1"}, 502, "unreachable", "check Base URL and Inbox path"),
         ({"oauth_url": "http://127.0.0.1:1/"}, 502, "unreachable", "check Token URL, and the network"),
         ({"inbox_path": "/wrong"}, 404, "not_found", "check Inbox path (/wrong) and Base URL"),
