@@ -309,7 +309,11 @@ def _phrase(status: int) -> str:
         return ""
 
 
-def _meta(kind: type[WorkflowAPIError], first: dict[str, Any], body: dict[str, Any]) -> dict[str, Any]:
+def _meta(
+    kind: type[WorkflowAPIError],
+    first: dict[str, Any],
+    body: dict[str, Any],
+) -> dict[str, Any]:
     if kind is InboxPausedError:
         return dict(body["inbox_attributes"])
     if kind is GuessRejectedError:

@@ -171,7 +171,11 @@ def next_cursor(page: types.MessagePage) -> str | None:
     return parse_qs(query).get("cursor", [None])[0]
 
 
-def lease_messages(inbox_id: str, lease_limit: int = 10, lease_seconds: int = 300) -> Call[types.LeaseAnswer]:
+def lease_messages(
+    inbox_id: str,
+    lease_limit: int = 10,
+    lease_seconds: int = 300,
+) -> Call[types.LeaseAnswer]:
     """
     Lease messages. For an empty inbox ``lease_id`` is None.
 

@@ -47,7 +47,13 @@ class WorkflowClient(BaseClient):
     :param attempts: maximum number of attempts of a call, 1 or more.
     """
 
-    def __init__(self, settings: Settings, *, attempts: int = ATTEMPTS, **options: Any) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        attempts: int = ATTEMPTS,
+        **options: Any,
+    ) -> None:
         super().__init__(settings, **options)
         # The rate gate, at which every attempt waits, obeys ``Retry-After``.
         self._retrying = Retrying(

@@ -145,7 +145,10 @@ def _is_event_stream(response: aiohttp.ClientResponse) -> bool:
 
 
 async def refusal_of(
-    client: AsyncWorkflowClient, response: aiohttp.ClientResponse, seconds: float, token: AccessToken
+    client: AsyncWorkflowClient,
+    response: aiohttp.ClientResponse,
+    seconds: float,
+    token: AccessToken,
 ) -> WorkflowAPIError:
     """The error for a response that is not an event stream; its body is read for at most ``seconds``."""
     from airflow_provider_workflow.client.over_aiohttp import answer_of
