@@ -28,7 +28,6 @@ KEPT = {
     "client.masking.spellings": PURE,
     "client.tokens._digest": PURE,
     "client.event_stream._streams": ENDS_WITH_ITS_LOOP,
-    "client.over_aiohttp._line": "belongs to the context of one request",
     "client.over_aiohttp._sessions": ENDS_WITH_ITS_LOOP,
     "client.over_aiohttp._timeout": PURE,
     "emulator.web.app.http_date": PURE,

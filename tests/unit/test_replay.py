@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_workflow.client.wire import Answer, lease
+from airflow_provider_workflow.client.answers import lease
+from airflow_provider_workflow.client.wire import Answer
 from airflow_provider_workflow.dispatch.dead_letters import RUN_PREFIX, Reason, conf_of
 from airflow_provider_workflow.dispatch.rejections import RunRejected
 from airflow_provider_workflow.dispatch.replay import (
