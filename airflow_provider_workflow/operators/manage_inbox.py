@@ -119,6 +119,60 @@ def ensure_inbox(
     return hook.update_inbox(inbox["id"], notification_url)
 
 
+def settled_inbox(
+    hook: WorkflowHook,
+    name: str,
+    subscription: types.Subscription,
+    notification_url: str | None,
+    *,
+    timeout: float,
+    wait_until_active: bool,
+    recreate_failed: bool = False,
+) -> types.Inbox:
+    """
+    Ensure an inbox, and wait until it is active or paused; see ``WorkflowEnsureInboxOperator``.
+
+    :param timeout: maximum seconds to wait.
+    :param wait_until_active: False also returns an inbox that is still ``initializing``.
+    :param recreate_failed: delete an inbox that failed to initialize, and create it again, once.
+    :raises InboxNameTakenError: an inbox of this name has another subscription.
+    :raises InboxUnusableError: the service could not subscribe it.
+    :raises AirflowException: it was not active in time.
+    """
+    from airflow_provider_workflow.dispatch.lease import InboxUnusableError
+
+    deadline, pause = clock.now() + timeout, FIRST_PAUSE_SECONDS
+    while True:
+        inbox = ensure_inbox(hook, name, subscription, notification_url)
+        status = inbox["status"]
+        if status == FAILED:
+            if not recreate_failed:
+                raise InboxUnusableError(name, inbox.get("paused_reason"))
+            recreate_failed = False
+            _delete_failed(hook, name, inbox)
+            continue
+        # An inbox that is being deleted still has the name.
+        if status in SETTLED_STATES or (not wait_until_active and status != DELETING):
+            return inbox
+        if (remaining := deadline - clock.now()) <= 0:
+            raise AirflowException(
+                f"Inbox {name!r} was not active within {timeout:g} s. Check it, or increase timeout."
+            )
+        clock.sleep(min(pause, remaining))
+        pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+
+
+def _delete_failed(hook: WorkflowHook, name: str, inbox: types.Inbox) -> None:
+    log.warning(
+        "Inbox %s failed to initialize (%s); deleting it and creating it again",
+        name,
+        _reason(inbox),
+    )
+    # Deleted, or being deleted, already.
+    with contextlib.suppress(NotFoundError, ConflictError):
+        hook.delete_inbox(inbox["id"])
+
+
 def _name_taken(name: str, subscription: types.Subscription, existing: types.Inbox) -> str:
     from airflow_provider_workflow.client.wire import plain
 
@@ -283,28 +337,20 @@ class WorkflowEnsureInboxOperator(WorkflowOperator):
         :raises ValueError: a rendered argument has an invalid value.
         """
         from airflow_provider_workflow.client.wire import plain
-        from airflow_provider_workflow.dispatch.lease import InboxUnusableError
 
         for field in ("name", "app_key", "action_key"):
             setattr(self, field, rendered(field, getattr(self, field)))
         self.notification_url = rendered("notification_url", self.notification_url, optional=True)
         subscription = subscription_of(self.app_key, self.action_key, self.inputs, self.connection_id)
-        deadline, pause, recreated = clock.now() + self.timeout, FIRST_PAUSE_SECONDS, False
-        while True:
-            inbox = ensure_inbox(self.hook, self.name, subscription, self.notification_url)
-            if inbox["status"] == FAILED:
-                if recreated or not self.recreate_failed:
-                    raise InboxUnusableError(self.name, inbox.get("paused_reason"))
-                self._delete_failed(inbox)
-                recreated = True
-                continue
-            if self._is_done(inbox["status"]):
-                break
-            if (remaining := deadline - clock.now()) <= 0:
-                within = f"{self.timeout:g} s. Check it, or increase timeout."
-                raise AirflowException(f"Inbox {self.name!r} was not active within {within}")
-            clock.sleep(min(pause, remaining))
-            pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+        inbox = settled_inbox(
+            self.hook,
+            self.name,
+            subscription,
+            self.notification_url,
+            timeout=self.timeout,
+            wait_until_active=self.wait_until_active,
+            recreate_failed=self.recreate_failed,
+        )
         if inbox["status"] == PAUSED:
             log.warning(
                 "Inbox %s is paused (%s): new events are dropped until it is resumed"
@@ -314,20 +360,6 @@ class WorkflowEnsureInboxOperator(WorkflowOperator):
             )
         log.info("Inbox %s exists: id %s, status %s", self.name, plain(inbox["id"]), plain(inbox["status"]))
         return _summary(inbox)
-
-    def _is_done(self, status: str) -> bool:
-        # An inbox that is being deleted still has the name.
-        return status in SETTLED_STATES or (not self.wait_until_active and status != DELETING)
-
-    def _delete_failed(self, inbox: types.Inbox) -> None:
-        log.warning(
-            "Inbox %s failed to initialize (%s); deleting it and creating it again",
-            self.name,
-            _reason(inbox),
-        )
-        # Deleted, or being deleted, already.
-        with contextlib.suppress(NotFoundError, ConflictError):
-            self.hook.delete_inbox(inbox["id"])
 
 
 def _reason(inbox: types.Inbox) -> str:
