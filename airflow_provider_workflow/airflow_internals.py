@@ -2,7 +2,7 @@
 All uses of Airflow beyond its public API, and the differences between its versions 3.2 to 3.4.
 
 Each function wraps one undocumented name or operation of Airflow; its docstring says what would replace it. A
-test checks that only two modules of ``plugin/`` import such names too. Documented modules (``airflow.sdk``,
+test checks that only one module of ``plugin/`` imports such names too. Documented modules (``airflow.sdk``,
 ``airflow.triggers``, ``airflow.configuration``, ``airflow.exceptions``, ``airflow.cli.cli_config``, the
 ``common.compat`` provider) are imported where they are needed.
 
@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Any
 from airflow import __version__
 
 if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Callable
     from contextlib import AbstractContextManager
 
     from sqlalchemy.orm import Session
@@ -205,18 +207,27 @@ def stats() -> Any:
 # The command line
 
 
-def console() -> Any:
+def console(width: int) -> Any:
     """The console of Airflow's commands, without markup; rich's ``Console`` would replace it."""
     from airflow.cli.simple_table import AirflowConsole
 
-    return AirflowConsole(markup=False, emoji=False, highlight=False)
+    made = AirflowConsole(markup=False, emoji=False, highlight=False)
+    made.width = width
+    return made
 
 
-def table() -> Any:
-    """An empty table in the format of Airflow's commands; rich's ``Table`` would replace it."""
-    from airflow.cli.simple_table import SimpleTable
+def run_quietly(command: Callable[[Namespace], None], args: Namespace, *, verbose: bool) -> None:
+    """
+    Run a command as Airflow runs its own: without log lines and Python warnings.
 
-    return SimpleTable(show_header=True)
+    Airflow logs to stdout, where a script expects a result. An option of ``ActionCommand`` would replace it.
+
+    :param verbose: show them.
+    """
+    from airflow.utils.cli import suppress_logs_and_warning
+
+    args.verbose = verbose
+    suppress_logs_and_warning(command)(args)
 
 
 # The metadata database, which commands use as they have no supervisor.
@@ -245,8 +256,9 @@ def check_database() -> None:
 
 def dag_row(dag_id: str, session: Session) -> Any:
     """
-    The row of a DAG: ``is_paused``, ``has_import_errors``, ``max_active_runs``, and since 3.3
-    ``allowed_run_types``; None if no DAG file contains the DAG.
+    The row of a DAG: ``is_paused``, ``has_import_errors``, and since 3.3 ``allowed_run_types``.
+
+    None if no DAG file contains the DAG.
     """
     from airflow.models.dag import DagModel
 
@@ -295,15 +307,23 @@ def serialized_dag(dag_id: str, session: Session) -> Mapping[str, Any] | None:
     return newest.data["dag"] if newest is not None and newest.data else None
 
 
-def heartbeats(process: str) -> list[tuple[Any, str, str]]:
-    """Latest heartbeat (a timezone-aware time), state and machine of each triggerer (or scheduler)."""
+def triggerer_heartbeats() -> list[Any]:
+    """The latest heartbeat (a timezone-aware time) of each triggerer that has not ended."""
     from airflow.jobs.job import Job
     from sqlalchemy import select
 
-    columns = (Job.latest_heartbeat, Job.state, Job.hostname)
+    running = (Job.job_type == "TriggererJob", Job.state == "running")
     with database_session() as session:
-        rows = session.execute(select(*columns).where(Job.job_type == f"{process.capitalize()}Job"))
-        return [(beat, str(state), str(host)) for beat, state, host in rows if beat is not None]
+        return [beat for beat in session.scalars(select(Job.latest_heartbeat).where(*running)) if beat]
+
+
+def files_with_import_errors() -> list[str]:
+    """The DAG files that Airflow cannot import."""
+    from airflow.models.errors import ParseImportError
+    from sqlalchemy import select
+
+    with database_session() as session:
+        return sorted(filter(None, session.scalars(select(ParseImportError.filename))))
 
 
 def count_triggers(path: str) -> int:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 
 STATE = (
-    "cli.output._unmasked",
     "client.inboxes._fitting",
     "client.inboxes._known",
     "client.exchange.GATES",

@@ -1,15 +1,20 @@
-"""``dead-letters list`` and ``dead-letters show``: dead letters in Airflow's metadata database."""
+"""``dead-letters``: lists, shows and replays dead letters, which are in Airflow's metadata database."""
 
 from __future__ import annotations
 
 import json
+import re
 from argparse import Namespace
+from collections.abc import Iterator
+from dataclasses import replace as changed
+from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Any
 
+from airflow_provider_workflow import clock
 from airflow_provider_workflow.cli import output
-from airflow_provider_workflow.cli.arguments import moment_of, now
-from airflow_provider_workflow.cli.running import Exit, hook_of
+from airflow_provider_workflow.cli.common import Exit, hook_of
+from airflow_provider_workflow.client.inboxes import is_id
 from airflow_provider_workflow.database import dag_runs
 from airflow_provider_workflow.database.dag_runs import (
     ENTRIES,
@@ -18,12 +23,63 @@ from airflow_provider_workflow.database.dag_runs import (
     StoredRun,
     with_replays,
 )
+from airflow_provider_workflow.database.runs import DatabaseRuns
+from airflow_provider_workflow.dispatch.dead_letters import RUN_PREFIX
+from airflow_provider_workflow.dispatch.rejections import RunRejected, TargetError
+from airflow_provider_workflow.dispatch.replay import NotADeadLetterError, NoTargetError, Replay
+from airflow_provider_workflow.dispatch.results import MOST_IDS, add
 
-LONGEST_CAUSE = 80
-"""Characters of a cause in a table."""
+UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+"""Seconds of each unit."""
+SHOWN_CAUSES = 10
 
 
-def result_of(letter: StoredDeadLetter) -> dict[str, Any]:
+class NoSuchDeadLetterError(Exception):
+    """There is no dead letter with an id."""
+
+    exit_code = Exit.NOT_FOUND
+
+
+def list_dead_letters(args: Namespace) -> int:
+    """
+    List dead letters.
+
+    :raises TargetError: the database is unreachable.
+    """
+    if args.limit < 1:
+        raise ValueError(f"--limit must be 1 or more, not {args.limit}")
+    size = min(args.limit + 1, dag_runs.PAGE)
+    pages = dag_runs.pages(_selection_of(args), ENTRIES, size=size)
+    first = list(islice((letter for page in pages for letter in with_replays(page)), args.limit + 1))
+    shown = first[: args.limit]
+    output.show(args.output, [_result(letter) for letter in shown], [_row(letter) for letter in shown])
+    if len(first) > len(shown):
+        output.note(f"There are more than {len(shown)} dead letters; --limit shows more.")
+    return Exit.OK
+
+
+def show(args: Namespace) -> int:
+    """
+    Show a dead letter with its message.
+
+    :raises NoSuchDeadLetterError: there is none with this id.
+    """
+    (letter,) = _find(_selection_of(args), [args.id])
+    text = dag_runs.whole_conf(letter.run.key).get("message_json")
+    try:
+        message = json.loads(text) if isinstance(text, str) else None
+    except (ValueError, RecursionError):
+        message = None  # message_json shows what it is
+    if args.output in ("json", "yaml"):
+        output.show(args.output, {**_result(letter), "message": message, "message_json": text})
+    else:
+        output.show(args.output, None, output.fields(_result(letter)))
+        output.write("")
+        output.show("json", text if message is None else message)
+    return Exit.OK
+
+
+def _result(letter: StoredDeadLetter) -> dict[str, Any]:
     """The fields of a dead letter, for JSON and YAML output."""
     return {
         **{name: letter.run.conf[name] for name in ENTRIES},
@@ -36,67 +92,19 @@ def result_of(letter: StoredDeadLetter) -> dict[str, Any]:
     }
 
 
-def row_of(letter: StoredDeadLetter) -> output.Row:
-    """The row of a dead letter in a table."""
-    found, cause = result_of(letter), letter.run.conf["cause"] or ""
+def _row(letter: StoredDeadLetter) -> output.Row:
+    """The row of a dead letter in a table, which fits into 80 characters."""
+    entries = letter.run.conf
     return {
         "message id": letter.message_id,
-        "age": output.duration((now() - letter.run.run_after).total_seconds()),
-        "reason": found["reason"],
-        "target": found["target_dag_id"],
-        "deliveries": found["delivery_count"],
-        "cause": cause if len(cause) <= LONGEST_CAUSE else f"{cause[: LONGEST_CAUSE - 3]}...",
-        "state": letter.run.state,
-        "replayed": ", ".join(run.state for run in letter.replays) or "no",
+        "age": output.duration(clock.now() - letter.run.run_after.timestamp()),
+        "inbox": (entries["inbox_id"] or "")[: output.SHORT_ID],
+        "status": "replayed" if letter.replays else entries["reason"],
+        "DAG": entries["target_dag_id"],
     }
 
 
-def list_dead_letters(args: Namespace) -> int:
-    """
-    List dead letters.
-
-    :raises TargetError: the database is unreachable.
-    """
-    if args.limit < 1:
-        raise ValueError(f"--limit must be 1 or more, not {args.limit}")
-    size = min(args.limit + 1, dag_runs.PAGE)
-    pages = dag_runs.pages(selection_of(args), ENTRIES, size=size)
-    found = list(islice((each for page in pages for each in with_replays(page)), args.limit + 1))
-    shown = found[: args.limit]
-    output.show(args.output, [result_of(each) for each in shown], [row_of(each) for each in shown])
-    if len(found) > len(shown):
-        output.note(f"There are more than {len(shown)} dead letters; --limit shows more.")
-    return Exit.OK
-
-
-def show(args: Namespace) -> int:
-    """
-    Show a dead letter with its message.
-
-    :raises NoSuchDeadLetterError: there is none with this id.
-    """
-    (found,) = find(selection_of(args), [args.id])
-    text = dag_runs.whole_conf(found.run.key).get("message_json")
-    try:
-        message = json.loads(text) if isinstance(text, str) else None
-    except (ValueError, RecursionError):
-        message = None  # message_json shows what it is
-    if args.output in ("json", "yaml"):
-        output.show(args.output, {**result_of(found), "message": message, "message_json": text})
-    else:
-        output.show(args.output, None, output.fields(result_of(found)))
-        output.write("")
-        output.show("json", text if message is None else message)
-    return Exit.OK
-
-
-class NoSuchDeadLetterError(Exception):
-    """There is no dead letter with an id."""
-
-    exit_code = Exit.NOT_FOUND
-
-
-def selection_of(args: Namespace) -> Selection:
+def _selection_of(args: Namespace) -> Selection:
     """
     The dead letters that the options of a command select.
 
@@ -104,8 +112,6 @@ def selection_of(args: Namespace) -> Selection:
     :raises ConfigurationError: there is no such connection of the type Workflow.
     :raises WorkflowError: the inbox was not found by its name.
     """
-    from airflow_provider_workflow.dispatch.dead_letters import RUN_PREFIX
-
     named = {
         "reason": getattr(args, "reason", None),
         "connection_id": args.conn_id,
@@ -114,7 +120,7 @@ def selection_of(args: Namespace) -> Selection:
     return Selection(
         RUN_PREFIX,
         tuple(args.dag_id or ()),
-        since=moment_of("--since", getattr(args, "since", None)),
+        since=_moment_of(getattr(args, "since", None)),
         conf={name: value for name, value in named.items() if value is not None},
     )
 
@@ -125,8 +131,6 @@ def _inbox_id(args: Namespace) -> str | None:
 
     :raises ValueError: a name needs a connection.
     """
-    from airflow_provider_workflow.client.inboxes import is_id
-
     inbox: str | None = args.inbox
     # A mistyped connection must not look like one without dead letters.
     hook = None if args.conn_id is None else hook_of(args)
@@ -137,7 +141,27 @@ def _inbox_id(args: Namespace) -> str | None:
     return hook.get_inbox(inbox)["id"]
 
 
-def find(selection: Selection, ids: list[str]) -> list[StoredDeadLetter]:
+def _moment_of(text: str | None) -> datetime | None:
+    """
+    The moment that ``--since`` names: some time ago (``2h``), or in ISO 8601, in UTC if it names no zone.
+
+    :raises ValueError: it names none.
+    """
+    if text is None:
+        return None
+    if length := re.fullmatch(r"([0-9]{1,9})([smhd])", text.strip()):
+        now = datetime.fromtimestamp(clock.now(), UTC)
+        # No run is older than a hundred years.
+        return now - min(timedelta(seconds=int(length[1]) * UNITS[length[2]]), timedelta(days=36500))
+    if (moment := clock.moment_of(text)) is None:
+        raise ValueError(
+            "--since must be a length of time such as 30m, 2h or 7d, or a time such as 2026-01-31T08:00,"
+            f" not {text!r}"
+        )
+    return moment
+
+
+def _find(selection: Selection, ids: list[str]) -> list[StoredDeadLetter]:
     """
     The dead letters with these ids, in this order.
 
@@ -145,20 +169,157 @@ def find(selection: Selection, ids: list[str]) -> list[StoredDeadLetter]:
     :raises NoSuchDeadLetterError: there is none with one of the ids.
     :raises ValueError: there are several with one of the ids.
     """
-    by_id: dict[str, list[StoredRun]] = {each: [] for each in ids}
+    by_id: dict[str, list[StoredRun]] = {name: [] for name in ids}
     for run in dag_runs.named(selection, ENTRIES, by_id):
         for name in {run.run_id, str(run.conf["message_id"])} & by_id.keys():
             by_id[name].append(run)
-    if missing := [each for each, runs in by_id.items() if not runs]:
+    if missing := [name for name, runs in by_id.items() if not runs]:
         more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
         raise NoSuchDeadLetterError(
             f"There is no such dead letter among the selected ones: {', '.join(missing[:3])}{more}"
         )
-    for each, runs in by_id.items():
+    for name, runs in by_id.items():
         if len(runs) > 1:
             which = ", ".join(f"{run.run_id} of {run.dag_id}" for run in runs[:10])
             raise ValueError(
-                f"{len(runs)} dead letters have the id {each!r}; give a run id, or --dag-id: {which}"
+                f"{len(runs)} dead letters have the id {name!r}; give a run id, or --dag-id: {which}"
             )
     chosen = {run.key: run for runs in by_id.values() for run in runs}
     return list(with_replays(list(chosen.values())))
+
+
+def replay(args: Namespace) -> int:
+    """
+    Start the runs.
+
+    :return: ``FAULT`` if one of them was rejected; the others are started.
+    :raises ValueError: nothing is selected, or an option is wrong.
+    :raises NoSuchDeadLetterError: there is none with one of the ids; nothing is started.
+    """
+    _check(args)
+    replaying = _Replaying(args.trigger_dag_id, args.dry_run, _interval_of(args.rate))
+    letters = _selected(args)
+    try:
+        with output.live(replaying.progress):
+            for letter in letters:
+                replaying.replay(letter)
+    finally:
+        # Also after an error: the runs were started.
+        result = {"dry_run": args.dry_run, **replaying.outcomes, "causes": replaying.causes}
+        output.show(args.output, result, output.outcomes("dead letters", replaying.outcomes))
+    if replaying.causes:
+        output.note(replaying.rejected_text())
+        return Exit.FAULT
+    return Exit.OK
+
+
+def _check(args: Namespace) -> None:
+    """:raises ValueError: nothing is selected, or the arguments contradict each other."""
+    if args.ids and args.all:
+        raise ValueError("--all cannot be given with ids of dead letters")
+    if not any((args.ids, args.all, args.since, args.reason, args.dag_id, args.conn_id, args.inbox)):
+        raise ValueError(
+            "nothing is selected: give ids of messages or runs, --since, --reason, --dag-id, --conn-id or"
+            " --inbox, or --all"
+        )
+
+
+def _interval_of(rate: str | None) -> float:
+    """
+    The seconds from one start to the next at a rate such as ``5/s``; 0 without a rate.
+
+    :raises ValueError: it is not a rate.
+    """
+    if rate is None:
+        return 0.0
+    parts = re.fullmatch(r"0*([1-9][0-9]{0,8})/([smh])", rate.strip())
+    if parts is None:
+        raise ValueError(f"--rate must be a number per second, minute or hour such as 5/s, not {rate!r}")
+    return UNITS[parts[2]] / int(parts[1])
+
+
+def _selected(args: Namespace) -> Iterator[StoredDeadLetter]:
+    """The selected dead letters, the oldest first; those with an id are looked for at once."""
+    selection = _selection_of(args)
+    if args.ids:
+        return iter(_find(selection, args.ids))
+    # A message that becomes a dead letter meanwhile is not replayed: its target may be broken.
+    so_far = changed(selection, until=datetime.fromtimestamp(clock.now(), UTC))
+    pages = dag_runs.pages(so_far, ENTRIES, size=dag_runs.PAGE, newest_first=False)
+    return (letter for page in pages for letter in with_replays(page))
+
+
+class _Replaying:
+    """
+    Replays dead letters, and counts them.
+
+    :param trigger_dag_id: the DAG to start; None for the target of each.
+    :param dry_run: whether to start nothing.
+    :param interval: seconds from one start to the next.
+    """
+
+    def __init__(self, trigger_dag_id: str | None, dry_run: bool, interval: float) -> None:
+        self.outcomes: dict[str, Any] = {
+            name: {"count": 0, "ids": []}
+            for name in ("would_start" if dry_run else "started", "existing", "rejected")
+        }
+        self.causes: dict[str, str] = {}
+        self._trigger_dag_id, self._dry_run, self._interval = trigger_dag_id, dry_run, interval
+        self._runs = DatabaseRuns()
+        self._problems: dict[str, TargetError | None] = {}
+        self._next_at = 0.0
+
+    def replay(self, letter: StoredDeadLetter) -> None:
+        """Start the run of a dead letter, or find it, or record why Airflow rejects it."""
+        try:
+            outcome = "existing" if letter.replays else self._start(letter)
+        except (NotADeadLetterError, NoTargetError, RunRejected, TargetError) as error:
+            outcome = "rejected"
+            if len(self.causes) < MOST_IDS:
+                self.causes[letter.message_id] = str(error)
+        add(self.outcomes[outcome], letter.message_id)
+
+    def _start(self, letter: StoredDeadLetter) -> str:
+        planned = Replay.of(dag_runs.whole_conf(letter.run.key))
+        if planned.dead_letter_run_id != letter.run.run_id:
+            raise NotADeadLetterError("its run id is not that of a dead letter of its message")
+        dag_id = self._trigger_dag_id or planned.target_dag_id
+        if dag_id is None:
+            raise NoTargetError
+        self._check_target(dag_id)
+        if self._dry_run:
+            return "would_start"
+        if self._interval:
+            clock.sleep(max(0.0, self._next_at - clock.monotonic()))
+            self._next_at = clock.monotonic() + self._interval
+        origin = f"the command line from {letter.run.run_id}"
+        try:
+            return planned.start(self._runs, self._trigger_dag_id, origin)[1].value
+        except TargetError as error:
+            self._problems[dag_id] = error
+            raise
+
+    def _check_target(self, dag_id: str) -> None:
+        """
+        Check once whether runs of a DAG can be started.
+
+        :raises TargetError: none can.
+        """
+        if dag_id not in self._problems:
+            self._problems[dag_id] = None
+            try:
+                self._runs.check_target(dag_id)
+            except TargetError as error:
+                self._problems[dag_id] = error
+        if (problem := self._problems[dag_id]) is not None:
+            raise problem
+
+    def progress(self) -> str:
+        """The counts so far in one line."""
+        numbers = [f"{counted['count']} {name.replace('_', ' ')}" for name, counted in self.outcomes.items()]
+        return f"dead letters: {', '.join(numbers)}"
+
+    def rejected_text(self) -> str:
+        """The rejected ones in one sentence."""
+        shown = "; ".join(f"{name}: {cause}" for name, cause in list(self.causes.items())[:SHOWN_CAUSES])
+        return f"{self.outcomes['rejected']['count']} not replayed, still dead letters: {shown}"

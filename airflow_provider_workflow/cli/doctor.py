@@ -1,62 +1,382 @@
-"""``doctor``: examines a connection, and reports what each check found and how to fix it."""
+"""``doctor``: examines a connection, its inboxes and the DAGs that use it; each problem has its fix."""
 
 from __future__ import annotations
 
+import shlex
 from argparse import Namespace
-from dataclasses import asdict
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from typing import NamedTuple
+from urllib.parse import urlsplit
 
-from airflow_provider_workflow.cli import doctor_connection, doctor_deployment, output
-from airflow_provider_workflow.cli.doctor_findings import FAILED, Check, Finding, Subject, examine
-from airflow_provider_workflow.cli.doctor_inboxes import examine_inboxes
-from airflow_provider_workflow.cli.running import Exit
-from airflow_provider_workflow.client.wire import plain
+from airflow.configuration import conf
+from airflow.sdk.log import mask_secret
 
-CHECKS = (
-    Check("connection", doctor_connection.connection),
-    Check("tls", doctor_connection.tls, ("connection",)),
-    Check("token_url", doctor_connection.token_url, ("tls",)),
-    Check("host", doctor_connection.host, ("tls",)),
-    Check("client", doctor_connection.client, ("token_url",)),
-    Check("scope", doctor_connection.scope, ("client",)),
-    Check("clock", doctor_connection.clock, ("client",)),
-    Check("user_tokens", doctor_connection.user_tokens, ("connection",)),
-    Check("inbox_api", doctor_connection.inbox_api, ("host", "client", "user_tokens")),
-    Check("inboxes", examine_inboxes, ("inbox_api",)),
-    Check("database", doctor_deployment.database),
-    Check("triggerer", doctor_deployment.triggerer, ("database",)),
-    Check("clocks", doctor_deployment.clocks, ("database",)),
-    Check("dags", doctor_deployment.dags, ("database",)),
-    Check("fernet_key", doctor_deployment.fernet_key),
-    Check("airflow", doctor_deployment.version),
-    Check("common.messaging", doctor_deployment.providers),
-    Check("heartbeat", doctor_deployment.heartbeat),
-    Check("ack_timeout", doctor_deployment.ack_timeout),
+from airflow_provider_workflow import airflow_internals, clock, types
+from airflow_provider_workflow.cli import output
+from airflow_provider_workflow.cli.common import Exit, hook_of
+from airflow_provider_workflow.client import api, inboxes
+from airflow_provider_workflow.client.advice import DROPPED, INBOX_SCOPE, SCOPE_FIX, fix_of_pause
+from airflow_provider_workflow.client.errors import (
+    AuthenticationError,
+    ConfigurationError,
+    LoginRequiredError,
+    WorkflowError,
 )
+from airflow_provider_workflow.client.wire import plain
+from airflow_provider_workflow.database.inbox_uses import (
+    TRIGGERS,
+    DeployedDag,
+    InboxUse,
+    deployed,
+    inbox_uses,
+)
+from airflow_provider_workflow.dispatch.lease import delivery_count
+from airflow_provider_workflow.hooks.connection_test import Trial, plain_reason
+from airflow_provider_workflow.hooks.workflow import WorkflowHook
+
+FAILED, WARNING, SKIPPED, OK = "failed", "warning", "skipped", "ok"
+STYLES = {FAILED: "bold red", WARNING: "yellow", SKIPPED: "dim", OK: "green"}
+"""The statuses of findings in the order in which they are printed, and their colors."""
 LONGEST_LINE = 1000
-"""Maximum characters of a line."""
+MOST_INBOXES = 50
+MOST_PAGES = 50
+"""Maximum number of pages that are read of one inbox."""
+HIGH_DELIVERY_COUNT = 3
+OTHER_STATES = {
+    "initializing": "wait, and run doctor again if it takes longer than a few minutes",
+    "deleting": "nothing, if the deletion is intended; its name is free once it is deleted",
+}
+SEE_IMPORT_ERRORS = "correct the DAG file; airflow dags list-import-errors shows the errors"
+
+
+class Finding(NamedTuple):
+    """A line of the diagnosis: what was examined, a status, the detail, and how to fix a problem."""
+
+    check: str
+    status: str
+    detail: str
+    fix: str | None = None
+
+
+@dataclass
+class Subject:
+    """What is examined; checks set ``hook`` and ``inboxes`` for later ones."""
+
+    args: Namespace
+    hook: WorkflowHook = field(init=False)
+    inboxes: list[types.Inbox] | None = None
+
+    def command(self, text: str) -> str:
+        """A command for this connection, to be pasted."""
+        conn_id = self.args.conn_id
+        option = "" if conn_id == "workflow_default" else f" --conn-id {shlex.quote(conn_id)}"
+        return f"airflow-workflow {text}{option}"
 
 
 def doctor(args: Namespace) -> int:
     """
     Examine a connection.
 
-    :param args: ``conn_id``; ``inbox``, or None for all; ``listener_dag_id`` and ``target_dag_id``,
-        lists or None; ``output``.
     :return: 0 if no check failed.
     """
-    findings: list[Finding] = []
-    named = (tuple(args.listener_dag_id or ()), tuple(args.target_dag_id or ()))
-    for finding in examine(CHECKS, Subject(args.conn_id, args.inbox, *named)):
-        findings.append(finding)
-        if args.output in ("table", "plain"):
-            # One at a time: a URL that does not answer takes seconds.
-            output.write(_line(finding))
-    if args.output not in ("table", "plain"):
-        output.show(args.output, [asdict(finding) for finding in findings])
-    return Exit.FAULT if any(finding.status == FAILED for finding in findings) else Exit.OK
+    findings = sorted(_examine(Subject(args)), key=lambda finding: list(STYLES).index(finding.status))
+    counts = Counter(finding.status for finding in findings)
+    if args.output in ("json", "yaml"):
+        output.show(args.output, [finding._asdict() for finding in findings])
+    else:
+        for finding in findings:
+            _print(finding)
+        warnings = "warning" if counts[WARNING] == 1 else "warnings"
+        output.write(f"{counts[FAILED]} failed, {counts[WARNING]} {warnings}, {counts[OK]} ok")
+    return Exit.FAULT if counts[FAILED] else Exit.OK
 
 
-def _line(finding: Finding) -> str:
-    found = f"{finding.status:8} {finding.check}: {finding.detail}"
-    lines = [found, *([f"         -> {finding.fix}"] if finding.fix else [])]
-    return "\n".join(plain(output.masked(line), LONGEST_LINE) for line in lines)
+def _print(finding: Finding) -> None:
+    from rich.text import Text
+
+    lines = [f"{finding.check}: {finding.detail}", *([f"-> {finding.fix}"] if finding.fix else [])]
+    shown = "\n         ".join(plain(output.masked(line), LONGEST_LINE) for line in lines)
+    text = Text.assemble((f"{finding.status:8}", STYLES[finding.status]), f" {shown}")
+    airflow_internals.console(output.WIDTH).print(text, soft_wrap=True)
+
+
+def _examine(subject: Subject) -> Iterator[Finding]:
+    """Run the checks; one on which the others depend ends its chain if it fails."""
+    for chain in CHAINS:
+        for check in chain:
+            findings = list(_run(check, subject))
+            yield from findings
+            if check in NEEDED and any(finding.status in (FAILED, SKIPPED) for finding in findings):
+                break
+
+
+def _run(check: Check, subject: Subject) -> Iterator[Finding]:
+    try:
+        yield from check(subject)
+    except ConfigurationError as error:
+        yield Finding(check.__name__[1:], FAILED, "; ".join(error.problems), "correct these fields")
+    except Exception as error:
+        # Only the type: the text of an unexpected error may quote secrets.
+        yield Finding(check.__name__[1:], FAILED, f"the check itself failed: {type(error).__name__}")
+
+
+def _connection(subject: Subject) -> Iterator[Finding]:
+    """The fields of the connection."""
+    subject.hook = hook_of(subject.args)
+    settings = subject.hook.settings
+    yield Finding("connection", OK, f"{subject.args.conn_id}, grant {settings.grant}")
+    urls = (settings.base_url, settings.token_url)
+    if any(map(_is_in_clear, urls)):
+        fix = "write Base URL and Token URL with https://"
+        yield Finding("tls", WARNING, "secrets are sent unencrypted", fix)
+    elif settings.verify is False and any(url.startswith("https:") for url in urls):
+        fix = "set Verify TLS to true, or to a file with the certificate of the authority"
+        yield Finding("tls", WARNING, "certificates are not verified", fix)
+
+
+def _is_in_clear(url: str) -> bool:
+    parts = urlsplit(url)
+    local = ("localhost", "127.0.0.1", "::1")
+    return parts.scheme == "http" and parts.hostname not in local
+
+
+def _token(subject: Subject) -> Iterator[Finding]:
+    """Client ID, client secret and scope, with a new token of the application."""
+    settings, trial = subject.hook.settings, Trial(subject.hook.settings, mask_secret)
+    try:
+        issued = trial.token()
+    except WorkflowError as error:
+        is_scope = isinstance(error, AuthenticationError) and error.code == "invalid_scope"
+        fix = SCOPE_FIX if is_scope else error.fix or None
+        yield Finding("token", FAILED, plain_reason(error), fix)
+        return
+    finally:
+        trial.close()
+    granted, requested = set(issued.scope.split()), set(settings.scope.split())
+    detail = f"the token was issued for {issued.scope or 'no scope'}"
+    if INBOX_SCOPE not in granted:
+        yield Finding("token", FAILED, f"{detail}; trigger inboxes need {INBOX_SCOPE}", SCOPE_FIX)
+    elif missing := requested - granted:
+        fix = "request it for your application, or remove it from Scope"
+        yield Finding("token", WARNING, f"{detail}, not for {' '.join(sorted(missing))}", fix)
+    else:
+        yield Finding("token", OK, detail)
+
+
+def _inbox_api(subject: Subject) -> Iterator[Finding]:
+    """The trigger inbox API, used as tasks do: a user's tokens are renewed if they are due."""
+    hook, inbox = subject.hook, subject.args.inbox
+    try:
+        if inbox is None:
+            subject.inboxes = hook.run_once(inboxes.all_inboxes())
+        else:
+            subject.inboxes = [hook.run_once(inboxes.at_inbox(hook.settings, inbox, api.get_inbox))]
+    except LoginRequiredError as error:
+        yield Finding("user_tokens", FAILED, error.reason, error.fix)
+    except WorkflowError as error:
+        fix = error.fix or None
+        if inbox is not None and getattr(error, "status", None) == 404:
+            fix = f"create it, or list the existing ones: {subject.command('inbox list')}"
+        yield Finding("inbox_api", FAILED, plain_reason(error), fix)
+    else:
+        none = "" if subject.inboxes else "; there are no inboxes yet"
+        yield Finding("inbox_api", OK, f"it accepts the access token{none}")
+
+
+def _inbox_states(subject: Subject) -> Iterator[Finding]:
+    """State and messages of the inboxes."""
+    listed = subject.inboxes or []
+    for inbox in listed[:MOST_INBOXES]:
+        yield _inbox(subject, inbox)
+    if len(listed) > MOST_INBOXES:
+        detail = f"{len(listed) - MOST_INBOXES} more were not examined"
+        yield Finding("inboxes", WARNING, detail, "examine them with --inbox")
+
+
+def _inbox(subject: Subject, inbox: types.Inbox) -> Finding:
+    """One line for state and messages, with the worse status of both and the fixes of both."""
+    name = inbox.get("name") or inbox["id"]
+    check, quoted = f"inbox {name}", shlex.quote(name)
+    state = _state(subject, inbox, quoted)
+    if inbox["status"] in ("initialization_failure", "deleting"):
+        return Finding(check, *state)
+    try:
+        messages, more = subject.hook.run_once(inboxes.first_messages(inbox["id"], MOST_PAGES))
+    except WorkflowError as error:
+        return Finding(check, FAILED, f"{state[1]}; {error}", "transient error; run doctor again")
+    counts = inboxes.count_messages(messages)
+    detail = (
+        f"{state[1]}; {counts['available']} waiting, {counts['leased']} leased,"
+        f" {counts['quarantined']} quarantined"
+    )
+    detail += f", among the first {len(messages)}" if more else ""
+    fixes = [state[2]] if state[2] else []
+    if counts["quarantined"]:
+        see = subject.command(f"inbox messages {quoted} --status quarantined")
+        fixes.append(f"quarantined messages start no runs: handle them manually ({see})")
+    often = sum(
+        (delivery_count(message) or 0) >= HIGH_DELIVERY_COUNT
+        for message in messages
+        if message.get("status") in ("available", "leased")
+    )
+    if often:
+        detail += f"; {often} have a delivery count of {HIGH_DELIVERY_COUNT} or more"
+        fixes.append("see the log of the listener; a message has about 5 deliveries")
+    status = WARNING if state[0] == OK and fixes else state[0]
+    return Finding(check, status, detail, "; ".join(fixes) or None)
+
+
+def _state(subject: Subject, inbox: types.Inbox, quoted: str) -> tuple[str, str, str | None]:
+    """Status, detail and fix for the state of an inbox."""
+    status, reason = inbox["status"], inbox.get("paused_reason")
+    delete = subject.command(f"inbox delete {quoted}")
+    recreate = f"delete it ({delete}), and create it again"
+    if status == "paused":
+        detail = f"paused ({reason or 'no reason given'}): {DROPPED}"
+        resume = subject.command(f"inbox resume {quoted}")
+        fix = fix_of_pause(reason, resume=resume, recreate=recreate)
+        return (WARNING if reason == "user" else FAILED), detail, fix
+    detail = f"{status} ({reason})" if reason else status
+    if status == "active":
+        return OK, detail, None
+    if status == "initialization_failure":
+        return FAILED, detail, recreate
+    return WARNING, detail, OTHER_STATES.get(status, "update the provider: the state is new")
+
+
+def _database(_: Subject) -> Iterator[Finding]:
+    """Airflow's metadata database."""
+    try:
+        airflow_internals.check_database()
+    except Exception as error:
+        # Only the type: the text may quote the database's URL with its password.
+        # Not a failure: workers, for instance, have no access to the database.
+        detail = f"it cannot be read from here: {type(error).__name__}"
+        fix = "for triggerer and DAGs, run doctor where airflow db check succeeds"
+        yield Finding("database", SKIPPED, detail, fix)
+
+
+def _triggerer(_: Subject) -> Iterator[Finding]:
+    """Whether a triggerer is alive."""
+    now = datetime.fromtimestamp(clock.now(), UTC)
+    threshold = conf.getfloat("triggerer", "triggerer_health_check_threshold", fallback=30.0)
+    ages = [(now - beat).total_seconds() for beat in airflow_internals.triggerer_heartbeats()]
+    alive = sum(age <= threshold for age in ages)
+    if alive:
+        yield Finding("triggerer", OK, f"{alive} alive")
+        return
+    last = f"the last heartbeat is {output.duration(min(ages))} old" if ages else "none is running"
+    waiting = airflow_internals.count_triggers(TRIGGERS)
+    yield Finding(
+        "triggerer",
+        FAILED if waiting else WARNING,
+        f"no triggerer is alive: {last}; {waiting} triggers of this provider wait",
+        "start one: airflow triggerer (sensors and asset watchers wait in it)",
+    )
+
+
+def _dag_files(_: Subject) -> Iterator[Finding]:
+    """DAG files that Airflow cannot import."""
+    if files := airflow_internals.files_with_import_errors():
+        yield Finding("dag files", WARNING, f"cannot be imported: {', '.join(files)}", SEE_IMPORT_ERRORS)
+
+
+def _dags(subject: Subject) -> Iterator[Finding]:
+    """The DAGs that listen to the inboxes, that are started, and that take dead letters."""
+    with airflow_internals.database_session() as session:
+        uses = [use for use in inbox_uses(session) if _concerns(subject, use)]
+        examined = [
+            (role, deployed(dag_id, session), origin)
+            for (role, dag_id), origin in _roles(subject.args, uses).items()
+        ]
+    sound: list[str] = []
+    for role, dag, origin in examined:
+        if (problem := _problem(role, dag, origin)) is None:
+            sound.append(f"{role} {dag.dag_id}")
+        else:
+            yield problem
+    if sound:
+        yield Finding("dags", OK, f"deployed and unpaused: {', '.join(sound)}")
+    yield from _listeners(subject, uses)
+
+
+def _concerns(subject: Subject, use: InboxUse) -> bool:
+    """Whether a use may be one of the examined connection and inbox."""
+    if use.conn_id not in (None, subject.args.conn_id):
+        return False
+    names = {name for inbox in subject.inboxes or [] for name in _names(inbox)}
+    return subject.args.inbox is None or use.inbox in {None, subject.args.inbox, *names}
+
+
+def _names(inbox: types.Inbox) -> set[str]:
+    return {inbox["id"], inbox.get("name") or inbox["id"]}
+
+
+def _roles(args: Namespace, uses: Iterable[InboxUse]) -> dict[tuple[str, str], str]:
+    """Where each DAG is named, by its role and its id."""
+    roles = {("listener", dag_id): "--listener-dag-id" for dag_id in args.listener_dag_id or ()}
+    roles |= {("target", dag_id): "--target-dag-id" for dag_id in args.target_dag_id or ()}
+    for use in uses:
+        roles.setdefault(("listener", use.dag_id), use.dag_id)
+        for target in use.targets:
+            roles.setdefault(("target", target), f"trigger_dag_id of {use.dag_id}")
+        if use.dead_letter_dag_id:
+            origin = f"dead_letter_dag_id of {use.dag_id}"
+            roles.setdefault(("dead-letter DAG", use.dead_letter_dag_id), origin)
+    return roles
+
+
+def _problem(role: str, dag: DeployedDag, origin: str) -> Finding | None:
+    check = f"{role} {dag.dag_id}"
+    if dag.missing:
+        return Finding(check, FAILED, "Airflow has no such DAG", f"deploy it, or correct {origin}")
+    if dag.has_import_errors:
+        return Finding(check, FAILED, "its file has import errors", SEE_IMPORT_ERRORS)
+    if dag.is_paused:
+        effect = "it starts no runs" if role == "listener" else "its runs stay queued"
+        fix = f"unpause it: airflow dags unpause {shlex.quote(dag.dag_id)}"
+        return Finding(check, WARNING, f"paused: {effect}", fix)
+    return None
+
+
+def _listeners(subject: Subject, uses: Sequence[InboxUse]) -> Iterator[Finding]:
+    """Inboxes that do not exist, have no listener, or several."""
+    if subject.inboxes is None:
+        return
+    names = {name for inbox in subject.inboxes for name in _names(inbox)}
+    for dag_id, inbox in dict.fromkeys((use.dag_id, use.inbox) for use in uses):
+        if inbox is not None and inbox not in names:
+            near = get_close_matches(inbox, names, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            create = subject.command(f"inbox ensure {shlex.quote(inbox)}")
+            yield Finding(
+                f"listener {dag_id}",
+                FAILED,
+                f"it listens to the inbox {inbox!r}, which does not exist{hint}",
+                f"correct the name, or create it: {create} ...",
+            )
+    is_any_unknown = any(use.inbox is None for use in uses)  # that use may be of any inbox
+    for listed in subject.inboxes:
+        check = f"listeners of {listed.get('name') or listed['id']}"
+        mine = [use for use in uses if use.inbox in _names(listed)]
+        leasing = {use.dag_id for use in mine if use.kind != "watcher"}
+        if not mine and not is_any_unknown:
+            fix = "deploy a DAG with @inbox_dag, unless others lease its messages"
+            yield Finding(check, WARNING, "no DAG of this Airflow listens to it", fix)
+        elif len(leasing) > 1:
+            detail = f"{' and '.join(sorted(leasing))}: each message goes to one of them"
+            fix = "keep one listener, and route to several DAGs in it (trigger_dag_id)"
+            yield Finding(check, WARNING, detail, fix)
+
+
+Check = Callable[[Subject], Iterator[Finding]]
+CHAINS: tuple[tuple[Check, ...], ...] = (
+    (_connection, _token, _inbox_api, _inbox_states),
+    (_database, _triggerer, _dag_files, _dags),
+)
+NEEDED = (_connection, _token, _inbox_api, _database)
+"""The checks on which the later ones of their chain depend."""

@@ -1,37 +1,41 @@
-"""``inbox``: commands for inboxes, and, from ``list_messages`` on, for their messages."""
+"""``inbox``: commands for inboxes; ``messages.py`` has those for the messages in them."""
 
 from __future__ import annotations
 
 import json
-import shlex
 import sys
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
 from airflow_provider_workflow import clock, types
-from airflow_provider_workflow.cli import counting, output
-from airflow_provider_workflow.cli.running import Exit, hook_of
+from airflow_provider_workflow.cli import output
+from airflow_provider_workflow.cli.common import Exit, hook_of
+from airflow_provider_workflow.client import inboxes
 from airflow_provider_workflow.client.arguments import NAME_LENGTH, filled
-from airflow_provider_workflow.client.errors import LeaseExpiredError
+from airflow_provider_workflow.client.errors import NotFoundError, WorkflowError
+from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from airflow_provider_workflow.types import ACTIVE, DELETING, FAILED, INITIALIZING, PAUSED
 
-FIRST_PAUSE_SECONDS = 1.0
-LONGEST_PAUSE_SECONDS = 10.0
-"""First and longest pause while waiting for an inbox."""
+PAGES = 5
+"""Maximum number of pages that are read of one inbox to count its messages; a page holds 100."""
+MOST_INBOXES = 50
+"""The messages of no more inboxes than these are counted."""
 
 
 def list_inboxes(args: Namespace) -> int:
     """List inboxes, with the numbers of their messages unless ``--no-counts`` is given."""
     hook = hook_of(args)
-    found = hook.list_inboxes(args.status)
-    if args.no_counts:
-        output.show(args.output, [_public(inbox) for inbox in found], [_row(inbox) for inbox in found])
-        return Exit.OK
-    counted = list(zip(found, counting.counts_of(hook, found), strict=True))
-    result = [_counted(_public(inbox), counts) for inbox, counts in counted]
-    output.show(args.output, result, [_row(inbox, _numbers(counts)) for inbox, counts in counted])
+    listed = hook.list_inboxes(args.status)
+    result = [_public(inbox) for inbox in listed]
+    rows = [_row(inbox) for inbox in listed]
+    if not args.no_counts:
+        for place, counts in enumerate(_count(hook, listed)):
+            result[place]["messages"] = counts
+            rows[place].update(_numbers(counts))
+            del rows[place]["leased"]  # with it a row would be too long
+    output.show(args.output, result, rows)
     return Exit.OK
 
 
@@ -39,20 +43,55 @@ def show(args: Namespace) -> int:
     """Show an inbox, with the numbers of its messages unless ``--no-counts`` is given."""
     hook = hook_of(args)
     inbox = hook.get_inbox(args.inbox)
-    if args.no_counts:
-        return _shown(args, inbox)
-    (counts,) = counting.counts_of(hook, [inbox])
-    public = _public(inbox)
-    output.show(args.output, _counted(public, counts), output.fields({**public, **_numbers(counts)}))
+    result, row = _public(inbox), _public(inbox)
+    if not args.no_counts:
+        (counts,) = _count(hook, [inbox])
+        result["messages"] = counts
+        row.update(_numbers(counts))
+    output.show(args.output, result, output.fields(row))
     return Exit.OK
 
 
-def _counted(inbox: dict[str, Any], counts: counting.MessageCounts | None) -> dict[str, Any]:
-    return {**inbox, "messages": counts.result() if counts else None}
+def _count(hook: WorkflowHook, listed: Sequence[types.Inbox]) -> list[dict[str, Any] | None]:
+    """
+    The numbers of messages of inboxes; None for an inbox whose messages were not counted.
+
+    ``complete`` is False if there may be more messages. An error of the service is printed as a note, and
+    ends the counting.
+    """
+    counts: list[dict[str, Any] | None] = []
+    for inbox in listed[:MOST_INBOXES]:
+        try:
+            is_listable = inbox["status"] not in (DELETING, FAILED)
+            counts.append(_count_one(hook, inbox["id"]) if is_listable else None)
+        except NotFoundError:  # deleted meanwhile
+            counts.append(None)
+        except WorkflowError as error:
+            output.note(f"Messages of {len(listed) - len(counts)} inboxes were not counted: {error}")
+            return counts + [None] * (len(listed) - len(counts))
+    if uncounted := len(listed) - len(counts):
+        output.note(
+            f"Messages of {uncounted} inboxes were not counted: at most {MOST_INBOXES} are;"
+            " 'inbox show' counts those of one."
+        )
+    return counts + [None] * uncounted
 
 
-def _numbers(counts: counting.MessageCounts | None) -> output.Row:
-    return counts.row() if counts else counting.NOT_COUNTED
+def _count_one(hook: WorkflowHook, inbox_id: str) -> dict[str, Any]:
+    messages, more = hook.run_once(inboxes.first_messages(inbox_id, PAGES))
+    counts = inboxes.count_messages(messages)
+    return {"waiting": counts.pop("available"), **counts, "complete": not more}
+
+
+def _numbers(counts: dict[str, Any] | None) -> dict[str, Any]:
+    """The counts for a table: ``12+`` if there may be more, and an age instead of a time."""
+    names = ("waiting", "leased", "quarantined")
+    if counts is None:
+        return dict.fromkeys((*names, "oldest"))
+    more = "" if counts["complete"] else "+"
+    created = clock.moment_of(counts["oldest_created_at"])
+    age = output.duration(clock.now() - created.timestamp()) if created else None
+    return {**{name: f"{counts[name]}{more}" for name in names}, "oldest": age}
 
 
 def ensure(args: Namespace) -> int:
@@ -60,71 +99,27 @@ def ensure(args: Namespace) -> int:
     Create an inbox or find it; with ``--wait``, wait until it is active.
 
     :raises InboxNameTakenError: the name belongs to an inbox with another subscription.
+    :raises InboxUnusableError: the inbox failed to initialize.
     """
-    from airflow_provider_workflow.operators.manage_inbox import ensure_inbox, subscription_of
+    from airflow_provider_workflow.operators.manage_inbox import settled_inbox, subscription_of
 
     filled("name", args.name, NAME_LENGTH)
     if not args.timeout > 0:
         raise ValueError(f"--timeout must be above 0, not {args.timeout:g}")
-    wanted = subscription_of(args.app_key, args.action_key, _json_object(args.inputs), args.connection_id)
-
-    def is_done(inbox: types.Inbox) -> bool:
-        return not args.wait or inbox["status"] not in (INITIALIZING, DELETING)
-
-    hook, pause, deadline = hook_of(args), FIRST_PAUSE_SECONDS, clock.now() + args.timeout
-    while not is_done(inbox := ensure_inbox(hook, args.name, wanted, args.notification_url)):
-        if (remaining := deadline - clock.now()) <= 0:
-            break
-        clock.sleep(min(pause, remaining))
-        pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
-    if not is_done(inbox):
-        output.note(f"Inbox {args.name!r} was not active within {args.timeout:g} s.")
-        return _shown(args, inbox, Exit.FAULT)
-    if inbox["status"] == FAILED:
-        reason = inbox.get("paused_reason") or "no reason given"
-        output.note(f"Inbox {args.name!r} failed to initialize ({reason}). Delete it and create it again.")
-        return _shown(args, inbox, Exit.FAULT)
+    inputs = _json_object(args.inputs)
+    subscription = subscription_of(args.app_key, args.action_key, inputs, args.connection_id)
+    inbox = settled_inbox(
+        hook_of(args),
+        args.name,
+        subscription,
+        args.notification_url,
+        timeout=args.timeout,
+        wait_until_active=args.wait,
+    )
     if inbox["status"] == PAUSED:
         output.note(f"Inbox {args.name!r} is paused: new events are dropped until it is resumed.")
-    return _shown(args, inbox)
-
-
-def pause(args: Namespace) -> int:
-    """Pause an inbox; succeed if it is paused already."""
-    from airflow_provider_workflow.operators.manage_inbox import change_inbox
-
-    hook = hook_of(args)
-    return _shown(args, change_inbox(hook, args.inbox, hook.pause_inbox, (PAUSED,)))
-
-
-def resume(args: Namespace) -> int:
-    """Resume an inbox; succeed if it is not paused."""
-    from airflow_provider_workflow.operators.manage_inbox import change_inbox
-
-    hook = hook_of(args)
-    return _shown(args, change_inbox(hook, args.inbox, hook.resume_inbox, (ACTIVE, INITIALIZING)))
-
-
-def delete(args: Namespace) -> int:
-    """Delete an inbox, after a confirmation or with ``--yes``."""
-    hook = hook_of(args)
-    inbox = hook.get_inbox(args.inbox)
-    if not (args.yes or _confirmed(inbox)):
-        output.note("Nothing was deleted.")
-        return Exit.FAULT
-    return _shown(args, hook.delete_inbox(inbox["id"]))
-
-
-def _confirmed(inbox: types.Inbox) -> bool:
-    """
-    Ask for confirmation.
-
-    :raises ValueError: stdin is not a terminal.
-    """
-    if not sys.stdin.isatty():
-        raise ValueError("--yes is required if stdin is not a terminal")
-    output.note(f"Delete the inbox {inbox.get('name')!r} ({inbox['id']}) with all the messages in it? (y/N)")
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+    output.show(args.output, _public(inbox), output.fields(_public(inbox)))
+    return Exit.OK
 
 
 def _json_object(text: str | None) -> dict[str, Any] | None:
@@ -137,23 +132,64 @@ def _json_object(text: str | None) -> dict[str, Any] | None:
     return value
 
 
-def _row(inbox: types.Inbox, numbers: output.Row | None = None) -> output.Row:
-    subscription = inbox.get("subscription") or {}
+def pause(args: Namespace) -> int:
+    """Pause an inbox; succeed if it is paused already."""
+    return _change(args, "pause_inbox", (PAUSED,))
+
+
+def resume(args: Namespace) -> int:
+    """Resume an inbox; succeed if it is not paused."""
+    return _change(args, "resume_inbox", (ACTIVE, INITIALIZING))
+
+
+def _change(args: Namespace, method: str, already: tuple[str, ...]) -> int:
+    from airflow_provider_workflow.operators.manage_inbox import change_inbox
+
+    hook = hook_of(args)
+    inbox = change_inbox(hook, args.inbox, getattr(hook, method), already)
+    dropped = ": its messages stay, new events are dropped" if inbox["status"] == PAUSED else ""
+    return _say(args, inbox, f"is {inbox['status']}{dropped}")
+
+
+def delete(args: Namespace) -> int:
+    """Delete an inbox, after a confirmation or with ``--yes``."""
+    hook = hook_of(args)
+    inbox = hook.get_inbox(args.inbox)
+    if not (args.yes or _is_confirmed(inbox)):
+        output.note("Nothing was deleted.")
+        return Exit.FAULT
+    return _say(args, hook.delete_inbox(inbox["id"]), "is being deleted, with all the messages in it")
+
+
+def _is_confirmed(inbox: types.Inbox) -> bool:
+    """
+    Ask for confirmation.
+
+    :raises ValueError: stdin is not a terminal.
+    """
+    if not sys.stdin.isatty():
+        raise ValueError("--yes is required if stdin is not a terminal")
+    output.note(f"Delete {inbox.get('name')!r} ({inbox['id']}) with all its messages? (y/N)")
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _say(args: Namespace, inbox: types.Inbox, sentence: str) -> int:
+    """Print a sentence about a changed inbox, and the inbox for scripts."""
+    if args.output == "table":
+        output.write(output.cell(f"Inbox {inbox.get('name') or inbox['id']} {sentence}."))
+    else:
+        output.show(args.output, _public(inbox), output.fields(_public(inbox)))
+    return Exit.OK
+
+
+def _row(inbox: types.Inbox) -> dict[str, Any]:
+    """The columns of an inbox in a list, which fit into 80 characters."""
+    reason = inbox.get("paused_reason")
     return {
-        "id": inbox["id"],
+        "id": inbox["id"][: output.SHORT_ID],
         "name": inbox.get("name"),
-        "status": inbox.get("status"),
-        "paused_reason": inbox.get("paused_reason"),
-        **(numbers or {}),
-        "app_key": subscription.get("app_key"),
-        "action_key": subscription.get("action_key"),
+        "status": f"{inbox.get('status')} ({reason})" if reason else inbox.get("status"),
     }
-
-
-def _shown(args: Namespace, inbox: types.Inbox, code: Exit = Exit.OK) -> int:
-    public = _public(inbox)
-    output.show(args.output, public, output.fields(public))
-    return code
 
 
 def _public(inbox: types.Inbox) -> dict[str, Any]:
@@ -168,91 +204,3 @@ def _host_of(url: str) -> str:
     except ValueError:
         return output.MASK
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}/{output.MASK}"
-
-
-def list_messages(args: Namespace) -> int:
-    """List messages, quarantined ones included."""
-    found = hook_of(args).list_messages(args.inbox)
-    if args.status is not None:
-        found = [message for message in found if message.get("status") == args.status]
-    output.show(args.output, found, [_message_row(message) for message in found])
-    return Exit.OK
-
-
-def lease(args: Namespace) -> int:
-    """Lease messages, if there are any."""
-    leased = hook_of(args).lease_messages(args.inbox, args.limit, args.lease_seconds)
-    shown = {name: value for name, value in leased.items() if name != "sent_at"}
-    if not leased.get("lease_id"):
-        status = (leased.get("inbox_attributes") or {}).get("status")
-        output.note(f"There is nothing to lease (the inbox is {status}).")
-        output.show(args.output, shown)
-        return Exit.NOTHING_TO_LEASE
-    rows = [{**_message_row(message), "payload": message.get("payload")} for message in leased["results"]]
-    output.show(args.output, shown, output.fields(_of_lease(leased)), rows)
-    return Exit.OK
-
-
-def acknowledge(args: Namespace) -> int:
-    """Acknowledge messages of a lease."""
-    return _ended(args, hook_of(args).acknowledge_messages, "acknowledged", "are redelivered")
-
-
-def release(args: Namespace) -> int:
-    """Release messages of a lease."""
-    return _ended(
-        args, hook_of(args).release_messages, "released", "are redelivered when their lease expires"
-    )
-
-
-def _ended(args: Namespace, end: Callable[..., Any], done: str, others: str) -> int:
-    """
-    End a lease, or a part of it, and show the messages that were acknowledged or released.
-
-    :return: ``NOT_FOUND`` if there are none, ``FAULT`` if some of ``message_ids`` are missing.
-    """
-    try:
-        answer = end(args.inbox, args.lease_id, args.message_ids or None)
-    except LeaseExpiredError:
-        output.note(
-            f"Nothing was {done} (lease_expired): the lease {args.lease_id} has expired, and its messages are"
-            f" redelivered. Lease them again: airflow-workflow inbox lease {shlex.quote(args.inbox)}"
-        )
-        return Exit.FAULT
-    results: list[types.ListedMessage] = answer.get("results") or []
-    rows = [_message_row(message) for message in results]
-    output.show(args.output, answer, *([rows] if rows else []))
-    requested = len(set(args.message_ids))
-    if not results:
-        held = "holds none of these messages" if requested else "holds no messages"
-        output.note(
-            f"Nothing was {done}: in inbox {args.inbox} the lease {args.lease_id} {held}. The id is wrong or"
-            " of another inbox, or the lease has ended: its messages were acknowledged or released, or are"
-            " redelivered."
-        )
-        return Exit.NOT_FOUND
-    if len(results) < requested:
-        output.note(f"{len(results)} of {requested} messages were {done}; the others {others}.")
-        return Exit.FAULT
-    return Exit.OK
-
-
-def _of_lease(leased: types.LeaseAnswer) -> output.Row:
-    attributes = leased.get("inbox_attributes") or {}
-    return {
-        "lease_id": leased["lease_id"],
-        "leased_until": leased.get("leased_until"),
-        "inbox_status": attributes.get("status"),
-    }
-
-
-def _message_row(message: types.ListedMessage) -> dict[str, Any]:
-    attributes: Any = message.get("message_attributes") or {}
-    return {
-        "id": message.get("id"),
-        "created_at": message.get("created_at"),
-        "status": message.get("status"),
-        "lease_count": attributes.get("lease_count"),
-        "error_message": attributes.get("error_message"),
-        "possible_duplicate_data": attributes.get("possible_duplicate_data"),
-    }

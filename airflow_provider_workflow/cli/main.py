@@ -1,6 +1,5 @@
 """
-The commands as a console script (``airflow-workflow``, with every supported version of Airflow), and for
-Airflow's own command line (``airflow workflow``).
+The command lines: ``airflow workflow``, within Airflow's own, and the console script ``airflow-workflow``.
 
 Airflow imports this module for each ``airflow`` command, so it imports as little as possible.
 """
@@ -15,107 +14,82 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_workflow import __version__
-from airflow_provider_workflow.cli.command import Command, Group
-from airflow_provider_workflow.cli.definition import COMMANDS, DESCRIPTION, EXIT_CODES
-
-COMPLETING = "_ARGCOMPLETE"
-"""Environment variable that argcomplete's shell function sets."""
+from airflow_provider_workflow.cli.tree import COMMANDS, DESCRIPTION, EXIT_CODES
 
 if TYPE_CHECKING:
-    from airflow.cli.cli_config import ActionCommand, CLICommand, GroupCommand
-
-    Subparsers = argparse._SubParsersAction[Any]
+    from airflow.cli.cli_config import ActionCommand, GroupCommand
 
 
-class Parser(argparse.ArgumentParser):
-    """A parser that suggests commands for a mistyped one, as the parser of Python 3.14 can."""
+def workflow_commands() -> list[GroupCommand]:
+    """Build the commands for Airflow's own command line; the provider info names this function."""
+    from airflow.cli.cli_config import GroupCommand
 
-    def _check_value(self, action: argparse.Action, value: Any) -> None:
-        if isinstance(action, argparse._SubParsersAction) and value not in action.choices:
-            from difflib import get_close_matches
-
-            near = get_close_matches(str(value), action.choices, n=2)
-            hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
-            known = ", ".join(action.choices)
-            raise argparse.ArgumentError(action, f"there is no command {value!r}{hint} (commands: {known})")
-        super()._check_value(action, value)
+    commands = [_airflows(command) for command in COMMANDS]
+    return [GroupCommand("workflow", DESCRIPTION, commands, epilog=EXIT_CODES)]
 
 
-def parser() -> argparse.ArgumentParser:
-    """Build the parser of all commands."""
-    top = Parser(prog="airflow-workflow", description=DESCRIPTION, epilog=EXIT_CODES)
-    top.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
-    _add(top.add_subparsers(dest="subcommand", metavar="COMMAND", required=True), COMMANDS)
-    return top
+def _airflows(command: dict[str, Any]) -> ActionCommand | GroupCommand:
+    """Airflow's own object for a command."""
+    from airflow.cli.cli_config import ActionCommand, Arg, GroupCommand
+
+    if "subcommands" in command:
+        subcommands = [_airflows(subcommand) for subcommand in command["subcommands"]]
+        return GroupCommand(**{**command, "subcommands": subcommands, "epilog": EXIT_CODES})
+    args = [Arg(**fields) for fields in command["args"]]
+    func = _ending(command["func"])
+    return ActionCommand(**{**command, "args": args, "func": func, "epilog": EXIT_CODES})
 
 
-def _add(subparsers: Subparsers, commands: Iterable[Command | Group]) -> None:
-    for each in sorted(commands, key=lambda each: each.name):
-        description = each.help if isinstance(each, Group) else each.description or each.help
-        sub = subparsers.add_parser(each.name, help=each.help, description=description, epilog=EXIT_CODES)
-        if isinstance(each, Group):
-            _add(sub.add_subparsers(dest="subcommand", metavar="COMMAND", required=True), each.commands)
-            continue
-        for option in each.options:
-            sub.add_argument(*option.flags, **option.given)
-        sub.set_defaults(function=each.function)
+def _ending(func: str) -> Callable[[Namespace], None]:
+    """The function of a command for Airflow, which ignores what it returns."""
+
+    def command(args: Namespace) -> None:
+        sys.exit(_run(func, args))
+
+    command.__name__ = func.rpartition(".")[2]
+    return command
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """
-    Parse the command line and run its command; return the exit code.
-
-    If a shell completes a command line, print the completions instead.
-    """
+    """Parse the command line of ``airflow-workflow`` and run its command; return the exit code."""
     top = parser()
-    if COMPLETING in os.environ:
+    if "_ARGCOMPLETE" in os.environ:  # a shell completes a command line
         import argcomplete
 
         argcomplete.autocomplete(top)
     args = top.parse_args(arguments)
-    return _run(args.function, args)
+    return _run(args.func, args)
 
 
-def _run(function: str, args: Namespace) -> int:
-    from airflow_provider_workflow.cli.running import run
-
-    return run(function, args)
-
-
-def workflow_commands() -> list[CLICommand]:
-    """Build the commands for Airflow's own command line; the provider info names this function."""
-    from airflow.cli.cli_config import GroupCommand
-
-    commands = [_group(each) if isinstance(each, Group) else _action(each) for each in COMMANDS]
-    return [GroupCommand("workflow", DESCRIPTION, commands, epilog=EXIT_CODES)]
+def parser() -> argparse.ArgumentParser:
+    """Build the parser of ``airflow-workflow``."""
+    top = argparse.ArgumentParser(prog="airflow-workflow", description=DESCRIPTION, epilog=EXIT_CODES)
+    top.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
+    _add(top, COMMANDS)
+    return top
 
 
-def _group(group: Group) -> GroupCommand:
-    from airflow.cli.cli_config import GroupCommand
-
-    return GroupCommand(group.name, group.help, [_action(each) for each in group.commands], epilog=EXIT_CODES)
-
-
-def _action(command: Command) -> ActionCommand:
-    from airflow.cli.cli_config import ActionCommand, Arg
-
-    return ActionCommand(
-        command.name,
-        command.help,
-        _running(command.function),
-        [Arg(each.flags, **each.given) for each in command.options],
-        description=command.description,
-        epilog=EXIT_CODES,
-    )
+def _add(parent: argparse.ArgumentParser, commands: Iterable[dict[str, Any]]) -> None:
+    """Add commands to a parser, as Airflow does."""
+    subparsers = parent.add_subparsers(dest="subcommand", metavar="COMMAND", required=True)
+    for command in sorted(commands, key=lambda command: command["name"]):
+        description = command.get("description") or command["help"]
+        sub = subparsers.add_parser(
+            command["name"], help=command["help"], description=description, epilog=EXIT_CODES
+        )
+        if "subcommands" in command:
+            _add(sub, command["subcommands"])
+            continue
+        for fields in command["args"]:
+            options = {name: value for name, value in fields.items() if name != "flags"}
+            sub.add_argument(*fields["flags"], **options)
+        sub.set_defaults(func=command["func"])
 
 
-def _running(function: str) -> Callable[[Namespace], None]:
-    def command(args: Namespace) -> None:
-        # Airflow ignores the return value of a command.
-        sys.exit(_run(function, args))
+def _run(func: str, args: Namespace) -> int:
+    from airflow_provider_workflow.cli.common import run
 
-    command.__name__ = function.rpartition(".")[2]
-    return command
+    return run(f"{__package__}.{func}", args)
 
 
 if __name__ == "__main__":

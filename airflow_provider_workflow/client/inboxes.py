@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import replace
+from datetime import datetime
 from typing import Any, TypeVar
 
-from airflow_provider_workflow import types
+from airflow_provider_workflow import clock, types
 from airflow_provider_workflow.client import api
 from airflow_provider_workflow.client.arguments import PAGE_SIZE, at_least_one, filled
 from airflow_provider_workflow.client.call import Call
@@ -20,6 +21,9 @@ MOST_PAGES = 10_000
 """Pages of a list that are read at most: a million entries. A service may list without an end."""
 LOOK_UP_PAGES = 100
 """Pages that are searched for the name of an inbox, if the service does not select by the name."""
+
+COUNTED = ("available", "leased", "quarantined")
+"""Statuses by which messages are counted; acknowledged ones are gone."""
 
 T = TypeVar("T")
 
@@ -195,6 +199,25 @@ def first_messages(
         return api.next_cursor(page)
 
     return (yield from pages(read, following, None, most))
+
+
+def count_messages(messages: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """
+    The numbers of ``available``, ``leased`` and ``quarantined`` messages, and ``oldest_created_at``.
+
+    The service has no such call, so messages are listed to be counted.
+
+    :return: ``oldest_created_at`` is that of the oldest message that is available or leased; None if unknown.
+    """
+    counts: dict[str, Any] = dict.fromkeys(COUNTED, 0)
+    created: list[tuple[datetime, str]] = []
+    for message in messages:
+        status, text = message.get("status"), message.get("created_at")
+        if status in COUNTED:
+            counts[status] += 1
+        if status in ("available", "leased") and (moment := clock.moment_of(text)) is not None:
+            created.append((moment, str(text)))
+    return {**counts, "oldest_created_at": min(created)[1] if created else None}
 
 
 def all_templates(

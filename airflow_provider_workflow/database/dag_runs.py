@@ -282,20 +282,3 @@ def unreachable(error: Exception) -> TargetError:
         "Airflow's metadata database is unreachable, or not migrated:"
         f" {type(error).__name__}. No message is lost."
     )
-
-
-def queued_for_later(session: Any, moment: datetime) -> dict[str, tuple[int, datetime]]:
-    """
-    Queued runs that an asset event made, and that the scheduler does not start before a moment.
-
-    :return: their number and the earliest start, by DAG id.
-    """
-    from airflow.models.dagrun import DagRun
-    from sqlalchemy import func, select
-
-    found = (
-        select(DagRun.dag_id, func.count(), func.min(DagRun.run_after))
-        .where(DagRun.state == "queued", DagRun.run_type == "asset_triggered", DagRun.run_after > moment)
-        .group_by(DagRun.dag_id)
-    )
-    return {dag_id: (count, run_after) for dag_id, count, run_after in session.execute(found)}

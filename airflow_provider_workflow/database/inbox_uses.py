@@ -24,7 +24,6 @@ DISPATCHING = {"inbox", "trigger_dag_id", "workflow_conn_id"}
 CONSUMING = {"inbox", "dead_letter_dag_id", "workflow_conn_id", "op_args"}
 """Template fields of a ``@task.workflow_inbox``."""
 DEFAULT_CONN_ID = "workflow_default"
-DEFAULT_POOL = "default_pool"
 
 
 @dataclass(frozen=True)
@@ -33,16 +32,12 @@ class DeployedDag:
     The state of a DAG in the database.
 
     :param missing: there is no such DAG, or no DAG file contains it any more.
-    :param max_active_runs: how many of its runs may be active at once; None if that is not known.
-    :param shares_slots: whether a task of it is in the pool that tasks of all DAGs are in by default.
     """
 
     dag_id: str
     missing: bool = False
     is_paused: bool = False
     has_import_errors: bool = False
-    max_active_runs: int | None = None
-    shares_slots: bool = False
 
 
 @dataclass(frozen=True)
@@ -56,6 +51,7 @@ class InboxUse:
     :param conn_id: its connection; None if known only at run time.
     :param inbox: id or name; None if known only at run time.
     :param targets: the target DAGs that are known before run time.
+    :param dead_letter_dag_id: its dead-letter DAG, if that is known before run time.
     """
 
     dag_id: str
@@ -64,6 +60,7 @@ class InboxUse:
     conn_id: str | None
     inbox: str | None
     targets: tuple[str, ...] = ()
+    dead_letter_dag_id: str | None = None
 
 
 def deployed(dag_id: str, session: Session) -> DeployedDag:
@@ -71,21 +68,7 @@ def deployed(dag_id: str, session: Session) -> DeployedDag:
     dag = airflow_internals.dag_row(dag_id, session)
     if dag is None:
         return DeployedDag(dag_id, missing=True)
-    tasks = (airflow_internals.serialized_dag(dag_id, session) or {}).get("tasks", ())
-    return DeployedDag(
-        dag_id,
-        is_paused=bool(dag.is_paused),
-        has_import_errors=bool(dag.has_import_errors),
-        max_active_runs=dag.max_active_runs,
-        shares_slots=any(_pool(task) == DEFAULT_POOL for task in tasks),
-    )
-
-
-def _pool(task: Any) -> str:
-    """The pool of a serialized task, which is omitted where it is the default one."""
-    fields = _plain(task)
-    own = _plain(fields.get("partial_kwargs") or {}) if fields.get("_is_mapped") else fields
-    return str(_plain(own.get("pool", DEFAULT_POOL)))
+    return DeployedDag(dag_id, is_paused=bool(dag.is_paused), has_import_errors=bool(dag.has_import_errors))
 
 
 def inbox_uses(session: Session) -> Iterator[InboxUse]:
@@ -132,6 +115,7 @@ def _task(dag_id: str, fields: Mapping[str, Any], kind: str) -> InboxUse:
         _known(conn_id),
         _known(own.get("inbox")),
         tuple(target for target in targets if _known(target)),
+        _known(own.get("dead_letter_dag_id")),
     )
 
 

@@ -17,7 +17,7 @@ from urllib.parse import parse_qs, urlsplit
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.e2e.stage import Inbox, Stage
 from tests.marks import Marks
-from tests.unit.cli import browser
+from tests.unit.cli.browser import Browser
 from tools.local_airflow import LocalAirflow
 
 HERE = Path(__file__).parent
@@ -86,14 +86,20 @@ class Sealed:
 
     def log_in(self) -> None:
         """Let a user log in by browser, and note what this has made secret."""
-        env = {**self.airflow.env, "BROWSER": f"{sys.executable} {browser.__file__} %s"}
         command = [sys.executable, "-m", "airflow_provider_workflow.cli.main", "login", "--conn-id"]
-        done = subprocess.run(
-            [*command, "workflow_user"], env=env, capture_output=True, text=True, timeout=90, check=False
-        )
-        assert done.returncode == 0, done.stderr
-        address, _, rest = done.stdout.partition("\n")
-        self.said |= {"the address to log in at": address, "login": rest + done.stderr}
+        with subprocess.Popen(
+            [*command, "workflow_user"],
+            env=self.airflow.env,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process:
+            assert process.stdout is not None
+            address = process.stdout.readline().strip()
+            rest, said = process.communicate(Browser().decide(address) + "\n", timeout=90)
+        assert process.returncode == 0, said
+        self.said |= {"the address to log in at": address, "login": rest + said}
         (state,) = parse_qs(urlsplit(address).query)["state"]
         self.marks.add("state", state)
 

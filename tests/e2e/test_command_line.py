@@ -94,7 +94,7 @@ def test_a_drain_shows_its_progress_at_a_terminal_and_a_script_gets_json(stage, 
     os.close(end)
     assert counts(ended(process)) == {"started": 12, "existing": 0, "rejected": 0}
     shown = all_of(terminal)
-    assert "12 of 12 messages: 12 started, 0 existing, 0 rejected" in shown
+    assert "12 messages: 12 started, 0 existing, 0 rejected" in shown
     assert f"Inbox {inbox.name}: the inbox has no more messages." in shown
     stage.check_one_run_each(inbox, ids)
 

@@ -485,12 +485,6 @@ FAULTS = (
         DATABASE,
     ),
     Fault(
-        "overlook the pool of a mapped task",
-        "inbox_uses._pool",
-        never("_is_mapped"),
-        DATABASE,
-    ),
-    Fault(
         "show half a surrogate pair of the service",
         "service.text",
         becomes("cut.encode(errors='replace').decode()", "cut"),

@@ -37,7 +37,7 @@ RUN_BY = {
     ),
     "curl -s http://127.0.0.1:8765/_emulator/messages": "tests/unit/emulator/test_documented_control.py",
     'export AIRFLOW_HOME="$PWD/airflow"': "tests/e2e/test_testing_example.py",
-    'eval "$(register-python-argcomplete airflow-workflow)"': "tests/unit/cli/test_typing.py",
+    'eval "$(register-python-argcomplete airflow-workflow)"': "tests/unit/cli/test_tree.py",
     "export AIRFLOW_CONN_WORKFLOW_DEFAULT='{": "tests/unit/test_readme.py",
     "make bench": "tests/unit/benchmarks",
     "make crash-test": "tests/e2e/test_crash.py",

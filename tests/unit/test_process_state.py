@@ -23,7 +23,6 @@ ENDS_WITH_ITS_LOOP = "belongs to a running event loop, and ends with it"
 PURE = "a cache of answers that never change"
 FILLED_AT_IMPORT = "is filled when its module is imported, and never again"
 KEPT = {
-    "cli.output._results": "is put back by the command that set it",
     "client.arguments._quoted": PURE,
     "client.masking.spellings": PURE,
     "client.tokens._digest": PURE,

@@ -20,8 +20,6 @@ def fails(args: Namespace) -> int:
 
 def chatters(args: Namespace) -> int:
     """Let everybody talk who may, and show a result."""
-    print("printed by a library")
-    os.write(1, b"written by a library\n")
     logging.getLogger("airflow").info("logged info")
     logging.getLogger("airflow").warning("logged warning")
     structlog.get_logger("airflow.models").info("structured info")

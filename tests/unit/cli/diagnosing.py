@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from cryptography.fernet import Fernet
 
 from airflow_provider_workflow.cli.main import main
 from airflow_provider_workflow.emulator.server import EmulatorServer
@@ -79,6 +78,4 @@ def doctor(
     kept: dict[str, str] = {}
     monkeypatch.setattr(user_tokens, "read_variable", kept.get)
     monkeypatch.setattr(user_tokens, "write_variable", kept.__setitem__)
-    monkeypatch.setattr("airflow_provider_workflow.cli.doctor_connection.check_store", lambda: None)
-    monkeypatch.setenv("AIRFLOW__CORE__FERNET_KEY", Fernet.generate_key().decode())
     return Doctor(emulator, connect, capsys, kept)

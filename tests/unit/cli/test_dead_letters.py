@@ -55,13 +55,20 @@ def test_each_is_listed_with_everything_but_its_message(cli: Cli, buried: Buryin
     assert "a secret" not in cli("dead-letters", "list").out + shown.out
 
 
-def test_a_table_shows_age_shortened_cause_and_replay(cli: Cli, buried: Burying) -> None:
-    buried.bury("a", age=timedelta(hours=3, minutes=5), cause="x" * 200)
-    DatabaseRuns().start("handle", run_id_of("a", INBOX_ID), {"inbox_id": INBOX_ID})
+def test_a_table_shows_inbox_and_dag_in_80_columns(cli: Cli, buried: Burying) -> None:
+    message_id = "7b0d2f7e-9d3c-4b53-8a55-3c1f0b8f1a11"
+    buried.bury(message_id, age=timedelta(hours=3, minutes=5), reason=Reason.EXPRESSION)
+    buried.bury("again", age=timedelta(hours=4))
+    DatabaseRuns().start("handle", run_id_of("again", INBOX_ID), {"inbox_id": INBOX_ID})
 
-    cells = [cell.strip() for cell in cli("dead-letters", "list").out.splitlines()[2].split(" | ")]
+    head, _, *rows = cli("dead-letters", "list").out.splitlines()
 
-    assert cells == ["a", "3 h", "rejected", "handle", "3", "x" * 77 + "...", "queued", "queued"]
+    assert [cell.strip() for cell in head.split("|")] == ["message id", "age", "inbox", "status", "DAG"]
+    assert [cell.strip() for cell in rows[0].split("|")] == [
+        *(message_id, "3 h", INBOX_ID[:8], "expression", "handle")
+    ]
+    assert [cell.strip() for cell in rows[1].split("|")][3] == "replayed"
+    assert len(rows[0]) <= 80
 
 
 def test_the_newest_is_first_and_a_limit_says_that_there_are_more(cli: Cli, buried: Burying) -> None:

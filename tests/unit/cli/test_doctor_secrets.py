@@ -63,7 +63,7 @@ def test_no_secret_is_printed_or_logged(
         settings = marked.connect({"verify": False, **USER}, password=SECRET).settings
         VariableStore(settings, lambda _: None).write(tokens)
     found = marked.examine(**{"password": SECRET, **SCENARIOS[scenario]})
-    assert len(found.findings) > 5
+    assert len(found.findings) > 1
     shown = found.shown + caplog.text
     assert [secret for secret in secrets_of(marked) if secret in shown] == []
 
@@ -92,6 +92,6 @@ def test_a_service_that_quotes_secrets_is_not_quoted(
     scripted.answers = [replies(f"{SECRET} {pair} {TOKEN}")[reply]]
     extra = {"oauth_url": f"{scripted.url}/token"}
     found = marked.examine(extra, host=scripted.url, password=SECRET)
-    assert found.of("failed") == ["client" if who == "token endpoint" else "inbox_api"]
+    assert found.of("failed") == ["token" if who == "token endpoint" else "inbox_api"]
     shown = found.shown + caplog.text
     assert [secret for secret in secrets_of(marked) if secret in shown] == []

@@ -67,47 +67,11 @@ def test_progress_is_shown_at_a_terminal(
     shown = cli(*DRAIN, "--max-messages", "2", "-o", "json")
 
     assert (shown.code, counts(shown.json)) == (0, [2, 0, 0])
-    assert "0 of 2 messages: 0 started, 0 existing, 0 rejected" in terminal.getvalue()
-    assert "2 of 2 messages: 2 started, 0 existing, 0 rejected" in terminal.getvalue()
+    assert "0 messages: 0 started, 0 existing, 0 rejected" in terminal.getvalue()
+    assert "2 messages: 2 started, 0 existing, 0 rejected" in terminal.getvalue()
     assert terminal.getvalue().endswith(
         "Inbox orders: one task has handled as many messages as it may, or for as long as it may.\n"
     )
-
-
-def test_progress_needs_no_list_of_messages(
-    cli: Cli, emulator: EmulatorServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    put(emulator, "a")
-    emulator.fault("status", operation="list_messages", status=500, times=None)
-    monkeypatch.setenv("TERM", "xterm")
-    terminal = Terminal()
-    monkeypatch.setattr("sys.stderr", terminal)
-
-    assert cli(*DRAIN).code == 0
-    assert "1 messages: 1 started" in terminal.getvalue()
-
-
-def test_where_nobody_watches_nothing_is_counted_or_shown(
-    cli: Cli, emulator: EmulatorServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("AIRFLOW__WORKFLOW__QUARANTINE_CHECK_SECONDS", "0")
-    put(emulator, "a")
-
-    assert cli(*DRAIN).err == "Inbox orders: the inbox has no more messages.\n"
-    assert emulator.count("list_messages") == 0
-
-
-def test_the_first_ids_are_shown_whole(
-    cli: Cli, emulator: EmulatorServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ids = emulator.put("orders", *range(5))
-    monkeypatch.setattr("airflow.cli.simple_table.is_tty", lambda: True)
-    monkeypatch.setenv("COLUMNS", "40")
-
-    shown = cli(*DRAIN).out
-
-    assert sum(each in shown for each in ids) == 3
-    assert "..." in shown
 
 
 def test_an_inbox_without_messages_is_drained(cli: Cli) -> None:

@@ -1,35 +1,107 @@
-"""``login``: from the address in the terminal to tokens that tasks use (docs/service.md 10 and 14.3)."""
+"""``login``: from the URL in the terminal to tokens that tasks use (docs/service.md 10 and 14.3)."""
 
 from __future__ import annotations
 
 import base64
+import io
+import logging
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, parse_qsl, urlsplit
 
 import pytest
-import requests
 
-from airflow_provider_workflow.cli import login
-from airflow_provider_workflow.cli.login import LocalEndpoint
+from airflow_provider_workflow.cli.main import main
+from airflow_provider_workflow.client.errors import TokenStoreError
+from airflow_provider_workflow.client.user_tokens import UserTokens
 from airflow_provider_workflow.emulator.server import EmulatorServer
+from airflow_provider_workflow.hooks import login as rules
+from airflow_provider_workflow.hooks import user_tokens
+from airflow_provider_workflow.hooks.user_tokens import VariableStore
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
-from tests.unit.cli.terminal import Terminal, terminal
-from tests.unit.client.conftest import free_port
+from tests.unit.cli.browser import Browser
 from tests.unit.client.isolation import isolated
-from tests.unit.hooks.conftest import connect
+from tests.unit.hooks.conftest import Connect, connect
 
-__all__ = ["connect", "free_port", "isolated", "terminal"]
+__all__ = ["connect", "isolated"]
+
+REDIRECT = "https://airflow.example.com/back"
 
 
-ELSEWHERE = "https://airflow.example.com/back"
+@dataclass
+class Terminal:
+    """
+    Where the command is typed.
+
+    :param variables: Airflow's.
+    :param answer: what the user pastes, given the URL that was printed.
+    """
+
+    emulator: EmulatorServer
+    connect: Connect
+    capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch
+    variables: dict[str, str]
+    browser: Browser = field(default_factory=Browser)
+    answer: Callable[[str], str] | None = None
+    out: str = ""
+    err: str = ""
+
+    def login(self, *arguments: str, extra: dict[str, Any] | None = None) -> int:
+        """Run the command; return its exit code."""
+        self.hook(**(extra or {}))
+        self.out = self.err = ""
+
+        class Keyboard(io.StringIO):
+            def readline(keyboard, *_: Any) -> str:  # type: ignore[override]
+                self._read()
+                return (self.answer or self.browser.decide)(self.out.strip()) + "\n"
+
+        self.monkeypatch.setattr("sys.stdin", Keyboard())
+        code = main(["login", *arguments])
+        self._read()
+        return code
+
+    def _read(self) -> None:
+        out, err = self.capsys.readouterr()
+        self.out, self.err = self.out + out, self.err + err
+
+    def hook(self, **extra: Any) -> WorkflowHook:
+        own = {"grant": "refresh_token", "verify": False, "redirect_uri": REDIRECT}
+        return self.connect({**own, **extra})
+
+    @property
+    def stored(self) -> UserTokens | None:
+        return VariableStore(self.hook().settings, lambda _: None).read()
+
+    @property
+    def query(self) -> dict[str, str]:
+        """The parameters of the URL that was printed."""
+        return dict(parse_qsl(urlsplit(self.out.strip()).query))
+
+
+@pytest.fixture
+def terminal(
+    emulator: EmulatorServer,
+    connect: Connect,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Terminal:
+    variables: dict[str, str] = {}
+    monkeypatch.setattr(user_tokens, "read_variable", variables.get)
+    monkeypatch.setattr(user_tokens, "write_variable", variables.__setitem__)
+    monkeypatch.setattr(rules, "check_store", lambda: None)
+    caplog.set_level(logging.DEBUG)
+    emulator.store.configure(redirect_uris=(REDIRECT, f"{REDIRECT}/other"))
+    return Terminal(emulator, connect, capsys, monkeypatch, variables)
 
 
 @pytest.mark.specification("14.3 approval", "14.3 access token")
 def test_a_user_logs_in_and_a_task_uses_his_token(terminal: Terminal, emulator: EmulatorServer) -> None:
     assert terminal.login() == 0
     assert "Logged in" in terminal.err
-    assert [page.status_code for page in terminal.browser.pages] == [200]
     assert terminal.stored is not None
     assert WorkflowHook().list_inboxes() == []
     assert emulator.requests[-1].headers["authorization"] == f"Bearer {terminal.stored.access_token}"
@@ -37,21 +109,20 @@ def test_a_user_logs_in_and_a_task_uses_his_token(terminal: Terminal, emulator: 
 
 
 @pytest.mark.specification("10 state")
-def test_the_address_is_the_authorization_page_s(terminal: Terminal, emulator: EmulatorServer) -> None:
+def test_the_url_is_the_authorization_page_s(terminal: Terminal, emulator: EmulatorServer) -> None:
     assert terminal.login("--scope", "external workflow", "--prefill", "utm_source=a=b c") == 0
     assert terminal.out.startswith(f"{emulator.auth_url}/v2/authorize?")
-    state = terminal.query.pop("state")
-    assert len(base64.urlsafe_b64decode(state + "=")) * 8 >= 128
+    first = terminal.query["state"]
+    assert len(base64.urlsafe_b64decode(first + "=")) * 8 >= 128
     assert {**terminal.query, "state": ""} == {
         "response_type": "code",
         "client_id": emulator.client_id,
-        "redirect_uri": f"http://127.0.0.1:{terminal.port}/back",
+        "redirect_uri": REDIRECT,
         "scope": "external workflow",
         "response_mode": "query",
         "utm_source": "a=b c",
         "state": "",
     }
-    first = terminal.query["state"]
     assert terminal.login() == 0
     assert terminal.query["state"] != first
     assert terminal.query["scope"] == "external"
@@ -72,122 +143,6 @@ def test_a_second_login_replaces_the_tokens(terminal: Terminal, emulator: Emulat
 
 
 @pytest.mark.specification("14.3 state")
-def test_answers_to_another_request_do_not_end_the_wait(terminal: Terminal) -> None:
-    def open_all(address: str) -> None:
-        right = terminal.browser.decide(address)
-        state = parse_qs(urlsplit(right).query)["state"][0]
-        for wrong in (
-            right.replace(state, "another"),
-            right.replace("/back", "/other"),
-            f"http://127.0.0.1:{terminal.port}/back?error=access_denied",
-            right,
-        ):
-            terminal.browser.pages.append(requests.get(wrong, timeout=10))
-
-    terminal.user = open_all
-    assert terminal.login() == 0
-    assert [page.status_code for page in terminal.browser.pages] == [400, 404, 400, 200]
-
-
-def test_a_user_who_denies_is_told_so_in_one_sentence(terminal: Terminal) -> None:
-    terminal.browser.decision = "deny"
-    assert terminal.login() == 1
-    assert "The authorization page answered 'access_denied'" in terminal.err.splitlines()[-1]
-    assert terminal.kept == {}
-
-
-@pytest.mark.specification("14.3 code")
-def test_a_code_that_came_too_late(terminal: Terminal, emulator: EmulatorServer) -> None:
-    def late(address: str) -> None:
-        back = terminal.browser.decide(address)
-        emulator.store.clock.advance(121)
-        requests.get(back, timeout=10)
-
-    terminal.user = late
-    assert terminal.login() == 5
-    assert "(invalid_grant)" in terminal.err
-    assert "a code is valid once, and for 2 minutes" in terminal.err
-    assert terminal.kept == {}
-
-
-def test_a_code_that_somebody_used_before(terminal: Terminal, emulator: EmulatorServer) -> None:
-    def stolen(address: str) -> None:
-        back = terminal.browser.decide(address)
-        code = parse_qs(urlsplit(back).query)["code"][0]
-        form = {"grant_type": "authorization_code", "code": code, "redirect_uri": back.partition("?")[0]}
-        emulator.store.oauth.grant(form, (emulator.client_id, emulator.client_secret))
-        requests.get(back, timeout=10)
-
-    terminal.user = stolen
-    assert terminal.login() == 5
-    assert "(invalid_grant)" in terminal.err
-    assert terminal.kept == {}
-
-
-def test_a_code_that_was_given_for_another_redirect_uri(terminal: Terminal) -> None:
-    def other(address: str) -> None:
-        uri = f"http://127.0.0.1:{terminal.port}/back"
-        back = terminal.browser.decide(address, redirect_uri=f"{uri}/other")
-        requests.get(back.replace("/other", ""), timeout=10)
-
-    terminal.user = other
-    assert terminal.login() == 5
-    assert "redirect_uri is not the one" in terminal.err
-    assert terminal.kept == {}
-
-
-def test_nobody_comes_back(terminal: Terminal) -> None:
-    class Impatient(login.Listener):
-        def wait(self, seconds: float) -> str:
-            assert seconds == 10
-            return super().wait(0.01)
-
-    terminal.monkeypatch.setattr("airflow_provider_workflow.cli.login.Listener", Impatient)
-    assert terminal.login("--no-browser") == 1
-    assert "unexpected" not in terminal.err
-    assert "the browser was not redirected" in terminal.err
-    assert "--paste" in terminal.err
-    assert terminal.browser.pages == []
-
-
-def test_ctrl_c_is_quiet(terminal: Terminal) -> None:
-    def interrupt(*_: Any) -> str:
-        raise KeyboardInterrupt
-
-    terminal.monkeypatch.setattr(login.Listener, "wait", interrupt)
-    assert terminal.login("--no-browser") == 130
-    assert "Traceback" not in terminal.err
-    assert "Error" not in terminal.err
-
-
-def test_a_port_that_is_taken(terminal: Terminal) -> None:
-    with login.Listener(LocalEndpoint("127.0.0.1", terminal.port, "/"), "any"):
-        assert terminal.login() == 1
-    assert "unexpected" not in terminal.err
-    assert f"port {terminal.port} of 127.0.0.1" in terminal.err
-    assert "--paste" in terminal.err
-
-
-# Pasting
-
-
-@pytest.mark.parametrize(
-    ("arguments", "extra"),
-    [(["--paste"], {}), ([], {"redirect_uri": ELSEWHERE})],
-    ids=["asked for", "redirect_uri leads elsewhere"],
-)
-def test_the_address_that_the_browser_ends_at_may_be_pasted(
-    arguments: list[str], extra: dict[str, str], terminal: Terminal, emulator: EmulatorServer
-) -> None:
-    known = emulator.store.settings.redirect_uris
-    emulator.store.configure(redirect_uris=(*known, ELSEWHERE))
-    terminal.paste(lambda address: terminal.browser.decide(address) + "\n")
-    assert terminal.login(*arguments, extra=extra) == 0
-    assert "Logged in" in terminal.err
-    assert terminal.browser.pages == []
-    assert WorkflowHook().list_inboxes() == []
-
-
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -198,19 +153,129 @@ def test_the_address_that_the_browser_ends_at_may_be_pasted(
     ],
 )
 def test_what_is_pasted_is_checked_before_anything_is_sent(
-    change: Callable[[str], str], said: str, terminal: Terminal, emulator: EmulatorServer
+    change: Callable[[str], str],
+    said: str,
+    terminal: Terminal,
+    emulator: EmulatorServer,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     seen: list[str] = []
 
-    def answer(address: str) -> str:
-        seen.append(terminal.browser.decide(address))
+    def answer(url: str) -> str:
+        seen.append(terminal.browser.decide(url))
         return change(seen[0])
 
-    terminal.paste(answer)
-    assert terminal.login("--paste") == 1
+    terminal.answer = answer
+    assert terminal.login() == 1
     assert said in terminal.err
     assert "unexpected" not in terminal.err
     assert "Run the command again" in terminal.err
     assert emulator.count("token") == 0
     (code,) = parse_qs(urlsplit(seen[0]).query)["code"]
-    assert code not in terminal.err + terminal.caplog.text
+    assert code not in terminal.err + caplog.text
+
+
+def test_a_user_who_denies_is_told_so_in_one_sentence(terminal: Terminal) -> None:
+    terminal.browser.decision = "deny"
+    assert terminal.login() == 1
+    assert "The authorization page answered 'access_denied'" in terminal.err.splitlines()[-1]
+    assert terminal.variables == {}
+
+
+@pytest.mark.specification("14.3 code")
+def test_a_code_that_came_too_late(terminal: Terminal, emulator: EmulatorServer) -> None:
+    def late(url: str) -> str:
+        back = terminal.browser.decide(url)
+        emulator.store.clock.advance(121)
+        return back
+
+    terminal.answer = late
+    assert terminal.login() == 5
+    assert "(invalid_grant)" in terminal.err
+    assert "a code is valid once, and for 2 minutes" in terminal.err
+    assert terminal.variables == {}
+
+
+def test_a_code_that_was_given_for_another_redirect_uri(terminal: Terminal) -> None:
+    def other(url: str) -> str:
+        return terminal.browser.decide(url, redirect_uri=f"{REDIRECT}/other").replace("/other", "")
+
+    terminal.answer = other
+    assert terminal.login() == 5
+    assert "redirect_uri is not the one" in terminal.err
+    assert terminal.variables == {}
+
+
+def test_ctrl_c_is_quiet(terminal: Terminal) -> None:
+    def interrupt(_: str) -> str:
+        raise KeyboardInterrupt
+
+    terminal.answer = interrupt
+    assert terminal.login() == 130
+    assert "Error" not in terminal.err
+
+
+@pytest.mark.parametrize(
+    ("extra", "arguments", "exit_code", "said"),
+    [
+        ({"grant": "client_credentials"}, [], 5, "grant is client_credentials (set it to refresh_token"),
+        ({"auth_url": ""}, [], 5, "auth_url is missing (set"),
+        ({}, ["--scope", "workflow"], 5, "scope needs external"),
+        ({}, ["--prefill", "client_id=x"], 2, "--prefill client_id"),
+        ({}, ["--prefill", "utm_source"], 2, "--prefill utm_source: must be NAME=VALUE"),
+        ({}, ["--conn-id", "nowhere"], 5, "'nowhere'"),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_fix_before_anything_is_sent(
+    extra: dict[str, str], arguments: list[str], exit_code: int, said: str, terminal: Terminal
+) -> None:
+    assert terminal.login(*arguments, extra=extra) == exit_code
+    assert said in terminal.err
+    assert terminal.out == ""
+    assert terminal.emulator.requests == []
+
+
+def test_a_database_that_is_away_is_found_out_first(terminal: Terminal) -> None:
+    def away() -> None:
+        raise TokenStoreError("Airflow's database cannot be used from here")
+
+    terminal.monkeypatch.setattr(rules, "check_store", away)
+    assert terminal.login() == 1
+    assert "Airflow's database" in terminal.err
+    assert terminal.out == ""
+
+
+def test_tokens_that_cannot_be_stored_are_said_to_be_lost(terminal: Terminal) -> None:
+    def away(*_: Any) -> None:
+        raise RuntimeError("away")
+
+    terminal.monkeypatch.setattr(user_tokens, "write_variable", away)
+    assert terminal.login() == 1
+    assert "No tokens were stored. Run the command again" in terminal.err
+
+
+def test_a_scope_that_the_user_did_not_grant_is_said(terminal: Terminal) -> None:
+    terminal.answer = lambda url: terminal.browser.decide(url, scope="workflow")
+    assert terminal.login() == 0
+    assert "needs external, which was not granted" in terminal.err
+
+
+def test_nothing_secret_is_printed_or_logged(
+    terminal: Terminal, emulator: EmulatorServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    codes: list[str] = []
+
+    def note(url: str) -> str:
+        back = terminal.browser.decide(url)
+        codes.append(parse_qs(urlsplit(back).query)["code"][0])
+        return back
+
+    terminal.answer = note
+    assert terminal.login() == 0
+    stored = terminal.stored
+    assert stored is not None
+    secrets = [*codes, stored.access_token, stored.refresh_token, emulator.client_secret]
+    ours = (record.getMessage() for record in caplog.records if record.name.startswith("airflow"))
+    shown = terminal.out + terminal.err + "\n".join(ours)
+    assert [secret for secret in secrets if secret in shown] == []
+    assert terminal.query["state"] not in terminal.err

@@ -13,8 +13,6 @@ import yaml
 from airflow.sdk.log import mask_secret
 
 from airflow_provider_workflow.cli import output
-from airflow_provider_workflow.emulator.server import EmulatorServer
-from tests.unit.cli.conftest import Cli
 
 EVIL = "\x1b]0;title\x07\x1b[31mred\x9b2J\u202eabc\u2028\x7f\r\nnext\0 [red]markup[/blue] :smile: %s"
 FORMS = ("table", "plain", "json", "yaml")
@@ -63,15 +61,9 @@ def test_a_value_that_is_nested_deep_can_be_printed(shown: Show, form: str, dept
 
     text = shown(form, {"value": deep}, [{"value": deep}])
 
-    assert form in ("table", "plain") or json.loads(json.dumps({"value": deep})) == yaml_or_json(text, depth)
-
-
-def yaml_or_json(text: str, depth: int) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        assert depth == 100
-        return yaml.safe_load(text)
+    if form in ("json", "yaml"):
+        read = json.loads if form == "json" or depth > 500 else yaml.safe_load
+        assert read(text) == {"value": deep}
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -84,7 +76,7 @@ def test_a_long_value_is_cut_for_people(shown: Show, form: str) -> None:
     text = shown(form, None, [{"value": "x" * 10_000}])
 
     assert text.count("x") < 400
-    assert "..." in text.replace("\n", "")
+    assert "..." in text
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -98,7 +90,7 @@ def test_a_secret_that_airflow_knows_is_masked(shown: Show, form: str) -> None:
     assert "before *** after" in text
 
 
-def test_a_secret_is_masked_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_note_has_one_line_without_secrets(capsys: pytest.CaptureFixture[str]) -> None:
     mask_secret("secret-of-this-test")
 
     output.note(f"refused: secret-of-this-test {EVIL}")
@@ -109,46 +101,13 @@ def test_a_secret_is_masked_on_stderr(capsys: pytest.CaptureFixture[str]) -> Non
     assert not NOT_PRINTED.search(told)
 
 
-def test_the_token_url_is_no_secret_though_its_name_looks_like_one(
-    cli: Cli, emulator: EmulatorServer, capsys: pytest.CaptureFixture[str]
-) -> None:
-    mask_secret(emulator.token_url)  # as Airflow does with fields that have such a name
-    assert cli("inbox", "list").code == 0
-
-    output.note(f"{emulator.token_url} {emulator.client_secret}")
-
-    assert capsys.readouterr().err == f"{emulator.token_url} ***\n"
-
-
-class Narrow(io.TextIOWrapper):
-    """A terminal that knows ASCII alone."""
-
-    def __init__(self) -> None:
-        super().__init__(io.BytesIO(), encoding="ascii")
-
-    @property
-    def written(self) -> str:
-        self.flush()
-        buffer = self.buffer
-        assert isinstance(buffer, io.BytesIO)
-        return buffer.getvalue().decode("ascii")
-
-
 def test_a_terminal_that_does_not_know_a_character_gets_it_escaped(monkeypatch: pytest.MonkeyPatch) -> None:
-    out, err = Narrow(), Narrow()
-    monkeypatch.setattr("sys.stdout", out)
-    monkeypatch.setattr("sys.stderr", err)
+    buffer = io.BytesIO()
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(buffer, encoding="ascii"))
 
     output.show("table", None, [{"value": "Grüße"}])
-    output.note("Grüße")
 
-    assert "Gr\\xfc\\xdfe" in out.written
-    assert err.written == "Gr\\xfc\\xdfe\n"
-
-
-@pytest.mark.parametrize("value", [" " * 100, "字" * 100])
-def test_any_text_has_a_width(shown: Show, value: str) -> None:
-    assert shown("table", None, [{"value": value}]).count("字") == value.count("字")
+    assert b"Gr\\xfc\\xdfe" in buffer.getvalue()
 
 
 @pytest.mark.parametrize("value", ["1e3", "007", " x"])
@@ -157,39 +116,16 @@ def test_a_name_that_looks_like_a_number_stays_as_it_is(shown: Show, form: str, 
     assert shown(form, None, [{"name": value}]).splitlines()[-1].strip() == value.strip()
 
 
-def narrow(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
-    """Let the terminal be this wide."""
-    monkeypatch.setattr("airflow.cli.simple_table.is_tty", lambda: True)
-    monkeypatch.setenv("COLUMNS", str(columns))
-
-
-@pytest.mark.parametrize("columns", [10, 80])
 def test_no_id_is_cut_or_wrapped_however_narrow_the_terminal_is(
-    shown: Show, monkeypatch: pytest.MonkeyPatch, columns: int
-) -> None:
-    narrow(monkeypatch, columns)
-    ids = [f"0b6c2c8e-7f3a-4a52-9d0b-{number:012}" for number in range(3)]
-    reason = "the app took too long to answer, as it often does at the end of a month " * 2
-    rows = [{"id": each, "name": "my orders", "status": "available", "why": reason} for each in ids]
-
-    text = shown("table", None, rows)
-
-    starts = [line for line in text.splitlines() if line.startswith("0b6c2c8e")]
-    assert [line.split(" | ")[:3] for line in starts] == [[each, "my orders", "available"] for each in ids]
-    said = [line.split(" | ")[3] for line in text.splitlines()[2:] if " | " in line]
-    assert " ".join(" ".join(said).split()) == " ".join([reason.strip()] * 3)
-
-
-def test_a_long_text_is_wrapped_between_words_where_it_is_too_wide(
     shown: Show, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    narrow(monkeypatch, 50)
+    monkeypatch.setattr("airflow.cli.simple_table.is_tty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "40")
+    ids = [f"0b6c2c8e-7f3a-4a52-9d0b-{number:012}" for number in range(3)]
 
-    text = shown("table", None, [{"id": "x" * 36, "why": "word " * 30}])
+    text = shown("table", None, [{"id": each, "why": "took too long " * 9} for each in ids])
 
-    lines = text.splitlines()[2:]
-    assert len(lines) == 5
-    assert [line.count("word") for line in lines] == [6] * 5
+    assert [line.split(" | ")[0] for line in text.splitlines()[2:]] == ids
 
 
 def test_several_tables_are_one_below_the_other(shown: Show) -> None:
@@ -200,3 +136,4 @@ def test_several_tables_are_one_below_the_other(shown: Show) -> None:
 
 def test_people_are_shown_nothing_where_there_is_nothing_to_see(shown: Show) -> None:
     assert shown("table", {"lease_id": None}) == ""
+    assert shown("table", None, []) == "No data found\n"

@@ -53,7 +53,7 @@ def test_a_message_that_the_target_rejects_is_replayed_once_it_is_corrected(
     shown = cli(*REPLAY, "bad")
     assert shown.code == 1
     # The type of the error depends on the version of Airflow.
-    assert "stay dead letters: bad: " in shown.err
+    assert "still dead letters: bad: " in shown.err
     assert "param message" in shown.err
     assert "no object" not in shown.err + shown.out
     assert set(buried.replays()) == {run_id_of(each, inbox_id) for each in ("good", "fine")}
@@ -124,7 +124,7 @@ def test_one_without_a_target_needs_one(cli: Cli, buried: Burying) -> None:
 
     shown = cli(*REPLAY, "a")
     assert shown.code == 1
-    assert "give --trigger-dag-id" in shown.err
+    assert "give trigger_dag_id" in shown.err
     assert replayed(cli, "a", "--trigger-dag-id", "handle") == (0, [1, 0, 0])
     assert set(buried.replays()) == {run_id("a")}
 
@@ -153,7 +153,7 @@ def test_a_rejected_one_stays_and_the_others_are_started(
 
     assert (shown.code, numbers(shown.json)) == (1, [2, 0, 1])
     assert shown.json["causes"] == {"b": "ValueError: param x"}
-    assert "1 were not replayed, and stay dead letters: b: ValueError" in shown.err
+    assert "1 not replayed, still dead letters: b: ValueError" in shown.err
     assert "a secret" not in shown.err + shown.out
     assert set(buried.replays()) == {run_id("a"), run_id("c")}
     assert len(buried.replays("dead")) == 3
@@ -293,10 +293,10 @@ def test_progress_is_shown_at_a_terminal_only(
     assert "dead letters: 0 started, " in terminal.getvalue()
 
 
-def test_a_table_shows_the_first_ids(cli: Cli, buried: Burying) -> None:
+def test_a_table_shows_the_first_id(cli: Cli, buried: Burying) -> None:
     for number in range(5):
         buried.bury(f"m{number}")
 
     lines = cli(*REPLAY, "--all").out.splitlines()
 
-    assert [cell.strip() for cell in lines[2].split(" | ")] == ["started", "5", "m0, m1, m2, ..."]
+    assert [cell.strip() for cell in lines[2].split(" | ")] == ["started", "5", "m0"]

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_workflow.cli.output import LOG_LEVEL
+from airflow_provider_workflow.cli.common import LOG_LEVEL
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.marks import Marks
 from tests.unit.cli.conftest import Cli
 from tests.unit.cli.database import Database
-from tests.unit.cli.test_definition import PATHS
+from tests.unit.cli.test_tree import PATHS
 from tests.unit.client.conftest import closed_port, scripted
 from tests.unit.client.isolation import isolated
 from tests.unit.client.scripted import ScriptedServer, answer
@@ -47,7 +47,7 @@ TYPED: dict[tuple[str, ...], tuple[str, ...]] = {
 }
 """How each command is typed."""
 ELSEWHERE = {("emulator",), ("login",)}
-"""Commands that have tests of their own for it: test_emulator, test_login_checks."""
+"""Commands that have tests of their own for it: test_tools, test_login."""
 
 
 def test_every_command_is_looked_at() -> None:

@@ -1,23 +1,19 @@
-"""What the serialized DAGs say about inboxes and pools."""
+"""What the serialized DAGs say about inboxes and dead letters."""
 
 from __future__ import annotations
 
-from datetime import datetime
-
-import pytest
-from airflow.providers.standard.operators.bash import BashOperator
-from airflow.sdk import DAG
-
 from airflow_provider_workflow import airflow_internals
-from airflow_provider_workflow.database.inbox_uses import deployed
-from tests.unit.cli.database import Database
+from airflow_provider_workflow.database.inbox_uses import inbox_uses
+from tests.unit.cli.database import Database, listening
 
 
-@pytest.mark.parametrize(("pool", "shares"), [({"pool": "own"}, False), ({}, True)])
-def test_the_pool_of_a_mapped_task_is_read(database: Database, pool: dict[str, str], shares: bool) -> None:
-    with DAG("mapped", schedule=None, start_date=datetime(2025, 1, 1)) as dag:
-        BashOperator.partial(task_id="work", **pool).expand(bash_command=["true", "false"])
-    database.deploy(dag)
+def test_the_dead_letter_dag_of_a_listener_is_known_unless_it_is_a_template(database: Database) -> None:
+    for dag_id, dead_letters in (("a", "dead"), ("b", "{{ var.value.dead }}"), ("c", None)):
+        database.deploy(
+            listening(dag_id, inbox="orders", trigger_dag_id="handle", dead_letter_dag_id=dead_letters)
+        )
 
     with airflow_internals.database_session() as session:
-        assert deployed("mapped", session).shares_slots is shares
+        uses = {use.dag_id: use.dead_letter_dag_id for use in inbox_uses(session)}
+
+    assert uses == {"a": "dead", "b": None, "c": None}

@@ -1,5 +1,5 @@
 """
-Runs a command: access to connections, output streams, errors and exit codes.
+Runs a command: access to connections, errors and exit codes.
 
 A command returns its exit code. The exceptions that it raises (of the service, of Airflow, ``ValueError`` for
 a wrong argument) are printed as one line on stderr and mapped to a code of ``Exit``; an exception can set
@@ -18,17 +18,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from airflow_provider_workflow.cli import output
-from airflow_provider_workflow.cli.output import LOG_LEVEL, debugging, ignore_warnings, reduced_logging
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.hooks.workflow import WorkflowHook
 
-
+LOG_LEVEL = "AIRFLOW__LOGGING__LOGGING_LEVEL"
+"""Set to DEBUG, all log lines, Python warnings and tracebacks are shown; otherwise none."""
 PROCESS_CONTEXT = "_AIRFLOW_PROCESS_CONTEXT"
+"""Set to ``server``, Airflow reads connections and Variables from the metadata database too."""
 
 
 class Exit(IntEnum):
-    """Exit codes; ``definition.EXIT_CODES`` documents them."""
+    """Exit codes; ``tree.EXIT_CODES`` documents them."""
 
     OK = 0
     FAULT = 1
@@ -47,10 +48,9 @@ def run(function: str, args: Namespace) -> int:
     :param function: its import path.
     :param args: the parsed arguments.
     """
+    module, _, name = function.rpartition(".")
     try:
-        with output.stdout_for_results(), reduced_logging(), _as_airflow_command():
-            module, _, name = function.rpartition(".")
-            return int(getattr(import_module(module), name)(args))
+        return _run_quietly(module, name, args)
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
     except BrokenPipeError:
@@ -59,37 +59,50 @@ def run(function: str, args: Namespace) -> int:
         return _report(error)
 
 
-@contextmanager
-def _as_airflow_command() -> Iterator[None]:
-    """
-    Read connections and Variables from the metadata database too, as Airflow's own commands do.
+def _run_quietly(module: str, name: str, args: Namespace) -> int:
+    """Run a command as Airflow runs its own: without log lines, which would be on stdout too."""
+    if not hasattr(args, "conn_id"):  # the emulator needs no Airflow
+        return int(getattr(import_module(module), name)(args))
+    level = "DEBUG" if _is_debugging() else "CRITICAL"
+    with _environment({LOG_LEVEL: level, PROCESS_CONTEXT: "server"}):
+        from airflow_provider_workflow import airflow_internals
 
-    Otherwise the Task SDK reads only the environment and secrets backends.
-    """
-    before = os.environ.get(PROCESS_CONTEXT)
-    os.environ[PROCESS_CONTEXT] = "server"
+        def command(args: Namespace) -> None:
+            codes.append(getattr(import_module(module), name)(args))
+
+        codes: list[int] = []
+        airflow_internals.run_quietly(command, args, verbose=_is_debugging())
+        return int(codes[0])
+
+
+def _is_debugging() -> bool:
+    return os.environ.get(LOG_LEVEL) == "DEBUG"
+
+
+@contextmanager
+def _environment(variables: dict[str, str]) -> Iterator[None]:
+    """Set environment variables for some time."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
     try:
         yield
     finally:
-        if before is None:
-            del os.environ[PROCESS_CONTEXT]
-        else:
-            os.environ[PROCESS_CONTEXT] = before
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def _report(error: Exception) -> int:
     """Print an error as one line, and return its exit code."""
     code = _code_of(error)
-    if code is None:
-        output.note(
-            f"Error: unexpected {type(error).__name__}: {error} ({LOG_LEVEL}=DEBUG shows the traceback)"
-        )
-    else:
-        output.note(f"Error: {error}")
-    if debugging():
-        for line in traceback.format_exception(error):
-            for each in line.splitlines():
-                output.note(each)
+    unexpected = "" if code is not None else f"unexpected {type(error).__name__}: "
+    hint = f" ({LOG_LEVEL}=DEBUG shows the traceback)" if unexpected else ""
+    output.note(f"Error: {unexpected}{error}{hint}")
+    if _is_debugging():
+        for line in "".join(traceback.format_exception(error)).splitlines():
+            output.note(line)
     return Exit.FAULT if code is None else code
 
 
@@ -102,32 +115,22 @@ def _code_of(error: Exception) -> int | None:
         WorkflowError,
     )
 
-    own: int | None = getattr(error, "exit_code", None)
-    if own is not None:
-        return own
-    if isinstance(error, (AuthenticationError, ConfigurationError)):
-        return Exit.CREDENTIALS
-    if isinstance(error, NotFoundError) or _is_missing_dag(error):
-        return Exit.NOT_FOUND
-    if isinstance(error, (WorkflowError, OSError)) or _is_airflows(error):
-        return Exit.FAULT
-    return Exit.USAGE if isinstance(error, ValueError) else None
-
-
-def _is_missing_dag(error: Exception) -> bool:
-    try:
-        from airflow_provider_workflow.database.runs import MissingDagError
-    except Exception:  # Airflow cannot be imported; report the original error
-        return False
-    return isinstance(error, MissingDagError)
-
-
-def _is_airflows(error: Exception) -> bool:
     try:
         from airflow.providers.common.compat.sdk import AirflowException
-    except Exception:  # Airflow cannot be imported; report the original error
-        return False
-    return isinstance(error, AirflowException)
+
+        from airflow_provider_workflow.database.runs import MissingDagError
+    except Exception:  # Airflow cannot be loaded, which is the error
+        return None
+    code: int | None = getattr(error, "exit_code", None)
+    if code is not None:
+        return code
+    if isinstance(error, (AuthenticationError, ConfigurationError)):
+        return Exit.CREDENTIALS
+    if isinstance(error, (NotFoundError, MissingDagError)):
+        return Exit.NOT_FOUND
+    if isinstance(error, (WorkflowError, OSError, AirflowException)):
+        return Exit.FAULT
+    return Exit.USAGE if isinstance(error, ValueError) else None
 
 
 def hook_of(args: Namespace) -> WorkflowHook:
@@ -141,14 +144,11 @@ def hook_of(args: Namespace) -> WorkflowHook:
     from airflow_provider_workflow.client.errors import ConfigurationError
     from airflow_provider_workflow.hooks.workflow import WorkflowHook
 
-    ignore_warnings()
     hook = WorkflowHook(args.conn_id)
     try:
-        settings = hook.settings
+        _ = hook.settings
     except AirflowNotFoundException:
         variable = f"AIRFLOW_CONN_{args.conn_id.upper()}"
         fix = f"add it in Airflow's UI (Admin, Connections), set {variable}, or name another by --conn-id"
         raise ConfigurationError([f"Airflow has no connection {args.conn_id!r} ({fix})"]) from None
-    # Airflow masks the field, as its name contains "token".
-    output.exempt_from_masking(settings.token_url)
     return hook

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -14,7 +15,7 @@ import pytest
 from airflow.exceptions import AirflowException
 from airflow.sdk.log import mask_secret
 
-from airflow_provider_workflow.cli.running import run
+from airflow_provider_workflow.cli.common import LOG_LEVEL, run
 from airflow_provider_workflow.client.errors import (
     AuthenticationError,
     ConfigurationError,
@@ -31,6 +32,11 @@ from tests.unit.cli.conftest import Cli
 
 ROOT = Path(__file__).parents[3]
 HERE = "tests.unit.cli.commands"
+MODULE = "airflow_provider_workflow.cli.main"
+
+
+def failing(error: BaseException) -> int:
+    return run(f"{HERE}.fails", Namespace(conn_id=None, error=error))
 
 
 @pytest.mark.parametrize(
@@ -53,11 +59,8 @@ HERE = "tests.unit.cli.commands"
 def test_every_fault_has_its_exit_code_and_one_sentence(
     capsys: pytest.CaptureFixture[str], error: Exception, code: int
 ) -> None:
-    assert run(f"{HERE}.fails", Namespace(error=error)) == code
-
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err == f"Error: {error}\n"
+    assert failing(error) == code
+    assert capsys.readouterr() == ("", f"Error: {error}\n")
 
 
 def test_an_error_that_nobody_thought_of_is_a_sentence_too(
@@ -66,13 +69,13 @@ def test_an_error_that_nobody_thought_of_is_a_sentence_too(
     mask_secret("secret-of-this-test")
     error = KeyError("secret-of-this-test")
 
-    assert run(f"{HERE}.fails", Namespace(error=error)) == 1
+    assert failing(error) == 1
     told = capsys.readouterr().err
     assert told.startswith("Error: unexpected KeyError: '***' (AIRFLOW__LOGGING__LOGGING_LEVEL=DEBUG ")
     assert len(told.splitlines()) == 1
 
-    monkeypatch.setenv("AIRFLOW__LOGGING__LOGGING_LEVEL", "DEBUG")
-    assert run(f"{HERE}.fails", Namespace(error=error)) == 1
+    monkeypatch.setenv(LOG_LEVEL, "DEBUG")
+    assert failing(error) == 1
     told = capsys.readouterr().err
     assert "commands.py" in told
     assert "secret-of-this-test" not in told
@@ -81,7 +84,7 @@ def test_an_error_that_nobody_thought_of_is_a_sentence_too(
 @pytest.mark.slow
 def test_an_airflow_that_cannot_be_loaded_is_a_sentence_too() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "airflow_provider_workflow.cli.main", "inbox", "list"],
+        [sys.executable, "-m", MODULE, "inbox", "list"],
         cwd=ROOT,
         env={**os.environ, "AIRFLOW__CORE__UNIT_TEST_MODE": "neither"},
         capture_output=True,
@@ -96,52 +99,52 @@ def test_an_airflow_that_cannot_be_loaded_is_a_sentence_too() -> None:
 
 
 def test_an_interrupted_command_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(f"{HERE}.fails", Namespace(error=KeyboardInterrupt())) == 130
+    assert failing(KeyboardInterrupt()) == 130
     assert capsys.readouterr() == ("", "")
 
 
-def test_airflow_takes_a_command_for_one_of_its_own_and_no_longer(
+def test_the_environment_and_the_log_levels_are_as_they_were_afterwards(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("_AIRFLOW_PROCESS_CONTEXT", raising=False)
-    run(f"{HERE}.tells_context", Namespace())
+    before = (dict(os.environ), logging.root.manager.disable)
+    run(f"{HERE}.tells_context", Namespace(conn_id=None))
     assert capsys.readouterr().out == "server\n"
-    assert "_AIRFLOW_PROCESS_CONTEXT" not in os.environ
-
-    monkeypatch.setenv("_AIRFLOW_PROCESS_CONTEXT", "client")
-    run(f"{HERE}.tells_context", Namespace())
-    assert os.environ["_AIRFLOW_PROCESS_CONTEXT"] == "client"
+    assert (dict(os.environ), logging.root.manager.disable) == before
 
 
-def started(function: str, **streams: object) -> subprocess.Popen[str]:
+def started(function: str, level: str = "INFO", **streams: object) -> subprocess.Popen[str]:
     code = (
         "import signal, sys; from argparse import Namespace\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # of tests in the background too
         "import alembic\n"  # which Airflow may load after its loggers, and then shows what that logs
         "import airflow.settings\n"  # its loggers have taken hold of stdout already
-        "from airflow_provider_workflow.cli.running import run\n"
-        f"sys.exit(run('{HERE}.{function}', Namespace()))"
+        "from airflow_provider_workflow.cli.common import run\n"
+        f"sys.exit(run('{HERE}.{function}', Namespace(conn_id=None)))"
     )
     return subprocess.Popen(
         [sys.executable, "-c", code],
         cwd=ROOT,
-        env={**os.environ, "AIRFLOW__LOGGING__LOGGING_LEVEL": "INFO"},
+        env={**os.environ, LOG_LEVEL: level},
         text=True,
         **streams,  # type: ignore[call-overload]
     )
 
 
 @pytest.mark.slow
-def test_stdout_is_for_the_result_alone_whoever_talks() -> None:
-    with started("chatters", stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+@pytest.mark.parametrize("level", ["INFO", "DEBUG"])
+def test_stdout_is_for_the_result_alone_unless_somebody_debugs(level: str) -> None:
+    with started("chatters", level, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         out, err = process.communicate(timeout=60)
 
     assert process.returncode == 0
-    assert json.loads(out) == {"the": "result"}
-    for said in ("printed by", "written by", "logged warning", "structured warning", "told"):
-        assert said in err
-    for silent in ("logged info", "structured info", "deprecated"):
-        assert silent not in err
+    assert "told" in err
+    logged = ("logged info", "logged warning", "structured info", "structured warning")
+    if level == "INFO":
+        assert json.loads(out) == {"the": "result"}
+        assert [text for text in (*logged, "deprecated") if text in err] == []
+    else:
+        assert [text for text in logged if text not in out + err] == []
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""One definition, two parsers: the same commands, options, help texts and exit codes."""
+"""One tree, two command lines: the same commands, options, help texts and exit codes."""
 
 from __future__ import annotations
 
@@ -6,42 +6,52 @@ import argparse
 import importlib
 import importlib.metadata
 import json
+import os
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from airflow.cli.cli_config import ActionCommand
 
-from airflow_provider_workflow.cli.definition import COMMANDS, EXIT_CODES, Command, Group
+from airflow_provider_workflow.cli.common import Exit
 from airflow_provider_workflow.cli.main import main, parser, workflow_commands
-from airflow_provider_workflow.cli.running import Exit
+from airflow_provider_workflow.cli.tree import COMMANDS, EXIT_CODES
+from tests.unit.documents import command
 from tests.unit.loading import AIRFLOW, loaded
 from tests.unit.test_parse_weight import HEAVY
 
 cli_parser = pytest.importorskip("airflow.cli.cli_parser")
 
+PAGE = "docs/command-line.md"
 PROJECT = "airflow-provider-workflow"
 VERSION = "[--version] --version show program's version number and exit"
 """Of the console script alone: Airflow has a command for that."""
 NEVER = HEAVY | {"airflow", "rich", "yaml", "uvicorn", "starlette", "cryptography"}
 
 
-def commands(among: Any = COMMANDS, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Command]]:
+def leaves(among: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """The actions below Airflow's groups, by the words that are typed."""
     for each in among:
-        if isinstance(each, Group):
-            yield from commands(each.commands, (*path, each.name))
-        else:
+        if isinstance(each, ActionCommand):
             yield (*path, each.name), each
+        else:
+            yield from leaves(each.subcommands, (*path, each.name))
+
+
+ACTIONS = dict(leaves(workflow_commands()[0].subcommands))
+PATHS = list(ACTIONS)
 
 
 def airflow_parser() -> argparse.ArgumentParser:
     """Airflow's parser, with nothing but our commands in it."""
     top = argparse.ArgumentParser(prog="airflow")
     subparsers = top.add_subparsers(dest="subcommand")
-    for command in workflow_commands():
-        cli_parser._add_command(subparsers, command)
+    for group in workflow_commands():
+        cli_parser._add_command(subparsers, group)
     return children(top)["workflow"]
 
 
@@ -73,15 +83,12 @@ def actions(of: argparse.ArgumentParser) -> dict[str, dict[str, Any]]:
     }
 
 
-PATHS = [path for path, _ in commands()]
-
-
 def described(top: argparse.ArgumentParser) -> dict[str, Any]:
     """What a parser says of each command."""
-    leaves = {" ".join(path): at(top, path) for path in PATHS}
+    parsers = {" ".join(path): at(top, path) for path in PATHS}
     return {
         path: (actions(leaf), leaf.description, leaf.epilog, set(words(leaf.format_help())))
-        for path, leaf in leaves.items()
+        for path, leaf in parsers.items()
     }
 
 
@@ -98,28 +105,29 @@ def test_a_group_is_the_same_in_both_ways(path: tuple[str, ...]) -> None:
     assert sorted(words(ours.format_help())) == sorted(words(airflows.format_help()) + own)
 
 
-def test_the_function_of_a_command_exists() -> None:
-    assert [command.function for _, command in commands() if not callable(function_of(command))] == []
+def functions(among: Any = COMMANDS) -> Iterator[str]:
+    for each in among:
+        yield from functions(each["subcommands"]) if "subcommands" in each else [each["func"]]
 
 
-def function_of(command: Command) -> Any:
-    module, _, name = command.function.rpartition(".")
-    return getattr(importlib.import_module(module), name, None)
+@pytest.mark.parametrize("func", list(functions()))
+def test_the_function_of_a_command_exists(func: str) -> None:
+    module, _, name = func.rpartition(".")
+    assert callable(getattr(importlib.import_module(f"airflow_provider_workflow.cli.{module}"), name))
 
 
 def test_no_help_text_is_taken_for_markup() -> None:
-    assert [(path, text) for path, command in commands() for text in texts(command) if "[" in text] == []
-
-
-def texts(command: Command) -> list[str]:
-    return [command.help, command.description or "", *(str(each.given["help"]) for each in command.options)]
+    texts = {
+        text
+        for each in ACTIONS.values()
+        for text in (each.help, each.description or "", *(arg.kwargs["help"] for arg in each.args))
+    }
+    assert [text for text in texts if "[" in text] == []
 
 
 def without(option: str) -> set[str]:
     """The first words of the commands that lack an option."""
-    return {
-        path[0] for path, command in commands() if not any(option in each.flags for each in command.options)
-    }
+    return {path[0] for path, each in ACTIONS.items() if not any(option in arg.flags for arg in each.args)}
 
 
 def test_a_command_that_talks_to_the_service_takes_a_connection_and_a_format() -> None:
@@ -156,8 +164,7 @@ def test_what_airflow_imports_at_every_command_is_light() -> None:
     more = loaded("import airflow_provider_workflow.cli.main")
 
     assert more & NEVER == set()
-    assert "airflow_provider_workflow.cli.definition" in more
-    for heavier in ("client", "hooks", "cli.running", "cli.output", "emulator.server"):
+    for heavier in ("client", "hooks", "cli.common", "cli.output", "emulator.server"):
         assert f"airflow_provider_workflow.{heavier}" not in more
 
 
@@ -200,3 +207,22 @@ def test_the_console_script_is_installed() -> None:
     )
     assert "PAYLOAD" in done.stdout
     assert json.dumps(done.stderr) == '""'
+
+
+@pytest.mark.slow
+def test_a_shell_completes_commands(tmp_path: Path) -> None:
+    """As argcomplete's shell function asks, which the documented line registers."""
+    assert "register-python-argcomplete airflow-workflow" in command(PAGE, 'eval "$(')
+    line, answer = "airflow-workflow inbox re", tmp_path / "completions"
+    asking = {
+        "_ARGCOMPLETE": "1",
+        "_ARGCOMPLETE_STDOUT_FILENAME": str(answer),
+        "_ARGCOMPLETE_IFS": "\n",
+        "_ARGCOMPLETE_SUPPRESS_SPACE": "1",
+        "COMP_LINE": line,
+        "COMP_POINT": str(len(line)),
+        "COMP_TYPE": "9",
+    }
+    typed = [sys.executable, "-m", "airflow_provider_workflow.cli.main"]
+    subprocess.run(typed, env={**os.environ, **asking}, check=True, timeout=60)
+    assert set(answer.read_text().split("\n")) == {"release", "resume"}

@@ -45,7 +45,7 @@ def test_messages_are_listed_without_payloads(
 
     assert shown.code == 0
     head, _, first, second = shown.out.splitlines()
-    assert [name.strip() for name in head.split(" | ")][:4] == ["id", "created_at", "status", "lease_count"]
+    assert [name.strip() for name in head.split("|")] == ["id", "age", "status", "deliveries", "error"]
     assert first.startswith("a ")
     assert second.startswith("b ")
     assert "went wrong" in first

@@ -1,0 +1,129 @@
+"""``guess``, ``templates``, ``token``, and for tests a local service: ``emulator`` and ``put``."""
+
+from __future__ import annotations
+
+import json
+from argparse import Namespace
+from datetime import UTC, datetime
+from typing import Any
+
+from airflow_provider_workflow import clock
+from airflow_provider_workflow.cli import output
+from airflow_provider_workflow.cli.common import Exit, hook_of
+from airflow_provider_workflow.client.api import access_token_of, times_of
+from airflow_provider_workflow.client.errors import NotFoundError, TransportError, WorkflowError
+
+SHOWN_CHARACTERS = 4
+"""The last characters of a token: enough to tell two tokens apart, and useless to an attacker."""
+TIMEOUT_SECONDS = 30.0
+
+
+def guess(args: Namespace) -> int:
+    """
+    Guess a workflow from a text.
+
+    :raises GuessRejectedError: the text describes no workflow.
+    """
+    answer = hook_of(args).guess(args.text)
+    steps = [
+        {
+            "title": guessed["step"].get("title"),
+            "app": guessed["step"]["app"],
+            "api": guessed["step"]["api"],
+            "alternatives": ", ".join(str(other.get("title")) for other in guessed.get("alternatives") or []),
+        }
+        for guessed in answer["steps"]
+    ]
+    head = {"title": answer["title"], "prefilled_url": answer["prefilled_url"]}
+    output.show(args.output, answer, output.fields(head), steps)
+    return Exit.OK
+
+
+def templates(args: Namespace) -> int:
+    """List workflow templates."""
+    apps = None if args.apps is None else [app.strip() for app in args.apps.split(",")]
+    listed = hook_of(args).list_templates(apps, args.limit)
+    columns = ("id", "title", "status")
+    rows = [{name: template.get(name) for name in columns} for template in listed]
+    output.show(args.output, listed, rows)
+    return Exit.OK
+
+
+def token(args: Namespace) -> int:
+    """
+    Get an access token, and show it masked; unmasked with ``--show``.
+
+    :raises AuthenticationError: the service issues no token.
+    """
+    answer = hook_of(args).access_token(args.scope)
+    value = access_token_of(answer)
+    if args.show:
+        output.write(value)
+        return Exit.OK
+    seconds = int(times_of(answer, 0)[1])
+    ends = datetime.fromtimestamp(clock.now() + seconds, UTC)
+    # Nothing of a short token is shown: it would reveal too much of it.
+    end = value[-SHOWN_CHARACTERS:] if len(value) >= 8 * SHOWN_CHARACTERS else ""
+    result = {
+        "access_token": output.MASK + end,
+        "expires_in": seconds,
+        "expires_at": ends.isoformat(timespec="seconds"),
+        "scope": answer.get("scope") or args.scope,
+    }
+    output.show(args.output, result, output.fields(result))
+    return Exit.OK
+
+
+def serve(args: Namespace) -> int:
+    """Run the emulator until it is stopped."""
+    from airflow_provider_workflow.emulator.command_line import serve as serve_emulator
+
+    return serve_emulator(args, output.write)
+
+
+def put(args: Namespace) -> int:
+    """
+    Put messages into an inbox of a running emulator.
+
+    :raises TransportError: no server answers at the URL, or it is not an emulator.
+    :raises NotFoundError: there is no such inbox.
+    """
+    payloads = [_json(text) for text in args.payloads]
+    url = (args.url or hook_of(args).settings.base_url).rstrip("/")
+    body = {"inbox": args.inbox, "payloads": payloads, "create": args.create}
+    answer = _post(f"{url}/_emulator/messages", body)
+    if answer.get("note"):
+        output.note(str(answer["note"]))
+    output.show(args.output, answer, [{"id": message_id} for message_id in answer["ids"]])
+    return Exit.FAULT if answer.get("dropped") else Exit.OK
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"{text!r} is not JSON ({error}); write a payload like '{{\"n\": 1}}'") from None
+
+
+def _post(url: str, body: dict[str, Any]) -> dict[str, Any]:
+    import requests
+
+    try:
+        response = requests.post(url, data=json.dumps(body), timeout=TIMEOUT_SECONDS)
+    except requests.RequestException as error:
+        raise TransportError(
+            f"no emulator answers at {url} ({type(error).__name__}); start one, or give its URL (--url)",
+            sent=False,
+        ) from None
+    try:
+        answer = response.json()
+        problem = answer["errors"][0]["detail"] if "errors" in answer else None
+    except (ValueError, LookupError, TypeError):
+        raise TransportError(f"the server at {url} is not an emulator", sent=True) from None
+    if response.status_code == 404:
+        raise NotFoundError(f"no inbox {body['inbox']!r} at {url}: {problem}", status=404)
+    if problem is not None or not isinstance(answer, dict) or "ids" not in answer:
+        raise WorkflowError(
+            f"nothing was put ({response.status_code}): {problem or 'the server is not an emulator'}"
+        )
+    return answer

@@ -1,0 +1,378 @@
+"""
+The commands as data: the fields of Airflow's ``ActionCommand``, ``GroupCommand`` and ``Arg``.
+
+``main.py`` makes Airflow's own objects of them, and for ``airflow-workflow`` a parser, without loading
+Airflow, which takes two seconds. Airflow imports this module for each ``airflow`` command, so it imports
+nothing heavy.
+
+To add a command: write a function that takes the parsed arguments and returns an exit code (see
+``common.py``), and add an ``_action`` with its import path.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow_provider_workflow.emulator.command_line import OPTIONS
+
+DESCRIPTION = "Commands of the workflow provider: inboxes, their messages, tokens, and a local service."
+EXIT_CODES = (
+    "Exit codes: 0 done, 1 rejected by the service or another error, 2 wrong usage, 3 not found,"
+    " 4 nothing to lease, 5 wrong connection or credentials, 130 interrupted."
+)
+
+
+def _arg(*flags: str, **options: Any) -> dict[str, Any]:
+    """The fields of an ``Arg``. No square brackets in texts: Airflow reads them as markup."""
+    return {"flags": flags, **options}
+
+
+def _action(
+    name: str, help: str, func: str, *args: dict[str, Any], description: str | None = None
+) -> dict[str, Any]:
+    """
+    The fields of an ``ActionCommand``.
+
+    :param func: the import path of its function, within this package.
+    """
+    return {"name": name, "help": help, "func": func, "args": args, "description": description}
+
+
+def _number(flag: str, help: str, default: int | None = None) -> dict[str, Any]:
+    """The fields of an ``Arg`` that is a whole number."""
+    help += "" if default is None else " (default: %(default)s)"
+    return _arg(flag, type=int, default=default, metavar="N", help=help)
+
+
+CONN_ID = _arg(
+    "--conn-id",
+    default="workflow_default",
+    metavar="ID",
+    help="Airflow connection of type workflow (default: %(default)s)",
+)
+OUTPUT = _arg(
+    "-o",
+    "--output",
+    choices=("table", "json", "yaml", "plain"),
+    default="table",
+    help="how the result is printed: table, json, yaml or plain (default: %(default)s)",
+)
+COMMON = (CONN_ID, OUTPUT)
+"""Options of each command that calls the service."""
+INBOX_STATES = ("initializing", "active", "paused", "deleting", "initialization_failure")
+MESSAGE_STATES = ("available", "leased", "acked", "quarantined")
+INBOX = _arg("inbox", metavar="INBOX", help="id or name of the inbox")
+NO_COUNTS = _arg("--no-counts", action="store_true", help="do not count messages: fewer requests")
+LEASE_ID = _arg("lease_id", metavar="LEASE_ID", help="id of the lease")
+MESSAGE_IDS = _arg("message_ids", nargs="*", metavar="MESSAGE_ID", help="up to 100 messages (default: all)")
+WHICH = (
+    _arg(
+        "--dag-id",
+        action="append",
+        metavar="DAG",
+        help="only of this dead-letter DAG; may be repeated",
+    ),
+    _arg("--conn-id", metavar="ID", help="only of this Airflow connection"),
+    _arg(
+        "--inbox",
+        metavar="INBOX",
+        help="only of this inbox: its id, or with --conn-id its name",
+    ),
+)
+"""Options that select dead letters; ``SINCE`` and ``REASON`` select among several."""
+SINCE = _arg(
+    "--since",
+    metavar="TIME",
+    help="only since then: 90s, 30m, 2h, 7d, or a time such as 2026-01-31T08:00 (UTC without a zone)",
+)
+REASON = _arg(
+    "--reason",
+    choices=("rejected", "expression", "unmatched", "target", "failed"),
+    help="only with this reason: %(choices)s",
+)
+
+INBOX_COMMANDS = (
+    _action(
+        "list",
+        "List inboxes",
+        "inboxes.list_inboxes",
+        _arg(
+            "--status",
+            choices=INBOX_STATES,
+            help="only inboxes with this status: %(choices)s",
+        ),
+        NO_COUNTS,
+        *COMMON,
+        description="List inboxes with the numbers of their messages. At most 500 messages of each"
+        " of the first 50 inboxes are counted; 500+ means that there may be more.",
+    ),
+    _action(
+        "show",
+        "Show an inbox",
+        "inboxes.show",
+        INBOX,
+        NO_COUNTS,
+        *COMMON,
+    ),
+    _action(
+        "ensure",
+        "Create an inbox, or find the one of this name and subscription",
+        "inboxes.ensure",
+        _arg("name", metavar="NAME", help="name of the inbox, up to 100 characters"),
+        _arg(
+            "--app-key",
+            required=True,
+            help="the app: versioned, versionless, @latest or a slug",
+        ),
+        _arg("--action-key", required=True, help="the app's trigger"),
+        _arg("--inputs", metavar="JSON", help="the trigger's fields, a JSON object"),
+        _arg("--connection-id", help="the account at the app: UUID or whole number"),
+        _arg(
+            "--notification-url",
+            metavar="URL",
+            help="URL to which the service posts when messages arrive",
+        ),
+        _arg("--wait", action="store_true", help="wait until the inbox is active"),
+        _arg(
+            "--timeout",
+            type=float,
+            default=600.0,
+            help="seconds to wait at most (default: %(default)s)",
+        ),
+        *COMMON,
+    ),
+    _action(
+        "pause",
+        "Pause an inbox: its messages stay, new events are dropped",
+        "inboxes.pause",
+        INBOX,
+        *COMMON,
+    ),
+    _action("resume", "Resume a paused inbox", "inboxes.resume", INBOX, *COMMON),
+    _action(
+        "delete",
+        "Delete an inbox with all the messages in it",
+        "inboxes.delete",
+        INBOX,
+        _arg("-y", "--yes", action="store_true", help="do not ask for confirmation"),
+        *COMMON,
+    ),
+    _action(
+        "messages",
+        "List the messages of an inbox, without their payloads",
+        "messages.list_messages",
+        INBOX,
+        _arg(
+            "--status",
+            choices=MESSAGE_STATES,
+            help="only messages with this status: %(choices)s",
+        ),
+        *COMMON,
+    ),
+    _action(
+        "lease",
+        "Lease messages, and print them with their payloads",
+        "messages.lease",
+        INBOX,
+        _number("--limit", "maximum number of messages, 1 to 100", 10),
+        _number("--lease-seconds", "length of the lease in seconds, 1 to 3600", 300),
+        *COMMON,
+    ),
+    _action(
+        "ack",
+        "Acknowledge leased messages: remove them for good",
+        "messages.acknowledge",
+        INBOX,
+        LEASE_ID,
+        MESSAGE_IDS,
+        *COMMON,
+    ),
+    _action(
+        "release",
+        "Release leased messages: they can be leased again at once",
+        "messages.release",
+        INBOX,
+        LEASE_ID,
+        MESSAGE_IDS,
+        *COMMON,
+    ),
+    _action(
+        "drain",
+        "Start one DAG run for each available message, and acknowledge it",
+        "messages.drain",
+        INBOX,
+        _arg(
+            "--trigger-dag-id",
+            required=True,
+            metavar="DAG",
+            help="the DAG to start for each message",
+        ),
+        _number("--max-messages", "maximum number of messages, 1 or more (default: all)"),
+        _number(
+            "--max-unfinished-runs",
+            "queued and running runs of the DAG at most (default: any number)",
+        ),
+        _arg(
+            "--dead-letter-dag-id",
+            metavar="DAG",
+            help="the DAG to start for a message that is rejected",
+        ),
+        _number(
+            "--dead-letter-after",
+            "delivery count from which it is a dead letter, 1 to 4",
+            3,
+        ),
+        *COMMON,
+        description="Start one DAG run for each available message, and acknowledge it once its run"
+        " exists. A message has one run however often it is delivered. Needs Airflow's metadata"
+        " database, as airflow dags trigger does.",
+    ),
+)
+
+DEAD_LETTER_COMMANDS = (
+    _action(
+        "list",
+        "List dead letters, the newest first, without their payloads",
+        "dead_letters.list_dead_letters",
+        *WHICH,
+        SINCE,
+        REASON,
+        _number("--limit", "maximum number of dead letters, 1 or more", 100),
+        OUTPUT,
+    ),
+    _action(
+        "show",
+        "Show a dead letter with its message, payload included",
+        "dead_letters.show",
+        _arg("id", metavar="ID", help="id of the message, or of the dead letter's run"),
+        *WHICH,
+        OUTPUT,
+        description="Show a dead letter with its message, payload included: keep it out of logs."
+        " In JSON, message_json is the exact message as the service sent it.",
+    ),
+    _action(
+        "replay",
+        "Start the runs that the messages of dead letters were meant to start",
+        "dead_letters.replay",
+        _arg(
+            "ids",
+            nargs="*",
+            metavar="ID",
+            help="ids of messages, or of the dead letters' runs",
+        ),
+        _arg("--all", action="store_true", help="replay all dead letters"),
+        *WHICH,
+        SINCE,
+        REASON,
+        _arg(
+            "--trigger-dag-id",
+            metavar="DAG",
+            help="the DAG to start (default: the one that rejected it)",
+        ),
+        _arg("--rate", metavar="N/s", help="start at most so many runs: 5/s, 100/m, 1000/h"),
+        _arg(
+            "--dry-run",
+            action="store_true",
+            help="start nothing; count what would be started",
+        ),
+        OUTPUT,
+        description="Start the runs that the messages of dead letters were meant to start, the oldest"
+        " first, with their original run ids. Repeating it is harmless: a message whose run exists"
+        " is counted as existing. A dead letter whose run is rejected stays as it is.",
+    ),
+)
+
+COMMANDS = (
+    {
+        "name": "dead-letters",
+        "help": "Show dead letters, and start the runs of their messages",
+        "subcommands": DEAD_LETTER_COMMANDS,
+    },
+    _action(
+        "doctor",
+        "Examine a connection, and report each problem with its fix",
+        "doctor.doctor",
+        _arg("--inbox", metavar="INBOX", help="examine only this inbox (default: all)"),
+        _arg(
+            "--listener-dag-id",
+            action="append",
+            metavar="DAG",
+            help="a further listener; may be repeated",
+        ),
+        _arg(
+            "--target-dag-id",
+            action="append",
+            metavar="DAG",
+            help="a further target; may be repeated",
+        ),
+        *COMMON,
+    ),
+    _action(
+        "emulator",
+        "Run a local workflow service until Ctrl-C",
+        "tools.serve",
+        *(_arg(flag, **keywords) for flag, keywords in OPTIONS),
+    ),
+    _action(
+        "guess",
+        "Guess a workflow from a description",
+        "tools.guess",
+        _arg("text", metavar="TEXT", help="description of the workflow"),
+        *COMMON,
+    ),
+    {
+        "name": "inbox",
+        "help": "Manage trigger inboxes and their messages",
+        "subcommands": INBOX_COMMANDS,
+    },
+    _action(
+        "login",
+        "Log a user in, for a connection with the grant refresh_token",
+        "login.login",
+        _arg(
+            "--scope",
+            help="scopes to request, separated by spaces (default: the connection's)",
+        ),
+        _arg(
+            "--prefill",
+            action="append",
+            metavar="NAME=VALUE",
+            help="parameter of the authorization page",
+        ),
+        CONN_ID,
+    ),
+    _action(
+        "put",
+        "Put messages into an inbox of a running emulator",
+        "tools.put",
+        INBOX,
+        _arg("payloads", nargs="+", metavar="PAYLOAD", help="payload of a message, as JSON"),
+        _arg("--create", action="store_true", help="create the inbox if it does not exist"),
+        _arg("--url", metavar="URL", help="URL of the emulator (default: the connection's)"),
+        *COMMON,
+    ),
+    _action(
+        "templates",
+        "List workflow templates",
+        "tools.templates",
+        _arg(
+            "--apps",
+            metavar="A,B",
+            help="only templates that use these apps, separated by commas",
+        ),
+        _number("--limit", "maximum number of templates, 1 or more (default: all)"),
+        *COMMON,
+    ),
+    _action(
+        "token",
+        "Get an access token, and show it masked, with its expiry and its scope",
+        "tools.token",
+        _arg("--scope", help="scopes, separated by spaces (default: the connection's)"),
+        _arg(
+            "--show",
+            action="store_true",
+            help="print only the token, unmasked; keep it out of logs",
+        ),
+        *COMMON,
+    ),
+)
