@@ -21,6 +21,7 @@ from fastapi.responses import Response
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.client import api
 from airflow_provider_workflow.client.advice import DROPPED, fix_of_pause
+from airflow_provider_workflow.client.inboxes import count_messages
 from airflow_provider_workflow.client.wire import one_line, plain
 from airflow_provider_workflow.database import dag_runs
 from airflow_provider_workflow.database.dag_runs import Entry, Selection, StoredRun
@@ -35,8 +36,6 @@ from airflow_provider_workflow.plugin.service import Fields, text
 log = logging.getLogger(__name__)
 
 RECREATE = "delete it and create it again"
-COUNTED = ("available", "leased", "quarantined")
-WAITING = ("available", "leased")
 RECENT = timedelta(hours=1)
 MOST_COUNTED = 5_000
 """Runs of the last hour that are counted for a connection, the newest ones."""
@@ -171,12 +170,11 @@ def _messages(connection_id: str, inbox_id: str, cursor: str | None) -> Fields:
 
 
 def _counted(found: Fields) -> Fields:
-    messages = found["messages"]
-    created = [message["created_at"] for message in messages if message["status"] in WAITING]
+    counts = count_messages(found["messages"])
     return {
-        "counts": {name: sum(message["status"] == name for message in messages) for name in COUNTED},
+        "oldest_created_at": counts.pop("oldest_created_at"),
+        "counts": counts,
         "is_partial": found["next"] is not None,
-        "oldest_created_at": min(filter(None, created), default=None),
         "fetched_at": found["fetched_at"],
     }
 
