@@ -19,7 +19,7 @@ from airflow_provider_workflow import airflow_internals, clock, types
 from airflow_provider_workflow.cli import output
 from airflow_provider_workflow.cli.common import Exit, hook_of
 from airflow_provider_workflow.client import api, inboxes
-from airflow_provider_workflow.client.advice import DROPPED, INBOX_SCOPE, SCOPE_FIX, fix_of_pause
+from airflow_provider_workflow.client.advice import DROPPED, INBOX_SCOPE, SCOPE_FIX, fix_of_pause, reason_of
 from airflow_provider_workflow.client.errors import (
     AuthenticationError,
     ConfigurationError,
@@ -35,7 +35,7 @@ from airflow_provider_workflow.database.inbox_uses import (
     inbox_uses,
 )
 from airflow_provider_workflow.dispatch.lease import delivery_count
-from airflow_provider_workflow.hooks.connection_test import Trial, plain_reason
+from airflow_provider_workflow.hooks.trial import Trial
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 
 FAILED, WARNING, SKIPPED, OK = "failed", "warning", "skipped", "ok"
@@ -152,12 +152,12 @@ def _token(subject: Subject) -> Iterator[Finding]:
     except WorkflowError as error:
         is_scope = isinstance(error, AuthenticationError) and error.code == "invalid_scope"
         fix = SCOPE_FIX if is_scope else error.fix or None
-        yield Finding("token", FAILED, plain_reason(error), fix)
+        yield Finding("token", FAILED, reason_of(error), fix)
         return
     finally:
         trial.close()
-    granted, requested = set(issued.scope.split()), set(settings.scope.split())
-    detail = f"the token was issued for {issued.scope or 'no scope'}"
+    granted, requested = set(issued.split()), set(settings.scope.split())
+    detail = f"the token was issued for {issued or 'no scope'}"
     if INBOX_SCOPE not in granted:
         yield Finding("token", FAILED, f"{detail}; trigger inboxes need {INBOX_SCOPE}", SCOPE_FIX)
     elif missing := requested - granted:
@@ -181,7 +181,7 @@ def _inbox_api(subject: Subject) -> Iterator[Finding]:
         fix = error.fix or None
         if inbox is not None and getattr(error, "status", None) == 404:
             fix = f"create it, or list the existing ones: {subject.command('inbox list')}"
-        yield Finding("inbox_api", FAILED, plain_reason(error), fix)
+        yield Finding("inbox_api", FAILED, reason_of(error), fix)
     else:
         none = "" if subject.inboxes else "; there are no inboxes yet"
         yield Finding("inbox_api", OK, f"it accepts the access token{none}")

@@ -13,6 +13,7 @@ from typing import Any
 from airflow_provider_workflow.client.call import CONNECTION_SCOPE, Call, Family, Identity
 from airflow_provider_workflow.client.errors import (
     AuthenticationError,
+    LoginRequiredError,
     NotFoundError,
     RateLimitError,
     ServerError,
@@ -58,6 +59,13 @@ def fix_of_pause(reason: str | None, *, resume: str, recreate: str) -> str:
     :param recreate: how to delete it and create it again.
     """
     return _PAUSED.get(reason or "", _OTHER).format(resume=resume, recreate=recreate)
+
+
+def reason_of(error: WorkflowError) -> str:
+    """What happened, without the connection and the fix, which the caller adds."""
+    if isinstance(error, AuthenticationError) and not isinstance(error, LoginRequiredError):
+        return error.reason
+    return str(error)
 
 
 def add_fix(error: WorkflowError, call: Call[Any], settings: Settings) -> None:

@@ -20,7 +20,7 @@ from airflow_provider_workflow.client.call import Call
 from airflow_provider_workflow.client.settings import USER_GRANT, Settings
 from airflow_provider_workflow.config import max_event_streams
 from airflow_provider_workflow.hooks import connection, login, user_tokens
-from airflow_provider_workflow.hooks.connection_test import trial
+from airflow_provider_workflow.hooks.trial import trial
 from airflow_provider_workflow.hooks.user_tokens import VariableStore
 from airflow_provider_workflow.observers import observer
 

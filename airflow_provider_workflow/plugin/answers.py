@@ -12,21 +12,18 @@ from typing import Any
 
 from fastapi.responses import Response
 
-from airflow_provider_workflow.client.call import Family
+from airflow_provider_workflow.client.advice import reason_of
 from airflow_provider_workflow.client.errors import (
     AuthenticationError,
     ConfigurationError,
     ConflictError,
     InvalidRequestError,
-    LoginRequiredError,
     NotFoundError,
     RateLimitError,
     TransportError,
     WorkflowError,
 )
-from airflow_provider_workflow.client.settings import Settings
-from airflow_provider_workflow.client.wire import host_of, plain
-from airflow_provider_workflow.hooks.connection_test import API, TOKEN, plain_reason
+from airflow_provider_workflow.client.wire import plain
 
 LONGEST_SECONDS = 4.0
 """Limit for all requests to the service that one list or one change needs, together."""
@@ -99,30 +96,19 @@ def invalid(title: str, fix: str = "reload the page", status: int = 400) -> Page
     return PageError(status, "invalid", title, fix)
 
 
-def of_service(error: WorkflowError, family: Family | None, settings: Settings | None) -> PageError:
-    """
-    The answer for a failed call to the service.
-
-    :param family: the family of the call that failed; None if none was made.
-    :param settings: the connection; None if it cannot be used.
-    """
-    if isinstance(error, ConfigurationError) or settings is None:
+def of_service(error: WorkflowError) -> PageError:
+    """The answer for a failed call to the service, or for a connection that cannot be used."""
+    if isinstance(error, ConfigurationError):
         return PageError(502, "wrong_credentials", str(error), "correct these fields of the connection")
-    if isinstance(error, LoginRequiredError):
-        return PageError(502, "wrong_credentials", f"{TOKEN}: {error.reason}", error.fix)
     if isinstance(error, TransportError) and error.timed_out:
-        url = settings.token_url if family is Family.TOKEN else settings.base_url
-        title = f"{host_of(url)} did not answer within {LONGEST_SECONDS:g} s"
         fix = "try again later; if this lasts, check the address in the connection, and the network"
-        return PageError(504, "timeout", title, fix)
-    reason, fix = plain_reason(error), error.fix
+        return PageError(504, "timeout", f"the service did not answer within {LONGEST_SECONDS:g} s", fix)
+    fix = error.fix
     if isinstance(error, ConflictError):
         fix = "its state has changed meanwhile: reload the page"
     if isinstance(error, NotFoundError) and not fix:
         fix = "it was deleted, or belongs to another account: reload the list"
     known = ((status, code) for kind, status, code in ANSWERS if isinstance(error, kind))
     status, code = next(known, (502, "service_error"))
-    if isinstance(error, AuthenticationError):
-        reason = f"{TOKEN if family is Family.TOKEN else API}: {reason}"
     wait = error.retry_after or ASSUMED_WAIT_SECONDS if isinstance(error, RateLimitError) else None
-    return PageError(status, code, reason, fix, wait)
+    return PageError(status, code, reason_of(error), fix, wait)

@@ -23,7 +23,7 @@ from cachetools import TLRUCache
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.client import api
 from airflow_provider_workflow.client.arguments import PAGE_SIZE
-from airflow_provider_workflow.client.call import Call, Family
+from airflow_provider_workflow.client.call import Call
 from airflow_provider_workflow.client.client import WorkflowClient
 from airflow_provider_workflow.client.errors import TransportError, WorkflowError
 from airflow_provider_workflow.client.inboxes import is_id
@@ -174,11 +174,8 @@ class LimitedClient(WorkflowClient):
             on_token=mask_secret,
             attempts=1,
             store=VariableStore(settings, mask_secret) if settings.grant == USER_GRANT else None,
-            observe=self._observe,
         )
         self._ends_at = clock.monotonic() + LONGEST_SECONDS
-        self.failed: Family | None = None
-        """The family of the call that failed first; the calls that depend on it fail as well."""
 
     def exchange(self, request: Request) -> Answer:
         """
@@ -190,10 +187,6 @@ class LimitedClient(WorkflowClient):
         if left <= 0:
             raise TransportError("no time is left", sent=False, timed_out=True)
         return super().exchange(replace(request, timeout=min(request.timeout, left)))
-
-    def _observe(self, call: Call[Any], outcome: Any, _began_at: float) -> None:
-        if isinstance(outcome, WorkflowError) and self.failed is None:
-            self.failed = call.family
 
 
 class _ServerHook(WorkflowHook):
@@ -211,13 +204,11 @@ def connected(connection_id: str) -> Iterator[LimitedClient]:
 
     :raises PageError: there is no such connection, an argument is wrong, or a call within the context failed.
     """
-    client, settings = None, None
     try:
-        settings = _ServerHook(connection_id).settings
-        with closing(LimitedClient(settings)) as client:
+        with closing(LimitedClient(_ServerHook(connection_id).settings)) as client:
             yield client
     except WorkflowError as error:
-        raise of_service(error, client.failed if client else None, settings) from None
+        raise of_service(error) from None
     except ValueError as error:
         raise invalid(str(error)) from None
 

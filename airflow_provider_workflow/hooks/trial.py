@@ -9,24 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from airflow_provider_workflow import clock, types
+from airflow_provider_workflow import clock
 from airflow_provider_workflow.client import api
-from airflow_provider_workflow.client.errors import (
-    AuthenticationError,
-    ConfigurationError,
-    LoginRequiredError,
-    WorkflowError,
-)
+from airflow_provider_workflow.client.advice import reason_of
+from airflow_provider_workflow.client.errors import ConfigurationError, WorkflowError
 from airflow_provider_workflow.client.settings import APP_GRANT, USER_GRANT, Settings
 from airflow_provider_workflow.client.tokens import TokenCache, issued_token, token_key
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.client.client import WorkflowClient
-    from airflow_provider_workflow.client.wire import Answer
 
 TOKEN = "No access token"  # noqa: S105 the beginning of a sentence
 API = "A token was issued, but the trigger inbox API did not accept it"
@@ -34,20 +29,6 @@ USER = (
     "The token endpoint accepts the client ID and the client secret. Tokens of users are not tested here: "
     "a test must not invalidate the refresh token that tasks depend on."
 )
-
-
-@dataclass(frozen=True)
-class Issued:
-    """
-    Attributes of a token that was issued, without the token.
-
-    :param scope: space-separated granted scopes; the requested ones if the answer has none (RFC 6749,
-        section 5.1).
-    :param ahead: seconds by which the service's clock is ahead of the local one; None if it sends no date.
-    """
-
-    scope: str
-    ahead: float | None
 
 
 class Trial:
@@ -77,27 +58,19 @@ class Trial:
         """Close the connections."""
         self.client.close()
 
-    def token(self) -> Issued:
+    def token(self) -> str:
         """
         Request a token, which later calls of this trial use.
 
+        :return: its space-separated scopes; those requested if the answer has none (RFC 6749, section 5.1).
         :raises WorkflowError: no token was issued.
         """
-        call = api.app_token(self.settings.scope)
-        answers: list[Answer] = []
-
-        def read(answer: Answer) -> types.Token:
-            answers.append(answer)
-            return call.read(answer)
-
-        asked_at, began = clock.monotonic(), clock.now()
-        token = self.client.send(replace(call, read=read))
-        middle = (began + clock.now()) / 2
-        key = token_key(self.settings, self.settings.scope)
-        self._on_token(self._tokens.put(key, issued_token(token, asked_at)).value)
-        ahead = answers[0].now() - middle if "date" in answers[0].headers else None
-        scope = token.get("scope")
-        return Issued(scope if isinstance(scope, str) else self.settings.scope, ahead)
+        requested, asked_at = self.settings.scope, clock.monotonic()
+        answer = self.client.send(api.app_token(requested))
+        token = self._tokens.put(token_key(self.settings, requested), issued_token(answer, asked_at))
+        self._on_token(token.value)
+        granted = answer.get("scope")
+        return granted if isinstance(granted, str) else requested
 
     def use(self) -> None:
         """
@@ -108,7 +81,10 @@ class Trial:
         self.client.send(api.list_inboxes(limit=1))
 
 
-def trial(connection: Callable[[], Settings], on_token: Callable[[str], None]) -> tuple[bool, str]:
+def trial(
+    connection: Callable[[], Settings],
+    on_token: Callable[[str], None],
+) -> tuple[bool, str]:
     """
     Test a connection, for the connection form.
 
@@ -131,12 +107,5 @@ def trial(connection: Callable[[], Settings], on_token: Callable[[str], None]) -
     except ConfigurationError as error:
         return False, str(error)
     except WorkflowError as error:
-        return False, f"{step}: {plain_reason(error)}" + (f" ({error.fix})" if error.fix else "")
+        return False, f"{step}: {reason_of(error)}" + (f" ({error.fix})" if error.fix else "")
     return True, "A token was issued and the trigger inbox API accepts it."
-
-
-def plain_reason(error: WorkflowError) -> str:
-    """What the service answered, without the connection and the fix, which the caller adds."""
-    if isinstance(error, AuthenticationError) and not isinstance(error, LoginRequiredError):
-        return error.reason
-    return str(error)
