@@ -38,11 +38,6 @@ SERIALIZATION_KEYS = frozenset(
 # Versions
 
 
-def airflow_version() -> str:
-    """Complete version string of the installed Airflow."""
-    return __version__
-
-
 def airflow_release() -> tuple[int, int]:
     """Major and minor version of the installed Airflow."""
     major, minor = re.findall(r"\d+", __version__)[:2]

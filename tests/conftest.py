@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from airflow import __version__
 
-from airflow_provider_workflow.airflow_internals import airflow_release, airflow_version
+from airflow_provider_workflow.airflow_internals import airflow_release
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -12,4 +13,4 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     for mark in item.iter_markers("since"):
         major, minor, what = mark.args
         if airflow_release() < (major, minor):
-            pytest.skip(f"{what} came with Airflow {major}.{minor}, and this is {airflow_version()}")
+            pytest.skip(f"{what} came with Airflow {major}.{minor}, and this is {__version__}")

@@ -18,11 +18,6 @@ from airflow_provider_workflow.client.arguments import base_url, check_addresses
 from airflow_provider_workflow.client.errors import ConfigurationError
 
 
-def host_of(url: str) -> str:
-    """The host of a checked URL, with its port if there is one; for log lines."""
-    return urlsplit(url).netloc
-
-
 def proxy_for(url: str) -> str | None:
     """
     The proxy for a URL by ``HTTP_PROXY``, ``HTTPS_PROXY``, ``ALL_PROXY`` and ``NO_PROXY``; None for no proxy.
@@ -73,30 +68,27 @@ _HASHED = re.compile(r"[0-9a-f]{8}\.[0-9]+")
 """The file names that ``openssl rehash`` gives; OpenSSL ignores other files of a folder."""
 
 
-def trusted(verify: bool | str) -> tuple[str, str]:
+def trusted(verify: bool | str) -> str:
     """
-    The CA certificates that a connection trusts.
+    The CA certificates that a connection trusts, in PEM format.
 
     :param verify: the file that the connection names; True if it names none.
-    :return: where they come from, in words, and the certificates in PEM format.
     :raises ConfigurationError: a file of the connection or of the environment cannot be used.
     """
     if isinstance(verify, str):
-        return verify, _certificates(verify, OF_VERIFY)
+        return _certificates(verify, OF_VERIFY)
     for name in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
         if path := os.environ.get(name):
-            return f"{name} ({path})", _certificates(path, OF_VARIABLE.format(name=name))
+            return _certificates(path, OF_VARIABLE.format(name=name))
     import certifi
 
-    sources, certificates = ["the default CA certificates"], [_text_of(certifi.where())]
+    certificates = [_text_of(certifi.where())]
     # Airflow's own client trusts these too, besides the public ones.
     if path := os.environ.get("SSL_CERT_FILE"):
-        sources.append(f"SSL_CERT_FILE ({path})")
         certificates.append(_certificates(path, OF_VARIABLE.format(name="SSL_CERT_FILE")))
     for folder in filter(None, os.environ.get("SSL_CERT_DIR", "").split(os.pathsep)):
-        sources.append(f"SSL_CERT_DIR ({folder})")
         certificates += _certificates_below(folder)
-    return ", ".join(sources), "\n".join(certificates)
+    return "\n".join(certificates)
 
 
 def _certificates_below(folder: str) -> list[str]:
@@ -270,7 +262,7 @@ class Settings:
             if any(urlsplit(url).scheme == "https" for url in (self.base_url, self.token_url)):
                 warn_once(self.connection_id, self.base_url)
             return None
-        return trusted(self.verify)[1]
+        return trusted(self.verify)
 
 
 def _text(value: Any) -> str:

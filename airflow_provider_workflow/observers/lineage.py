@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_workflow.client.settings import host_of
-from airflow_provider_workflow.client.wire import plain
+from airflow_provider_workflow.client.wire import host_of, plain
 from airflow_provider_workflow.dispatch.runs import run_id_of
 from airflow_provider_workflow.observers import name_of
 

@@ -168,7 +168,7 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
             raise
         # In the mode reschedule each poll has a process of its own.
         if value is None and not self._has_waited and not context.get("task_reschedule_count"):
-            from airflow_provider_workflow.client.settings import host_of
+            from airflow_provider_workflow.client.wire import host_of
 
             self._has_waited = True
             host, pause = host_of(self.hook.settings.base_url), self.poke_interval

@@ -14,8 +14,7 @@ from airflow.providers.common.compat.sdk import AirflowException
 from airflow_provider_workflow import clock, types
 from airflow_provider_workflow.client import api, event_stream, inboxes
 from airflow_provider_workflow.client.errors import WorkflowError
-from airflow_provider_workflow.client.settings import host_of
-from airflow_provider_workflow.client.wire import plain
+from airflow_provider_workflow.client.wire import host_of, plain
 from airflow_provider_workflow.config import max_event_streams
 from airflow_provider_workflow.dispatch.lease import InboxUnusableError
 from airflow_provider_workflow.hooks.workflow import WorkflowHook

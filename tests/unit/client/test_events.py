@@ -30,7 +30,7 @@ from tests.unit.client.listening import (
 
 __all__ = ["client", "inbox", "naps", "new_client", "nothing_leaks"]
 
-CERTIFICATES = trusted(True)[1]
+CERTIFICATES = trusted(True)
 
 
 async def test_a_listener_is_woken_up_once_connected_and_by_each_notice(
