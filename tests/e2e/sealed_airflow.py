@@ -96,10 +96,15 @@ class Sealed:
             text=True,
         ) as process:
             assert process.stdout is not None
-            address = process.stdout.readline().strip()
+            logged, address = [], ""
+            while not address.startswith("http"):  # after the log lines of the level DEBUG
+                logged.append(address)
+                address = process.stdout.readline()
+                assert address, process.communicate()
+            address = address.strip()
             rest, said = process.communicate(Browser().decide(address) + "\n", timeout=90)
         assert process.returncode == 0, said
-        self.said |= {"the address to log in at": address, "login": rest + said}
+        self.said |= {"the address to log in at": address, "login": "".join(logged) + rest + said}
         (state,) = parse_qs(urlsplit(address).query)["state"]
         self.marks.add("state", state)
 
