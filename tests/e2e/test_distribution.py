@@ -234,7 +234,7 @@ class TestTheFirstDagOfTheReadmeWithTheWheelAlone:
             page.get_by_role("row").filter(has_text="welcome_listener").wait_for()
             page.get_by_role("link", name="signups").click()
             row = page.get_by_role("row").filter(has_text=message_id).filter(has_text="started")
-            row.get_by_role("link", name=re.compile("^workflow__")).click()
+            row.get_by_role("link", name="welcome", exact=True).click()
             page.wait_for_url(f"**/dags/welcome/runs/{run_id}**")
 
 
