@@ -10,6 +10,7 @@ test("the state of an inbox is said in words, with the reason of a pause", () =>
   const { label, palette, why } = model.describeState({ status: "paused", paused_text: "The login expired." });
   assert.deepEqual([label, palette, why], ["paused", "orange", "The login expired."]);
   assert.equal(model.describeState({ status: "active", paused_text: null }).why, "");
+  assert.equal(model.describeState({ status: "paused", paused_text: null }).why, "");
   assert.match(model.describeState({ status: "initialization_failure" }).why, /create it again/);
 });
 

@@ -13,7 +13,7 @@ const STATES = {
 
 export function describeState({ status = "unknown", paused_text: text }) {
   const [label, palette, fix] = STATES[status] ?? [status, "gray"];
-  return { label, palette, why: fix ?? (status === "paused" ? text : "") };
+  return { label, palette, why: fix ?? ((status === "paused" && text) || "") };
 }
 
 const VERBS = { __proto__: null, active: "Pause", paused: "Resume" };
