@@ -16,7 +16,8 @@ from airflow_provider_workflow.client.wire import plain
 from airflow_provider_workflow.dispatch import payloads
 from airflow_provider_workflow.dispatch.payloads import payload_of, storable, unstorable
 
-SCALARS = st.none() | st.booleans() | st.floats() | st.integers() | st.text(st.characters(codec=None))
+NUMBERS = st.floats(allow_nan=False) | st.integers()
+SCALARS = st.none() | st.booleans() | NUMBERS | st.text(st.characters(codec=None))
 ANY_JSON = st.recursive(
     SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(st.characters()), inner), max_leaves=10
 )
