@@ -1,1 +1,1 @@
-"""The service's protocol, without Airflow: calls as data, and two senders that carry them."""
+"""The service's protocol, without Airflow: calls as data, and two clients that send them."""

@@ -252,7 +252,7 @@ class Settings:
 
     def certificates(self) -> str | None:
         """
-        The CA certificates that both senders trust, in PEM format; None if certificates are not verified.
+        The CA certificates that both clients trust, in PEM format; None if certificates are not verified.
 
         A WARNING that they are not verified is logged once.
 

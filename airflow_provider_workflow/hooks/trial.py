@@ -1,8 +1,8 @@
 """
 Tests a connection in two steps: request a new token, use it once.
 
-The test of the connection form returns one sentence, the command ``doctor`` a list of findings. Both use
-neither the token cache nor the store of user tokens, and make one attempt per call.
+The test of the connection form makes both steps, and the command ``doctor`` the first. A trial uses neither
+the token cache nor the store of user tokens, and makes one attempt per call.
 """
 
 from __future__ import annotations
