@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +25,8 @@ from tools.sessions import end_sessions, members
 PAGE = "docs/tutorial.md"
 BOUND_SECONDS = 900
 """Longer than all waits of the test together."""
+END_SECONDS = 60
+"""For the processes to end that SIGTERM ends."""
 DONE = "the block of commands is done"
 
 
@@ -155,7 +158,24 @@ def test_a_reader_of_the_tutorial_kills_the_triggerer_and_loses_nothing(
     assert {message["payload"]["name"] for message in messages} == names_put(start, kill)
 
     shell.run(stop)
-    api.wait_until(lambda: members(shell.process.pid) == [shell.process.pid], 60, "the end of all processes")
+    wait_for_end_of_jobs(shell)
+
+
+def wait_for_end_of_jobs(shell: Shell) -> None:
+    """
+    Wait until the shell has no processes any more.
+
+    :raises AssertionError: names the processes that remain.
+    """
+    deadline = time.monotonic() + END_SECONDS
+    while (pids := set(members(shell.process.pid)) - {shell.process.pid}) and time.monotonic() < deadline:
+        time.sleep(0.3)
+    if pids:
+        columns = "pid,ppid,pgid,stat,wchan:20,etime,args"
+        shown = subprocess.run(
+            ["ps", "-o", columns, "-p", ",".join(map(str, pids))], capture_output=True, text=True
+        )
+        raise AssertionError(f"these processes did not end:\n{shown.stdout}")
 
 
 def words_of(table: str) -> list[str]:
