@@ -1,4 +1,4 @@
-"""The routes of the page for dead letters: a list, the message of one, and its replay."""
+"""The routes of the page for dead letters: a list, and the replay of one."""
 
 from __future__ import annotations
 
@@ -29,8 +29,6 @@ log = logging.getLogger(__name__)
 MOST_SHOWN = 200
 """The newest ones that are listed."""
 LONGEST_REASON = 500
-LONGEST_MESSAGE = 20_000
-"""Characters of a message that are shown."""
 
 of_connection, changing = APIRouter(), APIRouter()
 """The routes of those who may read the connection, and of those who may edit it."""
@@ -73,20 +71,6 @@ def _dead_letter(letter: StoredDeadLetter, reader: Reader) -> Fields:
         "started_by": starter if run.user is None else f"{starter}, for {run.user}",
         "replayed": reader.run(letter.replay_run_id, letter.replays),
     }
-
-
-@of_connection.get(INBOX + "/dead-letters/{dag_id}/{run_id}/message")
-def show_dead_letter(
-    connection_id: str,
-    inbox_id: str,
-    dag_id: str,
-    run_id: str,
-    reader: User,
-) -> Response:
-    """The message of a dead letter as the service sent it, for a person who is to replay it."""
-    whole = str(_conf(connection_id, inbox_id, dag_id, run_id, reader).get("message_json", ""))
-    cut = whole if len(whole) <= LONGEST_MESSAGE else f"{whole[:LONGEST_MESSAGE]} ..."
-    return answer({"message_json": cut})
 
 
 def _conf(

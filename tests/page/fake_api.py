@@ -120,7 +120,6 @@ class FakeAPI:
             "pause": lambda sent: self._set(sent, "paused", "user"),
             "resume": lambda sent: self._set(sent, "active", None),
             "replay": self._replay,
-            "message": lambda _: {"message_json": '{"id": "m", "payload": {"amount": 7}}'},
         }
         return Answer(answers[last](request))
 
@@ -163,7 +162,15 @@ class FakeAPI:
         return changed
 
     def _replay(self, request: Request) -> dict[str, Any]:
-        (found,) = (each for each in self.dead_letters if each["run_id"] == request.body["run_id"])
+        (letter,) = (letter for letter in self.dead_letters if letter["run_id"] == request.body["run_id"])
         if not self.is_late:
-            found["replayed"] = run(state="queued")
+            letter["replayed"] = run(state="queued")
         return {**run(), "outcome": self.outcome}
+
+    def of_airflow(self, path: str) -> Answer | None:
+        """The answer of Airflow's own API for a DAG run; None for other paths."""
+        if "/dagRuns/" not in path:
+            return None
+        dead = {"message_json": '{"id": "m", "payload": {"amount": 7}}'}
+        of_message = {"message": {"id": "m", "payload": {"amount": 12345678901234567890}}}
+        return self.failing.get("dagRuns", Answer({"conf": dead if "dead_letters" in path else of_message}))

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import mimetypes
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Thread
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import airflow_provider_workflow
@@ -75,17 +75,27 @@ class Answer:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
+class API(Protocol):
+    """What a fake of the API server answers."""
+
+    def __call__(self, request: Request) -> Answer:
+        """The answer to a request below ``/workflow/api/``."""
+
+    def of_airflow(self, path: str) -> Answer | None:
+        """The answer of Airflow's own API; None for that with which its UI starts."""
+
+
 @dataclass
 class Host:
     """
     A server of Airflow's UI.
 
-    :param api: makes the answers to requests below ``/workflow/api/``.
+    :param api: makes the answers to requests below ``/workflow/api/``, and to those for DAG runs.
     :param base: base path of Airflow, ``/`` or like ``/airflow/``.
     """
 
     dist: Path
-    api: Callable[[Request], Answer]
+    api: API
     base: str = "/"
     url: str = ""
     requests: list[Request] = field(default_factory=list)
@@ -108,8 +118,11 @@ class Host:
         text = (self.dist / "index.html").read_text()
         return re.sub(r"\{\{ ?backend_server_base_url ?\}\}", self.base, text).encode()
 
-    def of_airflow(self, path: str) -> Any:
-        """An answer of Airflow's own API that is enough for its UI to start."""
+    def of_airflow(self, path: str) -> Answer:
+        """An answer of Airflow's own API: that of the fake, or one that is enough for its UI to start."""
+        return self.api.of_airflow(path) or Answer(self._start(path))
+
+    def _start(self, path: str) -> Any:
         if path == "ui/config":
             return CONFIG
         if path == "api/v2/plugins":
@@ -160,7 +173,8 @@ class _Handler(BaseHTTPRequestHandler):
             caching = {"Cache-Control": "max-age=3600" if path.startswith("static/") else "no-cache"}
             self._send(200, *file, caching)
         elif path.startswith(("ui/", "api/")):
-            self._send(200, json.dumps(self.host.of_airflow(path)).encode(), "application/json")
+            answer = self.host.of_airflow(path)
+            self._send(answer.status, json.dumps(answer.body).encode(), "application/json")
         else:
             self._send(200, self.host.index(), "text/html; charset=utf-8")
 
@@ -184,7 +198,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def serving(dist: Path, api: Callable[[Request], Answer], base: str = "/") -> Iterator[Host]:
+def serving(dist: Path, api: API, base: str = "/") -> Iterator[Host]:
     """A running server, closed at the end of the context."""
     host = Host(dist, api, base)
     handler = type("Handler", (_Handler,), {"host": host})

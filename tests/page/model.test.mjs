@@ -103,6 +103,34 @@ test("inboxes are found by name, id, state and listening DAG", () => {
   assert.equal(model.filtered([inbox], { text: "invoice" }).length, 0);
 });
 
+for (const [message, listeners, words] of [
+  [{ status: "available" }, [], /No DAG listens/],
+  [{ status: "available" }, [{ is_paused: true }], /listening DAG is paused/],
+  [{ status: "available" }, [{ is_paused: true }, { is_paused: false }], /not leased it yet/],
+  [{ status: "available", delivery_count: 2 }, [{ is_paused: false }], /log of the listener/],
+  [{ status: "leased", delivery_count: 1 }, [{ is_paused: false }], /starts its DAG run now/],
+  [{ status: "quarantined", delivery_count: 5 }, [{ is_paused: false }], /delivered it 5 times/],
+  [{ status: "started", run: { state: "success" } }, [], /^$/],
+  [{ status: "dead-lettered", dead_letter: {} }, [], /^$/],
+]) {
+  test(`why a message waits: ${words}`, () => assert.match(model.whyWaiting(message, { listeners }), words));
+}
+
+test("the payload of a run is that of its message, and of a dead letter the whole message", () => {
+  assert.equal(model.payloadText({ message: { payload: { a: 1 } } }), '{\n  "a": 1\n}');
+  assert.equal(model.payloadText({ message: { payload: null, payload_json: "1e400" } }), "1e400");
+  assert.equal(model.payloadText({ message_json: '{"id": "m"}', message: {} }), '{"id": "m"}');
+  assert.equal(model.payloadText({ message: {} }), "null");
+  assert.equal(model.payloadText(null), "");
+});
+
+test("a replay of several dead letters says what became of all of them", () => {
+  const [run, existing] = [{ run_id: "r", outcome: "started" }, { run_id: "r", outcome: "existing" }];
+  assert.equal(model.replayed(2, [run, run]), "2 DAG runs started");
+  assert.equal(model.replayed(4, [run, existing, { title: "no such DAG" }]), "1 DAG run started, 1 existed before, 2 not started: no such DAG");
+  assert.deepEqual(model.targetsOf([{ target_dag_id: "a" }, { target_dag_id: "b" }, { target_dag_id: "a" }]), [["a", 2], ["b", 1]]);
+});
+
 test("the chosen status can be chosen though no message has it", () => {
   const all = model.statusesOf([{ status: "started", run: { state: "failed" } }, {}], "odd");
   assert.deepEqual(all, ["available", "leased", "quarantined", "started", "failed", "odd"]);
@@ -131,12 +159,12 @@ test("a table that lost its rows below the position still shows some", () => {
 });
 
 test("a place goes into the URL and comes back, whatever its names have in them", () => {
-  const place = { connection: 'a b&c="d"', inbox: "Ünï/码?#%", tab: "dead-letters", status: "leased", text: "<script> + 1" };
+  const place = { connection: 'a b&c="d"', inbox: "Ünï/码?#%", tab: "dead-letters", status: "leased", text: "<script> + 1", message: "a&b" };
   assert.deepEqual(model.placeOf(model.queryOf(place)), place);
 });
 
 test("what is usual is not in the URL, and parameters of others stay", () => {
-  const start = { connection: "", inbox: "", tab: "messages", status: "", text: "" };
+  const start = { connection: "", inbox: "", tab: "messages", status: "", text: "", message: "" };
   assert.equal(model.queryOf(start), "");
   assert.equal(model.queryOf({ connection: "c" }, "theirs=1&inbox=old&text=x"), "theirs=1&connection=c");
   assert.deepEqual(model.placeOf("theirs=1"), start);

@@ -16,6 +16,7 @@ const pathOf = (connection, ...rest) => ["connections", connection, "inboxes", .
 const DEFAULT = "workflow_default";
 const PAUSE = `${model.DROPPED}: they do not arrive later. Messages in the inbox can still start DAG runs.`;
 const RESUME = "New events arrive again; dropped ones do not come back.";
+const LONGEST_TEXT = 20000;
 const REPLAY = "The DAG run gets the original run id: replaying twice starts one.";
 
 function Frame({ feed, children }) {
@@ -150,24 +151,44 @@ function InboxPage({ connection, id, list: [list, lists], ask, after, ...rest })
 
 function Messages({ connection, id, inbox, lists, place, go, after }) {
   const feed = useFeed(pathOf(connection, id, "messages"), { name: "messages" });
-  const { answer } = feed[0];
+  const { answer, items } = feed[0];
   useEffect(() => lists.seed(answer?.inbox), [lists, answer]);
-  const [open, setOpen] = useState(null);
-  const close = () => setOpen(null);
+  const open = items.find((it) => it.id === place.message);
+  const close = () => go({ message: "" });
   const columns = useMemo(() => [
-    ["Message", "22%", (it) => h("button.link.mono", { type: "button", onClick: () => setOpen(it) }, h(Cut, { text: it.id }))],
+    ["Message", "22%", (it) => h(Link, { place: { ...place, message: it.id } }, h(Cut, { look: "mono", text: it.id }))],
     ["Status", "8rem", ({ status }) => h(Badge, { color: model.paletteOf(status) }, status)],
     ["Created", "9rem", (it) => h(Time, { at: it.created_at })],
     ["Deliveries", "6rem", (it) => it.delivery_count, "num"],
     ["Error", "30%", (it) => h(Cut, { text: it.error_message })],
     ["DAG run", "30%", (it) => h(Run, { run: it.run ?? it.dead_letter })],
-  ], []);
-  const options = ["", ...model.statusesOf(feed[0].items, place.status)];
+  ], [place]);
+  const options = ["", ...model.statusesOf(items, place.status)];
   const filter = h(Select, { label: "Status", value: place.status, options, change: (status) => go({ status }) });
   const why = inbox.status === "paused" ? `${model.DROPPED}: resume the inbox to receive new ones.` : "Those with a DAG run are listed for an hour.";
   const empty = h(Empty, { title: "The inbox holds no messages." }, why);
   return h(Fragment, h(Listing, { what: "messages", feed, place, go, after, filter, columns, rowHeight: 40, memory: id, empty }),
-    open && h(Dialog, { title: "Message", close }, h(Details, { of: open }), h("div.end", h(Button, { onClick: close }, "Close"))));
+    place.message && answer && h(Dialog, { title: "Message", close },
+      open ? h(Message, { message: open, inbox }) : h(Empty, { title: "This message is not listed any more." }, why),
+      h("div.end", h(Button, { onClick: close }, "Close"))));
+}
+
+function Message({ message, inbox }) {
+  const run = message.run ?? message.dead_letter;
+  return h(Fragment, h(Details, { of: { ...message, waits: model.whyWaiting(message, inbox) } }), run?.run_id && h(Payload, { run }));
+}
+
+/** Of the message of a DAG run, for those who may read the run. */
+function Payload({ run }) {
+  const [{ answer, problem }] = useFeed(["dags", run.dag_id, "dagRuns", run.run_id], { interval: 300 }, client.airflow);
+  const [isCopied, setCopied] = useState(false);
+  const text = model.payloadText(answer?.conf);
+  const copy = () => navigator.clipboard.writeText(text).then(() => setCopied(true));
+  return h(Fragment,
+    h("div.bar", h("span.muted", "payload"),
+      text && navigator.clipboard && h(Button, { onClick: copy }, isCopied ? "Copied" : "Copy")),
+    h("pre.mono.scroll", problem?.title ?? (answer ? text.slice(0, LONGEST_TEXT) : "…")),
+    text.length > LONGEST_TEXT && h("span.muted.small", "Only its beginning is shown."));
 }
 
 function DeadLetters({ connection, id, place, go, after, say }) {
@@ -180,32 +201,55 @@ function DeadLetters({ connection, id, place, go, after, say }) {
     ["When", "8rem", (it) => h(Time, { at: it.started_at })],
     ["Dead-letter run", "25%", (run) => h(Run, { run })],
     ["Replay", "25%", (it) => (it.replayed ? h(Run, { run: it.replayed })
-      : h(Button, { onClick: () => ask(it), "aria-label": `Replay ${it.message_id}` }, "Replay"))],
+      : h(Button, { onClick: () => ask([it]), "aria-label": `Replay ${it.message_id}` }, "Replay"))],
   ], []);
-  const done = (run) => {
-    say(run.outcome === "existing" ? "Nothing was started; its DAG run exists:" : "The DAG run is started:", run);
-    feed[1].replace({ ...asked, replayed: run });
-  };
+  const done = (letter, run) => feed[1].replace({ ...letter, replayed: run });
+  const open = model.filtered(feed[0].items, place).filter((it) => !it.replayed && it.target_dag_id);
   const empty = h(Empty, { title: "There are no dead letters." }, "With a dead_letter_dag_id, messages without a DAG run come here.");
-  const filter = feed[0].answer?.is_partial && "Only the latest ones are listed.";
+  const filter = h(Fragment, feed[0].answer?.is_partial && "Only the latest ones are listed.",
+    open.length > 1 && h(Button, { onClick: () => ask(open) }, `Replay all ${open.length}`));
   return h(Fragment, h(Listing, { what: "dead letters", feed, place, go, after, filter, columns, rowHeight: 52, memory: `${id}/dead`, empty }),
-    asked && h(ReplayDialog, { letter: asked, connection, id, done, close: () => ask(null) }));
+    asked && h(asked.length > 1 ? ReplayAllDialog : ReplayDialog, { letters: asked, connection, id, done, say, close: () => ask(null) }));
 }
 
-function ReplayDialog({ letter, connection, id, close, done }) {
+const replay = (connection, id, body) => client.post(pathOf(connection, id, "dead-letters", "replay"), body);
+
+const Why = ({ reason, setReason }) => h("label", "Why do you replay it?", h("input", {
+  value: reason, required: true, pattern: ".*\\S.*", maxLength: 500, onChange: (event) => setReason(event.target.value) }));
+
+/** Each starts the DAG that it was meant for. One that fails does not stop the others. */
+function ReplayAllDialog({ letters, connection, id, close, done, say }) {
+  const [reason, setReason] = useState("");
+  const act = async () => {
+    const outcomes = [];
+    for (const letter of letters) {
+      const { dag_id, run_id } = letter;
+      const run = await replay(connection, id, { dag_id, run_id, trigger_dag_id: null, reason }).catch((problem) => problem);
+      outcomes.push(run);
+      if (run.run_id) done(letter, run);
+      else if (!run.code) break;
+    }
+    say(model.replayed(letters.length, outcomes));
+  };
+  const targets = model.targetsOf(letters).map(([dag, count]) => h("li", { key: dag }, `${dag}: ${model.counted(count, "messages")}`));
+  return h(Action, { title: `Replay ${letters.length} messages?`, verb: `Start ${letters.length} DAG runs`, act, close },
+    h("p", "Each starts the DAG that it was meant for."), h("ul", targets), h("p", REPLAY), h(Why, { reason, setReason }));
+}
+
+function ReplayDialog({ letters: [letter], connection, id, close, done, say }) {
   const target = letter.target_dag_id ?? "";
   const [dag, setDag] = useState(target);
   const [reason, setReason] = useState("");
   const { dag_id, run_id } = letter;
-  const sent = { dag_id, run_id, trigger_dag_id: dag === target ? null : dag, reason };
-  const act = async () => done(await client.post(pathOf(connection, id, "dead-letters", "replay"), sent));
-  const [{ answer, problem }] = useFeed(pathOf(connection, id, "dead-letters", dag_id, run_id, "message"), { interval: 300 });
-  const field = (value, set) => ({ value, required: true, pattern: ".*\\S.*", onChange: (event) => set(event.target.value) });
+  const act = async () => {
+    const run = await replay(connection, id, { dag_id, run_id, trigger_dag_id: dag === target ? null : dag, reason });
+    say(run.outcome === "existing" ? "Nothing was started; its DAG run exists:" : "The DAG run is started:", run);
+    done(letter, run);
+  };
   return h(Action, { title: "Replay the message?", verb: "Start DAG run", act, close },
-    h(Details, { of: letter }), h("p", REPLAY),
-    h("pre.mono.scroll", answer?.message_json ?? problem?.title ?? "…"),
-    h("label", "DAG to start", h("input", field(dag, setDag))),
-    h("label", "Why do you replay it?", h("input", { ...field(reason, setReason), maxLength: 500 })));
+    h(Details, { of: letter }), h("p", REPLAY), h(Payload, { run: letter }),
+    h("label", "DAG to start", h("input", { value: dag, required: true, pattern: ".*\\S.*", onChange: (event) => setDag(event.target.value) })),
+    h(Why, { reason, setReason }));
 }
 
 function Inboxes() {

@@ -69,6 +69,40 @@ export const recentRuns = (runs, locale) =>
     state, state === "dead_letter" ? counted(number(runs[state], locale), "dead letters") : `${number(runs[state], locale)} ${state}`,
   ]);
 
+// Messages
+
+/** Why a message has no DAG run yet; "" where it has one. */
+export function whyWaiting({ status, run, dead_letter: deadLetter, delivery_count: deliveries = 0 }, { listeners = [] }) {
+  if (run || deadLetter) return "";
+  if (status === "quarantined") return `The service delivered it ${counted(deliveries, "times")} without an acknowledgement, and does not deliver it again.`;
+  if (status === "leased") return "A task has leased it, and starts its DAG run now. If that task ended, it is redelivered when its lease ends.";
+  if (!listeners.length) return "No DAG listens to this inbox.";
+  if (listeners.every((listener) => listener.is_paused)) return "The listening DAG is paused.";
+  if (deliveries) return "It was delivered, and no DAG run was started: the log of the listener's task has the reason.";
+  return "The listener has not leased it yet: it may be busy with others, or wait until fewer DAG runs are unfinished.";
+}
+
+/** The payload in the conf of a DAG run that a message started; of a dead letter the whole message. */
+export function payloadText(conf) {
+  const { message, message_json: whole } = conf ?? {};
+  return whole ?? message?.payload_json ?? (message ? JSON.stringify(message.payload ?? null, null, 2) : "");
+}
+
+export const targetsOf = (letters) =>
+  Object.entries(letters.reduce((counts, { target_dag_id: dag }) => ({ ...counts, [dag]: (counts[dag] ?? 0) + 1 }), {}));
+
+/** What a replay of several dead letters did; an outcome is a DAG run or a problem. */
+export function replayed(count, outcomes) {
+  const started = outcomes.filter((run) => run.run_id && run.outcome !== "existing").length;
+  const existing = outcomes.filter((run) => run.outcome === "existing").length;
+  const problem = outcomes.find((run) => !run.run_id);
+  return [
+    `${counted(started, "DAG runs")} started`,
+    existing && `${existing} existed before`,
+    started + existing < count && `${count - started - existing} not started: ${problem.title}`,
+  ].filter(Boolean).join(", ");
+}
+
 // Filters
 
 const known = new WeakMap();
@@ -106,7 +140,7 @@ export function windowOf({ count, rowHeight, top, height, around = 8 }) {
 
 // The URL
 
-const START = { connection: "", inbox: "", tab: "messages", status: "", text: "" };
+const START = { connection: "", inbox: "", tab: "messages", status: "", text: "", message: "" };
 
 export function placeOf(query) {
   const given = new URLSearchParams(query);

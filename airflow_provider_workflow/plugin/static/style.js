@@ -30,7 +30,7 @@ export const STYLE = `
 .scroll{overflow:auto;max-height:max(18rem,calc(100vh - 12rem))}
 .root table{border-collapse:separate;border-spacing:0;table-layout:fixed;width:100%;min-width:68rem}
 .root th{position:sticky;top:0;z-index:1;background:${BG};text-align:start;font-weight:500;border-bottom:${BORDER};padding:.5rem .75rem}
-.root td{border-bottom:${BORDER};padding:0 .75rem;overflow:hidden}.odd{background:${color("bg-muted")}}.root .gap td{border:0}
+.root td{border-bottom:${BORDER};padding:0 .75rem;overflow:hidden}.root tbody tr{background:${BG}}.root .odd{background:${color("bg-muted")}}.root .gap td{border:0}
 .root .num{text-align:end;font-variant-numeric:tabular-nums}
 .box,.stat{padding:.5rem .75rem;overflow-wrap:anywhere}.box{gap:.375rem;align-items:flex-start}
 .stat{min-width:7rem;align-self:stretch}.stat>:first-child{display:block}.stat>:first-child::first-letter,.box>::first-letter,.root dt::first-letter{text-transform:uppercase}
@@ -40,4 +40,5 @@ export const STYLE = `
 .root dialog::backdrop{background:#0008}
 .root pre{white-space:pre-wrap;flex-shrink:0}
 .root form label{gap:.25rem;font-weight:500}.end{display:flex;justify-content:flex-end;gap:.5rem}
+@media(max-width:40rem){.root :is(th,td):last-child{position:sticky;inset-inline-end:0}.root td:last-child{background:inherit}}
 `.replace(/\.(?=[a-z])/g, ".wf-");

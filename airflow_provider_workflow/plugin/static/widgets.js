@@ -89,7 +89,7 @@ export function Trouble({ problem, retry, children }) {
 
 export const Empty = ({ title, children }) => h("div.box", h("strong", title), h("span.muted", children));
 
-const DETAILS = ("id message_id status created_at delivery_count error_message " +
+const DETAILS = ("id message_id status waits created_at delivery_count error_message " +
   "possible_duplicate reason cause run dead_letter started_by").split(" ");
 
 export function Details({ of }) {

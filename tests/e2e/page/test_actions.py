@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.page.fake_api import CONNECTION, dead_letter, inbox
+from tests.page.fake_api import CONNECTION, dead_letter, inbox, run
 from tests.page.host import Answer
 from tests.page.steps import at, posts
 
@@ -102,6 +102,25 @@ def test_a_dead_letter_is_replayed_with_a_reason(page, visit, api, host, outcome
         "trigger_dag_id": None,
         "reason": "the param has a default now",
     }
+
+
+def test_several_dead_letters_are_replayed_with_one_confirmation(page, visit, api, host):
+    done = {"replayed": run(number=9)}
+    api.dead_letters = [
+        dead_letter(1),
+        dead_letter(2),
+        dead_letter(3, target_dag_id=None),
+        dead_letter(4, **done),
+    ]
+    visit(at(more="&tab=dead-letters"))
+    page.get_by_role("button", name="Replay all 2").click()
+    dialog = page.get_by_role("dialog", name="Replay 2 messages?")
+    dialog.get_by_text("handle: 2 messages").wait_for()
+    dialog.get_by_label("Why do you replay it?").fill("the param has a default now")
+    dialog.get_by_role("button", name="Start 2 DAG runs").click()
+
+    page.get_by_role("status").get_by_text("2 DAG runs started").wait_for()
+    assert [sent.body["run_id"] for sent in posts(host)] == ["workflow__1", "workflow__2"]
 
 
 def test_a_dead_letter_without_a_target_is_replayed_into_a_chosen_dag(page, visit, api, host):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.page.fake_api import dead_letter, inbox, message, run
+from tests.page.host import Answer
 from tests.page.steps import HOSTILE, at
 from tools.browser import PATIENCE_SECONDS
 
@@ -48,17 +49,46 @@ def test_a_message_shows_its_deliveries_its_error_and_its_run(page, visit, api):
     assert link.get_attribute("href") == "/dags/handle/runs/workflow__1"
     page.get_by_role("row").filter(has=link).get_by_text("running").wait_for()
     page.get_by_role("link", name="dead_letters").wait_for()
-    row.get_by_role("button", name=message(1)["id"]).click()
+    row.get_by_role("link", name=message(1)["id"]).click()
     dialog = page.get_by_role("dialog", name="Message")
     for text in (message(1)["id"], "no such order", "possible duplicate"):
         dialog.get_by_text(text, exact=True).wait_for()
+    dialog.get_by_text("does not deliver it again").wait_for()
+
+
+def test_the_dialog_of_a_message_has_its_url_and_the_payload_of_its_run(page, context, visit, api):
+    api.messages = [message(1, status="started", run=run())]
+    visit(at(more=f"&message={message(1)['id']}"))
+    dialog = page.get_by_role("dialog", name="Message")
+
+    dialog.get_by_text('"amount": 12345678901234567890').wait_for()
+    context.grant_permissions(["clipboard-read", "clipboard-write"])
+    dialog.get_by_role("button", name="Copy").click()
+    dialog.get_by_role("button", name="Copied").wait_for()
+    assert "12345678901234567890" in page.evaluate("navigator.clipboard.readText()")
+    page.keyboard.press("Escape")
+    dialog.wait_for(state="hidden")
+    assert "message=" not in page.url
+
+    visit(at(more="&message=gone"))
+    dialog.get_by_text("This message is not listed any more.").wait_for()
+
+
+def test_who_may_not_read_the_run_of_a_message_does_not_see_its_payload(page, visit, api):
+    api.failing["dagRuns"] = Answer({"detail": "Forbidden"}, 403)
+    api.messages = [message(1, status="started", run=run())]
+    visit(at(more=f"&message={message(1)['id']}"))
+
+    dialog = page.get_by_role("dialog", name="Message")
+    dialog.get_by_text("Airflow does not allow you to do this.").wait_for()
+    assert dialog.get_by_role("button", name="Copy").count() == 0
 
 
 def test_a_dialog_is_as_wide_as_what_it_shows(page, visit, api):
     long = "x" * 300
     api.messages = [message(1, error_message=long, run=run(long))]
     visit(at())
-    page.get_by_role("button", name=message(1)["id"]).click()
+    page.get_by_role("link", name=message(1)["id"]).click()
 
     dialog = page.get_by_role("dialog", name="Message")
     assert dialog.evaluate("box => box.scrollWidth <= box.clientWidth")

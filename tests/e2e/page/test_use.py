@@ -93,16 +93,26 @@ def asked(host, last):
 def test_the_focus_stays_where_it_is_when_the_page_refreshes(page, visit, api):
     api.messages = [message(1), message(2)]
     visit(at())
-    button = page.get_by_role("button", name=message(2)["id"])
-    button.focus()
+    link = page.get_by_role("link", name=message(2)["id"])
+    link.focus()
     api.messages = [message(0), message(2, delivery_count=9)]
     page.get_by_role("button", name="Refresh messages").dispatch_event("click")
     page.get_by_role("cell", name="9", exact=True).wait_for()
 
-    assert button.evaluate("button => button === document.activeElement")
+    assert link.evaluate("link => link === document.activeElement")
 
 
 # Everybody can use it
+
+
+def test_a_phone_shows_what_to_do_beside_what_it_is_about(page, visit):
+    page.set_viewport_size({"width": 390, "height": 844})
+    visit()
+
+    button = page.get_by_role("button", name="Pause orders-1")
+    box = button.bounding_box()
+    assert box["x"] + box["width"] <= 390
+    assert page.get_by_role("link", name="orders-1").bounding_box()["x"] < box["x"]
 
 
 def test_the_keyboard_reaches_everything_in_order(page, visit):

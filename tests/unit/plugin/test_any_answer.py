@@ -209,7 +209,6 @@ def test_no_address_breaks_an_answer(op: TestClient, connected: EmulatorServer, 
         f"{API}/inboxes/{part}/summary",
         f"{API}/inboxes/{part}/messages",
         f"{API}/inboxes/{part}/dead-letters",
-        f"{INBOX}/dead-letters/{part}/{part}/message",
         f"/workflow/api/connections/{part}/inboxes",
     ):
         found = op.get(path)

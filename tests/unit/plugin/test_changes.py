@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -165,17 +164,6 @@ def test_a_run_that_a_person_started_is_not_taken_for_the_replay(op: TestClient,
     assert "exists, and a user or another message started it" in answer.json()["error"]["title"]
 
 
-def test_the_message_is_shown_before_it_is_replayed(op: TestClient, buried: Burying) -> None:
-    run_id, large = buried.bury("a", {"n": "caf\u00e9"}), buried.bury("b", "x" * 30_000)
-
-    whole = op.get(f"{DEAD_LETTERS}/dead/{run_id}/message").json()
-    part = op.get(f"{DEAD_LETTERS}/dead/{large}/message").json()
-
-    assert json.loads(whole["message_json"])["payload"] == {"n": "caf\u00e9"}
-    assert part["message_json"].endswith("xxx ...")
-    assert len(part["message_json"]) == 20_004
-
-
 @pytest.mark.parametrize("connection", ["missing", "mail"])
 def test_dead_letters_of_a_connection_that_is_not_one_are_not_found(
     op: TestClient, buried: Burying, monkeypatch: pytest.MonkeyPatch, connection: str
@@ -187,7 +175,6 @@ def test_dead_letters_of_a_connection_that_is_not_one_are_not_found(
 
     answers = [
         op.get(f"{inbox}/dead-letters"),
-        op.get(f"{inbox}/dead-letters/dead/{run_id}/message"),
         op.post(f"{inbox}/dead-letters/replay", json=fields, headers=PAGE),
         op.get(f"{inbox}/summary"),
         op.get(f"{inbox}/messages"),
@@ -195,5 +182,5 @@ def test_dead_letters_of_a_connection_that_is_not_one_are_not_found(
         op.post(f"{inbox}/pause", json={}, headers=PAGE),
     ]
 
-    assert [(each.status_code, error_of(each)) for each in answers] == [(404, "no_connection")] * 7
+    assert [(each.status_code, error_of(each)) for each in answers] == [(404, "no_connection")] * 6
     assert buried.replays() == {}
