@@ -7,7 +7,7 @@ from http import HTTPStatus
 from typing import Any, cast
 from urllib.parse import urlsplit
 
-from airflow_provider_workflow.client import lenient_json
+from airflow_provider_workflow.client import any_json
 from airflow_provider_workflow.client.call import Call, Family
 from airflow_provider_workflow.client.errors import (
     AuthenticationError,
@@ -138,7 +138,7 @@ def lease(answer: Answer) -> Any:
         body = answer.json()
     except TransportError as unreadable:
         try:
-            body = lenient_json.decode(answer.body)
+            body = any_json.decode_lease(answer.body)
         except ValueError:
             raise unreadable from None
     results = body.get("results") if isinstance(body, dict) else None

@@ -18,8 +18,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from airflow_provider_workflow import clock
+from airflow_provider_workflow.client.any_json import whole
 from airflow_provider_workflow.client.errors import RateLimit, TransportError
-from airflow_provider_workflow.client.lenient_json import whole
 
 EPOCH_RESET_FLOOR = 1e9
 """A reset value of at least this is in epoch seconds, a smaller one is a delta (docs/service.md 15)."""

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_workflow import clock, observers, types
-from airflow_provider_workflow.client import deep_json
+from airflow_provider_workflow.client import any_json
 from airflow_provider_workflow.client.errors import (
     InboxPausedError,
     WorkflowError,
@@ -45,8 +45,8 @@ from airflow_provider_workflow.dispatch.lease import (
     lease_once,
     without_lease,
 )
-from airflow_provider_workflow.dispatch.limits import PROBE_SECONDS, Limits
 from airflow_provider_workflow.dispatch.runs import InboxRuns, Runs
+from airflow_provider_workflow.options import PROBE_SECONDS, Limits
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.hooks.workflow import WorkflowHook
@@ -330,5 +330,5 @@ def _copy_of(message: types.LeasedMessage) -> dict[str, Any]:
 
     The function may change it: a dead letter has the message as it was leased.
     """
-    copy: dict[str, Any] = deep_json.decode(deep_json.dumped(without_lease(message)))
+    copy: dict[str, Any] = any_json.decode(any_json.dumped(without_lease(message)))
     return copy

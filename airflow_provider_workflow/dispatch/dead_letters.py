@@ -20,10 +20,9 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_workflow import observers, types
-from airflow_provider_workflow.client import deep_json
+from airflow_provider_workflow.client import any_json
 from airflow_provider_workflow.client.wire import plain
 from airflow_provider_workflow.dispatch.lease import delivery_count, without_lease
-from airflow_provider_workflow.dispatch.limits import DEAD_LETTER_AFTER
 from airflow_provider_workflow.dispatch.rejections import RunRejected, TargetError
 from airflow_provider_workflow.dispatch.runs import (
     DEAD_LETTER_PREFIX,
@@ -33,6 +32,7 @@ from airflow_provider_workflow.dispatch.runs import (
     quoted,
     run_id_of,
 )
+from airflow_provider_workflow.options import DEAD_LETTER_AFTER
 from airflow_provider_workflow.types import DeadLetter as DeadLetter
 
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ def conf_of(
         "reason": reason.value,
         "cause": ascii_of(cause, LONGEST_CAUSE),
         "target_dag_id": target_dag_id,
-        "message_json": deep_json.dumped(without_lease(message)),
+        "message_json": any_json.dumped(without_lease(message)),
     }
 
 
@@ -193,5 +193,5 @@ def message_of(conf: Mapping[str, Any]) -> dict[str, Any]:
 
     :param conf: the ``conf`` of the dead-letter DAG's run.
     """
-    message: dict[str, Any] = deep_json.decode(conf["message_json"])
+    message: dict[str, Any] = any_json.decode(conf["message_json"])
     return message

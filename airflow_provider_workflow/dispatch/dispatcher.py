@@ -33,12 +33,12 @@ from airflow_provider_workflow.dispatch.lease import (
     lease_once,
     without_lease,
 )
-from airflow_provider_workflow.dispatch.limits import PROBE_SECONDS, Limits
 from airflow_provider_workflow.dispatch.rejected import Rejected, Rejection, probes_of, target_error
 from airflow_provider_workflow.dispatch.rejections import MessageFault, RunRejected, TargetError
 from airflow_provider_workflow.dispatch.results import Counts, Drained
 from airflow_provider_workflow.dispatch.routing import Routes, UnroutableError
 from airflow_provider_workflow.dispatch.runs import InboxRuns, Runs, Start, quoted
+from airflow_provider_workflow.options import PROBE_SECONDS, Limits
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.hooks.workflow import WorkflowHook

@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, overload
 
 from airflow_provider_workflow.airflow_internals import SERIALIZATION_KEYS, reserved_keys
-from airflow_provider_workflow.client import deep_json
+from airflow_provider_workflow.client import any_json
 from airflow_provider_workflow.client.wire import plain
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def payload_of(message: Mapping[str, Any] | Message[Any]) -> Any:
     :param message: ``dag_run.conf["message"]``, or a message that a sensor returned.
     """
     text = message.get("payload_json")
-    return message.get("payload") if text is None else deep_json.decode(text)
+    return message.get("payload") if text is None else any_json.decode(text)
 
 
 def storable(message: Mapping[str, Any], *, inbox: str = "", in_xcom: bool = False) -> dict[str, Any]:
@@ -73,7 +73,7 @@ def storable(message: Mapping[str, Any], *, inbox: str = "", in_xcom: bool = Fal
             continue
         result[name] = plain(value) if name == "id" and isinstance(value, str) else None
         if name == "payload":
-            result["payload_json"] = deep_json.dumped(value)
+            result["payload_json"] = any_json.dumped(value)
         log.warning(
             "Inbox %s: message %s has a value that Airflow cannot store: %s. If the value is the payload,"
             " payload_of() of airflow_provider_workflow.dispatch.payloads returns it",

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow_provider_workflow import observers
-from airflow_provider_workflow.client import deep_json
+from airflow_provider_workflow.client import any_json
 from airflow_provider_workflow.dispatch.dead_letters import RUN_PREFIX
 from airflow_provider_workflow.dispatch.payloads import storable
 from airflow_provider_workflow.dispatch.runs import RUN_ID_PREFIX, Runs, Start, quoted, run_id_of
@@ -57,7 +57,7 @@ class Replay:
         if not isinstance(text, str):
             raise NotADeadLetterError("its conf has no message_json")
         try:
-            message = deep_json.decode(text)
+            message = any_json.decode(text)
         except ValueError:
             message = None
         if not isinstance(message, dict):

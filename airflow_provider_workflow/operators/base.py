@@ -10,9 +10,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from airflow.sdk import BaseOperator
 
 from airflow_provider_workflow.client.arguments import LEASE_LIMIT, within
-from airflow_provider_workflow.dispatch.limits import DEAD_LETTER_AFTER, LEASE_SECONDS, Limits
 from airflow_provider_workflow.links import StartedRunsLink
-from airflow_provider_workflow.options import check_choice, check_string, known_later, rendered
+from airflow_provider_workflow.options import (
+    DEAD_LETTER_AFTER,
+    TASK_LEASE_SECONDS,
+    Limits,
+    check_choice,
+    check_string,
+    known_later,
+    rendered,
+)
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -215,7 +222,7 @@ def check_limits(
     :raises ValueError: an argument is out of range; the text names it and the range.
     """
     within("lease_limit", lease_limit, LEASE_LIMIT)
-    within("lease_seconds", lease_seconds, LEASE_SECONDS)
+    within("lease_seconds", lease_seconds, TASK_LEASE_SECONDS)
     if max_messages is not None:
         within("max_messages", max_messages, ANY_NUMBER)
     if max_unfinished_runs is not None:

@@ -24,12 +24,12 @@ from airflow_provider_workflow import clock, observers, pytest_plugin
 from airflow_provider_workflow.dispatch import quarantine
 from airflow_provider_workflow.dispatch.batches import Batches
 from airflow_provider_workflow.dispatch.dead_letters import DeadLetterRules
-from airflow_provider_workflow.dispatch.limits import Limits
 from airflow_provider_workflow.dispatch.runs import Start
 from airflow_provider_workflow.emulator.rules import inboxes, queues
 from airflow_provider_workflow.emulator.rules.errors import ServiceError
 from airflow_provider_workflow.emulator.rules.store import Store
 from airflow_provider_workflow.emulator.settings import Settings
+from airflow_provider_workflow.options import Limits
 from tests.simulation.scheduler import START, Killed, Process, Scheduler
 from tests.simulation.service import raised
 from tests.simulation.world import ServiceClock, SimulatedClock

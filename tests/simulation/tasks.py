@@ -13,11 +13,11 @@ from airflow_provider_workflow.client.errors import WorkflowError
 from airflow_provider_workflow.dispatch.dead_letters import DeadLetterRules
 from airflow_provider_workflow.dispatch.dispatcher import Dispatcher
 from airflow_provider_workflow.dispatch.lease import TaskKilled, lease_once
-from airflow_provider_workflow.dispatch.limits import Limits
 from airflow_provider_workflow.dispatch.results import Counts
 from airflow_provider_workflow.dispatch.routing import Routes
 from airflow_provider_workflow.dispatch.runs import TaskRuns
 from airflow_provider_workflow.operators.inbox import drain_inbox
+from airflow_provider_workflow.options import Limits
 from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
 from tests.simulation.plan import OPERATOR, POKE
 from tests.simulation.service import Hook

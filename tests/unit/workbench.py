@@ -9,11 +9,11 @@ from typing import Any
 from airflow_provider_workflow.dispatch.dead_letters import DeadLetterRules
 from airflow_provider_workflow.dispatch.dispatcher import Dispatcher
 from airflow_provider_workflow.dispatch.lease import HeldLease, lease_once
-from airflow_provider_workflow.dispatch.limits import Limits
 from airflow_provider_workflow.dispatch.routing import Routes
 from airflow_provider_workflow.dispatch.runs import TaskRuns, run_id_of
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
+from airflow_provider_workflow.options import Limits
 from tests.unit.fakes import StateStore, Supervisor, TaskInstance
 
 INBOX = "orders"

@@ -12,7 +12,7 @@ from airflow.models.dagrun import DagRun
 from sqlalchemy import create_engine, event
 from sqlalchemy.engine import Engine
 
-from airflow_provider_workflow.client import deep_json
+from airflow_provider_workflow.client import any_json
 from airflow_provider_workflow.database import dag_runs
 from airflow_provider_workflow.database.runs import DatabaseRuns
 from airflow_provider_workflow.dispatch.dead_letters import Reason
@@ -206,7 +206,7 @@ def test_show_prints_the_exact_message(cli: Cli, buried: Burying) -> None:
 
 def test_show_prints_a_message_that_is_too_deep_to_decode(cli: Cli, buried: Burying) -> None:
     text = "[" * 100_000 + "]" * 100_000
-    buried.bury("a", deep_json.decode(text))
+    buried.bury("a", any_json.decode(text))
 
     shown = cli("dead-letters", "show", "a", "-o", "json")
 

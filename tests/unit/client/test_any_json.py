@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_workflow.client import deep_json
+from airflow_provider_workflow.client import any_json
 from tests.unit.fuzz.payloads import same
 
 
@@ -27,24 +27,24 @@ def text_of(levels: int) -> str:
 
 @pytest.mark.parametrize("levels", [0, 1, 2, 10_000])
 def test_any_depth_is_decoded(levels: int) -> None:
-    assert same(deep_json.decode(text_of(levels)), nested(levels))
+    assert same(any_json.decode(text_of(levels)), nested(levels))
 
 
 @pytest.mark.parametrize("text", ["", "[" * 2000, "]" * 2000, "[" * 2000 + "1, 2" + "]" * 1999, "x"])
 def test_what_is_no_json_is_rejected(text: str) -> None:
     with pytest.raises(ValueError):
-        deep_json.decode(text)
+        any_json.decode(text)
 
 
 @pytest.mark.parametrize("levels", [0, 1, 2, 10_000])
 def test_any_depth_is_encoded(levels: int) -> None:
-    text = deep_json.dumped(nested(levels))
+    text = any_json.dumped(nested(levels))
 
     assert text.isascii()
-    assert same(deep_json.decode(text), nested(levels))
+    assert same(any_json.decode(text), nested(levels))
 
 
 def test_empty_values_at_any_depth_are_encoded() -> None:
     text = "[" * 5000 + '{"a": [], "b": {}, "": null}' + "]" * 5000
 
-    assert deep_json.dumped(deep_json.decode(text)) == text
+    assert any_json.dumped(any_json.decode(text)) == text
