@@ -185,7 +185,7 @@ function Payload({ run }) {
   const text = model.payloadText(answer?.conf);
   const copy = () => navigator.clipboard.writeText(text).then(() => setCopied(true));
   return h(Fragment,
-    h("div.bar", h("span.muted", "payload"),
+    h("div.bar", h("span.muted", "Payload"),
       text && navigator.clipboard && h(Button, { onClick: copy }, isCopied ? "Copied" : "Copy")),
     h("pre.mono.scroll", problem?.title ?? (answer ? text.slice(0, LONGEST_TEXT) : "…")),
     text.length > LONGEST_TEXT && h("span.muted.small", "Only its beginning is shown."));

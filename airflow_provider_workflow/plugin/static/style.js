@@ -30,7 +30,7 @@ export const STYLE = `
 .scroll{overflow:auto;max-height:max(18rem,calc(100vh - 12rem))}
 .root table{border-collapse:separate;border-spacing:0;table-layout:fixed;width:100%;min-width:68rem}
 .root th{position:sticky;top:0;z-index:1;background:${BG};text-align:start;font-weight:500;border-bottom:${BORDER};padding:.5rem .75rem}
-.root td{border-bottom:${BORDER};padding:0 .75rem;overflow:hidden}.root tbody tr{background:${BG}}.root .odd{background:${color("bg-muted")}}.root .gap td{border:0}
+.root td{border-bottom:${BORDER};padding:0 .75rem;overflow:hidden}.root tbody tr{background:${BG}}.root .odd{background:${color("bg-subtle")}}.root .gap td{border:0}
 .root .num{text-align:end;font-variant-numeric:tabular-nums}
 .box,.stat{padding:.5rem .75rem;overflow-wrap:anywhere}.box{gap:.375rem;align-items:flex-start}
 .stat{min-width:7rem;align-self:stretch}.stat>:first-child{display:block}.stat>:first-child::first-letter,.box>::first-letter,.root dt::first-letter{text-transform:uppercase}
