@@ -57,15 +57,15 @@ def lease(args: Namespace) -> int:
 
 def acknowledge(args: Namespace) -> int:
     """Acknowledge messages of a lease."""
-    return _end(args, "acknowledge_messages", "acknowledged", "are redelivered")
+    return _end(args, "acknowledge_messages", "acknowledged")
 
 
 def release(args: Namespace) -> int:
     """Release messages of a lease."""
-    return _end(args, "release_messages", "released", "are redelivered when their lease expires")
+    return _end(args, "release_messages", "released")
 
 
-def _end(args: Namespace, method: str, done: str, others: str) -> int:
+def _end(args: Namespace, method: str, done: str) -> int:
     """
     End a lease, or a part of it, and show the messages that were acknowledged or released.
 
@@ -90,8 +90,8 @@ def _end(args: Namespace, method: str, done: str, others: str) -> int:
         )
         return Exit.NOT_FOUND
     if len(results) < requested:
-        missing = f"the others {others}"
-        output.note(f"{len(results)} of {requested} messages were {done}; {missing}.")
+        expired = "the others are redelivered when their lease expires"
+        output.note(f"{len(results)} of {requested} messages were {done}; {expired}.")
         return Exit.FAULT
     return Exit.OK
 

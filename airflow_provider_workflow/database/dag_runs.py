@@ -160,7 +160,7 @@ def _read(
     from sqlalchemy import select
 
     run = airflow_internals.dag_run_model()
-    order = [each.desc() if newest_first else each.asc() for each in (run.run_after, run.id)]
+    order = [column.desc() if newest_first else column.asc() for column in (run.run_after, run.id)]
     columns = (run.id, run.dag_id, run.run_id, run.state, run.run_after)
     starter = (run.triggered_by, run.triggering_user_name)
     read = select(*columns, *starter, *(run.conf[name].as_string() for name in entries))

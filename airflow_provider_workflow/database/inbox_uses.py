@@ -122,14 +122,14 @@ def _task(dag_id: str, fields: Mapping[str, Any], kind: str) -> InboxUse:
 def _watchers(value: Any) -> Iterator[Mapping[str, Any]]:
     """The watchers with triggers of this provider, among the assets of a timetable."""
     if isinstance(value, list):
-        for each in value:
-            yield from _watchers(each)
+        for item in value:
+            yield from _watchers(item)
     elif isinstance(value, Mapping):
         trigger = value.get("trigger")
         if isinstance(trigger, Mapping) and str(trigger.get("classpath", "")).startswith(TRIGGERS):
             yield value
-        for each in value.values():
-            yield from _watchers(each)
+        for item in value.values():
+            yield from _watchers(item)
 
 
 def _plain(value: Any) -> Any:

@@ -100,10 +100,10 @@ def _listing(settings: Settings, inbox: str) -> Generator[Any, Any, list[types.L
 
 
 def _is_due(conn_id: str, inbox: str) -> bool:
-    every, now = quarantine_check_seconds(), clock.monotonic()
+    interval, now = quarantine_check_seconds(), clock.monotonic()
     key = conn_id, observers.name_of(inbox)
     before = _checked_at.get(key)
-    if every <= 0 or (before is not None and now - before < every):
+    if interval <= 0 or (before is not None and now - before < interval):
         return False
     _checked_at[key] = now
     return True

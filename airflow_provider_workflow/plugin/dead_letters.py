@@ -38,13 +38,15 @@ of_connection, changing = APIRouter(), APIRouter()
 def list_dead_letters(connection_id: str, inbox_id: str, reader: User) -> Response:
     """The newest dead letters of an inbox, of those DAGs whose runs the user may read."""
     fetch = partial(_dead_letters, connection_id, inbox_id)
-    found = service.answer((connection_id, "dead letters", inbox_id), fetch)
-    shown = [letter for letter in found["letters"][:MOST_SHOWN] if reader.may("read runs", letter.run.dag_id)]
+    stored = service.answer((connection_id, "dead letters", inbox_id), fetch)
+    shown = [
+        letter for letter in stored["letters"][:MOST_SHOWN] if reader.may("read runs", letter.run.dag_id)
+    ]
     return answer(
         {
             "dead_letters": [_dead_letter(letter, reader) for letter in shown],
-            "is_partial": len(found["letters"]) > MOST_SHOWN,
-            "fetched_at": found["fetched_at"],
+            "is_partial": len(stored["letters"]) > MOST_SHOWN,
+            "fetched_at": stored["fetched_at"],
         }
     )
 
@@ -102,7 +104,7 @@ def _no_dead_letter() -> PageError:
 Text = Annotated[str, AfterValidator(usable)]
 
 
-class Wanted(BaseModel):
+class ReplayRequest(BaseModel):
     """
     The body of a request for a replay.
 
@@ -118,33 +120,33 @@ class Wanted(BaseModel):
 
 
 @changing.post(INBOX + "/dead-letters/replay")
-def replay(connection_id: str, inbox_id: str, wanted: Wanted, reader: User) -> Response:
+def replay(connection_id: str, inbox_id: str, request: ReplayRequest, reader: User) -> Response:
     """Start the run that the message of a dead letter was meant to start, or find it."""
-    target, run_id = wanted.trigger_dag_id, wanted.run_id
+    target, run_id = request.trigger_dag_id, request.run_id
     try:
-        found = Replay.of(_conf(connection_id, inbox_id, wanted.dag_id, run_id, reader))
+        letter_replay = Replay.of(_conf(connection_id, inbox_id, request.dag_id, run_id, reader))
     except NotADeadLetterError as error:
         title = f"It cannot be replayed: {error}"
         raise PageError(409, "rejected", title, "start a run by hand") from None
-    if found.dead_letter_run_id != run_id:
+    if letter_replay.dead_letter_run_id != run_id:
         raise _no_dead_letter()
-    dag_id = target or found.target_dag_id
+    dag_id = target or letter_replay.target_dag_id
     if dag_id is None:
         raise invalid("No DAG was meant to take this message", "name the DAG that is to take it")
-    for each in {dag_id, found.target_dag_id or dag_id}:
-        if not reader.may("start runs", each):
-            title = f"You must not start runs of the DAG {each}"
+    for started_dag_id in {dag_id, letter_replay.target_dag_id or dag_id}:
+        if not reader.may("start runs", started_dag_id):
+            title = f"You must not start runs of the DAG {started_dag_id}"
             raise PageError(403, "forbidden", title, "ask for the permission to trigger its runs")
     runs, origin = DatabaseRuns(reader.name), f"{quoted(reader.name)} on the page Inboxes"
-    if wanted.reason:
-        origin += f": {quoted(wanted.reason, LONGEST_REASON)}"
+    if request.reason:
+        origin += f": {quoted(request.reason, LONGEST_REASON)}"
     try:
         runs.check_target(dag_id)
-        existing, outcome = found.start(runs, target, origin)
+        existing, outcome = letter_replay.start(runs, target, origin)
     except (RunRejected, TargetError) as error:
         raise PageError(409, "rejected", str(error), "correct the DAG, or name another one") from None
     finally:
         service.forget(connection_id)
     by = plain(reader.name)
     log.info("Inbox %s: the dead letter %s was replayed by %s", plain(inbox_id), plain(run_id), by)
-    return answer({**run_of(existing, found.run_id, None), "outcome": outcome.value})
+    return answer({**run_of(existing, letter_replay.run_id, None), "outcome": outcome.value})

@@ -58,7 +58,7 @@ of_user, of_connection, changing = APIRouter(), APIRouter(), APIRouter()
 @of_user.get("/connections")
 def list_connections(reader: User) -> Response:
     """The connections of the type Workflow that the user may read."""
-    readable = [{"connection_id": each} for each in access.connections(reader)]
+    readable = [{"connection_id": connection_id} for connection_id in access.connections(reader)]
     return answer({"connections": readable, "may_add": reader.may_use_connection(None, "POST")})
 
 
@@ -66,8 +66,8 @@ def list_connections(reader: User) -> Response:
 def list_inboxes(connection_id: str, reader: User, cursor: str | None = None) -> Response:
     """The inboxes of a connection, up to 500."""
     fetch = partial(service.list_inboxes, connection_id, cursor)
-    found = service.answer((connection_id, "inboxes", cursor), fetch)
-    return answer(_listed(connection_id, found, reader))
+    listing = service.answer((connection_id, "inboxes", cursor), fetch)
+    return answer(_listed(connection_id, listing, reader))
 
 
 @of_connection.get(INBOX)
@@ -81,20 +81,20 @@ def _one(connection_id: str, inbox_id: str, reader: Reader) -> Fields:
     return _listed(connection_id, service.answer((connection_id, "inbox", inbox_id), fetch), reader)
 
 
-def _listed(connection_id: str, found: Fields, reader: Reader) -> Fields:
+def _listed(connection_id: str, listing: Fields, reader: Reader) -> Fields:
     listeners, runs = _listeners(connection_id, reader), _recent_runs(connection_id)
     shown = []
-    for each in found["inboxes"]:
-        messages = service.known((connection_id, "messages", each["id"], None))
+    for inbox in listing["inboxes"]:
+        messages = service.known((connection_id, "messages", inbox["id"], None))
         counted = _counted(messages) if isinstance(messages, dict) else None
         shown.append(
             {
-                **_inbox(each, listeners),
+                **_inbox(inbox, listeners),
                 "summary": counted,
-                "runs": runs.get(each["id"], {}),
+                "runs": runs.get(inbox["id"], {}),
             }
         )
-    return {**found, "inboxes": shown}
+    return {**listing, "inboxes": shown}
 
 
 def _inbox(shown: Fields, listeners: Listeners) -> Fields:
@@ -169,13 +169,13 @@ def _messages(connection_id: str, inbox_id: str, cursor: str | None) -> Fields:
     return service.answer((connection_id, "messages", inbox_id, cursor), fetch)
 
 
-def _counted(found: Fields) -> Fields:
-    counts = count_messages(found["messages"])
+def _counted(listing: Fields) -> Fields:
+    counts = count_messages(listing["messages"])
     return {
         "oldest_created_at": counts.pop("oldest_created_at"),
         "counts": counts,
-        "is_partial": found["next"] is not None,
-        "fetched_at": found["fetched_at"],
+        "is_partial": listing["next"] is not None,
+        "fetched_at": listing["fetched_at"],
     }
 
 
@@ -208,13 +208,13 @@ def list_messages(
     The first page also has the messages of the runs of the last hour. Unless the inbox cannot be read,
     it has the answer of the inbox too, so that a browser needs one request for both.
     """
-    found = _messages(connection_id, inbox_id, cursor)
-    fetch = partial(_runs_of, connection_id, inbox_id, found)
+    listing = _messages(connection_id, inbox_id, cursor)
+    fetch = partial(_runs_of, connection_id, inbox_id, listing)
     runs = service.answer((connection_id, "runs", inbox_id, cursor), fetch)
-    listed = [_with_runs(message, runs["by_id"], reader) for message in found["messages"]]
-    shown = {**found, "messages": listed}
+    listed = [_with_runs(message, runs["by_id"], reader) for message in listing["messages"]]
+    shown = {**listing, "messages": listed}
     if cursor is None:
-        in_service = {message[name] for message in found["messages"] for name in ("run", "dead_letter")}
+        in_service = {message[name] for message in listing["messages"] for name in ("run", "dead_letter")}
         shown["messages"] += _acknowledged(
             (run for run in runs["recent"] if run.run_id not in in_service), reader
         )
@@ -225,9 +225,9 @@ def list_messages(
     return answer(shown)
 
 
-def _runs_of(connection_id: str, inbox_id: str, found: Fields) -> Fields:
+def _runs_of(connection_id: str, inbox_id: str, listing: Fields) -> Fields:
     """The runs of messages by run id, and the newest runs of the last hour."""
-    listed = found["messages"]
+    listed = listing["messages"]
     run_ids = [message[name] for message in listed for name in ("run", "dead_letter") if message[name]]
     created = filter(None, (clock.moment_of(message["created_at"]) for message in listed))
     by_id = dag_runs.runs_of(dict.fromkeys(run_ids, inbox_id), (), min(created, default=None))

@@ -86,13 +86,13 @@ def answer(key: Key, fetch: Callable[[], Fields]) -> Fields:
     :param fetch: returns it, or raises ``PageError``, which is kept as well.
     :raises PageError: that error, or there is no free slot (``busy``).
     """
-    kept = known(key)
-    if kept is None:
+    stored = known(key)
+    if stored is None:
         with slot():
-            kept = _fetched(key, fetch)
-    if isinstance(kept, PageError):
-        raise _again(kept)
-    return kept
+            stored = _fetched(key, fetch)
+    if isinstance(stored, PageError):
+        raise _again(stored)
+    return stored
 
 
 def known(key: Key) -> Fields | PageError | None:
@@ -130,8 +130,8 @@ def _fetched(key: Key, fetch: Callable[[], Fields]) -> Fields | PageError:
     own = object()
     with _changed:
         is_free = _changed.wait_for(lambda: key not in _fetching, LONGEST_SECONDS)
-        if (kept := KEPT.get(key)) is not None:
-            return kept
+        if (stored := KEPT.get(key)) is not None:
+            return stored
         if not is_free:
             raise _busy()
         _fetching[key] = own
@@ -160,9 +160,9 @@ def _again(error: PageError) -> PageError:
     return PageError(*error.args)
 
 
-class LimitedClient(WorkflowClient):
+class TimeLimitedClient(WorkflowClient):
     """
-    A client whose requests share one time limit, and which does not retry. Must be closed.
+    A client whose requests share one time limit; it does not retry. Must be closed.
 
     :param settings: the checked connection.
     """
@@ -183,10 +183,10 @@ class LimitedClient(WorkflowClient):
 
         :raises TransportError: no complete answer was received, or no time is left.
         """
-        left = self._ends_at - clock.monotonic()
-        if left <= 0:
+        seconds_left = self._ends_at - clock.monotonic()
+        if seconds_left <= 0:
             raise TransportError("no time is left", sent=False, timed_out=True)
-        return super().exchange(replace(request, timeout=min(request.timeout, left)))
+        return super().exchange(replace(request, timeout=min(request.timeout, seconds_left)))
 
 
 class _ServerHook(WorkflowHook):
@@ -198,14 +198,14 @@ class _ServerHook(WorkflowHook):
 
 
 @contextmanager
-def connected(connection_id: str) -> Iterator[LimitedClient]:
+def connected(connection_id: str) -> Iterator[TimeLimitedClient]:
     """
     A client for one answer.
 
     :raises PageError: there is no such connection, an argument is wrong, or a call within the context failed.
     """
     try:
-        with closing(LimitedClient(_ServerHook(connection_id).settings)) as client:
+        with closing(TimeLimitedClient(_ServerHook(connection_id).settings)) as client:
             yield client
     except WorkflowError as error:
         raise of_service(error) from None
@@ -258,7 +258,7 @@ def get_inbox(connection_id: str, inbox: str) -> Fields:
             inboxes = [client.send(api.get_inbox(inbox))]
         else:
             named = client.send(api.list_inboxes(PAGE_SIZE, name=inbox))["results"]
-            inboxes = [each for each in named if each.get("name") == inbox][:1]
+            inboxes = [listed for listed in named if listed.get("name") == inbox][:1]
     if not inboxes:
         title = f"This connection has no inbox with the name {inbox!r}"
         raise PageError(404, "not_found", title, "correct the name, or choose an inbox of the list")

@@ -67,9 +67,9 @@ export function createClient({ root, fetch, clock }) {
 export function limited(most, call) {
   const lanes = [];
   let turn = 0;
-  return (...given) => {
+  return (...args) => {
     turn = (turn + 1) % most;
-    lanes[turn] = Promise.resolve(lanes[turn]).catch(() => {}).then(() => call(...given));
+    lanes[turn] = Promise.resolve(lanes[turn]).catch(() => {}).then(() => call(...args));
     return lanes[turn];
   };
 }
@@ -128,7 +128,7 @@ export class Feed {
 
   /** Show the result of a change, while the server may still give answers from before. */
   replace(item) {
-    const items = this.#state.items.map((each) => (this.keyOf(each) === this.keyOf(item) ? { ...each, ...item } : each));
+    const items = this.#state.items.map((old) => (this.keyOf(old) === this.keyOf(item) ? { ...old, ...item } : old));
     this.#abort();
     this.#dueAt = this.#heldUntil = this.clock.now() + 11000;
     this.#set({ items });
@@ -160,7 +160,7 @@ export class Feed {
 
   #set(changes) {
     this.#state = { ...this.#state, ...changes };
-    this.#subscribers.forEach((each) => each());
+    this.#subscribers.forEach((notify) => notify());
   }
 
   #abort() {

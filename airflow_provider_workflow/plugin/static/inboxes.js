@@ -256,9 +256,9 @@ function Inboxes() {
   const [query, setQuery] = useQuery();
   const place = useMemo(() => model.placeOf(query), [query]);
   const go = (changes) => setQuery(model.queryOf({ ...place, ...changes }, query), { replace: true });
-  const found = useFeed(["connections"], { name: "connections", interval: 300 });
-  const [{ items, answer, problem }] = found;
-  const ids = items.map((each) => each.connection_id);
+  const connections = useFeed(["connections"], { name: "connections", interval: 300 });
+  const [{ items, answer, problem }] = connections;
+  const ids = items.map((item) => item.connection_id);
   const connection = place.connection || (ids.includes(DEFAULT) ? DEFAULT : ids[0]) || "";
   const list = useFeed(connection ? pathOf(connection, place.inbox).filter(Boolean) : [], { name: "inboxes", interval: place.inbox && place.tab !== "dead-letters" ? 21 : 10 });
   const [asked, ask] = useState(null);
@@ -284,7 +284,7 @@ function Inboxes() {
     !place.inbox && h("div.bar", h(Heading, "Inboxes"), connection && h(Select, { label: "Connection", value: connection,
       options: [...new Set([...ids, connection])], change: (id) => setQuery(model.queryOf({ connection: id }, query)) })),
     h(Status, said && h("div.box", said[0], said[1] && h(Run, { run: said[1] }))),
-    h(Failure, { feed: found }),
+    h(Failure, { feed: connections }),
     !connection ? (answer ? none : !problem && h(Status, "Loading…"))
       : inbox ? h(InboxPage, { ...shared, id: inbox, list })
       : place.inbox ? h(Fragment, h(Failure, { feed: list, after: [problem] }), h(Status, list[0].problem ? "" : "Loading…"))

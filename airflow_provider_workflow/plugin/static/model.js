@@ -46,7 +46,7 @@ export function localeOf(language) {
 export function relativeTime(time, now, locale) {
   const seconds = Math.min(0, Math.round((Date.parse(time) - now) / 1000));
   if (Number.isNaN(seconds)) return "";
-  const unit = Object.keys(UNITS).find((each) => Math.abs(seconds) >= UNITS[each]) ?? "second";
+  const unit = Object.keys(UNITS).find((name) => Math.abs(seconds) >= UNITS[name]) ?? "second";
   return format("RelativeTimeFormat", locale, { numeric: "auto" }).format(Math.trunc(seconds / UNITS[unit]), unit);
 }
 
@@ -110,7 +110,7 @@ const known = new WeakMap();
 const stringsOf = (value) =>
   typeof value === "string"
     ? [value]
-    : Object.entries(value ?? {}).flatMap(([key, each]) => (/url$|_at$/.test(key) ? [] : stringsOf(each)));
+    : Object.entries(value ?? {}).flatMap(([key, part]) => (/url$|_at$/.test(key) ? [] : stringsOf(part)));
 
 function textOf(item) {
   if (!known.has(item)) known.set(item, stringsOf(item).join("\n").toLowerCase());
@@ -118,9 +118,9 @@ function textOf(item) {
 }
 
 export function filtered(items, { status, text }) {
-  const wanted = text.trim().toLowerCase();
+  const searched = text.trim().toLowerCase();
   const has = (item) => !status || item.status === status || item.run?.state === status;
-  return items.filter((item) => has(item) && (!wanted || textOf(item).includes(wanted)));
+  return items.filter((item) => has(item) && (!searched || textOf(item).includes(searched)));
 }
 
 export const statusesOf = (items, chosen) =>
@@ -143,8 +143,8 @@ export function windowOf({ count, rowHeight, top, height, around = 8 }) {
 const START = { connection: "", inbox: "", tab: "messages", status: "", text: "", message: "" };
 
 export function placeOf(query) {
-  const given = new URLSearchParams(query);
-  return Object.fromEntries(Object.keys(START).map((key) => [key, given.get(key) ?? START[key]]));
+  const params = new URLSearchParams(query);
+  return Object.fromEntries(Object.keys(START).map((key) => [key, params.get(key) ?? START[key]]));
 }
 
 export const isId = (inbox) => /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/i.test(inbox);

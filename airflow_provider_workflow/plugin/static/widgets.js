@@ -29,7 +29,7 @@ export function h(type, ...rest) {
   const [first] = rest;
   const props = first?.constructor === Object && !React.isValidElement(first) ? rest.shift() : {};
   const [tag, ...classes] = typeof type === "string" ? type.split(".") : [type];
-  const own = classes.length ? { className: classes.filter(Boolean).map((each) => `wf-${each}`).join(" ") } : {};
+  const own = classes.length ? { className: classes.filter(Boolean).map((name) => `wf-${name}`).join(" ") } : {};
   return React.createElement(tag, { ...own, ...props }, ...rest);
 }
 
@@ -39,7 +39,7 @@ const feeds = new Map();
 // Feeds are kept, as Airflow sometimes mounts a component again.
 export function useFeed(path, options, get = client.get) {
   const key = path.join("\n");
-  if (!feeds.has(key)) feeds.set(key, new Feed({ load: (...given) => get(path, ...given), ...browser }));
+  if (!feeds.has(key)) feeds.set(key, new Feed({ load: (...args) => get(path, ...args), ...browser }));
   const feed = Object.assign(feeds.get(key), options);
   useEffect(() => {
     if (path.length) feed.start();
@@ -100,7 +100,7 @@ export function Details({ of }) {
 }
 
 export function Select({ label, value, options, change }) {
-  const option = (each) => h("option", { key: each, value: each }, each || "all");
+  const option = (choice) => h("option", { key: choice, value: choice }, choice || "all");
   return h("label.line", label, h("select", { value, onChange: (event) => change(event.target.value) }, options.map(option)));
 }
 
@@ -108,12 +108,12 @@ export const Status = (props) => h("div.muted", { role: "status", ...props });
 
 export function Search({ label, value, change }) {
   const [text, setText] = useState(value);
-  const told = useRef(value);
+  const reported = useRef(value);
   useEffect(() => {
-    if (value !== told.current) setText((told.current = value));
+    if (value !== reported.current) setText((reported.current = value));
   }, [value]);
   useEffect(() => {
-    const timer = setTimeout(() => text !== told.current && change((told.current = text)), 80);
+    const timer = setTimeout(() => text !== reported.current && change((reported.current = text)), 80);
     return () => clearTimeout(timer);
   }, [text]);
   return h("input.grow", { type: "search", "aria-label": label, placeholder: label, value: text, onChange: (event) => setText(event.target.value) });
