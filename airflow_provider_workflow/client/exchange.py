@@ -48,7 +48,6 @@ import base64
 import json
 import logging
 from collections.abc import Callable, Generator
-from dataclasses import replace
 from functools import cache, partial
 from typing import Any, TypeVar
 
@@ -269,7 +268,7 @@ class BaseClient:
     def _send(self, call: Call[Any], token: AccessToken | None) -> Generator[Step, Any, Answer]:
         sent_at = clock.now()
         answer: Answer = yield self.build(call, token)
-        answer = replace(answer, sent_at=sent_at)
+        answer.sent_at = sent_at
         if (seconds := answer.retry_after()) is not None:
             self._log_capped_wait(call, answer)
             self._gates.close(self.settings, call.family, seconds)

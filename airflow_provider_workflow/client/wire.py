@@ -39,7 +39,7 @@ LONGEST_ERROR = 64_000
 _DECIMAL = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?")
 
 
-@dataclass(frozen=True)
+@dataclass
 class Request:
     """
     A complete request. ``repr`` omits query, headers, body and proxy, which contain secrets.
@@ -64,7 +64,7 @@ class Request:
     limit: int = 16_000_000
 
 
-@dataclass(frozen=True)
+@dataclass
 class Answer:
     """
     The response to a request.
@@ -127,10 +127,10 @@ class Answer:
         seconds = _number(value)
         if seconds is None and (date := _http_date(value)) is not None:
             seconds = date - self.now()
-        if seconds is None and "x-ratelimit-remaining" in self.headers:
-            limit = self.rate_limit()
-            if limit is not None and limit.remaining == 0:
-                seconds = limit.reset
+        if seconds is None:
+            remaining = _number(self.headers.get("x-ratelimit-remaining"))
+            limit = self.rate_limit() if remaining is not None and remaining < 1 else None
+            seconds = None if limit is None else limit.reset
         return None if seconds is None else max(0.0, seconds)
 
     def rate_limit(self) -> RateLimit | None:
