@@ -21,7 +21,7 @@ PYTHON = {
 RUN_BY = {
     "airflow dags list-runs welcome": "tests/e2e/test_tutorial.py",
     'airflow triggerer > "$AIRFLOW_HOME/triggerer.log" 2>&1 &': "tests/e2e/test_tutorial.py",
-    "kill %1 %2 %3": "tests/e2e/test_tutorial.py",
+    "kill -9 %1 %2 %3": "tests/e2e/test_tutorial.py",
     "pip install . --constraint constraints/airflow-3.3.txt": "tests/e2e/test_tutorial.py",
     "pkill -9 -P $! -f triggerer": "tests/e2e/test_tutorial.py",
     "airflow connections add workflow_default --conn-json '{": "tests/unit/cli/test_documented_commands.py",
