@@ -25,9 +25,9 @@ from airflow_provider_workflow.database.dag_runs import (
 )
 from airflow_provider_workflow.database.runs import DatabaseRuns
 from airflow_provider_workflow.dispatch.dead_letters import RUN_PREFIX
-from airflow_provider_workflow.dispatch.rejections import RunRejected, TargetError
 from airflow_provider_workflow.dispatch.replay import NotADeadLetterError, NoTargetError, Replay
 from airflow_provider_workflow.dispatch.results import MOST_IDS, add
+from airflow_provider_workflow.dispatch.run_errors import RunRejected, TargetError
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 """Seconds of each unit."""

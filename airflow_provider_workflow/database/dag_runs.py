@@ -19,8 +19,8 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow_provider_workflow import airflow_internals
-from airflow_provider_workflow.dispatch.rejections import TargetError
 from airflow_provider_workflow.dispatch.replay import run_id_of_replay
+from airflow_provider_workflow.dispatch.run_errors import TargetError
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session

@@ -14,7 +14,7 @@ from typing import Any
 
 from airflow_provider_workflow import airflow_internals
 from airflow_provider_workflow.database.dag_runs import database, started_by_provider, unreachable
-from airflow_provider_workflow.dispatch.rejections import (
+from airflow_provider_workflow.dispatch.run_errors import (
     RunRejected,
     ServerFault,
     TargetError,

@@ -23,7 +23,7 @@ from airflow_provider_workflow import observers, types
 from airflow_provider_workflow.client import any_json
 from airflow_provider_workflow.client.wire import plain
 from airflow_provider_workflow.dispatch.lease import delivery_count, without_lease
-from airflow_provider_workflow.dispatch.rejections import RunRejected, TargetError
+from airflow_provider_workflow.dispatch.run_errors import RunRejected, TargetError
 from airflow_provider_workflow.dispatch.runs import (
     DEAD_LETTER_PREFIX,
     InboxRuns,

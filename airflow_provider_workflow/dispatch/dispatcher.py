@@ -33,10 +33,10 @@ from airflow_provider_workflow.dispatch.lease import (
     lease_once,
     without_lease,
 )
-from airflow_provider_workflow.dispatch.rejected import Rejected, Rejection, probes_of, target_error
-from airflow_provider_workflow.dispatch.rejections import MessageFault, RunRejected, TargetError
+from airflow_provider_workflow.dispatch.rejections import Rejection, Rejections, probes_of, target_error
 from airflow_provider_workflow.dispatch.results import Counts, Drained
 from airflow_provider_workflow.dispatch.routing import Routes, UnroutableError
+from airflow_provider_workflow.dispatch.run_errors import MessageFault, RunRejected, TargetError
 from airflow_provider_workflow.dispatch.runs import InboxRuns, Runs, Start, quoted
 from airflow_provider_workflow.options import PROBE_SECONDS, Limits
 
@@ -99,9 +99,9 @@ class Dispatcher:
         return DeadLetters(rules, self._runs, self.inbox, self.counts) if rules else None
 
     @cached_property
-    def _rejected(self) -> Rejected:
+    def _rejections(self) -> Rejections:
         conn_id = self.hook.workflow_conn_id
-        return Rejected(
+        return Rejections(
             self.inbox, conn_id, self.counts, self._dead_letters, self._finish_message, self.started
         )
 
@@ -139,7 +139,7 @@ class Dispatcher:
             drained = self._lease_on()
         except Exception as error:
             failure = error
-        rejected_by_targets = self._rejected.decide(at_the_end=True)
+        rejected_by_targets = self._rejections.decide(at_the_end=True)
         self._acknowledge(at_the_end=True)
         if rejected_by_targets:
             self._target_error = self._target_error or target_error(rejected_by_targets, self.attempt)
@@ -220,7 +220,7 @@ class Dispatcher:
 
     def _goes_on(self) -> bool:
         """Whether this drain leases more: it ends after a time, a number of messages, or fruitless probes."""
-        probes_left = probes_of(self.attempt) - self._rejected.unproven
+        probes_left = probes_of(self.attempt) - self._rejections.unproven
         is_broken = self._target_error is not None or probes_left <= 0
         return not is_broken and clock.now() < self._ends_at and self.counts.handled < self._most_messages
 
@@ -274,7 +274,7 @@ class Dispatcher:
             except TargetError as error:
                 self._target_error = self._target_error or error
             del due[0]
-        self._rejected.decide()
+        self._rejections.decide()
 
     def _may_start(self, message: types.LeasedMessage) -> bool:
         """Whether to try a message: if a target is broken, only one that would soon be quarantined."""
@@ -302,7 +302,7 @@ class Dispatcher:
                     return True
             dag_id = self.routes.target(without_lease(message))
             if dag_id is None:
-                self._rejected.leave_unmatched(message, lease)
+                self._rejections.leave_unmatched(message, lease)
                 return False
             if lease.seconds_left() <= 0:
                 # Airflow may have taken long to answer what it was asked before.
@@ -311,13 +311,13 @@ class Dispatcher:
             self._record(self._start_run(dag_id, message, lease), dag_id, message["id"])
         except UnroutableError as error:
             rejection = Rejection(message, lease, dag_id, str(error))
-            self._rejected.blame_message(rejection, Reason.EXPRESSION)
+            self._rejections.blame_message(rejection, Reason.EXPRESSION)
             return False
         except MessageFault as error:
-            self._rejected.blame_message(Rejection(message, lease, dag_id, str(error)))
+            self._rejections.blame_message(Rejection(message, lease, dag_id, str(error)))
             return False
         except RunRejected as error:
-            self._rejected.reject(Rejection(message, lease, dag_id, str(error)))
+            self._rejections.reject(Rejection(message, lease, dag_id, str(error)))
             return False
         return True
 
@@ -336,13 +336,13 @@ class Dispatcher:
             return self._runs.start(dag_id, message, note)
         except TargetError as error:
             if is_on_last_safe_delivery(message):
-                self._rejected.blame_target(Rejection(message, lease, dag_id, str(error)))
+                self._rejections.blame_target(Rejection(message, lease, dag_id, str(error)))
             raise
 
     def _record(self, outcome: Start, dag_id: str, message_id: str) -> None:
         if outcome is Start.STARTED:
             # Airflow finds an existing run before it checks anything else, so that one shows nothing.
-            self._rejected.start(dag_id)
+            self._rejections.start(dag_id)
         self.counts.count(outcome.value, message_id)
         observers.tell(outcome.value, inbox=self.inbox, conn_id=self.hook.workflow_conn_id)
 

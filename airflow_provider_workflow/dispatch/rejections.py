@@ -1,95 +1,183 @@
-"""What Airflow's answer about a run means: it is about one message, its target DAG, or Airflow."""
+"""
+Messages whose runs were rejected in one drain: whose fault each rejection is, and what follows.
+
+A message without a route or with a conf that Airflow cannot store is at fault itself. Any other rejection is
+the message's fault if the drain starts a run of the same target, before it or after it; otherwise it is the
+target's. A message at fault becomes a dead letter, from ``dead_letter_after`` deliveries on; without a
+dead-letter DAG it is left to its lease. What is the target's becomes a dead letter only if the service would
+soon quarantine it.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
-from airflow.providers.common.compat.sdk import AirflowException
-
+from airflow_provider_workflow import observers, types
 from airflow_provider_workflow.client.wire import plain
+from airflow_provider_workflow.dispatch.dead_letters import DeadLetters, Reason, is_on_last_safe_delivery
+from airflow_provider_workflow.dispatch.lease import HeldLease, delivery_count
+from airflow_provider_workflow.dispatch.results import Counts
+from airflow_provider_workflow.dispatch.run_errors import TargetError
 
-_ABOUT_ALL_RUNS = (401, 403, 408, 429)
-"""Statuses that are about the caller or the API server, not about a run."""
-_ABOUT_A_PARAM = "Invalid input for param "
-_LONGEST_NAME = 100
+log = logging.getLogger(__name__)
 
-
-class RunRejected(Exception):
-    """Airflow rejected the run of one message; it may accept the runs of others."""
-
-
-class MessageFault(RunRejected):
-    """No run of this message can be started, whatever its target: Airflow cannot store its conf, say."""
+MOST_IN_A_ROW = 20
+"""Rejected messages, each on its first delivery, after which a target that has started runs broke since."""
+MOST_PROBES = 128
 
 
-class ServerFault(RunRejected):
-    """Airflow failed to start the run (5xx): by its own fault, or because of the conf. The run may exist."""
-
-
-class TargetError(AirflowException):
-    """No run of the DAG can be started at present, whatever the message."""
-
-
-def error_of(dag_id: str, error: Any) -> Exception:
+@dataclass(frozen=True)
+class Rejection:
     """
-    Whether Airflow's answer is about the run of one message, or about all runs.
+    A leased message that starts no run.
 
-    Decided by status and reason, never by the wording.
-
-    :param error: an ``AirflowRuntimeError``; in ``dag.test()``, where no supervisor is between, the
-        ``HTTPStatusError`` of the API server's own answer.
-    :return: a ``RunRejected`` or a ``TargetError``.
+    :param dag_id: the DAG that rejected it; None if no route takes it.
+    :param cause: why, without any value of the message.
     """
-    detail = _detail(error)
-    status = detail.get("status_code")
-    reason = _text(_inner(detail).get("reason"))
-    said = f"{reason or detail.get('exception_type') or 'no reason given'} (status {status})"
-    said += param_of(_inner(detail).get("message"))
-    if status == 404:
-        return TargetError(
-            f"The DAG {dag_id!r} was not found. Deploy it, or correct its id in the arguments of the task; no"
-            " message is lost."
-        )
-    if status in _ABOUT_ALL_RUNS or reason in ("import_errors", "denied_run_type", "not_partitioned"):
-        return TargetError(f"Airflow does not start runs of {dag_id!r}: {said}. No message is lost.")
-    if isinstance(status, int) and 400 <= status < 500:
-        return RunRejected(said)
-    if isinstance(status, int) or detail.get("exception_type") == "HTTPStatusError":
-        # Before Airflow 3.3 a rejected run is a 500 without JSON, and the supervisor passes on no status.
-        return ServerFault(said)
-    if detail.get("exception_type") == "PydanticSerializationError":
-        return MessageFault("Airflow cannot encode its payload")
-    return TargetError(f"Airflow's API server gives no usable answer: {said}. No message is lost.")
+
+    message: types.LeasedMessage
+    lease: HeldLease
+    dag_id: str | None
+    cause: str
 
 
-def param_of(sentence: Any) -> str:
+@dataclass
+class Rejections:
     """
-    The param that Airflow names in a sentence about a run, as ``": param <name>"``; empty if it names none.
+    The rejected messages of a drain.
 
-    Nothing else of the sentence is shown: Airflow quotes the rejected value, which may be the whole message.
+    :param inbox: id or name.
+    :param conn_id: id of the Airflow connection.
+    :param counts: where the messages are counted.
+    :param dead_letters: starts their runs; without it no message becomes a dead letter.
+    :param finish: called with a lease and the id of a message that is a dead letter now.
+    :param started: targets of which this drain has started a run.
     """
-    if not isinstance(sentence, str) or not sentence.startswith(_ABOUT_A_PARAM):
-        return ""
-    name = sentence.removeprefix(_ABOUT_A_PARAM).partition(":")[0]
-    return f": param {plain(name, _LONGEST_NAME)}"
+
+    inbox: str
+    conn_id: str
+    counts: Counts
+    dead_letters: DeadLetters | None
+    finish: Callable[[HeldLease, str], None]
+    started: set[str]
+    _undecided: list[Rejection] = field(default_factory=list)
+    _in_a_row: int = 0
+
+    @property
+    def unproven(self) -> int:
+        """Number of rejections by targets of which this drain has started no run."""
+        return sum(rejection.dag_id not in self.started for rejection in self._undecided)
+
+    def start(self, dag_id: str) -> None:
+        """A run of a target was started."""
+        self.started.add(dag_id)
+        self._in_a_row = 0
+
+    def reject(self, rejection: Rejection) -> None:
+        """
+        A target rejected a message; ``decide`` says whose fault it is.
+
+        :raises TargetError: the target has rejected so many new messages in a row that it must have broken.
+        """
+        self._undecided.append(rejection)
+        self._in_a_row += (delivery_count(rejection.message) or 1) == 1
+        if self._in_a_row >= MOST_IN_A_ROW and rejection.dag_id in self.started:
+            self.started.discard(rejection.dag_id)
+            raise TargetError(
+                f"Airflow rejected {self._in_a_row} new messages for the DAG {rejection.dag_id!r} in a row,"
+                f" the last one with: {rejection.cause}. No message is lost."
+            )
+
+    def decide(self, *, at_the_end: bool = False) -> list[Rejection]:
+        """
+        Decide about the rejections of targets that have started runs; at the end of the drain about all.
+
+        :return: those that are the fault of their target.
+        """
+        undecided, self._undecided = self._undecided, []
+        of_targets: list[Rejection] = []
+        for rejection in undecided:
+            if rejection.dag_id in self.started:
+                self.blame_message(rejection)
+            elif at_the_end:
+                of_targets.append(rejection)
+                self.blame_target(rejection)
+            else:
+                self._undecided.append(rejection)
+        return of_targets
+
+    def blame_message(self, rejection: Rejection, reason: Reason = Reason.REJECTED) -> None:
+        """A message is at fault itself."""
+        is_due = self.dead_letters is not None and self.dead_letters.is_due(rejection.message)
+        if not (is_due and self._try_dead_letter(rejection, reason)):
+            self._leave(rejection)
+
+    def blame_target(self, rejection: Rejection) -> None:
+        """The target is at fault, so that the message may be sound."""
+        is_due = is_on_last_safe_delivery(rejection.message)
+        if not (is_due and self._try_dead_letter(rejection, Reason.TARGET)):
+            self._leave(rejection)
+
+    def leave_unmatched(self, message: types.LeasedMessage, lease: HeldLease) -> None:
+        """No route takes a message: it is left to its lease, or becomes a dead letter."""
+        log.debug("Inbox %s: message %s is unmatched; its lease expires", self.inbox, plain(message["id"]))
+        letters = self.dead_letters
+        if letters is not None and letters.rules.unmatched == "dead_letter" and letters.is_due(message):
+            cause = "no route takes it: match, or each expression of trigger_dag_id, is false"
+            self._try_dead_letter(Rejection(message, lease, None, cause), Reason.UNMATCHED)
+
+    def _try_dead_letter(self, rejection: Rejection, reason: Reason) -> bool:
+        """
+        Start the run of a dead letter.
+
+        :return: False if that was not tried; a failure was logged and counted.
+        """
+        message, lease = rejection.message, rejection.lease
+        # A message that may have its run is left to its lease: the next delivery finds the run. A process
+        # that was stopped for long may no longer hold the message: another one works on it.
+        if (
+            self.dead_letters is None
+            or self.dead_letters.may_have_run(message, rejection.dag_id)
+            or lease.seconds_left() <= 0
+        ):
+            return False
+        if self.dead_letters.start(message, rejection.dag_id, reason, rejection.cause):
+            self.finish(lease, message["id"])
+        return True
+
+    def _leave(self, rejection: Rejection) -> None:
+        """Leave a message to its lease."""
+        message_id, cause = rejection.message["id"], rejection.cause
+        # With a dead-letter DAG there will be a run of that, so the task does not fail.
+        self.counts.reject(message_id, cause if self.dead_letters is None else None)
+        observers.tell("rejected", inbox=self.inbox, conn_id=self.conn_id)
+        log.warning("Inbox %s: message %s was rejected: %s", self.inbox, plain(message_id), cause)
 
 
-def _detail(error: Any) -> dict[str, Any]:
-    """The part of the API server's answer that the supervisor passes on."""
-    if not hasattr(error, "response"):
-        return error.error.detail if isinstance(error.error.detail, dict) else {}
-    try:
-        return {"status_code": error.response.status_code, "detail": error.response.json()}
-    except ValueError:
-        return {"exception_type": "HTTPStatusError"}
+def probes_of(attempt: int) -> int:
+    """
+    Rejected messages after which a drain that has started no run of a target stops: 1, then 2, 4 ... 128.
+
+    A rejection may be the fault of the message or of the target. A target that rejects everything costs few
+    deliveries, and rejected messages at the head of an inbox are passed within minutes.
+
+    :param attempt: try of the task, 1 or more.
+    """
+    return int(min(MOST_PROBES, 2 ** min(attempt - 1, 10)))
 
 
-def _inner(detail: dict[str, Any]) -> dict[str, Any]:
-    """The error object of the API server."""
-    inner = detail.get("detail")
-    inner = inner.get("detail") if isinstance(inner, dict) else None
-    return inner if isinstance(inner, dict) else {}
+def target_error(rejections: list[Rejection], attempt: int) -> TargetError:
+    """
+    The error of a target that rejected messages, and started no run in this drain.
 
-
-def _text(value: Any) -> str | None:
-    return plain(value, _LONGEST_NAME) if isinstance(value, str) else None
+    :param attempt: try of the task, 1 or more.
+    """
+    last = rejections[-1]
+    number = f"{len(rejections)} messages" if len(rejections) > 1 else "a message"
+    return TargetError(
+        f"Airflow rejected {number} for the DAG {last.dag_id!r}, and this task has started no run of it:"
+        f" {last.cause}. Correct the DAG (its params, its timetable, or the pattern of run ids). The next try"
+        f" of this task probes up to {probes_of(attempt + 1)} messages, one at a time; no message is lost."
+    )

@@ -28,7 +28,7 @@ from airflow_provider_workflow.airflow_internals import (
 from airflow_provider_workflow.client.wire import plain
 from airflow_provider_workflow.dispatch.lease import without_lease
 from airflow_provider_workflow.dispatch.payloads import storable
-from airflow_provider_workflow.dispatch.rejections import MessageFault, ServerFault, TargetError, error_of
+from airflow_provider_workflow.dispatch.run_errors import MessageFault, ServerFault, TargetError, error_of
 
 log = logging.getLogger(__name__)
 

@@ -63,8 +63,8 @@ class WorkflowDeadLetterReplayOperator(RetriesByDefault):
         :raises TargetError: no run of the target can be started at present.
         """
         from airflow_provider_workflow.client.wire import plain
-        from airflow_provider_workflow.dispatch.rejections import RunRejected
         from airflow_provider_workflow.dispatch.replay import NotADeadLetterError, NoTargetError, Replay
+        from airflow_provider_workflow.dispatch.run_errors import RunRejected
         from airflow_provider_workflow.dispatch.runs import TaskRuns, origin_of
 
         conf = context["dag_run"].conf if self.conf is None else self.conf

@@ -19,7 +19,7 @@ from fastapi import Depends
 from airflow_provider_workflow import airflow_internals
 from airflow_provider_workflow.database.dag_runs import StoredRun
 from airflow_provider_workflow.hooks.connection import CONN_TYPE
-from airflow_provider_workflow.plugin.answers import PageError
+from airflow_provider_workflow.plugin.responses import PageError
 
 INBOX = "/connections/{connection_id}/inboxes/{inbox_id}"
 """The address of an inbox in the API."""

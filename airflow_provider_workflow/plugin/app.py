@@ -15,9 +15,15 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from fastapi.staticfiles import StaticFiles
 
-from airflow_provider_workflow.dispatch.rejections import TargetError
+from airflow_provider_workflow.dispatch.run_errors import TargetError
 from airflow_provider_workflow.plugin import access, dead_letters, page
-from airflow_provider_workflow.plugin.answers import ASSUMED_WAIT_SECONDS, PageError, answer, invalid, usable
+from airflow_provider_workflow.plugin.responses import (
+    ASSUMED_WAIT_SECONDS,
+    PageError,
+    answer,
+    invalid,
+    usable,
+)
 
 STATIC = Path(__file__).parent / "static"
 PAGE_HEADER = "X-Workflow-Page"

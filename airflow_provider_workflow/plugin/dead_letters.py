@@ -16,12 +16,12 @@ from airflow_provider_workflow.database import dag_runs
 from airflow_provider_workflow.database.dag_runs import ENTRIES, Selection, StoredDeadLetter
 from airflow_provider_workflow.database.runs import DatabaseRuns
 from airflow_provider_workflow.dispatch.dead_letters import LONGEST_CAUSE, RUN_PREFIX
-from airflow_provider_workflow.dispatch.rejections import RunRejected, TargetError
 from airflow_provider_workflow.dispatch.replay import NotADeadLetterError, Replay
+from airflow_provider_workflow.dispatch.run_errors import RunRejected, TargetError
 from airflow_provider_workflow.dispatch.runs import quoted
 from airflow_provider_workflow.plugin import access, service
 from airflow_provider_workflow.plugin.access import INBOX, Reader, User, run_of
-from airflow_provider_workflow.plugin.answers import PageError, answer, invalid, usable
+from airflow_provider_workflow.plugin.responses import PageError, answer, invalid, usable
 from airflow_provider_workflow.plugin.service import Fields, text
 
 log = logging.getLogger(__name__)

@@ -30,7 +30,7 @@ from airflow_provider_workflow.dispatch.dead_letters import RUN_PREFIX
 from airflow_provider_workflow.dispatch.runs import RUN_ID_PREFIX
 from airflow_provider_workflow.plugin import access, service
 from airflow_provider_workflow.plugin.access import INBOX, Reader, User, run_of
-from airflow_provider_workflow.plugin.answers import PageError, answer
+from airflow_provider_workflow.plugin.responses import PageError, answer
 from airflow_provider_workflow.plugin.service import Fields, text
 
 log = logging.getLogger(__name__)

@@ -35,7 +35,7 @@ from airflow_provider_workflow.dispatch.runs import run_id_of
 from airflow_provider_workflow.hooks.user_tokens import VariableStore
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from airflow_provider_workflow.plugin import access
-from airflow_provider_workflow.plugin.answers import LONGEST_SECONDS, PageError, invalid, of_service
+from airflow_provider_workflow.plugin.responses import LONGEST_SECONDS, PageError, invalid, of_service
 
 T = TypeVar("T")
 Key = tuple[str | None, ...]

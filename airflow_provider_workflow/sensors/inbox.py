@@ -158,7 +158,7 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
 
     def poke(self, context: Context) -> PokeReturnValue:
         """Poll the inbox once, for the modes poke and reschedule."""
-        from airflow_provider_workflow.dispatch.rejections import TargetError
+        from airflow_provider_workflow.dispatch.run_errors import TargetError
 
         try:
             value = self._poll(context)

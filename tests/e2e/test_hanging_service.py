@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import requests
 
-from airflow_provider_workflow.plugin.answers import LONGEST_SECONDS
+from airflow_provider_workflow.plugin.responses import LONGEST_SECONDS
 from airflow_provider_workflow.plugin.service import MOST_AT_ONCE
 
 BROWSERS = 12

@@ -5,9 +5,9 @@ from __future__ import annotations
 from tests.mutations.edits import always, becomes, dropped, guarded_by, never, preceded, returning, without
 from tests.mutations.fault import Fault
 
-DISPATCH = ("tests/unit/test_dispatch*.py", "tests/unit/test_rejected.py")
+DISPATCH = ("tests/unit/test_dispatch*.py", "tests/unit/test_rejections.py")
 TARGETS = ("tests/unit/test_probing.py", "tests/unit/test_dispatch_faults.py", "tests/unit/test_runs.py")
-DEAD_LETTERS = ("tests/unit/test_dead_letters.py", "tests/unit/test_rejected.py")
+DEAD_LETTERS = ("tests/unit/test_dead_letters.py", "tests/unit/test_rejections.py")
 LEASES = ("tests/unit/test_lease*.py", "tests/unit/test_dispatch*.py")
 RECEIVING = ("tests/unit/test_receive*.py", "tests/unit/sensors/test_receiving.py")
 SENSOR = ("tests/unit/sensors",)
@@ -26,13 +26,13 @@ DATABASE = ("tests/unit/database",)
 OF_DISPATCH = (
     Fault(
         "make dead letters of messages while the target may be at fault",
-        "Rejected.decide",
+        "Rejections.decide",
         always("started"),
         DEAD_LETTERS,
     ),
     Fault(
         "start a dead letter after the lease has ended",
-        "Rejected._try_dead_letter",
+        "Rejections._try_dead_letter",
         never("seconds_left"),
         DEAD_LETTERS,
     ),
@@ -98,7 +98,7 @@ OF_DISPATCH = (
     ),
     Fault(
         "blame the message although the target never took a run",
-        "Rejected.decide",
+        "Rejections.decide",
         becomes("self.blame_target(rejection)", "self.blame_message(rejection)"),
         (*DISPATCH, *TARGETS),
     ),
@@ -176,7 +176,7 @@ OF_DISPATCH = (
     ),
     Fault(
         "treat a missing DAG as the fault of the message",
-        "rejections.error_of",
+        "run_errors.error_of",
         becomes("status == 404", "False"),
         TARGETS,
     ),
@@ -230,13 +230,13 @@ OF_DISPATCH = (
     ),
     Fault(
         "start a dead letter of a message that may have a run",
-        "Rejected._try_dead_letter",
+        "Rejections._try_dead_letter",
         never("may_have_run"),
         DEAD_LETTERS,
     ),
     Fault(
         "blame the message for each rejection",
-        "Rejected.reject",
+        "Rejections.reject",
         becomes("self._undecided.append(rejection)", "self.blame_message(rejection)"),
         (*DEAD_LETTERS, *TARGETS),
     ),
@@ -249,7 +249,7 @@ OF_DISPATCH = (
     Fault(
         "take an existing run as proof that the target works",
         "Dispatcher._record",
-        preceded("counts.count", "self._rejected.start(dag_id)"),
+        preceded("counts.count", "self._rejections.start(dag_id)"),
         (*DISPATCH, *TARGETS),
     ),
     Fault(
@@ -260,13 +260,13 @@ OF_DISPATCH = (
     ),
     Fault(
         "start dead letters of messages that no route takes, though they are left to their leases",
-        "Rejected.leave_unmatched",
+        "Rejections.leave_unmatched",
         without("dead_letter"),
         DEAD_LETTERS,
     ),
     Fault(
         "do not acknowledge a dead letter",
-        "Rejected._try_dead_letter",
+        "Rejections._try_dead_letter",
         dropped("finish"),
         DEAD_LETTERS,
     ),
@@ -494,7 +494,7 @@ FAULTS = (
         "keep answers of any size for the page",
         "service._size",
         becomes("min(...)", "1"),
-        ("tests/unit/plugin/test_answers.py",),
+        ("tests/unit/plugin/test_responses.py",),
     ),
     Fault(
         "let a message id end the code of a note",

@@ -24,7 +24,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_workflow.client.errors import WorkflowError
-from airflow_provider_workflow.dispatch.rejections import TargetError
+from airflow_provider_workflow.dispatch.run_errors import TargetError
 from tests.simulation.held import MARGIN_SECONDS, PROBE_SECONDS, Held, Key, Seen
 from tests.simulation.letters import LAST_SAFE_DELIVERY, Letters
 from tests.simulation.scheduler import TaskTimeout

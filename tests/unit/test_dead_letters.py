@@ -12,7 +12,7 @@ from airflow.sdk.execution_time.comms import TriggerDagRun
 
 from airflow_provider_workflow.client.errors import WorkflowError
 from airflow_provider_workflow.dispatch.dead_letters import RUN_PREFIX, message_of
-from airflow_provider_workflow.dispatch.rejections import TargetError
+from airflow_provider_workflow.dispatch.run_errors import TargetError
 from airflow_provider_workflow.dispatch.runs import run_id_of
 from tests.unit.counted import Counted, counted
 from tests.unit.fake_clock import FakeClock

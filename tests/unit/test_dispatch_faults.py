@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_workflow.dispatch.rejections import TargetError
+from airflow_provider_workflow.dispatch.run_errors import TargetError
 from tests.unit.fakes import api_error, lost
 from tests.unit.workbench import Workbench
 

@@ -11,7 +11,7 @@ from airflow_provider_workflow.client.errors import WorkflowError
 from airflow_provider_workflow.dispatch.dispatcher import Dispatcher
 from airflow_provider_workflow.dispatch.lease import lease_once
 from airflow_provider_workflow.dispatch.receiving import STORE_KEY
-from airflow_provider_workflow.dispatch.rejections import TargetError
+from airflow_provider_workflow.dispatch.run_errors import TargetError
 from airflow_provider_workflow.emulator.rules.oauth import MARK
 from tests.traces import told
 from tests.unit.fakes import api_error

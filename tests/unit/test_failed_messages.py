@@ -10,7 +10,7 @@ import pytest
 
 from airflow_provider_workflow.dispatch.batch_outcomes import BatchError
 from airflow_provider_workflow.dispatch.dead_letters import message_of
-from airflow_provider_workflow.dispatch.rejections import TargetError
+from airflow_provider_workflow.dispatch.run_errors import TargetError
 from tests.unit.batching import NAMED, RAISED, Function, batches, counts_of, retry
 from tests.unit.fakes import api_error
 from tests.unit.workbench import Workbench

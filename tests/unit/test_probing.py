@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from airflow_provider_workflow.client.errors import WorkflowError
-from airflow_provider_workflow.dispatch.rejected import probes_of
-from airflow_provider_workflow.dispatch.rejections import TargetError
+from airflow_provider_workflow.dispatch.rejections import probes_of
+from airflow_provider_workflow.dispatch.run_errors import TargetError
 from airflow_provider_workflow.emulator.clock import ManualClock
 from tests.unit.fakes import api_error, lost
 from tests.unit.workbench import Workbench

@@ -10,13 +10,13 @@ import pytest
 from airflow_provider_workflow.client.answers import lease
 from airflow_provider_workflow.client.wire import Answer
 from airflow_provider_workflow.dispatch.dead_letters import RUN_PREFIX, Reason, conf_of
-from airflow_provider_workflow.dispatch.rejections import RunRejected
 from airflow_provider_workflow.dispatch.replay import (
     NotADeadLetterError,
     NoTargetError,
     Replay,
     run_id_of_replay,
 )
+from airflow_provider_workflow.dispatch.run_errors import RunRejected
 from airflow_provider_workflow.dispatch.runs import Start, TaskRuns, run_id_of
 from airflow_provider_workflow.types import LeasedMessage
 from tests.unit.counted import Counted, counted

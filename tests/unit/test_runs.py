@@ -9,7 +9,7 @@ from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
 from airflow.sdk.execution_time.comms import ErrorResponse, OKResponse
 from pydantic import ValidationError
 
-from airflow_provider_workflow.dispatch.rejections import (
+from airflow_provider_workflow.dispatch.run_errors import (
     MessageFault,
     RunRejected,
     ServerFault,

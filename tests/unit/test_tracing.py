@@ -10,7 +10,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from airflow_provider_workflow import pytest_plugin
 from airflow_provider_workflow.client.errors import WorkflowAPIError
-from airflow_provider_workflow.dispatch.rejections import TargetError
+from airflow_provider_workflow.dispatch.run_errors import TargetError
 from airflow_provider_workflow.emulator.clock import ManualClock
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from airflow_provider_workflow.observers import SPANS

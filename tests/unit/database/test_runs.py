@@ -14,7 +14,7 @@ from sqlalchemy.exc import DataError, IntegrityError, OperationalError, Statemen
 
 from airflow_provider_workflow.airflow_internals import create_dag_run
 from airflow_provider_workflow.database.runs import DatabaseRuns, MissingDagError
-from airflow_provider_workflow.dispatch.rejections import RunRejected, ServerFault, TargetError
+from airflow_provider_workflow.dispatch.run_errors import RunRejected, ServerFault, TargetError
 from airflow_provider_workflow.dispatch.runs import Start
 from tests.unit.cli.database import Database
 

@@ -13,7 +13,7 @@ from airflow.providers.common.compat.sdk import AirflowException, AirflowFailExc
 from airflow.sdk import DAG, task
 
 from airflow_provider_workflow.dispatch.dead_letters import Reason, conf_of
-from airflow_provider_workflow.dispatch.rejections import TargetError
+from airflow_provider_workflow.dispatch.run_errors import TargetError
 from airflow_provider_workflow.operators.dead_letters import WorkflowDeadLetterReplayOperator
 from tests.unit.counted import Counted, counted
 from tests.unit.fakes import api_error

@@ -10,7 +10,7 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_workflow.dispatch.lease import InboxNotActiveError, TaskKilled
-from airflow_provider_workflow.dispatch.rejections import TargetError
+from airflow_provider_workflow.dispatch.run_errors import TargetError
 from airflow_provider_workflow.emulator.clock import ManualClock
 from airflow_provider_workflow.operators.inbox import (
     WorkflowAcknowledgeOperator,

@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from airflow_provider_workflow.emulator.server import EmulatorServer
-from airflow_provider_workflow.plugin.answers import LONGEST_FIELD
+from airflow_provider_workflow.plugin.responses import LONGEST_FIELD
 from tests.unit.cli.burying import INBOX_ID
 from tests.unit.client.isolation import forget
 from tests.unit.client.scripted import Script, ScriptedServer, answer

@@ -13,7 +13,7 @@ from airflow_provider_workflow.client.client import WorkflowClient
 from airflow_provider_workflow.client.wire import Answer, Request
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.plugin import service
-from airflow_provider_workflow.plugin.answers import PageError
+from airflow_provider_workflow.plugin.responses import PageError
 from tests.unit.client.isolation import forget
 from tests.unit.fake_clock import FakeClock
 from tests.unit.plugin.conftest import API, error_of

@@ -13,7 +13,7 @@ from airflow.providers.common.compat.sdk import (
 
 from airflow_provider_workflow.client.errors import WorkflowError
 from airflow_provider_workflow.dispatch.lease import InboxNotActiveError, InboxUnusableError
-from airflow_provider_workflow.dispatch.rejections import TargetError
+from airflow_provider_workflow.dispatch.run_errors import TargetError
 from tests.unit.fake_clock import FakeClock
 from tests.unit.fakes import api_error
 from tests.unit.sensors.tasks import POLL, Task

@@ -10,8 +10,8 @@ from airflow.providers.common.compat.sdk import AirflowException, AirflowFailExc
 
 from airflow_provider_workflow.client.errors import WorkflowError
 from airflow_provider_workflow.dispatch.lease import InboxNotActiveError, InboxUnusableError, TaskKilled
-from airflow_provider_workflow.dispatch.rejections import TargetError
 from airflow_provider_workflow.dispatch.routing import Routes
+from airflow_provider_workflow.dispatch.run_errors import TargetError
 from tests.unit.client.isolation import forget
 from tests.unit.fake_clock import FakeClock
 from tests.unit.fakes import api_error

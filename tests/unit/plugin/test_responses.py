@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_workflow.plugin import service
-from airflow_provider_workflow.plugin.answers import PageError, invalid
+from airflow_provider_workflow.plugin.responses import PageError, invalid
 from airflow_provider_workflow.plugin.service import MOST_AT_ONCE, MOST_KEPT, Key
 from tests.unit.fake_clock import FakeClock
 
