@@ -10,7 +10,7 @@ import shlex
 from http import HTTPStatus
 from typing import Any
 
-from airflow_provider_workflow.client.call import CONNECTION_SCOPE, Call, Family, Identity
+from airflow_provider_workflow.client.call import PROMOTIONS_SCOPE, WITH_CLIENT_ID, Call, Family
 from airflow_provider_workflow.client.errors import (
     AuthenticationError,
     LoginRequiredError,
@@ -126,10 +126,10 @@ def _about_spaces(settings: Settings) -> str:
 
 
 def _of_api(error: AuthenticationError, call: Call[Any], settings: Settings) -> str:
-    if call.identity is Identity.CLIENT_ID:
+    if call.family in WITH_CLIENT_ID:
         return "correct its Client ID (login)"
-    if call.scope != CONNECTION_SCOPE:
-        return f"have the application allowed to use the scope {call.scope}"
+    if call.family is Family.PROMOTIONS:
+        return f"have the application allowed to use the scope {PROMOTIONS_SCOPE}"
     if error.code == "invalid_audience":
         if settings.grant == USER_GRANT:
             return f"correct its Scope and {_log_in(settings)}"

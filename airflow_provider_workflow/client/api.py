@@ -20,13 +20,13 @@ from airflow_provider_workflow.client.arguments import (
     PAGE_SIZE,
     URL_LENGTH,
     filled,
-    given,
     id_list,
     opaque,
+    query_params,
     segment,
     within,
 )
-from airflow_provider_workflow.client.call import Call, Family, Identity
+from airflow_provider_workflow.client.call import Call, Family
 from airflow_provider_workflow.client.errors import AuthenticationError
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.wire import LONGEST_ERROR
@@ -53,7 +53,7 @@ def list_inboxes(
     :param status: only inboxes with this status.
     :param name: only the inbox with this name.
     """
-    query = given(
+    query = query_params(
         limit=within("limit", limit, (1, PAGE_SIZE)),
         offset=within("offset", offset, (0, 10**9)),
         status=status,
@@ -154,7 +154,7 @@ def list_messages(
     """
     if limit is not None:
         within("limit", limit, (1, PAGE_SIZE))
-    query = given(cursor=cursor, limit=limit)
+    query = query_params(cursor=cursor, limit=limit)
     return Call(
         "list_messages", "GET", Family.INBOX, _path_to(inbox_id, "/messages"), answers.page, query=query
     )
@@ -245,7 +245,6 @@ def guess(description: str) -> Call[types.Guess]:
         family=Family.GUESS,
         path="/v2/guess",
         read=answers.guess,
-        identity=Identity.CLIENT_ID,
         json={"description": filled("description", description)},
         repeatable=False,
     )
@@ -263,14 +262,12 @@ def list_templates(
     """
     if isinstance(apps, str):
         raise ValueError("apps must be a list of app names, not one string")
-    query = given(
+    query = query_params(
         apps=",".join(filled("apps", app) for app in apps) if apps else None,
         limit=within("limit", limit, (1, PAGE_SIZE)),
         offset=within("offset", offset, (0, 10**9)),
     )
-    return Call(
-        "list_templates", "GET", Family.TEMPLATES, "", answers.templates, Identity.CLIENT_ID, query=query
-    )
+    return Call("list_templates", "GET", Family.TEMPLATES, "", answers.templates, query=query)
 
 
 # Promotions (docs/service.md 8 and 14).
@@ -279,9 +276,7 @@ def list_templates(
 def unenroll_promotion(enrollment_id: str) -> Call[None]:
     """End a user's enrollment in a promotion, with the application's token (docs/service.md 8 and 14)."""
     path = f"/v2/promotions/{segment('enrollment_id', enrollment_id)}"
-    return Call(
-        "unenroll_promotion", "DELETE", Family.PROMOTIONS, path, answers.nothing, scope="promotions:write"
-    )
+    return Call("unenroll_promotion", "DELETE", Family.PROMOTIONS, path, answers.nothing)
 
 
 # Tokens and the authorization page (docs/service.md 9.1, 10 and 14).
@@ -294,7 +289,6 @@ def _token(name: str, form: Mapping[str, str], *, repeatable: bool) -> Call[type
         Family.TOKEN,
         "",
         answers.thing,
-        Identity.BASIC,
         form=form,
         repeatable=repeatable,
         limit=LONGEST_ERROR,

@@ -17,7 +17,7 @@ NAME_LENGTH = 100
 URL_LENGTH = 2048
 
 
-def given(**values: Any) -> dict[str, str]:
+def query_params(**values: Any) -> dict[str, str]:
     """Query parameters: the values that are not None, as strings."""
     return {name: encodable(name, str(value)) for name, value in values.items() if value is not None}
 

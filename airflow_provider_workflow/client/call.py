@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class Family(StrEnum):
-    """A group of endpoints with one base URL and one rate gate."""
+    """Endpoints with one base URL, one way to authenticate (docs/service.md 14) and one rate gate."""
 
     GUESS = "guess"
     TEMPLATES = "templates"
@@ -22,16 +22,10 @@ class Family(StrEnum):
     PROMOTIONS = "promotions"
 
 
-class Identity(StrEnum):
-    """How a call is authenticated (docs/service.md 14)."""
-
-    CLIENT_ID = "client_id in the query"
-    BASIC = "client ID and secret by HTTP Basic"
-    BEARER = "access token"
-
-
-CONNECTION_SCOPE = ""
-"""Placeholder for the connection's own scope."""
+WITH_CLIENT_ID = (Family.GUESS, Family.TEMPLATES)
+"""These have the client ID in the query; calls for tokens use HTTP Basic, all others an access token."""
+PROMOTIONS_SCOPE = "promotions:write"
+"""Of the access token for promotions; that for inboxes has the connection's scope."""
 
 
 @dataclass(frozen=True)
@@ -41,11 +35,9 @@ class Call(Generic[T]):
 
     :param name: name of the call in logs and errors, such as ``lease_messages``.
     :param method: HTTP method.
-    :param family: determines the base URL and the rate gate.
+    :param family: determines the base URL, the authentication and the rate gate.
     :param path: appended to the family's base URL; already percent-encoded.
     :param read: returns the value of a 2xx answer.
-    :param identity: how it is authenticated.
-    :param scope: scope of the access token, if ``identity`` is ``BEARER``.
     :param query: query parameters.
     :param json: the body, sent as JSON.
     :param form: the body, sent as ``multipart/form-data``; contains secrets.
@@ -59,8 +51,6 @@ class Call(Generic[T]):
     family: Family
     path: str
     read: Callable[[Answer], T] = field(repr=False)
-    identity: Identity = Identity.BEARER
-    scope: str = CONNECTION_SCOPE
     query: Mapping[str, str] = field(default_factory=dict)
     json: Mapping[str, Any] | None = field(default=None, repr=False)
     form: Mapping[str, str] | None = field(default=None, repr=False)

@@ -58,11 +58,11 @@ from airflow_provider_workflow.client import inboxes
 from airflow_provider_workflow.client.advice import add_fix
 from airflow_provider_workflow.client.answers import failure
 from airflow_provider_workflow.client.call import (
-    CONNECTION_SCOPE,
+    PROMOTIONS_SCOPE,
+    WITH_CLIENT_ID,
     Call,
     CarryThrough,
     Family,
-    Identity,
     InThread,
     Pause,
 )
@@ -215,9 +215,9 @@ class BaseClient:
     def _attempt(self, call: Call[T]) -> Generator[Step, Any, T]:
         call = inboxes.with_fitting_limit(call, self.settings)
         yield from self._wait_at_gate(call)
-        scope = self.settings.scope if call.scope == CONNECTION_SCOPE else call.scope
+        scope = PROMOTIONS_SCOPE if call.family is Family.PROMOTIONS else self.settings.scope
         token, is_new = None, False
-        if call.identity is Identity.BEARER:
+        if call.family in (Family.INBOX, Family.PROMOTIONS):
             token, is_new = yield from self.token_of(scope)
         answer = yield from self._send(call, token)
         if (
@@ -297,9 +297,9 @@ class BaseClient:
         headers = dict(_HEADERS)
         query = dict(call.query)
         body = None
-        if call.identity is Identity.CLIENT_ID:
+        if call.family in WITH_CLIENT_ID:
             query["client_id"] = self.settings.client_id
-        elif call.identity is Identity.BASIC:
+        elif call.family is Family.TOKEN:
             headers["Authorization"] = f"Basic {self._credentials}"
         elif token is not None:
             headers["Authorization"] = f"Bearer {token.value}"
