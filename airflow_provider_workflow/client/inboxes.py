@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import Any, TypeVar
 
 from airflow_provider_workflow import clock, types
@@ -162,13 +163,13 @@ def all_inboxes(
     :raises TransportError: there are more pages.
     """
 
-    def read(offset: int) -> Call[types.InboxPage]:
-        return api.list_inboxes(offset=offset, status=status, name=name)
-
-    def following(page: types.InboxPage, offset: int) -> int | None:
-        return offset + len(page["results"]) if page.get("next") else None
-
-    return _all("inboxes", most, (yield from pages(read, following, 0, most)))
+    listed = yield from pages(
+        lambda offset: api.list_inboxes(offset=offset, status=status, name=name),
+        lambda page, offset: offset + len(page["results"]) if page.get("next") else None,
+        0,
+        most,
+    )
+    return _all("inboxes", most, listed)
 
 
 def all_messages(
@@ -192,13 +193,8 @@ def first_messages(
     :param most: maximum number of pages, 1 or more.
     """
 
-    def read(cursor: str | None) -> Call[types.MessagePage]:
-        return api.list_messages(inbox_id, cursor)
-
-    def following(page: types.MessagePage, _: str | None) -> str | None:
-        return api.next_cursor(page)
-
-    return (yield from pages(read, following, None, most))
+    read = partial(api.list_messages, inbox_id)
+    return (yield from pages(read, lambda page, _: api.next_cursor(page), None, most))
 
 
 def count_messages(messages: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
@@ -233,13 +229,12 @@ def all_templates(
     if limit is not None:
         most = -(-at_least_one("limit", limit) // PAGE_SIZE)
 
-    def read(offset: int) -> Call[list[types.Template]]:
-        return api.list_templates(apps, PAGE_SIZE, offset)
-
-    def following(page: list[types.Template], offset: int) -> int | None:
-        return offset + len(page) if len(page) >= PAGE_SIZE else None
-
-    listed = yield from pages(read, following, 0, most)
+    listed = yield from pages(
+        partial(api.list_templates, apps, PAGE_SIZE),
+        lambda page, offset: offset + len(page) if len(page) >= PAGE_SIZE else None,
+        0,
+        most,
+    )
     return _all("templates", most, listed) if limit is None else listed[0][:limit]
 
 
