@@ -32,6 +32,8 @@ SETTLED_STATES = frozenset({ACTIVE, PAUSED, FAILED})
 
 Payload = TypeVar("Payload", default=Any)
 """The type of a payload."""
+Entry = TypeVar("Entry")
+"""The type of an entry of a list."""
 
 
 class MessageAttributes(TypedDict, total=False):
@@ -153,35 +155,25 @@ class LeaseAnswer(TypedDict):
     sent_at: float  #: when the request was sent, in epoch seconds by the local clock; not from the service
 
 
-class Acknowledged(TypedDict):
-    """The response to an acknowledgement; ``acked_id`` is None if no message matched."""
+class Receipt(TypedDict):
+    """
+    The response to an acknowledgement or a release.
 
-    acked_id: str | None
+    ``acked_id`` or ``released_id`` is None if no message matched.
+    """
+
+    acked_id: NotRequired[str | None]
+    released_id: NotRequired[str | None]
     results: list[ListedMessage]
 
 
-class Released(TypedDict):
-    """The response to a release; ``released_id`` is None if no message matched."""
+class Page(TypedDict, Generic[Entry]):
+    """One page of a list; ``next`` is an absolute URL or None. Pages of messages have no ``count``."""
 
-    released_id: str | None
-    results: list[ListedMessage]
-
-
-class InboxPage(TypedDict):
-    """One page of inboxes; ``next`` is an absolute URL or None."""
-
-    count: int
+    count: NotRequired[int]
     next: str | None
     previous: str | None
-    results: list[Inbox]
-
-
-class MessagePage(TypedDict):
-    """One page of messages; ``next`` is an absolute URL or None. There is no count."""
-
-    next: str | None
-    previous: str | None
-    results: list[ListedMessage]
+    results: list[Entry]
 
 
 class Guess(TypedDict):

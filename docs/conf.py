@@ -25,6 +25,6 @@ python_use_unqualified_type_names = True
 nitpick_ignore_regex = [
     (r"py:.*", r"(?!airflow_provider_workflow).*"),
     # Type variables, and the emulator's inside.
-    (r"py:class", r"airflow_provider_workflow\.(hooks\.workflow\.T|types\.Payload)"),
+    (r"py:class", r"airflow_provider_workflow\.(hooks\.workflow\.T|types\.(Payload|Entry))"),
     (r"py:class", r"airflow_provider_workflow\.emulator\.rules\..*"),
 ]

@@ -44,7 +44,7 @@ ASSUMED_LIFETIME_SECONDS = 3600.0
 
 def list_inboxes(
     limit: int = PAGE_SIZE, offset: int = 0, status: str | None = None, name: str | None = None
-) -> Call[types.InboxPage]:
+) -> Call[types.Page[types.Inbox]]:
     """
     One page of inboxes.
 
@@ -145,7 +145,7 @@ def resume_inbox(inbox_id: str) -> Call[types.Inbox]:
 
 def list_messages(
     inbox_id: str, cursor: str | None = None, limit: int | None = None
-) -> Call[types.MessagePage]:
+) -> Call[types.Page[types.ListedMessage]]:
     """
     One page of the messages of an inbox, including quarantined ones, without payloads (docs/service.md 4).
 
@@ -160,7 +160,7 @@ def list_messages(
     )
 
 
-def next_cursor(page: types.MessagePage) -> str | None:
+def next_cursor(page: types.Page[types.ListedMessage]) -> str | None:
     """
     The cursor of the next page, or None if this is the last one.
 
@@ -201,7 +201,7 @@ def lease_messages(
 
 def acknowledge_messages(
     inbox_id: str, lease_id: str, message_ids: Sequence[str] | None = None
-) -> Call[types.Acknowledged]:
+) -> Call[types.Receipt]:
     """
     Acknowledge leased messages: the service removes them (docs/service.md 3.2). The call is idempotent.
 
@@ -214,7 +214,7 @@ def acknowledge_messages(
 
 def release_messages(
     inbox_id: str, lease_id: str, message_ids: Sequence[str] | None = None
-) -> Call[types.Released]:
+) -> Call[types.Receipt]:
     """
     Release leased messages: they are available again at once. Their delivery count stays as it is.
 

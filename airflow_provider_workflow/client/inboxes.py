@@ -155,7 +155,7 @@ def _all(list_name: str, most: int, listed: tuple[list[T], bool]) -> list[T]:
 
 def all_inboxes(
     status: str | None = None, name: str | None = None, most: int = MOST_PAGES
-) -> Generator[Call[types.InboxPage], types.InboxPage, list[types.Inbox]]:
+) -> Generator[Call[Any], Any, list[types.Inbox]]:
     """
     All inboxes, page by page.
 
@@ -174,7 +174,9 @@ def all_inboxes(
 
 def all_messages(
     inbox_id: str, most: int = MOST_PAGES
-) -> Generator[Call[types.MessagePage], types.MessagePage, list[types.ListedMessage]]:
+) -> Generator[
+    Call[types.Page[types.ListedMessage]], types.Page[types.ListedMessage], list[types.ListedMessage]
+]:
     """
     All messages of an inbox, page by page.
 
@@ -186,7 +188,11 @@ def all_messages(
 
 def first_messages(
     inbox_id: str, most: int
-) -> Generator[Call[types.MessagePage], types.MessagePage, tuple[list[types.ListedMessage], bool]]:
+) -> Generator[
+    Call[types.Page[types.ListedMessage]],
+    types.Page[types.ListedMessage],
+    tuple[list[types.ListedMessage], bool],
+]:
     """
     The messages of an inbox, page by page, and whether there are more.
 
@@ -218,7 +224,7 @@ def count_messages(messages: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 def all_templates(
     apps: list[str] | None, limit: int | None, most: int = MOST_PAGES
-) -> Generator[Call[list[types.Template]], list[types.Template], list[types.Template]]:
+) -> Generator[Call[Any], Any, list[types.Template]]:
     """
     Templates, page by page until a page is not full.
 

@@ -339,7 +339,7 @@ class WorkflowHook(BaseHook):
 
     def acknowledge_messages(
         self, inbox: str, lease_id: str, message_ids: Sequence[str] | None = None
-    ) -> types.Acknowledged:
+    ) -> types.Receipt:
         """
         Acknowledge leased messages: the service removes them.
 
@@ -350,7 +350,7 @@ class WorkflowHook(BaseHook):
 
     def release_messages(
         self, inbox: str, lease_id: str, message_ids: Sequence[str] | None = None
-    ) -> types.Released:
+    ) -> types.Receipt:
         """
         Release leased messages: they are available again at once. Their delivery count stays as it is.
 

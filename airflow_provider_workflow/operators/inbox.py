@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_workflow.dispatch.dispatcher import Dispatcher
     from airflow_provider_workflow.hooks.workflow import WorkflowHook
-    from airflow_provider_workflow.types import Acknowledged, DispatchResult, Lease, Released
+    from airflow_provider_workflow.types import DispatchResult, Lease, Receipt
 
 log = logging.getLogger(__name__)
 
@@ -105,7 +105,7 @@ class LeaseOperator(WorkflowOperator):
             log.warning("The lease of %d messages had ended already; they are redelivered", len(ids) - done)
         return {"done": done, "lease_ended": len(ids) - done}
 
-    def end(self, hook: WorkflowHook) -> Callable[..., Acknowledged | Released]:
+    def end(self, hook: WorkflowHook) -> Callable[..., Receipt]:
         """The method of the hook that acknowledges or releases the messages."""
         raise NotImplementedError
 
@@ -122,7 +122,7 @@ class WorkflowAcknowledgeOperator(LeaseOperator):
 
     past_tense = "acknowledged"
 
-    def end(self, hook: WorkflowHook) -> Callable[..., Acknowledged]:
+    def end(self, hook: WorkflowHook) -> Callable[..., Receipt]:
         return hook.acknowledge_messages
 
 
@@ -135,7 +135,7 @@ class WorkflowReleaseOperator(LeaseOperator):
 
     past_tense = "released"
 
-    def end(self, hook: WorkflowHook) -> Callable[..., Released]:
+    def end(self, hook: WorkflowHook) -> Callable[..., Receipt]:
         return hook.release_messages
 
 
