@@ -99,8 +99,7 @@ def inbox_dag(
     def decorate(function: Callable[[Any], Any]) -> DAG:
         target = _make_target(function, dag_id or function.__name__, listener, arguments, example)
         listener_id = listener_dag_id or f"{target.dag_id}_listener"
-        make_listener = _with_sensor if listener == "sensor" else _with_notices
-        waiting = make_listener(inbox, target.dag_id, listener_id, arguments, listener_args or {})
+        waiting = _make_listener(inbox, target.dag_id, listener_id, listener, arguments, listener_args or {})
         # As Airflow's own decorator does; it uses it outside of a DAG processor.
         target.fileloc = waiting.fileloc = file
         return target
@@ -151,60 +150,52 @@ def _make_target(
     return target
 
 
-def _with_sensor(
+def _make_listener(
     inbox: str,
     target_id: str,
     dag_id: str,
+    listener: str,
     arguments: Mapping[str, Any],
     listener_args: Mapping[str, Any],
 ) -> DAG:
-    """The DAG of a sensor that starts runs of the target, and waits again."""
-    from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
+    """The DAG of a task that starts runs of the target: a sensor, or an operator after each notice."""
+    if listener == "sensor":
+        from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
 
-    options = _chosen((*OF_TASK, *OF_WAITING["sensor"]), arguments)
-    with DAG(dag_id, schedule="@continuous", **_of_listener(inbox, target_id, arguments)) as listener:
-        WorkflowInboxSensor(
-            inbox=inbox,
-            trigger_dag_id=target_id,
-            **{"task_id": "start_runs", "deferrable": True, "timeout": NEVER, **options, **listener_args},
-        )
-    return listener
+        task: Any = WorkflowInboxSensor
+        schedule: Any = "@continuous"
+        options = {"deferrable": True, "timeout": NEVER, **_chosen(OF_WAITING[listener], arguments)}
+    else:
+        from airflow_provider_workflow.operators.inbox import WorkflowInboxDispatchOperator
 
-
-def _with_notices(
-    inbox: str,
-    target_id: str,
-    dag_id: str,
-    arguments: Mapping[str, Any],
-    listener_args: Mapping[str, Any],
-) -> DAG:
-    """The DAG of a task that starts runs of the target whenever a trigger has noticed messages."""
-    from airflow_provider_workflow.assets import create_asset, schedule_of
-    from airflow_provider_workflow.operators.inbox import WorkflowInboxDispatchOperator
-    from airflow_provider_workflow.triggers.notice import WorkflowInboxNoticeTrigger
-
-    trigger = WorkflowInboxNoticeTrigger(inbox, **_chosen(OF_WAITING["notice"], arguments))
-    watchers = [AssetWatcher(name=dag_id, trigger=trigger)]
-    asset = create_asset(inbox=inbox, watchers=watchers, **_chosen(("workflow_conn_id",), arguments))
-    with DAG(dag_id, schedule=schedule_of(asset), **_of_listener(inbox, target_id, arguments)) as listener:
-        WorkflowInboxDispatchOperator(
-            inbox=inbox,
-            trigger_dag_id=target_id,
-            **{"task_id": "start_runs", **_chosen(OF_TASK, arguments), **listener_args},
-        )
-    return listener
-
-
-def _of_listener(inbox: str, target_id: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        task, options = WorkflowInboxDispatchOperator, {}
+        schedule = _notices(inbox, dag_id, arguments)
     description = f'Starts one run of the DAG "{target_id}" for each message of the inbox "{inbox}".'
-    return {
+    of_dag = {
         "start_date": START,
         **_chosen(OF_BOTH_DAGS, arguments),
+        "schedule": schedule,
         "max_active_runs": 1,
         "catchup": False,
         "description": description,
         "doc_md": description,
     }
+    of_task = {"task_id": "start_runs", **options, **_chosen(OF_TASK, arguments), **listener_args}
+    with DAG(dag_id, **of_dag) as listener_dag:
+        task(inbox=inbox, trigger_dag_id=target_id, **of_task)
+    return listener_dag
+
+
+def _notices(inbox: str, watcher: str, arguments: Mapping[str, Any]) -> Any:
+    """The schedule of a DAG that runs when a trigger has noticed messages."""
+    from airflow_provider_workflow.assets import create_asset, schedule_of
+    from airflow_provider_workflow.triggers.notice import WorkflowInboxNoticeTrigger
+
+    trigger = WorkflowInboxNoticeTrigger(inbox, **_chosen(OF_WAITING["notice"], arguments))
+    watchers = [AssetWatcher(name=watcher, trigger=trigger)]
+    return schedule_of(
+        create_asset(inbox=inbox, watchers=watchers, **_chosen(("workflow_conn_id",), arguments))
+    )
 
 
 def _chosen(names: Iterable[str], arguments: Mapping[str, Any]) -> dict[str, Any]:
