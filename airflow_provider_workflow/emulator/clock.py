@@ -5,8 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from airflow_provider_workflow.emulator.checks import InvalidValueError
-
 EPOCH_OF_TESTS = 1_767_225_600.0  # 2026-01-01T00:00:00Z
 LATEST = 253_370_764_800.0
 """9999-01-01T00:00:00Z: the end of a lease is later, and has to be a date as well."""
@@ -14,7 +12,7 @@ LATEST = 253_370_764_800.0
 
 class Clock:
     """
-    Base class of the clocks: they can be moved.
+    The machine's clock, which can be moved.
 
     ``listeners`` are called without arguments after every move, in the thread that moves the clock; open
     event streams use that to check whether their token has expired.
@@ -26,11 +24,7 @@ class Clock:
 
     def now(self) -> float:
         """Seconds since 1970, UTC."""
-        return self.unmoved() + self.offset
-
-    def unmoved(self) -> float:
-        """Seconds since 1970, UTC, without the moves."""
-        raise NotImplementedError
+        return self._unmoved() + self.offset
 
     def advance(self, seconds: float) -> None:
         """
@@ -48,17 +42,13 @@ class Clock:
         :param seconds: 0 undoes all moves.
         :raises ValueError: as for :meth:`advance`.
         """
-        if not 0 <= self.unmoved() + seconds < LATEST:
-            raise InvalidValueError("seconds", "must leave the clock between the years 1970 and 9998.")
+        if not 0 <= self._unmoved() + seconds < LATEST:
+            raise ValueError("seconds: must leave the clock between the years 1970 and 9998.")
         self.offset = seconds
         for listener in list(self.listeners):
             listener()
 
-
-class SystemClock(Clock):
-    """The machine's clock plus the offset."""
-
-    def unmoved(self) -> float:
+    def _unmoved(self) -> float:
         return time.time()
 
 
@@ -73,5 +63,5 @@ class ManualClock(Clock):
         super().__init__()
         self.start = start
 
-    def unmoved(self) -> float:
+    def _unmoved(self) -> float:
         return self.start

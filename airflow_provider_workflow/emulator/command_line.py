@@ -28,24 +28,6 @@ OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
     ),
     ("--state", {"type": Path, "metavar": "FILE", "help": "keep the state in this SQLite file"}),
     (
-        "--quarantine-after",
-        {
-            "type": int,
-            "default": 5,
-            "metavar": "N",
-            "help": "leases before a message is quarantined (default: %(default)s)",
-        },
-    ),
-    (
-        "--initializing-seconds",
-        {
-            "type": float,
-            "default": 0,
-            "metavar": "S",
-            "help": "seconds until a new inbox is active (default: %(default)s)",
-        },
-    ),
-    (
         "--inbox",
         {
             "action": "append",
@@ -80,7 +62,7 @@ def serve(options: argparse.Namespace, show: Callable[[str], None]) -> int:
 
     :param options: as ``OPTIONS`` declares them.
     :param show: called with the URL of the service and the next steps, once it answers.
-    :return: the exit code; 1 if a port, a state file or another option cannot be used.
+    :return: the exit code; 1 if a host, a port, a state file or an inbox cannot be used.
     """
     from airflow_provider_workflow.emulator.rules.errors import ServiceError
     from airflow_provider_workflow.emulator.server import EmulatorServer
@@ -90,14 +72,9 @@ def serve(options: argparse.Namespace, show: Callable[[str], None]) -> int:
         signal.signal(number, lambda *_: stopped.set())
     try:
         server = EmulatorServer(
-            host=options.host,
-            port=options.port,
-            state_path=options.state,
-            inboxes=options.inbox,
-            quarantine_after=options.quarantine_after,
-            initializing_seconds=options.initializing_seconds,
+            host=options.host, port=options.port, state_path=options.state, inboxes=options.inbox
         ).start()
-    except (OSError, ServiceError, ValueError) as error:
+    except (OSError, ServiceError) as error:
         print(f"The emulator cannot start: {error}", file=sys.stderr)
         return 1
     show(greeting(server.base_url, server.connection_json(), options.inbox))

@@ -13,10 +13,10 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from airflow_provider_workflow.emulator.clock import Clock
-from airflow_provider_workflow.emulator.faults import Fault
+from airflow_provider_workflow.emulator.faults import Fault, Faults
 from airflow_provider_workflow.emulator.rules.store import Store
 from airflow_provider_workflow.emulator.settings import Settings
-from airflow_provider_workflow.emulator.web.app import build_app
+from airflow_provider_workflow.emulator.web.app import WITH_FAULTS, build_app
 from airflow_provider_workflow.emulator.web.context import Emulator, LoggedRequest
 from airflow_provider_workflow.emulator.web.routes import TOKEN_PATH
 
@@ -54,7 +54,8 @@ class EmulatorServer:
         **settings: Any,
     ) -> None:
         first_settings = Settings(client_id=client_id, client_secret=client_secret, **settings)
-        self.emulator = Emulator(Store(clock, first_settings, state_path), host, tuple(inboxes))
+        store = Store(clock, first_settings, state_path)
+        self.emulator = Emulator(store, Faults(WITH_FAULTS), host, tuple(inboxes))
         self.emulator.open_inboxes()
         self.host = host
         self.port = port
@@ -133,11 +134,11 @@ class EmulatorServer:
     @property
     def requests(self) -> list[LoggedRequest]:
         """The latest requests, oldest first, without control calls."""
-        return list(self.emulator.log.recent)
+        return list(self.emulator.log)
 
     def count(self, operation: str) -> int:
         """The number of requests of an operation (``lease``, ``ack``, ``token`` ...) since the last reset."""
-        return self.emulator.log.counts[operation]
+        return self.emulator.counts[operation]
 
     def connection(self) -> dict[str, Any]:
         """The fields of an Airflow connection to this server."""
@@ -175,7 +176,7 @@ class EmulatorServer:
             :meth:`airflow_provider_workflow.emulator.rules.messages.Messages.put`.
         :return: the ids of the messages; empty if the inbox dropped them.
         """
-        return self.store.messages.put(self.store.inboxes.open(inbox).id, payloads, **options).ids
+        return self.store.messages.put(self.store.inboxes.open(inbox).id, payloads, **options)
 
     def summary(self, inbox: str) -> dict[str, Any]:
         """Describe an inbox, given by name or id: its messages, leases and counters."""

@@ -3,33 +3,61 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass
+from typing import Annotated, Literal
 
-from airflow_provider_workflow.emulator import checks
+from pydantic import AfterValidator, ConfigDict, Field, StringConstraints
+from pydantic.dataclasses import dataclass
 
-KNOWN_SCOPES = frozenset(
-    {"workflow", "workflow:write", "authentication", "promotions:read", "promotions:write", "external"}
-)
+Scope = Literal[
+    "workflow", "workflow:write", "authentication", "promotions:read", "promotions:write", "external"
+]
 """Scope names (docs/service.md 14.2)."""
 
-INBOX_STATES = ("initializing", "active", "paused", "deleting", "initialization_failure")
+InboxState = Literal["initializing", "active", "paused", "deleting", "initialization_failure"]
 
-FAMILIES = ("guess", "templates", "inbox", "token", "promotions")
+Family = Literal["guess", "templates", "inbox", "token", "promotions"]
 """Groups of calls with separate rate limits."""
 
-RATE_WINDOW_SECONDS = 3600.0
-"""Limits are requests per hour (docs/service.md 15)."""
+STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+"""Values of another type are not converted, and unknown names are rejected."""
+
+Name = Annotated[str, StringConstraints(pattern=r"\S")]
+"""A string that is not blank."""
+
+Seconds = Annotated[float, Field(ge=0, le=1e12)]
+AtLeastOne = Annotated[int, Field(ge=1, le=10**9)]
 
 APP_KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*(@(latest|\d+\.\d+\.\d+))?")
+SLUG = re.compile(r"[a-z0-9][a-z0-9_-]*")
+ASSUMED_VERSION = "1.0.0"
 
 
-def app_key(value: object) -> str | None:
-    """Check the key or the slug of an app."""
-    valid = isinstance(value, str) and APP_KEY.fullmatch(value)
-    return None if valid else "must be an app's key or slug, with or without @version"
+def resolve_app_key(app_key: str) -> str:
+    """
+    Convert an app key to the versioned form of responses (docs/service.md 2.1).
+
+    Assumed: the slug ``my-shop`` stands for the app ``MyShopAPI``, and the latest version of each app is
+    1.0.0.
+
+    :raises ValueError: it is neither a key nor a slug.
+    """
+    if not APP_KEY.fullmatch(app_key):
+        raise ValueError("must be an app's key or slug, with or without @version")
+    name, _, version = app_key.partition("@")
+    if not version and SLUG.fullmatch(name):
+        name = "".join(part.capitalize() for part in re.split("[-_]", name)) + "API"
+    return f"{name}@{version if version not in ('', 'latest') else ASSUMED_VERSION}"
 
 
-@dataclass(frozen=True)
+def _checked_app_key(app_key: str) -> str:
+    resolve_app_key(app_key)
+    return app_key
+
+
+AppKey = Annotated[str, AfterValidator(_checked_app_key)]
+
+
+@dataclass(frozen=True, config=STRICT)
 class Settings:
     """
     The settings of the emulator. "assumed" marks a value that the service does not publish.
@@ -38,16 +66,12 @@ class Settings:
     :param client_secret: its client secret; a change invalidates the old one (docs/service.md 9.3).
     :param redirect_uris: the redirect URIs configured for the application (docs/service.md 10). The
         authorization page accepts no others; the first is the one of the emulator's connection.
-    :param auto_approve: approve on the authorization page without a user.
     :param quarantine_after: leases without an acknowledgement before a message is quarantined, 1 or
         more; assumed.
     :param page_size: entries per page of a list, 1 or more; assumed.
     :param initializing_seconds: how long a new or resumed inbox is ``initializing``; assumed.
     :param deleting_seconds: how long a deleted inbox is listed as ``deleting``; assumed.
-    :param keep_alive_seconds: seconds without an event before a comment is sent on an event stream, by the
-        emulator's clock; assumed.
     :param token_seconds: lifetime of an access token (docs/service.md 9.3).
-    :param code_seconds: lifetime of an authorization code (docs/service.md 10).
     :param unknown_app_keys: apps that do not exist: a subscription to one of them is a 400. A key or slug
         stands for all versions of the app, a key with a version for that version. All other well-formed
         keys exist; assumed.
@@ -55,33 +79,23 @@ class Settings:
         rate-limit headers. Assumed, and too high for tests to reach it.
     :param reset_header: ``X-RateLimit-Reset`` as ``epoch`` seconds or as a ``delta`` (docs/service.md 15).
     :param list_order: ``oldest`` or ``newest`` first; assumed.
-    :param acked_stay_listed: whether lists include acknowledged messages; assumed.
-    :param notify_redelivery: whether messages that become available again are announced on the event stream
-        and by webhook; assumed. False is the harder case for a client.
+    :param required_fields_only: leave out of the answers what the service may leave out, so most fields of
+        an inbox, of a message (its payload too) and of a template, and the links of lists.
+    :raises ValueError: a value is not valid; the text names the setting.
     """
 
-    client_id: str = checks.field("demo-client", checks.name)
-    client_secret: str = checks.field("demo-secret", checks.name)
-    redirect_uris: tuple[str, ...] = checks.field(
-        ("http://127.0.0.1:8900/callback",), checks.list_of(checks.name, 1)
+    client_id: Name = "demo-client"
+    client_secret: Name = "demo-secret"  # noqa: S105 - the made-up secret of a made-up application
+    redirect_uris: Annotated[tuple[Name, ...], Field(strict=False, min_length=1)] = (
+        "http://127.0.0.1:8900/callback",
     )
-    auto_approve: bool = checks.field(False, checks.flag)
-    quarantine_after: int = checks.field(5, checks.whole(1))
-    page_size: int = checks.field(100, checks.whole(1))
-    initializing_seconds: float = checks.field(0, checks.number(0))
-    deleting_seconds: float = checks.field(0, checks.number(0))
-    keep_alive_seconds: float = checks.field(15, checks.number(0))
-    token_seconds: float = checks.field(36000, checks.number(0))
-    code_seconds: float = checks.field(120, checks.number(0))
-    unknown_app_keys: tuple[str, ...] = checks.field((), checks.list_of(app_key))
-    rate_limit: int | None = checks.field(10_000_000, checks.nullable(checks.whole(0)))
-    reset_header: str = checks.field("epoch", checks.one_of("epoch", "delta"))
-    list_order: str = checks.field("oldest", checks.one_of("oldest", "newest"))
-    acked_stay_listed: bool = checks.field(False, checks.flag)
-    notify_redelivery: bool = checks.field(False, checks.flag)
-
-    def __post_init__(self) -> None:
-        """
-        :raises ValueError: a value is not valid; the text names the setting.
-        """
-        checks.verify(asdict(self), checks.checks_of(Settings))
+    quarantine_after: AtLeastOne = 5
+    page_size: AtLeastOne = 100
+    initializing_seconds: Seconds = 0
+    deleting_seconds: Seconds = 0
+    token_seconds: Seconds = 36000
+    unknown_app_keys: Annotated[tuple[AppKey, ...], Field(strict=False)] = ()
+    rate_limit: Annotated[int, Field(ge=0)] | None = 10_000_000
+    reset_header: Literal["epoch", "delta"] = "epoch"
+    list_order: Literal["oldest", "newest"] = "oldest"
+    required_fields_only: bool = False

@@ -36,10 +36,9 @@ class Service:
 
     def open_inbox(self, name: str, messages: int = 0) -> str:
         """Create an inbox that holds so many messages; its id."""
-        opened = self._control("inboxes", {"name": name})
         payloads = [{"number": number} for number in range(messages)]
-        self._control("messages", {"inbox": name, "payloads": payloads})
-        return str(opened["id"])
+        self._control("messages", {"inbox": name, "payloads": payloads, "create": True})
+        return str(self._shown(f"inboxes/{name}?messages=0")["inbox"]["id"])
 
     def put(self, inbox: str, *payloads: Any) -> None:
         """Put messages into an inbox that exists."""
@@ -55,7 +54,12 @@ class Service:
 
     def token(self) -> str:
         """Have an access token issued."""
-        return str(self._control("tokens", {})["access_token"])
+        credentials = (self.connection["login"], self.connection["password"])
+        form = {"grant_type": "client_credentials", "scope": "external"}
+        url = self.connection["extra"]["oauth_url"]
+        answer = requests.post(url, data=form, auth=credentials, timeout=30)
+        answer.raise_for_status()
+        return str(answer.json()["access_token"])
 
     def _control(self, path: str, given: dict[str, Any]) -> dict[str, Any]:
         answer = requests.post(f"{self.base_url}/_emulator/{path}", json=given, timeout=30)

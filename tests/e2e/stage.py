@@ -78,10 +78,9 @@ class Inbox:
 
     def release_held(self, *, drop: bool = False) -> None:
         """Let the held requests of this inbox go on, and hold no more."""
-        rules = [rule for rule in self.emulator.emulator.faults.listing() if rule["path"] == self.id]
-        for rule in rules:
-            if rule["kind"] == "hold":
-                self.emulator.emulator.faults.clear(rule["id"])
+        for fault in list(self.emulator.emulator.faults.rules):
+            if (fault.kind, fault.path) == ("hold", self.id):
+                self.emulator.emulator.faults.clear(fault.id)
         for each in self.emulator.emulator.holds.listing():
             if self.id in each["path"]:
                 self.emulator.release(each["id"], drop=drop)

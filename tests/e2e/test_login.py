@@ -49,7 +49,7 @@ def log_in(conn_id, environment):
 
 def stored_tokens(stage):
     """What the service issued to users, of which nothing may be shown."""
-    oauth = stage.emulator.store.oauth
+    oauth = stage.emulator.store.tokens
     tokens = stage.emulator.store.tokens.issued.values()
     return [*oauth.refresh_tokens, *(token.value for token in tokens if token.grant == "authorization_code")]
 

@@ -137,7 +137,7 @@ def test_a_pause_whose_answer_is_lost_succeeds_in_the_retry(stage, inbox):
 def test_a_user_is_unenrolled(stage):
     result = stage.start("unenroller", "none", enrollment="e-17").succeeds()
     assert result == {"enrollment_id": "e-17", "unenrolled": True}
-    assert "e-17" in stage.emulator.store.promotions.unenrolled
+    assert "e-17" in stage.emulator.store.unenrolled
 
 
 def test_the_link_of_several_runs_lists_them_and_no_others(stage, inbox):

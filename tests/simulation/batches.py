@@ -25,7 +25,7 @@ from airflow_provider_workflow.dispatch import quarantine
 from airflow_provider_workflow.dispatch.batches import Batches
 from airflow_provider_workflow.dispatch.dead_letters import DeadLetterRules
 from airflow_provider_workflow.dispatch.runs import Start
-from airflow_provider_workflow.emulator.rules import inboxes, queues
+from airflow_provider_workflow.emulator.rules import inboxes, leases
 from airflow_provider_workflow.emulator.rules.errors import ServiceError
 from airflow_provider_workflow.emulator.rules.store import Store
 from airflow_provider_workflow.emulator.settings import Settings
@@ -344,7 +344,7 @@ def play(seed: int, lines: list[str] | None = None) -> str:
     made_up = SimpleNamespace(uuid4=lambda: UUID(int=random.getrandbits(128)), UUID=UUID)
     pytest_plugin.reset()
     with (
-        patch.object(queues, "uuid", made_up),
+        patch.object(leases, "uuid", made_up),
         patch.object(inboxes, "uuid", made_up),
         patch.object(observers, "tell", lambda *_, **__: None),
         patch.object(quarantine, "quarantine_check_seconds", lambda: 0.0),

@@ -125,7 +125,7 @@ class World:
     def _put(self, message: PlannedMessage) -> None:
         for inbox_id in self.inbox_ids.values():
             put = self.store.messages.put(inbox_id, [dict(message.payload)], ids=[message.message_id])
-            if put.ids:
+            if put:
                 self.messages[inbox_id, message.message_id] = message
                 self.put_at[inbox_id, message.message_id] = self.scheduler.now
                 self._expected += self.plan.ends(message.kind)

@@ -40,10 +40,10 @@ FAULTS: dict[str, dict[str, Any]] = {
         "404": {"kind": "status", "status": 404},
         "409": {"kind": "status", "status": 409},
         "429": {"kind": "status", "status": 429, "headers": {"Retry-After": "0"}},
-        "a page": {"kind": "not_json", "content_type": "text/html"},
+        "a page": {"kind": "status", "status": 200, "text": "<html>not JSON</html>"},
         "an object of another kind": {"kind": "status", "status": 200, "json": {"hello": "world"}},
         "an empty lease": {"kind": "status", "status": 200, "json": {"lease_id": None, "results": []}},
-        "a redirect": {"kind": "redirect", "status": 307},
+        "a redirect": {"kind": "status", "status": 307, "headers": {"Location": "http://localhost/"}},
     }.items()
     for when in ("before", "after")
 }

@@ -32,7 +32,6 @@ KEPT = {
     "emulator.web.app.http_date": PURE,
     "emulator.web.app.is_own_host": PURE,
     "emulator.web.control_routes.OPERATIONS": FILLED_AT_IMPORT,
-    "emulator.web.control_routes.ROUTES": FILLED_AT_IMPORT,
     "dispatch.runs._rejections": PURE,
     "observers._imported": PURE,
     "airflow_internals.stats": PURE,

@@ -51,7 +51,7 @@ def test_templates_are_asked_for_by_the_client_id_and_no_token(
 @pytest.mark.specification("9.1 multipart", "9.1 authorization code", "9.1 refresh", "9.1 client credentials")
 def test_each_grant_sends_its_own_fields_and_no_others(hook: WorkflowHook, connected: EmulatorServer) -> None:
     redirect = connected.store.settings.redirect_uris[0]
-    code = authorize(connected.store.oauth, redirect)["code"]
+    code = authorize(connected.store.tokens, redirect)["code"]
     first = hook.exchange_code(code)
     second = hook.refresh_user_token(first["refresh_token"])
     third = hook.app_token("external")
@@ -103,7 +103,7 @@ def test_the_scopes_of_users_are_asked_for_and_granted(
     assert parse_qs(urlsplit(url).query)["scope"] == [scope]
     redirect = connected.store.settings.redirect_uris[0]
     assert (
-        hook.exchange_code(authorize(connected.store.oauth, redirect, scope=scope)["code"])["scope"] == scope
+        hook.exchange_code(authorize(connected.store.tokens, redirect, scope=scope)["code"])["scope"] == scope
     )
 
 

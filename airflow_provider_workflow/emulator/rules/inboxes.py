@@ -7,17 +7,10 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from airflow_provider_workflow.emulator.rules.core import Core, Notice, atomic
-from airflow_provider_workflow.emulator.rules.errors import (
-    ServiceError,
-    conflict,
-    invalid_field,
-    not_found,
-)
-from airflow_provider_workflow.emulator.rules.records import Inbox
-from airflow_provider_workflow.emulator.settings import INBOX_STATES
+from airflow_provider_workflow.emulator.rules.core import Core, Table, atomic
+from airflow_provider_workflow.emulator.rules.errors import ServiceError, conflict, not_found
+from airflow_provider_workflow.emulator.rules.records import Inbox, is_uuid
 
-ANY_NAME = "*"
 MADE_UP_SUBSCRIPTION: dict[str, Any] = {
     "app_key": "DemoAPI@1.0.0",
     "action_key": "new_item",
@@ -37,21 +30,8 @@ class Inboxes:
     def __init__(self, core: Core) -> None:
         self.core = core
         self.on_deleted: list[Callable[[Inbox], None]] = []
-        self._inboxes: dict[str, Inbox] = {}
-        self._failures: Counter[str] = Counter()
-        self._last_number = 0
-
-    def restore(self) -> None:
-        """Load the state from the journal."""
-        for _, values in self.core.journal.load("inbox"):
-            inbox = Inbox(*values)
-            self._inboxes[inbox.id] = inbox
-            self._last_number = max(self._last_number, inbox.number)
-
-    def clear(self) -> None:
-        """Delete all inboxes."""
-        self._inboxes.clear()
-        self._failures.clear()
+        self._inboxes = Table(core, "inbox", Inbox)
+        self.failures: Counter[str] = Counter()
 
     @atomic
     def create(self, name: str | None, subscription: dict[str, Any], url: str | None = None) -> Inbox:
@@ -62,13 +42,8 @@ class Inboxes:
         """
         if name is not None and self._named(name):
             raise conflict(f"An inbox named {name!r} exists already.")
-        now = self.core.clock.now()
-        self._last_number += 1
-        inbox_id = str(uuid.uuid4())
-        inbox = Inbox(inbox_id, now, name, "initializing", None, None, url, subscription, self._last_number)
-        self._inboxes[inbox.id] = inbox
-        self._begin_initializing(inbox)
-        return inbox
+        inbox = Inbox(str(uuid.uuid4()), self.core.clock.now(), name, url, subscription)
+        return self._initialize(inbox)
 
     @atomic
     def ensure(self, name: str, subscription: dict[str, Any], url: str | None = None) -> tuple[Inbox, bool]:
@@ -101,8 +76,7 @@ class Inboxes:
     @atomic
     def find(self, id_or_name: str) -> Inbox:
         """Find an inbox by its id or its name, for control calls."""
-        inbox = self._named(id_or_name)
-        return inbox or self.get(id_or_name)
+        return self._named(id_or_name) or self.get(id_or_name)
 
     @atomic
     def page(
@@ -118,7 +92,8 @@ class Inboxes:
             for inbox in list(self._inboxes.values())
             if self._update_status(inbox) and status in (None, inbox.status) and name in (None, inbox.name)
         ]
-        inboxes.sort(key=lambda inbox: inbox.number, reverse=self.core.settings.list_order == "newest")
+        if self.core.settings.list_order == "newest":
+            inboxes.reverse()
         return len(inboxes), inboxes[offset : offset + limit]
 
     @atomic
@@ -126,7 +101,7 @@ class Inboxes:
         """Set the notification URL, the only field that can change."""
         inbox = self.get(inbox_id)
         inbox.notification_url = url
-        return self._save(inbox)
+        return self._inboxes.save(inbox.id, inbox)
 
     @atomic
     def delete(self, inbox_id: str) -> Inbox:
@@ -138,14 +113,9 @@ class Inboxes:
         inbox = self.get(inbox_id)
         if inbox.status == "deleting":
             raise conflict("The inbox is being deleted.")
-        self._enter(inbox, "deleting", None)
-        inbox.changes_at, inbox.changes_to = (
-            self.core.clock.now() + self.core.settings.deleting_seconds,
-            "deleted",
-        )
-        self._save(inbox)
+        self._enter(inbox, "deleting", None, self.core.settings.deleting_seconds, "deleted")
         self._update_status(inbox)
-        self.core.announce(Notice(None))
+        self.core.announce(None)
         return inbox
 
     @atomic
@@ -162,19 +132,17 @@ class Inboxes:
         inbox = self.get(inbox_id)
         if inbox.status != "paused":
             raise conflict(f"An inbox that is {inbox.status} cannot be resumed.")
-        self._begin_initializing(inbox)
+        self._initialize(inbox)
         self._update_status(inbox)
         return inbox
 
     @atomic
     def force(self, inbox_id: str, status: str, paused_reason: str | None = None) -> Inbox:
         """Set the state of an inbox, regardless of the rules (control)."""
-        if status not in INBOX_STATES:
-            raise invalid_field("status", f"must be one of {', '.join(INBOX_STATES)}.")
         return self._enter(self.get(inbox_id), status, paused_reason)
 
     @atomic
-    def open(self, name_or_id: str, subscription: dict[str, Any] | None = None) -> Inbox:
+    def open(self, name_or_id: str) -> Inbox:
         """
         Find an inbox, or create it with that name, active at once (control).
 
@@ -183,26 +151,24 @@ class Inboxes:
         try:
             return self.find(name_or_id)
         except ServiceError:
-            if _is_id(name_or_id):
+            if is_uuid(name_or_id):
                 raise
-            inbox = self.create(name_or_id, subscription or dict(MADE_UP_SUBSCRIPTION))
-            return self._enter(inbox, "active", None)
+            return self._enter(self.create(name_or_id, dict(MADE_UP_SUBSCRIPTION)), "active", None)
 
     @atomic
-    def fail_next(self, name: str | None, times: int = 1) -> None:
+    def fail_next(self, name: str, times: int = 1) -> None:
         """
-        Make the next initializations fail (control).
+        Make the next initializations of an inbox fail (control).
 
-        :param name: name of the inbox; None for any.
         :param times: number of failures, 1 or more.
         """
-        self._failures[name or ANY_NAME] += times
+        self.failures[name] += times
 
     def count(self, inbox: Inbox, **by: int) -> None:
         """Add to the counters of an inbox; called inside the atomic section."""
         for name, number in by.items():
             inbox.counters[name] += number
-        self._save(inbox)
+        self._inboxes.save(inbox.id, inbox)
 
     def _named(self, name: str) -> Inbox | None:
         for inbox in list(self._inboxes.values()):
@@ -210,43 +176,42 @@ class Inboxes:
                 return inbox
         return None
 
-    def _begin_initializing(self, inbox: Inbox) -> None:
-        fails = next((key for key in (inbox.name, ANY_NAME) if key and self._failures[key] > 0), None)
-        if fails:
-            self._failures[fails] -= 1
-        self._enter(inbox, "initializing", None)
-        inbox.changes_at = self.core.clock.now() + self.core.settings.initializing_seconds
-        inbox.changes_to = "initialization_failure" if fails else "active"
-        self._save(inbox)
+    def _initialize(self, inbox: Inbox) -> Inbox:
+        following = "active"
+        if inbox.name is not None and self.failures[inbox.name] > 0:
+            self.failures[inbox.name] -= 1
+            following = "initialization_failure"
+        return self._enter(inbox, "initializing", None, self.core.settings.initializing_seconds, following)
 
-    def _enter(self, inbox: Inbox, status: str, paused_reason: str | None) -> Inbox:
+    def _enter(
+        self,
+        inbox: Inbox,
+        status: str,
+        paused_reason: str | None,
+        seconds: float = 0,
+        following: str | None = None,
+    ) -> Inbox:
+        """
+        Set the state of an inbox.
+
+        :param following: the state after so many seconds; None if this one has no end.
+        """
+        now = self.core.clock.now()
         inbox.status, inbox.paused_reason = status, paused_reason
-        inbox.paused_at = self.core.clock.now() if status == "paused" else None
-        inbox.changes_at = inbox.changes_to = None
-        return self._save(inbox)
+        inbox.paused_at = now if status == "paused" else None
+        inbox.changes_at = now + seconds if following else None
+        inbox.changes_to = following
+        return self._inboxes.save(inbox.id, inbox)
 
     def _update_status(self, inbox: Inbox) -> bool:
         """End a state whose duration has passed; return whether the inbox still exists."""
         if inbox.changes_at is None or self.core.clock.now() < inbox.changes_at:
             return True
         if inbox.changes_to == "deleted":
-            del self._inboxes[inbox.id]
-            self.core.journal.forget("inbox", inbox.id)
+            self._inboxes.forget(inbox.id)
             for listener in self.on_deleted:
                 listener(inbox)
             return False
         reason = "subscribe_failed" if inbox.changes_to == "initialization_failure" else None
         self._enter(inbox, str(inbox.changes_to), reason)
         return True
-
-    def _save(self, inbox: Inbox) -> Inbox:
-        self.core.journal.save("inbox", inbox.id, inbox)
-        return inbox
-
-
-def _is_id(text: str) -> bool:
-    try:
-        uuid.UUID(text)
-    except ValueError:
-        return False
-    return True

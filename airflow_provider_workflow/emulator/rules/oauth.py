@@ -5,28 +5,19 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 from urllib.parse import unquote_plus, urlencode
 
-from airflow_provider_workflow.emulator.rules.core import Core, Notice, atomic
-from airflow_provider_workflow.emulator.rules.errors import ServiceError, oauth_error
-from airflow_provider_workflow.emulator.rules.records import AccessToken, Code, RefreshToken
-from airflow_provider_workflow.emulator.settings import KNOWN_SCOPES
+from airflow_provider_workflow.emulator.rules.core import Core, Table, atomic
+from airflow_provider_workflow.emulator.rules.errors import ServiceError
+from airflow_provider_workflow.emulator.rules.records import Token
+from airflow_provider_workflow.emulator.settings import Scope
 
 APP_GRANT = "client_credentials"
-GRANTS = (APP_GRANT, "authorization_code", "refresh_token")
+CODE_SECONDS = 120
+"""Lifetime of an authorization code (docs/service.md 10)."""
 MARK = "emulated-"
 """Prefix of all tokens and codes, by which tests find leaked ones."""
-
-
-def new_secret(kind: str, size: int) -> str:
-    """
-    Make a token or a code that contains its kind.
-
-    :param kind: such as ``access-token``.
-    :param size: number of random bytes.
-    """
-    return f"{MARK}{kind}-{secrets.token_urlsafe(size)}"
 
 
 @dataclass(frozen=True)
@@ -58,45 +49,41 @@ PROMOTIONS = Admission("promotions:write", 401, 403, "forbidden", app_only=True)
 """Unenrolling a user (docs/service.md 8)."""
 
 
-class Tokens:
+class OAuth:
     """
-    The access tokens that the service has issued.
+    The access tokens that the service has issued, authorization codes and refresh tokens.
+
+    A code and a refresh token can be used once.
     """
 
     def __init__(self, core: Core) -> None:
         self.core = core
-        self._tokens: dict[str, AccessToken] = {}
-
-    def restore(self) -> None:
-        """Load the state from the journal."""
-        for _, values in self.core.journal.load("token"):
-            token = AccessToken(*values)
-            self._tokens[token.value] = token
-
-    def clear(self) -> None:
-        """Delete all tokens."""
-        self._tokens.clear()
+        self._tokens = Table(core, "token", Token)
+        self._codes = Table(core, "code", Token)
+        self._refresh_tokens = Table(core, "refresh_token", Token)
 
     @property
-    def issued(self) -> dict[str, AccessToken]:
-        """All that were issued, by their value."""
-        return dict(self._tokens)
+    def issued(self) -> dict[str, Token]:
+        """All access tokens that were issued, by their value."""
+        return {token.value: token for token in list(self._tokens.values())}
+
+    @property
+    def refresh_tokens(self) -> list[str]:
+        """Those that may be used."""
+        return [token.value for token in list(self._refresh_tokens.values())]
 
     @atomic
-    def issue(self, scope: str = "external", grant: str = APP_GRANT) -> AccessToken:
+    def issue(self, scope: str = "external", grant: str = APP_GRANT) -> Token:
         """
         Issue an access token.
 
         :param scope: space-separated scopes.
         :param grant: the grant of the request.
         """
-        expires_at = self.core.clock.now() + self.core.settings.token_seconds
-        token = AccessToken(new_secret("access-token", 24), scope, grant, expires_at)
-        self._tokens[token.value] = token
-        return self._save(token)
+        return self._new(self._tokens, "access-token", scope, grant, self.core.settings.token_seconds)
 
     @atomic
-    def admit(self, authorization: str | None, admission: Admission) -> AccessToken:
+    def admit(self, authorization: str | None, admission: Admission) -> Token:
         """
         Check the ``Authorization`` header of a call.
 
@@ -120,14 +107,14 @@ class Tokens:
         return token
 
     @atomic
-    def alive(self, token: AccessToken) -> bool:
-        """Whether a token is valid."""
+    def alive(self, token: Token) -> bool:
+        """Whether an access token is valid."""
         return token.value in self._tokens and self.core.clock.now() < token.expires_at
 
     @atomic
     def expire(self, value: str | None = None) -> int:
         """
-        Expire tokens now (control).
+        Expire access tokens now (control).
 
         :param value: the token; None for all.
         :return: the number of tokens that expired.
@@ -135,42 +122,9 @@ class Tokens:
         ended = [token for token in filter(self.alive, self._tokens.values()) if value in (None, token.value)]
         for token in ended:
             token.expires_at = self.core.clock.now()
-            self._save(token)
-        self.core.announce(Notice(None))
+            self._tokens.save(token.value, token)
+        self.core.announce(None)
         return len(ended)
-
-    def _save(self, token: AccessToken) -> AccessToken:
-        self.core.journal.save("token", token.value, token)
-        return token
-
-
-class OAuth:
-    """
-    Authorization codes and refresh tokens; each can be used once.
-    """
-
-    def __init__(self, core: Core, tokens: Tokens) -> None:
-        self.core = core
-        self.tokens = tokens
-        self._codes: dict[str, Code] = {}
-        self._refresh_tokens: dict[str, RefreshToken] = {}
-
-    def restore(self) -> None:
-        """Load the state from the journal."""
-        for _, values in self.core.journal.load("code"):
-            self._codes[values[0]] = Code(*values)
-        for _, values in self.core.journal.load("refresh_token"):
-            self._refresh_tokens[values[0]] = RefreshToken(*values)
-
-    def clear(self) -> None:
-        """Delete all codes and refresh tokens."""
-        self._codes.clear()
-        self._refresh_tokens.clear()
-
-    @property
-    def refresh_tokens(self) -> list[str]:
-        """Those that may be used."""
-        return list(self._refresh_tokens)
 
     def check_page(self, query: Mapping[str, str]) -> None:
         """
@@ -191,8 +145,7 @@ class OAuth:
             return "unsupported_response_type"
         if query.get("response_mode") != "query" or not query.get("state"):
             return "invalid_request"
-        scopes = query.get("scope", "").split()
-        return None if scopes and KNOWN_SCOPES.issuperset(scopes) else "invalid_scope"
+        return None if _are_scopes(query.get("scope", "")) else "invalid_scope"
 
     @atomic
     def approve(self, query: Mapping[str, str]) -> str:
@@ -202,10 +155,8 @@ class OAuth:
         :param query: the checked parameters of the authorization page.
         :return: the redirect URI with ``code`` and ``state``.
         """
-        expires_at = self.core.clock.now() + self.core.settings.code_seconds
-        code = Code(new_secret("code", 16), query["scope"], query["redirect_uri"], expires_at)
-        self._codes[code.value] = code
-        self.core.journal.save("code", code.value, code)
+        uri = query["redirect_uri"]
+        code = self._new(self._codes, "code", query["scope"], "", CODE_SECONDS, redirect_uri=uri)
         return redirect_to(query, code=code.value)
 
     @atomic
@@ -224,53 +175,51 @@ class OAuth:
             "refresh_token": self._by_refresh_token,
             APP_GRANT: self._by_client_credentials,
         }
-        grant_type = form.get("grant_type")
-        if not grant_type:
-            raise oauth_error(400, "invalid_request", "grant_type is missing.")
+        grant_type = _required(form, "grant_type")
         if grant_type not in grants:
-            raise oauth_error(400, "unsupported_grant_type", f"grant_type {grant_type!r} is not known.")
+            raise oauth_error("unsupported_grant_type", f"grant_type {grant_type!r} is not known.")
         return grants[grant_type](form)
 
     def _check_client(self, form: Mapping[str, str], credentials: tuple[str, str] | None) -> None:
-        basic = credentials is not None
         pair = credentials or (form.get("client_id", ""), form.get("client_secret", ""))
         settings = self.core.settings
         # RFC 6749 2.3.1 requires form encoding inside HTTP Basic; most clients do not encode.
         decoded = (unquote_plus(pair[0]), unquote_plus(pair[1]))
         if (settings.client_id, settings.client_secret) not in (pair, decoded):
-            raise oauth_error(401, "invalid_client", "Unknown client or wrong secret.", basic=basic)
+            challenge = {"WWW-Authenticate": 'Basic realm="token"'} if credentials else None
+            raise oauth_error("invalid_client", "Unknown client or wrong secret.", 401, challenge)
 
     def _by_code(self, form: Mapping[str, str]) -> dict[str, Any]:
-        value = _required(form, "code")
-        code = self._codes.pop(value, None)
-        self.core.journal.forget("code", value)
+        code = self._codes.forget(_required(form, "code"))
         if code is None or self.core.clock.now() >= code.expires_at:
-            raise oauth_error(400, "invalid_grant", "The code is unknown, was used, or has expired.")
+            raise oauth_error("invalid_grant", "The code is unknown, was used, or has expired.")
         if form.get("redirect_uri") != code.redirect_uri:
-            raise oauth_error(400, "invalid_grant", "redirect_uri is not the one that the code was sent to.")
-        return self._with_refresh_token(self.tokens.issue(code.scope, "authorization_code"))
+            raise oauth_error("invalid_grant", "redirect_uri is not the one that the code was sent to.")
+        return self._with_refresh_token(code.scope, "authorization_code")
 
     def _by_refresh_token(self, form: Mapping[str, str]) -> dict[str, Any]:
-        value = _required(form, "refresh_token")
-        token = self._refresh_tokens.pop(value, None)
-        self.core.journal.forget("refresh_token", value)
+        token = self._refresh_tokens.forget(_required(form, "refresh_token"))
         if token is None:
-            raise oauth_error(400, "invalid_grant", "The refresh token is unknown or was used.")
-        return self._with_refresh_token(self.tokens.issue(token.scope, "refresh_token"))
+            raise oauth_error("invalid_grant", "The refresh token is unknown or was used.")
+        return self._with_refresh_token(token.scope, "refresh_token")
 
     def _by_client_credentials(self, form: Mapping[str, str]) -> dict[str, Any]:
-        scope = form.get("scope", "").split()
-        if not scope or not KNOWN_SCOPES.issuperset(scope):
-            raise oauth_error(400, "invalid_scope", "scope is missing or not known.")
-        return self._response(self.tokens.issue(" ".join(scope), APP_GRANT))
+        scope = form.get("scope", "")
+        if not _are_scopes(scope):
+            raise oauth_error("invalid_scope", "scope is missing or not known.")
+        return self._response(self.issue(" ".join(scope.split()), APP_GRANT))
 
-    def _with_refresh_token(self, token: AccessToken) -> dict[str, Any]:
-        refresh = RefreshToken(new_secret("refresh-token", 24), token.scope)
-        self._refresh_tokens[refresh.value] = refresh
-        self.core.journal.save("refresh_token", refresh.value, refresh)
-        return {**self._response(token), "refresh_token": refresh.value}
+    def _with_refresh_token(self, scope: str, grant: str) -> dict[str, Any]:
+        refresh = self._new(self._refresh_tokens, "refresh-token", scope, grant, 0)
+        return {**self._response(self.issue(scope, grant)), "refresh_token": refresh.value}
 
-    def _response(self, token: AccessToken) -> dict[str, Any]:
+    def _new(
+        self, table: Table[Token], kind: str, scope: str, grant: str, seconds: float, redirect_uri: str = ""
+    ) -> Token:
+        value = f"{MARK}{kind}-{secrets.token_urlsafe(24)}"
+        return table.save(value, Token(value, scope, grant, self.core.clock.now() + seconds, redirect_uri))
+
+    def _response(self, token: Token) -> dict[str, Any]:
         seconds = token.expires_at - self.core.clock.now()
         return {
             "access_token": token.value,
@@ -278,6 +227,14 @@ class OAuth:
             "token_type": "Bearer",
             "scope": token.scope,
         }
+
+
+def oauth_error(
+    error: str, description: str, status: int = 400, headers: dict[str, str] | None = None
+) -> ServiceError:
+    """An error of the token endpoint, in the format of RFC 6749 5.2."""
+    body = {"error": error, "error_description": description}
+    return ServiceError(status, error, description, headers=headers, body=body)
 
 
 def redirect_to(query: Mapping[str, str], **answer: str) -> str:
@@ -288,8 +245,12 @@ def redirect_to(query: Mapping[str, str], **answer: str) -> str:
     return f"{uri}{'&' if '?' in uri else '?'}{urlencode(answer)}"
 
 
+def _are_scopes(text: str) -> bool:
+    return bool(text.split()) and set(text.split()) <= set(get_args(Scope))
+
+
 def _required(form: Mapping[str, str], field: str) -> str:
     value = form.get(field)
     if not value:
-        raise oauth_error(400, "invalid_request", f"{field} is missing.")
+        raise oauth_error("invalid_request", f"{field} is missing.")
     return value

@@ -1,4 +1,4 @@
-"""The records of the service, which the journal can store, and their form in responses."""
+"""The records of the service, which the state file can store, and their form in responses."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ import json
 import re
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
-from operator import attrgetter
 from typing import Any
 
 MessageId = str | int | float | None
 """The id of a message: a UUID, or another JSON scalar that a test chose; None for a message without an id."""
 
+UUID = r"(?i)^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"
+"""A UUID in groups of 8, 4, 4, 4 and 12 digits."""
 
-_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+COUNTERS = ("put", "dropped", "leases", "leased", "acks", "releases", "expired", "quarantined")
 
 
 def is_uuid(value: Any) -> bool:
-    """Whether a value is a UUID in groups of 8, 4, 4, 4 and 12 digits."""
-    return isinstance(value, str) and _UUID.fullmatch(value) is not None
+    """Whether a value is a UUID."""
+    return isinstance(value, str) and re.fullmatch(UUID, value) is not None
 
 
 def id_text(message_id: MessageId) -> str | None:
@@ -36,10 +37,9 @@ def iso(moment: float | None) -> str | None:
     return datetime.fromtimestamp(moment, UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
 
 
-def new_counters() -> dict[str, int]:
-    """The counters of a new inbox."""
-    names = ("put", "dropped", "leases", "leased", "acks", "releases", "expired", "quarantined")
-    return dict.fromkeys(names, 0)
+def values_of(record: Any) -> dict[str, Any]:
+    """The fields of a record."""
+    return {declared.name: getattr(record, declared.name) for declared in fields(record)}
 
 
 @dataclass(slots=True)
@@ -47,7 +47,6 @@ class Inbox:
     """
     A trigger inbox (docs/service.md 2.1).
 
-    :param number: serial number, in the order of creation.
     :param changes_at: when the status becomes ``changes_to`` (seconds since 1970), or None.
     :param changes_to: ``active``, ``initialization_failure`` or ``deleted``.
     """
@@ -55,15 +54,14 @@ class Inbox:
     id: str
     created_at: float
     name: str | None
-    status: str
-    paused_reason: str | None
-    paused_at: float | None
     notification_url: str | None
     subscription: dict[str, Any]
-    number: int = 0
+    status: str = "initializing"
+    paused_reason: str | None = None
+    paused_at: float | None = None
     changes_at: float | None = None
     changes_to: str | None = None
-    counters: dict[str, int] = field(default_factory=new_counters)
+    counters: dict[str, int] = field(default_factory=lambda: dict.fromkeys(COUNTERS, 0))
 
     def view(self) -> dict[str, Any]:
         """The inbox in responses: all fields, and ``key``, which newer servers send (docs/service.md 2.1)."""
@@ -72,8 +70,7 @@ class Inbox:
             "created_at": iso(self.created_at),
             "name": self.name,
             "key": self.name,
-            "status": self.status,
-            "paused_reason": self.paused_reason,
+            **self.attributes(),
             "notification_url": self.notification_url,
             "subscription": self.subscription,
         }
@@ -86,17 +83,18 @@ class Inbox:
 @dataclass(slots=True)
 class Message:
     """
-    One delivery of a message (docs/service.md 3), without its payload.
+    One delivery of a message (docs/service.md 3).
 
     :param number: serial number of the delivery; two deliveries may have the same ``id``.
     :param id: None sends the message without an id.
-    :param duplicate: whether a fault made it, to deliver an ``id`` twice.
+    :param payload: None once the message is acknowledged.
     """
 
     number: int
     id: MessageId
     inbox_id: str
     created_at: float
+    payload: Any
     status: str = "available"
     lease_count: int = 0
     error_message: str | None = None
@@ -104,7 +102,6 @@ class Message:
     lease_id: str | None = None
     leased_at: float | None = None
     acked_at: float | None = None
-    duplicate: bool = False
 
     def view(self) -> dict[str, Any]:
         """The message in lists, without its payload."""
@@ -117,21 +114,6 @@ class Message:
                 "error_message": self.error_message,
                 "possible_duplicate_data": self.possible_duplicate_data,
             },
-        }
-
-    def detailed_view(self) -> dict[str, Any]:
-        """The message in responses of control calls, without its payload."""
-        return {
-            "id": self.id,
-            "status": self.status,
-            "lease_count": self.lease_count,
-            "error_message": self.error_message,
-            "possible_duplicate_data": self.possible_duplicate_data,
-            "duplicate": self.duplicate,
-            "lease_id": self.lease_id,
-            "put_at": self.created_at,
-            "leased_at": self.leased_at,
-            "acked_at": self.acked_at,
         }
 
 
@@ -151,44 +133,17 @@ class Lease:
 
 
 @dataclass(slots=True)
-class AccessToken:
+class Token:
     """
-    A Bearer token (docs/service.md 9.2).
+    An access token (docs/service.md 9.2), an authorization code or a refresh token (14.3).
 
-    :param grant: the grant that issued it; ``client_credentials`` makes it an app token.
+    :param grant: the grant that issued it; ``client_credentials`` makes an access token an app token.
+    :param expires_at: in seconds since 1970; a refresh token never expires.
+    :param redirect_uri: where the code was sent.
     """
 
     value: str
     scope: str
-    grant: str
-    expires_at: float
-
-
-@dataclass(slots=True)
-class Code:
-    """An authorization code: single use, short-lived (docs/service.md 14.3)."""
-
-    value: str
-    scope: str
-    redirect_uri: str
-    expires_at: float
-
-
-@dataclass(slots=True)
-class RefreshToken:
-    """A refresh token: single use, never expires (docs/service.md 14.3)."""
-
-    value: str
-    scope: str
-
-
-_GETTERS = {
-    record: attrgetter(*(field.name for field in fields(record)))
-    for record in (Inbox, Message, Lease, AccessToken, Code, RefreshToken)
-}
-
-
-def pack(record: Any) -> Any:
-    """The values of a record's fields, in order; any other value unchanged."""
-    getter = _GETTERS.get(type(record))
-    return getter(record) if getter else record
+    grant: str = ""
+    expires_at: float = 0.0
+    redirect_uri: str = ""

@@ -9,26 +9,55 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from email.utils import formatdate
 from functools import lru_cache, partial
+from typing import Any
 from urllib.parse import urlsplit
 
+from pydantic import ValidationError
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route, Router
 from starlette.types import Receive, Scope, Send
 
-from airflow_provider_workflow.emulator.checks import InvalidValueError
-from airflow_provider_workflow.emulator.rules.errors import ServiceError, error_object, invalid_field
+from airflow_provider_workflow.emulator.rules.errors import ServiceError, failure, invalid_value
 from airflow_provider_workflow.emulator.web import control_routes, routes
-from airflow_provider_workflow.emulator.web.context import Emulator, JsonResponse, Operation, error_response
-from airflow_provider_workflow.emulator.web.fault_injection import DroppedConnection, FaultInjection
+from airflow_provider_workflow.emulator.web.context import (
+    Call,
+    Emulator,
+    JsonResponse,
+    LoggedRequest,
+    Operation,
+    error_response,
+)
+from airflow_provider_workflow.emulator.web.fault_injection import DroppedConnection, inject
 
 logger = logging.getLogger(__name__)
 
-OPERATIONS: tuple[Operation, ...] = (
-    *routes.OPERATIONS,
-    *control_routes.OPERATIONS,
-)
+OPERATIONS: tuple[Operation, ...] = (*routes.OPERATIONS, *control_routes.OPERATIONS)
 """All operations of the emulator."""
+
+WITH_FAULTS = frozenset(
+    ("unknown", *(operation.name for operation in OPERATIONS if operation.family != "control"))
+)
+"""Names of the operations that faults can affect."""
+
+REQUIRED = frozenset(
+    (
+        *(
+            "access_token",
+            "api",
+            "app",
+            "id",
+            "lease_id",
+            "prefilled_url",
+            "results",
+            "status",
+            "step",
+            "steps",
+        ),
+        "title",
+    )
+)
+"""Fields that an answer must have, whatever it describes."""
 
 
 def build_app(emulator: Emulator) -> Router:
@@ -38,9 +67,6 @@ def build_app(emulator: Emulator) -> Router:
     Starlette's exception handlers are not used: faults that truncate or delay a response need it, so
     :func:`perform` converts errors to responses.
     """
-    emulator.faults.operations = frozenset(
-        ("unknown", *(operation.name for operation in OPERATIONS if operation.family != "control"))
-    )
     by_path: dict[str, dict[str, Operation]] = {}
     for operation in OPERATIONS:
         by_path.setdefault(operation.path, {})[operation.method] = operation
@@ -54,17 +80,12 @@ def build_app(emulator: Emulator) -> Router:
 
 @asynccontextmanager
 async def attached(emulator: Emulator) -> AsyncIterator[None]:
-    """Pass notices of the rules to streams and webhooks while the server runs."""
-    emulator.streams.loop = emulator.webhooks.loop = asyncio.get_running_loop()
-    listeners = (emulator.streams.notify, emulator.webhooks.notify)
-    emulator.store.core.listeners.extend(listeners)
-    try:
-        yield
-    finally:
-        for listener in listeners:
-            emulator.store.core.listeners.remove(listener)
-        emulator.streams.loop = emulator.webhooks.loop = None
-        await emulator.webhooks.close()
+    """Pass announcements of the rules to the streams while the server runs."""
+    emulator.streams.loop = asyncio.get_running_loop()
+    emulator.store.core.listeners.append(emulator.streams.notify)
+    yield
+    emulator.store.core.listeners.remove(emulator.streams.notify)
+    emulator.streams.loop = None
 
 
 class Endpoint:
@@ -77,41 +98,94 @@ class Endpoint:
     def __init__(self, emulator: Emulator, operations: Mapping[str, Operation]) -> None:
         self.emulator = emulator
         self.operations = operations
-        self.unknown = Operation("unknown", "", "", "unknown", partial(refuse, sorted(operations)))
+        self.unknown = Operation("unknown", "", "", "unknown", self._refuse)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
         operation = self.operations.get(request.method, self.unknown)
         try:
             check_sender(request, operation, self.emulator.host)
-            body = await request.body()
+            call = Call(self.emulator, request, await request.body(), await routes.read_form(request))
         except ServiceError as error:
             return await error_response(error)(scope, receive, send)
         except ClientDisconnect:
             return None
-        if operation.family == "control":
-            response = await perform(self.emulator, operation, request)
-        else:
-            response = await self._respond(operation, request, body)
+        response = await self._respond(operation, call)
         # By the service's clock, as clients compare other dates with it.
         response.headers.setdefault("date", http_date(int(self.emulator.store.clock.now())))
         return await response(scope, receive, send)
 
-    async def _respond(self, operation: Operation, request: Request, body: bytes) -> Response:
-        """Log a request, and perform it, with a fault if one applies."""
-        emulator = self.emulator
-        entry = emulator.log.begin(operation.name, request, body, emulator.store.clock.now())
-        fault = None
-        if emulator.faults.rules:
-            fault = emulator.faults.take(operation.name, request.method, request.scope["path"])
+    async def _respond(self, operation: Operation, call: Call) -> Response:
+        """Log a call, and perform it, with a fault if one applies."""
+        if operation.family == "control":
+            return perform(operation, call)
+        emulator, request = self.emulator, call.request
+        entry = LoggedRequest(
+            operation.name,
+            emulator.store.clock.now(),
+            request.method,
+            request.scope["path"],
+            request.scope["query_string"].decode("latin-1"),
+            dict(request.headers),
+            call.content,
+        )
+        # Before the client has its response.
+        emulator.log.append(entry)
+        emulator.counts[operation.name] += 1
+        fault = emulator.faults.take(operation.name, entry.path)
         if fault is None:
-            response = await perform(emulator, operation, request)
+            response = perform(operation, call)
         else:
-            without_fault = partial(perform, emulator, operation, request)
-            response = await FaultInjection(emulator, operation, request, fault, without_fault).run()
+            response = await inject(fault, operation, call, partial(perform, operation, call))
         if not isinstance(response, DroppedConnection):
             entry.status = response.status_code
         return response
+
+    def _refuse(self, _call: Call) -> None:
+        """Reject an unknown path, or a method that a path does not accept."""
+        if not self.operations:
+            raise ServiceError(404, "not_found", "There is no such path.")
+        detail, allowed = "This path does not accept this method.", ", ".join(sorted(self.operations))
+        raise ServiceError(405, "method_not_allowed", detail, headers={"Allow": allowed})
+
+
+def perform(operation: Operation, call: Call) -> Response:
+    """Perform a call, and return its response with the rate-limit headers."""
+    rate_headers: dict[str, str] = {}
+    try:
+        rate_headers = call.store.limits.spend(operation.family)
+        if operation.admission:
+            call.token = call.store.tokens.admit(
+                call.request.headers.get("authorization"), operation.admission
+            )
+        result = operation.handler(call)
+        if isinstance(result, Response):
+            response = result
+        else:
+            content, status = result if isinstance(result, tuple) else (result, 200)
+            if call.store.settings.required_fields_only and operation.family != "control":
+                content = required_fields(content)
+            response = JsonResponse(content, status)
+    except ServiceError as error:
+        response = error_response(error)
+    except ValidationError as error:
+        response = error_response(invalid_value(error))
+    except Exception as error:
+        logger.exception("The emulator failed at %s %s", call.request.method, call.request.scope["path"])
+        response = JsonResponse(failure(type(error).__name__, str(error)), 500)
+    # Faster than headers.update(), which would search for each of them first.
+    raw = [(name.lower().encode(), value.encode()) for name, value in rate_headers.items()]
+    response.raw_headers.extend(raw)
+    return response
+
+
+def required_fields(value: Any) -> Any:
+    """An answer without the fields that the service may leave out (docs/service.md)."""
+    if isinstance(value, list):
+        return [required_fields(item) for item in value]
+    if isinstance(value, dict):
+        return {name: required_fields(item) for name, item in value.items() if name in REQUIRED}
+    return value
 
 
 def check_sender(request: Request, operation: Operation, listening: str) -> None:
@@ -159,42 +233,6 @@ def is_own_host(host: str, listening: str) -> bool:
         return ipaddress.ip_address(name).is_loopback or ipaddress.ip_address(listening).is_unspecified
     except ValueError:
         return False
-
-
-async def perform(emulator: Emulator, operation: Operation, request: Request) -> Response:
-    """Perform a request, and return its response with the rate-limit headers."""
-    rate_headers: dict[str, str] = {}
-    try:
-        rate_headers = emulator.store.limits.spend(operation.family)
-        response = await operation.handler(emulator, request)
-    except ServiceError as error:
-        response = error_response(error)
-    except InvalidValueError as error:
-        response = error_response(invalid_field(error.field, error.reason))
-    except Exception as error:
-        logger.exception("The emulator failed at %s %s", request.method, request.scope["path"])
-        full_details = {"message": str(error), "code": type(error).__name__}
-        meta = {"source": "emulator", "full_details": full_details}
-        response = JsonResponse(
-            {"errors": [error_object(500, "error", "A server error occurred.", meta=meta)]}, 500
-        )
-    # Faster than headers.update(), which would search for each of them first.
-    raw = [(name.lower().encode(), value.encode()) for name, value in rate_headers.items()]
-    response.raw_headers.extend(raw)
-    return response
-
-
-async def refuse(methods: list[str], _emulator: Emulator, _request: Request) -> Response:
-    """
-    Reject an unknown path, or a method that a path does not accept.
-
-    :param methods: the accepted methods.
-    :raises ServiceError: 404 or 405.
-    """
-    if not methods:
-        raise ServiceError(404, "not_found", "There is no such path.")
-    detail = "This path does not accept this method."
-    raise ServiceError(405, "method_not_allowed", detail, headers={"Allow": ", ".join(methods)})
 
 
 @lru_cache(maxsize=16)

@@ -1,22 +1,27 @@
-"""What request handlers use: JSON, the log of requests, the state, and the declaration of operations."""
+"""What request handlers use: the emulator's state, a call of it, JSON, and the declaration of operations."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
+from pydantic import BaseModel
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse
 
 from airflow_provider_workflow.emulator.faults import Faults, HeldRequests
 from airflow_provider_workflow.emulator.rules.errors import ServiceError
+from airflow_provider_workflow.emulator.rules.oauth import Admission
+from airflow_provider_workflow.emulator.rules.records import Token
 from airflow_provider_workflow.emulator.rules.store import Store
-from airflow_provider_workflow.emulator.web.notices import Streams, Webhooks
+from airflow_provider_workflow.emulator.web.event_stream import Streams
 
 JSON = "application/json"
+MOST_LOGGED = 5000
+Body = TypeVar("Body", bound=BaseModel)
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
@@ -27,10 +32,8 @@ class JsonResponse(JSONResponse):
         return _encode(content).encode()
 
 
-def error_response(error: ServiceError, headers: dict[str, str] | None = None) -> JsonResponse:
-    """
-    The response of an error of the rules.
-    """
+def error_response(error: ServiceError, headers: Mapping[str, str] | None = None) -> JsonResponse:
+    """The response of an error of the rules."""
     return JsonResponse(error.body, error.status, {**(headers or {}), **error.headers})
 
 
@@ -39,100 +42,26 @@ def media_type(request: Request) -> str:
     return (request.headers.get("content-type") or "").partition(";")[0].strip().lower()
 
 
-async def read_json(request: Request) -> dict[str, Any]:
-    """
-    Read the body, which is a JSON object or empty.
-
-    :raises ServiceError: 400 for another Content-Type, and 400 ``parse_error``.
-    """
-    if (await request.body()).strip() and media_type(request) != JSON:
-        detail = f"Content-Type: must be {JSON} for a body of JSON."
-        raise ServiceError(400, "invalid", detail, source={"header": "Content-Type"})
-    return await read_any_json(request)
-
-
-async def read_any_json(request: Request) -> dict[str, Any]:
-    """
-    Read the body regardless of its Content-Type: ``curl -d`` sends that of a form.
-
-    :raises ServiceError: 400 ``parse_error``.
-    """
-    body = await request.body()
-    if not body.strip():
-        return {}
-    try:
-        value = json.loads(body)
-    except ValueError:
-        raise ServiceError(400, "parse_error", "The body is not JSON.") from None
-    if not isinstance(value, dict):
-        raise ServiceError(400, "parse_error", "The body must be a JSON object.")
-    return value
-
-
-KEPT = 5000
-
-
+@dataclass
 class LoggedRequest:
     """
-    A received request; ``status`` is None until it is answered, and stays None if it was dropped.
+    A received request.
 
     :param operation: its name (``lease``, ``token`` ...), or ``unknown``.
     :param at: when it was received, in seconds since 1970 by the emulator's clock.
+    :param query: without the question mark.
+    :param headers: with names in lower case.
+    :param status: None until it is answered; stays None if it was dropped.
     """
 
-    __slots__ = ("_headers", "_query_string", "at", "body", "method", "operation", "path", "status")
-
-    def __init__(self, operation: str, request: Request, body: bytes, at: float) -> None:
-        self.operation = operation
-        self.at = at
-        self.method = request.method
-        self.path: str = request.scope["path"]
-        self.body = body
-        self.status: int | None = None
-        self._headers: list[tuple[bytes, bytes]] = request.scope["headers"]
-        self._query_string: bytes = request.scope["query_string"]
-
-    @property
-    def headers(self) -> dict[str, str]:
-        """Its headers, with names in lower case."""
-        return {name.decode("latin-1"): value.decode("latin-1") for name, value in self._headers}
-
-    @property
-    def query(self) -> str:
-        """Its query, without the question mark."""
-        return self._query_string.decode("latin-1")
-
-    def view(self) -> dict[str, Any]:
-        """The request as JSON."""
-        shown = {
-            name: getattr(self, name) for name in ("operation", "at", "method", "path", "query", "status")
-        }
-        return {**shown, "headers": self.headers, "body": self.body.decode("utf-8", "replace")}
-
-    def __repr__(self) -> str:
-        return f"<{self.operation}: {self.method} {self.path} -> {self.status}>"
-
-
-class RequestLog:
-    """
-    The most recent requests, and the number of all requests by operation; without control calls.
-    """
-
-    def __init__(self) -> None:
-        self.recent: deque[LoggedRequest] = deque(maxlen=KEPT)
-        self.counts: Counter[str] = Counter()
-
-    def begin(self, operation: str, request: Request, body: bytes, at: float) -> LoggedRequest:
-        """Log a request when it is received, so before the client has its response."""
-        entry = LoggedRequest(operation, request, body, at)
-        self.recent.append(entry)
-        self.counts[operation] += 1
-        return entry
-
-    def clear(self) -> None:
-        """Delete all entries."""
-        self.recent.clear()
-        self.counts.clear()
+    operation: str
+    at: float
+    method: str
+    path: str
+    query: str
+    headers: dict[str, str]
+    body: bytes
+    status: int | None = None
 
 
 @dataclass
@@ -142,16 +71,18 @@ class Emulator:
 
     :param host: host name or IP address that the server listens on.
     :param inboxes: names of inboxes that exist after a reset too.
+    :param log: the most recent requests, oldest first; without control calls.
+    :param counts: the number of all requests, by operation.
     """
 
     store: Store
+    faults: Faults
     host: str = "127.0.0.1"
     inboxes: tuple[str, ...] = ()
-    faults: Faults = field(default_factory=Faults)
-    log: RequestLog = field(default_factory=RequestLog)
     holds: HeldRequests = field(default_factory=HeldRequests)
     streams: Streams = field(default_factory=Streams)
-    webhooks: Webhooks = field(default_factory=Webhooks)
+    log: deque[LoggedRequest] = field(default_factory=lambda: deque(maxlen=MOST_LOGGED))
+    counts: Counter[str] = field(default_factory=Counter)
 
     def reset(self) -> None:
         """Reset everything: stored state, logs, faults, held requests, open streams."""
@@ -160,7 +91,7 @@ class Emulator:
         self.streams.close()
         self.store.reset()
         self.log.clear()
-        self.webhooks.clear()
+        self.counts.clear()
         self.open_inboxes()
 
     def open_inboxes(self) -> None:
@@ -169,8 +100,69 @@ class Emulator:
             self.store.inboxes.open(name)
 
 
-Handler = Callable[[Emulator, Request], Awaitable[Response]]
-"""Performs a request. A ServiceError that it raises becomes the response."""
+@dataclass
+class Call:
+    """
+    A request of an operation.
+
+    :param content: its body.
+    :param form: its fields, if it is a form.
+    :param token: the token that was admitted, if the operation needs one.
+    """
+
+    emulator: Emulator
+    request: Request
+    content: bytes
+    form: Mapping[str, str]
+    token: Token | None = None
+
+    @property
+    def store(self) -> Store:
+        """The rules."""
+        return self.emulator.store
+
+    @property
+    def inbox_id(self) -> str:
+        """The inbox that the path names."""
+        return str(self.request.path_params["inbox_id"])
+
+    @property
+    def query(self) -> Mapping[str, str]:
+        """The parameters of the query."""
+        return self.request.query_params
+
+    def json(self) -> dict[str, Any]:
+        """
+        Read the body, which is a JSON object or empty.
+
+        :raises ServiceError: 400 ``parse_error``.
+        """
+        try:
+            value = json.loads(self.content) if self.content.strip() else {}
+        except ValueError:
+            raise ServiceError(400, "parse_error", "The body is not JSON.") from None
+        if not isinstance(value, dict):
+            raise ServiceError(400, "parse_error", "The body must be a JSON object.")
+        return value
+
+    def body(self, model: type[Body]) -> Body:
+        """
+        Read the body, whose Content-Type must be that of JSON.
+
+        :raises ServiceError: 400 for another Content-Type, and 400 ``parse_error``.
+        :raises ValueError: a field is not valid.
+        """
+        if self.content.strip() and media_type(self.request) != JSON:
+            detail = f"Content-Type: must be {JSON} for a body of JSON."
+            raise ServiceError(400, "invalid", detail, source={"header": "Content-Type"})
+        return model.model_validate(self.json())
+
+
+Handler = Callable[[Call], Any]
+"""
+Performs a call: returns the JSON of the response, the JSON and its status, or a response. A ServiceError that
+it raises becomes the response, and a ValueError a 400.
+"""
 
 
 @dataclass(frozen=True)
@@ -182,6 +174,7 @@ class Operation:
     :param path: path of a Starlette route.
     :param family: group of its rate limit; ``page`` has none, and ``control`` is neither logged nor
         affected by faults.
+    :param admission: the token that it needs.
     """
 
     name: str
@@ -189,3 +182,4 @@ class Operation:
     path: str
     family: str
     handler: Handler
+    admission: Admission | None = None

@@ -42,7 +42,7 @@ def secrets_of(doctor: Doctor) -> list[str]:
         TOKEN,
         *(base64.b64encode(pair.encode()).decode() for pair in pairs),
         *doctor.emulator.store.tokens.issued,
-        *doctor.emulator.store.oauth.refresh_tokens,
+        *doctor.emulator.store.tokens.refresh_tokens,
     ]
 
 

@@ -266,7 +266,7 @@ def test_it_serves_until_it_is_stopped(started: subprocess.Popen[str], number: s
 
 
 def test_it_takes_the_options_of_the_module() -> None:
-    given = ["--port", "1", "--inbox", "a", "--inbox", "b", "--state", "x.db", "--quarantine-after", "2"]
+    given = ["--port", "1", "--inbox", "a", "--inbox", "b", "--state", "x.db"]
     ours = vars(parser().parse_args(["emulator", *given]))
     theirs = vars(parse(given))
 

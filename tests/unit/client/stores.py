@@ -54,8 +54,8 @@ def logged_in(emulator: EmulatorServer, life: float = HOURS_10, scope: str = "ex
     :param life: seconds until they end, by the clock of the package; renewed 5 minutes before.
     """
     uri = emulator.store.settings.redirect_uris[0]
-    code = authorize(emulator.store.oauth, uri, scope=scope)["code"]
+    code = authorize(emulator.store.tokens, uri, scope=scope)["code"]
     form = {"grant_type": "authorization_code", "code": code, "redirect_uri": uri}
-    answer = emulator.store.oauth.grant(form, (emulator.client_id, emulator.client_secret))
+    answer = emulator.store.tokens.grant(form, (emulator.client_id, emulator.client_secret))
     now = clock.now()
     return UserTokens(answer["access_token"], answer["refresh_token"], now + life - 300, now + life)

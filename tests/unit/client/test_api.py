@@ -62,7 +62,7 @@ def test_templates_of_some_apps(send: Sender) -> None:
 def test_unenrolling_uses_a_token_of_its_own_scope(send: Sender, emulator: EmulatorServer) -> None:
     assert send(api.unenroll_promotion("one é+%")) is None
     assert b"promotions:write" in emulator.requests[0].body
-    assert emulator.store.promotions.unenrolled == ["one é+%"]
+    assert emulator.store.unenrolled == ["one é+%"]
 
 
 @pytest.mark.specification("9.1 credentials")
@@ -79,7 +79,7 @@ def test_an_app_token_is_issued_by_basic_and_multipart(send: Sender, emulator: E
 def test_a_code_becomes_user_tokens_which_refresh(send: Sender, emulator: EmulatorServer) -> None:
     redirect = emulator.store.settings.redirect_uris[0]
     query = {"redirect_uri": redirect, "scope": "workflow", "state": "s"}
-    answer = emulator.store.oauth.approve(query)
+    answer = emulator.store.tokens.approve(query)
     code = parse_qs(urlsplit(answer).query)["code"][0]
     first = send(api.exchange_code(code, redirect))
     second = send(api.refresh_user_token(first["refresh_token"]))

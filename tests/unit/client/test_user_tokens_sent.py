@@ -103,7 +103,7 @@ def test_promotions_use_a_token_of_the_application(
 ) -> None:
     store = MemoryStore()
     make_send(user, store=store)(api.unenroll_promotion("e-1"))
-    assert emulator.store.promotions.unenrolled == ["e-1"]
+    assert emulator.store.unenrolled == ["e-1"]
     assert store.reads == 0
 
 

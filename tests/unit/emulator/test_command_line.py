@@ -45,11 +45,9 @@ def start() -> Iterator[Start]:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_it_says_what_to_do_next_and_ends_clean(start: Start, number: signal.Signals) -> None:
-    process, address = start("--inbox", "orders", "--quarantine-after", "3", "--initializing-seconds", "9")
+    process, address = start("--inbox", "orders")
     summary = requests.get(f"{address}/_emulator/inboxes/orders", timeout=5).json()
     assert summary["inbox"]["status"] == "active"
-    settings = requests.get(f"{address}/_emulator/settings", timeout=5).json()
-    assert (settings["quarantine_after"], settings["initializing_seconds"]) == (3, 9)
     process.send_signal(number)
     assert process.wait(10) == 0
     assert process.stdout is not None
@@ -107,7 +105,6 @@ def test_what_it_cannot_use_is_one_sentence(start: Start, tmp_path: Path) -> Non
     (tmp_path / "text").write_text("no database" * 100)
     assert "file is not a database" in refused("--port", "0", "--state", str(tmp_path / "text"))
     assert "unable to open" in refused("--port", "0", "--state", str(tmp_path / "nowhere" / "state.db"))
-    assert "quarantine_after: must be an integer" in refused("--port", "0", "--quarantine-after", "0")
     assert "cannot listen on port 70000" in refused("--port", "70000")
     assert "cannot listen on port 0 of 192.0.2.1" in refused("--port", "0", "--host", "192.0.2.1")
 

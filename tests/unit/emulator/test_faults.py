@@ -8,25 +8,27 @@ import pytest
 
 from airflow_provider_workflow.emulator.faults import Faults
 
+OPERATIONS = frozenset({"ack", "lease"})
+
 
 def meets(faults: Faults, operation: str = "lease", path: str = "/x/lease") -> bool:
-    return faults.take(operation, "POST", path) is not None
+    return faults.take(operation, path) is not None
 
 
 def test_a_fault_meets_one_request_by_default() -> None:
-    faults = Faults()
+    faults = Faults(OPERATIONS)
     faults.add(kind="drop", operation="lease")
     assert [meets(faults), meets(faults)] == [True, False]
 
 
 def test_a_fault_passes_over_the_first_requests_and_ends() -> None:
-    faults = Faults()
+    faults = Faults(OPERATIONS)
     faults.add(kind="drop", after=1, times=2)
     assert [meets(faults) for _ in range(5)] == [False, True, True, False, False]
 
 
 def test_a_fault_without_number_never_ends() -> None:
-    faults = Faults()
+    faults = Faults(OPERATIONS)
     faults.add(kind="drop", times=None)
     assert all(meets(faults) for _ in range(100))
 
@@ -35,26 +37,25 @@ def test_a_fault_without_number_never_ends() -> None:
     ("rule", "met"),
     [
         ({"operation": "ack"}, False),
-        ({"method": "GET"}, False),
-        ({"method": "POST", "path": "lease$"}, True),
+        ({"path": "lease$"}, True),
         ({"path": "^/y"}, False),
         ({}, True),
     ],
 )
 def test_a_fault_meets_what_matches_all_that_it_names(rule: dict[str, Any], met: bool) -> None:
-    faults = Faults()
+    faults = Faults(OPERATIONS)
     faults.add(kind="drop", **rule)
     assert meets(faults) is met
 
 
 def test_faults_are_used_up_in_their_order() -> None:
-    faults = Faults()
+    faults = Faults(OPERATIONS)
     first, second = faults.add(kind="status", status=500), faults.add(kind="status", status=502)
-    assert [faults.take("x", "GET", "/"), faults.take("x", "GET", "/")] == [first, second]
+    assert [faults.take("x", "/"), faults.take("x", "/")] == [first, second]
 
 
 def test_a_request_can_be_uncounted() -> None:
-    faults = Faults()
+    faults = Faults(OPERATIONS)
     fault = faults.add(kind="duplicate")
     meets(faults)
     faults.uncount(fault)
@@ -62,13 +63,13 @@ def test_a_request_can_be_uncounted() -> None:
 
 
 def test_faults_are_listed_and_lifted() -> None:
-    faults = Faults()
+    faults = Faults(OPERATIONS)
     first, second = faults.add(kind="drop"), faults.add(kind="slow")
-    assert [each["id"] for each in faults.listing()] == [first.id, second.id]
+    assert faults.rules == [first, second]
     faults.clear(first.id)
-    assert [each["kind"] for each in faults.listing()] == ["slow"]
+    assert faults.rules == [second]
     faults.clear()
-    assert faults.listing() == []
+    assert faults.rules == []
 
 
 @pytest.mark.parametrize(
@@ -81,13 +82,12 @@ def test_faults_are_listed_and_lifted() -> None:
     ],
 )
 def test_a_rule_that_makes_no_sense_is_refused(rule: dict[str, Any], field: str) -> None:
-    with pytest.raises(ValueError, match=f"^{field}: "):
-        Faults().add(**rule)
+    with pytest.raises(ValueError, match=field):
+        Faults(OPERATIONS).add(**rule)
 
 
 def test_an_operation_that_nobody_has_is_refused() -> None:
-    faults = Faults()
-    faults.operations = frozenset({"ack", "lease"})
+    faults = Faults(OPERATIONS)
     with pytest.raises(ValueError, match="ack, lease"):
         faults.add(kind="drop", operation="acknowledge")
     with pytest.raises(ValueError, match="path"):

@@ -7,7 +7,6 @@ from typing import Any, ClassVar, Protocol
 import requests
 
 from airflow_provider_workflow.emulator.clock import ManualClock
-from airflow_provider_workflow.emulator.rules import errors
 from airflow_provider_workflow.emulator.rules.errors import ServiceError
 from airflow_provider_workflow.emulator.rules.store import Store
 from airflow_provider_workflow.emulator.server import EmulatorServer
@@ -58,7 +57,7 @@ class ByCall:
         }
         try:
             if "message_ids" in arguments:
-                errors.optional_ids(arguments, "message_ids", self.store.messages.queue(self.inbox_id).ids)
+                self.store.messages.check_ids(self.inbox_id, arguments["message_ids"])
             body = calls[operation](
                 self.inbox_id, **_named(arguments, lease_seconds="lease_seconds", message_ids="ids")
             )

@@ -37,7 +37,7 @@ def user(connect: Connect, variables: Variables) -> Iterator[WorkflowHook]:
 def redirect(hook: WorkflowHook, emulator: EmulatorServer, state: str) -> dict[str, str]:
     url = hook.authorization_url(scope="external", state=state)
     query = {name: values[0] for name, values in parse_qs(urlsplit(url).query).items()}
-    return authorize(emulator.store.oauth, query["redirect_uri"], query["state"], query["scope"])
+    return authorize(emulator.store.tokens, query["redirect_uri"], query["state"], query["scope"])
 
 
 def test_a_user_logs_in_and_tasks_use_the_tokens(

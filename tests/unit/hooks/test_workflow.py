@@ -96,7 +96,7 @@ def test_guess_and_templates(hook: WorkflowHook) -> None:
 
 def test_unenrolling(hook: WorkflowHook, emulator: EmulatorServer) -> None:
     hook.unenroll_promotion("e-1")
-    assert emulator.store.promotions.unenrolled == ["e-1"]
+    assert emulator.store.unenrolled == ["e-1"]
 
 
 def test_the_flow_of_a_user_s_tokens(
@@ -106,7 +106,7 @@ def test_the_flow_of_a_user_s_tokens(
     monkeypatch.setattr(workflow, "mask_secret", masked.append)
     url = hook.authorization_url(scope="workflow", state="random")
     query = {name: values[0] for name, values in parse_qs(urlsplit(url).query).items()}
-    back = emulator.store.oauth.approve(query)
+    back = emulator.store.tokens.approve(query)
     first = hook.exchange_code(parse_qs(urlsplit(back).query)["code"][0])
     second = hook.refresh_user_token(first["refresh_token"])
     third = hook.app_token()

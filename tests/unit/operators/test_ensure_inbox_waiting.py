@@ -83,7 +83,9 @@ def test_an_inbox_that_is_active_soon_is_waited_for_a_second(
 def test_an_inbox_that_is_active_already_is_not_waited_for(
     connected: EmulatorServer, fake_clock: FakeClock
 ) -> None:
-    connected.store.inboxes.open(NAME, {**SUBSCRIBED, "app_key": "ShopAPI@1.0.0", "connection_id": None})
+    subscription = {**SUBSCRIBED, "app_key": "ShopAPI@1.0.0", "connection_id": None}
+    connected.store.inboxes.create(NAME, subscription)
+    connected.store.inboxes.find(NAME)
 
     assert ensure()["status"] == "active"
     assert fake_clock.slept == []

@@ -77,7 +77,7 @@ def test_secrets_are_never_sent_for_a_connection_of_another_type(
         ({"status": 429, "headers": {"Retry-After": "7"}}, 429, "rate_limited", "7"),
         ({"status": 500}, 502, "service_error", None),
         ({"status": 403}, 502, "wrong_credentials", None),
-        ({"kind": "not_json", "status": 200, "text": "<html>"}, 502, "unreachable", None),
+        ({"status": 200, "text": "<html>", "content_type": "application/json"}, 502, "unreachable", None),
         ({"kind": "drop"}, 502, "unreachable", None),
     ],
 )

@@ -57,13 +57,13 @@ def paused(service: Service) -> Call[Any]:
 
 def with_code(service: Service) -> Call[Any]:
     redirect = service.store.settings.redirect_uris[0]
-    address = service.store.oauth.approve({"redirect_uri": redirect, "scope": "workflow", "state": "s"})
+    address = service.store.tokens.approve({"redirect_uri": redirect, "scope": "workflow", "state": "s"})
     return api.exchange_code(parse_qs(urlsplit(address).query)["code"][0], redirect)
 
 
 def with_refresh_token(service: Service) -> Call[Any]:
     code = with_code(service).form or {}
-    answer = service.store.oauth.grant(dict(code), (service.client_id, service.client_secret))
+    answer = service.store.tokens.grant(dict(code), (service.client_id, service.client_secret))
     return api.refresh_user_token(answer["refresh_token"])
 
 
@@ -99,7 +99,7 @@ EFFECTS: dict[str, Effect] = {
         lambda service: counted("releases")(service) // 2,
     ),
     "unenroll_promotion": Effect(
-        lambda _: api.unenroll_promotion("e-1"), lambda service: len(service.store.promotions.unenrolled)
+        lambda _: api.unenroll_promotion("e-1"), lambda service: len(service.store.unenrolled)
     ),
     "exchange_code": Effect(with_code, tokens_beside(0)),
     "refresh_user_token": Effect(with_refresh_token, tokens_beside(1)),

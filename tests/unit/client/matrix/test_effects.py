@@ -18,7 +18,7 @@ from tests.unit.client.senders import SENDERS, Sender
 FAULTS: dict[str, dict[str, Any]] = {
     "dropped": {"kind": "drop"},
     "503": {"kind": "status", "status": 503},
-    "a redirect": {"kind": "redirect", "status": 307},
+    "a redirect": {"kind": "status", "status": 307, "headers": {"Location": "http://localhost/"}},
 }
 """One of each kind: the connection breaks, the call may be sent again, it may not."""
 AT_ONCE = ("a redirect",)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import threading
 
-from airflow_provider_workflow.emulator.clock import ManualClock, SystemClock
-from airflow_provider_workflow.emulator.rules.core import Core, Journal, Notice
+from airflow_provider_workflow.emulator.clock import Clock, ManualClock
+from airflow_provider_workflow.emulator.rules.core import Core
 from airflow_provider_workflow.emulator.rules.store import Store
 from airflow_provider_workflow.emulator.settings import Settings
 
 
-class Recorder(Journal):
+class Recorder(Core):
     def __init__(self) -> None:
+        super().__init__(ManualClock(), Settings())
         self.events: list[str] = []
 
     def commit(self) -> None:
@@ -19,14 +20,13 @@ class Recorder(Journal):
 
 
 def test_nothing_is_announced_before_it_is_durable() -> None:
-    journal = Recorder()
-    core = Core(ManualClock(), Settings(), journal)
-    core.listeners.append(lambda notice: journal.events.append(f"told {notice.count}"))
+    core = Recorder()
+    core.listeners.append(lambda inbox_id: core.events.append(f"announced {inbox_id}"))
     with core:
         with core:
-            core.announce(Notice("inbox", 1))
-        assert journal.events == []
-    assert journal.events == ["commit", "told 1"]
+            core.announce("orders")
+        assert core.events == []
+    assert core.events == ["commit", "announced orders"]
 
 
 def test_messages_put_from_many_threads_are_all_there(store: Store, inbox_id: str) -> None:
@@ -45,7 +45,7 @@ def test_messages_put_from_many_threads_are_all_there(store: Store, inbox_id: st
 
 
 def test_a_moved_clock_tells_and_can_be_moved_back() -> None:
-    for clock in (ManualClock(), SystemClock()):
+    for clock in (ManualClock(), Clock()):
         heard: list[float] = []
         clock.listeners.append(lambda clock=clock, heard=heard: heard.append(clock.offset))  # type: ignore[misc]
         before = clock.now()

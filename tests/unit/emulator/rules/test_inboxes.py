@@ -104,8 +104,6 @@ def test_a_state_can_be_forced(store: Store, inbox_id: str) -> None:
     inbox = store.inboxes.force(inbox_id, "paused", "authentication")
     assert (inbox.status, inbox.paused_reason) == ("paused", "authentication")
     assert inbox.paused_at == store.clock.now()
-    with refused(400):
-        store.inboxes.force(inbox_id, "asleep")
 
 
 @pytest.mark.parametrize(("order", "names"), [("oldest", ["a", "b"]), ("newest", ["c", "b"])])

@@ -53,7 +53,7 @@ def test_inboxes_messages_leases_and_counters_continue(reopen: Callable[[], Stor
     (message,) = store.leases.lease(inbox_id)["results"]
     assert (message["id"], message["payload"]) == ("d", {"text": "\ud800\u0000é", "big": 2**70})
     assert store.leases.acknowledge(inbox_id, held)["acked_id"]
-    new = store.messages.put(inbox_id, [{}], ids=["e"]).ids
+    new = store.messages.put(inbox_id, [{}], ids=["e"])
     assert [each["id"] for each in store.messages.summary(inbox_id)["messages"]] == [*"abcd", *new]
 
 
@@ -75,21 +75,21 @@ def test_a_lease_runs_out_although_the_service_was_started_again(reopen: Callabl
 def test_tokens_codes_refresh_tokens_and_unenrollments_continue(reopen: Callable[[], Store]) -> None:
     store = reopen()
     page = {"scope": "external", "redirect_uri": "http://localhost/x"}
-    first, second = (parse_qs(urlsplit(store.oauth.approve(page)).query)["code"][0] for _ in range(2))
+    first, second = (parse_qs(urlsplit(store.tokens.approve(page)).query)["code"][0] for _ in range(2))
     form = {"grant_type": "authorization_code", "redirect_uri": "http://localhost/x"}
-    answer = store.oauth.grant({**form, "code": first}, BASIC)
-    store.promotions.unenroll("7")
+    answer = store.tokens.grant({**form, "code": first}, BASIC)
+    store.unenroll("7")
 
     store = reopen()
     assert store.tokens.admit(f"Bearer {answer['access_token']}", INBOX)
     with pytest.raises(ServiceError, match="invalid_grant"):
-        store.oauth.grant({**form, "code": first}, BASIC)
-    assert store.oauth.grant({**form, "code": second}, BASIC)
+        store.tokens.grant({**form, "code": first}, BASIC)
+    assert store.tokens.grant({**form, "code": second}, BASIC)
     refresh = {"grant_type": "refresh_token", "refresh_token": answer["refresh_token"]}
-    assert store.oauth.grant(refresh, BASIC)
+    assert store.tokens.grant(refresh, BASIC)
     with pytest.raises(ServiceError, match="invalid_grant"):
-        reopen().oauth.grant(refresh, BASIC)
-    assert store.promotions.unenrolled == ["7"]
+        reopen().tokens.grant(refresh, BASIC)
+    assert store.unenrolled == ["7"]
 
 
 def test_the_state_of_inboxes_and_their_order_continue(reopen: Callable[[], Store]) -> None:
@@ -117,8 +117,8 @@ def test_a_deleted_inbox_leaves_nothing_behind(reopen: Callable[[], Store]) -> N
     store.messages.put(inbox_id, [{}, {}])
     store.leases.lease(inbox_id, lease_limit=1)
     store.inboxes.delete(inbox_id)
-    journal = reopen().core.journal
-    assert [list(journal.load(kind)) for kind in ("inbox", "message", "payload", "lease")] == [[], [], [], []]
+    core = reopen().core
+    assert [core.load(kind) for kind in ("inbox", "message", "lease")] == [[], [], []]
 
 
 def test_a_reset_empties_the_file(reopen: Callable[[], Store]) -> None:

@@ -9,7 +9,7 @@ from airflow_provider_workflow.emulator.rules.store import Store
 
 
 def put(store: Store, inbox_id: str, count: int = 1) -> list[str]:
-    return store.messages.put(inbox_id, [{"n": n} for n in range(count)]).ids
+    return store.messages.put(inbox_id, [{"n": n} for n in range(count)])
 
 
 def statuses(store: Store, inbox_id: str) -> list[str]:

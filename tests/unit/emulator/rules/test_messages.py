@@ -7,7 +7,6 @@ from urllib.parse import unquote_plus
 
 import pytest
 
-from airflow_provider_workflow.emulator.rules.core import Notice
 from airflow_provider_workflow.emulator.rules.errors import ServiceError
 from airflow_provider_workflow.emulator.rules.store import Store
 
@@ -22,8 +21,7 @@ def test_messages_are_leased_in_the_order_in_which_they_came(store: Store, inbox
 @pytest.mark.parametrize("status", ["paused", "initializing"])
 def test_an_inbox_that_is_not_active_drops_messages(store: Store, inbox_id: str, status: str) -> None:
     store.inboxes.force(inbox_id, status)
-    put = store.messages.put(inbox_id, [{}, {}])
-    assert (put.ids, put.dropped, put.status) == ([], 2, status)
+    assert store.messages.put(inbox_id, [{}, {}]) == []
     assert store.inboxes.get(inbox_id).counters["dropped"] == 2
 
 
@@ -38,7 +36,7 @@ def test_an_id_can_be_chosen_and_delivered_again(store: Store, inbox_id: str) ->
 def test_an_id_can_be_any_json_scalar_and_its_message_can_be_acknowledged(
     store: Store, inbox_id: str, chosen: Any
 ) -> None:
-    assert store.messages.put(inbox_id, [{}], ids=[chosen]).ids == [chosen]
+    assert store.messages.put(inbox_id, [{}], ids=[chosen]) == [chosen]
     lease = store.leases.lease(inbox_id)
     assert [message["id"] for message in lease["results"]] == [chosen]
     assert store.leases.acknowledge(inbox_id, lease["lease_id"], [chosen])["acked_id"]
@@ -73,7 +71,7 @@ def test_as_many_ids_as_payloads_are_asked_for(store: Store, inbox_id: str) -> N
 
 def test_attributes_can_be_given_and_set_later(store: Store, inbox_id: str) -> None:
     given = {"error_message": "bounced", "possible_duplicate_data": True, "lease_count": 2}
-    (message_id,) = store.messages.put(inbox_id, [{}], attributes=given).ids
+    (message_id,) = store.messages.put(inbox_id, [{}], attributes=given)
     store.messages.set_attributes(inbox_id, message_id, {"error_message": None})
     (leased,) = store.leases.lease(inbox_id)["results"]
     expected = {"error_message": None, "possible_duplicate_data": True, "lease_count": 3}
@@ -89,28 +87,24 @@ def test_other_attributes_are_refused_before_anything_is_put(store: Store, inbox
 
 
 def test_arrivals_are_announced_once_per_put(store: Store, inbox_id: str) -> None:
-    store.inboxes.update(inbox_id, "http://receiver.test/hook")
-    heard: list[Notice] = []
+    heard: list[str | None] = []
     store.core.listeners.append(heard.append)
     store.messages.put(inbox_id, [{}, {}, {}])
     store.messages.put(inbox_id, [{}], announce=False)
     store.messages.put(inbox_id, [])
-    assert heard == [Notice(inbox_id, 3, "http://receiver.test/hook")]
+    assert heard == [inbox_id]
 
 
-def test_redelivery_is_announced_when_the_settings_say_so(store: Store, inbox_id: str) -> None:
-    heard: list[Notice] = []
+def test_redelivery_is_not_announced(store: Store, inbox_id: str) -> None:
+    heard: list[str | None] = []
     store.core.listeners.append(heard.append)
     store.messages.put(inbox_id, [{}], announce=False)
     store.leases.release(inbox_id, store.leases.lease(inbox_id)["lease_id"])
     assert heard == []
-    store.configure(notify_redelivery=True)
-    store.leases.release(inbox_id, store.leases.lease(inbox_id)["lease_id"])
-    assert heard == [Notice(inbox_id, 1, None, redelivery=True)]
 
 
 def test_a_lease_can_be_delivered_twice(store: Store, inbox_id: str) -> None:
-    (message_id,) = store.messages.put(inbox_id, [{"n": 1}]).ids
+    (message_id,) = store.messages.put(inbox_id, [{"n": 1}])
     first = store.leases.lease(inbox_id)
     assert store.messages.deliver_again(inbox_id, first["lease_id"]) == 1
     second = store.leases.lease(inbox_id)
@@ -156,12 +150,10 @@ def test_a_message_that_goes_away_shifts_no_page(store: Store, inbox_id: str) ->
     assert [each["id"] for each in second.results] == ["c", "d"]
 
 
-def test_acknowledged_messages_stay_listed_only_if_the_settings_say_so(store: Store, inbox_id: str) -> None:
+def test_acknowledged_messages_are_not_listed(store: Store, inbox_id: str) -> None:
     store.messages.put(inbox_id, [{}, {}], ids="ab")
     store.leases.acknowledge(inbox_id, store.leases.lease(inbox_id)["lease_id"], ["a"])
     assert walk(store, inbox_id, 10) == [["b"]]
-    store.configure(acked_stay_listed=True)
-    assert walk(store, inbox_id, 10) == [["a", "b"]]
 
 
 def test_a_list_shows_no_payload(store: Store, inbox_id: str) -> None:
@@ -199,7 +191,7 @@ def test_the_summary_tells_of_every_message(store: Store, inbox_id: str) -> None
     summary = store.messages.summary(inbox_id)
     start = store.clock.now() - 2
     times = [
-        (each["id"], each["put_at"], each["leased_at"], each["acked_at"]) for each in summary["messages"]
+        (each["id"], each["created_at"], each["leased_at"], each["acked_at"]) for each in summary["messages"]
     ]
     assert times == [
         ("a", start, start + 1, start + 2),

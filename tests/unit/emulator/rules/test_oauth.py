@@ -24,17 +24,17 @@ PAGE = {
 
 
 def code(store: Store) -> str:
-    return parse_qs(urlsplit(store.oauth.approve(PAGE)).query)["code"][0]
+    return parse_qs(urlsplit(store.tokens.approve(PAGE)).query)["code"][0]
 
 
 def exchange(store: Store, value: str, redirect_uri: str = REDIRECT) -> dict[str, object]:
     form = {"grant_type": "authorization_code", "code": value, "redirect_uri": redirect_uri}
-    return store.oauth.grant(form, BASIC)
+    return store.tokens.grant(form, BASIC)
 
 
 def error_of(store: Store, credentials: tuple[str, str] | None = BASIC, **form: str) -> tuple[int, str]:
     with pytest.raises(ServiceError) as refusal:
-        store.oauth.grant(form, credentials)
+        store.tokens.grant(form, credentials)
     assert set(refusal.value.body) == {"error", "error_description"}
     return refusal.value.status, refusal.value.body["error"]
 
@@ -47,7 +47,7 @@ def admission_of(store: Store, authorization: str | None, admission: Admission) 
 
 @pytest.mark.specification("9.1 client credentials")
 def test_client_credentials_give_a_token_without_refresh_token(store: Store) -> None:
-    answer = store.oauth.grant({"grant_type": "client_credentials", "scope": "external"}, BASIC)
+    answer = store.tokens.grant({"grant_type": "client_credentials", "scope": "external"}, BASIC)
     assert answer["expires_in"] == 36000
     assert answer["token_type"] == "Bearer"
     assert answer["scope"] == "external"
@@ -59,14 +59,14 @@ def test_client_credentials_give_a_token_without_refresh_token(store: Store) -> 
 def test_credentials_may_be_in_the_body_and_form_encoded_in_basic(store: Store) -> None:
     store.configure(client_id="a b", client_secret="p%+c")
     form = {"grant_type": "client_credentials", "scope": "external"}
-    assert store.oauth.grant({**form, "client_id": "a b", "client_secret": "p%+c"}, None)
-    assert store.oauth.grant(form, ("a b", "p%+c"))
-    assert store.oauth.grant(form, ("a+b", "p%25%2Bc"))
+    assert store.tokens.grant({**form, "client_id": "a b", "client_secret": "p%+c"}, None)
+    assert store.tokens.grant(form, ("a b", "p%+c"))
+    assert store.tokens.grant(form, ("a+b", "p%25%2Bc"))
 
 
 @pytest.mark.specification("10 state", "10 code")
 def test_approval_leads_back_with_code_and_state(store: Store) -> None:
-    address = urlsplit(store.oauth.approve(PAGE))
+    address = urlsplit(store.tokens.approve(PAGE))
     assert address._replace(query="").geturl() == REDIRECT
     assert parse_qs(address.query)["state"] == ["s t&"]
     answer = exchange(store, parse_qs(address.query)["code"][0])
@@ -100,7 +100,7 @@ def test_a_code_belongs_to_its_redirect_uri(store: Store) -> None:
 def test_a_refresh_token_is_used_once_and_never_expires(store: Store) -> None:
     first = exchange(store, code(store))
     store.clock.advance(10 * 365 * 86400)
-    second = store.oauth.grant(
+    second = store.tokens.grant(
         {"grant_type": "refresh_token", "refresh_token": str(first["refresh_token"])}, BASIC
     )
     assert second["scope"] == first["scope"]
@@ -136,23 +136,23 @@ def test_a_stranger_gets_no_redirect(store: Store) -> None:
         {"redirect_uri": f"{REDIRECT}/"},
     ):
         with pytest.raises(ServiceError):
-            store.oauth.check_page({**PAGE, **change})
+            store.tokens.check_page({**PAGE, **change})
     store.configure(redirect_uris=(REDIRECT, "http://127.0.0.1:5555/any"))
-    store.oauth.check_page({**PAGE, "redirect_uri": "http://127.0.0.1:5555/any"})
+    store.tokens.check_page({**PAGE, "redirect_uri": "http://127.0.0.1:5555/any"})
 
 
 @pytest.mark.specification("10 response_type", "10 response_mode", "10 scope")
 def test_faults_of_the_page_are_named_as_the_rfc_does(store: Store) -> None:
-    assert store.oauth.page_fault(PAGE) is None
-    assert store.oauth.page_fault({**PAGE, "response_type": "token"}) == "unsupported_response_type"
-    assert store.oauth.page_fault({**PAGE, "response_mode": "fragment"}) == "invalid_request"
-    assert store.oauth.page_fault({**PAGE, "scope": ""}) == "invalid_scope"
+    assert store.tokens.page_fault(PAGE) is None
+    assert store.tokens.page_fault({**PAGE, "response_type": "token"}) == "unsupported_response_type"
+    assert store.tokens.page_fault({**PAGE, "response_mode": "fragment"}) == "invalid_request"
+    assert store.tokens.page_fault({**PAGE, "scope": ""}) == "invalid_scope"
 
 
 @pytest.mark.specification("10 response_mode", "10 state")
 @pytest.mark.parametrize("parameter", ["response_type", "response_mode", "state", "scope"])
 def test_no_parameter_of_the_page_may_be_left_out(store: Store, parameter: str) -> None:
-    assert store.oauth.page_fault({name: PAGE[name] for name in PAGE if name != parameter}) is not None
+    assert store.tokens.page_fault({name: PAGE[name] for name in PAGE if name != parameter}) is not None
 
 
 @pytest.mark.specification("14.3 expired", "11.4 expired")

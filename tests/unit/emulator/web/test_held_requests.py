@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 
@@ -25,10 +24,8 @@ def test_a_request_is_held_until_it_is_released(
     (held,) = emulator.wait_until_held()
     assert (held["operation"], held["when"]) == ("lease", when)
     assert leases(emulator) == effect_while_held
-    assert requests.get(f"{emulator.base_url}/_emulator/holds", timeout=5).json() == {"held": [held]}
-    body = json.dumps({"id": held["id"]})
-    released = requests.post(f"{emulator.base_url}/_emulator/holds/release", data=body, timeout=5)
-    assert released.json() == {"released": 1}
+    assert emulator.emulator.holds.listing() == [held]
+    assert emulator.release(held["id"]) == 1
     thread.join(5)
     assert answers[0].status_code == 201
     assert leases(emulator) == 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from html import unescape
-from urllib.parse import parse_qs, urlencode, urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -111,13 +111,6 @@ def test_a_user_approves_on_the_page_and_the_code_buys_tokens(api: Api) -> None:
 def test_a_user_may_deny(api: Api) -> None:
     denied = api("POST", "/v2/authorize", data={**QUERY, "decision": "deny"})
     assert parse_qs(urlsplit(denied.headers["Location"]).query)["error"] == ["access_denied"]
-
-
-def test_a_test_can_be_approved_at_once(api: Api) -> None:
-    api.control("/settings", auto_approve=True)
-    response = api("GET", "/v2/authorize?" + urlencode(QUERY))
-    assert response.status_code == 302
-    assert "code=" in response.headers["Location"]
 
 
 def test_a_stranger_stays_on_the_page(api: Api) -> None:

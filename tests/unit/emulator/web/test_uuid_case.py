@@ -17,8 +17,7 @@ def test_every_id_is_found_in_upper_case(emulator: EmulatorServer, api: Api) -> 
     assert [each["id"] for each in released.json()["results"]] == [ids[0]]
     assert [each["id"] for each in acked.json()["results"]] == [ids[1]]
 
-    attributes = {"lease_count": 3}
-    api.control("/messages/attributes", inbox=inbox, message_id=ids[2].upper(), attributes=attributes)
+    emulator.store.messages.set_attributes(inbox, ids[2].upper(), {"lease_count": 3})
     assert api.control("/leases/expire", inbox=inbox, lease_id=lease_id)["expired"] == 1
     assert api("GET", f"/_emulator/inboxes/{inbox}").json()["counts"]["available"] == 2
     assert api("GET", f"/inboxes/{inbox}").json()["id"] == inbox.lower()

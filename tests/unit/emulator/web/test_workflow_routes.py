@@ -52,7 +52,7 @@ def test_a_user_is_unenrolled_with_an_app_token(emulator: EmulatorServer, api: A
     headers = {"Authorization": f"Bearer {emulator.token('promotions:write')}"}
     response = api("DELETE", "/v2/promotions/77", headers=headers)
     assert (response.status_code, response.content) == (204, b"")
-    assert emulator.store.promotions.unenrolled == ["77"]
+    assert emulator.store.unenrolled == ["77"]
     assert api("DELETE", "/v2/promotions/77").status_code == 403
 
 
