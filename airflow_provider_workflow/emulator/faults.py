@@ -70,7 +70,6 @@ class Fault:
     text: str | None = None
     content_type: HeaderText | None = None
     seconds: Annotated[float, Field(ge=0, le=1e12)] = 0.1
-    id: int = field(default=0, init=False)
     met: int = field(default=0, init=False)
 
     def matches(self, operation: str, path: str) -> bool:
@@ -89,7 +88,6 @@ class Faults:
         self.rules: list[Fault] = []
         self._operations = operations
         self._lock = threading.Lock()
-        self._made = 0
 
     def add(self, **description: Any) -> Fault:
         """
@@ -102,8 +100,6 @@ class Faults:
         if fault.operation is not None and fault.operation not in self._operations:
             raise ValueError(f"operation: must be one of {', '.join(sorted(self._operations))}.")
         with self._lock:
-            self._made += 1
-            fault.id = self._made
             self.rules = [*self.rules, fault]
         return fault
 
@@ -120,17 +116,10 @@ class Faults:
                     return fault
         return None
 
-    def uncount(self, fault: Fault) -> None:
-        """Undo the count of a request that the fault could not affect."""
+    def clear(self, fault: Fault | None = None) -> None:
+        """Remove one fault, or all."""
         with self._lock:
-            fault.met -= 1
-
-    def clear(self, fault_id: int | None = None) -> int:
-        """Remove one fault, or all; return the number of those that were removed."""
-        with self._lock:
-            before = len(self.rules)
-            self.rules = [fault for fault in self.rules if fault_id not in (None, fault.id)]
-            return before - len(self.rules)
+            self.rules = [rule for rule in self.rules if fault is not None and rule is not fault]
 
 
 class HeldRequests:
@@ -165,7 +154,7 @@ class HeldRequests:
         :return: the number of requests.
         """
         with self._changed:
-            chosen = list(self._held) if held_id is None else [held_id]
+            chosen = [key for key in self._held if held_id in (None, key)]
             for key in chosen:
                 _, released = self._held.pop(key)
                 if not released.done():

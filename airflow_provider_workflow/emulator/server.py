@@ -23,6 +23,7 @@ from airflow_provider_workflow.emulator.web.routes import TOKEN_PATH
 START_SECONDS = 20
 STOP_SECONDS = 10
 KEEP_ALIVE_SECONDS = 75
+"""If the server closed idle connections before clients do, requests would fail at random."""
 
 
 class EmulatorServer:
@@ -35,11 +36,9 @@ class EmulatorServer:
     :param clock: the machine's clock by default.
     :param port: port to listen on; 0 picks a free port.
     :param state_path: SQLite file for the state; None keeps it in memory.
-    :param client_id: client ID of the only application.
-    :param client_secret: its client secret.
     :param host: host name or IP address to listen on; requests must name it, or the loopback of this machine.
     :param inboxes: names of inboxes that exist from the start, and after a reset too.
-    :param settings: further fields of :class:`airflow_provider_workflow.emulator.settings.Settings`.
+    :param settings: fields of :class:`airflow_provider_workflow.emulator.settings.Settings`.
     """
 
     def __init__(
@@ -47,15 +46,12 @@ class EmulatorServer:
         clock: Clock | None = None,
         port: int = 0,
         state_path: str | Path | None = None,
-        client_id: str = "demo-client",
-        client_secret: str = "demo-secret",  # noqa: S107 - the made-up secret of a made-up application
         host: str = "127.0.0.1",
         inboxes: Sequence[str] = (),
         **settings: Any,
     ) -> None:
-        first_settings = Settings(client_id=client_id, client_secret=client_secret, **settings)
-        store = Store(clock, first_settings, state_path)
-        self.emulator = Emulator(store, Faults(WITH_FAULTS), host, tuple(inboxes))
+        self.store = Store(clock, Settings(**settings), state_path)
+        self.emulator = Emulator(self.store, Faults(WITH_FAULTS), host, tuple(inboxes))
         self.emulator.open_inboxes()
         self.host = host
         self.port = port
@@ -102,7 +98,7 @@ class EmulatorServer:
 
     @property
     def base_url(self) -> str:
-        """Base URL of the API, without a trailing slash."""
+        """Base URL of the API and of the authorization page, without a trailing slash."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{host}:{self.port}"
 
@@ -110,11 +106,6 @@ class EmulatorServer:
     def token_url(self) -> str:
         """URL of the token endpoint."""
         return self.base_url + TOKEN_PATH
-
-    @property
-    def auth_url(self) -> str:
-        """Base URL of the authorization page ``/v2/authorize``."""
-        return self.base_url
 
     @property
     def client_id(self) -> str:
@@ -125,11 +116,6 @@ class EmulatorServer:
     def client_secret(self) -> str:
         """Credentials of the only application."""
         return self.store.settings.client_secret
-
-    @property
-    def store(self) -> Store:
-        """The rules of the service."""
-        return self.emulator.store
 
     @property
     def requests(self) -> list[LoggedRequest]:
@@ -149,7 +135,7 @@ class EmulatorServer:
             "password": self.client_secret,
             "extra": {
                 "oauth_url": self.token_url,
-                "auth_url": self.auth_url,
+                "auth_url": self.base_url,
                 "redirect_uri": self.store.settings.redirect_uris[0],
             },
         }
@@ -172,11 +158,11 @@ class EmulatorServer:
 
         :param inbox: its name or id.
         :param payloads: one per message.
-        :param options: ``ids``, ``attributes``, ``announce`` of
-            :meth:`airflow_provider_workflow.emulator.rules.messages.Messages.put`.
+        :param options: ``ids`` and ``attributes`` of
+            :meth:`airflow_provider_workflow.emulator.rules.queues.Messages.put`.
         :return: the ids of the messages; empty if the inbox dropped them.
         """
-        return self.store.messages.put(self.store.inboxes.open(inbox).id, payloads, **options)
+        return self.store.messages.put(self.open_inbox(inbox), payloads, **options)
 
     def summary(self, inbox: str) -> dict[str, Any]:
         """Describe an inbox, given by name or id: its messages, leases and counters."""
@@ -225,14 +211,12 @@ def configuration(emulator: Emulator) -> uvicorn.Config:
         build_app(emulator),
         http=TransportProtocol,
         ws="none",
-        loop="auto",
         lifespan="on",
         log_config=None,
         log_level="critical",
         access_log=False,
         server_header=False,
         date_header=False,  # web/app.py sends the date of the emulator's clock
-        # If the server closed idle connections before clients do, requests would fail at random.
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=2,
     )

@@ -160,7 +160,7 @@ def _rung(service: EmulatorServer, airflow: LocalAirflow, inbox: str) -> float:
     )
     queued_at = epoch(airflow.api.dag_runs("consumer")[-1]["queued_at"])
     inbox_id = service.open_inbox(inbox)
-    lease_id = service.store.leases.lease(inbox_id)["lease_id"]
-    service.store.leases.acknowledge(inbox_id, lease_id)
+    lease_id = service.store.messages.lease(inbox_id)["lease_id"]
+    service.store.messages.acknowledge(inbox_id, lease_id)
     time.sleep(APART_SECONDS)
     return queued_at - put_at

@@ -80,13 +80,13 @@ class Inbox:
         """Let the held requests of this inbox go on, and hold no more."""
         for fault in list(self.emulator.emulator.faults.rules):
             if (fault.kind, fault.path) == ("hold", self.id):
-                self.emulator.emulator.faults.clear(fault.id)
+                self.emulator.emulator.faults.clear(fault)
         for each in self.emulator.emulator.holds.listing():
             if self.id in each["path"]:
                 self.emulator.release(each["id"], drop=drop)
 
     def expire_leases(self) -> None:
-        self.emulator.store.leases.expire(self.id)
+        self.emulator.store.messages.expire(self.id)
 
     def force(self, status: str, reason: str | None = None) -> None:
         self.emulator.store.inboxes.force(self.id, status, reason)

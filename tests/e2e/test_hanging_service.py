@@ -24,7 +24,7 @@ def hanging(emulator) -> Iterator[list[str]]:
     inboxes = [emulator.open_inbox(f"hanging-{number}") for number in range(BROWSERS)]
     rule = emulator.fault("hold", operation="list_messages", times=None)
     yield inboxes
-    emulator.emulator.faults.clear(rule.id)
+    emulator.emulator.faults.clear(rule)
     emulator.release()
 
 

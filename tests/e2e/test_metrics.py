@@ -34,7 +34,7 @@ def test_what_goes_wrong_is_counted(stage, inbox, statsd):
 def test_a_message_that_only_crashes_knew_raises_an_alarm_in_each_task(stage, inbox, statsd):
     [lost] = inbox.put({"n": 1})
     for _ in range(5):
-        stage.emulator.store.leases.lease(inbox.id)
+        stage.emulator.store.messages.lease(inbox.id)
         inbox.expire_leases()
     assert inbox.counts["quarantined"] == 1
     logs = []

@@ -25,7 +25,7 @@ from airflow_provider_workflow.dispatch import quarantine
 from airflow_provider_workflow.dispatch.batches import Batches
 from airflow_provider_workflow.dispatch.dead_letters import DeadLetterRules
 from airflow_provider_workflow.dispatch.runs import Start
-from airflow_provider_workflow.emulator.rules import inboxes, leases
+from airflow_provider_workflow.emulator.rules import inboxes, queues
 from airflow_provider_workflow.emulator.rules.errors import ServiceError
 from airflow_provider_workflow.emulator.rules.store import Store
 from airflow_provider_workflow.emulator.settings import Settings
@@ -295,7 +295,7 @@ class BatchHook:
     ) -> dict[str, Any]:
         sent_at = self.world.scheduler.now
         self._pause()
-        answer = self.world.store.leases.lease(self.world.inbox_id, lease_seconds, lease_limit)
+        answer = self.world.store.messages.lease(self.world.inbox_id, lease_seconds, lease_limit)
         self._note(f"leases {lease_limit} for {lease_seconds} s", answer)
         self._pause()
         return {**answer, "sent_at": sent_at}
@@ -317,7 +317,7 @@ class BatchHook:
     def _end(self, what: str, lease_id: str, ids: Sequence[str] | None) -> dict[str, Any]:
         self._pause()
         try:
-            answer: dict[str, Any] = getattr(self.world.store.leases, what)(
+            answer: dict[str, Any] = getattr(self.world.store.messages, what)(
                 self.world.inbox_id, lease_id, ids
             )
         except ServiceError as error:
@@ -344,7 +344,7 @@ def play(seed: int, lines: list[str] | None = None) -> str:
     made_up = SimpleNamespace(uuid4=lambda: UUID(int=random.getrandbits(128)), UUID=UUID)
     pytest_plugin.reset()
     with (
-        patch.object(leases, "uuid", made_up),
+        patch.object(queues, "uuid", made_up),
         patch.object(inboxes, "uuid", made_up),
         patch.object(observers, "tell", lambda *_, **__: None),
         patch.object(quarantine, "quarantine_check_seconds", lambda: 0.0),

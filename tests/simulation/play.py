@@ -13,7 +13,7 @@ from unittest.mock import patch
 
 from airflow_provider_workflow import clock, observers, pytest_plugin
 from airflow_provider_workflow.dispatch import quarantine, runs
-from airflow_provider_workflow.emulator.rules import inboxes, leases
+from airflow_provider_workflow.emulator.rules import inboxes, queues
 from tests.simulation import invariants
 from tests.simulation.plan import choose
 from tests.simulation.world import World
@@ -49,7 +49,7 @@ class Stage:
             (quarantine, "report", lambda *_, **__: []),
             (quarantine, "quarantine_check_seconds", lambda: 300.0),
             (observers, "tell", lambda *_, **__: None),
-            (leases, "uuid", made_up),
+            (queues, "uuid", made_up),
             (inboxes, "uuid", made_up),
         ]
 

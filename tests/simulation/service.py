@@ -88,7 +88,7 @@ class Hook:
         ledger.lease_issued(issuer, lease_limit, lease_seconds)
 
         def effect(process: Process, sent_at: float) -> Any:
-            answer = world.store.leases.lease(self._id_of(inbox), lease_seconds, lease_limit)
+            answer = world.store.messages.lease(self._id_of(inbox), lease_seconds, lease_limit)
             if answer["lease_id"] is not None:
                 ledger.leased(process, inbox, answer, lease_seconds)
             return {**answer, "sent_at": sent_at}
@@ -111,7 +111,7 @@ class Hook:
     def _end(self, what: str, inbox: str, lease_id: str, ids: Sequence[str] | None) -> dict[str, Any]:
         world = self.world
         ledger, issuer = world.ledger, world.process
-        end = getattr(world.store.leases, what)
+        end = getattr(world.store.messages, what)
         ledger.end_issued(issuer, what, lease_id, ids)
 
         def effect(process: Process, sent_at: float) -> Any:

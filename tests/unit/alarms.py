@@ -19,7 +19,7 @@ def crash(bench: Workbench, clock: ManualClock, *ids: str) -> None:
     """Let messages come, and everybody who leases them die."""
     bench.put(*ids)
     for _ in range(5):
-        bench.service.store.leases.lease(bench.inbox_id, 60, 100)
+        bench.service.store.messages.lease(bench.inbox_id, 60, 100)
         clock.advance(61)
     assert bench.service.summary(INBOX)["counts"]["quarantined"] >= len(ids)
 

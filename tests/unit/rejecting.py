@@ -20,4 +20,4 @@ def drained(bench: Workbench, **limits: Any) -> Dispatcher:
 
 def redelivered(bench: Workbench) -> None:
     """Let all leases expire."""
-    bench.service.store.leases.expire()
+    bench.service.store.messages.expire()

@@ -49,7 +49,7 @@ def test_a_message_that_fails_and_is_processed_later_by_the_same_task_does_not_f
 ) -> None:
     def meanwhile(ids: list[str]) -> None:
         if ids == ["b"]:
-            bench.service.store.leases.expire(bench.inbox_id, lease_of(bench, "a"))
+            bench.service.store.messages.expire(bench.inbox_id, lease_of(bench, "a"))
             function.bad.clear()
 
     function = Function({"a"}, meanwhile=meanwhile)

@@ -75,7 +75,7 @@ def test_looking_can_be_switched_off(bench: Workbench, monkeypatch: pytest.Monke
 def test_a_look_ends_after_five_pages(bench: Workbench) -> None:
     bench.service.store.configure(page_size=2)
     bench.put(*map(str, range(20)))
-    bench.service.store.leases.lease(bench.inbox_id, 60, 100)
+    bench.service.store.messages.lease(bench.inbox_id, 60, 100)
     bench.dispatcher().drain()
 
     assert bench.service.count("list_messages") == 5

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Iterator
 from contextlib import aclosing
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,6 +12,8 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow_provider_workflow.cli.main import main
 from airflow_provider_workflow.client.errors import NotFoundError
 from airflow_provider_workflow.dispatch.lease import HeldLease
+from airflow_provider_workflow.emulator.rules import inboxes
+from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from airflow_provider_workflow.operators.inbox import (
     WorkflowAcknowledgeOperator,
@@ -29,8 +29,6 @@ from airflow_provider_workflow.operators.manage_inbox import (
 from airflow_provider_workflow.operators.workflows import WorkflowGuessOperator, WorkflowTemplatesOperator
 from airflow_provider_workflow.triggers.event import WorkflowInboxEventTrigger
 from airflow_provider_workflow.triggers.notice import WorkflowInboxNoticeTrigger
-from tests.unit.client.isolation import isolated  # noqa: F401
-from tests.unit.client.scripted import TOKEN, ScriptedServer, answer
 from tests.unit.fake_clock import FakeClock
 from tests.unit.fakes import Supervisor, TaskInstance
 from tests.unit.triggers.loops import fire, trigger
@@ -38,81 +36,44 @@ from tests.unit.triggers.loops import fire, trigger
 INBOX = "0f0e0d0c-0b0a-4908-8706-050403020100"
 MESSAGE = "11111111-2222-4333-8444-555555555555"
 LEASE = "99999999-2222-4333-8444-555555555555"
-SUBSCRIPTION: Any = {"app_key": "shop", "action_key": "new_order"}
+SUBSCRIPTION: Any = {"app_key": "shop", "action_key": "new_order", "inputs": {}}
 
 
-class MinimalServer(ScriptedServer):
-    """
-    Answers every call of the service with the fields that are required of the answer and no others.
-
-    :param more: of each inbox, beside its id and status.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.status = "active"
-        self.more: dict[str, Any] = {}
-        self.message: dict[str, Any] = {"id": MESSAGE}
-        self.attributes: dict[str, Any] | None = None
-        self.template: dict[str, Any] = {}
-        self.ensured: tuple[int, dict[str, Any]] | None = None
-        self.calls: list[tuple[str, str]] = []
-        self.bodies: list[Any] = []
-
-    def reply(self, request: bytes) -> bytes:
-        head, _, body = request.partition(b"\r\n\r\n")
-        method, target, _ = head.split(b"\r\n")[0].decode().split(" ", 2)
-        path = target.partition("?")[0].removeprefix("/trigger-inbox/v1")
-        if path == "/token":
-            return answer(200, {"access_token": TOKEN["access_token"]})
-        self.calls.append((method, path))
-        self.bodies.append(json.loads(body) if body and b"json" in head else None)
-        return answer(*self._answer(method, re.sub(r"^/inboxes/[^/]+", "/inboxes/ID", path)))
-
-    def _answer(self, method: str, path: str) -> tuple[int, Any]:
-        inbox = {"id": INBOX, "status": self.status, **self.more}
-        if (method, path) == ("PUT", "/inboxes") and self.ensured is not None:
-            return self.ensured
-        found: dict[tuple[str, str], tuple[int, Any]] = {
-            ("GET", "/inboxes"): (200, {"results": [inbox]}),
-            ("POST", "/inboxes"): (201, inbox),
-            ("PUT", "/inboxes"): (201, inbox),
-            ("DELETE", "/inboxes/ID"): (202, inbox),
-            ("GET", "/inboxes/ID/messages"): (200, {"results": [self.message]}),
-            ("POST", "/inboxes/ID/messages/lease"): (201, self._lease()),
-            ("POST", "/inboxes/ID/messages/ack"): (201, {}),
-            ("POST", "/inboxes/ID/messages/release"): (201, {}),
-            ("GET", "/v1/workflow-templates"): (200, [self.template]),
-            ("POST", "/v2/guess"): (
-                200,
-                {"title": "", "steps": [{"step": {"app": "a", "api": "b"}}], "prefilled_url": "https://a"},
-            ),
-            ("DELETE", "/v2/promotions/1"): (204, b""),
-        }
-        return found.get((method, path), (200, inbox))
-
-    def _lease(self) -> dict[str, Any]:
-        first = ("POST", f"/inboxes/{INBOX}/messages/lease") not in self.calls[:-1]
-        held = {"lease_id": LEASE, "results": [self.message]} if first else {"results": []}
-        return held if self.attributes is None else {**held, "inbox_attributes": self.attributes}
+INBOX_CALLS = {
+    "get_inbox": 200,
+    "ensure_inbox": 201,
+    "pause_inbox": 200,
+    "resume_inbox": 200,
+    "delete_inbox": 202,
+}
+"""Calls that are answered with an inbox, and the status of the answer."""
 
 
 @pytest.fixture
-def service(
-    isolated: None,  # noqa: F811 each test with a token and a gate of its own
-    monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[MinimalServer]:
-    with MinimalServer() as server:
-        settings = server.settings()
-        connection = {
-            "conn_type": "workflow",
-            "host": settings.base_url,
-            "login": settings.client_id,
-            "password": settings.client_secret,
-            "extra": {"oauth_url": settings.token_url, "verify": False},
-        }
-        monkeypatch.setenv("AIRFLOW_CONN_WORKFLOW_DEFAULT", json.dumps(connection))
-        yield server
+def service(connected: EmulatorServer, monkeypatch: pytest.MonkeyPatch) -> EmulatorServer:
+    """A service that answers with the required fields alone; its inbox "invoices" holds a message."""
+    monkeypatch.setattr(inboxes, "uuid", SimpleNamespace(uuid4=lambda: INBOX))
+    connected.store.configure(required_fields_only=True)
+    connected.put("invoices", {"n": 1}, ids=[MESSAGE])
+    return connected
+
+
+def answer(service: EmulatorServer, operation: str, status: int, body: Any, times: int | None = None) -> None:
+    """Let a call be answered with this, and have no effect."""
+    service.fault("status", operation=operation, status=status, json=body, times=times)
+
+
+def show(service: EmulatorServer, **fields: Any) -> None:
+    """Let all calls that are answered with inboxes show one with these fields."""
+    inbox = {"id": INBOX, "status": "active", **fields}
+    answer(service, "list_inboxes", 200, {"results": [inbox]})
+    for operation, status in INBOX_CALLS.items():
+        answer(service, operation, status, inbox)
+
+
+def lease(service: EmulatorServer, message: dict[str, Any], **fields: Any) -> None:
+    """Let the next lease have this message, and these fields beside it."""
+    answer(service, "lease", 201, {"lease_id": LEASE, "results": [message], **fields}, times=1)
 
 
 def ensure(**more: Any) -> Any:
@@ -128,7 +89,7 @@ HOOK_CALLS = {
     "update_inbox": lambda hook: hook.update_inbox(INBOX, None),
     "delete_inbox": lambda hook: hook.delete_inbox(INBOX),
     "pause_inbox": lambda hook: hook.pause_inbox(INBOX),
-    "resume_inbox": lambda hook: hook.resume_inbox(INBOX),
+    "resume_inbox": lambda hook: (hook.pause_inbox(INBOX), hook.resume_inbox(INBOX)),
     "list_messages": lambda hook: hook.list_messages(INBOX),
     "lease_messages": lambda hook: hook.lease_messages(INBOX),
     "acknowledge_messages": lambda hook: hook.acknowledge_messages(INBOX, LEASE),
@@ -141,7 +102,7 @@ HOOK_CALLS = {
 
 
 @pytest.mark.parametrize("call", HOOK_CALLS)
-def test_every_call_of_the_hook_reads_the_required_fields_alone(call: str, service: MinimalServer) -> None:
+def test_every_call_of_the_hook_reads_the_required_fields_alone(call: str, service: EmulatorServer) -> None:
     HOOK_CALLS[call](WorkflowHook())
 
 
@@ -168,30 +129,32 @@ OPERATORS = {
     [*((name, "active") for name in OPERATORS), *((name, "archived") for name in OF_INBOXES)],
 )
 def test_every_operator_reads_the_required_fields_alone(
-    name: str, status: str, service: MinimalServer
+    name: str, status: str, service: EmulatorServer
 ) -> None:
-    service.status = status
+    show(service, status=status)
     operator, arguments = OPERATORS[name]
 
     operator(task_id="t", **arguments).execute({})
 
 
 def test_a_message_without_attributes_starts_its_run(
-    service: MinimalServer, supervisor: Supervisor, fake_clock: FakeClock
+    service: EmulatorServer, supervisor: Supervisor, fake_clock: FakeClock
 ) -> None:
     ti = TaskInstance(supervisor=supervisor)
     WorkflowInboxDispatchOperator(task_id="t", inbox=INBOX, trigger_dag_id="handle").execute({"ti": ti})
 
     assert len(supervisor.runs) == 1
-    assert ("POST", f"/inboxes/{INBOX}/messages/ack") in service.calls
+    assert service.count("ack") == 1
 
 
 @pytest.mark.parametrize("status", [None, "active", "paused", "archived"])
 def test_unknown_states_beside_a_lease_do_not_keep_its_message_from_its_run(
-    status: str | None, service: MinimalServer, supervisor: Supervisor, fake_clock: FakeClock
+    status: str | None, service: EmulatorServer, supervisor: Supervisor, fake_clock: FakeClock
 ) -> None:
-    service.attributes = {} if status is None else {"status": status, "paused_reason": "meteor"}
-    service.message = {"id": MESSAGE, "status": "frozen", "message_attributes": {}}
+    attributes = {} if status is None else {"status": status, "paused_reason": "meteor"}
+    message = {"id": MESSAGE, "status": "frozen", "message_attributes": {}}
+    service.store.messages.lease(INBOX)
+    lease(service, message, inbox_attributes=attributes)
     ti = TaskInstance(supervisor=supervisor)
     WorkflowInboxDispatchOperator(task_id="t", inbox=INBOX, trigger_dag_id="handle").execute({"ti": ti})
 
@@ -208,9 +171,9 @@ def test_unknown_states_beside_a_lease_do_not_keep_its_message_from_its_run(
     ],
 )
 def test_an_inbox_that_is_ensured_needs_no_more_than_an_id_and_a_status(
-    status: str, more: dict[str, Any], service: MinimalServer, fake_clock: FakeClock
+    status: str, more: dict[str, Any], service: EmulatorServer, fake_clock: FakeClock
 ) -> None:
-    service.status, service.more = status, more
+    show(service, status=status, **more)
 
     assert ensure() == {
         "id": INBOX,
@@ -222,9 +185,9 @@ def test_an_inbox_that_is_ensured_needs_no_more_than_an_id_and_a_status(
 
 @pytest.mark.parametrize("more", [{}, {"paused_reason": "meteor"}])
 def test_a_final_failure_without_a_reason_stays_final(
-    more: dict[str, Any], service: MinimalServer, fake_clock: FakeClock
+    more: dict[str, Any], service: EmulatorServer, fake_clock: FakeClock
 ) -> None:
-    service.status, service.more = "initialization_failure", more
+    show(service, status="initialization_failure", **more)
     reason = more.get("paused_reason") or "no reason given"
 
     with pytest.raises(AirflowFailException, match=rf"'orders' failed to initialize \({reason}\)"):
@@ -232,38 +195,40 @@ def test_a_final_failure_without_a_reason_stays_final(
 
 
 def test_a_failed_inbox_is_created_again_once_and_not_by_each_retry(
-    service: MinimalServer, fake_clock: FakeClock
+    service: EmulatorServer, fake_clock: FakeClock
 ) -> None:
-    service.status = "initialization_failure"
+    show(service, status="initialization_failure")
 
     with pytest.raises(AirflowFailException, match="'orders' failed to initialize"):
         ensure(recreate_failed=True)
-    assert [method for method, _ in service.calls] == ["PUT", "DELETE", "PUT"]
+    calls = [request.method for request in service.requests if request.operation != "token"]
+    assert calls == ["PUT", "DELETE", "PUT"]
 
 
 def test_a_name_that_is_taken_is_final_though_the_subscription_is_not_shown(
-    service: MinimalServer, fake_clock: FakeClock
+    service: EmulatorServer, fake_clock: FakeClock
 ) -> None:
-    service.ensured, service.more = (409, {"detail": "taken"}), {"name": "orders"}
+    answer(service, "ensure_inbox", 409, {"detail": "taken"})
+    show(service, name="orders")
 
     with pytest.raises(AirflowFailException, match="existing: not shown by the service"):
         ensure()
 
 
 def test_an_inbox_is_found_by_its_name_where_the_answer_has_it_as_key_alone(
-    service: MinimalServer, fake_clock: FakeClock
+    service: EmulatorServer, fake_clock: FakeClock
 ) -> None:
-    service.more = {"key": "orders"}
+    show(service, key="orders")
 
     assert WorkflowHook().get_inbox("orders")["name"] == "orders"
     assert ensure()["name"] == "orders"
 
 
 def test_an_inbox_is_not_taken_for_the_one_of_a_name_that_the_answer_does_not_show(
-    service: MinimalServer,
+    service: EmulatorServer,
 ) -> None:
     with pytest.raises(NotFoundError, match="give the inbox's id instead"):
-        WorkflowHook().get_inbox("orders")
+        WorkflowHook().get_inbox("invoices")
 
 
 COMMANDS = {
@@ -296,9 +261,9 @@ SHOWING_THE_STATUS = ("inbox show", "inbox ensure", "doctor")
     ],
 )
 def test_every_command_reads_the_required_fields_alone(
-    command: str, status: str, how: str, service: MinimalServer, capsys: pytest.CaptureFixture[str]
+    command: str, status: str, how: str, service: EmulatorServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    service.status = status
+    show(service, status=status)
     main([*command.split(), *COMMANDS[command], "--output", how])
 
     out, err = capsys.readouterr()
@@ -310,10 +275,11 @@ def test_every_command_reads_the_required_fields_alone(
 
 @pytest.mark.parametrize("command", ["inbox messages", "templates", "doctor"])
 def test_words_that_are_new_are_shown_as_they_are(
-    command: str, service: MinimalServer, capsys: pytest.CaptureFixture[str]
+    command: str, service: EmulatorServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    service.status, service.more = "paused", {"paused_reason": "meteor"}
-    service.message, service.template = {"id": MESSAGE, "status": "frozen"}, {"id": 1, "status": "retired"}
+    show(service, status="paused", paused_reason="meteor")
+    answer(service, "list_messages", 200, {"results": [{"id": MESSAGE, "status": "frozen"}]})
+    answer(service, "templates", 200, [{"id": 1, "status": "retired"}])
     main([*command.split(), *COMMANDS[command]])
 
     word = {"inbox messages": "frozen", "templates": "retired", "doctor": "meteor"}[command]
@@ -322,9 +288,10 @@ def test_words_that_are_new_are_shown_as_they_are(
 
 @pytest.mark.parametrize("attributes", [None, {}, {"status": "archived", "paused_reason": "meteor"}])
 async def test_the_inbox_trigger_hands_over_a_message_of_the_required_fields_alone(
-    attributes: dict[str, Any] | None, service: MinimalServer
+    attributes: dict[str, Any] | None, service: EmulatorServer
 ) -> None:
-    service.attributes = attributes
+    if attributes is not None:
+        lease(service, {"id": MESSAGE}, inbox_attributes=attributes)
     event = await fire(trigger(inbox=INBOX))
 
     assert event["status"] == "leased"
@@ -334,10 +301,9 @@ async def test_the_inbox_trigger_hands_over_a_message_of_the_required_fields_alo
 
 @pytest.mark.parametrize("status", ["active", "archived"])
 async def test_the_notice_trigger_announces_messages_of_the_required_fields_alone(
-    status: str, service: MinimalServer
+    status: str, service: EmulatorServer
 ) -> None:
-    service.status = status
-    service.message = {"id": MESSAGE, "status": "available"}
+    show(service, status=status)
     watching = WorkflowInboxNoticeTrigger(INBOX, wake_on_events=False)
     async with aclosing(watching.run()) as events:
         payload = (await anext(events)).payload
@@ -346,12 +312,12 @@ async def test_the_notice_trigger_announces_messages_of_the_required_fields_alon
 
 
 async def test_the_event_trigger_leases_messages_of_the_required_fields_alone(
-    service: MinimalServer,
+    service: EmulatorServer,
 ) -> None:
     pytest.importorskip("airflow.triggers.shared_stream", reason="since Airflow 3.3")
     from airflow_provider_workflow.triggers.event_producer import InboxProducer
 
-    service.attributes = {"status": "archived"}
+    lease(service, {"id": MESSAGE}, inbox_attributes={"status": "archived"})
     producer = InboxProducer(WorkflowInboxEventTrigger(INBOX, wake_on_events=False))
     async with aclosing(producer.open_stream()) as batches:  # type: ignore[type-var]
         batch, _ = await anext(batches)

@@ -88,7 +88,7 @@ def test_quarantined_messages_are_listed_and_not_leased(
     connected.store.configure(quarantine_after=1)
     ids = connected.put("orders", 1)
     hook.lease_messages("orders")
-    connected.store.leases.expire()
+    connected.store.messages.expire()
     connected.put("orders", 2)
     assert [each["id"] for each in hook.list_messages("orders") if each["status"] == "quarantined"] == ids
     assert ids[0] not in [each["id"] for each in hook.lease_messages("orders")["results"]]

@@ -29,7 +29,6 @@ COMMIT;
 """
 """Opens a state file: two emulators on one file would number their records alike, and lose messages."""
 SAVE = "INSERT INTO records VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET body = excluded.body"
-LOAD = "SELECT key, body FROM records WHERE kind = ? ORDER BY rowid"
 
 
 class StateFileError(OSError):
@@ -61,6 +60,10 @@ class Core:
         self._depth = 0
         self._announced: list[str | None] = []
         self._db = _opened(state_path) if state_path else None
+        self.is_stored = self._db is not None
+        self._offset = Table(self, "clock_offset", float)
+        for offset in self._offset.values():
+            clock.set_offset(offset)
         clock.listeners.append(self._clock_moved)
 
     def __enter__(self) -> Core:
@@ -88,21 +91,9 @@ class Core:
         """
         self._announced.append(inbox_id)
 
-    def load(self, kind: str) -> list[tuple[Key, list[Any]]]:
-        """The keys and the values of the stored records of a kind, in the order in which they were added."""
-        rows = self._db.execute(LOAD, (kind,)).fetchall() if self._db else []
-        return [(key, json.loads(body)) for key, body in rows]
-
-    def save(self, kind: str, key: Key, record: Any) -> None:
-        """Store a new or changed record with the next commit."""
-        if self._db:
-            values = [*values_of(record).values()] if is_dataclass(record) else [record]
-            self._db.execute(SAVE, (kind, key, json.dumps(values)))
-
-    def forget(self, kind: str, key: Key) -> None:
-        """Delete a record with the next commit."""
-        if self._db:
-            self._db.execute("DELETE FROM records WHERE kind = ? AND key = ?", (kind, key))
+    def execute(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+        """Execute a statement of SQL on the state file, if there is one; return its rows."""
+        return self._db.execute(statement, values).fetchall() if self._db else []
 
     def commit(self) -> None:
         """Write the changes since the last commit."""
@@ -113,8 +104,7 @@ class Core:
         """Delete every record, also from the file."""
         for table in self.tables:
             table.clear()
-        if self._db:
-            self._db.execute("DELETE FROM records")
+        self.execute("DELETE FROM records")
 
     def close(self) -> None:
         """Close the file, and stop listening to the clock. Idempotent."""
@@ -128,7 +118,7 @@ class Core:
 
     def _clock_moved(self) -> None:
         with self:
-            self.save("meta", "clock_offset", self.clock.offset)
+            self._offset.save("clock_offset", self.clock.offset)
             self.announce(None)
 
 
@@ -140,7 +130,8 @@ class Table(dict[Key, Record]):
     """
 
     def __init__(self, core: Core, kind: str, make: Callable[..., Record]) -> None:
-        super().__init__((key, make(*values)) for key, values in core.load(kind))
+        rows = core.execute("SELECT key, body FROM records WHERE kind = ? ORDER BY rowid", kind)
+        super().__init__((key, make(*json.loads(body))) for key, body in rows)
         self._core = core
         self._kind = kind
         core.tables.append(self)
@@ -148,12 +139,14 @@ class Table(dict[Key, Record]):
     def save(self, key: Key, record: Record) -> Record:
         """Add a record, or store its changes."""
         self[key] = record
-        self._core.save(self._kind, key, record)
+        if self._core.is_stored:
+            values = [*values_of(record).values()] if is_dataclass(record) else [record]
+            self._core.execute(SAVE, self._kind, key, json.dumps(values))
         return record
 
     def forget(self, key: Key) -> Record | None:
         """Remove a record; return it, or None if there is none."""
-        self._core.forget(self._kind, key)
+        self._core.execute("DELETE FROM records WHERE kind = ? AND key = ?", self._kind, key)
         return self.pop(key, None)
 
 

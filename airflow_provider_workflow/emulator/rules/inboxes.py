@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from airflow_provider_workflow.emulator.rules.core import Core, Table, atomic
-from airflow_provider_workflow.emulator.rules.errors import ServiceError, conflict, not_found
+from airflow_provider_workflow.emulator.rules.errors import ServiceError, conflict
 from airflow_provider_workflow.emulator.rules.records import Inbox, is_uuid
 
 MADE_UP_SUBSCRIPTION: dict[str, Any] = {
@@ -70,7 +70,7 @@ class Inboxes:
         """
         inbox = self._inboxes.get(inbox_id.lower())  # UUIDs have no case
         if inbox is None or not self._update_status(inbox):
-            raise not_found("Inbox")
+            raise ServiceError(404, "not_found", "Inbox not found.")
         return inbox
 
     @atomic
@@ -97,10 +97,10 @@ class Inboxes:
         return len(inboxes), inboxes[offset : offset + limit]
 
     @atomic
-    def update(self, inbox_id: str, url: str | None) -> Inbox:
-        """Set the notification URL, the only field that can change."""
+    def update(self, inbox_id: str, **changes: Any) -> Inbox:
+        """Change an inbox; only its ``notification_url`` can change."""
         inbox = self.get(inbox_id)
-        inbox.notification_url = url
+        inbox.notification_url = changes.get("notification_url", inbox.notification_url)
         return self._inboxes.save(inbox.id, inbox)
 
     @atomic

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, get_args
 from urllib.parse import unquote_plus, urlencode
 
@@ -20,33 +19,17 @@ MARK = "emulated-"
 """Prefix of all tokens and codes, by which tests find leaked ones."""
 
 
-@dataclass(frozen=True)
-class Admission:
-    """
-    The requirements of a group of calls for a token, and its errors.
+Admission = tuple[str, int]
+"""The scope that a group of calls requires, and the status for a token that is unknown or has expired."""
 
-    :param scope: required scope.
-    :param stale_status: status for a token that is unknown or has expired.
-    :param denied_status: status for a token of another scope.
-    :param denied_code: code for a token of another scope.
-    :param app_only: whether an app token is required.
-    """
-
-    scope: str
-    stale_status: int
-    denied_status: int
-    denied_code: str
-    app_only: bool = False
-
-
-INBOX = Admission("external", 400, 401, "invalid_audience")
+INBOX = ("external", 400)
 """The trigger inbox (docs/service.md 14.4)."""
 
-EVENTS = Admission("external", 401, 401, "invalid_audience")
-"""The event stream, where an expired token is 401 (docs/service.md 11)."""
+EVENTS = ("external", 401)
+"""The event stream (docs/service.md 11.4)."""
 
-PROMOTIONS = Admission("promotions:write", 401, 403, "forbidden", app_only=True)
-"""Unenrolling a user (docs/service.md 8)."""
+PROMOTIONS = ("promotions:write", 401)
+"""Unenrolling a user, which needs an app token (docs/service.md 8)."""
 
 
 class OAuth:
@@ -96,14 +79,14 @@ class OAuth:
                 "The Authorization header must be 'Bearer <ACCESS_TOKEN>'.",
                 source={"header": "Authorization"},
             )
+        scope, stale_status = admission
         token = self._tokens.get(authorization[7:].strip())
         if token is None or not self.alive(token):
-            raise ServiceError(
-                admission.stale_status, "unauthenticated", "The token expired or is not valid."
-            )
-        if admission.scope not in token.scope.split() or (admission.app_only and token.grant != APP_GRANT):
-            detail = f"The token must be issued by the token endpoint with scope {admission.scope}."
-            raise ServiceError(admission.denied_status, admission.denied_code, detail)
+            raise ServiceError(stale_status, "unauthenticated", "The token expired or is not valid.")
+        for_app = admission == PROMOTIONS
+        if scope not in token.scope.split() or (for_app and token.grant != APP_GRANT):
+            detail = f"The token must be issued by the token endpoint with scope {scope}."
+            raise ServiceError(*((403, "forbidden") if for_app else (401, "invalid_audience")), detail)
         return token
 
     @atomic
@@ -170,15 +153,36 @@ class OAuth:
         :raises ServiceError: 400 or 401 with a body of RFC 6749.
         """
         self._check_client(form, credentials)
-        grants = {
-            "authorization_code": self._by_code,
-            "refresh_token": self._by_refresh_token,
-            APP_GRANT: self._by_client_credentials,
-        }
         grant_type = _required(form, "grant_type")
-        if grant_type not in grants:
+        if grant_type == APP_GRANT:
+            scope = form.get("scope", "")
+            if not _are_scopes(scope):
+                raise oauth_error("invalid_scope", "scope is missing or not known.")
+        elif grant_type == "authorization_code":
+            code = self._codes.forget(_required(form, "code"))
+            if code is None or self.core.clock.now() >= code.expires_at:
+                raise oauth_error("invalid_grant", "The code is unknown, was used, or has expired.")
+            if form.get("redirect_uri") != code.redirect_uri:
+                raise oauth_error("invalid_grant", "redirect_uri is not the one that the code was sent to.")
+            scope = code.scope
+        elif grant_type == "refresh_token":
+            used = self._refresh_tokens.forget(_required(form, "refresh_token"))
+            if used is None:
+                raise oauth_error("invalid_grant", "The refresh token is unknown or was used.")
+            scope = used.scope
+        else:
             raise oauth_error("unsupported_grant_type", f"grant_type {grant_type!r} is not known.")
-        return grants[grant_type](form)
+        token = self.issue(scope, grant_type)
+        response = {
+            "access_token": token.value,
+            "expires_in": round(token.expires_at - self.core.clock.now()),
+            "token_type": "Bearer",
+            "scope": scope,
+        }
+        if grant_type == APP_GRANT:
+            return response
+        refresh_token = self._new(self._refresh_tokens, "refresh-token", scope, grant_type, 0)
+        return {**response, "refresh_token": refresh_token.value}
 
     def _check_client(self, form: Mapping[str, str], credentials: tuple[str, str] | None) -> None:
         pair = credentials or (form.get("client_id", ""), form.get("client_secret", ""))
@@ -189,44 +193,11 @@ class OAuth:
             challenge = {"WWW-Authenticate": 'Basic realm="token"'} if credentials else None
             raise oauth_error("invalid_client", "Unknown client or wrong secret.", 401, challenge)
 
-    def _by_code(self, form: Mapping[str, str]) -> dict[str, Any]:
-        code = self._codes.forget(_required(form, "code"))
-        if code is None or self.core.clock.now() >= code.expires_at:
-            raise oauth_error("invalid_grant", "The code is unknown, was used, or has expired.")
-        if form.get("redirect_uri") != code.redirect_uri:
-            raise oauth_error("invalid_grant", "redirect_uri is not the one that the code was sent to.")
-        return self._with_refresh_token(code.scope, "authorization_code")
-
-    def _by_refresh_token(self, form: Mapping[str, str]) -> dict[str, Any]:
-        token = self._refresh_tokens.forget(_required(form, "refresh_token"))
-        if token is None:
-            raise oauth_error("invalid_grant", "The refresh token is unknown or was used.")
-        return self._with_refresh_token(token.scope, "refresh_token")
-
-    def _by_client_credentials(self, form: Mapping[str, str]) -> dict[str, Any]:
-        scope = form.get("scope", "")
-        if not _are_scopes(scope):
-            raise oauth_error("invalid_scope", "scope is missing or not known.")
-        return self._response(self.issue(" ".join(scope.split()), APP_GRANT))
-
-    def _with_refresh_token(self, scope: str, grant: str) -> dict[str, Any]:
-        refresh = self._new(self._refresh_tokens, "refresh-token", scope, grant, 0)
-        return {**self._response(self.issue(scope, grant)), "refresh_token": refresh.value}
-
     def _new(
         self, table: Table[Token], kind: str, scope: str, grant: str, seconds: float, redirect_uri: str = ""
     ) -> Token:
         value = f"{MARK}{kind}-{secrets.token_urlsafe(24)}"
         return table.save(value, Token(value, scope, grant, self.core.clock.now() + seconds, redirect_uri))
-
-    def _response(self, token: Token) -> dict[str, Any]:
-        seconds = token.expires_at - self.core.clock.now()
-        return {
-            "access_token": token.value,
-            "expires_in": round(seconds),
-            "token_type": "Bearer",
-            "scope": token.scope,
-        }
 
 
 def oauth_error(

@@ -10,18 +10,16 @@ from typing import Any
 from airflow_provider_workflow.emulator.clock import Clock
 from airflow_provider_workflow.emulator.rules.core import Core, StateFileError, Table
 from airflow_provider_workflow.emulator.rules.inboxes import Inboxes
-from airflow_provider_workflow.emulator.rules.leases import Leases
-from airflow_provider_workflow.emulator.rules.messages import Messages
 from airflow_provider_workflow.emulator.rules.oauth import OAuth
+from airflow_provider_workflow.emulator.rules.queues import Messages
 from airflow_provider_workflow.emulator.rules.rate_limits import Limits
 from airflow_provider_workflow.emulator.settings import Settings
 
 
-class Store:
+class Store(Core):
     """
     The rules of the service. They are thread-safe: each public method is atomic (see
-    :class:`airflow_provider_workflow.emulator.rules.core.Core`), and so are the calls inside
-    ``with store.core:``.
+    :class:`airflow_provider_workflow.emulator.rules.core.Core`), and so are the calls inside ``with store:``.
 
     :param clock: the machine's clock by default.
     :param settings: values that the service does not publish.
@@ -37,31 +35,18 @@ class Store:
         state_path: str | Path | None = None,
     ) -> None:
         self.first_settings = settings or Settings()
-        self.core = Core(clock or Clock(), self.first_settings, state_path)
         try:
-            for _, (offset,) in self.core.load("meta"):
-                self.clock.set_offset(offset)
-            self.tokens = OAuth(self.core)
-            self.inboxes = Inboxes(self.core)
-            self.messages = Messages(self.core, self.inboxes)
-            self._unenrolled = Table(self.core, "unenrolled", str)
+            super().__init__(clock or Clock(), self.first_settings, state_path)
+            self.tokens = OAuth(self)
+            self.inboxes = Inboxes(self)
+            self.messages = Messages(self, self.inboxes)
+            self._unenrolled = Table(self, "unenrolled", str)
         except (sqlite3.Error, TypeError, ValueError, LookupError) as error:
             self.close()
             raise StateFileError(
                 f"the state file {state_path} is not of this version of the emulator ({error}); delete it"
             ) from None
-        self.leases = Leases(self.core, self.messages)
-        self.limits = Limits(self.core)
-
-    @property
-    def clock(self) -> Clock:
-        """The clock of all rules."""
-        return self.core.clock
-
-    @property
-    def settings(self) -> Settings:
-        """The current settings."""
-        return self.core.settings
+        self.limits = Limits(self)
 
     @property
     def unenrolled(self) -> list[str]:
@@ -73,7 +58,7 @@ class Store:
 
     def unenroll(self, enrollment_id: str) -> None:
         """End an enrollment. Idempotent."""
-        with self.core:
+        with self:
             self._unenrolled.save(enrollment_id, enrollment_id)
 
     def configure(self, **changes: Any) -> Settings:
@@ -83,20 +68,16 @@ class Store:
         :param changes: fields of :class:`Settings`.
         :raises ValueError: a value is not valid; the text names the setting.
         """
-        with self.core:
-            self.core.settings = replace(self.core.settings, **changes)
-        return self.core.settings
+        with self:
+            self.settings = replace(self.settings, **changes)
+        return self.settings
 
     def reset(self) -> None:
         """Reset everything: state, limits, changed settings, and moves of the clock."""
-        with self.core:
+        with self:
             self.messages.queues.clear()
             self.inboxes.failures.clear()
             self.limits.clear()
-            self.core.settings = self.first_settings
+            self.settings = self.first_settings
             self.clock.set_offset(0)
-            self.core.clear()
-
-    def close(self) -> None:
-        """Close the state file."""
-        self.core.close()
+            self.clear()

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import ipaddress
 import logging
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from email.utils import formatdate
 from functools import lru_cache, partial
 from typing import Any
@@ -35,27 +33,15 @@ logger = logging.getLogger(__name__)
 OPERATIONS: tuple[Operation, ...] = (*routes.OPERATIONS, *control_routes.OPERATIONS)
 """All operations of the emulator."""
 
-WITH_FAULTS = frozenset(
-    ("unknown", *(operation.name for operation in OPERATIONS if operation.family != "control"))
-)
+WITH_FAULTS = frozenset(("unknown", *(operation.name for operation in routes.OPERATIONS)))
 """Names of the operations that faults can affect."""
 
-REQUIRED = frozenset(
-    (
-        *(
-            "access_token",
-            "api",
-            "app",
-            "id",
-            "lease_id",
-            "prefilled_url",
-            "results",
-            "status",
-            "step",
-            "steps",
-        ),
-        "title",
-    )
+NOT_STORED = {"Cache-Control": "no-store", "Pragma": "no-cache"}
+"""Headers of the token endpoint (docs/service.md 9.1)."""
+
+REQUIRED = (
+    *("access_token", "api", "app", "id", "lease_id", "prefilled_url", "results", "status"),
+    *("step", "steps"),
 )
 """Fields that an answer must have, whatever it describes."""
 
@@ -74,18 +60,8 @@ def build_app(emulator: Emulator) -> Router:
         routes=[Route(path, Endpoint(emulator, operations)) for path, operations in by_path.items()],
         default=Endpoint(emulator, {}),
         redirect_slashes=False,
-        lifespan=lambda _: attached(emulator),
+        lifespan=lambda _: emulator.streams.attached(emulator.store),
     )
-
-
-@asynccontextmanager
-async def attached(emulator: Emulator) -> AsyncIterator[None]:
-    """Pass announcements of the rules to the streams while the server runs."""
-    emulator.streams.loop = asyncio.get_running_loop()
-    emulator.store.core.listeners.append(emulator.streams.notify)
-    yield
-    emulator.store.core.listeners.remove(emulator.streams.notify)
-    emulator.streams.loop = None
 
 
 class Endpoint:
@@ -112,7 +88,7 @@ class Endpoint:
             return None
         response = await self._respond(operation, call)
         # By the service's clock, as clients compare other dates with it.
-        response.headers.setdefault("date", http_date(int(self.emulator.store.clock.now())))
+        response.headers.setdefault("date", formatdate(self.emulator.store.clock.now(), usegmt=True))
         return await response(scope, receive, send)
 
     async def _respond(self, operation: Operation, call: Call) -> Response:
@@ -151,21 +127,13 @@ class Endpoint:
 
 def perform(operation: Operation, call: Call) -> Response:
     """Perform a call, and return its response with the rate-limit headers."""
-    rate_headers: dict[str, str] = {}
+    headers = NOT_STORED if operation.family == "token" else {}
     try:
-        rate_headers = call.store.limits.spend(operation.family)
+        headers = {**headers, **call.store.limits.spend(operation.family)}
         if operation.admission:
-            call.token = call.store.tokens.admit(
-                call.request.headers.get("authorization"), operation.admission
-            )
-        result = operation.handler(call)
-        if isinstance(result, Response):
-            response = result
-        else:
-            content, status = result if isinstance(result, tuple) else (result, 200)
-            if call.store.settings.required_fields_only and operation.family != "control":
-                content = required_fields(content)
-            response = JsonResponse(content, status)
+            authorization = call.request.headers.get("authorization")
+            call.token = call.store.tokens.admit(authorization, operation.admission)
+        response = response_of(operation.handler(call), call)
     except ServiceError as error:
         response = error_response(error)
     except ValidationError as error:
@@ -173,10 +141,20 @@ def perform(operation: Operation, call: Call) -> Response:
     except Exception as error:
         logger.exception("The emulator failed at %s %s", call.request.method, call.request.scope["path"])
         response = JsonResponse(failure(type(error).__name__, str(error)), 500)
-    # Faster than headers.update(), which would search for each of them first.
-    raw = [(name.lower().encode(), value.encode()) for name, value in rate_headers.items()]
-    response.raw_headers.extend(raw)
+    # Not over those of an error that has them already.
+    for name, value in headers.items():
+        response.headers.setdefault(name, value)
     return response
+
+
+def response_of(result: Any, call: Call) -> Response:
+    """The response of what a handler returned."""
+    if isinstance(result, Response):
+        return result
+    content, status = result if isinstance(result, tuple) else (result, 200)
+    if call.store.settings.required_fields_only:
+        content = required_fields(content)
+    return JsonResponse(content, status)
 
 
 def required_fields(value: Any) -> Any:
@@ -184,7 +162,9 @@ def required_fields(value: Any) -> Any:
     if isinstance(value, list):
         return [required_fields(item) for item in value]
     if isinstance(value, dict):
-        return {name: required_fields(item) for name, item in value.items() if name in REQUIRED}
+        # A guess must have a title, and no step of it.
+        names = (*REQUIRED, "title") if "prefilled_url" in value else REQUIRED
+        return {name: required_fields(item) for name, item in value.items() if name in names}
     return value
 
 
@@ -233,9 +213,3 @@ def is_own_host(host: str, listening: str) -> bool:
         return ipaddress.ip_address(name).is_loopback or ipaddress.ip_address(listening).is_unspecified
     except ValueError:
         return False
-
-
-@lru_cache(maxsize=16)
-def http_date(seconds: int) -> str:
-    """Format seconds since 1970 as an HTTP date; cached, as many responses share a second."""
-    return formatdate(seconds, usegmt=True)

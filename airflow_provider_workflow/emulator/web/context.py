@@ -32,14 +32,9 @@ class JsonResponse(JSONResponse):
         return _encode(content).encode()
 
 
-def error_response(error: ServiceError, headers: Mapping[str, str] | None = None) -> JsonResponse:
+def error_response(error: ServiceError) -> JsonResponse:
     """The response of an error of the rules."""
-    return JsonResponse(error.body, error.status, {**(headers or {}), **error.headers})
-
-
-def media_type(request: Request) -> str:
-    """The Content-Type of a request in lower case, without parameters; empty if it has none."""
-    return (request.headers.get("content-type") or "").partition(";")[0].strip().lower()
+    return JsonResponse(error.body, error.status, error.headers)
 
 
 @dataclass
@@ -107,14 +102,14 @@ class Call:
 
     :param content: its body.
     :param form: its fields, if it is a form.
-    :param token: the token that was admitted, if the operation needs one.
+    :param token: the token that was admitted; missing if the operation needs none.
     """
 
     emulator: Emulator
     request: Request
     content: bytes
     form: Mapping[str, str]
-    token: Token | None = None
+    token: Token = field(init=False)
 
     @property
     def store(self) -> Store:
@@ -123,8 +118,12 @@ class Call:
 
     @property
     def inbox_id(self) -> str:
-        """The inbox that the path names."""
-        return str(self.request.path_params["inbox_id"])
+        """
+        The inbox that the path names.
+
+        :raises ServiceError: 404 for an unknown or deleted one.
+        """
+        return self.store.inboxes.get(self.request.path_params["inbox_id"]).id
 
     @property
     def query(self) -> Mapping[str, str]:
@@ -150,9 +149,10 @@ class Call:
         Read the body, whose Content-Type must be that of JSON.
 
         :raises ServiceError: 400 for another Content-Type, and 400 ``parse_error``.
-        :raises ValueError: a field is not valid.
+        :raises ValidationError: a field is not valid.
         """
-        if self.content.strip() and media_type(self.request) != JSON:
+        content_type = self.request.headers.get("content-type", "").partition(";")[0]
+        if self.content.strip() and content_type.strip().lower() != JSON:
             detail = f"Content-Type: must be {JSON} for a body of JSON."
             raise ServiceError(400, "invalid", detail, source={"header": "Content-Type"})
         return model.model_validate(self.json())
@@ -161,7 +161,7 @@ class Call:
 Handler = Callable[[Call], Any]
 """
 Performs a call: returns the JSON of the response, the JSON and its status, or a response. A ServiceError that
-it raises becomes the response, and a ValueError a 400.
+it raises becomes the response, and a ValidationError of pydantic a 400.
 """
 
 

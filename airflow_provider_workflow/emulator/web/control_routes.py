@@ -14,15 +14,17 @@ from dataclasses import asdict
 from typing import Annotated, Any
 
 from pydantic import Field, InstanceOf, validate_call, with_config
+from starlette.responses import Response
 from typing_extensions import TypedDict
 
 from airflow_provider_workflow.emulator.rules.errors import invalid_value
-from airflow_provider_workflow.emulator.rules.rate_limits import WINDOW_SECONDS
-from airflow_provider_workflow.emulator.settings import STRICT, Family, InboxState, Name
-from airflow_provider_workflow.emulator.web.context import Call, Emulator, JsonResponse, Operation
+from airflow_provider_workflow.emulator.settings import STRICT, InboxState, Name
+from airflow_provider_workflow.emulator.web.context import JSON, Call, Emulator, JsonResponse, Operation
 
 PREFIX = "/_emulator"
 OPERATIONS: list[Operation] = []
+
+Service = InstanceOf[Emulator]
 
 
 @with_config(STRICT)
@@ -34,26 +36,21 @@ class Attributes(TypedDict, total=False):
     lease_count: Annotated[int, Field(ge=0)]
 
 
-class LineResponse(JsonResponse):
-    """JSON that ends with a line break, for a terminal."""
-
-    def render(self, content: Any) -> bytes:
-        return super().render(content) + b"\n"
-
-
 def control(method: str, path: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Declare a control route, which answers with what the function returns."""
 
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:
         checked = validate_call(config=STRICT)(function)
 
-        def handle(call: Call) -> LineResponse:
+        def handle(call: Call) -> Response:
             query = {name: int(text) if text.isdecimal() else text for name, text in call.query.items()}
+            values = {**call.request.path_params, **query, **call.json()}
             try:
-                answer = checked(call.emulator, **call.request.path_params, **query, **call.json())
+                answer = checked(call.emulator, **values)
             except ValueError as error:
                 raise invalid_value(error) from None
-            return LineResponse(answer)
+            # With a line break, for a terminal.
+            return Response(bytes(JsonResponse(answer).body) + b"\n", media_type=JSON)
 
         OPERATIONS.append(Operation("control", method, PREFIX + path, "control", handle))
         return function
@@ -63,7 +60,7 @@ def control(method: str, path: str) -> Callable[[Callable[..., Any]], Callable[.
 
 @control("POST", "/messages")
 def put_messages(
-    emulator: InstanceOf[Emulator],
+    emulator: Service,
     inbox: Name,
     payloads: list[Any],
     ids: list[Any] | None = None,
@@ -76,7 +73,7 @@ def put_messages(
     ``ids`` chooses their ids: strings, numbers, or null for a message without an id.
     """
     store = emulator.store
-    with store.core:
+    with store:
         found = store.inboxes.open(inbox) if create else store.inboxes.find(inbox)
         chosen = store.messages.put(found.id, payloads, ids=ids, attributes=dict(attributes or {}))
     dropped = len(payloads) - len(chosen)
@@ -85,90 +82,73 @@ def put_messages(
 
 
 @control("POST", "/leases/expire")
-def expire_leases(
-    emulator: InstanceOf[Emulator], inbox: Name | None = None, lease_id: Name | None = None
-) -> Any:
+def expire_leases(emulator: Service, inbox: Name | None = None, lease_id: Name | None = None) -> Any:
     """End one lease, those of an inbox, or all."""
     inbox_id = None if inbox is None else emulator.store.inboxes.find(inbox).id
-    return {"expired": emulator.store.leases.expire(inbox_id, lease_id)}
+    return {"expired": emulator.store.messages.expire(inbox_id, lease_id)}
 
 
 @control("POST", "/inboxes/state")
-def force_state(
-    emulator: InstanceOf[Emulator], inbox: Name, status: InboxState, paused_reason: str | None = None
-) -> Any:
+def force_state(emulator: Service, inbox: Name, status: InboxState, paused_reason: str | None = None) -> Any:
     """Set the state of an inbox."""
     inboxes = emulator.store.inboxes
     return inboxes.force(inboxes.find(inbox).id, status, paused_reason).view()
 
 
 @control("GET", "/inboxes/{inbox}")
-def summarize(
-    emulator: InstanceOf[Emulator], inbox: Name, messages: Annotated[int, Field(ge=0, le=1)] = 1
-) -> Any:
+def summarize(emulator: Service, inbox: Name, messages: Annotated[int, Field(ge=0, le=1)] = 1) -> Any:
     """Describe an inbox with its messages and leases; with ``messages=0`` without them."""
     inbox_id = emulator.store.inboxes.find(inbox).id
     return emulator.store.messages.summary(inbox_id, with_messages=bool(messages))
 
 
 @control("POST", "/tokens/expire")
-def expire_tokens(emulator: InstanceOf[Emulator], token: Name | None = None) -> Any:
+def expire_tokens(emulator: Service, token: Name | None = None) -> Any:
     """Expire one access token, or all."""
     return {"expired": emulator.store.tokens.expire(token)}
 
 
 @control("POST", "/clock/advance")
-def advance_clock(emulator: InstanceOf[Emulator], seconds: float) -> Any:
+def advance_clock(emulator: Service, seconds: float) -> Any:
     """Move the clock, within the years 1970 to 9998."""
     emulator.store.clock.advance(seconds)
     return {"now": emulator.store.clock.now()}
 
 
-@control("POST", "/limits")
-def set_limit(
-    emulator: InstanceOf[Emulator],
-    family: Family,
-    limit: Annotated[int, Field(ge=0)] | None,
-    window_seconds: Annotated[float, Field(gt=0)] = WINDOW_SECONDS,
-) -> Any:
-    """Limit a family of calls; the limit null restores the one of the settings."""
-    emulator.store.limits.set(family, limit, window_seconds)
-    return {}
-
-
 @control("POST", "/settings")
-def change_settings(emulator: InstanceOf[Emulator], **changes: Any) -> Any:
+def change_settings(emulator: Service, **changes: Any) -> Any:
     """Change settings, until the next reset, and show all."""
     return vars(emulator.store.configure(**changes))
 
 
 @control("POST", "/reset")
-def reset(emulator: InstanceOf[Emulator]) -> Any:
+def reset(emulator: Service) -> Any:
     """Reset everything."""
     emulator.reset()
     return {}
 
 
 @control("POST", "/faults")
-def add_fault(emulator: InstanceOf[Emulator], **fields: Any) -> Any:
+def add_fault(emulator: Service, **fields: Any) -> Any:
     """Make requests fail."""
     return vars(emulator.faults.add(**fields))
 
 
 @control("POST", "/faults/clear")
-def clear_faults(emulator: InstanceOf[Emulator]) -> Any:
+def clear_faults(emulator: Service) -> Any:
     """Remove all faults."""
-    return {"cleared": emulator.faults.clear()}
+    emulator.faults.clear()
+    return {}
 
 
 @control("GET", "/streams")
-def list_streams(emulator: InstanceOf[Emulator]) -> Any:
+def list_streams(emulator: Service) -> Any:
     """Count the open event streams, by inbox."""
     return {"open": Counter(stream.inbox_id for stream in emulator.streams.open)}
 
 
 @control("GET", "/requests")
-def list_requests(emulator: InstanceOf[Emulator], limit: Annotated[int, Field(ge=0)] = 100) -> Any:
+def list_requests(emulator: Service, limit: Annotated[int, Field(ge=0)] = 100) -> Any:
     """Show the latest requests, 100 by default, and count all."""
     requests = list(emulator.log)
     shown = [

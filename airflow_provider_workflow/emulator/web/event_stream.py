@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
@@ -66,13 +66,11 @@ class EventStream(StreamingResponse):
         self.wake_up.clear()
 
     def _may_go_on(self) -> bool:
-        if self.closed or not self.store.tokens.alive(self.token):
-            return False
         try:
             self.store.inboxes.get(self.inbox_id)
         except ServiceError:
             return False
-        return True
+        return not self.closed and self.store.tokens.alive(self.token)
 
 
 class Streams:
@@ -81,6 +79,15 @@ class Streams:
     def __init__(self) -> None:
         self.open: set[EventStream] = set()
         self.loop: asyncio.AbstractEventLoop | None = None
+
+    @asynccontextmanager
+    async def attached(self, store: Store) -> AsyncIterator[None]:
+        """Get the announcements of the rules while the server runs."""
+        self.loop = asyncio.get_running_loop()
+        store.listeners.append(self.notify)
+        yield
+        store.listeners.remove(self.notify)
+        self.loop = None
 
     def notify(self, inbox_id: str | None) -> None:
         """Announce new messages to the streams of an inbox, or wake all. Thread-safe."""

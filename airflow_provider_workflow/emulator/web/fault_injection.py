@@ -64,8 +64,8 @@ async def inject(fault: Fault, operation: Operation, call: Call, perform: Callab
     if fault.kind == "hold" and not await call.emulator.holds.wait(operation.name, path, fault.when):
         return DroppedConnection()
     response = response or perform()
-    if fault.kind == "duplicate":
-        deliver_twice(fault, call, response)
+    if fault.kind == "duplicate" and response.status_code == 201:
+        call.store.messages.deliver_again(call.inbox_id, json.loads(body_of(response))["lease_id"])
     return TruncatedResponse(response) if fault.kind == "truncate" else response
 
 
@@ -90,15 +90,6 @@ def chosen_response(fault: Fault, operation: Operation, call: Call) -> Response:
     # Starlette would add a charset to "text/...".
     response.headers["content-type"] = fault.content_type or content_type
     return response
-
-
-def deliver_twice(fault: Fault, call: Call, response: Response) -> None:
-    """Deliver the messages of a lease again; the fault applies to the next lease if this one has none."""
-    lease_id = json.loads(body_of(response)).get("lease_id") if response.status_code == 201 else None
-    if lease_id is None:
-        call.emulator.faults.uncount(fault)
-    else:
-        call.store.messages.deliver_again(call.inbox_id, lease_id)
 
 
 def body_of(response: Response) -> bytes:

@@ -138,7 +138,7 @@ def _with_workers(measured: Throughput, database: Database, workers: int, size: 
             for case in cases:
                 found.setdefault(case, []).append(_started(measured, case, size.messages))
         if fault:
-            measured.service.emulator.faults.clear(fault.id)
+            measured.service.emulator.faults.clear(fault)
         # What was started before must not slow down what comes after it.
         database.execute("DELETE FROM dag_run WHERE dag_id = 'dispatch_target'")
     return found

@@ -88,8 +88,8 @@ def test_messages_in_quarantine_are_counted(doctor: Doctor) -> None:
     doctor.emulator.store.configure(quarantine_after=1)
     doctor.emulator.put("orders", *range(4))
     inbox_id = doctor.emulator.open_inbox("orders")
-    doctor.emulator.store.leases.lease(inbox_id, 300, 100)
-    doctor.emulator.store.leases.expire(inbox_id)
+    doctor.emulator.store.messages.lease(inbox_id, 300, 100)
+    doctor.emulator.store.messages.expire(inbox_id)
     doctor.emulator.put("orders", "a live one")
     found = doctor.examine()
     assert found.exit_code == 0

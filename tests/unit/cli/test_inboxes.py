@@ -145,10 +145,10 @@ def test_messages_are_counted_by_what_may_become_of_them(
 ) -> None:
     emulator.store.configure(quarantine_after=1)
     emulator.put("orders", 1)
-    emulator.store.leases.lease(orders, 300, 100)
-    emulator.store.leases.expire(orders)
+    emulator.store.messages.lease(orders, 300, 100)
+    emulator.store.messages.expire(orders)
     (oldest,) = emulator.put("orders", 2)
-    emulator.store.leases.lease(orders, 3600, 100)
+    emulator.store.messages.lease(orders, 3600, 100)
     emulator.store.clock.advance(2)
     emulator.put("orders", 3, 4, 5)
 

@@ -111,7 +111,7 @@ def test_a_user_logs_in_and_a_task_uses_his_token(terminal: Terminal, emulator: 
 @pytest.mark.specification("10 state")
 def test_the_url_is_the_authorization_page_s(terminal: Terminal, emulator: EmulatorServer) -> None:
     assert terminal.login("--scope", "external workflow", "--prefill", "utm_source=a=b c") == 0
-    assert terminal.out.startswith(f"{emulator.auth_url}/v2/authorize?")
+    assert terminal.out.startswith(f"{emulator.base_url}/v2/authorize?")
     first = terminal.query["state"]
     assert len(base64.urlsafe_b64decode(first + "=")) * 8 >= 128
     assert {**terminal.query, "state": ""} == {

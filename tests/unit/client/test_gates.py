@@ -164,8 +164,7 @@ def test_retry_after_delays_no_calls_with_a_status_other_than_429_and_503(
 
 @pytest.mark.parametrize("form", ["epoch", "delta"])
 def test_a_window_that_is_used_up_is_waited_out(form: str, send: Sender, emulator: EmulatorServer) -> None:
-    emulator.store.configure(reset_header=form)
-    emulator.store.limits.set("inbox", 1, 30)
+    emulator.store.configure(reset_header=form, rate_limit=1, rate_window_seconds=30)
     send(api.list_inboxes())
     emulator.store.clock.advance(31)
     send(api.list_inboxes())

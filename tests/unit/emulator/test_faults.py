@@ -54,19 +54,11 @@ def test_faults_are_used_up_in_their_order() -> None:
     assert [faults.take("x", "/"), faults.take("x", "/")] == [first, second]
 
 
-def test_a_request_can_be_uncounted() -> None:
-    faults = Faults(OPERATIONS)
-    fault = faults.add(kind="duplicate")
-    meets(faults)
-    faults.uncount(fault)
-    assert meets(faults)
-
-
 def test_faults_are_listed_and_lifted() -> None:
     faults = Faults(OPERATIONS)
     first, second = faults.add(kind="drop"), faults.add(kind="slow")
     assert faults.rules == [first, second]
-    faults.clear(first.id)
+    faults.clear(first)
     assert faults.rules == [second]
     faults.clear()
     assert faults.rules == []

@@ -46,7 +46,7 @@ class ByCall:
         self.inbox_id = self.store.inboxes.open("orders").id
 
     def ask(self, operation: str, **arguments: Any) -> Answer:
-        leases, inboxes = self.store.leases, self.store.inboxes
+        leases, inboxes = self.store.messages, self.store.inboxes
         calls: dict[str, Any] = {
             "lease": leases.lease,
             "ack": leases.acknowledge,
@@ -56,8 +56,6 @@ class ByCall:
             "delete": inboxes.delete,
         }
         try:
-            if "message_ids" in arguments:
-                self.store.messages.check_ids(self.inbox_id, arguments["message_ids"])
             body = calls[operation](
                 self.inbox_id, **_named(arguments, lease_seconds="lease_seconds", message_ids="ids")
             )
@@ -72,9 +70,8 @@ class ByCall:
         found: list[dict[str, Any]] = []
         cursor = None
         while True:
-            page = self.store.messages.page(self.inbox_id, PAGE, cursor)
-            found += page.results
-            cursor = page.next
+            messages, cursor = self.store.messages.page(self.inbox_id, PAGE, cursor)
+            found += messages
             if cursor is None:
                 return found
 

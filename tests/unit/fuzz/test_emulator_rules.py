@@ -122,7 +122,7 @@ class InboxRules(RuleBasedStateMachine):
 
     def all_leases_end(self) -> None:
         held = [each for each in self.model.leases.values() if each.held]
-        assert self.service.store.leases.expire(self.service.inbox_id) == len(held)
+        assert self.service.store.messages.expire(self.service.inbox_id) == len(held)
         self.model.expire(held)
 
     def what_is_leased_comes_twice(self) -> None:

@@ -151,7 +151,7 @@ def test_the_life_of_a_message(by: str, hook: WorkflowHook, emulator: EmulatorSe
     assert hook.release_messages(inbox, lease_id)["released_id"]
     assert [each["id"] for each in hook.list_messages(inbox)] == ids[1:]
     second = str(hook.lease_messages(inbox)["lease_id"])
-    emulator.store.leases.expire()
+    emulator.store.messages.expire()
     with pytest.raises(errors.LeaseExpiredError):
         hook.acknowledge_messages(inbox, second)
 

@@ -57,13 +57,13 @@ class FakeAPI:
         return answer
 
     def lease(self) -> Json:
-        return self.service.store.leases.lease(self._id, lease_seconds=60, lease_limit=100)
+        return self.service.store.messages.lease(self._id, lease_seconds=60, lease_limit=100)
 
     def _work_on(self, lease: Json) -> None:
         for message in lease["results"]:
             self._start(message)
         if lease["lease_id"]:
-            self.service.store.leases.acknowledge(self._id, lease["lease_id"])
+            self.service.store.messages.acknowledge(self._id, lease["lease_id"])
 
     def _start(self, message: Json) -> None:
         order = message["payload"]["order"]

@@ -163,10 +163,10 @@ def test_nothing_is_killed_while_a_lease_lasts_longer_than_the_demo_waits(airflo
     lease(airflow)
     service = airflow.api.service
     service.put("orders", order(2))
-    long = service.store.leases.lease(service.open_inbox("orders"), lease_seconds=3600)
+    long = service.store.messages.lease(service.open_inbox("orders"), lease_seconds=3600)
 
     assert kills.act(OVERDUE) is None
-    service.store.leases.acknowledge(service.open_inbox("orders"), long["lease_id"])
+    service.store.messages.acknowledge(service.open_inbox("orders"), long["lease_id"])
     assert kills.act(OVERDUE)
 
 

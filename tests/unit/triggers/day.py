@@ -81,7 +81,7 @@ class Day:
         """Let somebody lease all that is there."""
 
         def take() -> None:
-            leases = self.bench.service.store.leases
+            leases = self.bench.service.store.messages
             while lease_id := leases.lease(self.bench.inbox_id, seconds, 100)["lease_id"]:
                 if acknowledge:
                     leases.acknowledge(self.bench.inbox_id, lease_id)

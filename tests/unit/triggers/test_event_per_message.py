@@ -77,7 +77,7 @@ async def test_one_that_ends_between_two_events_acknowledges_none_of_them(
     assert "acknowledged" not in bench.states.values()
     assert set(bench.states) == {"m1", "m2"}
 
-    bench.service.store.leases.expire()
+    bench.service.store.messages.expire()
     triggerer.start(event_trigger(per_message=True))
     await triggerer.work(20)
     assert triggerer.stored_ids() == ["m1", "m2"]

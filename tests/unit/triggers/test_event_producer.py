@@ -149,7 +149,7 @@ async def test_while_no_acknowledgement_comes_through_only_a_few_leases_are_held
     await triggerer.work(200)
     assert bench.service.summary("orders")["counters"]["leases"] == MOST_UNSETTLED
 
-    bench.service.emulator.faults.clear(fault.id)
+    bench.service.emulator.faults.clear(fault)
     await triggerer.work(200)
     assert len(triggerer.stored_ids()) == 20
     assert bench.states == {}

@@ -47,7 +47,7 @@ async def test_a_message_that_match_fails_on_holds_up_nothing_and_ends_in_quaran
     with caplog.at_level(logging.WARNING):
         for _ in range(6):
             await triggerer.work(20)
-            bench.service.store.leases.expire()
+            bench.service.store.messages.expire()
             await held_clock.elapse(60)
 
     assert triggerer.stored_ids() == ["good"]

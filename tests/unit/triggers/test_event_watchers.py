@@ -117,7 +117,7 @@ async def test_what_is_redelivered_shows_its_delivery_count(
     bench.service.fault("status", operation="ack", status=400, code="lease_expired", times=1)
     triggerer.start(event_trigger())
     await triggerer.work(10)
-    bench.service.store.leases.expire()
+    bench.service.store.messages.expire()
     put(bench, 2)
     await triggerer.work(30)
 

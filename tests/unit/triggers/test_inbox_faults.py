@@ -27,7 +27,7 @@ async def test_a_fault_that_passes_is_logged_once_and_survived(
 ) -> None:
     bench.put("a")
     # An answer that is cut may have leased: its messages come again.
-    fake_clock.meanwhile = lambda _: bench.service.store.leases.expire()
+    fake_clock.meanwhile = lambda _: bench.service.store.messages.expire()
     bench.service.fault(**fault, operation="lease", times=3)
     with caplog.at_level(logging.INFO):
         event = await fire(trigger())

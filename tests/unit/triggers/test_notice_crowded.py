@@ -16,7 +16,7 @@ __all__ = ["said"]
 @pytest.fixture
 def crowd(bench: Workbench) -> None:
     """5,000 messages that cannot be leased, half of them leased, half of them quarantined."""
-    leases = bench.service.store.leases
+    leases = bench.service.store.messages
     for group in range(50):
         bench.put(*[f"{group}-{n}" for n in range(100)], lease_count=4 * (group % 2))
         lease_id = leases.lease(bench.inbox_id, 3600, 100)["lease_id"]
@@ -40,7 +40,7 @@ async def test_of_five_thousand_ten_pages_are_read_and_there_is_a_notice_a_minut
 async def test_a_list_of_ten_pages_is_read_whole(bench: Workbench, day: Day, order: str) -> None:
     bench.service.store.configure(list_order=order, page_size=10)
     bench.put(*[f"m{number:02}" for number in range(99)])
-    bench.service.store.leases.lease(bench.inbox_id, 3600, 99)
+    bench.service.store.messages.lease(bench.inbox_id, 3600, 99)
     bench.put("available")
     assert await day.notices(trigger(), until=1) == [0]
     assert day.pages == [10 if order == "oldest" else 1]

@@ -33,7 +33,7 @@ class Effect:
 
 def leased(service: Service) -> str:
     service.put("orders", {"n": 1}, {"n": 2})
-    lease: str = service.store.leases.lease(service.open_inbox("orders"))["lease_id"]
+    lease: str = service.store.messages.lease(service.open_inbox("orders"))["lease_id"]
     return lease
 
 

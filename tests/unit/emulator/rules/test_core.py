@@ -40,7 +40,7 @@ def test_messages_put_from_many_threads_are_all_there(store: Store, inbox_id: st
     for thread in threads:
         thread.join()
     assert store.inboxes.get(inbox_id).counters["put"] == 400
-    leased = [store.leases.lease(inbox_id, lease_limit=100)["results"] for _ in range(5)]
+    leased = [store.messages.lease(inbox_id, lease_limit=100)["results"] for _ in range(5)]
     assert [len(each) for each in leased] == [100, 100, 100, 100, 0]
 
 

@@ -41,18 +41,18 @@ def test_inboxes_messages_leases_and_counters_continue(reopen: Callable[[], Stor
     store.configure(quarantine_after=1)
     inbox_id = store.inboxes.open("orders").id
     store.messages.put(inbox_id, [{"text": "\ud800\u0000é", "big": 2**70}] * 4, ids="abcd")
-    acked, quarantined = (store.leases.lease(inbox_id, lease_limit=1)["lease_id"] for _ in range(2))
-    store.leases.acknowledge(inbox_id, acked)
-    store.leases.release(inbox_id, quarantined)
-    held = store.leases.lease(inbox_id, lease_limit=1)["lease_id"]
+    acked, quarantined = (store.messages.lease(inbox_id, lease_limit=1)["lease_id"] for _ in range(2))
+    store.messages.acknowledge(inbox_id, acked)
+    store.messages.release(inbox_id, quarantined)
+    held = store.messages.lease(inbox_id, lease_limit=1)["lease_id"]
     before = store.messages.summary(inbox_id)
 
     store = reopen()
     assert store.messages.summary(inbox_id) == before
     assert [each["status"] for each in before["messages"]] == ["acked", "quarantined", "leased", "available"]
-    (message,) = store.leases.lease(inbox_id)["results"]
+    (message,) = store.messages.lease(inbox_id)["results"]
     assert (message["id"], message["payload"]) == ("d", {"text": "\ud800\u0000é", "big": 2**70})
-    assert store.leases.acknowledge(inbox_id, held)["acked_id"]
+    assert store.messages.acknowledge(inbox_id, held)["acked_id"]
     new = store.messages.put(inbox_id, [{}], ids=["e"])
     assert [each["id"] for each in store.messages.summary(inbox_id)["messages"]] == [*"abcd", *new]
 
@@ -61,15 +61,15 @@ def test_a_lease_runs_out_although_the_service_was_started_again(reopen: Callabl
     store = reopen()
     inbox_id = store.inboxes.open("orders").id
     store.messages.put(inbox_id, [{}])
-    lease_id = store.leases.lease(inbox_id, lease_seconds=60)["lease_id"]
+    lease_id = store.messages.lease(inbox_id, lease_seconds=60)["lease_id"]
     store = reopen()
     store.clock.advance(60)
     with pytest.raises(ServiceError, match="lease_expired"):
-        store.leases.acknowledge(inbox_id, lease_id)
+        store.messages.acknowledge(inbox_id, lease_id)
     store = reopen()
     with pytest.raises(ServiceError, match="lease_expired"):
-        store.leases.acknowledge(inbox_id, lease_id)
-    assert len(store.leases.lease(inbox_id)["results"]) == 1
+        store.messages.acknowledge(inbox_id, lease_id)
+    assert len(store.messages.lease(inbox_id)["results"]) == 1
 
 
 def test_tokens_codes_refresh_tokens_and_unenrollments_continue(reopen: Callable[[], Store]) -> None:
@@ -115,10 +115,9 @@ def test_a_deleted_inbox_leaves_nothing_behind(reopen: Callable[[], Store]) -> N
     store = reopen()
     inbox_id = store.inboxes.open("orders").id
     store.messages.put(inbox_id, [{}, {}])
-    store.leases.lease(inbox_id, lease_limit=1)
+    store.messages.lease(inbox_id, lease_limit=1)
     store.inboxes.delete(inbox_id)
-    core = reopen().core
-    assert [core.load(kind) for kind in ("inbox", "message", "lease")] == [[], [], []]
+    assert reopen().execute("SELECT * FROM records") == []
 
 
 def test_a_reset_empties_the_file(reopen: Callable[[], Store]) -> None:

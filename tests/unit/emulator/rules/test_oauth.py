@@ -168,7 +168,7 @@ def test_the_inbox_answers_400_for_a_token_that_expired_or_is_unknown(store: Sto
 @pytest.mark.specification("14.3 expired")
 @pytest.mark.parametrize("admission", [EVENTS, PROMOTIONS])
 def test_elsewhere_an_expired_token_is_401(store: Store, admission: Admission) -> None:
-    token = store.tokens.issue(admission.scope).value
+    token = store.tokens.issue(admission[0]).value
     assert store.tokens.expire(token) == 1
     assert admission_of(store, f"Bearer {token}", admission) == (401, "unauthenticated")
 

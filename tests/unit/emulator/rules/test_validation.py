@@ -6,9 +6,13 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_workflow.emulator.rules.bodies import InboxBody, Subscription, UpdateBody
-from airflow_provider_workflow.emulator.rules.errors import invalid_value
-from airflow_provider_workflow.emulator.settings import resolve_app_key
+from airflow_provider_workflow.emulator.rules.errors import (
+    InboxBody,
+    Subscription,
+    UpdateBody,
+    invalid_value,
+    resolve_app_key,
+)
 
 SHOP = {"app_key": "shop", "action_key": "order"}
 
@@ -45,21 +49,6 @@ def test_a_bad_subscription_is_refused_by_the_name_of_its_field(value: Any, poin
     (error,) = invalid_value(refusal.value).body["errors"]
     assert (error["status"], error["source"]) == (400, {"pointer": pointer})
     assert pointer[1:].replace("/", ".") in error["detail"]
-
-
-@pytest.mark.parametrize(
-    ("other", "app_key", "same"),
-    [
-        ("shop", "shop", True),
-        ("shop", "ShopAPI@2.1.0", True),
-        ("ShopAPI@2.1.0", "ShopAPI@2.1.0", True),
-        ("ShopAPI@2.1.0", "shop", False),
-        ("shopping", "shop", False),
-        ("Shop", "shop", False),
-    ],
-)
-def test_an_app_is_all_its_versions_and_a_version_is_one(other: str, app_key: str, same: bool) -> None:
-    assert Subscription(**{**SHOP, "app_key": app_key}, inputs={}).is_of(other) is same
 
 
 @pytest.mark.parametrize("connection_id", [None, 12, "0b7e6f3a-6f0e-4f8e-9a51-0d6a6c1b2f10"])

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from airflow_provider_workflow.emulator.server import EmulatorServer
-from tests.unit.emulator.conftest import SUBSCRIPTION, Api
+from tests.unit.emulator.conftest import Api
 
 
 def summary(api: Api, inbox: str) -> dict[str, object]:
@@ -55,24 +55,13 @@ def test_clock_leases_and_tokens_obey(emulator: EmulatorServer, api: Api) -> Non
 
 
 def test_limits_and_settings_are_turned(api: Api) -> None:
-    api.control("/limits", family="inbox", limit=1, window_seconds=10)
+    api.control("/settings", rate_limit=1, rate_window_seconds=10)
     api("GET", "/inboxes")
     assert api("GET", "/inboxes").headers["Retry-After"] == "10"
-    api.control("/limits", family="inbox", limit=None)
+    api.control("/settings", rate_limit=None)
     assert api("GET", "/inboxes").status_code == 200
     assert api.control("/settings", quarantine_after=2)["quarantine_after"] == 2
     assert api.control("/settings")["quarantine_after"] == 2
-
-
-def test_an_app_key_becomes_unknown_on_demand(api: Api) -> None:
-    api.control("/settings", unknown_app_keys=["ShopAPI"])
-    body = {"name": "orders", "subscription": SUBSCRIPTION}
-    for method in ("POST", "PUT"):
-        refused = api(method, "/inboxes", body)
-        assert refused.status_code == 400
-        assert "subscription.app_key" in refused.json()["errors"][0]["detail"]
-    api.control("/settings", unknown_app_keys=[])
-    assert api("POST", "/inboxes", body).status_code == 201
 
 
 def test_requests_are_logged_with_their_headers_but_control_is_not(
@@ -99,10 +88,8 @@ def test_requests_are_logged_with_their_headers_but_control_is_not(
         ("/messages", {"inbox": "orders"}),
         ("/messages", {"inbox": "orders", "payloads": [1, 2], "ids": "ab"}),
         ("/inboxes/state", {"inbox": "orders", "status": "asleep"}),
-        ("/limits", {"family": "everything", "limit": 1}),
         ("/clock/advance", {}),
         ("/settings", {"color": "blue"}),
-        ("/settings", {"unknown_app_keys": ["shop@x"]}),
         ("/faults", {"kind": "explode"}),
     ],
 )

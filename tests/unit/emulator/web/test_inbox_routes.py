@@ -248,7 +248,7 @@ def test_rate_headers_are_on_every_answer(api: Api, lease_path: str) -> None:
 
 @pytest.mark.specification("15 429, 503")
 def test_rate_headers_come_on_success_and_retry_after_on_429(emulator: EmulatorServer, api: Api) -> None:
-    emulator.store.limits.set("inbox", 1, window_seconds=60)
+    emulator.store.configure(rate_limit=1, rate_window_seconds=60)
     first, second = api("GET", "/inboxes"), api("GET", "/inboxes")
     assert (first.status_code, first.headers["X-RateLimit-Remaining"]) == (200, "0")
     assert (second.status_code, second.headers["Retry-After"]) == (429, "60")

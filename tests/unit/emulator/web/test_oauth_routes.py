@@ -54,18 +54,6 @@ def test_secrets_outside_of_ascii_come_through_multipart(emulator: EmulatorServe
     assert api("POST", "/oauth/token", files=body).status_code == 200
 
 
-def test_a_part_with_a_file_name_and_text_that_is_not_percent_encoded_are_read(
-    emulator: EmulatorServer, api: Api
-) -> None:
-    emulator.store.configure(client_secret="sécret")
-    fields = {**GRANT, "client_id": BASIC[0], "client_secret": "sécret"}
-    del api.session.headers["Authorization"]
-    assert api("POST", "/oauth/token", files=fields).status_code == 200
-    body = "&".join(f"{name}={value}" for name, value in fields.items()).encode()
-    headers = {"Content-Type": "application/x-www-form-urlencoded"}
-    assert api("POST", "/oauth/token", data=body, headers=headers).status_code == 200
-
-
 @pytest.mark.parametrize("body", [b"", b"--b\r\nrubbish"])
 def test_a_malformed_form_is_an_empty_one(api: Api, body: bytes) -> None:
     headers = {"Content-Type": "multipart/form-data; boundary=b"}
