@@ -50,7 +50,7 @@ class Service:
 
     def open_streams(self) -> int:
         """The number of open event streams."""
-        return sum(self._shown("streams")["open"].values())
+        return int(self._shown("requests?limit=0")["streams"])
 
     def token(self) -> str:
         """Have an access token issued."""

@@ -109,11 +109,13 @@ class OAuth:
         self.core.announce(None)
         return len(ended)
 
-    def check_page(self, query: Mapping[str, str]) -> None:
+    def page_fault(self, query: Mapping[str, str]) -> str | None:
         """
-        Check client and redirect URI, whose errors must not be sent as a redirect.
+        Check the parameters of the authorization page.
 
-        :raises ServiceError: 400; without a redirect, so that no other site receives a code.
+        :return: the error code of RFC 6749 4.1.2.1 for the redirect, or None.
+        :raises ServiceError: 400 for another client or redirect URI; without a redirect, so that no other
+            site receives a code.
         """
         settings = self.core.settings
         if query.get("client_id") != settings.client_id:
@@ -121,9 +123,6 @@ class OAuth:
         if query.get("redirect_uri") not in settings.redirect_uris:
             detail = f"redirect_uri: must be one of those configured: {', '.join(settings.redirect_uris)}."
             raise ServiceError(400, "invalid_redirect_uri", detail)
-
-    def page_fault(self, query: Mapping[str, str]) -> str | None:
-        """The error code of RFC 6749 4.1.2.1 for invalid other parameters, or None."""
         if query.get("response_type") != "code":
             return "unsupported_response_type"
         if query.get("response_mode") != "query" or not query.get("state"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sqlite3
 from dataclasses import replace
 from pathlib import Path
@@ -9,11 +10,14 @@ from typing import Any
 
 from airflow_provider_workflow.emulator.clock import Clock
 from airflow_provider_workflow.emulator.rules.core import Core, StateFileError, Table
+from airflow_provider_workflow.emulator.rules.errors import ServiceError
 from airflow_provider_workflow.emulator.rules.inboxes import Inboxes
 from airflow_provider_workflow.emulator.rules.oauth import OAuth
 from airflow_provider_workflow.emulator.rules.queues import Messages
-from airflow_provider_workflow.emulator.rules.rate_limits import Limits
 from airflow_provider_workflow.emulator.settings import Settings
+
+UNLIMITED = ("page", "control")
+"""Families of calls that are not part of the service's API, and have no rate limit."""
 
 
 class Store(Core):
@@ -46,7 +50,7 @@ class Store(Core):
             raise StateFileError(
                 f"the state file {state_path} is not of this version of the emulator ({error}); delete it"
             ) from None
-        self.limits = Limits(self)
+        self._windows: dict[str, tuple[float, int]] = {}
 
     @property
     def unenrolled(self) -> list[str]:
@@ -60,6 +64,34 @@ class Store(Core):
         """End an enrollment. Idempotent."""
         with self:
             self._unenrolled.save(enrollment_id, enrollment_id)
+
+    def spend(self, family: str, requests: int = 1) -> dict[str, str]:
+        """
+        Count a request in the window of its family, which begins with its first request.
+
+        :param family: ``guess``, ``templates``, ``inbox``, ``token``, ``promotions``, or ``unknown``.
+        :param requests: 0 for one that does not count.
+        :return: the rate-limit headers of the response (docs/service.md 15); none without a limit.
+        :raises ServiceError: 429 with ``Retry-After`` in seconds.
+        """
+        limit, now = self.settings.rate_limit, self.clock.now()
+        if limit is None or family in UNLIMITED:
+            return {}
+        with self:
+            end, used = self._windows.get(family, (0.0, 0))
+            if now >= end:
+                end, used = now + self.settings.rate_window_seconds, 0
+            used += requests
+            self._windows[family] = end, min(used, limit)
+        headers = {
+            "X-RateLimit-Limit": str(limit),
+            "X-RateLimit-Remaining": str(max(limit - used, 0)),
+            "X-RateLimit-Reset": str(math.ceil(end - now if self.settings.reset_header == "delta" else end)),
+        }
+        if used > limit:
+            headers["Retry-After"] = str(math.ceil(end - now))
+            raise ServiceError(429, "rate_limited", "Rate limit exceeded.", headers=headers)
+        return headers
 
     def configure(self, **changes: Any) -> Settings:
         """
@@ -77,7 +109,7 @@ class Store(Core):
         with self:
             self.messages.queues.clear()
             self.inboxes.failures.clear()
-            self.limits.clear()
+            self._windows.clear()
             self.settings = self.first_settings
             self.clock.set_offset(0)
             self.clear()

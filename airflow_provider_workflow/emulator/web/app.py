@@ -129,7 +129,7 @@ def perform(operation: Operation, call: Call) -> Response:
     """Perform a call, and return its response with the rate-limit headers."""
     headers = NOT_STORED if operation.family == "token" else {}
     try:
-        headers = {**headers, **call.store.limits.spend(operation.family)}
+        headers = {**headers, **call.store.spend(operation.family)}
         if operation.admission:
             authorization = call.request.headers.get("authorization")
             call.token = call.store.tokens.admit(authorization, operation.admission)

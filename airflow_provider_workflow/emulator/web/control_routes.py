@@ -8,7 +8,6 @@ the annotations.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import Annotated, Any
@@ -141,18 +140,13 @@ def clear_faults(emulator: Service) -> Any:
     return {}
 
 
-@control("GET", "/streams")
-def list_streams(emulator: Service) -> Any:
-    """Count the open event streams, by inbox."""
-    return {"open": Counter(stream.inbox_id for stream in emulator.streams.open)}
-
-
 @control("GET", "/requests")
 def list_requests(emulator: Service, limit: Annotated[int, Field(ge=0)] = 100) -> Any:
-    """Show the latest requests, 100 by default, and count all."""
+    """Show the latest requests, 100 by default, and count all, and the open event streams."""
     requests = list(emulator.log)
     shown = [
         {**asdict(request), "body": request.body.decode("utf-8", "replace")}
         for request in requests[len(requests) - min(limit, len(requests)) :]
     ]
-    return {"counts": dict(emulator.counts), "requests": shown}
+    streams = len(emulator.streams.open)
+    return {"counts": dict(emulator.counts), "requests": shown, "streams": streams}

@@ -76,7 +76,7 @@ def chosen_response(fault: Fault, operation: Operation, call: Call) -> Response:
         return Response(status_code=status, headers=headers)
     if status in BUSY:
         named = {name.lower() for name in headers}
-        promised = {**call.store.limits.spend(operation.family, 0), "Retry-After": "0"}
+        promised = {**call.store.spend(operation.family, 0), "Retry-After": "0"}
         headers |= {name: promised[name] for name in promised if name.lower() not in named}
     if fault.text is not None:
         response, content_type = Response(fault.text, status, headers), "text/html"

@@ -147,10 +147,10 @@ def authorize(call: Call) -> Response:
     query = dict(call.form if decided else call.query)
     decision = query.pop("decision", None)
     try:
-        call.store.tokens.check_page(query)
+        fault = call.store.tokens.page_fault(query)
     except ServiceError as error:
         return HTMLResponse(_page("Cannot authorize", escape(error.detail)), 400)
-    if fault := call.store.tokens.page_fault(query):
+    if fault:
         return RedirectResponse(redirect_to(query, error=fault), 302)
     if decided and decision == "approve":
         return RedirectResponse(call.store.tokens.approve(query), 302)

@@ -139,7 +139,7 @@ def test_a_wrong_inbox_path(doctor: Doctor) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "said"), [("/nothing", "answered with 404"), ("/_emulator/streams", "answered with 405")]
+    ("path", "said"), [("/nothing", "answered with 404"), ("/_emulator/requests", "answered with 405")]
 )
 def test_a_wrong_token_url(path: str, said: str, doctor: Doctor) -> None:
     found = doctor.examine({"oauth_url": doctor.emulator.base_url + path})

@@ -17,7 +17,7 @@ from tests.unit.emulator.conftest import Api
 
 def test_it_answers_as_soon_as_it_is_started_and_no_more_once_stopped() -> None:
     with EmulatorServer(client_id="me", quarantine_after=3) as server:
-        assert requests.get(f"{server.base_url}/_emulator/streams", timeout=5).ok
+        assert requests.get(f"{server.base_url}/_emulator/requests", timeout=5).ok
         assert (server.client_id, server.store.settings.quarantine_after) == ("me", 3)
     with pytest.raises(OSError, match="refused"):
         socket.create_connection((server.host, server.port), timeout=1)

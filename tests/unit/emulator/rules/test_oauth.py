@@ -136,9 +136,9 @@ def test_a_stranger_gets_no_redirect(store: Store) -> None:
         {"redirect_uri": f"{REDIRECT}/"},
     ):
         with pytest.raises(ServiceError):
-            store.tokens.check_page({**PAGE, **change})
+            store.tokens.page_fault({**PAGE, **change})
     store.configure(redirect_uris=(REDIRECT, "http://127.0.0.1:5555/any"))
-    store.tokens.check_page({**PAGE, "redirect_uri": "http://127.0.0.1:5555/any"})
+    store.tokens.page_fault({**PAGE, "redirect_uri": "http://127.0.0.1:5555/any"})
 
 
 @pytest.mark.specification("10 response_type", "10 response_mode", "10 scope")

@@ -16,12 +16,12 @@ from tests.unit.emulator.conftest import Api
 CROSS_SITE = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "empty"}
 NAVIGATION = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
 PUT: tuple[str, str, Any] = ("POST", "/_emulator/messages", {"inbox": "orders", "payloads": [{}]})
-STREAMS: tuple[str, str, Any] = ("GET", "/_emulator/streams", None)
+REQUESTS: tuple[str, str, Any] = ("GET", "/_emulator/requests", None)
 AUTHORIZE: tuple[str, str, Any] = ("GET", "/v2/authorize", None)
 LIST: tuple[str, str, Any] = ("GET", "/inboxes", None)
 
 
-@pytest.mark.parametrize("request_", [PUT, STREAMS, AUTHORIZE, LIST, ("GET", "/nowhere", None)])
+@pytest.mark.parametrize("request_", [PUT, REQUESTS, AUTHORIZE, LIST, ("GET", "/nowhere", None)])
 @pytest.mark.parametrize(
     "headers",
     [
@@ -52,14 +52,14 @@ def test_a_page_of_another_site_reaches_nothing(
 def test_a_link_of_another_site_opens_pages_only(api: Api) -> None:
     assert api("GET", "/editor", headers=NAVIGATION).status_code == 200
     assert "unknown application" in api("GET", "/v2/authorize", headers=NAVIGATION).text
-    for method, path in (("POST", "/v2/authorize"), ("GET", "/_emulator/streams"), ("GET", "/inboxes")):
+    for method, path in (("POST", "/v2/authorize"), ("GET", "/_emulator/requests"), ("GET", "/inboxes")):
         assert api(method, path, headers=NAVIGATION).status_code == 403
 
 
 def test_its_own_pages_and_programs_are_answered(emulator: EmulatorServer, api: Api) -> None:
     own = {"Origin": emulator.base_url, "Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "cors"}
     for headers in (own, {"Sec-Fetch-Site": "none"}, {"Host": "localhost:8765"}, {"Host": "[::1]"}, {}):
-        assert api(*STREAMS, headers=headers).status_code == 200
+        assert api(*REQUESTS, headers=headers).status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_the_names_of_the_option_host_are_its_own(listening: str, host: str, sta
     except OSError:
         pytest.skip(f"{listening} has no address")
     with EmulatorServer(host=listening) as server:
-        url = f"http://{address}:{server.port}/_emulator/streams"
+        url = f"http://{address}:{server.port}/_emulator/requests"
         assert requests.get(url, headers={"Host": host}, timeout=5).status_code == status
 
 
@@ -89,7 +89,7 @@ def test_it_listens_on_ipv6_for_both_clients_of_the_package() -> None:
             return response.status
 
     with EmulatorServer(host="::1") as server:
-        url = f"{server.base_url}/_emulator/streams"
+        url = f"{server.base_url}/_emulator/requests"
         assert server.base_url == f"http://[::1]:{server.port}"
         assert requests.get(url, timeout=5).status_code == 200
         assert asyncio.run(status_of(url)) == 200
