@@ -64,7 +64,7 @@ types: setup ## Check the types
 imports: setup ## Check who imports whom
 	$(BIN)/lint-imports
 
-# What `unit` leaves out, unless this is empty, starts processes or a database, or tests the programs of tests/ and tools/.
+# What `unit` leaves out, unless this is empty, starts processes or a database, or tests a program of benchmarks/, tests/ or tools/.
 QUICK_ONES := not slow and not program
 
 unit: setup ## Run the quick unit tests, in WORKERS=2 processes (0: in one)
@@ -100,7 +100,7 @@ simulate: setup ## Play whole histories, each from a seed (SEEDS=100000 SEED=fir
 		$(if $(filter 1,$(HISTORY)),--history) $(if $(filter 1,$(TEETH)),--teeth)
 
 bench: $(BENCH_INSTALLED) ## Measure, beside other ways of doing the same (ONLY=name, ONLY=scale; QUICK=1 to see that it works)
-	AIRFLOW_HOME=$(CURDIR)/$(BENCH)/airflow $(BENCH)/bin/python -m tests.benchmarks \
+	AIRFLOW_HOME=$(CURDIR)/$(BENCH)/airflow $(BENCH)/bin/python -m benchmarks \
 		$(addprefix --only ,$(ONLY)) $(addprefix --sizes ,$(SIZES)) $(addprefix --messages ,$(MESSAGES)) \
 		$(addprefix --json ,$(JSON)) $(addprefix --plots ,$(PLOTS)) $(if $(filter 1,$(QUICK)),--quick)
 

@@ -22,7 +22,17 @@ from tests.mutations.faults import FAULTS
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = "airflow_provider_workflow"
-COPIED = (PACKAGE, "tests", "tools", "dags_examples", "docs", "pyproject.toml", "README.md", "CHANGELOG.md")
+COPIED = (
+    PACKAGE,
+    "benchmarks",
+    "tests",
+    "tools",
+    "dags_examples",
+    "docs",
+    "pyproject.toml",
+    "README.md",
+    "CHANGELOG.md",
+)
 LONGEST_RUN_SECONDS = 600
 
 

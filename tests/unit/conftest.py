@@ -24,7 +24,7 @@ from tests.unit.workbench import Workbench
 budget.load()
 
 HERE = Path(__file__).parent
-PROGRAMS = {"tools", *(path.name for path in HERE.parent.iterdir())} - {"page"}
+PROGRAMS = {"benchmarks", "tools", *(path.name for path in HERE.parent.iterdir())} - {"page"}
 """Folders here with tests of programs: each is named like its program."""
 SLOW = {"database", "fuzz", "matrix", "plugin"}
 """Folders whose tests are slow as a whole: generated inputs, all combinations, databases and API servers."""

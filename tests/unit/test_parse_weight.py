@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks.parse import DAG_FILE, OURS, RECIPES, WORKFLOW
+from benchmarks.parse import DAG_FILE, OURS, RECIPES, WORKFLOW
 from tests.e2e.examples import EXAMPLES
 from tests.unit.loading import loaded
 

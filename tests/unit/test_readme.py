@@ -77,7 +77,7 @@ def test_the_package_installs_from_a_clone(block: str, tmp_path: Path) -> None:
     installed = {path.name for path in tmp_path.iterdir()}
     assert "airflow_provider_workflow" in installed
     assert (tmp_path / "airflow_provider_workflow" / "py.typed").exists()
-    assert not installed & {"docs", "tests", "tools", "dags_examples"}
+    assert not installed & {"benchmarks", "docs", "tests", "tools", "dags_examples"}
 
 
 @pytest.mark.parametrize("page", ["docs/index.md", "docs/tutorial.md"])

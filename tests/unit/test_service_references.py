@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.documents import ROOT, service_sections
 
-FOLDERS = ("airflow_provider_workflow", "dags_examples", "docs", "tests", "tools")
+FOLDERS = ("airflow_provider_workflow", "benchmarks", "dags_examples", "docs", "tests", "tools")
 NUMBER = r"\d+(?:\.\d+)*"
 REFERENCE = re.compile(rf"docs/service\.md\s+({NUMBER}(?:(?:,|\s+and|\s+to)\s+{NUMBER})*)")
 ELSEWHERE = re.compile(r"\bservice facts\b|\bspecification \d|\(specification", re.IGNORECASE)

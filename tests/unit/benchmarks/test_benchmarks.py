@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.benchmarks import client, parse
+from benchmarks import client, parse
 
 
 def test_the_client_is_measured_beside_bare_sessions(monkeypatch: pytest.MonkeyPatch) -> None:

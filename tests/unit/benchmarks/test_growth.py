@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.benchmarks import growth
-from tests.benchmarks.growth import QUICK, Size, Watched
-from tests.benchmarks.throughput import Work
+from benchmarks import growth
+from benchmarks.growth import QUICK, Size, Watched
+from benchmarks.throughput import Work
 
 
 def test_what_a_run_took_stands_beside_the_least_of_its_kind() -> None:

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks.contenders import FLOOR, OURS, PEER, SHOWN, SLOW_PEER
-from tests.benchmarks.fifo import FifoTrigger, tell
-from tests.benchmarks.latency import rows
-from tests.benchmarks.results import Series
-from tests.benchmarks.sqs import POLL, POLLS, Counting
-from tests.benchmarks.turns import gave_up, rotated
+from benchmarks.contenders import FLOOR, OURS, PEER, SHOWN, SLOW_PEER
+from benchmarks.fifo import FifoTrigger, tell
+from benchmarks.latency import rows
+from benchmarks.results import Series
+from benchmarks.sqs import POLL, POLLS, Counting
+from benchmarks.turns import gave_up, rotated
 
 EVERY = (*OURS, FLOOR, PEER)
 
@@ -67,7 +67,7 @@ async def test_the_floor_fires_when_it_is_told_and_not_before(tmp_path: Path) ->
     path = str(tmp_path / "pipe")
     os.mkfifo(path)
     name, arguments = FifoTrigger(path).serialize()
-    assert name == "tests.benchmarks.fifo.FifoTrigger"
+    assert name == "benchmarks.fifo.FifoTrigger"
 
     fired = asyncio.ensure_future(anext(FifoTrigger(**arguments).run()))
     await asyncio.sleep(0)  # it opens the pipe

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks import __main__ as command
-from tests.benchmarks import client, parse
-from tests.benchmarks.results import alone
-from tests.benchmarks.scale import watchers
-from tests.benchmarks.scale.wanted import Wanted
+from benchmarks import __main__ as command
+from benchmarks import client, parse
+from benchmarks.results import alone
+from benchmarks.scale import watchers
+from benchmarks.scale.wanted import Wanted
 from tests.crash.topology import POSTGRES_VARIABLE
 
 
 def test_every_name_is_a_benchmark() -> None:
-    modules = {name: import_module(f"tests.benchmarks.{name}") for name in command.NAMES}
+    modules = {name: import_module(f"benchmarks.{name}") for name in command.NAMES}
 
     assert [name for name, module in modules.items() if not callable(module.run)] == []
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.benchmarks.page import Answers, Size, rows
+from benchmarks.page import Answers, Size, rows
 
 
 def test_what_browsers_add_is_taken_round_by_round() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.benchmarks.report import table, write_json
-from tests.benchmarks.results import Target, alone, compared
+from benchmarks.report import table, write_json
+from benchmarks.results import Target, alone, compared
 
 FOUND = {
     "client": [compared("CPU", "ms", [0.5, 0.7], "bare", [0.25, 0.35], Target("ratio", "<=", 1.25))],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.benchmarks.results import Figure, Target, alone, compared, paired
+from benchmarks.results import Figure, Target, alone, compared, paired
 
 
 def test_a_figure_is_the_median_and_the_quartiles_of_its_samples() -> None:

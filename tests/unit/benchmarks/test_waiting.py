@@ -8,11 +8,11 @@ import socket
 import pytest
 
 from airflow_provider_workflow.emulator.server import EmulatorServer
-from tests.benchmarks import polling as bare
-from tests.benchmarks.process import Seen, Watch, Window, sockets
-from tests.benchmarks.results import Row
-from tests.benchmarks.waiting import Round, rows
-from tests.benchmarks.watchers import Watchers, listening, of_queues, polling, sleeping
+from benchmarks import polling as bare
+from benchmarks.process import Seen, Watch, Window, sockets
+from benchmarks.results import Row
+from benchmarks.waiting import Round, rows
+from benchmarks.watchers import Watchers, listening, of_queues, polling, sleeping
 
 IDLE = Seen([Window(5, 0.05, 0)], 130, 9)
 OURS = Seen([Window(5, 0.15, 100), Window(5, 0.25, 100)], 150, 20)

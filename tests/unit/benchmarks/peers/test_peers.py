@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import pytest
 
-from tests.benchmarks.peers.idle import NOTHING, Watcher, queue_names
-from tests.benchmarks.peers.lines import lines_of_code
-from tests.benchmarks.peers.peers import Found, Idle, Size, markdown, rows, together
-from tests.benchmarks.peers.polls import POLLS_VARIABLE, counting, polls_file, polls_in
-from tests.benchmarks.peers.trial import Counted
-from tests.benchmarks.peers.ways import (
+from benchmarks.peers.idle import NOTHING, Watcher, queue_names
+from benchmarks.peers.lines import lines_of_code
+from benchmarks.peers.peers import Found, Idle, Size, markdown, rows, together
+from benchmarks.peers.polls import POLLS_VARIABLE, counting, polls_file, polls_in
+from benchmarks.peers.trial import Counted
+from benchmarks.peers.ways import (
     CHANNEL,
     DAGS,
     EVENT,
@@ -27,8 +27,8 @@ from tests.benchmarks.peers.ways import (
     Way,
     redis_connection,
 )
-from tests.benchmarks.process import Seen, Window
-from tests.benchmarks.watchers import Watchers
+from benchmarks.process import Seen, Window
+from benchmarks.watchers import Watchers
 
 EVERY_WATCHER = (
     NOTICE,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.benchmarks.scale.finished import ALONE, WAYS, Finished, rows
-from tests.benchmarks.scale.load import MACHINE, Load
+from benchmarks.scale.finished import ALONE, WAYS, Finished, rows
+from benchmarks.scale.load import MACHINE, Load
 
 ALONE_WAY, SENSOR = WAYS[0], WAYS[1]
 LOAD = Load(30.0, {"workers": 6.0, MACHINE: 30.0})

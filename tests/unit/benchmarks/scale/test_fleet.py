@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 import requests
 
-from tests.benchmarks.scale.fleet import Fleet
+from benchmarks.scale.fleet import Fleet
 
 
 @pytest.fixture

@@ -11,10 +11,10 @@ from typing import cast
 import pytest
 
 from airflow_provider_workflow.emulator.web.context import LoggedRequest
-from tests.benchmarks.fifo import tell
-from tests.benchmarks.scale.latency import FLOOR, NOTICE, SHOWN, rows
-from tests.benchmarks.scale.steps import IN_OPERATOR, OWN, STEPS, Moments, Taken, taken
-from tests.benchmarks.scale.timed import PipeTrigger
+from benchmarks.fifo import tell
+from benchmarks.scale.latency import FLOOR, NOTICE, SHOWN, rows
+from benchmarks.scale.steps import IN_OPERATOR, OWN, STEPS, Moments, Taken, taken
+from benchmarks.scale.timed import PipeTrigger
 
 MOMENTS = Moments(10.0, (10.5, 11, 11.25, 11.5, 12, 13, 13.5, 15), loaded_at=14.0)
 
@@ -64,7 +64,7 @@ async def test_the_trigger_of_the_floor_emits_an_event_each_time(tmp_path: Path)
     path = str(tmp_path / "pipe")
     os.mkfifo(path)
     name, arguments = PipeTrigger(path).serialize()
-    assert name == "tests.benchmarks.scale.timed.PipeTrigger"
+    assert name == "benchmarks.scale.timed.PipeTrigger"
     events = PipeTrigger(**arguments).run()
     for _ in range(2):
         emitted = asyncio.ensure_future(anext(events))

@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from tests.benchmarks.process import proportional, resident
-from tests.benchmarks.scale.load import MACHINE, Load, Meter, machine_seconds, of, with_children
+from benchmarks.process import proportional, resident
+from benchmarks.scale.load import MACHINE, Load, Meter, machine_seconds, of, with_children
 
 
 def test_a_share_is_of_one_core() -> None:

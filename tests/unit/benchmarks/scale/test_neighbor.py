@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.benchmarks.scale.neighbor import Probed, rows
+from benchmarks.scale.neighbor import Probed, rows
 
 
 def test_the_delay_is_shown_with_its_parts() -> None:

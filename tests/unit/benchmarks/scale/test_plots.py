@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks.results import Point, Row, alone
-from tests.benchmarks.scale.plots import PLOTS, draw, points_of, shown
-from tests.benchmarks.scale.wanted import PARTS
+from benchmarks.results import Point, Row, alone
+from benchmarks.scale.plots import PLOTS, draw, points_of, shown
+from benchmarks.scale.wanted import PARTS
 
 
 def row(plot: str, curve: str, x: float | str, samples: list[float]) -> Row:
@@ -47,7 +47,7 @@ def test_bars_keep_their_order() -> None:
 
 def test_every_part_has_a_plot_and_names_only_plots_that_there_are() -> None:
     for part in PARTS:
-        module = import_module(f"tests.benchmarks.scale.{part.partition('-')[2]}")
+        module = import_module(f"benchmarks.scale.{part.partition('-')[2]}")
         source = inspect.getsource(module)
         named = {value for value in vars(module).values() if isinstance(value, str) and value in PLOTS}
         assert named, part

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tests.benchmarks.results import Point
-from tests.benchmarks.scale.load import MACHINE, Load
-from tests.benchmarks.scale.runs import POSTGRES, QUICK, RATE, SERVER, Case, Started, rows
+from benchmarks.results import Point
+from benchmarks.scale.load import MACHINE, Load
+from benchmarks.scale.runs import POSTGRES, QUICK, RATE, SERVER, Case, Started, rows
 
 LOAD = Load(10.0, {SERVER: 2.0, POSTGRES: 1.0, MACHINE: 5.0})
 FOUND = {

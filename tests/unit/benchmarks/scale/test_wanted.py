@@ -6,15 +6,15 @@ from importlib import import_module
 
 import pytest
 
-from tests.benchmarks.scale import finished, neighbor, runs, watchers
-from tests.benchmarks.scale.deployment import RABBITMQ_VARIABLE
-from tests.benchmarks.scale.wanted import PARTS, PEERS, Wanted, check, measure, with_parts
+from benchmarks.scale import finished, neighbor, runs, watchers
+from benchmarks.scale.deployment import RABBITMQ_VARIABLE
+from benchmarks.scale.wanted import PARTS, PEERS, Wanted, check, measure, with_parts
 from tests.crash.topology import POSTGRES_VARIABLE, REDIS_VARIABLE
 
 
 def test_every_part_is_a_module() -> None:
-    modules = [import_module(f"tests.benchmarks.scale.{part.partition('-')[2]}") for part in PARTS]
-    modules.append(import_module("tests.benchmarks.peers.peers"))
+    modules = [import_module(f"benchmarks.scale.{part.partition('-')[2]}") for part in PARTS]
+    modules.append(import_module("benchmarks.peers.peers"))
 
     assert [module for module in modules if not callable(module.run)] == []
 

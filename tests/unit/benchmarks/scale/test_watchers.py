@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks.process import Seen, Window
-from tests.benchmarks.results import Row
-from tests.benchmarks.scale import files
-from tests.benchmarks.scale.fleet import (
+from benchmarks.process import Seen, Window
+from benchmarks.results import Row
+from benchmarks.scale import files
+from benchmarks.scale.fleet import (
     EMULATOR,
     POSTGRES,
     RUNNERS,
@@ -21,9 +21,9 @@ from tests.benchmarks.scale.fleet import (
     Waiting,
     triggerers,
 )
-from tests.benchmarks.scale.hollow import Noticed, watch
-from tests.benchmarks.scale.load import MACHINE, Load
-from tests.benchmarks.scale.watchers import (
+from benchmarks.scale.hollow import Noticed, watch
+from benchmarks.scale.load import MACHINE, Load
+from benchmarks.scale.watchers import (
     BARE,
     Bare,
     bare_rows,
