@@ -23,11 +23,6 @@ class Project:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(dedent(text))
 
-    @property
-    def modules(self) -> dict[str, structure.Module]:
-        """Its modules as they are now."""
-        return structure.read(self.folder / "shop")
-
     def measure(self) -> tuple[structure.Figures, structure.Names]:
         """Its figures, and the names of what was counted."""
         return structure.measure(self.folder / "shop")
@@ -38,30 +33,6 @@ def project(tmp_path: Path) -> Project:
     return Project(tmp_path)
 
 
-def test_blank_lines_comments_and_docstrings_are_no_code(project: Project) -> None:
-    project.write(
-        "shop/till.py",
-        '''\
-        """A till.
-
-        It holds money.
-        """
-
-        # Cents.
-        AMOUNT = 5  # so far
-        """What is in it."""
-
-        def greet():
-            "Say something."
-            return """Hello,
-
-            and goodbye"""
-        ''',
-    )
-
-    assert project.modules["till"].code_lines == 4
-
-
 def test_the_emulator_is_counted_apart(project: Project) -> None:
     project.write("shop/till.py", "A = 1\n")
     project.write("shop/emulator/till.py", "A = 1\nB = 2\n")
@@ -69,7 +40,6 @@ def test_the_emulator_is_counted_apart(project: Project) -> None:
 
     assert (figures["files, emulator"], figures["files, without emulator"]) == (1, 2)
     assert (figures["lines, emulator"], figures["lines, without emulator"]) == (2, 1)
-    assert (figures["lines of code, emulator"], figures["lines of code, without emulator"]) == (2, 1)
 
 
 def test_concepts_are_classes_and_public_functions(project: Project) -> None:
@@ -106,31 +76,11 @@ def test_a_limit_is_lowered_to_its_figure_and_never_raised(
 
 
 def test_the_length_of_a_function_is_without_its_docstring_and_decorators(project: Project) -> None:
-    project.write(
-        "shop/till.py",
-        '''\
-        @cache
-        def total(
-            prices,
-        ):
-            """Add up.
-
-            All of them.
-            """
-            return sum(prices)
-        ''',
-    )
-
-    assert list(project.modules["till"].functions) == [("till.total", 4)]
-
-
-def test_functions_are_counted_by_their_length(project: Project) -> None:
     for lines in (40, 41):
-        project.write(f"shop/of_{lines}.py", "def pay():\n" + "    pass\n" * (lines - 1))
-    figures, names = project.measure()
+        body = "    pass\n" * (lines - 1)
+        project.write(f"shop/of_{lines}.py", f'@cache\ndef pay():\n    """Pay.\n\n    All.\n    """\n{body}')
 
-    assert figures["functions"] == 2
-    assert names["functions over 40 lines"] == ["of_41.pay (41 lines)"]
+    assert project.measure()[1]["functions over 40 lines"] == ["of_41.pay (41 lines)"]
 
 
 def test_imports_within_functions_and_for_types_alone_make_a_cycle(project: Project) -> None:
@@ -158,15 +108,17 @@ def test_imports_within_functions_and_for_types_alone_make_a_cycle(project: Proj
 def test_the_table_shows_figures_beside_their_limits_and_the_list_names_them(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    passed = {"files per message": 2.0}, {"functions per message": ["till.py: pay, total"]}
     monkeypatch.setattr(structure, "measure", lambda: ({"files": 1.0}, {}))
-    monkeypatch.setattr(structure, "limits", lambda: {"files": 1210})
-    monkeypatch.setattr(structure, "trace", lambda: passed)
+    monkeypatch.setattr(structure, "limits", lambda: {"files": 1210, "steps": 2})
+    monkeypatch.setattr(structure, "trace", lambda: ({"steps": 2.0}, {"steps": ["till.py: pay, total"]}))
     structure.main(["--list"])
     shown = capsys.readouterr().out
 
-    assert "files                     1     1,210\nfiles per message         2\n" in shown
-    assert shown.endswith("functions per message:\n  till.py: pay, total\n")
+    assert [line.split() for line in shown.splitlines()[1:3]] == [
+        ["files", "1", "1,210"],
+        ["steps", "2", "2"],
+    ]
+    assert shown.endswith("steps:\n  till.py: pay, total\n")
 
 
 def test_a_trace_that_fails_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
