@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 
+import pytest
 from packaging.version import Version
 
 from airflow_provider_workflow import __version__
-from tools.release import PACKAGE, Repository, build, sums
+from tools import release
+from tools.release import PACKAGE, build, sums
 
 ROOT = Path(__file__).parents[2]
-RELEASE_SECONDS = 300
 NEXT = f"{Version(__version__).major + 1}.0.0"
 AUTHOR = {
     f"GIT_{role}_{name}": value
@@ -23,31 +21,25 @@ AUTHOR = {
 }
 
 
-def run(command: list[str], cwd: Path, env: Mapping[str, str]) -> str:
-    """What a command prints."""
-    done = subprocess.run(
-        command, cwd=cwd, env=env, timeout=RELEASE_SECONDS, check=False, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+def test_the_next_release_can_be_prepared_and_no_remote_is_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {**AUTHOR, "PYTHONPATH": ""}.items():
+        monkeypatch.setenv(name, value)
+    clone = tmp_path / "clone"
+    release.run("git", "clone", "--quiet", ROOT, clone, cwd=ROOT)
+    remote = release.run("git", "ls-remote", "origin", cwd=clone)
 
-
-def test_the_next_release_can_be_prepared_and_no_remote_is_changed(tmp_path: Path) -> None:
-    clone = Repository(tmp_path / "clone")
-    Repository(ROOT).git("clone", "--quiet", str(ROOT), str(clone.root))
-    remote = clone.git("ls-remote", "origin")
-
-    env = {**os.environ, **AUTHOR, "PYTHONPATH": ""}
     command = [sys.executable, "-m", "tools.release", NEXT, "--to", "dist", "--no-install"]
-    said = run(command, clone.root, env)
+    shown = release.run(*command, cwd=clone)
 
-    assert "two builds in two folders are identical" in said
-    assert f"git tag --annotate v{NEXT}" in said
-    assert set(sums(clone.root / "dist")) == {
+    assert "two builds in two folders are identical" in shown
+    assert f"git tag --annotate v{NEXT}" in shown
+    assert set(sums(clone / "dist")) == {
         f"{PACKAGE}-{NEXT}-py3-none-any.whl",
         f"{PACKAGE}-{NEXT}.tar.gz",
     }
-    assert clone.git("ls-remote", "origin") == remote
-    clone.check_clean()
+    assert release.run("git", "ls-remote", "origin", cwd=clone) == remote
+    assert release.run("git", "status", "--porcelain", cwd=clone) == ""
     # What the forge builds from the tag.
-    assert build(clone, tmp_path / "built") == sums(clone.root / "dist")
+    assert build(clone, tmp_path / "built") == sums(clone / "dist")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import tarfile
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from tools import release
-from tools.release import Options, ReleaseError, Repository
+from tools.release import ReleaseError
 
 PYPROJECT = """
 [build-system]
@@ -22,7 +23,6 @@ description = "For a test."
 readme = "README.md"
 dynamic = ["version"]
 requires-python = ">=3.11"
-urls = { Source = "https://code.invalid/" }
 
 [tool.hatch.version]
 path = "airflow_provider_workflow/__init__.py"
@@ -44,166 +44,98 @@ def author(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
 
 
+def git(repository: Path, *arguments: str) -> str:
+    return release.run("git", *arguments, cwd=repository)
+
+
 @pytest.fixture
-def repository(tmp_path: Path) -> Repository:
+def repository(tmp_path: Path) -> Path:
     """A small project with one commit, and a remote."""
-    origin = tmp_path / "origin.git"
+    origin, root = tmp_path / "origin.git", tmp_path / "project"
     subprocess.run(["git", "init", "--quiet", "--bare", str(origin)], check=True)
-    made = Repository(tmp_path / "project")
-    (made.root / release.PACKAGE).mkdir(parents=True)
-    (made.root / release.VERSION_FILE).write_text('__version__ = "0.1.0"\n')
-    (made.root / release.CHANGELOG).write_text(CHANGES)
-    (made.root / release.STORED_FORMS).parent.mkdir(parents=True)
-    (made.root / release.STORED_FORMS).write_text("{}\n")
-    (made.root / "pyproject.toml").write_text(PYPROJECT)
-    (made.root / "README.md").write_text("[A link](https://code.invalid/), and more.\n")
-    (made.root / ".gitignore").write_text("/dist/\n")
-    made.git("init", "--quiet", "--initial-branch", "main")
-    made.git("remote", "add", "origin", str(origin))
-    commit(made)
-    made.git("push", "--quiet", "origin", "main")
-    return made
+    for name, text in {
+        release.VERSION_FILE: '__version__ = "0.1.0"\n',
+        release.CHANGELOG: CHANGES,
+        release.STORED_FORMS: "{}\n",
+        "pyproject.toml": PYPROJECT,
+        "README.md": "A project.\n",
+        ".gitignore": "/dist/\n",
+    }.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    git(root, "init", "--quiet", "--initial-branch", "main")
+    git(root, "remote", "add", "origin", str(origin))
+    commit(root)
+    git(root, "push", "--quiet", "origin", "main")
+    return root
 
 
-def commit(repository: Repository) -> None:
+def commit(repository: Path) -> None:
     """Commit all files."""
-    repository.git("add", "--all")
-    repository.git("commit", "--quiet", "--message", "A change")
+    git(repository, "add", "--all")
+    git(repository, "commit", "--quiet", "--message", "A change")
 
 
-def options_of(repository: Repository, version: str = "0.2.0") -> Options:
-    return Options(version, DATE, repository.root / "dist", install=False)
+def prepare(repository: Path, version: str = "0.2.0") -> None:
+    release.prepare(repository, version, repository / "dist", installs=False)
 
 
-def state_of(repository: Repository) -> tuple[str, ...]:
+def state_of(repository: Path) -> tuple[str, ...]:
     """All that a release could change: refs, files, and working trees."""
     return tuple(
-        repository.git(*command.split())
+        git(repository, *command.split())
         for command in ("show-ref", "status --porcelain --ignored", "worktree list", "ls-remote origin")
     )
 
 
-# The whole
+def test_a_release_has_its_version_and_its_changes_in_one_commit(repository: Path) -> None:
+    remote = git(repository, "ls-remote", "origin")
+    prepare(repository)
 
-
-def test_a_release_has_its_version_and_its_changes_in_one_commit(repository: Repository) -> None:
-    remote = repository.git("ls-remote", "origin")
-    release.prepare(repository, options_of(repository), lambda _: None)
-
-    assert repository.git("log", "-2", "--format=%s").splitlines() == ["Release 0.2.0", "A change"]
-    assert repository.git("diff", "--name-only", "HEAD~1").splitlines() == [
+    assert git(repository, "log", "-2", "--format=%s").splitlines() == ["Release 0.2.0", "A change"]
+    assert git(repository, "diff", "--name-only", "HEAD~1").splitlines() == [
         release.CHANGELOG,
         release.VERSION_FILE,
         "tests/unit/stored/0.2.0.json",
     ]
-    assert (repository.root / release.VERSION_FILE).read_text() == '__version__ = "0.2.0"\n'
-    assert (
-        f"## Unreleased\n\n## 0.2.0 ({DATE})\n\n### Added"
-        in (repository.root / release.CHANGELOG).read_text()
-    )
-    repository.check_clean()
-    assert repository.git("ls-remote", "origin") == remote
-    assert repository.git("tag") == ""
-    assert len(repository.git("worktree", "list").splitlines()) == 1
+    assert (repository / release.VERSION_FILE).read_text() == '__version__ = "0.2.0"\n'
+    heading = f"## Unreleased\n\n## 0.2.0 ({datetime.now(UTC):%Y-%m-%d})\n\n### Added"
+    assert heading in (repository / release.CHANGELOG).read_text()
+    assert git(repository, "status", "--porcelain") == ""
+    assert git(repository, "ls-remote", "origin") == remote
+    assert git(repository, "tag") == ""
+    assert len(git(repository, "worktree", "list").splitlines()) == 1
 
 
-def test_a_release_builds_sdist_and_wheel_of_its_commit(repository: Repository) -> None:
-    (repository.root / "dist").mkdir()
-    (repository.root / "dist/old.whl").write_text("")
-    release.prepare(repository, options_of(repository), lambda _: None)
+def test_a_release_builds_sdist_and_wheel_and_building_its_commit_again_gives_the_same_files(
+    repository: Path, tmp_path: Path
+) -> None:
+    prepare(repository)
 
-    assert sorted(release.sums(repository.root / "dist")) == [
+    built = release.sums(repository / "dist")
+    assert list(built) == [
         "airflow_provider_workflow-0.2.0-py3-none-any.whl",
         "airflow_provider_workflow-0.2.0.tar.gz",
     ]
-    with tarfile.open(repository.root / "dist/airflow_provider_workflow-0.2.0.tar.gz") as sdist:
-        assert {member.mtime for member in sdist.getmembers()} == {int(repository.epoch())}
+    with tarfile.open(repository / "dist/airflow_provider_workflow-0.2.0.tar.gz") as sdist:
+        assert {member.mtime for member in sdist.getmembers()} == {int(release.epoch(repository))}
+    git(repository, "clone", "--quiet", ".", str(tmp_path / "clone"))
+    assert release.build(tmp_path / "clone", tmp_path / "built") == built
 
 
-def test_building_the_commit_of_a_release_again_gives_the_same_files(
-    repository: Repository, tmp_path: Path
-) -> None:
-    release.prepare(repository, options_of(repository), lambda _: None)
-
-    clone = Repository(tmp_path / "clone")
-    repository.git("clone", "--quiet", ".", str(clone.root))
-    assert release.build(clone, tmp_path / "built") == release.sums(repository.root / "dist")
-
-
-def test_the_next_steps_are_named_with_the_sums_and_the_placeholders(repository: Repository) -> None:
-    said: list[str] = []
-    release.prepare(repository, options_of(repository), said.append)
-
-    text = "\n".join(said)
-    for expected in (
-        "git tag --annotate v0.2.0",
-        "git push --atomic origin main v0.2.0",
-        "[project.urls] of pyproject.toml are placeholders",
-        *release.sums(repository.root / "dist").values(),
-    ):
-        assert expected in text
-
-
-# What stops it, and changes nothing
-
-
-def break_link(repository: Repository) -> None:
-    (repository.root / "README.md").write_text("[A link](docs/a.md)\n")
-    commit(repository)
-
-
-def break_readme(repository: Repository) -> None:
-    pyproject = repository.root / "pyproject.toml"
+def break_readme(repository: Path) -> None:
+    pyproject = repository / "pyproject.toml"
     pyproject.write_text(pyproject.read_text().replace("README.md", "README.rst"))
-    (repository.root / "README.rst").write_text("Title\n==\n\n.. unknown::\n")
+    (repository / "README.rst").write_text("Title\n==\n\n.. unknown::\n")
     commit(repository)
 
 
-def break_build(repository: Repository) -> None:
-    (repository.root / "pyproject.toml").write_text(PYPROJECT.replace("name =", "nothing ="))
+def break_build(repository: Path) -> None:
+    (repository / "pyproject.toml").write_text(PYPROJECT.replace("name =", "nothing ="))
     commit(repository)
 
 
-def leave_a_change(repository: Repository) -> None:
-    (repository.root / "README.md").write_text("changed")
-
-
-def leave_a_file(repository: Repository) -> None:
-    (repository.root / "new.py").write_text("")
-
-
-def empty_changelog(repository: Repository) -> None:
-    (repository.root / release.CHANGELOG).write_text(CHANGES.replace("- A change.", ""))
-    commit(repository)
-
-
-def tag(repository: Repository) -> None:
-    repository.git("tag", "v0.2.0")
-
-
-@pytest.mark.parametrize(
-    ("fault", "said"),
-    [
-        (leave_a_change, "Commit, stash or remove these files first:\nM README.md"),
-        (leave_a_file, r"\?\? new.py"),
-        (empty_changelog, "lists no change below '## Unreleased'"),
-        (tag, "The tag v0.2.0 exists"),
-        (break_build, "hatchling build .* failed with code"),
-        (break_link, "relative .*docs/a.md"),
-        (break_readme, "twine check"),
-    ],
-)
-def test_a_failed_check_changes_nothing(repository: Repository, fault: object, said: str) -> None:
-    assert callable(fault)
-    fault(repository)
-    before = state_of(repository)
-
-    with pytest.raises(ReleaseError, match=said):
-        release.prepare(repository, options_of(repository), lambda _: None)
-    assert state_of(repository) == before
-
-
-def test_a_build_that_is_not_reproducible_is_no_release(repository: Repository) -> None:
+def build_at_random(repository: Path) -> None:
     hook = (
         "import os\n"
         "from hatchling.builders.hooks.plugin.interface import BuildHookInterface\n"
@@ -213,71 +145,105 @@ def test_a_build_that_is_not_reproducible_is_no_release(repository: Repository) 
         "        open(path, 'wb').write(os.urandom(8))\n"
         "        build_data['artifacts'].append('random.txt')\n"
     )
-    (repository.root / "hatch_build.py").write_text(hook)
-    with (repository.root / "pyproject.toml").open("a") as pyproject:
+    (repository / "hatch_build.py").write_text(hook)
+    with (repository / "pyproject.toml").open("a") as pyproject:
         pyproject.write("\n[tool.hatch.build.hooks.custom]\n")
     commit(repository)
+
+
+def leave_a_file(repository: Path) -> None:
+    (repository / "new.py").write_text("")
+
+
+def empty_changelog(repository: Path) -> None:
+    (repository / release.CHANGELOG).write_text(CHANGES.replace("- A change.", ""))
+    commit(repository)
+
+
+def tag(repository: Path) -> None:
+    git(repository, "tag", "v0.2.0")
+
+
+@pytest.mark.parametrize(
+    ("fault", "text"),
+    [
+        (leave_a_file, r"Commit, stash or remove these files first:\n\?\? new.py"),
+        (empty_changelog, "lists no change below '## Unreleased'"),
+        (tag, "The tag v0.2.0 exists"),
+        (break_build, "hatchling build .* failed with code"),
+        (break_readme, "twine check"),
+        (build_at_random, "not reproducible"),
+    ],
+)
+def test_a_failed_check_changes_nothing(repository: Path, fault: object, text: str) -> None:
+    assert callable(fault)
+    fault(repository)
     before = state_of(repository)
 
-    with pytest.raises(ReleaseError, match=r"differ in .*\.tar\.gz: not reproducible"):
-        release.prepare(repository, options_of(repository), lambda _: None)
+    with pytest.raises(ReleaseError, match=text):
+        prepare(repository)
     assert state_of(repository) == before
 
 
 def test_an_installation_that_fails_changes_nothing(
-    repository: Repository, monkeypatch: pytest.MonkeyPatch
+    repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(*_: object) -> Path:
         raise ReleaseError("pip install failed")
 
-    monkeypatch.setattr(release, "check_installation", fails)
+    monkeypatch.setattr(release, "install", fails)
     before = state_of(repository)
     with pytest.raises(ReleaseError, match="pip install failed"):
-        release.prepare(
-            repository, Options("0.2.0", DATE, repository.root / "dist", install=True), lambda _: None
-        )
+        release.prepare(repository, "0.2.0", repository / "dist")
     assert state_of(repository) == before
 
 
-def test_the_command_says_what_to_fix_and_fails(
-    repository: Repository, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_the_bill_of_materials_describes_the_environment_reproducibly(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(repository.root)
+    tool = tmp_path / "cyclonedx-py"
+    tool.write_text(f'#!/bin/sh\necho "$SOURCE_DATE_EPOCH $*" > {tmp_path}/arguments\n')
+    tool.chmod(0o755)
+    monkeypatch.setattr(release, "install", lambda *_: Path("bin/python"))
+    release.prepare(repository, "0.2.0", repository / "dist", str(tool))
+
+    arguments = (tmp_path / "arguments").read_text().split()
+    assert arguments[0].isdigit()
+    assert "--output-reproducible" in arguments
+    assert arguments[-2].endswith("dist/airflow_provider_workflow-0.2.0.cdx.json")
+    assert arguments[-1] == "bin/python"
+
+
+def test_the_command_names_the_next_steps_or_what_to_fix(
+    repository: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(repository)
     assert release.main(["0.2", "--no-install"]) == 1
     assert "nothing was changed. VERSION must be of the form 1.2.3" in capsys.readouterr().err
 
-    assert release.main(["0.2.0", "--no-install", "--date", DATE]) == 0
-    assert "two builds in two folders are identical" in capsys.readouterr().out
-
-
-# The parts
-
-
-@pytest.mark.parametrize("version", ["0.2.0", "0.1.1", "1.0.0", "0.2.0rc1", "0.2.0a1", "10.0.0b12"])
-def test_a_later_version_may_be_released(version: str) -> None:
-    release.check_version(version, "0.1.0", {"v0.1.0"})
+    assert release.main(["0.2.0", "--no-install"]) == 0
+    shown = capsys.readouterr().out
+    assert "git tag --annotate v0.2.0" in shown
+    assert "git push --atomic origin main v0.2.0" in shown
+    assert all(digest in shown for digest in release.sums(repository / "dist").values())
 
 
 @pytest.mark.parametrize(
-    ("version", "said"),
+    ("version", "text"),
     [
-        *((version, "of the form 1.2.3") for version in ("", "1", "1.2", "v1.2.3", "1.2.3.4", "01.2.3")),
+        *((version, "of the form 1.2.3") for version in ("", "1.2", "v1.2.3", "1.2.3.4", "01.2.3")),
         *((version, "of the form 1.2.3") for version in ("1.2.3-rc1", "1.2.3rc", "1.2.3+local", "1.2.3\n")),
-        ("0.1.0", "later than the current version, 0.1.0"),
-        ("0.1.0rc1", "later than the current version"),
-        ("0.0.9", "later than the current version"),
-        ("0.3.0", "The tag v0.3.0 exists"),
+        *((version, "not higher") for version in ("0.1.0", "0.1.0rc1", "0.0.9")),
     ],
 )
-def test_another_version_may_not(version: str, said: str) -> None:
-    with pytest.raises(ReleaseError, match=said):
-        release.check_version(version, "0.1.0", {"v0.3.0"})
+def test_a_version_that_cannot_be_the_next_one_is_named(repository: Path, version: str, text: str) -> None:
+    with pytest.raises(ReleaseError, match=text):
+        release.commit_version(repository, version)
 
 
-@pytest.mark.parametrize("text", ["", "__version__ = '1.0.0'\n", '__version__ = "1"\n__version__ = "2"\n'])
-def test_a_version_that_is_not_written_once_is_named(text: str) -> None:
-    with pytest.raises(ReleaseError, match="must have one line"):
-        release.current_version(text)
+@pytest.mark.parametrize("version", ["0.1.1", "1.0.0", "0.2.0rc1", "0.2.0a1", "10.0.0b12"])
+def test_a_later_version_may_be_released(repository: Path, version: str) -> None:
+    assert release.commit_version(repository, version) == git(repository, "rev-parse", "HEAD")
 
 
 @pytest.mark.parametrize("text", ["# Changelog\n", f"{CHANGES}\n## Unreleased\n\n- More.\n"])
@@ -288,41 +254,3 @@ def test_a_changelog_needs_one_section_of_unreleased_changes(text: str) -> None:
 
 def test_changes_of_former_versions_stay_as_they_are() -> None:
     assert release.released(CHANGES, "0.2.0", DATE).endswith("\n## 0.1.0\n\n- The first.\n")
-
-
-def test_the_project_keeps_its_version_and_changelog_in_the_expected_form() -> None:
-    root = Path(release.__file__).parents[1]
-    version = release.current_version((root / release.VERSION_FILE).read_text())
-    assert "99.0.0 (" in release.released((root / release.CHANGELOG).read_text(), "99.0.0", DATE)
-    assert release.pins(root).exists()
-    assert version
-
-
-def test_the_bill_of_materials_describes_the_environment_reproducibly(
-    repository: Repository, tmp_path: Path
-) -> None:
-    tool = tmp_path / "cyclonedx-py"
-    tool.write_text(f'#!/bin/sh\necho "$SOURCE_DATE_EPOCH $*" > {tmp_path}/asked\n')
-    tool.chmod(0o755)
-    python, target = tmp_path / "bin/python", tmp_path / "a.json"
-    release.write_bill_of_materials(str(tool), python, repository, target)
-
-    asked = (tmp_path / "asked").read_text().split()
-    assert asked[:2] == [repository.epoch(), "environment"]
-    assert "--output-reproducible" in asked
-    assert asked[-2:] == [str(target), str(python)]
-
-
-def test_a_command_that_takes_too_long_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ReleaseError, match=r"sleep 60 took longer than 0\.1 s"):
-        release.run(["sleep", "60"], tmp_path, 0.1)
-
-
-@pytest.mark.parametrize("to", [".", "..", "airflow_provider_workflow"])
-def test_a_folder_that_holds_more_than_a_release_is_never_replaced(repository: Repository, to: str) -> None:
-    with pytest.raises(ReleaseError, match="DIST is replaced"):
-        release.prepare(
-            repository, Options("0.2.0", DATE, repository.root / to, install=False), lambda _: None
-        )
-    assert (repository.root / release.VERSION_FILE).exists()
-    assert repository.git("rev-list", "--count", "HEAD") == "1"
