@@ -10,8 +10,6 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
 
 PAIRS = (
     "3.2:3.11",
@@ -38,74 +36,33 @@ MAIN_TESTS = (
 The main end-to-end tests: the wheel with the first DAG of the README, the listener, what only the newest
 Airflow has, and the page in a browser.
 """
-COUNTED = re.compile(r"(\d+) (passed|failed|skipped|errors?)")
+COUNTED = re.compile(r"\d+ (?:passed|failed|skipped|errors?)")
 
 
-@dataclass(frozen=True)
-class Pair:
-    """
-    :param airflow: major and minor version of Airflow.
-    :param python: major and minor version of Python.
-    """
-
-    airflow: str
-    python: str
-
-    @classmethod
-    def of(cls, text: str) -> Pair:
-        """
-        :raises ValueError: the text is not a pair such as ``3.2:3.11``.
-        """
-        if not re.fullmatch(r"3\.\d+:3\.\d+", text):
-            raise ValueError(f"MATRIX must be pairs of Airflow and Python such as {PAIRS[0]}, not {text!r}")
-        return cls(*text.split(":"))
-
-    def make(self, *arguments: str) -> subprocess.Popen[str]:
-        """Run make for this pair."""
-        command = [
-            "make",
-            f"AIRFLOW={self.airflow}",
-            f"PYTHON=python{self.python}",
-            f"VENV=.matrix/airflow-{self.airflow}-python{self.python}",
-            *arguments,
-        ]
-        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """
-    The results of the tests of a pair.
-
-    :param unit: pytest's counts of the unit tests.
-    :param main: pytest's counts of the main end-to-end tests.
-    :param ok: whether both passed.
-    """
-
-    pair: Pair
-    unit: str
-    main: str
-    ok: bool
-
-
-def main(wanted: list[str]) -> int:
-    """Run all pairs; return 0 if all that could be run passed."""
-    pairs = [Pair.of(text) for text in wanted or PAIRS]
-    outcomes = list(_outcomes(pairs))
-    print(f"\n{'Airflow':9}{'Python':8}{'unit tests':44}main end-to-end tests")
-    for each in outcomes:
-        print(f"{each.pair.airflow:9}{each.pair.python:8}{each.unit:44}{each.main}")
-    return 0 if outcomes and all(each.ok for each in outcomes) else 1
-
-
-def _outcomes(pairs: list[Pair]) -> Iterator[Outcome]:
-    for pair in pairs:
-        if not _runs(f"python{pair.python}"):
-            print(f"There is no python{pair.python} here: Airflow {pair.airflow} is not tried with it.")
+def main(chosen: list[str]) -> int:
+    """Run all pairs; return 0 if there were some, and all passed."""
+    pairs = [split(text) for text in chosen or PAIRS]
+    lines, outcomes = [], []
+    for airflow, python in pairs:
+        if not _runs(f"python{python}"):
+            print(f"There is no python{python} here: Airflow {airflow} is not tried with it.")
             continue
-        unit, unit_ok = _run(pair, "unit", "QUICK_ONES=")
-        main_test, main_ok = _run(pair, "e2e", f"E2E={' '.join(MAIN_TESTS)}")
-        yield Outcome(pair, unit, main_test, unit_ok and main_ok)
+        unit, unit_passed = _make(airflow, python, "unit", "QUICK_ONES=")
+        main_tests, main_passed = _make(airflow, python, "e2e", f"E2E={' '.join(MAIN_TESTS)}")
+        outcomes.append(unit_passed and main_passed)
+        lines.append(f"Airflow {airflow}, Python {python}: unit {unit}; end-to-end {main_tests}")
+    print("", *lines, sep="\n")
+    return 0 if outcomes and all(outcomes) else 1
+
+
+def split(pair: str) -> list[str]:
+    """
+    :return: the versions of Airflow and of Python.
+    :raises ValueError: the text is not a pair such as ``3.2:3.11``.
+    """
+    if not re.fullmatch(r"3\.\d+:3\.\d+", pair):
+        raise ValueError(f"MATRIX must be pairs of Airflow and Python such as {PAIRS[0]}, not {pair!r}")
+    return pair.split(":")
 
 
 def _runs(python: str) -> bool:
@@ -116,17 +73,18 @@ def _runs(python: str) -> bool:
         return False
 
 
-def _run(pair: Pair, *arguments: str) -> tuple[str, bool]:
-    """Run make and show its output; return pytest's counts, and whether it passed."""
-    print(f"\n== Airflow {pair.airflow}, Python {pair.python}: {arguments[0]}", flush=True)
-    last = ""
-    with pair.make(*arguments) as process:
+def _make(airflow: str, python: str, *arguments: str) -> tuple[str, bool]:
+    """Run make for a pair, and show its output; return pytest's counts, and whether it passed."""
+    print(f"\n== Airflow {airflow}, Python {python}: {arguments[0]}", flush=True)
+    folder = f".matrix/airflow-{airflow}-python{python}"
+    command = ["make", f"AIRFLOW={airflow}", f"PYTHON=python{python}", f"VENV={folder}", *arguments]
+    counts: list[str] = []
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         assert process.stdout is not None
         for line in process.stdout:
             print(line, end="", flush=True)
-            last = line if COUNTED.search(line) else last
-    counted = ", ".join(f"{count} {what}" for count, what in COUNTED.findall(last))
-    return counted or "did not run", process.returncode == 0
+            counts = COUNTED.findall(line) or counts
+    return ", ".join(counts) or "did not run", process.returncode == 0
 
 
 if __name__ == "__main__":
