@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import json
+import random
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import repeat
 from pathlib import Path
 from typing import TypeVar
 
@@ -23,11 +25,9 @@ import requests
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tools.airflow_api import AirflowAPIError
-from tools.airflow_settings import create_database
-from tools.demo_bursts import Bursts
 from tools.demo_kills import LEASE_SECONDS, PLAN, RECOVERY, Kills
-from tools.demo_verdict import Verdict
-from tools.demo_view import Messages, Screen, Show
+from tools.demo_messages import Messages, Verdict, order
+from tools.demo_view import Screen, Show
 from tools.local_airflow import LocalAirflow
 
 T = TypeVar("T")
@@ -43,10 +43,14 @@ ENVIRONMENT = {"AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL": "1"}
 """A listener that has just been deferred can be resumed after 2 s instead of 6 s."""
 REFRESH_SECONDS = 0.5
 STEP_SECONDS = 0.05
-COMMAND_SECONDS = 120.0
 VERDICT_SECONDS = 60.0
 ONCE_SECONDS = 120.0
 CHAOS_SECONDS = 420.0
+BURST_SECONDS = 5.0
+"""Least time between two bursts of messages; in chaos it is :data:`CHAOS_BURST_SECONDS`."""
+CHAOS_BURST_SECONDS = 3.0
+CHAOS_BURSTS = (2, 4, 6)
+"""Messages of the bursts that are put for each kill."""
 FIRST_MESSAGE = "The first message takes longer, as Airflow is still starting the listener."
 CHAOS = (
     f"{len(PLAN)} processes will be killed with kill -9. A message that a killed process had leased is "
@@ -55,37 +59,42 @@ CHAOS = (
 )
 
 
+def burst_sizes(*, once: bool, chaos: bool) -> Iterator[int]:
+    """The number of messages of each burst; without end unless the demo is to end."""
+    if chaos:
+        return iter(CHAOS_BURSTS * len(PLAN))
+    return iter((1, 3, 6, 10)) if once else (random.choice((1, 1, 2, 5)) for _ in repeat(None))
+
+
 class Demo:
     """What the demo shows, once Airflow runs.
 
-    :param kills: None if nothing is killed.
-    :param limit_seconds: after which it ends; None for a demo that runs until Ctrl-C.
+    :param once: end when all messages have had their runs.
+    :param chaos: kill processes meanwhile.
     """
 
     def __init__(
-        self,
-        service: EmulatorServer,
-        airflow: LocalAirflow,
-        screen: Screen,
-        bursts: Bursts,
-        kills: Kills | None,
-        limit_seconds: float | None,
+        self, service: EmulatorServer, airflow: LocalAirflow, screen: Screen, *, once: bool, chaos: bool
     ) -> None:
-        self._service, self._airflow, self._screen = service, airflow, screen
-        self._bursts, self._kills, self._limit = bursts, kills, limit_seconds
+        self._service, self._airflow, self._screen, self._chaos = service, airflow, screen, chaos
         self._messages = Messages(service, airflow.api, INBOX, HANDLER)
+        self._kills = Kills(airflow, service, INBOX, LISTENER, PLAN if chaos else ())
+        self._sizes = burst_sizes(once=once, chaos=chaos)
+        self._next_size = next(self._sizes, None)
+        self._bursts, self._next_burst_at = 0, 0.0
+        self.limit_seconds = CHAOS_SECONDS if chaos else ONCE_SECONDS if once else float("inf")
 
     def run(self) -> bool:
         """Show messages until all have had their runs; whether they had, before the limit."""
-        started, looked = clock.monotonic(), float("-inf")
+        started, refreshed = clock.monotonic(), float("-inf")
         with self._screen.live(self._airflow.url + PAGE) as show:
-            while not self._finished():
+            while not self._is_finished():
                 now = clock.monotonic()
-                if self._limit is not None and now > started + self._limit:
+                if now > started + self.limit_seconds:
                     return False
                 self._put_and_kill(now - started)
-                if now > looked + REFRESH_SECONDS:
-                    looked = now
+                if now > refreshed + REFRESH_SECONDS:
+                    refreshed = now
                     self._refresh(show)
                 clock.sleep(STEP_SECONDS)
         return True
@@ -93,30 +102,36 @@ class Demo:
     def verdict(self) -> Verdict:
         """Count the messages of the service and the runs of Airflow."""
         api = self._airflow.api
-        answer = api.wait_until(
+        (runs,) = api.wait_until(
             lambda: tolerant(lambda: (api.dag_runs(HANDLER),)), VERDICT_SECONDS, "the runs of the target"
         )
-        assert answer
         messages = self._service.summary(INBOX)["messages"]
-        return Verdict.of(messages, answer[0], self._kills.done if self._kills else None)
+        return Verdict.of(messages, runs, self._kills.done if self._chaos else None)
 
-    def _finished(self) -> bool:
-        killed = self._kills is None or self._kills.over
-        return self._bursts.over and killed and self._messages.all_done()
+    def _is_finished(self) -> bool:
+        return self._next_size is None and self._kills.over and self._messages.all_done()
 
     def _put_and_kill(self, seconds: float) -> None:
-        kills = self._kills
-        made = kills.done if kills else 0
-        self._messages.put(*self._bursts.due(seconds, made, idle=self._messages.all_done()))
-        if kills is None:
-            return
-        line = tolerant(lambda: kills.act(seconds))
-        for each in [*kills.revive(), *([line] if line else [])]:
-            self._screen.say(each)
+        if self._is_burst_due(seconds):
+            first = len(self._messages.rows) + 1
+            self._messages.put(*map(order, range(first, first + (self._next_size or 0))))
+            self._bursts += 1
+            self._next_burst_at = seconds + (CHAOS_BURST_SECONDS if self._chaos else BURST_SECONDS)
+            self._next_size = next(self._sizes, None)
+        line = tolerant(lambda: self._kills.act(seconds))
+        for text in [*self._kills.revive(), *([line] if line else [])]:
+            self._screen.say(text)
+
+    def _is_burst_due(self, seconds: float) -> bool:
+        """Bursts for a kill wait for the kill before it, unless nothing is left that it could hit."""
+        if self._next_size is None or seconds < self._next_burst_at:
+            return False
+        is_ahead = self._chaos and self._kills.done < self._bursts // len(CHAOS_BURSTS)
+        return not is_ahead or self._messages.all_done()
 
     def _refresh(self, show: Show) -> None:
         tolerant(self._messages.look)
-        show(self._messages, self._kills.notice() if self._kills else "")
+        show(self._messages)
 
 
 def tolerant(call: Callable[[], T]) -> T | None:
@@ -138,27 +153,29 @@ def main() -> int:
     parser.add_argument("--chaos", action="store_true", help="kill processes of Airflow meanwhile")
     arguments = parser.parse_args()
     # Both explicitly: a shell starts a process in the background with Ctrl-C ignored.
-    for each in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(each, signal.default_int_handler)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     HOMES.mkdir(exist_ok=True)
     home = Path(tempfile.mkdtemp(dir=HOMES))
-    code = 1
-    try:
-        code = _demonstrate(home, Screen(), once=arguments.once, chaos=arguments.chaos)
-    finally:
-        if code == 0:
-            shutil.rmtree(home, ignore_errors=True)
+    code = _demonstrate(home, Screen(), once=arguments.once, chaos=arguments.chaos)
+    if code == 0:
+        shutil.rmtree(home, ignore_errors=True)
     return code
 
 
 def _demonstrate(home: Path, screen: Screen, *, once: bool, chaos: bool) -> int:
+    dags = home / "dags"
+    dags.mkdir()
+    env = ENVIRONMENT | (RECOVERY if chaos else {})
+    airflow = LocalAirflow(home, dags, env=env, parallelism=8, log_level="INFO")
     with EmulatorServer() as service:
         service.open_inbox(INBOX)
-        airflow = _airflow(home, chaos=chaos)
         try:
             screen.say("Setting up Airflow ...")
-            _add_connection(airflow, service)
             airflow.start()
+            add_connection(airflow, service)
+            text = EXAMPLE.read_text()
+            (dags / EXAMPLE.name).write_text(with_short_leases(text) if chaos else text)
             airflow.wait_for_dags([LISTENER, HANDLER])
             screen.say(f"Inboxes in Airflow: {airflow.url}{PAGE}\nLogs: {home.relative_to(ROOT)}/")
             if chaos:
@@ -176,10 +193,7 @@ def show_messages(
     service: EmulatorServer, airflow: LocalAirflow, screen: Screen, *, once: bool, chaos: bool
 ) -> int:
     """Show messages, then the verdict; return the exit code."""
-    kills = Kills(airflow, service, INBOX, LISTENER, PLAN) if chaos else None
-    bursts = Bursts.for_kills(len(PLAN)) if chaos else Bursts.few() if once else Bursts.endless()
-    limit = (CHAOS_SECONDS if chaos else ONCE_SECONDS) if once or chaos else None
-    demo = Demo(service, airflow, screen, bursts, kills, limit)
+    demo = Demo(service, airflow, screen, once=once, chaos=chaos)
     try:
         in_time = demo.run()
     except KeyboardInterrupt:
@@ -188,28 +202,22 @@ def show_messages(
         screen.say(str(verdict))
         return 0 if verdict.kept else 1
     if not in_time:
-        screen.say(f"Not done after {limit:g} s\n{airflow.tails()}")
+        screen.say(f"Not done after {demo.limit_seconds:g} s\n{airflow.tails()}")
     verdict = demo.verdict()
     screen.say(str(verdict))
     if not once:
         screen.say(f"Airflow stays at {airflow.url}; Ctrl-C stops everything")
-        _wait_for_interrupt()
+        with contextlib.suppress(KeyboardInterrupt):
+            while True:
+                clock.sleep(1)
     return 0 if in_time and verdict.complete else 1
 
 
-def _wait_for_interrupt() -> None:
-    with contextlib.suppress(KeyboardInterrupt):
-        while True:
-            clock.sleep(1)
-
-
-def _airflow(home: Path, *, chaos: bool) -> LocalAirflow:
-    dags = home / "dags"
-    dags.mkdir()
-    text = EXAMPLE.read_text()
-    (dags / EXAMPLE.name).write_text(with_short_leases(text) if chaos else text)
-    env = ENVIRONMENT | (RECOVERY if chaos else {})
-    return LocalAirflow(home, dags, env=env, parallelism=8, log_level="INFO")
+def add_connection(airflow: LocalAirflow, service: EmulatorServer) -> None:
+    """Store the connection in the database, so that Airflow's UI shows it."""
+    fields = service.connection()
+    fields["extra"] = json.dumps(fields["extra"])
+    airflow.api.request("POST", "connections", json={"connection_id": "workflow_default", **fields})
 
 
 def with_short_leases(text: str) -> str:
@@ -222,16 +230,6 @@ def with_short_leases(text: str) -> str:
     if text.count(f"{named},") + text.count(f"{named})") != 1:
         raise ValueError(f"{EXAMPLE} does not have the argument {named} exactly once; change tools/demo.py")
     return text.replace(named, f"{named}, lease_seconds={LEASE_SECONDS}")
-
-
-def _add_connection(airflow: LocalAirflow, service: EmulatorServer) -> None:
-    """Store the connection in the database, so that Airflow's UI shows it."""
-    create_database(sys.executable, airflow.home, airflow.env)
-    command = ["connections", "add", "workflow_default", "--conn-json", service.connection_json()]
-    subprocess.run(
-        [sys.executable, "-m", "airflow", *command],
-        env=airflow.env, check=True, capture_output=True, timeout=COMMAND_SECONDS,
-    )  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -20,9 +20,8 @@ from rich.console import Console
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tools.browser import Visit, installed, launched, opened
 from tools.demo import ENVIRONMENT, HANDLER, INBOX, LISTENER, PAGE, ROOT
-from tools.demo_bursts import order
-from tools.demo_verdict import Verdict
-from tools.demo_view import Messages, table
+from tools.demo_messages import Messages, Verdict, order
+from tools.demo_view import table
 from tools.local_airflow import LocalAirflow
 
 PICTURES = ROOT / "docs" / "images"

@@ -14,7 +14,6 @@ from tests.unit.fake_clock import FakeClock
 from tests.unit.tools.fake_airflow import FakeAirflow, FakeAPI
 from tools import demo
 from tools.airflow_api import AirflowAPIError
-from tools.demo_bursts import Bursts, order
 from tools.demo_kills import PLAN
 from tools.demo_view import Screen
 
@@ -110,7 +109,6 @@ def test_with_chaos_60_messages_are_put_and_each_kill_is_a_line_and_part_of_the_
     assert len([line for line in shown.lines if " s: killed the " in line]) == 5
     assert [name for what, name in airflow.done if what == "kill"] == list(demo.PLAN)
     assert any("leased again" in line for line in shown.lines), "a kill took a lease with it"
-    assert any(" still leased from before a kill; " in line for line in shown.lines)
 
 
 def test_a_demo_whose_kills_could_not_be_made_is_exit_code_1(airflow: FakeAirflow) -> None:
@@ -167,33 +165,25 @@ def interrupt_at(fake_clock: FakeClock, seconds: float) -> None:
 
 
 def test_the_plain_demo_puts_messages_without_end() -> None:
-    bursts = Bursts.endless()
+    sizes = demo.burst_sizes(once=False, chaos=False)
 
-    sizes = {len(bursts.due(5.0 * number, 0, idle=False)) for number in range(200)}
-    assert sizes == {1, 2, 5}
+    assert {next(sizes) for _ in range(200)} == {1, 2, 5}
 
 
-def test_a_burst_waits_for_the_kill_before_it_unless_nothing_is_left_to_kill_for() -> None:
-    bursts = Bursts.for_kills(2)
+def test_bursts_wait_for_the_kill_before_them(
+    airflow: FakeAirflow, fake_clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is no task that could be killed, and a run that is missing keeps the demo from being done."""
+    monkeypatch.setattr(demo, "PLAN", ("worker", "worker"))
+    airflow.api.forgets_run_of = 1
+    interrupt_at(fake_clock, 200)
+    shown = Shown(airflow, chaos=True)
 
-    def put(seconds: float, kills: int, idle: bool = False) -> int:
-        return len(bursts.due(seconds, kills, idle=idle))
-
-    assert [put(0, 0), put(2.9, 0), put(3, 0), put(6, 0)] == [2, 0, 4, 6]
-    assert put(9, 0) == 0
-    assert put(9, 0, idle=True) == 2
-    assert put(12, 0) == 0
-    assert [put(12, 1), put(15, 1), put(18, 1)] == [4, 6, 0]
-    assert bursts.over
+    assert shown.lines[-1].startswith("12 messages, 11 runs, 1 lost")
 
 
 def test_chaos_puts_60_messages() -> None:
-    bursts = Bursts.for_kills(len(PLAN))
-    payloads: list[object] = []
-    while not bursts.over:
-        payloads += bursts.due(len(payloads) * 10.0, len(PLAN), idle=False)
-
-    assert payloads == [order(number) for number in range(1, 61)]
+    assert sum(demo.burst_sizes(once=True, chaos=True)) == 12 * len(PLAN) == 60
 
 
 def test_the_dag_of_chaos_is_the_example_with_the_shortest_leases() -> None:

@@ -12,8 +12,8 @@ import pytest
 from airflow_provider_workflow.emulator.clock import ManualClock
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.unit.tools.fake_airflow import FakeAirflow, FakeAPI
-from tools.demo_bursts import order
-from tools.demo_kills import LEASE_SECONDS, NOTICED_SECONDS, PATIENCE_SECONDS, PAUSE_SECONDS, PLAN, Kills
+from tools.demo_kills import PATIENCE_SECONDS, PAUSE_SECONDS, PLAN, Kills
+from tools.demo_messages import order
 
 OVERDUE = PAUSE_SECONDS + PATIENCE_SECONDS + 1
 
@@ -177,55 +177,6 @@ def test_a_component_that_ended_by_itself_is_started_again(airflow: FakeAirflow)
 
     assert kills.revive() == ["The scheduler ended by itself; started it again"]
     assert airflow.done == [("start", "scheduler")]
-
-
-def test_messages_that_are_leased_from_before_a_kill_are_named_with_the_seconds_that_are_left(
-    airflow: FakeAirflow, clock: ManualClock
-) -> None:
-    kills = kills_of(airflow, "triggerer")
-    lease(airflow, 3)
-    assert kills.notice() == ""
-    clock.advance(4)
-    kills.act(PAUSE_SECONDS)
-    assert kills.notice() == "", "a task may be working on them"
-    clock.advance(NOTICED_SECONDS)
-    left = "their lease expires in"
-    assert kills.notice() == f"3 messages are still leased from before a kill; {left} {LEASE_SECONDS - 9} s"
-    clock.advance(LEASE_SECONDS)
-    assert kills.notice() == ""
-
-
-def test_a_single_message_is_named_in_the_singular(airflow: FakeAirflow, clock: ManualClock) -> None:
-    kills = kills_of(airflow, "triggerer")
-    lease(airflow)
-    clock.advance(1)
-    kills.act(PAUSE_SECONDS)
-    clock.advance(NOTICED_SECONDS)
-
-    assert kills.notice() == "1 message is still leased from before a kill; its lease expires in 54 s"
-
-
-def test_a_lease_from_after_the_kill_is_not_named(airflow: FakeAirflow, clock: ManualClock) -> None:
-    kills = kills_of(airflow, "triggerer")
-    clock.advance(1)
-    kills.act(OVERDUE)
-    clock.advance(1)
-    lease(airflow)
-    clock.advance(NOTICED_SECONDS)
-
-    assert kills.notice() == ""
-
-
-def test_the_longest_of_several_leases_is_named(airflow: FakeAirflow, clock: ManualClock) -> None:
-    kills = kills_of(airflow, "triggerer")
-    lease(airflow)
-    clock.advance(10)
-    lease(airflow, 2)
-    clock.advance(1)
-    kills.act(PAUSE_SECONDS)
-    clock.advance(NOTICED_SECONDS)
-    last = "the last of their leases expires in 54 s"
-    assert kills.notice() == f"3 messages are still leased from before a kill; {last}"
 
 
 def test_the_plan_has_five_kills_of_every_kind() -> None:

@@ -12,8 +12,8 @@ from airflow_provider_workflow.emulator.clock import ManualClock
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.unit.tools.fake_airflow import FakeAPI
 from tools.demo import CHAOS, FIRST_MESSAGE
-from tools.demo_bursts import order
-from tools.demo_view import GLIMPSE, SHOWN, Messages, Row, Screen, chosen, glimpse, table
+from tools.demo_messages import Messages, Row, order
+from tools.demo_view import GLIMPSE, SHOWN, Screen, chosen, glimpse, table
 
 
 @pytest.fixture
@@ -36,11 +36,12 @@ def text_of(written: Console) -> str:
     return written.file.getvalue()
 
 
-def shown_in_lines(messages: Messages, notices: tuple[str, ...] = ("",)) -> list[str]:
+def shown_in_lines(messages: Messages) -> list[str]:
+    """The lines of two looks at the messages."""
     written = console()
     with Screen(written).live("http://x") as show:
-        for notice in notices:
-            show(messages, notice)
+        show(messages)
+        show(messages)
     return text_of(written).splitlines()
 
 
@@ -76,7 +77,7 @@ def test_each_step_of_a_message_is_a_line_once_with_its_payload(
     messages.look()
     (message_id,) = messages.rows
 
-    lines = shown_in_lines(messages, ("", ""))
+    lines = shown_in_lines(messages)
 
     assert [line.split("  ", 1)[0] for line in lines] == [message_id] * 5
     assert [line[len(message_id) + 2 :][:13].strip() for line in lines] == [
@@ -97,20 +98,14 @@ def test_a_redelivery_is_a_line_of_its_own(messages: Messages, api: FakeAPI, clo
     api.killed()
     written = console()
     with Screen(written).live("http://x") as show:
-        show(messages, "")
+        show(messages)
         clock.advance(61)
         messages.look()
         messages.look()
-        show(messages, "")
+        show(messages)
 
     leased = [line for line in text_of(written).splitlines() if "leased" in line]
     assert ["again" in line for line in leased] == [False, True]
-
-
-def test_a_notice_is_a_line_until_it_says_something_else_than_fewer_seconds(messages: Messages) -> None:
-    notices = ("3 are leased in 41 s", "3 are leased in 40 s", "2 are leased in 39 s", "", "")
-
-    assert shown_in_lines(messages, notices) == ["3 are leased in 41 s", "2 are leased in 39 s"]
 
 
 def test_lines_have_no_control_characters_and_are_not_wrapped(messages: Messages) -> None:
@@ -118,7 +113,7 @@ def test_lines_have_no_control_characters_and_are_not_wrapped(messages: Messages
     written = console(width=20)
     Screen(written).say("[bold]a line of more than twenty characters, with brackets[/bold]")
     with Screen(written).live("http://x") as show:
-        show(messages, "")
+        show(messages)
 
     first, second = text_of(written).splitlines()
     assert first == "[bold]a line of more than twenty characters, with brackets[/bold]"
@@ -126,17 +121,17 @@ def test_lines_have_no_control_characters_and_are_not_wrapped(messages: Messages
     assert "\x1b" not in text_of(written)
 
 
-def test_in_a_terminal_there_is_a_table_with_the_notice_below(messages: Messages) -> None:
+def test_in_a_terminal_there_is_a_table(messages: Messages) -> None:
     messages.put(order(1))
     messages.look()
     written = console(width=120, force_terminal=True, color_system=None)
     with Screen(written).live("http://localhost:1234") as show:
-        show(messages, "1 message is leased")
+        show(messages)
 
     text = text_of(written)
     assert "http://localhost:1234" in text
     assert glimpse(order(1)) in text
-    assert text.index("acknowledged 1") < text.index("1 message is leased")
+    assert "acknowledged 1" in text
 
 
 def test_the_table_fits_into_80_columns_and_shortens_the_payload(messages: Messages) -> None:
@@ -145,7 +140,7 @@ def test_the_table_fits_into_80_columns_and_shortens_the_payload(messages: Messa
     for row in messages.rows.values():
         row.deliveries, row.leased = 2, row.put + 100
     written = console(width=80)
-    written.print(table(messages, "http://localhost:12345", "a notice"))
+    written.print(table(messages, "http://localhost:12345"))
 
     text = text_of(written)
     assert max(map(len, text.splitlines())) <= 80
@@ -158,12 +153,11 @@ def test_everything_fits_into_a_terminal_of_80_by_24(messages: Messages) -> None
     messages.look()
     written = console(width=80, height=24, force_terminal=True, color_system=None)
     screen = Screen(written)
-    notice = "3 messages are leased by a process that was killed; redelivered in 41 s"
     for text in (CHAOS, FIRST_MESSAGE):
         screen.say(text)
     said = text_of(written).splitlines()
     with screen.live("http://localhost:12345/plugin/workflow-inboxes") as show:
-        show(messages, notice)
+        show(messages)
 
     frame = "Inboxes in Airflow" + text_of(written).rpartition("Inboxes in Airflow")[2]
     shown = re.sub(r"\x1b\[[0-9?;]*\w", "", frame).rstrip().splitlines()
@@ -175,11 +169,10 @@ def test_everything_fits_into_a_terminal_of_80_by_24(messages: Messages) -> None
     assert any("http://localhost:12345/plugin/workflow-inboxes" in line for line in shown)
     assert any("put 100, leased 100, run started 100" in line for line in shown)
     assert any("Ctrl-C stops" in line for line in shown)
-    assert any(notice in line for line in shown)
 
 
 def test_a_payload_with_the_markup_of_the_console_is_shown_as_it_is(messages: Messages) -> None:
-    messages.rows["a"] = Row(0.0, glimpse("[red]x[/blue]"))
+    messages.rows["a"] = Row(0.0, "[red]x[/blue]")
     written = console(width=120)
     written.print(table(messages, "http://x"))
 
