@@ -1,8 +1,8 @@
 """
-``make bench``: runs the benchmarks, and shows one table of what they found.
+``make bench``: runs the benchmarks, and shows one table of what they measured.
 
 Figures are comparable within one run only: ratios to what is measured beside them, in turns, on the same
-machine. A target that is missed is shown, and fails nothing.
+machine.
 """
 
 from __future__ import annotations
@@ -16,41 +16,49 @@ import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.report import table, write_json
-from benchmarks.results import Row
-from benchmarks.scale import plots
-from benchmarks.scale.wanted import PARTS, PEERS, SCALE, Wanted, check, measure, with_parts
+from benchmarks import plots
+from benchmarks.results import Row, table, write_json
+from benchmarks.servers import RABBITMQ_VARIABLE, check_servers
+from tests.crash.topology import POSTGRES_VARIABLE, REDIS_VARIABLE
 
-NAMES = ("parse", "client", "throughput", "latency", "waiting", "growth", "rendering", "page")
-"""Each a module beside this one, with ``run(quick)``; those without an Airflow come first."""
+SCALE, PEERS = "scale", "peers"
+NAMES = ("parse", "client", "throughput", "latency", "waiting", "growth", "page")
+"""Each a module beside this one; those without an Airflow come first."""
+PARTS = tuple(f"{SCALE}-{name}" for name in ("watchers", "runs", "neighbor", "finished", "latency"))
+SERVERS = {
+    **{name: [POSTGRES_VARIABLE] for name in PARTS},
+    f"{SCALE}-finished": [POSTGRES_VARIABLE, REDIS_VARIABLE],
+    PEERS: [POSTGRES_VARIABLE, REDIS_VARIABLE, RABBITMQ_VARIABLE],
+}
+"""Which servers a benchmark needs."""
 JSON = Path(".bench/results.json")
 ROOT = Path(__file__).parents[1]
-COMPILED = ("airflow_provider_workflow", "benchmarks")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Read the command line, run, show and write; the exit code is 1 if a benchmark failed."""
     options = parse(arguments)
-    names = with_parts(options.only or NAMES)
+    named = [part for name in options.only or NAMES for part in (PARTS if name == SCALE else (name,))]
+    names = list(dict.fromkeys(named))
     try:
-        check(names)
+        check_servers(*(variable for name in names for variable in SERVERS.get(name, ())))
     except RuntimeError as error:
         sys.exit(str(error))
-    wanted = Wanted(options.quick, tuple(options.sizes), options.messages)
-    found: dict[str, list[Row]] = {}
+    measured: dict[str, list[Row]] = {}
     failed = []
     for name in names:
         print(f"{name} ...", flush=True)
         try:
-            found[name] = run(name, wanted)
+            measured[name] = run(name, options)
         except Exception:
             # What was measured before is kept, and the others have their turns.
             traceback.print_exc()
             failed.append(name)
-        write_json(found, options.json, quick=options.quick)
-    print(f"\n{table(found)}\nWritten to {options.json}.")
+        write_json(measured, options.json, quick=options.quick)
+    print(f"\n{table(measured)}\nWritten to {options.json}.")
     if options.plots:
-        print(f"Drawn: {plots.shown(plots.draw(found, options.plots, quick=options.quick))}.")
+        drawn = plots.draw(measured, options.plots, quick=options.quick)
+        print(f"Drawn: {', '.join(map(str, drawn)) or 'nothing, as nothing of it has a plot'}.")
     if failed:
         print(f"Failed: {', '.join(failed)}.")
     return 1 if failed else 0
@@ -76,11 +84,15 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def run(name: str, wanted: Wanted) -> list[Row]:
+def run(name: str, options: argparse.Namespace) -> list[Row]:
     """Run one benchmark."""
-    if name in (*PARTS, PEERS):
-        return measure(name, wanted)
-    rows: list[Row] = importlib.import_module(f"benchmarks.{name}").run(wanted.quick)
+    numbers = {}
+    if name == f"{SCALE}-watchers":
+        numbers = {"sizes": options.sizes}
+    elif name in (*PARTS, PEERS):
+        numbers = {"messages": options.messages}
+    module = "peers.peers" if name == PEERS else name.replace("-", ".")
+    rows: list[Row] = importlib.import_module(f"benchmarks.{module}").run(quick=options.quick, **numbers)
     return rows
 
 
@@ -91,7 +103,7 @@ def compile_all() -> None:
     Each task imports the package in a process of its own; without bytecode, which
     ``PYTHONDONTWRITEBYTECODE`` causes in a clone, the time to compile it would be measured as well.
     """
-    for folder in COMPILED:
+    for folder in ("airflow_provider_workflow", "benchmarks"):
         compileall.compile_dir(ROOT / folder, quiet=1)
 
 

@@ -12,127 +12,120 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import aiohttp
+import requests
+
 from airflow_provider_workflow.client import api
+from airflow_provider_workflow.client.call import Call
+from airflow_provider_workflow.client.client import AsyncWorkflowClient, WorkflowClient
+from airflow_provider_workflow.client.over_aiohttp import shared_session
 from airflow_provider_workflow.client.settings import Settings
-from benchmarks.results import Row, Target, compared
-from benchmarks.senders import Asked, Senders, senders
+from benchmarks.results import Row, compared, in_turns
 from benchmarks.service import Service, service
 
 ROUNDS = 30
 QUICK_ROUNDS = 3
 CALLS = 100
 """In each batch; a batch is one sample."""
-AT_ONCE = 20
 MESSAGES = 100
-INBOXES = "/trigger-inbox/v1/inboxes"
-
-Batch = Callable[[], Awaitable[None]]
-"""Makes ``CALLS`` calls."""
 
 
 @dataclass(frozen=True)
-class Pair:
-    """Two ways to make the same calls."""
+class Request:
+    """
+    One request, as a call of ours and as the arguments of a bare session.
+
+    :param call: makes the call, each time anew, as a hook does.
+    """
 
     what: str
-    ours: Batch
-    beside: str
-    bare: Batch
+    call: Callable[[], Call[Any]]
+    arguments: dict[str, Any]
 
 
-def run(quick: bool) -> list[Row]:
-    """Measure; ``quick`` with few repeats."""
-    return asyncio.run(_measure(QUICK_ROUNDS if quick else ROUNDS))
-
-
-async def _measure(rounds: int) -> list[Row]:
-    with service() as emulator:
-        async with senders(_settings(emulator), emulator.token()) as four:
-            return [
-                row
-                for asked in _requests(emulator)
-                for pair in _pairs(asked, four)
-                for row in await _rows(pair, rounds)
-            ]
-
-
-def _settings(emulator: Service) -> Settings:
-    given = emulator.connection
-    return Settings.build(
-        host=given["host"], login=given["login"], password=given["password"], extra=given["extra"]
-    )
-
-
-def _requests(emulator: Service) -> list[Asked]:
+def requests_to(emulator: Service) -> list[Request]:
+    """A short answer and a long one."""
     empty, full = emulator.open_inbox("empty"), emulator.open_inbox("full", MESSAGES)
-    at = emulator.base_url + INBOXES
+    url = f"{emulator.connection['host']}/trigger-inbox/v1/inboxes"
+    lease = {"lease_seconds": 300, "lease_limit": 100}
     return [
-        Asked(
+        Request(
             "lease of nothing",
-            lambda: api.lease_messages(empty, lease_limit=100, lease_seconds=300),
-            "POST",
-            f"{at}/{empty}/messages/lease",
-            body={"lease_seconds": 300, "lease_limit": 100},
+            lambda: api.lease_messages(empty, **lease),
+            {"method": "POST", "url": f"{url}/{empty}/messages/lease", "json": lease},
         ),
-        Asked(
+        Request(
             f"page of {MESSAGES} messages",
             lambda: api.list_messages(full, limit=MESSAGES),
-            "GET",
-            f"{at}/{full}/messages",
-            query={"limit": MESSAGES},
+            {"method": "GET", "url": f"{url}/{full}/messages", "params": {"limit": MESSAGES}},
         ),
     ]
 
 
-def _pairs(asked: Asked, four: Senders) -> list[Pair]:
-    what = asked.what
-    ours, bare = partial(_one_by_one, four.ours_async, asked), partial(_one_by_one, four.bare_async, asked)
-    return [
-        Pair(
-            what,
-            partial(_in_a_task, four.ours, asked),
-            "bare requests",
-            partial(_in_a_task, four.bare, asked),
-        ),
-        Pair(what, partial(ours, CALLS), "bare aiohttp", partial(bare, CALLS)),
-        Pair(f"{what}, {AT_ONCE} at once", partial(_at_once, ours), "bare aiohttp", partial(_at_once, bare)),
-    ]
+def run(*, quick: bool) -> list[Row]:
+    """Measure; ``quick`` with few repeats."""
+    rounds = QUICK_ROUNDS if quick else ROUNDS
+    with service() as emulator, asyncio.Runner() as runner:
+        connection = {key: emulator.connection[key] for key in ("host", "login", "password", "extra")}
+        settings = Settings.build(**connection)
+        headers = {"Authorization": f"Bearer {emulator.token()}", "Accept": "application/json"}
+        measured = requests_to(emulator)
+        with WorkflowClient(settings) as client, requests.Session() as session:
+            session.headers.update(headers)
+            ours = partial(_one_by_one, lambda request: client.send(request.call()))
+            bare = partial(_one_by_one, lambda request: session.request(**request.arguments).json())
+            rows = _rows(measured, ours, "bare requests", bare, rounds)
+        return rows + runner.run(_of_aiohttp(settings, headers, measured, rounds))
 
 
-async def _in_a_task(send: Callable[[Asked], Any], asked: Asked) -> None:
+async def _of_aiohttp(
+    settings: Settings, headers: dict[str, str], measured: list[Request], rounds: int
+) -> list[Row]:
+    async with shared_session(None, 0) as shared, aiohttp.ClientSession(headers=headers) as session:
+        client, loop = AsyncWorkflowClient(settings, shared), asyncio.get_running_loop()
+
+        async def bare(request: Request) -> Any:
+            async with session.request(**request.arguments) as answer:
+                return await answer.json()
+
+        def batch(send: Callable[[Request], Awaitable[Any]]) -> Callable[[Request], None]:
+            async def one_by_one(request: Request) -> None:
+                for _ in range(CALLS):
+                    await send(request)
+
+            return lambda request: asyncio.run_coroutine_threadsafe(one_by_one(request), loop).result()
+
+        ours = batch(lambda request: client.send(request.call()))
+        return await asyncio.to_thread(_rows, measured, ours, "bare aiohttp", batch(bare), rounds)
+
+
+def _one_by_one(send: Callable[[Request], Any], request: Request) -> None:
     for _ in range(CALLS):
-        send(asked)
+        send(request)
 
 
-async def _one_by_one(send: Callable[[Asked], Awaitable[Any]], asked: Asked, calls: int) -> None:
-    for _ in range(calls):
-        await send(asked)
+def _rows(
+    measured: list[Request],
+    ours: Callable[[Request], None],
+    beside: str,
+    bare: Callable[[Request], None],
+    rounds: int,
+) -> list[Row]:
+    rows = []
+    for request in measured:
+        ways = {"ours": partial(_sample, ours, request), "bare": partial(_sample, bare, request)}
+        samples = in_turns(ways, rounds)
+        (rates, used), (bare_rates, bare_used) = (zip(*series, strict=True) for series in samples.values())
+        rows += [
+            compared(f"{request.what}: calls", "1/s", rates, beside, bare_rates),
+            compared(f"{request.what}: CPU", "ms", used, beside, bare_used),
+        ]
+    return rows
 
 
-async def _at_once(some: Callable[[int], Awaitable[None]]) -> None:
-    await asyncio.gather(*(some(CALLS // AT_ONCE) for _ in range(AT_ONCE)))
-
-
-async def _rows(pair: Pair, rounds: int) -> list[Row]:
-    """Both take turns; who began a round comes second in the next. The first round opens connections."""
-    samples: dict[Batch, list[tuple[float, float]]] = {pair.ours: [], pair.bare: []}
-    for number in range(rounds + 1):
-        for batch in (pair.ours, pair.bare) if number % 2 else (pair.bare, pair.ours):
-            taken = await _sample(batch)
-            if number:
-                samples[batch].append(taken)
-    (rates, used), (bare_rates, bare_used) = (
-        tuple(zip(*samples[batch], strict=True)) for batch in (pair.ours, pair.bare)
-    )
-    return [
-        compared(f"{pair.what}: calls", "1/s", rates, pair.beside, bare_rates, Target("ratio", ">=", 0.8)),
-        compared(f"{pair.what}: CPU", "ms", used, pair.beside, bare_used, Target("ratio", "<=", 1.25)),
-    ]
-
-
-async def _sample(batch: Batch) -> tuple[float, float]:
+def _sample(batch: Callable[[Request], None], request: Request) -> tuple[float, float]:
     """Calls per second, and milliseconds of CPU per call."""
-    started, used = time.perf_counter(), time.process_time()
-    await batch()
-    used, taken = time.process_time() - used, time.perf_counter() - started
-    return CALLS / taken, used / CALLS * 1000
+    began_at, used = time.perf_counter(), time.process_time()
+    batch(request)
+    used, seconds = time.process_time() - used, time.perf_counter() - began_at
+    return CALLS / seconds, used / CALLS * 1000

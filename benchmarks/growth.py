@@ -1,36 +1,34 @@
 """
 How what it takes grows: with the messages that wait, with the size of their payloads, and with the inboxes
-that are watched. Each is shown beside the least of its kind.
+that are watched.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TypeVar
 
 from airflow_provider_workflow.emulator.server import EmulatorServer
-from benchmarks.process import cpu_seconds
-from benchmarks.results import Row, alone, compared
+from benchmarks.meter import Meter, cpu_of
+from benchmarks.results import Row, alone
 from benchmarks.stage import epoch, stage
-from benchmarks.throughput import Throughput, Work
-from benchmarks.watchers import Triggerers, listening, triggerer_of
+from benchmarks.throughput import DAG_IDS, FILE, INBOX, Tasks, Work
+from benchmarks.watchers import (
+    LISTENING,
+    TRIGGERS,
+    consumer_of,
+    inbox_names,
+    runner_of,
+    spread,
+    watching,
+)
 from tools.local_airflow import LocalAirflow
-
-T = TypeVar("T")
 
 TEXT_FREE_BYTES = 30
 """What a payload has beside its text."""
 APART_SECONDS = 6.0
-"""Between two messages to watched inboxes: a watcher rests for 5 s after it rang."""
-PER_RUN: dict[str, Callable[[Work], float]] = {
-    "time per DAG run": lambda work: work.seconds / work.count * 1000,
-    "CPU of the task per DAG run": lambda work: work.used / work.count * 1000,
-}
-"""In milliseconds."""
+"""Between two messages to watched inboxes: a watcher rests for 5 s after it emitted an event."""
 LONGEST_SECONDS = 90.0
-"""A message that has set nothing off by then never will."""
 
 
 @dataclass(frozen=True)
@@ -38,12 +36,12 @@ class Size:
     """
     How much is measured.
 
-    :param rounds: in which each number of messages, and each payload, has its turn.
     :param messages: that wait in an inbox when a task begins.
     :param payloads: bytes.
     :param of_a_size: messages with each of them.
     :param inboxes: watched by one triggerer.
     :param samples: messages to each number of inboxes.
+    :param settle_seconds: until all of these have a trigger that waits.
     """
 
     rounds: int = 2
@@ -52,115 +50,69 @@ class Size:
     of_a_size: int = 100
     inboxes: tuple[int, ...] = (1, 10, 100, 1000)
     samples: int = 15
+    settle_seconds: float = 60.0
 
 
-QUICK = Size(1, messages=(1, 20), payloads=(1000, 100_000), of_a_size=5, inboxes=(1, 5), samples=2)
+QUICK = Size(1, (1, 20), (1000, 100_000), of_a_size=5, inboxes=(1, 5), samples=2, settle_seconds=15)
 
 
-def run(quick: bool) -> list[Row]:
+def run(*, quick: bool) -> list[Row]:
     """Measure; ``quick`` with little of everything."""
     size = QUICK if quick else Size()
-    return [*_of_backlogs(size), *of_inboxes(size)]
+    rows: list[Row] = []
+    with stage(FILE, DAG_IDS, [INBOX]) as (service, airflow):
+        tasks = Tasks(service, airflow)
+        for count in size.messages:
+            works = [tasks.dispatch(count) for _ in range(size.rounds)]
+            rows += work_rows(f"messages that wait: {count}", works)
+        for length in size.payloads:
+            text = "x" * (length - TEXT_FREE_BYTES)
+            works = [tasks.dispatch(size.of_a_size, text=text) for _ in range(size.rounds)]
+            rows += work_rows(f"payloads of {length / 1000:g} kB, {size.of_a_size}", works)
+    for count in size.inboxes:
+        print(f"  {count} watched ...", flush=True)
+        rows += _watched(count, size)
+    return rows
 
 
-def _of_backlogs(size: Size) -> list[Row]:
-    waiting: dict[int, list[Work]] = {count: [] for count in size.messages}
-    large: dict[int, list[Work]] = {length: [] for length in size.payloads}
-    with stage("throughput", ["dispatch"], ["throughput"]) as (service, airflow):
-        measured = Throughput(service, airflow)
-        for _ in range(size.rounds):
-            for count, works in waiting.items():
-                works.append(measured.dispatched(count))
-            for length, works in large.items():
-                works.append(measured.dispatched(size.of_a_size, text="x" * (length - TEXT_FREE_BYTES)))
+def work_rows(what: str, works: list[Work]) -> list[Row]:
+    """What one DAG run took."""
     return [
-        *work_rows({f"messages that wait: {count}": works for count, works in waiting.items()}),
-        *work_rows(
-            {f"payloads of {length / 1000:g} kB, {size.of_a_size}": works for length, works in large.items()}
+        alone(f"{what}: time per DAG run", "ms", [work.seconds / work.count * 1000 for work in works]),
+        alone(
+            f"{what}: CPU of the task per DAG run", "ms", [work.used / work.count * 1000 for work in works]
         ),
+        alone(f"{what}: memory that the task grows by", "MB", [work.grown for work in works]),
     ]
 
 
-def work_rows(found: dict[str, list[Work]]) -> list[Row]:
-    """What one DAG run took, each beside the first."""
-    rows = []
-    for what, works in found.items():
-        for measure, of in PER_RUN.items():
-            rows.append(_beside_the_least(f"{what}: {measure}", "ms", what, found, of))
-        rows.append(alone(f"{what}: memory that the task grows by", "MB", [work.grown for work in works]))
-    return rows
-
-
-def _beside_the_least(
-    shown: str, unit: str, name: str, found: dict[str, list[T]], of: Callable[[T], float]
-) -> Row:
-    """A row of the samples of one name, beside those of the first."""
-    least = next(iter(found))
-    ours = [of(each) for each in found[name]]
-    if name == least:
-        return alone(shown, unit, ours)
-    return compared(shown, unit, ours, least, [of(each) for each in found[least]])
-
-
-@dataclass(frozen=True)
-class Watched:
-    """
-    What was seen of so many watched inboxes.
-
-    :param seconds: from each message to the DAG run that its inbox's watcher sets off.
-    :param share: percent of one core that the triggers' process takes meanwhile.
-    """
-
-    seconds: list[float]
-    share: float
-
-
-def of_inboxes(size: Size) -> list[Row]:
-    found = {}
-    for count in size.inboxes:
-        print(f"  {count} watched ...", flush=True)
-        found[f"inboxes watched: {count}"] = watched(count, size.samples)
-    seconds = {name: watched.seconds for name, watched in found.items()}
-    shares = {name: [watched.share] for name, watched in found.items()}
-    pace = f"share of one core, a message every {APART_SECONDS:g} s"
-    rows = []
-    for name in found:
-        what = f"{name}: put to DAG run of the asset queued"
-        rows.append(_beside_the_least(what, "s", name, seconds, float))
-        rows.append(_beside_the_least(f"{name}: {pace}", "%", name, shares, float))
-    return rows
-
-
-def watched(count: int, samples: int) -> Watched:
+def _watched(count: int, size: Size) -> list[Row]:
     with EmulatorServer() as service:
-        for number in range(count):
-            service.open_inbox(f"inbox_{number}")
-        with Triggerers(service).running(listening(count, APART_SECONDS)) as airflow:
-            pid = triggerer_of(airflow)
-            began_at, used = time.monotonic(), cpu_seconds(pid)
-            seconds = [_rung(service, airflow, f"inbox_{n}") for n in spread(samples, count)]
-            share = (cpu_seconds(pid) - used) / (time.monotonic() - began_at) * 100
-            return Watched(seconds, share)
+        for name in inbox_names(count):
+            service.open_inbox(name)
+        connections = {"workflow_default": service.connection_json()}
+        with watching(count, LISTENING, connections, {}, size.settle_seconds) as airflow:
+            runner = runner_of(airflow)
+            meter = Meter({TRIGGERS: cpu_of(lambda: [runner])})
+            seconds = [_noticed(service, airflow, number) for number in spread(size.samples, count)]
+            share = meter.window().share(TRIGGERS)
+    what = f"inboxes watched: {count}"
+    return [
+        alone(f"{what}: put to DAG run of the asset queued", "s", seconds),
+        alone(f"{what}: share of one core, a message every {APART_SECONDS:g} s", "%", [share]),
+    ]
 
 
-def spread(samples: int, count: int) -> Iterable[int]:
-    """So many of ``count`` inboxes, far apart; those that there are, again, where they are fewer."""
-    return (number * max(1, count // samples) % count for number in range(samples))
-
-
-def _rung(service: EmulatorServer, airflow: LocalAirflow, inbox: str) -> float:
+def _noticed(service: EmulatorServer, airflow: LocalAirflow, number: int) -> float:
     """Put a message, and take it away again; seconds until the consumer's run is queued."""
-    before, put_at = len(airflow.api.dag_runs("consumer")), time.time()
+    inbox, consumer = f"inbox_{number}", consumer_of(number)
+    before, put_at = len(airflow.api.dag_runs(consumer)), time.time()
     service.put(inbox, {"number": 1})
-    airflow.api.wait_until(
-        lambda: len(airflow.api.dag_runs("consumer")) > before,
-        LONGEST_SECONDS,
-        "a run is queued",
-        interval=0.2,
+    runs = airflow.api.wait_until(
+        lambda: airflow.api.dag_runs(consumer)[before:], LONGEST_SECONDS, f"a run of {consumer}"
     )
-    queued_at = epoch(airflow.api.dag_runs("consumer")[-1]["queued_at"])
     inbox_id = service.open_inbox(inbox)
     lease_id = service.store.messages.lease(inbox_id)["lease_id"]
     service.store.messages.acknowledge(inbox_id, lease_id)
     time.sleep(APART_SECONDS)
-    return queued_at - put_at
+    return epoch(runs[0]["queued_at"]) - put_at

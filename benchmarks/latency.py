@@ -1,79 +1,71 @@
 """
 How long from putting a message to its DAG run queued, while the listener waits in the triggerer and has
-nothing else to do: our ways, beside SQS's, beside a trigger that needs no network at all.
-
-All take turns in one Airflow, with single messages.
+nothing else to do: our ways, beside a sensor of SQS, and beside the floor: a watcher that needs no network,
+an asset event, a DAG run, a task, and one supervisor call. All take turns in one Airflow, with single
+messages.
 """
 
 from __future__ import annotations
 
+import os
 import tempfile
-from pathlib import Path
+import time
+from collections.abc import Callable
+from functools import partial
 
-from benchmarks.contenders import (
-    FLOOR,
-    OURS,
-    PEER,
-    SHOWN,
-    SLOW_PEER,
-    WATCHERS,
-    contenders,
-    target_of,
-)
-from benchmarks.results import Figure, Row, Series, Target, paired, there
+from benchmarks.results import Row, compared, in_turns
 from benchmarks.sqs import queues
-from benchmarks.stage import stage
-from benchmarks.turns import Samples, Turns
+from benchmarks.stage import epoch, stage
+from benchmarks.timed import PIPE_VARIABLE, tell
+from tools.local_airflow import LocalAirflow
 
-ROUNDS = 50
-QUICK_ROUNDS = 2
-SLOW_SAMPLES = 10
-"""Of the peer at its defaults, whose polls are 60 s apart."""
-NEAR_THE_FLOOR = Target("ratio", "<=", 1.2)
-AHEAD = Target("ratio", "<", 1)
+ROUNDS, QUICK_ROUNDS = 50, 1
+OURS = {"sensor": "sensor", "notice": "notice recipe", "event": "event trigger"}
+BESIDE = {
+    "floor": "trigger without network, supervisor call",
+    "queue": "SqsSensor, TriggerDagRunOperator, at their fastest",
+}
+IDLE_SECONDS = 15.0
+"""From the DAGs' first sight to the first message, in which the listeners begin to wait."""
+LONGEST_SECONDS = 90.0
+"""A message without a DAG run after this time ends the benchmark."""
+REST_SECONDS = (1.0, 3.0)
+"""Between two messages, for what the last one set off to come to its end."""
 
 
-def run(quick: bool) -> list[Row]:
+def run(*, quick: bool) -> list[Row]:
     """Measure; ``quick`` with few rounds."""
-    rounds = QUICK_ROUNDS if quick else ROUNDS
-    targets = [target_of(name) for name in (*OURS, FLOOR, PEER, SLOW_PEER)]
-    with queues() as sqs, tempfile.TemporaryDirectory() as pipes:
-        given = {"aws_default": sqs.connection}
-        with stage("latency", targets, WATCHERS, given) as (service, airflow):
-            every = contenders(service, sqs, Path(pipes))
-            slow = every.pop(SLOW_PEER)
-            turns = Turns(airflow)
-            samples = turns.taken(list(every.values()), rounds)
-            samples[SLOW_PEER] = turns.side_by_side(slow, min(rounds, SLOW_SAMPLES))
-    return rows(samples)
-
-
-def rows(samples: Samples) -> list[Row]:
-    """
-    What is shown of them. Those with an event stream have targets.
-
-    :raises RuntimeError: one of ours started nothing, ever.
-    """
-    found = [
-        _row(samples, name, other, None if name == "sensor_off" else target)
-        for other, target in ((FLOOR, NEAR_THE_FLOOR), (PEER, AHEAD))
-        for name in OURS
+    with queues() as sqs, tempfile.TemporaryDirectory() as folder:
+        pipe, queue = f"{folder}/floor", sqs.open_queue("queue")
+        os.mkfifo(pipe)
+        env = {PIPE_VARIABLE: pipe, "WORKFLOW_BENCH_QUEUE": queue}
+        dag_ids = [f"{name}_target" for name in (*OURS, *BESIDE)]
+        connections = {"aws_default": sqs.connection}
+        with stage("dags/latency.py", dag_ids, list(OURS), connections, env=env) as (service, airflow):
+            time.sleep(IDLE_SECONDS)
+            puts: dict[str, Callable[[], object]] = {
+                **{name: partial(service.put, name, {"number": 1}) for name in OURS},
+                "floor": lambda: tell(pipe),
+                "queue": lambda: sqs.send(queue, {"number": 1}),
+            }
+            ways = {name: partial(_seconds, airflow, f"{name}_target", put) for name, put in puts.items()}
+            samples = in_turns(ways, QUICK_ROUNDS if quick else ROUNDS, REST_SECONDS)
+    return [
+        compared(f"put to DAG run queued: {shown}", "s", samples[name], beside, samples[other])
+        for other, beside in BESIDE.items()
+        for name, shown in OURS.items()
     ]
-    ours, slow = there(samples[OURS[0]]), there(samples[SLOW_PEER])
-    figure = Figure.of(slow) if slow else None
-    what, beside = _said(OURS[0], samples[OURS[0]]), _said(SLOW_PEER, samples[SLOW_PEER])
-    return [*found, Row(f"put to DAG run queued: {what}", "s", Figure.of(ours), beside, figure)]
 
 
-def _row(samples: Samples, name: str, other: str, target: Target | None) -> Row:
-    """Of the rounds in which both started a run."""
-    ours, theirs = samples[name], samples[other]
-    if not there(ours):
-        raise RuntimeError(f"{SHOWN[name]}: none of {len(ours)} messages started a run in time")
-    what, beside = f"put to DAG run queued: {_said(name, ours)}", _said(other, theirs)
-    return paired(what, "s", ours, beside, theirs, target)
+def _seconds(airflow: LocalAirflow, dag_id: str, put: Callable[[], object]) -> float:
+    """Put one message; seconds until its run is queued."""
 
+    def newest() -> tuple[str, str]:
+        params = {"limit": 1, "order_by": "-id"}
+        runs = airflow.api.request("GET", f"dags/{dag_id}/dagRuns", params=params)["dag_runs"]
+        return (runs[0]["dag_run_id"], runs[0]["queued_at"]) if runs else ("", "")
 
-def _said(name: str, series: Series) -> str:
-    lost = len(series) - len(there(series))
-    return f"{SHOWN[name]}, {lost} of {len(series)} not in time" if lost else SHOWN[name]
+    before, put_at = newest(), time.time()
+    put()
+    airflow.api.wait_until(lambda: newest() != before, LONGEST_SECONDS, f"a run of {dag_id}", interval=0.2)
+    return epoch(newest()[1]) - put_at

@@ -1,38 +1,73 @@
-"""Operators that say what they took; for the DAGs of benchmarks."""
+"""Operators that tell what they took; for the DAGs of benchmarks."""
 
 from __future__ import annotations
 
-import os
 import time
+from collections.abc import Callable
 from typing import Any
+
+from airflow.sdk import BaseOperator
 
 from airflow_provider_workflow.decorators.workflow_inbox import WorkflowInboxDecoratedOperator
 from airflow_provider_workflow.operators.inbox import WorkflowInboxDispatchOperator
-from benchmarks.process import MEGABYTE, resident
+from benchmarks.meter import resident
+
+
+def measured(work: Callable[[], int]) -> dict[str, Any]:
+    """
+    Work; how many runs that started or messages it processed, when it began and ended (seconds since 1970),
+    the CPU that it used (seconds), and the memory that the process grew by (MB).
+    """
+    held, began_at, used = resident(), time.time(), time.process_time()
+    count = work()
+    return {
+        "count": count,
+        "began_at": began_at,
+        "ended_at": time.time(),
+        "used": time.process_time() - used,
+        "grown": resident() - held,
+    }
 
 
 class MeasuredDispatchOperator(WorkflowInboxDispatchOperator):
-    """
-    Returns how many runs it started, when it began and ended (seconds since 1970), the CPU that it used
-    (seconds), and the memory that it grew by (MB).
-    """
+    """Ours, with a run for each message."""
 
     def execute(self, context: Any) -> dict[str, Any]:
-        held, began_at, used = resident(os.getpid()), time.time(), time.process_time()
-        done = super().execute(context)
-        return {
-            "count": done["started"]["count"],
-            "began_at": began_at,
-            "ended_at": time.time(),
-            "used": time.process_time() - used,
-            "grown": (resident(os.getpid()) - held) / MEGABYTE,
-        }
+        dispatch = super().execute
+        return measured(lambda: dispatch(context)["started"]["count"])
 
 
 class MeasuredBatchOperator(WorkflowInboxDecoratedOperator):
-    """Returns how many messages it processed, and when it began and ended (seconds since 1970)."""
+    """Ours, that processes messages in batches."""
 
     def execute(self, context: Any) -> Any:
-        began_at = time.time()
-        done = super().execute(context)
-        return {"count": done["processed"]["count"], "began_at": began_at, "ended_at": time.time()}
+        process = super().execute
+        return measured(lambda: process(context)["processed"]["count"])
+
+
+class BareOperator(BaseOperator):
+    """
+    Starts runs by the supervisor call alone, as many as its conf says: the floor.
+
+    :param trigger_dag_id: the DAG of the runs.
+    """
+
+    def __init__(self, *, trigger_dag_id: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.trigger_dag_id = trigger_dag_id
+
+    def execute(self, context: Any) -> dict[str, Any]:
+        from airflow.sdk.execution_time import task_runner
+        from airflow.sdk.execution_time.comms import TriggerDagRun
+
+        count = int((context["dag_run"].conf or {}).get("count", 1))
+
+        def work() -> int:
+            for number in range(count):
+                conf = {"inbox_id": "x" * 36, "message": {"id": "x" * 36, "payload": {"number": number}}}
+                run_id = f"bare__{context['run_id']}_{number}"
+                call = TriggerDagRun(dag_id=self.trigger_dag_id, run_id=run_id, conf=conf)
+                task_runner.SUPERVISOR_COMMS.send(call)
+            return count
+
+        return measured(work)

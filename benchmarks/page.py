@@ -11,16 +11,13 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
 
 from airflow_provider_workflow.emulator.server import EmulatorServer
-from benchmarks.process import cpu_seconds
-from benchmarks.results import Row, Target, alone, compared
-from benchmarks.stage import stage
+from benchmarks.meter import Meter, cpu_of
+from benchmarks.results import Row, alone, compared
+from benchmarks.stage import HERE, put, stage
 from tools.local_airflow import LocalAirflow
 
-BROWSERS = 50
 INBOXES = 20
 MESSAGES = 100
 """Waiting in each inbox but the first."""
@@ -28,32 +25,12 @@ WARM_UP_SECONDS = 60.0
 """Time to open all browsers, and for their requests to become steady."""
 PUT_SECONDS = 2.0
 """From one message to the next, whose run has a task."""
-LITTLE = Target("ours", "<", 5)
+
+Answers = dict[str, int]
+"""How many requests of the browsers were ``answered``, and how many ``failed``."""
 
 
-@dataclass(frozen=True)
-class Size:
-    """
-    How much is measured.
-
-    :param rounds: in which the browsers are open, and not, in turn.
-    :param seconds: of a window.
-    """
-
-    rounds: int
-    seconds: float
-    browsers: int
-
-
-@dataclass(frozen=True)
-class Answers:
-    """How many requests of the browsers were answered, and how many failed."""
-
-    answered: int
-    failed: int
-
-
-def run(quick: bool) -> list[Row]:
+def run(*, quick: bool) -> list[Row]:
     """
     Measure; ``quick`` with few browsers, and a shorter time.
 
@@ -61,76 +38,62 @@ def run(quick: bool) -> list[Row]:
     """
     if shutil.which("node") is None:
         raise RuntimeError("The browsers are played by Node.js: install node, version 20 or later")
-    size = Size(1, 10.0, 4) if quick else Size(3, 60.0, BROWSERS)
-    inboxes = [f"inbox_{number}" for number in range(INBOXES)]
-    with stage("page", ["listen", "handle"], inboxes, has_login=True) as (service, airflow):
+    rounds, seconds, number = (1, 10.0, 4) if quick else (3, 60.0, 50)
+    inboxes = [f"inbox_{index}" for index in range(INBOXES)]
+    without_page: list[float] = []
+    with_page: list[float] = []
+    answers: list[Answers] = []
+    with stage("dags/page.py", ["listen", "handle"], inboxes, has_login=True) as (service, airflow):
         for inbox in inboxes[1:]:
-            service.put(inbox, *range(MESSAGES))
-        window = Window(service, airflow, size.seconds)
-        window.share()  # imports what the first requests need
-        without: list[float] = []
-        with_page: list[float] = []
-        answers: list[Answers] = []
-        for _ in range(size.rounds):
-            without.append(window.share())
-            with browsers(airflow, size.browsers) as count:
+            put(service, inbox, MESSAGES)
+        share_of(service, airflow, seconds)  # imports what the first requests need
+        for _ in range(rounds):
+            without_page.append(share_of(service, airflow, seconds))
+            with browsers(airflow, number) as count:
                 time.sleep(WARM_UP_SECONDS)
                 before = count()
-                with_page.append(window.share())
+                with_page.append(share_of(service, airflow, seconds))
                 after = count()
-            answers.append(Answers(after.answered - before.answered, after.failed - before.failed))
-    return rows(size, with_page, without, answers)
+            answers.append({name: after[name] - before[name] for name in after})
+    what = f"page Inboxes, {number} browsers"
+    added = [share - other for share, other in zip(with_page, without_page, strict=True)]
+    return [
+        compared(f"{what}: API server, share of one core", "%", with_page, "no browser", without_page),
+        alone(f"{what}: what they add to it", "%", added),
+        alone(f"{what}: requests", "per second", [taken["answered"] / seconds for taken in answers]),
+        alone(f"{what}: requests that failed", "requests", [taken["failed"] for taken in answers]),
+    ]
 
 
-class Window:
-    """Measures the CPU of the API server, while a message is put every few seconds."""
-
-    def __init__(self, service: EmulatorServer, airflow: LocalAirflow, seconds: float) -> None:
-        self._service, self._airflow, self._seconds = service, airflow, seconds
-
-    def share(self) -> float:
-        """Percent of one core."""
-        began_at, used = time.monotonic(), self._used()
-        while (passed := time.monotonic() - began_at) < self._seconds:
-            self._service.put("inbox_0", {"at": passed})
-            time.sleep(PUT_SECONDS)
-        return (self._used() - used) / (time.monotonic() - began_at) * 100
-
-    def _used(self) -> float:
-        return sum(cpu_seconds(pid) for pid in self._airflow.pids("api-server"))
+def share_of(service: EmulatorServer, airflow: LocalAirflow, seconds: float) -> float:
+    """Percent of one core that the API server takes, while a message is put every few seconds."""
+    meter, until = (
+        Meter({"API server": cpu_of(lambda: airflow.pids("api-server"))}),
+        time.monotonic() + seconds,
+    )
+    while time.monotonic() < until:
+        put(service, "inbox_0", 1)
+        time.sleep(PUT_SECONDS)
+    return meter.window().share("API server")
 
 
 @contextmanager
 def browsers(airflow: LocalAirflow, number: int) -> Iterator[Callable[[], Answers]]:
     """Keep so many browsers open during the context; gives a function that counts their requests so far."""
-    script = Path(__file__).with_name("browsers.mjs")
-    arguments = ["node", str(script), f"{airflow.url}/", airflow.api.token(), "workflow_default", str(number)]
-    with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        asking, answering = process.stdin, process.stdout
+    words = [f"{airflow.url}/", airflow.api.token(), "workflow_default", str(number)]
+    command = ["node", str(HERE / "browsers.mjs"), *words]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        questions, answers = process.stdin, process.stdout
+        assert questions is not None
+        assert answers is not None
 
         def count() -> Answers:
-            asking.write("\n")
-            asking.flush()
-            line = answering.readline()
-            if not line:
-                raise RuntimeError(f"{script.name} has ended; it wrote its error to standard error")
-            return Answers(**json.loads(line))
+            questions.write("\n")
+            questions.flush()
+            counts: Answers = json.loads(answers.readline())
+            return counts
 
         try:
             yield count
         finally:
             process.kill()
-
-
-def rows(size: Size, with_page: list[float], without: list[float], answers: list[Answers]) -> list[Row]:
-    """What is shown."""
-    what = f"page Inboxes, {size.browsers} browsers"
-    more = [ours - theirs for ours, theirs in zip(with_page, without, strict=True)]
-    return [
-        compared(f"{what}: API server, share of one core", "%", with_page, "no browser", without),
-        alone(f"{what}: what they add to it", "%", more, LITTLE),
-        alone(f"{what}: requests", "per second", [each.answered / size.seconds for each in answers]),
-        alone(f"{what}: requests that failed", "requests", [float(each.failed) for each in answers]),
-    ]

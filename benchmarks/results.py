@@ -1,16 +1,24 @@
-"""What a benchmark finds, as data: rows of figures taken in one run, each with its target."""
+"""What a benchmark measures: rows of figures taken in one run, shown as a table and written as JSON."""
 
 from __future__ import annotations
 
-import operator
+import json
+import os
+import platform
+import random
 import statistics
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import TypeVar
 
-Series = Sequence[float | None]
-"""Samples round by round; None where a round has none."""
-COMPARISONS = {"<": operator.lt, "<=": operator.le, ">=": operator.ge}
+T = TypeVar("T")
+
+HEAD = ("what", "unit", "n", "ours", "beside", "", "ratio")
+LEGEND = "Medians, with the quartiles in brackets. Ratios are ours to theirs, of the rounds of this run."
 
 
 @dataclass(frozen=True)
@@ -41,28 +49,10 @@ class Figure:
         low, median, high = statistics.quantiles(samples, n=4, method="inclusive")
         return cls(median, low, high, len(samples))
 
-    @property
-    def spread(self) -> float:
-        """How far apart the quartiles are."""
-        return self.high - self.low
-
-
-@dataclass(frozen=True)
-class Target:
-    """
-    What a row is to reach. Missing it fails nothing: it is shown.
-
-    :param of: the figure that is meant.
-    :param comparison: of its median with ``bound``.
-    :param bound: in the row's unit, or a ratio.
-    """
-
-    of: Literal["ours", "ratio"]
-    comparison: Literal["<", "<=", ">="]
-    bound: float
-
     def __str__(self) -> str:
-        return f"{self.of} {self.comparison} {self.bound:g}"
+        if self.low == self.high:
+            return f"{self.median:.4g}"
+        return f"{self.median:.4g} ({self.low:.4g}..{self.high:.4g})"
 
 
 @dataclass(frozen=True)
@@ -90,8 +80,7 @@ class Row:
     :param ours: this project's.
     :param beside: what it is compared with; "" for nothing.
     :param theirs: the figure of that, in the same run.
-    :param ratio: ours to theirs, round by round; None where a round of theirs was 0.
-    :param target: what is to be reached, or None.
+    :param ratio: ours to theirs, round by round.
     :param point: where ``ours`` is drawn; None for nowhere.
     """
 
@@ -101,38 +90,16 @@ class Row:
     beside: str = ""
     theirs: Figure | None = None
     ratio: Figure | None = None
-    target: Target | None = None
     point: Point | None = None
 
-    @property
-    def met(self) -> bool | None:
-        """Whether the target is reached; None where there is none."""
-        figure = self.ours if self.target is None or self.target.of == "ours" else self.ratio
-        if self.target is None or figure is None:
-            return None
-        return bool(COMPARISONS[self.target.comparison](figure.median, self.target.bound))
 
-    def as_json(self) -> dict[str, Any]:
-        """The row as JSON has it; ``spread`` is the distance of the quartiles."""
-        return {
-            "what": self.what,
-            "unit": self.unit,
-            "n": self.ours.n,
-            "ours": _as_json(self.ours),
-            "beside": self.beside,
-            "theirs": _as_json(self.theirs),
-            "ratio": _as_json(self.ratio),
-            "target": None if self.target is None else str(self.target),
-            "met": self.met,
-            "point": None if self.point is None else asdict(self.point),
-        }
+Rows = Mapping[str, Sequence[Row]]
+"""The rows of each benchmark, by its name."""
 
 
-def alone(
-    what: str, unit: str, samples: Sequence[float], target: Target | None = None, point: Point | None = None
-) -> Row:
+def alone(what: str, unit: str, samples: Sequence[float], point: Point | None = None) -> Row:
     """A row of what is compared with nothing."""
-    return Row(what, unit, Figure.of(samples), target=target, point=point)
+    return Row(what, unit, Figure.of(samples), point=point)
 
 
 def compared(
@@ -141,7 +108,6 @@ def compared(
     ours: Sequence[float],
     beside: str,
     theirs: Sequence[float],
-    target: Target | None = None,
     point: Point | None = None,
 ) -> Row:
     """
@@ -152,34 +118,66 @@ def compared(
     """
     pairs = list(zip(ours, theirs, strict=True))
     ratio = Figure.of([our / their for our, their in pairs]) if all(theirs) else None
-    return Row(what, unit, Figure.of(ours), beside, Figure.of(theirs), ratio, target, point)
+    return Row(what, unit, Figure.of(ours), beside, Figure.of(theirs), ratio, point)
 
 
-def paired(
-    what: str,
-    unit: str,
-    ours: Series,
-    beside: str,
-    theirs: Series,
-    target: Target | None = None,
-) -> Row:
+def in_turns(
+    ways: Mapping[str, Callable[[], T]], rounds: int, rest: tuple[float, float] = (0, 0)
+) -> dict[str, list[T]]:
     """
-    The same, of the rounds in which both have a sample. Where there is none, the row has ours alone.
+    Call each way once a round; the one that began a round is last in the next.
 
-    :raises ValueError: the series differ in length, or ours has no sample.
+    A first round, which warms everything up, is not among the samples.
+
+    :param rest: least and most seconds between two calls, chosen at random with seed 1, so that no loop of
+        Airflow is met in step.
+    :return: the samples of each way, round by round.
     """
-    pairs = [(a, b) for a, b in zip(ours, theirs, strict=True) if a is not None and b is not None]
-    if not pairs:
-        return Row(what, unit, Figure.of(there(ours)), beside, target=target)
-    return compared(what, unit, [a for a, _ in pairs], beside, [b for _, b in pairs], target)
+    chance, names = random.Random(1), list(ways)
+    samples: dict[str, list[T]] = {name: [] for name in names}
+    for number in range(rounds + 1):
+        first = number % len(names)
+        for name in [*names[first:], *names[:first]]:
+            sample = ways[name]()
+            if number:
+                samples[name].append(sample)
+            time.sleep(chance.uniform(*rest))
+    return samples
 
 
-def there(series: Series) -> list[float]:
-    """The samples of a series, without the rounds that have none."""
-    return [each for each in series if each is not None]
+def table(rows: Rows) -> str:
+    """All rows in columns, below the name of their benchmark."""
+    lines = {name: [_cells(row) for row in members] for name, members in rows.items()}
+    cells = [HEAD, *(line for members in lines.values() for line in members)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    shown = [_line(HEAD, widths)]
+    for name, members in lines.items():
+        shown += ["", name, *(_line(line, widths) for line in members)]
+    return "\n".join([*shown, "", LEGEND])
 
 
-def _as_json(figure: Figure | None) -> dict[str, float] | None:
-    if figure is None:
-        return None
-    return {"median": figure.median, "low": figure.low, "high": figure.high, "spread": figure.spread}
+def _cells(row: Row) -> tuple[str, ...]:
+    theirs, ratio = ("" if figure is None else str(figure) for figure in (row.theirs, row.ratio))
+    return (row.what, row.unit, str(row.ours.n), str(row.ours), row.beside, theirs, ratio)
+
+
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    return "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
+
+
+def write_json(rows: Rows, path: Path, *, quick: bool = False) -> None:
+    """
+    Write the rows, and what they were measured on.
+
+    :param quick: whether this only shows that it works.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    about = {
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "python": platform.python_version(),
+        "airflow": version("apache-airflow"),
+        "cores": os.cpu_count(),
+        "quick": quick,
+    }
+    written = [{"benchmark": name, **asdict(row)} for name, members in rows.items() for row in members]
+    path.write_text(json.dumps({**about, "rows": written}, indent=2) + "\n")

@@ -15,7 +15,6 @@ from typing import Any
 import requests
 
 COMMAND = [sys.executable, "-m", "airflow_provider_workflow.emulator", "--port", "0"]
-STOP_SECONDS = 20
 
 
 @dataclass(frozen=True)
@@ -29,10 +28,6 @@ class Service:
 
     connection: dict[str, Any]
     pid: int
-
-    @property
-    def base_url(self) -> str:
-        return str(self.connection["host"])
 
     def open_inbox(self, name: str, messages: int = 0) -> str:
         """Create an inbox that holds so many messages; its id."""
@@ -61,13 +56,13 @@ class Service:
         answer.raise_for_status()
         return str(answer.json()["access_token"])
 
-    def _control(self, path: str, given: dict[str, Any]) -> dict[str, Any]:
-        answer = requests.post(f"{self.base_url}/_emulator/{path}", json=given, timeout=30)
+    def _control(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        answer = requests.post(f"{self.connection['host']}/_emulator/{path}", json=body, timeout=30)
         answer.raise_for_status()
         return dict(answer.json())
 
     def _shown(self, path: str) -> dict[str, Any]:
-        answer = requests.get(f"{self.base_url}/_emulator/{path}", timeout=30)
+        answer = requests.get(f"{self.connection['host']}/_emulator/{path}", timeout=30)
         answer.raise_for_status()
         return dict(answer.json())
 
@@ -84,17 +79,13 @@ def service(inboxes: Iterable[str] = ()) -> Iterator[Service]:
         try:
             yield Service(_connection(process), process.pid)
         finally:
-            process.terminate()
-            try:
-                process.wait(STOP_SECONDS)
-            except subprocess.TimeoutExpired:
-                process.kill()
+            process.kill()
 
 
 def _connection(process: subprocess.Popen[str]) -> dict[str, Any]:
     assert process.stdout is not None
     for line in process.stdout:
-        if found := re.search(r"export AIRFLOW_CONN_WORKFLOW_DEFAULT=(.*)", line):
-            (text,) = shlex.split(found[1])
+        if assigned := re.search(r"export AIRFLOW_CONN_WORKFLOW_DEFAULT=(.*)", line):
+            (text,) = shlex.split(assigned[1])
             return dict(json.loads(text))
     raise RuntimeError("the emulator ended before it listened")

@@ -6,11 +6,11 @@ Queues of a local SQS, moto's server, in a process of its own; it counts the pol
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,13 +18,9 @@ from typing import Any
 
 import requests
 
-COMMAND = [sys.executable, "-m", "benchmarks.sqs"]
 POLLS = "/polls"
 POLL = "AmazonSQS.ReceiveMessage"
 REGION = "us-east-1"
-STOP_SECONDS = 20
-
-Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 
 @dataclass(frozen=True)
@@ -46,7 +42,7 @@ class Queues:
         return json.dumps({"conn_type": "aws", "login": "anybody", "password": "any", "extra": extra})
 
     def open_queue(self, name: str) -> str:
-        """Create a queue; its address."""
+        """Create a queue; its URL."""
         return str(self.client.create_queue(QueueName=name)["QueueUrl"])
 
     def send(self, queue_url: str, body: dict[str, Any]) -> None:
@@ -63,37 +59,30 @@ def queues() -> Iterator[Queues]:
     """Start the server, and stop it in the end."""
     import boto3
 
-    with subprocess.Popen(COMMAND, stdout=subprocess.PIPE, text=True) as process:
+    command = [sys.executable, "-m", "benchmarks.sqs"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
             url = f"http://127.0.0.1:{int(process.stdout.readline())}"
             keys = {"aws_access_key_id": "anybody", "aws_secret_access_key": "any"}
             yield Queues(url, boto3.client("sqs", endpoint_url=url, region_name=REGION, **keys))
         finally:
-            process.terminate()
-            process.wait(STOP_SECONDS)
+            process.kill()
 
 
-class Counting:
-    """
-    Counts the polls that an application is asked for, and tells how many they were.
+def counting(application: Callable[..., Iterable[bytes]]) -> Callable[..., Iterable[bytes]]:
+    """A WSGI application that also counts the polls among its requests, and tells how many they were."""
+    numbers, polls = itertools.count(1), [0]
 
-    :param application: by WSGI; requests are served in threads.
-    """
-
-    def __init__(self, application: Application) -> None:
-        self._application = application
-        self._lock = threading.Lock()
-        self._polls = 0
-
-    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+    def counted(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         if environ["PATH_INFO"] == POLLS:
             start_response("200 OK", [("Content-Type", "text/plain")])
-            return [str(self._polls).encode()]
+            return [str(polls[0]).encode()]
         if environ.get("HTTP_X_AMZ_TARGET") == POLL:
-            with self._lock:
-                self._polls += 1
-        return self._application(environ, start_response)
+            polls[0] = next(numbers)
+        return application(environ, start_response)
+
+    return counted
 
 
 def main() -> None:
@@ -106,7 +95,7 @@ def main() -> None:
     from werkzeug.serving import make_server
 
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    application = Counting(DomainDispatcherApplication(create_backend_app))
+    application = counting(DomainDispatcherApplication(create_backend_app))
     handler = MotoRequestHandler
     server = make_server("127.0.0.1", 0, application, threaded=True, request_handler=handler)
     print(server.port, flush=True)

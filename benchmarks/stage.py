@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
+import contextlib
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -13,50 +13,88 @@ from typing import Any
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tools.local_airflow import LocalAirflow
 
-ROOT = Path(__file__).parents[1]
-DAGS = Path(__file__).parent / "dags"
+HERE = Path(__file__).parent
+ROOT = HERE.parent
+
+
+@contextmanager
+def started(
+    dag_files: Mapping[str, str],
+    connections: Mapping[str, str],
+    dag_ids: Sequence[str] = (),
+    **options: Any,
+) -> Iterator[LocalAirflow]:
+    """
+    Start an Airflow, and stop it in the end.
+
+    :param dag_files: texts by name; there are no others, as none is to run beside what is measured.
+    :param dag_ids: to wait for.
+    :param options: of :class:`LocalAirflow`.
+    """
+    # Triggers and operators of the benchmarks are imported from the root.
+    env = {"AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "5", "PYTHONPATH": str(ROOT), **options.pop("env", {})}
+    with tempfile.TemporaryDirectory(prefix="workflow-bench-", ignore_cleanup_errors=True) as home:
+        folder = Path(home) / "dags"
+        folder.mkdir()
+        write(folder, dag_files)
+        defaults: dict[str, Any] = {"parallelism": 4, "quick": False}
+        with LocalAirflow(Path(home), folder, connections, env, **{**defaults, **options}) as airflow:
+            airflow.wait_for_dags(dag_ids)
+            yield airflow
+
+
+def write(folder: Path, dag_files: Mapping[str, str]) -> None:
+    """Write DAG files, given by name."""
+    for name, text in dag_files.items():
+        (folder / f"{name}.py").write_text(text)
 
 
 @contextmanager
 def stage(
-    name: str,
+    file: str,
     dag_ids: Sequence[str],
     inboxes: Sequence[str] = (),
     connections: Mapping[str, str] | None = None,
-    *,
-    folder: Path = DAGS,
     **options: Any,
 ) -> Iterator[tuple[EmulatorServer, LocalAirflow]]:
     """
-    Start both, and stop them in the end.
+    Start a service and an Airflow, and stop them in the end.
 
-    :param name: of the file; there are no others, as none is to run beside what is measured.
-    :param dag_ids: to wait for.
+    :param file: with the DAGs, below this folder.
     :param inboxes: to create first.
-    :param connections: beside the one to the service, as URI or JSON by connection id.
-    :param folder: with the file.
-    :param options: of :class:`LocalAirflow`.
+    :param connections: beside the one to the service.
     """
-    # A trigger of the benchmarks is imported from the root.
-    env = {"AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "5", "PYTHONPATH": str(ROOT), **options.pop("env", {})}
-    every_option = {"parallelism": 4, "quick": False, **options}
-    with private_folder() as home, EmulatorServer() as service:
-        dags = home / "dags"
-        dags.mkdir()
-        shutil.copy(folder / f"{name}.py", dags)
+    path = HERE / file
+    with EmulatorServer() as service:
         for inbox in inboxes:
             service.open_inbox(inbox)
-        every = {"workflow_default": service.connection_json(), **(connections or {})}
-        with LocalAirflow(home, dags, every, env=env, **every_option) as airflow:
-            airflow.wait_for_dags(dag_ids)
+        all_connections = {"workflow_default": service.connection_json(), **(connections or {})}
+        with started({path.stem: path.read_text()}, all_connections, dag_ids, **options) as airflow:
             yield service, airflow
 
 
-@contextmanager
-def private_folder() -> Iterator[Path]:
-    """A new folder for an Airflow, which is removed in the end."""
-    with tempfile.TemporaryDirectory(prefix="workflow-bench-", ignore_cleanup_errors=True) as folder:
-        yield Path(folder)
+def wait(airflow: LocalAirflow, done: Callable[[], bool], seconds: float, interval: float = 0.5) -> None:
+    """
+    Wait so long at most; what did not happen by then shows in the figures.
+
+    A service or database that does not answer in time, on a machine without idle CPU, is asked again.
+    """
+
+    def answered() -> bool:
+        try:
+            return done()
+        except OSError:
+            return False
+
+    with contextlib.suppress(TimeoutError):
+        airflow.api.wait_until(answered, seconds, "it is awaited", interval)
+
+
+def put(service: EmulatorServer, inbox: str, count: int, text: str = "") -> None:
+    """Put numbered messages, in parts that a request can hold."""
+    for begin in range(0, count, 1000):
+        numbers = range(begin, min(begin + 1000, count))
+        service.put(inbox, *({"number": number, "text": text} for number in numbers))
 
 
 def epoch(moment: str) -> float:

@@ -1,26 +1,25 @@
-"""Watchers of many inboxes or queues in a real triggerer, and what the process that runs them takes."""
+"""DAG files that watch many inboxes or queues, and what the triggerer takes that runs their triggers."""
 
 from __future__ import annotations
 
-import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
-from airflow_provider_workflow.emulator.server import EmulatorServer
-from benchmarks.polling import POLL_SECONDS, SETTLE_SECONDS
-from benchmarks.process import Seen, Watch
-from benchmarks.sqs import Queues
-from benchmarks.stage import ROOT, private_folder
+from benchmarks.meter import Meter, Window, cpu_of, megabytes, sockets
+from benchmarks.stage import started
 from tools.local_airflow import LocalAirflow
 
-BEGUN_SECONDS = 180.0
-"""How long it is waited for that every watcher has polled once; then what is there is measured."""
-MAX_POLL_SECONDS = 60.0
-"""Beneath an event stream, at default settings."""
+PER_FILE = 100
+"""Inboxes of one file, and of its DAG."""
+POLL_SECONDS = 5.0
+"""Between two polls of those that poll often."""
+IDLE_SECONDS = 60.0
+"""Between two polls of an idle inbox, at default settings."""
+TRIGGERS, POLLS = "process that runs triggers", "polls"
 
-DAG_FILE = """
+ASSETS = """
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG, Asset, AssetAny, AssetWatcher
 {imported}
@@ -30,133 +29,128 @@ def watched(name):
     return Asset(name, watchers=[AssetWatcher(name=name, trigger={trigger})])
 
 
-with DAG("consumer", schedule=AssetAny(*[watched("inbox_%d" % n) for n in range({count})])):
+with DAG("consumer_{first}", schedule=AssetAny(*[watched(f"inbox_{{n}}") for n in range({first}, {end})])):
     EmptyOperator(task_id="nothing")
 """
-OURS = "from airflow_provider_workflow.triggers.notice import WorkflowInboxNoticeTrigger as Trigger"
-THEIRS = "from airflow.providers.amazon.aws.triggers.sqs import SqsSensorTrigger as Trigger"
+"""One DAG that all inboxes of the file start."""
+DECORATED = """
+from airflow.providers.standard.operators.empty import EmptyOperator
+
+from airflow_provider_workflow.decorators import inbox_dag
+
+for number in range({first}, {end}):
+
+    @inbox_dag(inbox=f"inbox_{{number}}", dag_id=f"handle_{{number}}")
+    def handle(message):
+        EmptyOperator(task_id="nothing")
+"""
+"""Two DAGs for each inbox, as users write them."""
 
 
 @dataclass(frozen=True)
-class Watchers:
+class Trigger:
     """
-    So many of one kind.
+    How a DAG file makes a trigger.
 
-    :param count: how many; 0 for a triggerer that has none.
-    :param imported: the line that imports their class.
-    :param trigger: makes one, from ``name``.
-    :param settle_seconds: from the first poll of each until it is measured.
-    :param window_seconds: of each window.
+    :param imported: the lines that import its class.
+    :param made: an expression, from ``name``.
     """
 
-    count: int
-    imported: str = ""
-    trigger: str = ""
-    settle_seconds: float = SETTLE_SECONDS
-    window_seconds: float = POLL_SECONDS
+    imported: str
+    made: str
+
+
+NOTICE = "from airflow_provider_workflow.triggers.notice import WorkflowInboxNoticeTrigger as Trigger"
+LISTENING = Trigger(NOTICE, f"Trigger(name, poll_interval={IDLE_SECONDS})")
+"""With an event stream; the polls beneath it are at once as far apart as those of an idle inbox."""
+OFTEN = f"poll_interval={POLL_SECONDS}, max_poll_interval={POLL_SECONDS}, wake_on_events=False"
+POLLING = Trigger(NOTICE, f"Trigger(name, {OFTEN})")
+SLEEPING = Trigger("from benchmarks.sleeping import SleepingTrigger as Trigger", "Trigger(name)")
+QUEUES = "import os\nfrom airflow.providers.amazon.aws.triggers.sqs import SqsSensorTrigger as Trigger"
+QUEUE_VARIABLE = "WORKFLOW_BENCH_QUEUES"
+"""Environment variable of DAG files: the URL of the SQS queues, before their names."""
+QUEUE = f'sqs_queue=os.environ["{QUEUE_VARIABLE}"] + name'
+POLLED_QUEUE = Trigger(QUEUES, f"Trigger({QUEUE}, wait_time_seconds=0, waiter_delay={POLL_SECONDS:.0f})")
+
+
+def inbox_names(count: int) -> list[str]:
+    """What so many triggers watch."""
+    return [f"inbox_{number}" for number in range(count)]
+
+
+def consumer_of(number: int) -> str:
+    """The DAG that messages of an inbox start."""
+    return f"consumer_{number // PER_FILE * PER_FILE}"
+
+
+def dag_files(count: int, trigger: Trigger, template: str = ASSETS) -> dict[str, str]:
+    """The texts of files that watch so many inboxes, by name."""
+    return {
+        f"watched_{first}": template.format(
+            first=first, end=min(first + PER_FILE, count), imported=trigger.imported, trigger=trigger.made
+        )
+        for first in range(0, count, PER_FILE)
+    }
+
+
+def spread(samples: int, count: int) -> list[int]:
+    """Numbers of inboxes that get a message, far apart; where they are fewer, some get several."""
+    return [number * max(1, count // samples) % count for number in range(samples)]
+
+
+def runner_of(airflow: LocalAirflow, name: str = "triggerer") -> int:
+    """The process that runs the triggers, which is forked from its supervisor."""
+    return max(airflow.pids(name))
+
+
+@contextmanager
+def watching(
+    count: int,
+    trigger: Trigger,
+    connections: Mapping[str, str],
+    env: Mapping[str, str],
+    settle_seconds: float,
+) -> Iterator[LocalAirflow]:
+    """An Airflow in which so many triggers have come to rest, with room for an event stream each."""
+    dags = [consumer_of(number) for number in range(0, count, PER_FILE)]
+    env = {**env, "AIRFLOW__WORKFLOW__MAX_EVENT_STREAMS": str(max(1, count))}
+    with started(dag_files(count, trigger), connections, dags, env=env) as airflow:
+        time.sleep(settle_seconds)
+        yield airflow
+
+
+@dataclass(frozen=True)
+class Taken:
+    """
+    What a process takes that runs triggers.
+
+    :param window: with :data:`TRIGGERS` and :data:`POLLS`.
+    :param megabytes: of memory.
+    :param sockets: that are open.
+    """
+
+    window: Window
+    megabytes: float
+    sockets: int
 
     @property
-    def dag_file(self) -> str:
-        """The text of the file with the DAG that they start."""
-        return DAG_FILE.format(imported=self.imported, trigger=self.trigger, count=self.count)
+    def share(self) -> float:
+        """Percent of one core."""
+        return self.window.share(TRIGGERS)
+
+    def per_1000_polls(self, idle_share: float) -> float:
+        """
+        Seconds of CPU.
+
+        :param idle_share: percent of one core that the process takes anyway, which is not counted.
+        """
+        seconds = self.window.used[TRIGGERS] - idle_share / 100 * self.window.seconds
+        return seconds / max(1, self.window.used[POLLS]) * 1000
 
 
-def polling(count: int) -> Watchers:
-    """Ours, that poll every 5 s."""
-    arguments = f"poll_interval={POLL_SECONDS}, max_poll_interval={POLL_SECONDS}, wake_on_events=False"
-    return Watchers(count, OURS, f"Trigger(name, {arguments})")
-
-
-def listening(count: int, window_seconds: float, poll_interval: float = MAX_POLL_SECONDS) -> Watchers:
-    """
-    Ours, with event streams, once the polls beneath them are as far apart as they get.
-
-    :param poll_interval: seconds between the first two polls, which double up to 60 s.
-    """
-    settling, interval = SETTLE_SECONDS, poll_interval
-    while interval < MAX_POLL_SECONDS:
-        settling, interval = settling + interval, interval * 2
-    trigger = f"Trigger(name, poll_interval={poll_interval})"
-    return Watchers(count, OURS, trigger, settle_seconds=settling, window_seconds=window_seconds)
-
-
-def sleeping(count: int) -> Watchers:
-    """Watchers that only wake every 5 s: what Airflow itself takes for them."""
-    imported = "from benchmarks.sleeping import SleepingTrigger as Trigger"
-    return Watchers(count, imported, "Trigger(name)")
-
-
-def of_queues(count: int, url: str) -> Watchers:
-    """
-    ``SqsSensorTrigger`` of the amazon provider, every 5 s, without waiting at the queue.
-
-    :param url: of the queues, before their names.
-    """
-    arguments = f'sqs_queue="{url}/" + name, wait_time_seconds=0, waiter_delay={POLL_SECONDS:.0f}'
-    return Watchers(count, THEIRS, f"Trigger({arguments})")
-
-
-def dags_folder(home: Path, watchers: Watchers) -> Path:
-    """A folder with the file of the watchers, if there are any."""
-    folder = home / "dags"
-    folder.mkdir()
-    if watchers.count:
-        (folder / "watchers.py").write_text(watchers.dag_file)
-    return folder
-
-
-def triggerer_of(airflow: LocalAirflow) -> int:
-    """The process that runs the triggers."""
-    return max(airflow.pids("triggerer"))
-
-
-@dataclass(frozen=True)
-class Triggerers:
-    """
-    Starts one after the other.
-
-    :param service: with an inbox for each watcher.
-    :param queues: with a queue for each; None where no watcher is of a queue.
-    """
-
-    service: EmulatorServer
-    queues: Queues | None = None
-
-    def measure(self, watchers: Watchers, windows: int) -> Seen:
-        """What the process takes in which the triggers run."""
-        with self.running(watchers) as airflow:
-            watch = Watch(triggerer_of(airflow), self._polls_of(watchers))
-            for _ in range(windows):
-                time.sleep(watchers.window_seconds)
-                watch.window()
-            return watch.seen()
-
-    @contextlib.contextmanager
-    def running(self, watchers: Watchers) -> Iterator[LocalAirflow]:
-        """An Airflow in which they wait and have come to rest, with room for an event stream each."""
-        connections = {"workflow_default": self.service.connection_json()}
-        if self.queues:
-            connections["aws_default"] = self.queues.connection
-        env = {
-            "AIRFLOW__WORKFLOW__MAX_EVENT_STREAMS": str(watchers.count),
-            "PYTHONPATH": str(ROOT),  # from which one kind of trigger is imported
-        }
-        polls = self._polls_of(watchers)
-        before = polls()
-        with (
-            private_folder() as home,
-            LocalAirflow(home, dags_folder(home, watchers), connections, quick=False, env=env) as airflow,
-        ):
-            self._in_time(airflow, lambda: polls() - before >= watchers.count)
-            time.sleep(watchers.settle_seconds)
-            yield airflow
-
-    def _polls_of(self, watchers: Watchers) -> Callable[[], int]:
-        return self.queues.polls if self.queues and watchers.imported == THEIRS else self._listings
-
-    def _listings(self) -> int:
-        return self.service.count("list_messages")
-
-    def _in_time(self, airflow: LocalAirflow, begun: Callable[[], bool]) -> None:
-        with contextlib.suppress(TimeoutError):
-            airflow.api.wait_until(begun, BEGUN_SECONDS, "every watcher has polled")
+def taken_by(airflow: LocalAirflow, polls: Callable[[], float], seconds: float) -> Taken:
+    """Measure the triggers of an Airflow for so long."""
+    runner = runner_of(airflow)
+    meter = Meter({TRIGGERS: cpu_of(lambda: [runner]), POLLS: polls})
+    time.sleep(seconds)
+    return Taken(meter.window(), megabytes(runner), sockets(runner))

@@ -6,21 +6,16 @@ code.
 
 from __future__ import annotations
 
-import shutil
-import statistics
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from benchmarks.peers.idle import NOTHING, WATCHED, Watcher, measure
-from benchmarks.peers.trial import Counted, Trial
-from benchmarks.peers.ways import DAGS, Queues, Way, every_queue
-from benchmarks.process import Seen
-from benchmarks.results import Row, Series, Target, alone, there
-from benchmarks.scale.deployment import metadata_database
-from benchmarks.scale.wanted import Wanted
-from benchmarks.stage import ROOT, private_folder
-from tools.local_airflow import LocalAirflow
+from benchmarks.peers.trial import Counts, Trial
+from benchmarks.peers.ways import WATCHED, Queues, Way, all_queues
+from benchmarks.results import Row, alone
+from benchmarks.servers import metadata_database
+from benchmarks.stage import started
+from benchmarks.watchers import SLEEPING, Trigger, taken_by, watching
 
 IDLE_SECONDS = 20.0
 """From the DAGs' first sight until the first message, in which every watcher begins to wait."""
@@ -33,8 +28,6 @@ HEALING = {
 How soon a triggerer takes over what a killed one had, 30 s by default; and how long a message waits until its
 event is stored, 300 s by default, which a lease has to outlast.
 """
-NONE = Target("ours", "<=", 0)
-OURS = ("ours", "ours_event")
 
 
 @dataclass(frozen=True)
@@ -45,46 +38,29 @@ class Size:
     :param rounds: messages to each way, one by one.
     :param kills: of the triggerer.
     :param burst: messages to each way before each kill.
-    :param windows: in which idle triggers are measured.
+    :param seconds: in which idle triggers settle, and then are measured.
     """
 
     rounds: int = 15
     kills: int = 8
     burst: int = 5
-    windows: int = 3
+    seconds: float = 30.0
 
 
-QUICK = Size(rounds=1, kills=1, burst=1, windows=1)
+QUICK = Size(rounds=1, kills=1, burst=1, seconds=10.0)
 
 
-@dataclass(frozen=True)
-class Found:
-    """
-    What was seen of one way.
-
-    :param taken: seconds from each message to its task; None where it had none in time.
-    :param counted: messages among kills.
-    :param shares: CPU of idle triggers, in percent of a core, window by window.
-    :param per_1000_polls: seconds of CPU, window by window; empty where nothing polls.
-    """
-
-    taken: Series
-    counted: Counted
-    shares: Sequence[float]
-    per_1000_polls: Sequence[float] = ()
-
-
-def run(wanted: Wanted) -> list[Row]:
+def run(*, quick: bool, messages: int | None = None) -> list[Row]:
     """Measure; ``messages`` is the number of rounds of messages one by one."""
-    size = QUICK if wanted.quick else Size()
-    if wanted.messages:
-        size = replace(size, rounds=wanted.messages)
-    found: dict[str, Found] = {}
-    with every_queue() as queues:
-        idle = _idle(queues, size)
+    size = QUICK if quick else Size()
+    if messages:
+        size = replace(size, rounds=messages)
+    rows: list[Row] = []
+    with all_queues() as queues:
+        rows += _idle(queues, size.seconds)
         for ways in together(queues.ways):
-            found |= _tried(queues, ways, idle, size)
-    return rows(queues.ways, found, size)
+            rows += _tried(queues, ways, size)
+    return [*rows, *(alone(f"{way}: lines of DAG code", "lines", [way.lines]) for way in queues.ways)]
 
 
 def together(ways: Sequence[Way]) -> list[Sequence[Way]]:
@@ -92,112 +68,58 @@ def together(ways: Sequence[Way]) -> list[Sequence[Way]]:
     return [[way for way in ways if not way.alone], *([way] for way in ways if way.alone)]
 
 
-@dataclass(frozen=True)
-class Idle:
-    """What triggerers were seen to take while nothing arrived, by what they watched."""
+def _idle(queues: Queues, seconds: float) -> list[Row]:
+    """CPU of idle triggers, beyond that of a triggerer without any."""
+    shares: dict[Trigger | None, float] = {}
 
-    seen: Mapping[Watcher, Seen]
+    def share_of(trigger: Trigger | None) -> float:
+        if trigger not in shares:
+            print(f"  idle: {trigger.made if trigger else 'no triggers'} ...", flush=True)
+            count, env = WATCHED if trigger else 0, {**queues.env, **HEALING}
+            with watching(count, trigger or SLEEPING, queues.connections, env, seconds) as airflow:
+                shares[trigger] = taken_by(airflow, lambda: 0, seconds).share
+        return shares[trigger]
 
-    @property
-    def anyway(self) -> float:
-        """Percent of a core that a triggerer takes without any triggers."""
-        return statistics.median(self.seen[NOTHING].shares)
-
-    def shares(self, way: Way) -> list[float]:
-        """CPU of its triggers, in percent of a core, beyond that of a triggerer without any."""
-        return [each - self.anyway for each in self.seen[way.watcher].shares]
-
-    def per_1000_polls(self, way: Way) -> list[float]:
-        """Seconds of CPU; empty where nothing polls."""
-        return there(self.seen[way.poller].per_1000_polls(self.anyway)) if way.poller else []
-
-
-def _idle(queues: Queues, size: Size) -> Idle:
-    every = (NOTHING, *(each for way in queues.ways for each in (way.watcher, way.poller) if each))
-    seen: dict[Watcher, Seen] = {}
-    for watcher in dict.fromkeys(every):
-        print(f"  idle: {watcher.trigger or 'a triggerer without triggers'} ...", flush=True)
-        seen[watcher] = measure(watcher, queues.connections, {**queues.env, **HEALING}, size.windows)
-    return Idle(seen)
+    rows = []
+    for way in queues.ways:
+        share = share_of(way.trigger) - share_of(None)
+        rows.append(alone(f"{way}: CPU of {WATCHED} idle triggers", "% of a core", [share]))
+        if way.poller:
+            cost = (share_of(way.poller) - share_of(None)) / 100 / way.polls * 1000
+            rows.append(alone(f"{way}: CPU per 1000 polls", "s", [cost]))
+    return rows
 
 
-def _tried(queues: Queues, ways: Sequence[Way], idle: Idle, size: Size) -> dict[str, Found]:
+def _tried(queues: Queues, ways: Sequence[Way], size: Size) -> list[Row]:
     """Send messages to these ways, in a new Airflow with their DAGs alone."""
-    names = [way.name for way in ways]
-    with metadata_database() as database, private_folder() as home:
-        (home / "dags").mkdir()
-        for name in names:
-            shutil.copy(DAGS / f"{name}.py", home / "dags")
-        env = {
-            **queues.env,
-            **HEALING,
-            "PYTHONPATH": str(ROOT),
-            "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "5",
-        }
-        with LocalAirflow(
-            home,
-            home / "dags",
+    files = {way.name: way.source for way in ways}
+    with (
+        metadata_database() as database,
+        started(
+            files,
             queues.connections,
-            env=env,
+            list(files),
+            env={**queues.env, **HEALING},
             parallelism=8,
             sql_alchemy_conn=database.url,
-            quick=False,
-        ) as airflow:
-            airflow.wait_for_dags(names)
-            time.sleep(IDLE_SECONDS)
-            trial = Trial(airflow, database, ways)
-            print(f"  one by one: {', '.join(names)} ...", flush=True)
-            taken = trial.one_by_one(size.rounds)
-            print(f"  among kills: {', '.join(names)} ...", flush=True)
-            counted = trial.among_kills(size.kills, size.burst, size.rounds + 1)
-    found = {
-        way.name: Found(taken[way.name], counted[way.name], idle.shares(way), idle.per_1000_polls(way))
-        for way in ways
-    }
-    print(markdown(ways, found), flush=True)
-    return found
+        ) as airflow,
+    ):
+        time.sleep(IDLE_SECONDS)
+        trial = Trial(airflow, database, ways)
+        print(f"  one by one: {', '.join(files)} ...", flush=True)
+        seconds = trial.one_by_one(size.rounds)
+        print(f"  among kills: {', '.join(files)} ...", flush=True)
+        counts = trial.among_kills(size.kills, size.burst, size.rounds + 1)
+    return [row for way in ways for row in rows_of(str(way), seconds[way.name], counts[way.name])]
 
 
-def rows(ways: Sequence[Way], found: Mapping[str, Found], size: Size) -> list[Row]:
-    """What was seen of each way."""
-    every = []
-    for way in ways:
-        of = found[way.name]
-        among = f"{way}, {len(of.counted.sent)} messages among {size.kills} kills of the triggerer"
-        promised = NONE if way.name in OURS else None
-        if there(of.taken):
-            every.append(alone(f"{way}: sent to its task running", "s", there(of.taken)))
-        late = sum(each is None for each in of.taken)
-        every += [
-            alone(f"{way}: not handled in time", "messages", [late]),
-            alone(f"{among}: lost", "messages", [of.counted.lost], promised),
-            alone(f"{among}: handled more than once", "messages", [of.counted.twice]),
-            alone(f"{way}: CPU of {WATCHED} idle triggers", "% of a core", of.shares),
-            alone(f"{way}: lines of DAG code", "lines", [way.lines]),
-        ]
-        if of.per_1000_polls:
-            every.append(alone(f"{way}: CPU per 1000 polls", "s", of.per_1000_polls))
-    return every
-
-
-def markdown(ways: Sequence[Way], found: Mapping[str, Found]) -> str:
-    """The same as a table of a page."""
-    lines = [
-        f"| | seconds to its task | lost | twice | CPU of {WATCHED} idle triggers | CPU per 1000 polls "
-        "| lines of DAG code |",
-        "|---|---|---|---|---|---|---|",
+def rows_of(way: str, seconds: Sequence[float | None], counts: Counts) -> list[Row]:
+    """What was seen of one way; None is a message that no task got in time."""
+    in_time = [taken for taken in seconds if taken is not None]
+    among = f"{way}, {counts.sent} messages among kills of the triggerer"
+    return [
+        *([alone(f"{way}: sent to its task running", "s", in_time)] if in_time else []),
+        alone(f"{way}: not handled in time", "messages", [len(seconds) - len(in_time)]),
+        alone(f"{among}: lost", "messages", [counts.lost]),
+        alone(f"{among}: handled more than once", "messages", [counts.twice]),
     ]
-    for way in ways:
-        of = found[way.name]
-        taken = there(of.taken)
-        cells = (
-            str(way),
-            f"{statistics.median(taken):.1f}" if taken else "none in time",
-            f"{of.counted.lost} of {len(of.counted.sent)}",
-            str(of.counted.twice),
-            f"{statistics.median(of.shares):.1f} %",
-            f"{statistics.median(of.per_1000_polls):.2f} s" if of.per_1000_polls else "no polls",
-            str(way.lines),
-        )
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)

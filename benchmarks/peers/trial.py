@@ -1,23 +1,24 @@
-"""One trial of all ways in one Airflow: messages one by one, and messages while the triggerer is killed."""
+"""One trial of some ways in one Airflow: messages one by one, and messages while the triggerer is killed."""
 
 from __future__ import annotations
 
-import contextlib
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from benchmarks.peers.ways import Way
-from benchmarks.scale.deployment import Database
-from benchmarks.turns import rotated
+from benchmarks.results import in_turns
+from benchmarks.servers import Database
+from benchmarks.stage import wait
 from tools.local_airflow import LocalAirflow
 
 LONGEST_SECONDS = 60.0
 """A message that no task has got after this time counts as not handled in time."""
 REST_SECONDS = (1.0, 3.0)
-"""Between two messages, chosen at random, so that no loop of Airflow is met in step."""
+"""Between two messages."""
 KILL_SECONDS = (0.0, 2.0)
 """From the messages to the kill, chosen at random."""
 RECOVERY_SECONDS = 25.0
@@ -29,34 +30,30 @@ HANDLED = """
     FROM xcom result JOIN task_instance task USING (dag_id, task_id, run_id, map_index)
     WHERE result.dag_id = %s AND result.key = 'return_value'
 """
-SEED = 1
 
 
 @dataclass(frozen=True)
-class Counted:
-    """
-    What became of the messages of one way.
+class Counts:
+    """What became of the messages of one way: how many were sent, that no task got, and that several got."""
 
-    :param sent: their numbers.
-    :param times: how often tasks got each.
-    """
+    sent: int
+    lost: int
+    twice: int
 
-    sent: Sequence[int]
-    times: Counter[int]
-
-    @property
-    def lost(self) -> int:
-        """Messages that no task got."""
-        return sum(not self.times[number] for number in self.sent)
-
-    @property
-    def twice(self) -> int:
-        """Messages that tasks got more than once."""
-        return sum(self.times[number] > 1 for number in self.sent)
+    @classmethod
+    def of(cls, sent: Sequence[int], times: Mapping[int, int]) -> Counts:
+        """
+        :param sent: numbers of messages.
+        :param times: how often tasks got each.
+        """
+        handled = [times.get(number, 0) for number in sent]
+        return cls(len(sent), handled.count(0), sum(number > 1 for number in handled))
 
 
 @dataclass(frozen=True)
 class Trial:
+    """The ways, and the Airflow with their DAGs."""
+
     airflow: LocalAirflow
     database: Database
     ways: Sequence[Way]
@@ -67,43 +64,36 @@ class Trial:
 
         :return: seconds until the task that gets it runs, by name of the way; None where none did in time.
         """
-        chance = random.Random(SEED)
-        samples: dict[str, list[float | None]] = {way.name: [] for way in self.ways}
-        for number in range(rounds + 1):
-            for way in rotated(self.ways, number):
-                taken = self._one(way, number)
-                if number:  # the first round warms everything up
-                    samples[way.name].append(taken)
-                time.sleep(chance.uniform(*REST_SECONDS))
-        return samples
+        numbers = {way.name: iter(range(rounds + 1)) for way in self.ways}
+        ways = {way.name: partial(self._one, way, numbers[way.name]) for way in self.ways}
+        return in_turns(ways, rounds, REST_SECONDS)
 
-    def _one(self, way: Way, number: int) -> float | None:
-        sent_at = time.time()
+    def _one(self, way: Way, numbers: range) -> float | None:
+        number, sent_at = next(numbers), time.time()
         way.send(number)
-        self._in_time(lambda: number in self._handled(way), LONGEST_SECONDS)
+        wait(self.airflow, lambda: number in self._handled(way), LONGEST_SECONDS, interval=0.1)
         moments = self._handled(way).get(number)
         return moments[0] - sent_at if moments else None
 
-    def among_kills(self, kills: int, burst: int, first: int) -> dict[str, Counted]:
+    def among_kills(self, kills: int, burst: int, first: int) -> dict[str, Counts]:
         """
         Kill the triggerer with SIGKILL soon after messages were sent to each way, and start it again.
 
         :param burst: messages to each way before each kill.
         :param first: the number of the first message; none of these was sent before.
         """
-        chance = random.Random(SEED)
-        for number in range(kills):
-            numbers = range(first + number * burst, first + (number + 1) * burst)
-            for each in numbers:
-                for way in rotated(self.ways, each):
-                    way.send(each)
+        chance = random.Random(1)
+        for kill in range(kills):
+            for number in range(first + kill * burst, first + (kill + 1) * burst):
+                for way in self.ways:
+                    way.send(number)
             time.sleep(chance.uniform(*KILL_SECONDS))
             self.airflow.kill("triggerer", tree=True)
             self.airflow.restart("triggerer")
             time.sleep(RECOVERY_SECONDS)
         sent = range(first, first + kills * burst)
         self._until_quiet(sent)
-        return {way.name: Counted(sent, self._times(way)) for way in self.ways}
+        return {way.name: Counts.of(sent, self._times(way)) for way in self.ways}
 
     def _until_quiet(self, sent: Sequence[int]) -> None:
         """Wait until tasks have got all messages, or have got none for a while."""
@@ -118,15 +108,11 @@ class Trial:
 
     def _handled(self, way: Way) -> dict[int, list[float]]:
         """When tasks that got a message began, by its number."""
-        found: dict[int, list[float]] = {}
+        handled: dict[int, list[float]] = {}
         for began_at, numbers in self.database.rows(HANDLED, way.name):
             for number in numbers if isinstance(numbers, list) else ():
-                found.setdefault(number, []).append(began_at)
-        return found
+                handled.setdefault(number, []).append(began_at)
+        return handled
 
     def _times(self, way: Way) -> Counter[int]:
         return Counter({number: len(moments) for number, moments in self._handled(way).items()})
-
-    def _in_time(self, done: Callable[[], bool], seconds: float) -> None:
-        with contextlib.suppress(TimeoutError):
-            self.airflow.api.wait_until(done, seconds, "a task to get a message", interval=0.1)

@@ -7,22 +7,31 @@ import os
 import secrets
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from airflow_provider_workflow.emulator.server import EmulatorServer
-from benchmarks.peers.idle import Watcher, queue_names
-from benchmarks.peers.lines import lines_of_code
-from benchmarks.peers.polls import POLLS_VARIABLE, polls_file, polls_in
-from benchmarks.polling import POLL_SECONDS
-from benchmarks.scale.deployment import RABBITMQ_VARIABLE
+from benchmarks.servers import RABBITMQ_VARIABLE
 from benchmarks.sqs import queues
+from benchmarks.watchers import (
+    NOTICE,
+    OFTEN,
+    POLL_SECONDS,
+    POLLED_QUEUE,
+    POLLING,
+    QUEUE,
+    QUEUE_VARIABLE,
+    QUEUES,
+    Trigger,
+    inbox_names,
+)
 from tests.crash.topology import REDIS_VARIABLE
 
 DAGS = Path(__file__).parent / "dags"
-TOPIC = "kafka_topic"
+WATCHED = 10
+"""Queues that are watched at once when idle triggers are measured, each by a trigger of its own."""
 OURS = "airflow-provider-workflow"
 AMAZON, KAFKA, REDIS = (f"apache-airflow-providers-{name}" for name in ("amazon", "apache-kafka", "redis"))
 RABBITMQ = "apache-airflow-provider-rabbitmq"
@@ -30,43 +39,18 @@ PREFIX = "workflow_peers_"
 """Of the names of queues and channels on servers that others may use too."""
 REBALANCE_MS = 6000
 """After which Kafka gives the partitions of a consumer that was killed to another one; 45,000 by default."""
+CHANNEL_SECONDS = 0.1
+"""Between two polls of a Redis channel."""
 
 Send = Callable[[int], None]
 
-QUEUES_AT = "WORKFLOW_BENCH_QUEUES"
-"""Environment variable of DAG files: the address of the SQS queues, before their names."""
-NOTICE = Watcher(
-    "from airflow_provider_workflow.triggers.notice import WorkflowInboxNoticeTrigger as Trigger",
-    "Trigger(name)",
+EVENT = "from airflow_provider_workflow.triggers.event import WorkflowInboxEventTrigger as Trigger"
+STREAM = (
+    "from airflow.providers.apache.kafka.triggers.shared_stream import KafkaSharedStreamTrigger as Trigger"
 )
-EVENT = Watcher(
-    "from airflow_provider_workflow.triggers.event import WorkflowInboxEventTrigger as Trigger",
-    "Trigger(name, lease_seconds=60)",
-)
-SQS = Watcher(
-    "import os\nfrom airflow.providers.amazon.aws.triggers.sqs import SqsSensorTrigger as Trigger",
-    f'Trigger(sqs_queue=os.environ["{QUEUES_AT}"] + name, wait_time_seconds=20, waiter_delay=0)',
-)
-STREAM = Watcher(
-    "from benchmarks.peers.counted import KafkaSharedStreamTrigger as Trigger",
-    "Trigger(topics=[name])",
-)
-RABBIT = Watcher(
-    "from airflow.provider.rabbitmq.triggers.rabbitmq_trigger import RabbitMQTrigger as Trigger",
-    f'Trigger(queue_name="{PREFIX}" + name)',
-)
-CHANNEL = Watcher(
-    "from benchmarks.peers.counted import MessageQueueTrigger as Trigger",
-    'Trigger(scheme="redis+pubsub", channels=[name], poll_interval=0.1)',
-)
-POLL_OFTEN = f"poll_interval={POLL_SECONDS}, max_poll_interval={POLL_SECONDS}, wake_on_events=False"
-POLLED_NOTICE = replace(NOTICE, trigger=f"Trigger(name, {POLL_OFTEN})")
-POLLED_EVENT = replace(EVENT, trigger=f"Trigger(name, lease_seconds=60, {POLL_OFTEN})")
-POLLED_SQS = replace(
-    SQS,
-    trigger=f'Trigger(sqs_queue=os.environ["{QUEUES_AT}"] + name, wait_time_seconds=0, '
-    f"waiter_delay={POLL_SECONDS:.0f})",
-)
+RABBIT = "from airflow.provider.rabbitmq.triggers.rabbitmq_trigger import RabbitMQTrigger as Trigger"
+CHANNEL = "from airflow.providers.common.messaging.triggers.msg_queue import MessageQueueTrigger as Trigger"
+ON_CHANNEL = f'scheme="redis+pubsub", channels=[name], poll_interval={CHANNEL_SECONDS}'
 
 
 @dataclass(frozen=True)
@@ -78,9 +62,9 @@ class Way:
     :param shown: class and kind.
     :param package: the distribution that it is in.
     :param send: sends a message with a number.
-    :param watcher: makes its trigger with the same settings as the DAG file.
-    :param poller: makes one that polls at a pace that is known, and whose polls are counted; None if there
-        are no polls, as the server sends messages by itself.
+    :param trigger: makes its trigger with the same settings as the DAG file.
+    :param poller: makes one that polls at a known pace; None if the server sends messages by itself.
+    :param polls: how often the pollers of all :data:`WATCHED` queues poll, per second.
     :param alone: whether its trigger occupies the one thread that a triggerer has for blocking calls. Others
         would wait for it, so it has an Airflow of its own.
     """
@@ -89,25 +73,31 @@ class Way:
     shown: str
     package: str
     send: Send
-    watcher: Watcher
-    poller: Watcher | None = None
+    trigger: Trigger
+    poller: Trigger | None = None
+    polls: float = WATCHED / POLL_SECONDS
     alone: bool = False
 
     def __str__(self) -> str:
-        return (
-            f"{self.shown} ({self.package.removeprefix('apache-airflow-providers-')} {version(self.package)})"
-        )
+        package = self.package.removeprefix("apache-airflow-providers-")
+        return f"{self.shown} ({package} {version(self.package)})"
+
+    @property
+    def source(self) -> str:
+        """Its DAG file."""
+        return (DAGS / f"{self.name}.py").read_text()
 
     @property
     def lines(self) -> int:
-        """Lines of code of its DAG file."""
-        return lines_of_code((DAGS / f"{self.name}.py").read_text())
+        """Lines of code of its DAG file, without blank ones, comments and the first, which is a docstring."""
+        lines = [line.strip() for line in self.source.splitlines()[1:]]
+        return sum(bool(line) and not line.startswith("#") for line in lines)
 
 
 @dataclass(frozen=True)
 class Queues:
     """
-    Every way, and what an Airflow needs for them.
+    All ways, and what an Airflow needs for them.
 
     :param connections: as JSON by connection id.
     :param env: environment variables for the DAG files.
@@ -119,70 +109,68 @@ class Queues:
 
 
 @contextmanager
-def every_queue() -> Iterator[Queues]:
+def all_queues() -> Iterator[Queues]:
     """All queues, new and empty."""
     with (
         EmulatorServer() as service,
         queues() as sqs,
         rabbitmq_queue() as (queue, publish),
         kafka_topic() as (kafka, produce),
-        polls_file() as polls,
     ):
         channel = f"{PREFIX}{secrets.token_hex(4)}"
-        names = ("sqs_sensor", "sqs_watcher", *queue_names())
-        addresses = {name: sqs.open_queue(name) for name in names}
-        for name in ("ours", "ours_event", *queue_names()):
+        watched = inbox_names(WATCHED)
+        urls = {name: sqs.open_queue(name) for name in ("sqs_sensor", "sqs_watcher", *watched)}
+        for name in ("ours", "ours_event", *watched):
             service.open_inbox(name)
 
         def put(inbox: str) -> Send:
             return lambda number: service.put(inbox, {"number": number})
 
         def send(name: str) -> Send:
-            return lambda number: sqs.send(addresses[name], {"number": number})
+            return lambda number: sqs.send(urls[name], {"number": number})
 
-        def listings() -> int:
-            return service.count("list_messages") + service.count("lease")
-
-        def counted() -> int:
-            return polls_in(polls)
-
-        notice, event = replace(POLLED_NOTICE, polls=listings), replace(POLLED_EVENT, polls=listings)
-        received = replace(POLLED_SQS, polls=sqs.polls)
-        stream, channels = replace(STREAM, polls=counted), replace(CHANNEL, polls=counted)
-        publish_to_channel = redis_channel(channel)
+        notice, event = Trigger(NOTICE, "Trigger(name)"), Trigger(EVENT, "Trigger(name, lease_seconds=60)")
+        polled_event = Trigger(EVENT, f"Trigger(name, lease_seconds=60, {OFTEN})")
+        received = Trigger(QUEUES, f"Trigger({QUEUE}, wait_time_seconds=20, waiter_delay=0)")
+        stream = Trigger(STREAM, "Trigger(topics=[name])")
+        rabbit = Trigger(RABBIT, f'Trigger(queue_name="{PREFIX}" + name)')
+        on_channel = Trigger(CHANNEL, f"Trigger({ON_CHANNEL})")
+        by_sensor, by_watcher = send("sqs_sensor"), send("sqs_watcher")
+        per_channel = WATCHED / CHANNEL_SECONDS
+        to_channel = redis_channel(channel)
         ways = [
-            Way("ours", "@inbox_dag", OURS, put("ours"), NOTICE, notice),
-            Way("ours_event", "WorkflowInboxEventTrigger", OURS, put("ours_event"), EVENT, event),
-            Way("sqs_sensor", "SqsSensor", AMAZON, send("sqs_sensor"), SQS, received),
-            Way("sqs_watcher", "MessageQueueTrigger, sqs", AMAZON, send("sqs_watcher"), SQS, received),
-            Way(TOPIC, "KafkaSharedStreamTrigger", KAFKA, produce, stream, stream, alone=True),
-            Way("rabbitmq_queue", "RabbitMQTrigger", RABBITMQ, publish, RABBIT),
+            Way("ours", "@inbox_dag", OURS, put("ours"), notice, POLLING),
+            Way("ours_event", "WorkflowInboxEventTrigger", OURS, put("ours_event"), event, polled_event),
+            Way("sqs_sensor", "SqsSensor", AMAZON, by_sensor, received, POLLED_QUEUE),
+            Way("sqs_watcher", "MessageQueueTrigger, sqs", AMAZON, by_watcher, received, POLLED_QUEUE),
+            # One consumer polls all topics, and waits for a second each time.
+            Way("kafka_topic", "KafkaSharedStreamTrigger", KAFKA, produce, stream, stream, 1, alone=True),
+            Way("rabbitmq_queue", "RabbitMQTrigger", RABBITMQ, publish, rabbit),
             Way(
                 "redis_channel",
                 "MessageQueueTrigger, redis+pubsub",
                 REDIS,
-                publish_to_channel,
-                channels,
-                channels,
+                to_channel,
+                on_channel,
+                on_channel,
+                per_channel,
                 alone=True,
             ),
         ]
+        rabbitmq = {"conn_type": "rabbitmq", "extra": {"connection_uri": os.environ[RABBITMQ_VARIABLE]}}
         connections = {
             "workflow_default": service.connection_json(),
             "aws_default": sqs.connection,
             "kafka_default": kafka,
-            "rabbitmq_default": json.dumps(
-                {"conn_type": "rabbitmq", "extra": {"connection_uri": os.environ[RABBITMQ_VARIABLE]}}
-            ),
+            "rabbitmq_default": json.dumps(rabbitmq),
             "redis_default": redis_connection(os.environ[REDIS_VARIABLE]),
         }
         env = {
-            "PEER_SQS_SENSOR": addresses["sqs_sensor"],
-            "PEER_SQS_WATCHER": addresses["sqs_watcher"],
+            "PEER_SQS_SENSOR": urls["sqs_sensor"],
+            "PEER_SQS_WATCHER": urls["sqs_watcher"],
             "PEER_RABBITMQ_QUEUE": queue,
             "PEER_REDIS_CHANNEL": channel,
-            QUEUES_AT: addresses["sqs_sensor"].removesuffix("sqs_sensor"),
-            POLLS_VARIABLE: str(polls),
+            QUEUE_VARIABLE: urls["sqs_sensor"].removesuffix("sqs_sensor"),
         }
         yield Queues(ways, connections, env)
 
@@ -196,7 +184,7 @@ def kafka_topic() -> Iterator[tuple[str, Send]]:
     (broker,) = cluster.list_topics(timeout=30).brokers.values()
     servers = {"bootstrap.servers": f"{broker.host}:{broker.port}"}
     producer = Producer({**servers, "log_level": 0})
-    for name in (TOPIC, *queue_names()):
+    for name in ("kafka_topic", *inbox_names(WATCHED)):
         producer.list_topics(name, timeout=30)  # which creates it
     extra = {
         **servers,
@@ -207,7 +195,7 @@ def kafka_topic() -> Iterator[tuple[str, Send]]:
     }
 
     def produce(number: int) -> None:
-        producer.produce(TOPIC, json.dumps({"number": number}))
+        producer.produce("kafka_topic", json.dumps({"number": number}))
         if producer.flush(30):
             raise RuntimeError("the Kafka cluster did not take a message within 30 s")
 
@@ -220,7 +208,6 @@ def rabbitmq_queue() -> Iterator[tuple[str, Send]]:
     import pika
 
     name = f"{PREFIX}{secrets.token_hex(4)}"
-    watched = [f"{PREFIX}{each}" for each in queue_names()]
     parameters = pika.URLParameters(os.environ[RABBITMQ_VARIABLE])
     persistent = pika.BasicProperties(delivery_mode=2)
 
@@ -243,8 +230,8 @@ def rabbitmq_queue() -> Iterator[tuple[str, Send]]:
         yield name, publish
     finally:
         with channel() as opened:
-            for each in (name, *watched):
-                opened.queue_delete(each)
+            for queue in (name, *(f"{PREFIX}{watched}" for watched in inbox_names(WATCHED))):
+                opened.queue_delete(queue)
 
 
 def redis_channel(name: str) -> Send:
@@ -252,11 +239,7 @@ def redis_channel(name: str) -> Send:
     import redis
 
     client = redis.Redis.from_url(os.environ[REDIS_VARIABLE])
-
-    def publish(number: int) -> None:
-        client.publish(name, json.dumps({"number": number}))
-
-    return publish
+    return lambda number: client.publish(name, json.dumps({"number": number}))
 
 
 def redis_connection(address: str) -> str:

@@ -5,33 +5,24 @@ and Celery over Redis, with two schedulers, triggerers and workers; beside runs 
 
 from __future__ import annotations
 
-import contextlib
 import os
-import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-
-import psutil
 
 from airflow_provider_workflow.emulator.server import EmulatorServer
-from benchmarks.results import Point, Row, alone, compared
-from benchmarks.scale.deployment import Database, metadata_database
-from benchmarks.scale.load import MACHINE, Load, Meter, postgres_seconds, with_children
-from benchmarks.scale.wanted import Wanted
-from benchmarks.stage import ROOT, private_folder
+from benchmarks.meter import MACHINE, Meter, Window, cpu_of, cpu_of_postgres
+from benchmarks.results import Point, Row, alone
+from benchmarks.servers import Database, metadata_database
+from benchmarks.stage import stage, wait
 from tests.crash.topology import REDIS_VARIABLE, production
 from tools.local_airflow import LocalAirflow
 
-DAG_FILE = Path(__file__).parent / "dags" / "finished.py"
-ALONE = "alone"
-READY_SECONDS = 300.0
+BY_REST = "rest"
 IDLE_SECONDS = 20.0
 """From the DAGs' first sight until the first message, in which the listeners begin to wait."""
-STARTED = "scale-finished"
-POSTGRES = "PostgreSQL"
+PLOT = "scale-finished"
 
 RUNS = """
     SELECT extract(epoch FROM end_date)::float8, 1 FROM dag_run
@@ -64,35 +55,14 @@ class Way:
     times: int = 1
 
 
+PROCESSED = "xcom.value -> 'processed' ->> 'count'"
 WAYS = (
-    Way(ALONE, "runs that the REST API started", "alone_target"),
+    Way(BY_REST, "runs that the REST API started", "rest_target"),
     Way("sensor", "sensor", "sensor_target"),
     Way("notice", "notice and dispatch", "notice_target"),
     Way("event", "asset events with messages", "event", RESULTS.format(count="xcom.value #>> '{}'"), 10),
-    Way(
-        "batches",
-        "@task.workflow_inbox",
-        "batches",
-        RESULTS.format(count="xcom.value -> 'processed' ->> 'count'"),
-        10,
-    ),
+    Way("batches", "@task.workflow_inbox", "batches", RESULTS.format(count=PROCESSED), 10),
 )
-
-
-@dataclass(frozen=True)
-class Size:
-    """
-    How much is measured.
-
-    :param messages: put at once, to a way with a run for each.
-    :param seconds: after which no more is waited for.
-    """
-
-    messages: int = 150
-    seconds: float = 240.0
-
-
-QUICK = Size(messages=5, seconds=120.0)
 
 
 @dataclass(frozen=True)
@@ -102,13 +72,13 @@ class Finished:
 
     :param put: messages.
     :param moments: when each run ended, in seconds after the messages were put, and its messages.
-    :param load: meanwhile.
+    :param window: meanwhile.
     """
 
     way: Way
     put: int
     moments: Sequence[tuple[float, int]]
-    load: Load
+    window: Window
 
     @property
     def count(self) -> int:
@@ -121,56 +91,34 @@ class Finished:
         return self.count / max(seconds for seconds, _ in self.moments) * 60 if self.moments else 0.0
 
 
-def size_of(wanted: Wanted) -> Size:
-    size = QUICK if wanted.quick else Size()
-    return Size(wanted.messages, size.seconds) if wanted.messages else size
-
-
-def run(wanted: Wanted) -> list[Row]:
+def run(*, quick: bool, messages: int | None = None) -> list[Row]:
     """Measure; ``messages`` are those of a way with a run for each."""
-    size = size_of(wanted)
-    with metadata_database() as database, deployment(database) as (service, airflow):
+    messages, seconds = messages or (5 if quick else 150), 120.0 if quick else 240.0
+    with metadata_database() as database, _deployment(database) as (service, airflow):
         time.sleep(IDLE_SECONDS)
-        measured = Deployment(service, airflow, database)
-        found = []
-        for way in WAYS:
-            print(f"  {way.shown} ...", flush=True)
-            found.append(measured.finished(way, size))
-    return rows(found)
+        deployment = Deployment(service, airflow, database)
+        return [row for way in WAYS for row in rows(deployment.finished(way, messages * way.times, seconds))]
 
 
 @contextmanager
-def deployment(database: Database) -> Iterator[tuple[EmulatorServer, LocalAirflow]]:
+def _deployment(database: Database) -> Iterator[tuple[EmulatorServer, LocalAirflow]]:
     """The production topology at Airflow's defaults, and a service."""
     import redis
 
     redis_url = os.environ[REDIS_VARIABLE]
     redis.Redis.from_url(redis_url).flushdb()
-    place = production(database.address, redis_url)
-    with private_folder() as home, EmulatorServer() as service:
-        dags = home / "dags"
-        dags.mkdir()
-        shutil.copy(DAG_FILE, dags)
-        for way in WAYS:
-            service.open_inbox(way.name)
-        env = {**place.env, "PYTHONPATH": str(ROOT), "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "5"}
-        airflow = LocalAirflow(
-            home,
-            dags,
-            {"workflow_default": service.connection_json()},
-            env=env,
-            parallelism=32,
-            executor=place.executor,
-            sql_alchemy_conn=database.url,
-            components=place.components,
-            quick=False,
-        )
-        airflow.start(READY_SECONDS)
-        try:
-            airflow.wait_for_dags([way.dag_id for way in WAYS])
-            yield service, airflow
-        finally:
-            airflow.stop()
+    topology = production(database.address, redis_url)
+    with stage(
+        "dags/finished.py",
+        [way.dag_id for way in WAYS],
+        [way.name for way in WAYS],
+        env=topology.env,
+        parallelism=32,
+        executor=topology.executor,
+        sql_alchemy_conn=database.url,
+        components=topology.components,
+    ) as deployed:
+        yield deployed
 
 
 @dataclass(frozen=True)
@@ -181,59 +129,45 @@ class Deployment:
     airflow: LocalAirflow
     database: Database
 
-    def finished(self, way: Way, size: Size) -> Finished:
+    def finished(self, way: Way, count: int, seconds: float) -> Finished:
         """Put messages at once, and wait until what they start has ended."""
-        count, put_at = size.messages * way.times, time.time()
-        meter = Meter(self._groups())
-        if way.name == ALONE:
+        print(f"  {way.shown} ...", flush=True)
+        meter, put_at = Meter(self._counters()), time.time()
+        if way.name == BY_REST:
             for number in range(count):
                 self.airflow.api.trigger_dag(way.dag_id, {"number": number})
         else:
             self.service.put(way.name, *({"number": number} for number in range(count)))
-        self._wait(lambda: sum(each for _, each in self._ended(way, put_at)) >= count, size.seconds)
-        moments = [(at - put_at, messages) for at, messages in self._ended(way, put_at)]
-        return Finished(way, count, moments, meter.window())
 
-    def _ended(self, way: Way, put_at: float) -> list[tuple[float, int]]:
-        return [(at, messages) for at, messages in self.database.rows(way.query, way.dag_id, put_at)]
+        def moments() -> list[tuple[float, int]]:
+            ended = self.database.rows(way.query, way.dag_id, put_at)
+            return [(at - put_at, messages) for at, messages in ended]
 
-    def _groups(self) -> dict[str, Callable[[], float]]:
-        """The processes of each kind."""
-        kinds = {name.partition("-")[0]: [] for name in self.airflow.names if name[-1].isdigit()}
-        groups = {f"{kind}s": self._of(kind) for kind in kinds}
-        return {**groups, "API server": self._of("api-server"), POSTGRES: postgres_seconds}
+        wait(self.airflow, lambda: sum(messages for _, messages in moments()) >= count, seconds)
+        return Finished(way, count, moments(), meter.window())
 
-    def _of(self, kind: str) -> Callable[[], float]:
-        names = [name for name in self.airflow.names if name.startswith(kind)]
-        return with_children(lambda: [pid for name in names for pid in self.airflow.pids(name)])
-
-    def _wait(self, done: Callable[[], bool], seconds: float) -> None:
-        """Wait so long at most; what is not finished by then shows in the figures."""
-        with contextlib.suppress(TimeoutError):
-            self.airflow.api.wait_until(done, seconds, "it is awaited", interval=0.5)
+    def _counters(self) -> dict[str, Callable[[], float]]:
+        """All processes of Airflow, and PostgreSQL."""
+        names = self.airflow.names
+        return {
+            "Airflow": cpu_of(lambda: [pid for name in names for pid in self.airflow.pids(name)]),
+            "PostgreSQL": cpu_of_postgres,
+        }
 
 
-def rows(found: Sequence[Finished]) -> list[Row]:
-    """Each way beside Airflow alone, and what it used."""
-    (floor,) = (each for each in found if each.way.name == ALONE)
-    cores = psutil.cpu_count() or 1
-    shown = []
-    for each in found:
-        what = f"{each.way.shown}, {each.put} messages"
-        rates, point = [each.per_minute], Point(STARTED, "messages", each.way.shown)
-        if each is floor or not floor.per_minute:
-            shown.append(alone(f"{what}: finished per minute", "1/min", rates, point=point))
-        else:
-            beside = f"{floor.way.shown}, {floor.put}"
-            finished = f"{what}: finished per minute"
-            shown.append(compared(finished, "1/min", rates, beside, [floor.per_minute], point=point))
+def rows(finished: Finished) -> list[Row]:
+    """The rate of a way, and what it used."""
+    what = f"{finished.way.shown}, {finished.put} messages"
+    point = Point(PLOT, "messages", finished.way.shown)
+    shown = [
+        alone(f"{what}: finished per minute", "1/min", [finished.per_minute], point),
+        alone(f"{what}: not finished in time", "messages", [max(0, finished.put - finished.count)]),
+        alone(f"{what}: CPU of {MACHINE}", "% of its cores", [finished.window.machine]),
+    ]
+    if finished.count:
         shown += [
-            alone(f"{what}: not finished in time", "messages", [max(0, each.put - each.count)]),
-            alone(f"{what}: CPU of {MACHINE}", "% of its cores", [each.load.share(MACHINE) / cores]),
-            *(
-                alone(f"{what}: CPU of {group} per message", "ms", [seconds / each.count * 1000])
-                for group, seconds in each.load.used.items()
-                if group != MACHINE and each.count
-            ),
+            alone(f"{what}: CPU of {group} per message", "ms", [seconds / finished.count * 1000])
+            for group, seconds in finished.window.used.items()
+            if group != MACHINE
         ]
     return shown

@@ -1,317 +1,228 @@
 """
-What watchers of up to 10,000 inboxes take while nothing arrives, and which limit is met first: in a real
-Airflow with as many triggerers as they need, and on one event loop without an Airflow around it.
+What watchers of up to 10,000 inboxes take while nothing arrives, in a real Airflow with as many triggerers as
+they need, on PostgreSQL.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
+import math
 import resource
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
-import psutil
-
-from benchmarks.growth import spread
-from benchmarks.process import Seen, Watch
-from benchmarks.results import Point, Row, Target, alone
-from benchmarks.scale import files
-from benchmarks.scale.deployment import metadata_database
-from benchmarks.scale.fleet import (
-    EMULATOR,
-    NOTICED_SECONDS,
-    POSTGRES,
-    RUNNERS,
-    SCHEDULER,
-    SUPERVISORS,
-    Fleet,
-    Stored,
-    Waiting,
-    fleet,
-)
-from benchmarks.scale.hollow import Hollow, Noticed, hollow
-from benchmarks.scale.load import MACHINE
-from benchmarks.scale.wanted import Wanted
+from benchmarks.meter import MACHINE, Meter, cpu_of, cpu_of_postgres, megabytes, sockets
+from benchmarks.results import Row, alone
+from benchmarks.servers import Database, metadata_database
 from benchmarks.service import Service, service
-from benchmarks.stage import private_folder
-from tools.airflow_settings import environment
+from benchmarks.stage import started, wait, write
+from benchmarks.watchers import (
+    ASSETS,
+    DECORATED,
+    IDLE_SECONDS,
+    LISTENING,
+    PER_FILE,
+    POLLS,
+    dag_files,
+    inbox_names,
+    runner_of,
+    spread,
+)
+from tools.local_airflow import COMPONENTS, LocalAirflow
 
-LATE_SECONDS = 0.2
-"""Default of ``[triggerer] blocked_main_thread_warning_threshold``, from which on Airflow warns."""
+CAPACITY = 1000
+"""Triggers of each triggerer: Airflow's default."""
+TRIGGERER = ["triggerer", "--skip-serve-logs", "--capacity", str(CAPACITY)]
+STORED_SECONDS = 900.0
+POLLED_SECONDS = 300.0
+"""How long these are waited for at most; then what is there is measured."""
+NOTICED_SECONDS = 60.0
 APART_SECONDS = 0.5
-NONE = Target("ours", "<=", 0)
-MOST = Target("ours", ">=", 90)
-NOT_ALL = Target("ours", "<", 90)
-CPU, MEMORY, NOTICE = "scale-watchers-cpu", "scale-watchers-memory", "scale-watchers-notice"
-REAL, BARE = "Airflow, 1000 to a triggerer", "one event loop, without Airflow"
+"""Between two messages."""
+RUNNERS, SUPERVISORS = "processes that run triggers", "supervisors of triggers"
+POSTGRES, EMULATOR, SCHEDULER = "PostgreSQL", "emulator", "scheduler"
+
+BLOCKED = "async thread was blocked"
+"""In the log of a triggerer, at INFO, where its event loop was late by 0.2 s or more."""
+WATCHERS = "SELECT count(*) FROM asset_watcher"
+UNASSIGNED = "SELECT count(*) FROM trigger WHERE triggerer_id IS NULL"
+LATE_TRIGGERERS = """
+    SELECT count(*) FROM job WHERE job_type = 'TriggererJob' AND end_date IS NULL
+    AND latest_heartbeat < now() - interval '30 seconds'
+"""
+PARSED = "SELECT max(last_parse_duration) FROM dag GROUP BY fileloc"
+EVENT = """
+    SELECT extract(epoch FROM min(event.timestamp))::float8
+    FROM asset_event event JOIN asset ON asset.id = event.asset_id
+    WHERE asset.name = %s AND extract(epoch FROM event.timestamp) >= %s
+"""
 
 
-@dataclass(frozen=True)
-class Size:
-    """
-    How much is measured.
-
-    :param real: inboxes, each time in a new Airflow.
-    :param bare: inboxes, each time on one event loop.
-    :param decorated: inboxes of ``@inbox_dag``, whose DAG files are measured alone.
-    :param settle_seconds: from the last first poll to the window.
-    :param window_seconds: of the window; each watcher polls once in 60 s.
-    :param samples: messages after each window.
-    """
-
-    real: Sequence[int] = (1000, 10_000)
-    bare: Sequence[int] = (1000, 5000, 10_000)
-    decorated: Sequence[int] = (100, 1000)
-    settle_seconds: float = 10.0
-    window_seconds: float = 60.0
-    samples: int = 15
-
-
-QUICK = Size(real=(20,), bare=(20, 40), decorated=(4,), settle_seconds=2, window_seconds=5, samples=2)
-
-
-def size_of(wanted: Wanted) -> Size:
-    """The size; numbers of inboxes that are given are for the first two."""
-    size = QUICK if wanted.quick else Size()
-    return Size(**{**vars(size), "real": wanted.sizes, "bare": wanted.sizes}) if wanted.sizes else size
-
-
-def run(wanted: Wanted) -> list[Row]:
+def run(*, quick: bool, sizes: Sequence[int] = ()) -> list[Row]:
     """Measure; ``sizes`` are numbers of inboxes."""
-    size = size_of(wanted)
-    _allow_open_files()
-    found: list[Row] = []
-    for count in size.decorated:
-        print(f"  DAG files of {count} inboxes ...", flush=True)
-        found += stored_rows("@inbox_dag", count, _stored(count))
-    for count in size.real:
-        print(f"  {count} inboxes, in Airflow ...", flush=True)
-        stored, waiting = _waiting(count, size)
-        found += [*stored_rows("assets of one DAG", count, stored), *waiting_rows(count, stored, waiting)]
-    for count in size.bare:
-        print(f"  {count} inboxes, on one event loop ...", flush=True)
-        found += bare_rows(_bare(count, size))
-    for line in limits_met(found):
-        print(f"  limit met: {line}", flush=True)
-    return found
-
-
-def _allow_open_files() -> None:
-    """Open as many files as the system lets this user: each stream is one, in two processes."""
+    # Each stream is an open file, in two processes.
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    decorated, settle_seconds, window_seconds, samples = (
+        ((4,), 2.0, 5.0, 2) if quick else ((100, 1000), 10.0, IDLE_SECONDS, 15)
+    )
+    rows: list[Row] = []
+    for count in decorated:
+        print(f"  DAG files of {count} inboxes ...", flush=True)
+        with _fleet(count) as fleet:
+            rows += fleet.store(DECORATED, "@inbox_dag")
+    for count in sizes or ((20,) if quick else (1000, 10_000)):
+        print(f"  {count} inboxes ...", flush=True)
+        with _fleet(count) as fleet:
+            rows += fleet.store(ASSETS, "assets of one DAG")
+            rows += fleet.wait(settle_seconds, window_seconds, samples)
+    return rows
 
 
-def names(count: int) -> list[str]:
-    return [f"inbox_{number}" for number in range(count)]
-
-
-@contextlib.contextmanager
+@contextmanager
 def _fleet(count: int) -> Iterator[Fleet]:
-    """A new Airflow for so many inboxes, without DAG files."""
+    """An Airflow with the first triggerer, and no DAG files yet."""
+    env = {
+        "AIRFLOW__WORKFLOW__MAX_EVENT_STREAMS": str(CAPACITY),
+        # Files are read once: reading them again is measured with them, and not with the triggerers.
+        "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "3600",
+    }
+    components = {name: words for name, words in COMPONENTS.items() if name != "triggerer"}
     with (
-        service(names(count)) as emulator,
+        service(inbox_names(count)) as emulator,
         metadata_database() as database,
-        private_folder() as home,
-        fleet(home, emulator, database, json.dumps(emulator.connection), count) as watched,
+        started(
+            {},
+            {"workflow_default": json.dumps(emulator.connection)},
+            env=env,
+            sql_alchemy_conn=database.url,
+            components={**components, "triggerer-1": TRIGGERER},
+            log_level="INFO",
+        ) as airflow,
     ):
-        yield watched
-
-
-def _stored(count: int) -> Stored:
-    with _fleet(count) as watched:
-        return watched.store(files.DECORATED)
-
-
-def _waiting(count: int, size: Size) -> tuple[Stored, Waiting]:
-    with _fleet(count) as watched:
-        stored = watched.store(files.ASSETS)
-        chosen = chosen_of(count, size.samples)
-        return stored, watched.wait(size.settle_seconds, size.window_seconds, chosen)
-
-
-def chosen_of(count: int, samples: int) -> list[str]:
-    """Inboxes that get a message, far apart and each once."""
-    return list(dict.fromkeys(f"inbox_{number}" for number in spread(samples, count)))
+        yield Fleet(airflow, emulator, database, count)
 
 
 @dataclass(frozen=True)
-class Bare:
+class Fleet:
     """
-    What was seen of watchers on one event loop.
+    Triggerers of one Airflow.
 
-    :param lateness: of the loop in the window, seconds.
-    :param collections: of garbage in the window, seconds.
-    :param noticed: seconds from a message to the event of its inbox, those in time.
+    :param count: watched inboxes.
     """
 
+    airflow: LocalAirflow
+    service: Service
+    database: Database
     count: int
-    polled_seconds: float
-    seen: Seen
-    emulator_share: float
-    streams: int
-    ended: int
-    lateness: list[float]
-    collections: list[float]
-    noticed: list[float]
-    samples: int
 
+    @property
+    def triggerers(self) -> list[str]:
+        """The names of the triggerers for so many watchers."""
+        return [f"triggerer-{number + 1}" for number in range(max(1, math.ceil(self.count / CAPACITY)))]
 
-def _bare(count: int, size: Size) -> Bare:
-    with service(names(count)) as emulator, private_folder() as home:
-        env = {
-            **environment(home, home, 0, {"workflow_default": json.dumps(emulator.connection)}),
-            "AIRFLOW__WORKFLOW__MAX_EVENT_STREAMS": str(count),
-            "AIRFLOW__LOGGING__LOGGING_LEVEL": "WARNING",
+    def store(self, template: str, shape: str) -> list[Row]:
+        """Write DAG files, and wait until Airflow has read them."""
+        files, began_at = dag_files(self.count, LISTENING, template), time.monotonic()
+        write(self.airflow.home / "dags", files)
+        wait(
+            self.airflow,
+            lambda: (
+                self.database.value(WATCHERS) >= self.count and len(self.database.rows(PARSED)) >= len(files)
+            ),
+            STORED_SECONDS,
+        )
+        seconds = time.monotonic() - began_at
+        parsed = [duration for (duration,) in self.database.rows(PARSED) if duration is not None]
+        what, per_file = f"{self.count} inboxes, {shape}", min(PER_FILE, self.count)
+        return [
+            alone(f"{what}: time to parse a file of {per_file} inboxes", "s", parsed),
+            alone(f"{what}: from DAG files to triggers in the database", "s", [seconds]),
+        ]
+
+    def wait(self, settle_seconds: float, window_seconds: float, samples: int) -> list[Row]:
+        """
+        Start the other triggerers, and measure.
+
+        Each is started when all triggers of those before it run, as an orchestrator rolls out replicas: the
+        start of a process takes more CPU than a thousand triggers that wait.
+
+        :param samples: messages after the window.
+        """
+        began_at = time.monotonic()
+        for number, name in enumerate(self.triggerers, 1):
+            if number > 1:
+                self.airflow.start_process(name, TRIGGERER)
+            expected = min(number * CAPACITY, self.count)
+            wait(self.airflow, partial(self._has_polled, expected), POLLED_SECONDS)
+        polled_seconds = time.monotonic() - began_at
+        time.sleep(settle_seconds)
+        blocked_before = self._blocked()
+        meter = Meter(self._counters())
+        time.sleep(window_seconds)
+        window, thousands = meter.window(), self.count / 1000
+        pids = [pid for name in self.triggerers for pid in self.airflow.pids(name)]
+        figures = {
+            ("until each inbox was polled", "s"): polled_seconds,
+            **{
+                (f"CPU of {group}, per 1000 inboxes", "% of a core"): window.share(group) / thousands
+                for group in (RUNNERS, SUPERVISORS, POSTGRES, SCHEDULER, EMULATOR)
+            },
+            (f"CPU of {MACHINE}", "% of its cores"): window.machine,
+            ("memory, per 1000 inboxes", "MB"): sum(map(megabytes, pids)) / thousands,
+            ("sockets, per 1000 inboxes", "sockets"): sum(map(sockets, self._runners())) / thousands,
+            ("inboxes without an event stream", "inboxes"): self.count - self.service.open_streams(),
+            ("polls made, of those due", "%"): (
+                window.used[POLLS] / (self.count * window.seconds / IDLE_SECONDS) * 100
+            ),
+            ("triggers that no triggerer runs", "triggers"): self.database.value(UNASSIGNED),
+            ("triggerers without a heartbeat for 30 s", "triggerers"): self.database.value(LATE_TRIGGERERS),
+            ("warnings of a blocked event loop before", "warnings"): blocked_before,
+            ("warnings of a blocked event loop", "warnings"): self._blocked() - blocked_before,
         }
-        with hollow(count, env) as triggerer:
-            return _watched(count, size, emulator, triggerer)
+        what = f"{self.count} inboxes, triggerers: {len(self.triggerers)}"
+        return [
+            *(alone(f"{what}: {name}", unit, [value]) for (name, unit), value in figures.items()),
+            alone(f"{what}: put to event", "s", self._noticed(samples)),
+        ]
 
+    def _has_polled(self, count: int) -> bool:
+        return self.service.count("list_messages") >= count and self.service.open_streams() >= count
 
-def _watched(count: int, size: Size, emulator: Service, triggerer: Hollow) -> Bare:
-    began_at = time.monotonic()
-    _wait(lambda: emulator.count("list_messages") >= count and emulator.open_streams() >= count)
-    polled_seconds = time.monotonic() - began_at
-    time.sleep(size.settle_seconds)
-    watch, beside = (
-        Watch(triggerer.pid, lambda: emulator.count("list_messages")),
-        Watch(emulator.pid, lambda: 0),
-    )
-    since = time.time()
-    time.sleep(size.window_seconds)
-    watch.window()
-    beside.window()
-    until = time.time()
-    seen, streams = watch.seen(), emulator.open_streams()
-    put_at = {}
-    for inbox in chosen_of(count, size.samples):
-        put_at[inbox] = time.time()
-        emulator.put(inbox, {"number": 1})
-        time.sleep(APART_SECONDS)
-    time.sleep(size.settle_seconds)
-    noticed = triggerer.end()
-    return Bare(
-        count,
-        polled_seconds,
-        seen,
-        beside.seen().shares[0],
-        streams,
-        noticed.ended,
-        noticed.lateness(since, until),
-        noticed.collections(since, until),
-        noticed_seconds(noticed, put_at),
-        len(put_at),
-    )
+    def _runners(self) -> list[int]:
+        return [runner_of(self.airflow, name) for name in self.triggerers]
 
+    def _counters(self) -> dict[str, object]:
+        runners = self._runners()
+        pids = {pid for name in self.triggerers for pid in self.airflow.pids(name)}
+        return {
+            RUNNERS: cpu_of(lambda: runners),
+            SUPERVISORS: cpu_of(lambda: pids - set(runners)),
+            SCHEDULER: cpu_of(lambda: self.airflow.pids("scheduler")),
+            EMULATOR: cpu_of(lambda: [self.service.pid]),
+            POSTGRES: cpu_of_postgres,
+            POLLS: lambda: self.service.count("list_messages"),
+        }
 
-def noticed_seconds(noticed: Noticed, put_at: dict[str, float]) -> list[float]:
-    """Seconds from each message to the first event of its inbox after it, where there was one."""
-    first = {inbox: noticed.first_event(inbox, at) for inbox, at in put_at.items()}
-    return [at - put_at[inbox] for inbox, at in first.items() if at is not None]
+    def _blocked(self) -> int:
+        return sum(
+            self.airflow.logs(name).read_text(errors="replace").count(BLOCKED) for name in self.triggerers
+        )
 
+    def _noticed(self, samples: int) -> list[float]:
+        """Seconds from each message to the event of its inbox; endless where there is none in time."""
+        put_at = {}
+        for number in sorted(set(spread(samples, self.count))):
+            put_at[f"inbox_{number}"] = time.time()
+            self.service.put(f"inbox_{number}", {"number": 1})
+            time.sleep(APART_SECONDS)
 
-def _wait(done: Callable[[], bool], seconds: float = 300.0) -> None:
-    deadline = time.monotonic() + seconds
-    with contextlib.suppress(OSError):
-        while not done() and time.monotonic() < deadline:
-            time.sleep(0.5)
+        def seconds() -> list[float]:
+            events = {inbox: self.database.value(EVENT, inbox, at) for inbox, at in put_at.items()}
+            return [(at or math.inf) - put_at[inbox] for inbox, at in events.items()]
 
-
-def stored_rows(shape: str, count: int, stored: Stored) -> list[Row]:
-    """What is shown of the DAG files of so many inboxes."""
-    what = f"{count} inboxes, {shape}"
-    per_file = min(files.PER_FILE, count)
-    return [
-        alone(f"{what}: time to parse a file of {per_file} inboxes", "s", stored.parsed),
-        alone(f"{what}: from DAG files to triggers in the database", "s", [stored.seconds]),
-        alone(f"{what}: rows of triggers", "rows", [stored.rows]),
-    ]
-
-
-def waiting_rows(count: int, stored: Stored, waiting: Waiting) -> list[Row]:
-    """What is shown of triggerers that wait."""
-    what, load, per_1000 = f"{count} inboxes, triggerers: {waiting.triggerers}", waiting.load, count / 1000
-    cores = psutil.cpu_count() or 1
-    return [
-        alone(f"{what}: until each inbox was polled", "s", [waiting.polled_seconds]),
-        *(
-            alone(
-                f"{what}: CPU of {group}, per 1000 inboxes",
-                "% of a core",
-                [load.share(group) / per_1000],
-                point=Point(CPU, f"{REAL}: {group}", count) if group in (RUNNERS, SUPERVISORS) else None,
-            )
-            for group in (RUNNERS, SUPERVISORS, POSTGRES, SCHEDULER, EMULATOR)
-        ),
-        alone(
-            f"{what}: memory, per 1000 inboxes",
-            "MB",
-            [waiting.megabytes / per_1000],
-            point=Point(MEMORY, REAL, count),
-        ),
-        alone(f"{what}: sockets of the processes that run triggers", "sockets", [waiting.sockets]),
-        *_noticed_rows(what, waiting.noticed, waiting.samples, Point(NOTICE, REAL, count)),
-        alone(f"{what}: inboxes without a trigger in the database", "inboxes", [count - stored.rows], NONE),
-        alone(f"{what}: triggers that no triggerer runs", "triggers", [waiting.unassigned], NONE),
-        alone(f"{what}: triggerers without a heartbeat for 30 s", "triggerers", [waiting.late], NONE),
-        alone(f"{what}: inboxes without an event stream", "inboxes", [count - waiting.streams], NONE),
-        alone(f"{what}: warnings of a blocked event loop before", "warnings", [waiting.blocked_before]),
-        alone(f"{what}: warnings of a blocked event loop", "warnings", [waiting.blocked], NONE),
-        *_poll_rows(what, count, load.seconds, waiting.polls),
-        alone(f"{what}: CPU of {MACHINE}", "% of its cores", [load.share(MACHINE) / cores], NOT_ALL),
-    ]
-
-
-def bare_rows(bare: Bare) -> list[Row]:
-    """What is shown of watchers on one event loop."""
-    what, seen, per_1000 = f"{bare.count} inboxes, {BARE}", bare.seen, bare.count / 1000
-    window = seen.windows[0]
-    blocked = [seconds for seconds in bare.lateness if seconds + 0.1 > LATE_SECONDS]
-    return [
-        alone(f"{what}: until each inbox was polled", "s", [bare.polled_seconds]),
-        alone(
-            f"{what}: CPU, per 1000 inboxes",
-            "% of a core",
-            [seen.shares[0] / per_1000],
-            point=Point(CPU, BARE, bare.count),
-        ),
-        alone(f"{what}: CPU of the emulator", "% of a core", [bare.emulator_share]),
-        alone(
-            f"{what}: memory, per 1000 inboxes",
-            "MB",
-            [seen.megabytes / per_1000],
-            point=Point(MEMORY, BARE, bare.count),
-        ),
-        alone(f"{what}: sockets", "sockets", [seen.sockets]),
-        alone(f"{what}: lateness of the event loop", "ms", [each * 1000 for each in bare.lateness]),
-        alone(f"{what}: longest lateness of the event loop", "ms", [max(bare.lateness, default=0.0) * 1000]),
-        alone(f"{what}: longest collection of garbage", "ms", [max(bare.collections, default=0.0) * 1000]),
-        *_noticed_rows(what, bare.noticed, bare.samples, Point(NOTICE, BARE, bare.count)),
-        alone(f"{what}: triggers that ended by themselves", "triggers", [bare.ended], NONE),
-        alone(f"{what}: inboxes without an event stream", "inboxes", [bare.count - bare.streams], NONE),
-        alone(f"{what}: times that Airflow would call the loop blocked", "times", [len(blocked)], NONE),
-        *_poll_rows(what, bare.count, window.seconds, window.polls),
-        alone(f"{what}: CPU, of one core", "%", [seen.shares[0]], NOT_ALL),
-    ]
-
-
-def _noticed_rows(what: str, noticed: list[float], samples: int, point: Point) -> list[Row]:
-    rows = [alone(f"{what}: put to event", "s", noticed, point=point)] if noticed else []
-    missing = samples - len(noticed)
-    late = f"{what}: messages without an event after {NOTICED_SECONDS:g} s"
-    return [*rows, alone(late, "messages", [missing], NONE)]
-
-
-def _poll_rows(what: str, count: int, seconds: float, polls: int) -> list[Row]:
-    """Polls beside those due; nothing of a window in which not each inbox is polled."""
-    if seconds < files.POLL_SECONDS:
-        return []
-    due = count * seconds / files.POLL_SECONDS
-    return [alone(f"{what}: polls made, of those due", "%", [polls / due * 100], MOST)]
-
-
-def limits_met(rows: Sequence[Row]) -> list[str]:
-    """The rows whose limit was met, those of the fewest inboxes first."""
-    return [f"{row.what}: {row.ours.median:g} {row.unit} ({row.target})" for row in rows if row.met is False]
+        wait(self.airflow, lambda: math.inf not in seconds(), NOTICED_SECONDS)
+        return seconds()

@@ -1,24 +1,24 @@
-"""Figures, ratios and targets."""
+"""Figures, ratios, turns, and what is shown and drawn of them."""
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
-from benchmarks.results import Figure, Target, alone, compared, paired
+from benchmarks.plots import PLOTS, draw, points_of
+from benchmarks.results import Figure, Point, alone, compared, in_turns, table, write_json
+
+ROWS = {
+    "client": [compared("CPU", "ms", [0.5, 0.7], "bare", [0.25, 0.35])],
+    "parse": [alone("modules", "modules", [1234.0]), alone("time", "ms", [12.345])],
+}
 
 
 def test_a_figure_is_the_median_and_the_quartiles_of_its_samples() -> None:
-    figure = Figure.of([5.0, 1.0, 2.0, 4.0, 3.0])
-    assert (figure.median, figure.low, figure.high, figure.n) == (3.0, 2.0, 4.0, 5)
-    assert figure.spread == 2.0
-
-
-def test_a_single_sample_has_no_spread() -> None:
-    figure = Figure.of([7.0])
-    assert (figure.median, figure.spread, figure.n) == (7.0, 0.0, 1)
-
-
-def test_no_sample_is_no_figure() -> None:
+    assert Figure.of([5.0, 1.0, 2.0, 4.0, 3.0]) == Figure(3.0, 2.0, 4.0, 5)
+    assert Figure.of([7.0]) == Figure(7.0, 7.0, 7.0, 1)
     with pytest.raises(ValueError, match="one sample or more"):
         Figure.of([])
 
@@ -28,65 +28,63 @@ def test_a_ratio_is_taken_round_by_round() -> None:
     assert row.ratio == Figure.of([2.0, 4.0, 3.0])
     # Not that of the medians: 6 to 2 only by chance, and 40 to 10 belongs together.
     assert (row.ours.median, row.theirs and row.theirs.median) == (6.0, 2.0)
-
-
-def test_series_of_different_length_are_no_rounds() -> None:
+    assert compared("modules", "modules", [3.0], "bare", [0.0]).ratio is None
     with pytest.raises(ValueError, match="zip"):
         compared("calls", "ms", [1.0, 2.0], "bare", [1.0])
 
 
-def test_rounds_without_one_of_the_samples_are_left_out() -> None:
-    row = paired("calls", "ms", [2.0, None, 6.0], "bare", [1.0, 1.0, None], Target("ratio", "<=", 2))
-    assert row == compared("calls", "ms", [2.0], "bare", [1.0], Target("ratio", "<=", 2))
+def test_each_way_is_first_in_some_round_and_the_first_round_does_not_count() -> None:
+    calls: list[str] = []
+    ways = {name: lambda name=name: calls.append(name) or len(calls) for name in "abc"}
+
+    samples = in_turns(ways, rounds=2)
+
+    assert "".join(calls) == "abcbcacab"
+    assert samples == {"a": [6, 8], "b": [4, 9], "c": [5, 7]}
 
 
-def test_where_no_round_has_both_there_is_ours_alone() -> None:
-    row = paired("calls", "ms", [2.0, 4.0], "bare", [None, None], Target("ratio", "<=", 2))
-    assert (row.ours.median, row.theirs, row.ratio, row.met) == (3.0, None, None, None)
+def test_the_table_has_a_line_for_each_row_below_the_name_of_its_benchmark() -> None:
+    lines = [" ".join(line.split()) for line in table(ROWS).splitlines()]
+    assert lines[1:4] == ["", "client", "CPU ms 2 0.6 (0.55..0.65) bare 0.3 (0.275..0.325) 2"]
+    assert lines[4:8] == ["", "parse", "modules modules 1 1234", "time ms 1 12.35"]
 
 
-def test_there_is_no_ratio_to_nothing() -> None:
-    row = compared("modules", "modules", [3.0], "bare", [0.0], Target("ratio", "<=", 1))
-    assert row.ratio is None
-    assert row.met is None
+def test_json_names_the_benchmark_of_each_row_and_what_it_ran_on(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "results.json"
+    write_json(ROWS, path)
+    written = json.loads(path.read_text())
+    assert {"at", "python", "airflow", "cores", "quick", "rows"} == set(written)
+    assert [(row["benchmark"], row["what"]) for row in written["rows"]] == [
+        ("client", "CPU"),
+        ("parse", "modules"),
+        ("parse", "time"),
+    ]
+    assert written["rows"][0]["ratio"]["median"] == 2.0
 
 
-@pytest.mark.parametrize(
-    ("target", "met"),
-    [
-        (None, None),
-        (Target("ours", "<", 20), False),
-        (Target("ours", "<=", 20), True),
-        (Target("ratio", "<=", 1.25), False),
-        (Target("ratio", ">=", 1.25), True),
-    ],
-)
-def test_a_target_is_met_by_our_median_or_by_that_of_the_ratio(
-    target: Target | None, met: bool | None
-) -> None:
-    assert compared("calls", "ms", [20.0], "bare", [10.0], target).met is met
+POINTS = [
+    alone("it", "s", samples, Point(plot, curve, x))
+    for plot, curve, x, samples in (
+        ("scale-runs", "one task", 1, [10.0, 20.0]),
+        ("scale-runs", "one task", 4, [30.0]),
+        ("scale-finished", "messages", "sensor", [7.0]),
+        ("scale-latency-steps", "a", "ours", [1.0]),
+        ("scale-latency-steps", "b", "ours", [2.0]),
+    )
+]
 
 
-def test_a_target_says_what_is_wanted() -> None:
-    assert str(Target("ratio", "<=", 1.25)) == "ratio <= 1.25"
+def test_a_plot_has_its_points_by_curve() -> None:
+    assert points_of(POINTS, "scale-runs") == {"one task": {1: Figure.of([10.0, 20.0]), 4: Figure.of([30.0])}}
+    assert list(points_of(POINTS, "scale-latency-steps")) == ["a", "b"]
 
 
-def test_json_has_all_of_a_row() -> None:
-    row = compared("calls", "ms", [20.0], "bare", [10.0], Target("ours", "<", 30))
-    assert row.as_json() == {
-        "what": "calls",
-        "unit": "ms",
-        "n": 1,
-        "ours": {"median": 20.0, "low": 20.0, "high": 20.0, "spread": 0.0},
-        "beside": "bare",
-        "theirs": {"median": 10.0, "low": 10.0, "high": 10.0, "spread": 0.0},
-        "ratio": {"median": 2.0, "low": 2.0, "high": 2.0, "spread": 0.0},
-        "target": "ours < 30",
-        "met": True,
-        "point": None,
-    }
-
-
-def test_json_of_what_is_compared_with_nothing() -> None:
-    shown = alone("delay", "s", [1.0]).as_json()
-    assert (shown["beside"], shown["theirs"], shown["ratio"], shown["met"]) == ("", None, None, None)
+def test_plots_are_drawn_the_same_each_time(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="only the environment of the benchmarks has matplotlib")
+    drawn = draw({"scale": POINTS}, tmp_path / "new", quick=True)
+    assert [path.stem for path in drawn] == ["scale-runs", "scale-finished", "scale-latency-steps"]
+    texts = [path.read_text() for path in drawn]
+    assert all("<svg" in text and "measures nothing" in text for text in texts)
+    titles = [f"<title>{PLOTS[path.stem].title}</title>" for path in drawn]
+    assert all(title in text for title, text in zip(titles, texts, strict=True))
+    assert [path.read_text() for path in draw({"scale": POINTS}, tmp_path, quick=True)] == texts

@@ -22,7 +22,7 @@ def handle():
     return None
 
 
-for name in ("alone", "sensor", "notice"):
+for name in ("rest", "sensor", "notice"):
     with DAG(f"{name}_target", schedule=None, start_date=START):
         handle()
 

@@ -1,4 +1,4 @@
-"""The servers that a deployment is on, and its metadata database."""
+"""The servers that a whole deployment is on, and its metadata database."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from tests.crash.topology import POSTGRES_VARIABLE, REDIS_VARIABLE, database, fo
 
 RABBITMQ_VARIABLE = "WORKFLOW_TEST_RABBITMQ"
 """Address of a RabbitMQ broker on which queues may be created: ``amqp://user:password@host:port/``."""
-PREFIX = "workflow_bench"
-"""Of the names of the databases."""
 EXAMPLES = {
     POSTGRES_VARIABLE: "postgresql://postgres@127.0.0.1:5432/postgres",
     REDIS_VARIABLE: "redis://127.0.0.1:6379/15",
@@ -20,14 +18,11 @@ EXAMPLES = {
 }
 
 
-def check_servers(*, redis: bool = False, rabbitmq: bool = False) -> None:
+def check_servers(*variables: str) -> None:
     """
-    :param redis: whether Redis is needed too.
-    :param rabbitmq: whether RabbitMQ is needed too.
-    :raises RuntimeError: the environment does not name a server.
+    :raises RuntimeError: the environment does not name one of these servers.
     """
-    needed = {POSTGRES_VARIABLE: True, REDIS_VARIABLE: redis, RABBITMQ_VARIABLE: rabbitmq}
-    for name in (name for name, is_needed in needed.items() if is_needed):
+    for name in variables:
         if not os.environ.get(name):
             raise RuntimeError(f"This is measured with a server: set {name}, for example to {EXAMPLES[name]}")
 
@@ -43,40 +38,33 @@ class Database:
         import psycopg2
 
         self.address = address
+        self.url = for_airflow(address)
+        """The address as Airflow's settings have it."""
         self._connection = psycopg2.connect(address)
         self._connection.autocommit = True
 
-    @property
-    def url(self) -> str:
-        """The address as Airflow's settings have it."""
-        return for_airflow(self.address)
-
     def rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
-        """The rows that a query finds."""
+        """The rows that a query finds; none for a statement that changes something."""
         with self._connection.cursor() as cursor:
             cursor.execute(query, values)
-            return list(cursor.fetchall())
-
-    def execute(self, statement: str, *values: Any) -> None:
-        """Change something."""
-        with self._connection.cursor() as cursor:
-            cursor.execute(statement, values)
+            return list(cursor.fetchall()) if cursor.description else []
 
     def value(self, query: str, *values: Any) -> Any:
         """The first value of the first row; None if there is no row."""
-        found = self.rows(query, *values)
-        return found[0][0] if found else None
+        rows = self.rows(query, *values)
+        return rows[0][0] if rows else None
 
     def close(self) -> None:
+        """End the connection."""
         self._connection.close()
 
 
 @contextmanager
 def metadata_database() -> Iterator[Database]:
     """A new database, which is dropped in the end."""
-    with database(os.environ[POSTGRES_VARIABLE], PREFIX) as address:
-        found = Database(address)
+    with database(os.environ[POSTGRES_VARIABLE], "workflow_bench") as address:
+        opened = Database(address)
         try:
-            yield found
+            yield opened
         finally:
-            found.close()
+            opened.close()

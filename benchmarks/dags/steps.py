@@ -7,15 +7,11 @@ from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG, Asset, AssetWatcher
 
 from airflow_provider_workflow.assets import schedule_of
-from benchmarks.scale.timed import (
-    OneCallOperator,
-    PipeTrigger,
-    TimedDispatchOperator,
-    TimedNoticeTrigger,
-)
+from benchmarks.measured import BareOperator, MeasuredDispatchOperator
+from benchmarks.timed import PIPE_VARIABLE, PipeTrigger, TimedNoticeTrigger
 
 START = datetime(2025, 1, 1)
-TRIGGERS = {"notice": TimedNoticeTrigger("notice"), "floor": PipeTrigger(os.environ["WORKFLOW_BENCH_PIPE"])}
+TRIGGERS = {"notice": TimedNoticeTrigger("notice"), "floor": PipeTrigger(os.environ[PIPE_VARIABLE])}
 
 
 def watched(name):
@@ -23,10 +19,10 @@ def watched(name):
 
 
 with DAG("notice", schedule=schedule_of(watched("notice")), start_date=START, max_active_runs=1):
-    TimedDispatchOperator(task_id="start_runs", inbox="notice", trigger_dag_id="notice_target")
+    MeasuredDispatchOperator(task_id="start_runs", inbox="notice", trigger_dag_id="notice_target")
 
 with DAG("floor", schedule=schedule_of(watched("floor")), start_date=START, max_active_runs=1):
-    OneCallOperator(task_id="start_runs", trigger_dag_id="floor_target")
+    BareOperator(task_id="start_runs", trigger_dag_id="floor_target")
 
 for name in TRIGGERS:
     # Paused, so that only the starting of runs is measured and not the running.
