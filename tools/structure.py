@@ -5,8 +5,7 @@
 is above its figure; no limit ever rises but by hand.
 
 Concepts are the classes, and the functions and methods with a public name. The length of a function is that
-of its signature and body without its docstring. Imports in functions and under ``TYPE_CHECKING`` count.
-:mod:`tests.structure.trace` traces the path of a message.
+of its signature and body without its docstring. :mod:`tests.structure.trace` traces the path of a message.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ import sys
 import tempfile
 import tomllib
 from collections.abc import Iterator
-from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 from tools.airflow_settings import environment
@@ -70,37 +68,6 @@ def _length(node: ast.stmt) -> int:
     return (node.end_lineno or node.lineno) - node.lineno + 1
 
 
-def imports(trees: dict[str, ast.Module], package: str) -> dict[str, set[str]]:
-    """The modules of the package that each of its modules imports."""
-    graph: dict[str, set[str]] = {}
-    for name, tree in trees.items():
-        graph[name] = set()
-        for dotted in _imported_names(tree):
-            root, *parts = dotted.split(".")
-            if root == package:
-                prefixes = (".".join(parts[:length]) for length in range(len(parts), -1, -1))
-                graph[name].add(next(prefix for prefix in prefixes if prefix in trees))
-        graph[name].discard(name)
-    return graph
-
-
-def _imported_names(tree: ast.Module) -> Iterator[str]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
-
-
-def cycle(graph: dict[str, set[str]]) -> list[str]:
-    """A chain of modules that import each other, as one text; an empty list if there is none."""
-    try:
-        TopologicalSorter(graph).prepare()
-    except CycleError as error:
-        return [" -> ".join(reversed(error.args[1]))]
-    return []
-
-
 def measure(folder: Path = PACKAGE) -> tuple[Figures, Names]:
     """
     The figures that need no running code, and the names of what was counted.
@@ -122,13 +89,9 @@ def measure(folder: Path = PACKAGE) -> tuple[Figures, Names]:
     figures["lines of a file, maximum"] = max(map(len, lines.values()))
     widths = [len(line) for module in lines.values() for line in module if line.strip()]
     figures["mean width of a line"] = round(statistics.mean(widths), 2)
-    names = {
-        f"functions over {LONG_FUNCTION_LINES} lines": [
-            text for name, tree in trees.items() for text in long_functions(name, tree)
-        ],
-        "import cycles": cycle(imports(trees, folder.name)),
-    }
-    return figures | {label: len(items) for label, items in names.items()}, names
+    long = [text for name, tree in trees.items() for text in long_functions(name, tree)]
+    label = f"functions over {LONG_FUNCTION_LINES} lines"
+    return {**figures, label: len(long)}, {label: long}
 
 
 def trace() -> tuple[Figures, Names]:

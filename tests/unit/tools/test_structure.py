@@ -83,28 +83,6 @@ def test_the_length_of_a_function_is_without_its_docstring_and_decorators(projec
     assert project.measure()[1]["functions over 40 lines"] == ["of_41.pay (41 lines)"]
 
 
-def test_imports_within_functions_and_for_types_alone_make_a_cycle(project: Project) -> None:
-    project.write(
-        "shop/a.py",
-        """\
-        from typing import TYPE_CHECKING
-        if TYPE_CHECKING:
-            from shop.b import B
-        """,
-    )
-    project.write("shop/b.py", "def b():\n    from shop import c\n")
-    project.write("shop/c.py", "import shop.a\n")
-    project.write("shop/d.py", "from shop.a import A\nfrom shop.e import E\n")
-    project.write("shop/e.py", "import os\n")
-    figures, names = project.measure()
-
-    assert figures["import cycles"] == 1
-    assert set(names["import cycles"][0].split(" -> ")) == {"a", "b", "c"}
-
-    project.write("shop/c.py", "")
-    assert project.measure()[0]["import cycles"] == 0
-
-
 def test_the_table_shows_figures_beside_their_limits_and_the_list_names_them(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
