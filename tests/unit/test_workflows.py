@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from tests.unit.documents import ROOT
-from tools.matrix import PAIRS
+from tests.unit.tools.test_matrix import PAIRS
 
 FOLDER = ROOT / ".github" / "workflows"
 WORKFLOWS = {path.stem: yaml.safe_load(path.read_text()) for path in sorted(FOLDER.glob("*.yml"))}
@@ -64,7 +64,7 @@ def test_everything_that_make_test_checks_is_checked() -> None:
 
 def test_the_pairs_of_airflow_and_python_are_those_of_the_test_matrix() -> None:
     included = WORKFLOWS["ci"]["jobs"]["unit"]["strategy"]["matrix"]["include"]
-    assert tuple(f"{each['airflow']}:{each['python']}" for each in included) == PAIRS
+    assert [f"{each['airflow']}:{each['python']}" for each in included] == PAIRS
 
 
 def test_every_action_has_the_tag_of_a_version() -> None:
