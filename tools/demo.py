@@ -199,12 +199,12 @@ def show_messages(
     except KeyboardInterrupt:
         screen.say("Stopping ...")
         verdict = demo.verdict()
-        screen.say(str(verdict))
+        screen.say(verdict.text)
         return 0 if verdict.kept else 1
     if not in_time:
         screen.say(f"Not done after {demo.limit_seconds:g} s\n{airflow.tails()}")
     verdict = demo.verdict()
-    screen.say(str(verdict))
+    screen.say(verdict.text)
     if not once:
         screen.say(f"Airflow stays at {airflow.url}; Ctrl-C stops everything")
         with contextlib.suppress(KeyboardInterrupt):

@@ -93,22 +93,16 @@ class Messages:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Numbers of messages and of their runs.
+    """What became of the messages.
 
-    :param lost: messages that have no run, and are not delivered any more.
-    :param twice: runs beyond the first one of a message.
-    :param waiting: messages that have no run yet, and are delivered again if that is needed.
-    :param unfinished: runs that have not succeeded, or not yet.
-    :param kills: processes that were killed; None if the demo kills none.
+    :param text: the numbers of messages and of their runs, in a line.
+    :param kept: whether no message was lost, and none was started twice.
+    :param complete: whether each message has exactly one run, which succeeded.
     """
 
-    messages: int
-    runs: int
-    lost: int
-    twice: int
-    waiting: int
-    unfinished: int
-    kills: int | None = None
+    text: str
+    kept: bool
+    complete: bool
 
     @classmethod
     def of(cls, messages: Collection[Json], runs: Collection[Json], kills: int | None = None) -> Verdict:
@@ -117,44 +111,23 @@ class Verdict:
         :param messages: of the inbox, as the emulator describes them.
         :param runs: of the target DAG, as Airflow's API describes them; those without a message, which a
             user started, do not count.
+        :param kills: processes that were killed; None if the demo kills none.
         """
-        states = [(run["conf"]["message"]["id"], run["state"]) for run in runs if _has_message(run)]
-        started = Counter(message_id for message_id, _ in states)
+        with_message = [run for run in runs if ((run["conf"] or {}).get("message") or {}).get("id")]
+        started = Counter(run["conf"]["message"]["id"] for run in with_message)
         without_run = [message["status"] for message in messages if message["id"] not in started]
         lost = sum(status in FINAL for status in without_run)
-        return cls(
-            messages=len(messages),
-            runs=len(states),
-            lost=lost,
-            twice=len(states) - len(started),
-            waiting=len(without_run) - lost,
-            unfinished=sum(state != "success" for _, state in states),
-            kills=kills,
-        )
-
-    @property
-    def kept(self) -> bool:
-        """Whether no message was lost, and none was started twice."""
-        return self.lost == self.twice == 0
-
-    @property
-    def complete(self) -> bool:
-        """Whether each message has exactly one run, which succeeded."""
-        return self.kept and self.waiting == self.unfinished == 0 and self.runs == self.messages
-
-    def __str__(self) -> str:
-        text = f"{self.messages} messages, {self.runs} runs, {self.lost} lost, {self.twice} twice"
-        if self.kills is not None:
-            text += f", {self.kills} kills"
-        if self.waiting:
-            text += f"; {self.waiting} in flight, not lost: a leased message starts when its lease ends"
-        if self.unfinished:
-            text += f"; {self.unfinished} of the runs not successful so far"
-        return text
-
-
-def _has_message(run: Json) -> bool:
-    return "id" in ((run["conf"] or {}).get("message") or {})
+        twice, waiting = len(with_message) - len(started), len(without_run) - lost
+        unfinished = sum(run["state"] != "success" for run in with_message)
+        text = f"{len(messages)} messages, {len(with_message)} runs, {lost} lost, {twice} twice"
+        if kills is not None:
+            text += f", {kills} kills"
+        if waiting:
+            text += f"; {waiting} in flight, not lost: a leased message starts when its lease ends"
+        if unfinished:
+            text += f"; {unfinished} of the runs not successful so far"
+        kept = lost == twice == 0
+        return cls(text, kept, kept and not unfinished and len(started) == len(messages) and not waiting)
 
 
 def epoch(moment: str) -> float:

@@ -28,6 +28,13 @@ PACKAGE = "airflow_provider_workflow"
 VERSION_FILE = f"{PACKAGE}/__init__.py"
 CHANGELOG = "CHANGELOG.md"
 UNRELEASED = "## Unreleased"
+NEXT_STEPS = """
+The branch {branch} has the commit "Release {version}"; no remote was changed. Next:
+  git show
+  git tag --annotate v{version} --message v{version}
+  git push --atomic origin {branch} v{version}
+The push of the tag starts .github/workflows/release.yml, which builds and publishes it.
+To undo it before the push: git reset --hard HEAD~1"""
 STORED_FORMS = "tests/unit/stored/unreleased.json"
 _FORM = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)((a|b|rc)[1-9]\d*)?")
 
@@ -178,17 +185,6 @@ def prepare(repository: Path, version: str, to: Path, sbom: str = "", *, install
             print(f"{digest}  {to.name}/{name}")
 
 
-def next_steps(branch: str, version: str) -> str:
-    """What is left to do, and how to undo the commit."""
-    return f"""
-The branch {branch} has the commit "Release {version}"; no remote was changed. Next:
-  git show
-  git tag --annotate v{version} --message v{version}
-  git push --atomic origin {branch} v{version}
-The push of the tag starts .github/workflows/release.yml, which builds and publishes it.
-To undo it before the push: git reset --hard HEAD~1"""
-
-
 def main(arguments: list[str]) -> int:
     """Prepare a release; return 0, or 1 if a check failed."""
     parser = argparse.ArgumentParser(prog="make release", description=(__doc__ or "").partition("\n\n")[0])
@@ -199,7 +195,8 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     try:
         prepare(Path.cwd(), **vars(options))
-        print(next_steps(run("git", "rev-parse", "--abbrev-ref", "HEAD", cwd=Path.cwd()), options.version))
+        branch = run("git", "rev-parse", "--abbrev-ref", "HEAD", cwd=Path.cwd())
+        print(NEXT_STEPS.format(branch=branch, version=options.version))
     except ReleaseError as error:
         print(f"No release was prepared, and nothing was changed. {error}", file=sys.stderr)
         return 1

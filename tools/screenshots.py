@@ -92,7 +92,7 @@ def _terminal(browser: Browser, messages: Messages, url: str, verdict: Verdict, 
     console = Console(record=True, width=104, highlight=False, file=io.StringIO(), force_terminal=True)
     console.print("$ make demo")
     console.print(table(messages, url + PAGE))
-    console.print(str(verdict))
+    console.print(verdict.text)
     with opened(browser, WIDTH, HEIGHT) as page:
         page.set_content(console.export_html(inline_styles=True))
         page.locator("pre").screenshot(path=pictures / "demo.png")

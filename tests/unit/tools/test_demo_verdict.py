@@ -20,20 +20,20 @@ def run_of(message_id: str, state: str = "success") -> dict[str, Any]:
 def test_one_run_for_each_message_is_complete() -> None:
     verdict = Verdict.of([message("a"), message("b")], [run_of("b"), run_of("a")], kills=5)
 
-    assert str(verdict) == "2 messages, 2 runs, 0 lost, 0 twice, 5 kills"
+    assert verdict.text == "2 messages, 2 runs, 0 lost, 0 twice, 5 kills"
     assert verdict.kept
     assert verdict.complete
 
 
 def test_a_demo_without_kills_does_not_speak_of_them() -> None:
-    assert str(Verdict.of([message("a")], [run_of("a")])) == "1 messages, 1 runs, 0 lost, 0 twice"
+    assert Verdict.of([message("a")], [run_of("a")]).text == "1 messages, 1 runs, 0 lost, 0 twice"
 
 
 @pytest.mark.parametrize("status", ["acked", "quarantined"])
 def test_a_message_that_is_not_delivered_any_more_and_has_no_run_is_lost(status: str) -> None:
     verdict = Verdict.of([message("a"), message("b", status)], [run_of("a")])
 
-    assert str(verdict) == "2 messages, 1 runs, 1 lost, 0 twice"
+    assert verdict.text == "2 messages, 1 runs, 1 lost, 0 twice"
     assert not verdict.kept
     assert not verdict.complete
 
@@ -42,7 +42,7 @@ def test_a_message_that_is_still_delivered_is_not_lost_and_not_complete() -> Non
     verdict = Verdict.of([message("a", "leased"), message("b", "available")], [])
 
     text = "2 in flight, not lost: a leased message starts when its lease ends"
-    assert str(verdict) == f"2 messages, 0 runs, 0 lost, 0 twice; {text}"
+    assert verdict.text == f"2 messages, 0 runs, 0 lost, 0 twice; {text}"
     assert verdict.kept
     assert not verdict.complete
 
@@ -50,7 +50,7 @@ def test_a_message_that_is_still_delivered_is_not_lost_and_not_complete() -> Non
 def test_a_second_run_of_a_message_is_twice_whatever_its_run_id() -> None:
     verdict = Verdict.of([message("a"), message("b")], [run_of("a"), run_of("a"), run_of("b")])
 
-    assert str(verdict) == "2 messages, 3 runs, 0 lost, 1 twice"
+    assert verdict.text == "2 messages, 3 runs, 0 lost, 1 twice"
     assert not verdict.kept
 
 
@@ -58,7 +58,7 @@ def test_a_second_run_of_a_message_is_twice_whatever_its_run_id() -> None:
 def test_a_run_that_has_not_succeeded_is_not_complete(state: str) -> None:
     verdict = Verdict.of([message("a")], [run_of("a", state)])
 
-    assert str(verdict) == "1 messages, 1 runs, 0 lost, 0 twice; 1 of the runs not successful so far"
+    assert verdict.text == "1 messages, 1 runs, 0 lost, 0 twice; 1 of the runs not successful so far"
     assert verdict.kept
     assert not verdict.complete
 
