@@ -6,11 +6,14 @@ and the same tasks without a browser. The requests are those of the page's own c
 from __future__ import annotations
 
 import json
+import secrets
 import shutil
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from benchmarks.meter import Meter, cpu_of
@@ -18,6 +21,7 @@ from benchmarks.results import Row, alone, compared
 from benchmarks.stage import HERE, put, stage
 from tools.local_airflow import LocalAirflow
 
+DAG_IDS = ("listen", "handle")
 INBOXES = 20
 MESSAGES = 100
 """Waiting in each inbox but the first."""
@@ -43,7 +47,7 @@ def run(*, quick: bool) -> list[Row]:
     without_page: list[float] = []
     with_page: list[float] = []
     answers: list[Answers] = []
-    with stage("dags/page.py", ["listen", "handle"], inboxes, has_login=True) as (service, airflow):
+    with with_login() as options, stage("dags/page.py", DAG_IDS, inboxes, **options) as (service, airflow):
         for inbox in inboxes[1:]:
             put(service, inbox, MESSAGES)
         share_of(service, airflow, seconds)  # imports what the first requests need
@@ -63,6 +67,18 @@ def run(*, quick: bool) -> list[Row]:
         alone(f"{what}: requests", "per second", [taken["answered"] / seconds for taken in answers]),
         alone(f"{what}: requests that failed", "requests", [taken["failed"] for taken in answers]),
     ]
+
+
+@contextmanager
+def with_login() -> Iterator[dict[str, Any]]:
+    """Options of an Airflow in which users log in: without it makes and checks a token in each request."""
+    login = ("admin", secrets.token_hex(8))
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as passwords:
+        json.dump(dict([login]), passwords)
+        passwords.flush()
+        prefix = "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_"
+        env = {"ALL_ADMINS": "False", "USERS": "admin:admin", "PASSWORDS_FILE": passwords.name}
+        yield {"login": login, "env": {f"{prefix}{name}": value for name, value in env.items()}}
 
 
 def share_of(service: EmulatorServer, airflow: LocalAirflow, seconds: float) -> float:

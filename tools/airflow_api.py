@@ -12,7 +12,6 @@ import requests
 Json = dict[str, Any]
 T = TypeVar("T")
 
-TERMINAL_STATES = frozenset({"success", "failed"})
 ANSWER_SECONDS = 90
 """Longer than :meth:`AirflowAPI.prepare_for_tasks` takes on a busy machine."""
 LOCKED_SECONDS = 60
@@ -31,11 +30,6 @@ class AirflowAPIError(RuntimeError):
         super().__init__(f"{method} {path} answered {status}: {body[:2000]}")
         self.status = status
         self.body = body
-
-    @property
-    def of_the_database(self) -> bool:
-        """Whether the database rejected the request, without effect: SQLite does during long writes."""
-        return self.status == 500 and "Database error" in self.body
 
 
 class AirflowAPI:
@@ -73,8 +67,7 @@ class AirflowAPI:
         else:
             username, password = self._login
             answer = self._send("POST", "/auth/token", json={"username": username, "password": password})
-        token: str = answer.json()["access_token"]
-        return token
+        return str(answer.json()["access_token"])
 
     def _send(self, method: str, path: str, **arguments: Any) -> requests.Response:
         answer = self._session.request(method, self.url + path, timeout=ANSWER_SECONDS, **arguments)
@@ -128,11 +121,12 @@ class AirflowAPI:
             try:
                 return str(self.request("POST", f"dags/{dag_id}/dagRuns", json=body)["dag_run_id"])
             except AirflowAPIError as error:
-                if error.of_the_database:
+                # SQLite rejects a request without effect during a long write.
+                if error.status == 500 and "Database error" in error.body:
                     return None
                 raise
 
-        return self.wait_until(started, LOCKED_SECONDS, f"a run of {dag_id} accepted by the database") or ""
+        return self.wait_until(started, LOCKED_SECONDS, f"a run of {dag_id} accepted by the database")
 
     def dag_runs(self, dag_id: str) -> list[Json]:
         """Return every run of a DAG, oldest first."""
@@ -157,13 +151,13 @@ class AirflowAPI:
 
     def asset_events(self, asset: str) -> list[Json]:
         """Return every event of an asset, oldest first; ``extra`` has the payload of a watcher's event."""
-        found = self._pages("assets", "assets", name_pattern=asset)
-        asset_ids = [each["id"] for each in found if each["name"] == asset]
+        assets = self._pages("assets", "assets", name_pattern=asset)
+        ids = [entry["id"] for entry in assets if entry["name"] == asset]
 
-        def listed() -> tuple[list[Json]] | None:
+        def events() -> tuple[list[Json]] | None:
             pages = (
-                self._pages("assets/events", "asset_events", asset_id=each, order_by="timestamp")
-                for each in asset_ids
+                self._pages("assets/events", "asset_events", asset_id=number, order_by="timestamp")
+                for number in ids
             )
             try:
                 return ([event for page in pages for event in page],)
@@ -173,8 +167,7 @@ class AirflowAPI:
                     return None
                 raise
 
-        found_events = self.wait_until(listed, ANSWER_SECONDS, f"the events of the asset {asset}")
-        return found_events[0] if found_events else []
+        return self.wait_until(events, ANSWER_SECONDS, f"the events of the asset {asset}")[0]
 
     def task_log(
         self, dag_id: str, run_id: str, task_id: str, try_number: int = 1, map_index: int = -1
@@ -200,7 +193,9 @@ class AirflowAPI:
         body = {"dry_run": False, "only_failed": False, "dag_run_id": run_id, "task_ids": [task_id], **more}
         self.request("POST", f"dags/{dag_id}/clearTaskInstances", json=body)
 
-    def wait_until(self, predicate: Callable[[], T], timeout: float, what: str, interval: float = 0.3) -> T:
+    def wait_until(
+        self, predicate: Callable[[], T | None], timeout: float, what: str, interval: float = 0.3
+    ) -> T:
         """Call ``predicate`` until its result is true, and return that.
 
         :param timeout: seconds.
@@ -231,10 +226,9 @@ class AirflowAPI:
                 if error.status == 404:
                     return None
                 raise
-            return run if run["state"] in TERMINAL_STATES.union(states) else None
+            return run if run["state"] in {"success", "failed", *states} else None
 
         run = self.wait_until(settled, timeout, f"run {run_id} of {dag_id} in state {' or '.join(states)}")
-        assert run
         if run["state"] not in states:
             raise AssertionError(f"run {run_id} of {dag_id} {run['state']}\n{self._failures(dag_id, run_id)}")
         return run

@@ -8,8 +8,10 @@ import os
 import secrets
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Mapping
+from importlib.metadata import version
 from pathlib import Path
 
 DATABASE = "airflow.db"
@@ -30,9 +32,7 @@ def environment(home: Path, dags_folder: Path, port: int, connections: Mapping[s
     inherited = {
         name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "_AIRFLOW"))
     }
-    no_proxy = ",".join(
-        filter(None, [inherited.get("no_proxy") or inherited.get("NO_PROXY"), "localhost,127.0.0.1"])
-    )
+    no_proxy = f"{inherited.get('no_proxy') or inherited.get('NO_PROXY') or ''},localhost,127.0.0.1"
     return {
         **inherited,
         "NO_PROXY": no_proxy,
@@ -56,30 +56,15 @@ def environment(home: Path, dags_folder: Path, port: int, connections: Mapping[s
 
 def _secrets(path: Path) -> dict[str, str]:
     """Return random keys, kept with the database that they encrypt."""
+    keys = {
+        "AIRFLOW__API_AUTH__JWT_SECRET": secrets.token_hex(32),
+        "AIRFLOW__API__SECRET_KEY": secrets.token_hex(16),
+        "AIRFLOW__CORE__FERNET_KEY": base64.urlsafe_b64encode(secrets.token_bytes(32)).decode(),
+    }
     if not path.exists():
-        keys = {
-            "AIRFLOW__API_AUTH__JWT_SECRET": secrets.token_hex(32),
-            "AIRFLOW__API__SECRET_KEY": secrets.token_hex(16),
-            "AIRFLOW__CORE__FERNET_KEY": base64.urlsafe_b64encode(secrets.token_bytes(32)).decode(),
-        }
         path.touch(mode=0o600)
         path.write_text(json.dumps(keys))
-    kept: dict[str, str] = json.loads(path.read_text())
-    return kept
-
-
-def require_login(home: Path) -> tuple[dict[str, str], tuple[str, str]]:
-    """Return the settings with which users must log in, and name and password of the only user, an admin."""
-    username, password = "admin", secrets.token_hex(8)
-    path = home / "passwords.json"
-    path.touch(mode=0o600)
-    path.write_text(json.dumps({username: password}))
-    settings = {
-        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "False",
-        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{username}:admin",
-        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(path),
-    }
-    return settings, (username, password)
+    return dict(json.loads(path.read_text()))
 
 
 def sqlite(home: Path, seconds: int = 20) -> str:
@@ -91,50 +76,32 @@ def sqlite(home: Path, seconds: int = 20) -> str:
     return f"sqlite:///{home}/{DATABASE}?timeout={seconds}"
 
 
-def of_process(name: str, home: Path, env: Mapping[str, str]) -> dict[str, str]:
-    """
-    Return the environment of one process, by its name, made of that of all.
-
-    The API server waits for SQLite the usual 5 s. It writes its audit log in its event loop: where another of
-    its requests has the lock, and needs the event loop to commit, both wait for as long as that lasts.
-    """
-    own = {}
-    if name == "api-server" and env["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"] == sqlite(home):
-        own["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"] = sqlite(home, seconds=5)
-    return {**env, **own}
-
-
 def create_database(python: str, home: Path, env: Mapping[str, str]) -> None:
-    """Migrate the database, or copy a migrated SQLite file, which saves some 5 s."""
+    """
+    Migrate the database, unless SQLite has one already. A migrated SQLite file is kept for each version of
+    Airflow and each user, which saves some 5 s the next time.
+    """
     # Four processes starting at once would race to write a default file.
     (home / "airflow.cfg").touch()
-    database = home / DATABASE
     if env["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"] != sqlite(home):
         _migrate(python, env)
-    elif not database.exists():
-        shutil.copyfile(_migrated(python, env), database)
-
-
-def _migrated(python: str, env: Mapping[str, str]) -> Path:
-    """Return a migrated, empty SQLite file, made once for each version of Airflow and each user."""
-    version = subprocess.run(
-        [python, "-c", "from importlib.metadata import version; print(version('apache-airflow-core'))"],
-        env=env, check=True, capture_output=True, text=True,
-    ).stdout.strip()  # fmt: skip
+        return
+    database = home / DATABASE
     cache = Path(tempfile.gettempdir()) / f"local-airflow-{os.getuid()}"
-    cache.mkdir(mode=0o700, exist_ok=True)
-    database = cache / f"{version}.db"
-    if not database.exists():
-        with tempfile.TemporaryDirectory(dir=cache) as home:
-            settings = {"AIRFLOW_HOME": home, "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": sqlite(Path(home))}
-            _migrate(python, {**env, **settings})
-            (Path(home) / DATABASE).replace(database)  # atomic: another process may be doing the same
-    return database
+    migrated = cache / f"{version('apache-airflow-core')}.db"
+    is_ours = python == sys.executable
+    if is_ours and migrated.exists() and not database.exists():
+        shutil.copyfile(migrated, database)
+    elif not database.exists():
+        _migrate(python, env)
+        if is_ours:
+            cache.mkdir(mode=0o700, exist_ok=True)
+            copy = shutil.copyfile(database, cache / f"{os.getpid()}.db")
+            copy.replace(migrated)  # atomic: another process may be doing the same
 
 
 def _migrate(python: str, env: Mapping[str, str]) -> None:
-    done = subprocess.run(
-        [python, "-m", "airflow", "db", "migrate"], env=env, capture_output=True, text=True, check=False
-    )
+    command = [python, "-m", "airflow", "db", "migrate"]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"airflow db migrate failed:\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}")

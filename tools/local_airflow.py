@@ -15,18 +15,16 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from operator import lt
 from pathlib import Path
-from types import TracebackType
 
 import requests
 
 from tools.airflow_api import AirflowAPI
-from tools.airflow_settings import QUICK, create_database, environment, of_process, require_login, sqlite
+from tools.airflow_settings import QUICK, create_database, environment, sqlite
 from tools.sessions import Watchdog, end_sessions, members, send_signal
 
 COMPONENTS = {
@@ -37,6 +35,7 @@ COMPONENTS = {
 }
 JOBS = {"scheduler": "SchedulerJob", "triggerer": "TriggererJob", "dag-processor": "DagProcessorJob"}
 """The commands whose process registers a job in the database, and the type of the job."""
+DATABASE_SETTING = "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"
 
 
 @dataclass
@@ -60,13 +59,11 @@ class LocalAirflow:
     :param parallelism: how many tasks run at once.
     :param executor: ``LocalExecutor``, or the name or path of another one, whose workers the caller starts.
     :param sql_alchemy_conn: URL of an empty or migrated database; None for SQLite in ``home``.
-    :param port: port of the API server on 127.0.0.1; None for a free one.
     :param log_level: log level of processes and tasks.
     :param components: arguments of ``airflow`` for each process, by its name.
-    :param has_login: whether a user must log in; otherwise everybody is an admin, for which Airflow makes
-        and checks a token in each request.
     :param quick: shorten Airflow's intervals (:data:`tools.airflow_settings.QUICK`), so that tests wait
         less. False keeps Airflow's defaults, as benchmarks and crash tests require.
+    :param login: name and password of a user for ``api``, if ``env`` demands a login.
     """
 
     def __init__(
@@ -80,29 +77,24 @@ class LocalAirflow:
         parallelism: int = 4,
         executor: str = "LocalExecutor",
         sql_alchemy_conn: str | None = None,
-        port: int | None = None,
         log_level: str = "WARNING",
         components: Mapping[str, Sequence[str]] = COMPONENTS,
         quick: bool = True,
-        has_login: bool = False,
+        login: tuple[str, str] | None = None,
     ) -> None:
         self.home = home.absolute()
         self.home.mkdir(parents=True, exist_ok=True)
-        self.port = port or _free_port()
-        self.url = f"http://localhost:{self.port}"
-        self.env = environment(self.home, dags_folder.absolute(), self.port, connections or {})
-        self.env |= {
+        port = _free_port()
+        self.url = f"http://localhost:{port}"
+        self.env = {
+            **environment(self.home, dags_folder.absolute(), port, connections or {}),
             "AIRFLOW__CORE__EXECUTOR": executor,
             "AIRFLOW__CORE__PARALLELISM": str(parallelism),
-            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": sql_alchemy_conn or sqlite(self.home),
+            DATABASE_SETTING: sql_alchemy_conn or sqlite(self.home),
             "AIRFLOW__LOGGING__LOGGING_LEVEL": log_level,
             **(QUICK if quick else {}),
             **(env or {}),
         }
-        login = None
-        if has_login:
-            settings, login = require_login(self.home)
-            self.env |= settings
         self.api = AirflowAPI(self.url, diagnose=self.tails, login=login)
         self._python = str(python)
         self._starting = components
@@ -110,7 +102,7 @@ class LocalAirflow:
         self._sessions: list[int] = []
         self._watchdog: Watchdog | None = None
 
-    def start(self, timeout: float = 180) -> None:
+    def start(self, timeout: float = 300) -> None:
         """Create the database, start all processes at once, and wait until all are healthy.
 
         :param timeout: seconds until healthy.
@@ -145,9 +137,7 @@ class LocalAirflow:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def start_process(self, name: str, arguments: Sequence[str], module: str = "airflow") -> None:
@@ -155,12 +145,16 @@ class LocalAirflow:
         if name in self._components and self.alive(name):
             raise ValueError(f"{name} is running already")
         self._watchdog = self._watchdog or Watchdog()
-        started_at = datetime.now(UTC)
+        env, started_at = dict(self.env), datetime.now(UTC)
+        if name == "api-server" and self.database == sqlite(self.home):
+            # It writes its audit log in its event loop. Where another of its requests has the lock of SQLite,
+            # and needs the event loop to commit, both wait: for the usual 5 s here, and not for longer.
+            env[DATABASE_SETTING] = sqlite(self.home, seconds=5)
         with self.logs(name).open("ab") as log:
             process = subprocess.Popen(
                 [self._python, "-m", module, *arguments],
                 cwd=self.home,
-                env=of_process(name, self.home, self.env),
+                env=env,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -173,7 +167,7 @@ class LocalAirflow:
     @property
     def database(self) -> str:
         """The URL of the database."""
-        return self.env["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"]
+        return self.env[DATABASE_SETTING]
 
     @property
     def names(self) -> list[str]:
@@ -190,20 +184,16 @@ class LocalAirflow:
 
     def pids(self, name: str) -> list[int]:
         """Return the process ids of a process and its descendants, orphans included."""
-        return members(self._components[name].process.pid)
+        return members(self.leader(name))
 
     def kill(self, name: str, sig: int = signal.SIGKILL, *, tree: bool = False) -> None:
         """Send a signal to a process.
 
         :param tree: also to its descendants, as when a container ends. Otherwise they are orphaned.
         """
-        process = self._components[name].process
-        if tree:
-            send_signal(self.pids(name), sig)
-        else:
-            process.send_signal(sig)
+        send_signal(self.pids(name) if tree else [self.leader(name)], sig)
         if sig == signal.SIGKILL:
-            process.wait(timeout=10)
+            self._components[name].process.wait(timeout=10)
 
     def restart(self, name: str, grace: float = 5) -> None:
         """Restart a process; end it first if it is running. Orphans of a killed process stay."""
@@ -247,7 +237,7 @@ class LocalAirflow:
     def _have_jobs(self) -> bool:
         """Whether the newest jobs began after the processes that were started last."""
         for command, kind in JOBS.items():
-            components = [each for each in self._components.values() if each.arguments[0] == command]
+            components = [entry for entry in self._components.values() if entry.arguments[0] == command]
             started = sorted(component.started_at for component in components)
             jobs = sorted(datetime.fromisoformat(job["start_date"]) for job in self.api.jobs(kind))
             if len(jobs) < len(started) or any(map(lt, jobs[-len(started) :], started)):
@@ -259,14 +249,16 @@ class LocalAirflow:
 
         :raises TimeoutError: after ``timeout`` seconds; the text has the missing DAGs and the import errors.
         """
-        deadline = time.monotonic() + timeout
-        while missing := set(dag_ids) - {dag["dag_id"] for dag in self.api.dags()}:
-            if time.monotonic() > deadline:
-                errors = "\n".join(error["stack_trace"] for error in self.api.import_errors())
-                raise TimeoutError(
-                    f"no DAG {', '.join(missing)} within {timeout:g} s\n{errors}\n{self.tails()}"
-                )
-            time.sleep(0.3)
+        try:
+            self.api.wait_until(
+                lambda: set(dag_ids) <= {dag["dag_id"] for dag in self.api.dags()}, timeout, "DAGs"
+            )
+        except TimeoutError as error:
+            missing = set(dag_ids) - {dag["dag_id"] for dag in self.api.dags()}
+            errors = "\n".join(failure["stack_trace"] for failure in self.api.import_errors())
+            raise TimeoutError(
+                f"no DAG {', '.join(missing)} within {timeout:g} s\n{errors}\n{error}"
+            ) from None
 
 
 def _free_port() -> int:
