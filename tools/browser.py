@@ -12,13 +12,11 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Locator, Page, Response
+    from playwright.sync_api import Browser, Locator, Page
 
 COMMANDS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 PATIENCE_SECONDS = 90.0
 """Timeout of waits on a page."""
-STARTED = re.compile("^workflow__")
-"""The ids of runs that messages started."""
 
 
 def installed() -> str | None:
@@ -78,35 +76,27 @@ class Visit:
             self.page.get_by_role("link", name="Details", exact=True).click()
         return self.page.get_by_role("link", name=name, exact=True)
 
-    def run_ids(self, count: int) -> list[str]:
-        """The ids in the table of DAG runs, once it has this many rows."""
-        from playwright.sync_api import expect
-
-        ids = self.page.get_by_role("table").get_by_role("link", name=STARTED)
-        expect(ids).to_have_count(count, timeout=PATIENCE_SECONDS * 1000)
-        return ids.all_inner_texts()
-
-    def trigger_form(self, dag_id: str) -> TriggerForm:
-        """The form that starts a run of a DAG by hand."""
+    def trigger_form(self, dag_id: str) -> Form:
+        """The form that starts a run of a DAG by hand, with a field for each of its params."""
         self.page.goto(f"{self.url}/dags/{dag_id}")
         self.page.get_by_role("button", name="Trigger").first.click()
-        return TriggerForm(self.page.get_by_role("dialog"))
+        return Form(self.page.get_by_role("dialog"))
 
-    def add_connection(self, conn_id: str) -> ConnectionForm:
+    def add_connection(self, conn_id: str) -> Form:
         """The form for a new connection of the type Workflow."""
         self._open_connections()
         self.page.get_by_role("button", name="Add Connection").click()
-        form = ConnectionForm(self.page.get_by_role("dialog"))
+        form = Form(self.page.get_by_role("dialog"))
         form.fill({"Connection ID": conn_id})
         form.choose("Connection Type", "Workflow")
         return form
 
-    def edit_connection(self, conn_id: str) -> ConnectionForm:
+    def edit_connection(self, conn_id: str) -> Form:
         """The form of an existing connection."""
         self._open_connections()
         row = self.page.get_by_role("row").filter(has=self.page.get_by_role("cell", name=conn_id, exact=True))
         row.get_by_role("button", name="Edit Connection").click()
-        return ConnectionForm(self.page.get_by_role("dialog"))
+        return Form(self.page.get_by_role("dialog"))
 
     def _open_connections(self) -> None:
         self.page.goto(self.url)
@@ -115,8 +105,8 @@ class Visit:
 
 
 @dataclass(frozen=True)
-class ConnectionForm:
-    """The form of a connection; before Airflow 3.4 one section is open at a time."""
+class Form:
+    """A form of Airflow; in that of a connection one section is open at a time, before Airflow 3.4."""
 
     dialog: Locator
 
@@ -129,7 +119,8 @@ class ConnectionForm:
 
     def field(self, label: str) -> Locator:
         """The row of a field: its label, its input and its description."""
-        return self.dialog.get_by_role("group").filter(has=_labelled(self.dialog, label))
+        text = self.dialog.page.get_by_text(re.compile(rf"^{re.escape(label)}\s*\*?$"))
+        return self.dialog.get_by_role("group").filter(has=text)
 
     def input(self, label: str) -> Locator:
         """The input of a field. Some labels of Airflow's form are not associated with their inputs."""
@@ -146,53 +137,7 @@ class ConnectionForm:
         self.input(label).click()
         self.dialog.page.get_by_role("option", name=option, exact=True).click()
 
-    def save(self) -> None:
-        """Save, and wait until the form is closed."""
-        self.dialog.get_by_role("button", name="Save").click()
+    def submit(self, button: str) -> None:
+        """Press a button, and wait until the form is closed."""
+        self.dialog.get_by_role("button", name=button).click()
         self.dialog.wait_for(state="hidden")
-
-
-@dataclass(frozen=True)
-class TriggerForm:
-    """The form that starts a run, with a field for each param of the DAG."""
-
-    dialog: Locator
-
-    def param(self, title: str) -> Locator:
-        """The row of a param: its title, its input and its description."""
-        return self.dialog.get_by_role("group").filter(has=_labelled(self.dialog, title))
-
-    def wait_for_json(self, title: str, part: str) -> None:
-        """
-        Wait until the JSON of a param that is an object shows this part.
-
-        :param part: JSON with a space wherever the page has spaces or a new line.
-        """
-        from playwright.sync_api import expect
-
-        expect(self._editor(title)).to_contain_text(part, timeout=PATIENCE_SECONDS * 1000)
-
-    def retype(self, title: str, word: str, replacement: str) -> None:
-        """Select a word of the JSON of a param, and type over it."""
-        self._editor(title).get_by_text(word, exact=True).dblclick()
-        self.dialog.page.keyboard.type(replacement)
-
-    def trigger(self) -> str:
-        """Start the run, and wait until its page is open; the id of the run."""
-        with self.dialog.page.expect_response(_starts_a_run) as started:
-            self.dialog.get_by_role("button", name="Trigger").click()
-        run_id = str(started.value.json()["dag_run_id"])
-        self.dialog.page.wait_for_url(f"**/runs/{run_id}")
-        return run_id
-
-    def _editor(self, title: str) -> Locator:
-        # Airflow 3.2 has another editor than later versions.
-        return self.param(title).locator(".view-lines, .cm-content")
-
-
-def _labelled(dialog: Locator, label: str) -> Locator:
-    return dialog.page.get_by_text(re.compile(rf"^{re.escape(label)}\s*\*?$"))
-
-
-def _starts_a_run(answer: Response) -> bool:
-    return answer.request.method == "POST" and answer.url.endswith("/dagRuns")
