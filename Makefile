@@ -19,7 +19,7 @@ export AIRFLOW_HOME := $(CURDIR)/$(VENV)/airflow
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help setup test check-format format lint types imports unit unit-slow coverage e2e test-matrix crash-test soak mutations simulate bench
-.PHONY: demo docs screenshots structure dist release clean
+.PHONY: demo docs screenshots structure dist sbom release clean
 
 help: ## Say what there is to make
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -141,14 +141,22 @@ dist: setup ## Build sdist and wheel into DIST=dist, and check what a package in
 		$(BIN)/python -m hatchling build --directory $(DIST)
 	$(BIN)/python -m twine check --strict $(DIST)/*
 
-# The tool that writes the SBOM needs packages of its own: an environment and pins for it, as for `bench`.
+# The tool that writes the SBOM needs packages of its own: an environment and pins for it, as for `bench`. It lists what
+# the sdist is tested with: another environment, with the pins.
 $(SBOM)/.installed: constraints/sbom.txt
 	$(PYTHON) -m venv $(@D)
 	$(@D)/bin/python -m pip --disable-pip-version-check install --quiet --constraint $< cyclonedx-bom
 	@touch $@
 
-release: setup $(SBOM)/.installed ## Prepare the release VERSION=x.y.z in this repository; no remote is changed
-	$(BIN)/python -m tools.release $(VERSION) --to $(DIST) --sbom $(CURDIR)/$(SBOM)/bin/cyclonedx-py
+sbom: $(SBOM)/.installed ## Write the SBOM of the sdist in DIST=dist, with all that it is tested with (CycloneDX)
+	$(PYTHON) -m venv --clear $(SBOM)/tested
+	$(SBOM)/tested/bin/python -m pip --disable-pip-version-check install --quiet \
+		--constraint constraints/airflow-$(AIRFLOW).txt $(DIST)/*.tar.gz
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(SBOM)/bin/cyclonedx-py environment --pyproject pyproject.toml \
+		--mc-type library --output-reproducible --output-file $(DIST)/sbom.cdx.json $(SBOM)/tested/bin/python
+
+release: setup ## Prepare the release VERSION=x.y.z in this repository; no remote is changed
+	$(BIN)/python -m tools.release $(VERSION) --to $(DIST)
 
 clean: ## Remove what the others left, except .venv, .venv-bench and .venv-sbom
 	rm -rf .bench .coverage .demo .matrix .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache \

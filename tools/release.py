@@ -2,9 +2,9 @@
 ``make release VERSION=x.y.z``: prepare a release in this repository, and change no remote.
 
 Everything is done in a temporary working tree of the current commit: version and changelog are changed and
-committed there, sdist and wheel are built twice and compared, checked as a package index checks them, and
-installed from the sdist into a fresh environment. Only if all of this succeeds, ``dist`` gets the files and
-the current branch the commit. The steps that are left, the tag and the push, are printed.
+committed there, sdist and wheel are built twice and compared, and checked as a package index checks them.
+Only if all of this succeeds, ``dist`` gets the files and the current branch the commit. What remains to be
+done, the tag and the push, is printed.
 """
 
 from __future__ import annotations
@@ -17,11 +17,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import venv
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from importlib.metadata import version as version_of
 from pathlib import Path
 
 PACKAGE = "airflow_provider_workflow"
@@ -132,32 +130,12 @@ def sums(folder: Path) -> dict[str, str]:
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.iterdir())}
 
 
-def install(tree: Path, dist: Path, folder: Path) -> Path:
-    """
-    Install the sdist and all that it needs, pinned, into a fresh environment, and import the package there.
-
-    :param folder: of the environment, which is created.
-    :return: the interpreter of the environment.
-    :raises ReleaseError: the installation or the import failed.
-    """
-    venv.create(folder, with_pip=True, symlinks=True)
-    python = folder.resolve() / "bin/python"
-    airflow = ".".join(version_of("apache-airflow").split(".")[:2])
-    pins, (sdist,) = tree / f"constraints/airflow-{airflow}.txt", dist.glob("*.tar.gz")
-    run(python, "-m", "pip", "--quiet", "install", "--constraint", pins, sdist, cwd=folder)
-    code = f"from {PACKAGE}.sensors import inbox; from {PACKAGE}.triggers import notice"
-    run(python, "-I", "-c", code, cwd=folder, AIRFLOW_HOME=str(folder / "airflow"))
-    return python
-
-
-def prepare(repository: Path, version: str, to: Path, sbom: str = "", *, installs: bool = True) -> None:
+def prepare(repository: Path, version: str, to: Path) -> None:
     """
     Prepare a release: see the beginning of this module.
 
     :param version: such as ``1.2.3`` or ``1.2.3rc1``.
-    :param to: folder that gets sdist, wheel and SBOM.
-    :param sbom: path of ``cyclonedx-py``; empty for no SBOM.
-    :param installs: whether to install the sdist; the SBOM lists what is installed with it.
+    :param to: folder that gets sdist and wheel.
     :raises ReleaseError: a check failed; then nothing was changed.
     """
     if changes := run("git", "status", "--porcelain", cwd=repository):
@@ -171,27 +149,17 @@ def prepare(repository: Path, version: str, to: Path, sbom: str = "", *, install
                 raise ReleaseError("Two builds of one commit differ: not reproducible.")
         print("two builds in two folders are identical")
         run(sys.executable, "-m", "twine", "check", "--strict", *sorted(dist.iterdir()), cwd=tree)
-        if installs:
-            python = install(tree, dist, Path(folder) / "environment")
-            print("the sdist installs into a fresh environment, and the package can be imported there")
-            if sbom:
-                described = ["--pyproject", tree / "pyproject.toml", "--mc-type", "library"]
-                target = dist / f"{PACKAGE}-{version}.cdx.json"
-                command = [sbom, "environment", *described, "--output-reproducible", "--output-file", target]
-                run(*command, python, cwd=tree, SOURCE_DATE_EPOCH=epoch(tree))
         run("git", "merge", "--quiet", "--ff-only", commit, cwd=repository)
         shutil.copytree(dist, to, dirs_exist_ok=True)
-        for name, digest in sums(dist).items():
-            print(f"{digest}  {to.name}/{name}")
+    for name, digest in built.items():
+        print(f"{digest}  {to.name}/{name}")
 
 
 def main(arguments: list[str]) -> int:
     """Prepare a release; return 0, or 1 if a check failed."""
     parser = argparse.ArgumentParser(prog="make release", description=(__doc__ or "").partition("\n\n")[0])
     parser.add_argument("version", help="such as 1.2.3 or 1.2.3rc1")
-    parser.add_argument("--to", default="dist", type=Path, help="folder for sdist, wheel and SBOM")
-    parser.add_argument("--sbom", default="", help="path of cyclonedx-py; without it no SBOM is written")
-    parser.add_argument("--no-install", dest="installs", action="store_false", help="install nothing")
+    parser.add_argument("--to", default="dist", type=Path, help="folder for sdist and wheel")
     options = parser.parse_args(arguments)
     try:
         prepare(Path.cwd(), **vars(options))

@@ -1,4 +1,4 @@
-"""``make release`` of this project, in a clone: all of it but the installation, which takes minutes."""
+"""``make release`` of this project, in a clone."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_the_next_release_can_be_prepared_and_no_remote_is_changed(
     release.run("git", "clone", "--quiet", ROOT, clone, cwd=ROOT)
     remote = release.run("git", "ls-remote", "origin", cwd=clone)
 
-    command = [sys.executable, "-m", "tools.release", NEXT, "--to", "dist", "--no-install"]
+    command = [sys.executable, "-m", "tools.release", NEXT, "--to", "dist"]
     shown = release.run(*command, cwd=clone)
 
     assert "two builds in two folders are identical" in shown

@@ -77,7 +77,7 @@ def commit(repository: Path) -> None:
 
 
 def prepare(repository: Path, version: str = "0.2.0") -> None:
-    release.prepare(repository, version, repository / "dist", installs=False)
+    release.prepare(repository, version, repository / "dist")
 
 
 def state_of(repository: Path) -> tuple[str, ...]:
@@ -185,43 +185,14 @@ def test_a_failed_check_changes_nothing(repository: Path, fault: object, text: s
     assert state_of(repository) == before
 
 
-def test_an_installation_that_fails_changes_nothing(
-    repository: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fails(*_: object) -> Path:
-        raise ReleaseError("pip install failed")
-
-    monkeypatch.setattr(release, "install", fails)
-    before = state_of(repository)
-    with pytest.raises(ReleaseError, match="pip install failed"):
-        release.prepare(repository, "0.2.0", repository / "dist")
-    assert state_of(repository) == before
-
-
-def test_the_bill_of_materials_describes_the_environment_reproducibly(
-    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tool = tmp_path / "cyclonedx-py"
-    tool.write_text(f'#!/bin/sh\necho "$SOURCE_DATE_EPOCH $*" > {tmp_path}/arguments\n')
-    tool.chmod(0o755)
-    monkeypatch.setattr(release, "install", lambda *_: Path("bin/python"))
-    release.prepare(repository, "0.2.0", repository / "dist", str(tool))
-
-    arguments = (tmp_path / "arguments").read_text().split()
-    assert arguments[0].isdigit()
-    assert "--output-reproducible" in arguments
-    assert arguments[-2].endswith("dist/airflow_provider_workflow-0.2.0.cdx.json")
-    assert arguments[-1] == "bin/python"
-
-
 def test_the_command_names_the_next_steps_or_what_to_fix(
     repository: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(repository)
-    assert release.main(["0.2", "--no-install"]) == 1
+    assert release.main(["0.2"]) == 1
     assert "nothing was changed. VERSION must be of the form 1.2.3" in capsys.readouterr().err
 
-    assert release.main(["0.2.0", "--no-install"]) == 0
+    assert release.main(["0.2.0"]) == 0
     shown = capsys.readouterr().out
     assert "git tag --annotate v0.2.0" in shown
     assert "git push --atomic origin main v0.2.0" in shown
