@@ -200,7 +200,7 @@ def show_messages(
         screen.say("Stopping ...")
         verdict = demo.verdict()
         screen.say(verdict.text)
-        return 0 if verdict.kept else 1
+        return 0 if verdict.holds else 1
     if not in_time:
         screen.say(f"Not done after {demo.limit_seconds:g} s\n{airflow.tails()}")
     verdict = demo.verdict()

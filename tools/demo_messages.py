@@ -96,12 +96,12 @@ class Verdict:
     """What became of the messages.
 
     :param text: the numbers of messages and of their runs, in a line.
-    :param kept: whether no message was lost, and none was started twice.
+    :param holds: whether no message was lost, and none was started twice.
     :param complete: whether each message has exactly one run, which succeeded.
     """
 
     text: str
-    kept: bool
+    holds: bool
     complete: bool
 
     @classmethod
@@ -126,8 +126,8 @@ class Verdict:
             text += f"; {waiting} in flight, not lost: a leased message starts when its lease ends"
         if unfinished:
             text += f"; {unfinished} of the runs not successful so far"
-        kept = lost == twice == 0
-        return cls(text, kept, kept and not unfinished and len(started) == len(messages) and not waiting)
+        holds = lost == twice == 0
+        return cls(text, holds, holds and waiting == unfinished == 0 and len(started) == len(messages))
 
 
 def epoch(moment: str) -> float:

@@ -68,10 +68,8 @@ def main() -> None:
 def _working() -> Iterator[tuple[EmulatorServer, LocalAirflow]]:
     with tempfile.TemporaryDirectory() as home, EmulatorServer() as service:
         service.open_inbox(INBOX)
-        given = {"workflow_default": service.connection_json()}
-        with LocalAirflow(
-            Path(home), ROOT / "dags_examples", given, ENVIRONMENT, log_level="INFO"
-        ) as airflow:
+        connections = {"workflow_default": service.connection_json()}
+        with LocalAirflow(Path(home), ROOT / "dags_examples", connections, ENVIRONMENT) as airflow:
             airflow.wait_for_dags([LISTENER, HANDLER])
             yield service, airflow
 

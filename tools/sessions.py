@@ -24,12 +24,12 @@ import psutil
 
 def members(session: int) -> list[int]:
     """Return the process ids of a session, without zombies."""
-    found = []
+    pids = []
     for pid in psutil.pids():
         with contextlib.suppress(OSError, psutil.Error):
             if os.getsid(pid) == session and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
-                found.append(pid)
-    return found
+                pids.append(pid)
+    return pids
 
 
 def send_signal(pids: Collection[int], sig: int) -> None:
@@ -54,8 +54,8 @@ def end_sessions(sessions: Collection[int], grace: float) -> None:
         while leaders() and time.monotonic() < deadline:
             time.sleep(0.1)
     finally:
-        while left := [pid for session in sessions for pid in members(session)]:
-            send_signal(left, signal.SIGKILL)
+        while pids := [pid for session in sessions for pid in members(session)]:
+            send_signal(pids, signal.SIGKILL)
             time.sleep(0.02)
 
 

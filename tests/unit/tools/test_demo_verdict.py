@@ -21,7 +21,7 @@ def test_one_run_for_each_message_is_complete() -> None:
     verdict = Verdict.of([message("a"), message("b")], [run_of("b"), run_of("a")], kills=5)
 
     assert verdict.text == "2 messages, 2 runs, 0 lost, 0 twice, 5 kills"
-    assert verdict.kept
+    assert verdict.holds
     assert verdict.complete
 
 
@@ -34,7 +34,7 @@ def test_a_message_that_is_not_delivered_any_more_and_has_no_run_is_lost(status:
     verdict = Verdict.of([message("a"), message("b", status)], [run_of("a")])
 
     assert verdict.text == "2 messages, 1 runs, 1 lost, 0 twice"
-    assert not verdict.kept
+    assert not verdict.holds
     assert not verdict.complete
 
 
@@ -43,7 +43,7 @@ def test_a_message_that_is_still_delivered_is_not_lost_and_not_complete() -> Non
 
     text = "2 in flight, not lost: a leased message starts when its lease ends"
     assert verdict.text == f"2 messages, 0 runs, 0 lost, 0 twice; {text}"
-    assert verdict.kept
+    assert verdict.holds
     assert not verdict.complete
 
 
@@ -51,7 +51,7 @@ def test_a_second_run_of_a_message_is_twice_whatever_its_run_id() -> None:
     verdict = Verdict.of([message("a"), message("b")], [run_of("a"), run_of("a"), run_of("b")])
 
     assert verdict.text == "2 messages, 3 runs, 0 lost, 1 twice"
-    assert not verdict.kept
+    assert not verdict.holds
 
 
 @pytest.mark.parametrize("state", ["failed", "running", "queued"])
@@ -59,7 +59,7 @@ def test_a_run_that_has_not_succeeded_is_not_complete(state: str) -> None:
     verdict = Verdict.of([message("a")], [run_of("a", state)])
 
     assert verdict.text == "1 messages, 1 runs, 0 lost, 0 twice; 1 of the runs not successful so far"
-    assert verdict.kept
+    assert verdict.holds
     assert not verdict.complete
 
 
