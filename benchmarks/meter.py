@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -101,6 +100,10 @@ def sockets(pid: int) -> int:
     return len(psutil.Process(pid).net_connections("all"))
 
 
-def resident() -> float:
-    """Megabytes of memory of this process."""
-    return float(psutil.Process(os.getpid()).memory_info().rss / MEGABYTE)
+def resident(pid: int | None = None) -> float:
+    """
+    Megabytes of memory of a process, with all that it shares with others.
+
+    :param pid: None for this process.
+    """
+    return float(psutil.Process(pid).memory_info().rss / MEGABYTE)

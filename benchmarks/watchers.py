@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from benchmarks.meter import Meter, Window, cpu_of, megabytes, sockets
+from benchmarks.meter import Meter, Window, cpu_of, resident, sockets
 from benchmarks.stage import started
 from tools.local_airflow import LocalAirflow
 
@@ -153,4 +153,4 @@ def taken_by(airflow: LocalAirflow, polls: Callable[[], float], seconds: float) 
     runner = runner_of(airflow)
     meter = Meter({TRIGGERS: cpu_of(lambda: [runner]), POLLS: polls})
     time.sleep(seconds)
-    return Taken(meter.window(), megabytes(runner), sockets(runner))
+    return Taken(meter.window(), resident(runner), sockets(runner))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from benchmarks.meter import MACHINE, Meter, Window, cpu_of, cpu_of_postgres
-from benchmarks.results import Point, Row, alone
+from benchmarks.results import Point, Row, alone, compared
 from benchmarks.servers import Database, metadata_database
 from benchmarks.stage import stage, wait
 from tests.crash.topology import REDIS_VARIABLE, production
@@ -97,7 +97,8 @@ def run(*, quick: bool, messages: int | None = None) -> list[Row]:
     with metadata_database() as database, _deployment(database) as (service, airflow):
         time.sleep(IDLE_SECONDS)
         deployment = Deployment(service, airflow, database)
-        return [row for way in WAYS for row in rows(deployment.finished(way, messages * way.times, seconds))]
+        floor, *others = (deployment.finished(way, messages * way.times, seconds) for way in WAYS)
+        return [row for finished in (floor, *others) for row in rows(finished, floor)]
 
 
 @contextmanager
@@ -155,12 +156,19 @@ class Deployment:
         }
 
 
-def rows(finished: Finished) -> list[Row]:
-    """The rate of a way, and what it used."""
+def rows(finished: Finished, floor: Finished) -> list[Row]:
+    """The rate of a way, beside that of runs that the REST API started, and what it used."""
     what = f"{finished.way.shown}, {finished.put} messages"
     point = Point(PLOT, "messages", finished.way.shown)
     shown = [
-        alone(f"{what}: finished per minute", "1/min", [finished.per_minute], point),
+        compared(
+            f"{what}: finished per minute",
+            "1/min",
+            [finished.per_minute],
+            floor.way.shown,
+            [floor.per_minute],
+            point,
+        ),
         alone(f"{what}: not finished in time", "messages", [max(0, finished.put - finished.count)]),
         alone(f"{what}: CPU of {MACHINE}", "% of its cores", [finished.window.machine]),
     ]
