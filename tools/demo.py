@@ -27,7 +27,7 @@ from airflow_provider_workflow.emulator.server import EmulatorServer
 from tools.airflow_api import AirflowAPIError
 from tools.demo_kills import LEASE_SECONDS, PLAN, RECOVERY, Kills
 from tools.demo_messages import Messages, Verdict, order
-from tools.demo_view import Screen, Show
+from tools.demo_view import Screen
 from tools.local_airflow import LocalAirflow
 
 T = TypeVar("T")
@@ -46,9 +46,8 @@ STEP_SECONDS = 0.05
 VERDICT_SECONDS = 60.0
 ONCE_SECONDS = 120.0
 CHAOS_SECONDS = 420.0
-BURST_SECONDS = 5.0
-"""Least time between two bursts of messages; in chaos it is :data:`CHAOS_BURST_SECONDS`."""
-CHAOS_BURST_SECONDS = 3.0
+BURST_SECONDS = 3.0
+"""Least time between two bursts of messages."""
 CHAOS_BURSTS = (2, 4, 6)
 """Messages of the bursts that are put for each kill."""
 FIRST_MESSAGE = "The first message takes longer, as Airflow is still starting the listener."
@@ -95,7 +94,8 @@ class Demo:
                 self._put_and_kill(now - started)
                 if now > refreshed + REFRESH_SECONDS:
                     refreshed = now
-                    self._refresh(show)
+                    tolerant(self._messages.look)
+                    show(self._messages)
                 clock.sleep(STEP_SECONDS)
         return True
 
@@ -116,7 +116,7 @@ class Demo:
             first = len(self._messages.rows) + 1
             self._messages.put(*map(order, range(first, first + (self._next_size or 0))))
             self._bursts += 1
-            self._next_burst_at = seconds + (CHAOS_BURST_SECONDS if self._chaos else BURST_SECONDS)
+            self._next_burst_at = seconds + BURST_SECONDS
             self._next_size = next(self._sizes, None)
         line = tolerant(lambda: self._kills.act(seconds))
         for text in [*self._kills.revive(), *([line] if line else [])]:
@@ -128,10 +128,6 @@ class Demo:
             return False
         is_ahead = self._chaos and self._kills.done < self._bursts // len(CHAOS_BURSTS)
         return not is_ahead or self._messages.all_done()
-
-    def _refresh(self, show: Show) -> None:
-        tolerant(self._messages.look)
-        show(self._messages)
 
 
 def tolerant(call: Callable[[], T]) -> T | None:
