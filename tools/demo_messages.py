@@ -73,7 +73,7 @@ class Messages:
         runs = {run["dag_run_id"]: run for run in self._api.dag_runs(self._handler)}
         summary = self._service.summary(self._inbox)
         for message in summary["messages"]:
-            row = self.rows.setdefault(message["id"], Row(message["put_at"]))
+            row = self.rows.setdefault(message["id"], Row(message["created_at"]))
             row.leased, row.acknowledged = message["leased_at"], message["acked_at"]
             row.deliveries = message["lease_count"]
             run = runs.get(run_id_of(message["id"], summary["inbox"]["id"]))

@@ -65,7 +65,7 @@ def run(*, quick: bool, messages: int | None = None) -> list[Row]:
                     works = [_measured(tasks, messages, count) for _ in range(1 if slow else rounds)]
                     rows += rows_of(Case(number, count, slow), messages, works)
                 if fault:
-                    service.emulator.faults.clear(fault.id)
+                    service.emulator.faults.clear(fault)
                 # What was started before must not slow down what comes after it.
                 database.rows("DELETE FROM dag_run WHERE dag_id = 'dispatch_target'")
     return rows
