@@ -117,8 +117,8 @@ def _rows(
         samples = in_turns(ways, rounds)
         (rates, used), (bare_rates, bare_used) = (zip(*series, strict=True) for series in samples.values())
         rows += [
-            compared(f"{request.what}: calls", "1/s", rates, beside, bare_rates),
-            compared(f"{request.what}: CPU", "ms", used, beside, bare_used),
+            compared(f"{request.what}: calls", "1/s", rates, beside, bare_rates, at_least=0.8),
+            compared(f"{request.what}: CPU", "ms", used, beside, bare_used, at_most=1.25),
         ]
     return rows
 

@@ -63,9 +63,9 @@ def run(*, quick: bool) -> list[Row]:
     added = [share - other for share, other in zip(with_page, without_page, strict=True)]
     return [
         compared(f"{what}: API server, share of one core", "%", with_page, "no browser", without_page),
-        alone(f"{what}: what they add to it", "%", added),
+        alone(f"{what}: what they add to it", "%", added, at_most=5.0),
         alone(f"{what}: requests", "per second", [taken["answered"] / seconds for taken in answers]),
-        alone(f"{what}: requests that failed", "requests", [taken["failed"] for taken in answers]),
+        alone(f"{what}: requests that failed", "requests", [taken["failed"] for taken in answers], at_most=0),
     ]
 
 

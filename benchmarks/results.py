@@ -17,7 +17,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-HEAD = ("what", "unit", "n", "ours", "beside", "", "ratio")
+HEAD = ("what", "unit", "n", "ours", "beside", "", "ratio", "aim")
 LEGEND = "Medians, with the quartiles in brackets. Ratios are ours to theirs, of the rounds of this run."
 
 
@@ -82,6 +82,8 @@ class Row:
     :param theirs: the figure of that, in the same run.
     :param ratio: ours to theirs, round by round.
     :param point: where ``ours`` is drawn; None for nowhere.
+    :param at_least: the aim for the median of the ratio, or of ours without one; None for no aim.
+    :param at_most: the same.
     """
 
     what: str
@@ -91,15 +93,33 @@ class Row:
     theirs: Figure | None = None
     ratio: Figure | None = None
     point: Point | None = None
+    at_least: float | None = None
+    at_most: float | None = None
+
+    @property
+    def aim(self) -> str:
+        """The aim, and whether it was missed, which fails nothing; "" without one."""
+        reached = (self.ratio or self.ours).median
+        if self.at_least is not None:
+            return f"at least {self.at_least:g}" + (", missed" if reached < self.at_least else "")
+        if self.at_most is not None:
+            return f"at most {self.at_most:g}" + (", missed" if reached > self.at_most else "")
+        return ""
 
 
 Rows = Mapping[str, Sequence[Row]]
 """The rows of each benchmark, by its name."""
 
 
-def alone(what: str, unit: str, samples: Sequence[float], point: Point | None = None) -> Row:
-    """A row of what is compared with nothing."""
-    return Row(what, unit, Figure.of(samples), point=point)
+def alone(
+    what: str, unit: str, samples: Sequence[float], point: Point | None = None, **aim: float | None
+) -> Row:
+    """
+    A row of what is compared with nothing.
+
+    :param aim: ``at_least`` or ``at_most``.
+    """
+    return Row(what, unit, Figure.of(samples), point=point, **aim)
 
 
 def compared(
@@ -109,16 +129,18 @@ def compared(
     beside: str,
     theirs: Sequence[float],
     point: Point | None = None,
+    **aim: float | None,
 ) -> Row:
     """
     A row of two series that were taken in turns: what slows the machine down slows both of a round, so
     their ratio says more than that of two medians.
 
+    :param aim: ``at_least`` or ``at_most``, for the ratio.
     :raises ValueError: the series differ in length, or are empty.
     """
     pairs = list(zip(ours, theirs, strict=True))
     ratio = Figure.of([our / their for our, their in pairs]) if all(theirs) else None
-    return Row(what, unit, Figure.of(ours), beside, Figure.of(theirs), ratio, point)
+    return Row(what, unit, Figure.of(ours), beside, Figure.of(theirs), ratio, point, **aim)
 
 
 def in_turns(
@@ -158,7 +180,7 @@ def table(rows: Rows) -> str:
 
 def _cells(row: Row) -> tuple[str, ...]:
     theirs, ratio = ("" if figure is None else str(figure) for figure in (row.theirs, row.ratio))
-    return (row.what, row.unit, str(row.ours.n), str(row.ours), row.beside, theirs, ratio)
+    return (row.what, row.unit, str(row.ours.n), str(row.ours), row.beside, theirs, ratio, row.aim)
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:

@@ -33,6 +33,14 @@ def test_a_ratio_is_taken_round_by_round() -> None:
         compared("calls", "ms", [1.0, 2.0], "bare", [1.0])
 
 
+def test_an_aim_is_about_the_ratio_or_what_is_compared_with_nothing() -> None:
+    assert compared("CPU", "ms", [6.0], "bare", [5.0], at_most=1.25).aim == "at most 1.25"
+    assert compared("CPU", "ms", [6.0], "bare", [4.0], at_most=1.25).aim == "at most 1.25, missed"
+    assert compared("runs", "1/s", [9.0], "bare", [10.0], at_least=0.95).aim == "at least 0.95, missed"
+    assert alone("page", "ms", [199.0], at_most=200).aim == "at most 200"
+    assert alone("page", "ms", [1.0]).aim == ""
+
+
 def test_each_way_is_first_in_some_round_and_the_first_round_does_not_count() -> None:
     calls: list[str] = []
     ways = {name: lambda name=name: calls.append(name) or len(calls) for name in "abc"}
