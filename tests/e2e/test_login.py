@@ -56,7 +56,7 @@ def stored_tokens(stage):
 
 def test_a_user_logs_in_and_a_task_uses_his_token(stage, inbox, environment):
     url, said = log_in("workflow_user", environment)
-    assert url.startswith(f"{stage.emulator.auth_url}/v2/authorize?")
+    assert url.startswith(f"{stage.emulator.base_url}/v2/authorize?")
     assert not [token for token in stored_tokens(stage) if token in url + said]
 
     ids = inbox.put({"n": 1})
