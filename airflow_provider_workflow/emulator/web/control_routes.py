@@ -73,11 +73,11 @@ def put_messages(
     """
     store = emulator.store
     with store:
-        found = store.inboxes.open(inbox) if create else store.inboxes.find(inbox)
-        chosen = store.messages.put(found.id, payloads, ids=ids, attributes=dict(attributes or {}))
-    dropped = len(payloads) - len(chosen)
-    note = f"Dropped: the inbox is {found.status}, and only an active inbox accepts messages."
-    return {"ids": chosen, "dropped": dropped, "note": note if dropped else None}
+        stored = store.inboxes.open(inbox) if create else store.inboxes.find(inbox)
+        message_ids = store.messages.put(stored.id, payloads, ids=ids, attributes=dict(attributes or {}))
+    dropped = len(payloads) - len(message_ids)
+    note = f"Dropped: the inbox is {stored.status}, and only an active inbox accepts messages."
+    return {"ids": message_ids, "dropped": dropped, "note": note if dropped else None}
 
 
 @control("POST", "/leases/expire")
