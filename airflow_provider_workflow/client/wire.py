@@ -84,7 +84,7 @@ class Answer:
 
     @property
     def is_success(self) -> bool:
-        """Whether the status is a 2xx; ``failures.failure`` converts any other into an exception."""
+        """Whether the status is a 2xx; ``answers.failure`` converts any other into an exception."""
         return 200 <= self.status < 300
 
     def json(self) -> Any:
