@@ -113,7 +113,7 @@ async def _read(
 ) -> AsyncGenerator[bool, None]:
     import aiohttp
 
-    from airflow_provider_workflow.client.over_aiohttp import chunks_of, fault
+    from airflow_provider_workflow.client.over_aiohttp import fault, next_chunk
 
     limit = aiohttp.ClientTimeout(total=None, connect=request.timeout, sock_read=SILENCE_SECONDS)
     try:
@@ -128,10 +128,9 @@ async def _read(
                 raise await refusal_of(client, response, request.timeout, token)
             yield False
             counter = NoticeCounter()
-            async with aclosing(chunks_of(response)) as chunks:
-                async for chunk in chunks:
-                    if counter.feed(chunk):
-                        yield True
+            while chunk := await next_chunk(response):
+                if counter.feed(chunk):
+                    yield True
             return
     except (TimeoutError, aiohttp.ClientError, OSError) as error:
         broken = fault(error, request)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import cache
 from weakref import WeakKeyDictionary
@@ -94,23 +94,22 @@ async def exchange(session: aiohttp.ClientSession, request: Request) -> Answer:
 async def answer_of(response: aiohttp.ClientResponse, limit: int) -> Answer:
     """The answer of a response; of a body that is longer than the limit, the rest is not read."""
     body = Body(response.status, response.headers.get("content-encoding"), limit)
-    async with aclosing(chunks_of(response)) as chunks:
-        async for chunk in chunks:
-            for _ in body.add(chunk):
-                await asyncio.sleep(0)
-            if body.is_cut:
-                response.close()
-                break
+    while chunk := await next_chunk(response):
+        for _ in body.add(chunk):
+            await asyncio.sleep(0)
+        if body.is_cut:
+            response.close()
+            break
     return Answer(response.status, response.headers, body.received(), body.is_cut)
 
 
-async def chunks_of(response: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:
-    """The bytes of a body as they arrive, which are read here and nowhere else; compressed if it is."""
-    async for chunk in response.content.iter_any():
-        yield chunk
-        if not response.content.at_eof():
-            # The next chunk may have been received already, and is returned without a turn for others.
-            await asyncio.sleep(0)
+async def next_chunk(response: aiohttp.ClientResponse) -> bytes:
+    """The next bytes of a body, compressed if it is, or b"" at its end; read here and nowhere else."""
+    chunk = await response.content.readany()
+    if not response.content.at_eof():
+        # The next chunk may have been received already, and is returned without a turn for others.
+        await asyncio.sleep(0)
+    return chunk
 
 
 def fault(error: BaseException, request: Request) -> TransportError:

@@ -134,12 +134,14 @@ async def rung(go: asyncio.Event, _: Settings) -> None:
 
 
 async def refused(go: asyncio.Event, settings: Settings) -> None:
-    async def chunks() -> AsyncIterator[bytes]:
+    chunks = iter([b"{}", b""])
+
+    async def readany() -> bytes:
         await go.wait()
-        yield b"{}"
+        return next(chunks)
 
     response: Any = SimpleNamespace(
-        status=404, content=SimpleNamespace(iter_any=chunks, at_eof=lambda: False), headers={}
+        status=404, content=SimpleNamespace(readany=readany, at_eof=lambda: False), headers={}
     )
     of: Any = BaseClient(settings)
     await event_stream.refusal_of(of, response, LONG, AccessToken("token", 0, 0))

@@ -9,7 +9,7 @@ from pathlib import Path
 from airflow_provider_workflow import client
 
 CLIENT = Path(client.__file__).parent
-READERS = {"over_requests.py: _answer", "over_aiohttp.py: chunks_of"}
+READERS = {"over_requests.py: _answer", "over_aiohttp.py: next_chunk"}
 READING = frozenset(
     {
         *(
