@@ -18,7 +18,7 @@ export AIRFLOW_HOME := $(CURDIR)/$(VENV)/airflow
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup test check-format format lint types imports unit unit-slow coverage e2e test-matrix crash-test soak mutations simulate bench
+.PHONY: help setup test check-format format lint types imports unit unit-slow coverage e2e nightly test-matrix crash-test soak mutations simulate bench
 .PHONY: demo docs screenshots structure dist sbom release clean
 
 help: ## Say what there is to make
@@ -79,8 +79,14 @@ coverage: setup ## Run the unit tests, and show which lines of the package no te
 		$(BIN)/python -m pytest $(UNIT) --numprocesses $(WORKERS) --dist loadfile --cov --cov-report=term-missing
 
 # Each process has an Airflow of its own, and takes the next file when it is done with one.
+IN_PROCESSES := --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
+
 e2e: setup ## Run the end-to-end tests, with a real Airflow, in WORKERS=2 processes (0: in one)
-	$(BIN)/python -m pytest $(E2E) --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=50
+	$(BIN)/python -m pytest $(E2E) -m "not nightly" $(IN_PROCESSES) --durations=50
+
+# Random kills, growth of memory, pictures, the tutorial: what takes minutes, and a change seldom breaks.
+nightly: setup ## Run the end-to-end tests that take minutes: kills, soak, tutorial, pictures
+	$(BIN)/python -m pytest $(E2E) -m nightly $(IN_PROCESSES) --durations=0
 
 # For each Airflow its oldest and newest Python, and each Python at least once. Airflow 3.4 is a pre-release: 3.4.0b2.
 MATRIX ?= 3.2:3.11 3.2:3.13 3.3:3.11 3.3:3.12 3.3:3.13 3.3:3.14 3.4:3.11 3.4:3.13 3.4:3.14
@@ -105,8 +111,8 @@ crash-test: setup ## Kill everything while messages come, and count (MESSAGES=30
 soak: setup ## Let everything run for long, and see whether anything grows (MINUTES=30 RATE=1)
 	$(BIN)/python -m tests.soak
 
-mutations: setup ## Seed faults into a copy, and see that the unit tests notice each (ONLY="words of a name")
-	$(BIN)/python -m tests.mutations $(if $(ONLY),"$(ONLY)")
+mutations: setup ## Seed faults into copies, and see that the unit tests notice them (ONLY="words of a name", MATRIX=1)
+	$(BIN)/python -m tests.mutations --workers $(WORKERS) $(if $(filter 1,$(MATRIX)),--matrix) $(if $(ONLY),"$(ONLY)")
 
 simulate: SEEDS ?= 100000
 simulate: setup ## Play whole histories, each from a seed (SEEDS=100000 SEED=first WORKERS=2 HISTORY=1 TEETH=1)

@@ -6,8 +6,27 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from tests.mutations.edits import FUNCTIONS, Edit
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+class Place(NamedTuple):
+    """
+    A function of the package.
+
+    :param file: the file that it is in.
+    :param tree: the syntax tree of the file.
+    :param function: its qualified name, with the module.
+    :param node: the function in the tree.
+    """
+
+    file: Path
+    tree: ast.Module
+    function: str
+    node: Function
 
 
 @dataclass(frozen=True)
@@ -19,13 +38,11 @@ class Fault:
     :param function: its qualified name, with as much of the module in front as tells it from others, such as
         ``HeldLease.seconds_left`` or ``runs.run_id_of``.
     :param edit: changes it in exactly one place.
-    :param tests: patterns of the test files that must notice.
     """
 
     name: str
     function: str
     edit: Edit
-    tests: tuple[str, ...]
 
     def seeded(self, package: Path) -> tuple[Path, str]:
         """
@@ -33,28 +50,43 @@ class Fault:
 
         :raises ValueError: no function, or more than one, has this name, or there is not one place to change.
         """
-        found = [(path, tree, node) for path, tree, node in _functions(package, self.function)]
-        if len(found) != 1:
-            raise ValueError(f"{self.name!r}: {len(found)} functions are called {self.function}")
-        path, tree, node = found[0]
+        path, tree, _, node = self.place(package)
         if (count := self.edit(node)) != 1:
             raise ValueError(f"{self.name!r}: {self.function} has {count} such places")
         return path, ast.unparse(ast.fix_missing_locations(tree)) + "\n"
 
+    def place(self, package: Path) -> Place:
+        """
+        Where the function is.
 
-def _functions(package: Path, name: str) -> Iterator[tuple[Path, ast.Module, ast.AST]]:
-    """Each function of this name, with its file and the syntax tree that it is part of."""
-    last = name.rpartition(".")[2]
+        :raises ValueError: no function, or more than one, has this name.
+        """
+        named = [
+            place
+            for place in functions(package, self.function.rpartition(".")[2])
+            if f".{place.function}".endswith(f".{self.function}")
+        ]
+        if len(named) != 1:
+            raise ValueError(f"{self.name!r}: {len(named)} functions are called {self.function}")
+        return named[0]
+
+
+def functions(package: Path, name: str = "") -> Iterator[Place]:
+    """
+    Each function of a package.
+
+    :param name: only of files with functions of this name; "" for all.
+    """
     for path in sorted(package.rglob("*.py")):
-        if f"def {last}(" in (text := path.read_text()):
-            tree = ast.parse(text)
-            module = ".".join(path.relative_to(package).with_suffix("").parts)
-            for qualified, node in _named(tree, module):
-                if f".{qualified}".endswith(f".{name}"):
-                    yield path, tree, node
+        if f"def {name}" not in (text := path.read_text()):
+            continue
+        tree = ast.parse(text)
+        module = ".".join(path.relative_to(package).with_suffix("").parts)
+        for qualified, node in _named(tree, module):
+            yield Place(path, tree, qualified, node)
 
 
-def _named(node: ast.AST, prefix: str) -> Iterator[tuple[str, ast.AST]]:
+def _named(node: ast.AST, prefix: str) -> Iterator[tuple[str, Function]]:
     """The qualified names of all functions below a node."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, (*FUNCTIONS, ast.ClassDef)):

@@ -25,7 +25,6 @@ one that stops for longer than the safety margin of a lease may start the run of
 ``world.py``       all of it together, for one history
 ``play.py``        plays one history
 ``batches.py``     histories of ``@task.workflow_inbox``
-``seeded.py``      faults of ``tests/mutations``, seeded into the running process
 ``teeth.py``       whether it notices them
 =================  ====================================================================
 """

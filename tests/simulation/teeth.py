@@ -5,9 +5,9 @@ from __future__ import annotations
 from multiprocessing import get_context
 
 from tests.mutations.fault import Fault
-from tests.mutations.faults import OF_DISPATCH
+from tests.mutations.faults import OF_DISPATCH, fault
+from tests.mutations.seeded import seeded
 from tests.simulation.play import play, staged
-from tests.simulation.seeded import fault, seeded
 
 
 def first_noticed(chosen: Fault, seeds: range) -> tuple[int, str] | None:

@@ -9,8 +9,8 @@ import pytest
 
 from airflow_provider_workflow.dispatch import batches
 from tests.mutations.faults import FAULTS
+from tests.mutations.seeded import seeded
 from tests.simulation.batches import play
-from tests.simulation.seeded import seeded
 
 
 @pytest.fixture(autouse=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.mutations.faults import fault
 from tests.simulation.play import play, staged
-from tests.simulation.seeded import fault
 from tests.simulation.teeth import first_noticed
 
 SEEDS = 2_000

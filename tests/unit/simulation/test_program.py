@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from tests.mutations.faults import fault
+from tests.mutations.seeded import seeded
 from tests.simulation.__main__ import main
-from tests.simulation.seeded import fault, seeded
 
 
 def test_it_ends_with_0_if_all_rules_hold(capsys: pytest.CaptureFixture[str]) -> None:

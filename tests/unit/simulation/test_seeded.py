@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from airflow_provider_workflow.dispatch import runs
-from tests.mutations.faults import OF_DISPATCH
-from tests.simulation.seeded import fault, seeded
+from tests.mutations.faults import OF_DISPATCH, fault
+from tests.mutations.seeded import seeded
 
 
 def test_each_fault_changes_a_function() -> None:

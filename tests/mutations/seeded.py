@@ -1,4 +1,4 @@
-"""Faults of ``tests/mutations``, seeded into functions of the running process until they are restored."""
+"""Seeds faults into functions of the running process, until they are restored."""
 
 from __future__ import annotations
 
@@ -13,14 +13,8 @@ from typing import Any
 
 import airflow_provider_workflow
 from tests.mutations.fault import Fault
-from tests.mutations.faults import OF_DISPATCH
 
 PACKAGE = Path(airflow_provider_workflow.__file__).parent
-
-
-def fault(name: str) -> Fault:
-    """The fault of this name."""
-    return next(fault for fault in OF_DISPATCH if fault.name == name)
 
 
 @contextmanager
@@ -28,13 +22,14 @@ def seeded(fault: Fault) -> Iterator[None]:
     """Within it the package has a fault."""
     path, source = fault.seeded(PACKAGE)
     module = ".".join((PACKAGE.name, *path.relative_to(PACKAGE).with_suffix("").parts))
-    faulty = next(
-        code
-        for code in _codes(compile(source, str(path), "exec"))
-        if f"{module}.{code.co_qualname}".endswith(f".{fault.function}")
+    codes = {code.co_qualname: code for code in _codes(compile(source, str(path), "exec"))}
+    name = next(
+        name for name in codes if f"{module}.{name.replace('.<locals>', '')}".endswith(f".{fault.function}")
     )
-    function = _function(import_module(module), faulty.co_qualname)
-    sound, function.__code__ = function.__code__, faulty
+    # The code of a function within a function is a constant of the outer one.
+    outer = name.partition(".<locals>")[0]
+    function = _function(import_module(module), outer)
+    sound, function.__code__ = function.__code__, codes[outer]
     try:
         yield
     finally:
