@@ -13,6 +13,7 @@ ROOT = Path(__file__).parents[2]
 SHORT = ("MESSAGES=60", "MINUTES=1", "SEED=20")
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("redis_alone")
 def test_every_recipe_keeps_its_promise_while_everything_is_killed():
     process = subprocess.Popen(

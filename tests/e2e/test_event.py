@@ -139,6 +139,7 @@ def test_two_hundred_messages_are_in_events_once_each_and_acknowledged(stage, wa
     assert watched.lease_counts == [1]
 
 
+@pytest.mark.nightly
 def test_kills_of_the_triggerer_at_random_moments_lose_nothing_and_hide_no_repetition(stage, watched):
     moments = random.Random(1)
     more: list[str] = []
@@ -160,6 +161,7 @@ def test_kills_of_the_triggerer_at_random_moments_lose_nothing_and_hide_no_repet
     assert found.hidden == 0
 
 
+@pytest.mark.nightly
 def test_pausing_its_dag_again_and_again_loses_nothing(stage, dags_folder, watched):
     moments = random.Random(1)
     with publishing(watched, 60, seed=1, longest_pause=4.5) as ids:

@@ -17,6 +17,7 @@ PAGES = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
 BOUND_SECONDS = 600
 
 pytestmark = [
+    pytest.mark.nightly,
     pytest.mark.skipif(
         installed() is None, reason="no browser is installed (on Debian: apt install chromium)"
     ),

@@ -13,6 +13,7 @@ ROOT = Path(__file__).parents[2]
 SHORT = ("MINUTES=1.25", "RATE=2")
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("redis_alone")
 def test_no_count_grows_while_messages_come_and_tokens_are_renewed():
     process = subprocess.Popen(
