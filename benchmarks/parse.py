@@ -15,7 +15,7 @@ from typing import Any
 
 from benchmarks.results import Row, alone, compared, in_turns
 
-ROUNDS = 30
+ROUNDS = 10
 QUICK_ROUNDS = 3
 DAG_FILE = "from airflow.sdk import DAG, Asset, AssetWatcher, BaseOperator, BaseSensorOperator, task"
 """What is not counted: a DAG file loads it, whatever else is in it."""
