@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.plots import PLOTS, draw, points_of
-from benchmarks.results import Figure, Point, alone, compared, in_turns, table, write_json
+from benchmarks.results import Figure, alone, compared, in_turns, write_json
 
 ROWS = {
     "client": [compared("CPU", "ms", [0.5, 0.7], "bare", [0.25, 0.35])],
@@ -51,12 +50,6 @@ def test_each_way_is_first_in_some_round_and_the_first_round_does_not_count() ->
     assert samples == {"a": [6, 8], "b": [4, 9], "c": [5, 7]}
 
 
-def test_the_table_has_a_line_for_each_row_below_the_name_of_its_benchmark() -> None:
-    lines = [" ".join(line.split()) for line in table(ROWS).splitlines()]
-    assert lines[1:4] == ["", "client", "CPU ms 2 0.6 (0.55..0.65) bare 0.3 (0.275..0.325) 2"]
-    assert lines[4:8] == ["", "parse", "modules modules 1 1234", "time ms 1 12.35"]
-
-
 def test_json_names_the_benchmark_of_each_row_and_what_it_ran_on(tmp_path: Path) -> None:
     path = tmp_path / "new" / "results.json"
     write_json(ROWS, path)
@@ -68,31 +61,3 @@ def test_json_names_the_benchmark_of_each_row_and_what_it_ran_on(tmp_path: Path)
         ("parse", "time"),
     ]
     assert written["rows"][0]["ratio"]["median"] == 2.0
-
-
-POINTS = [
-    alone("it", "s", samples, Point(plot, curve, x))
-    for plot, curve, x, samples in (
-        ("scale-runs", "one task", 1, [10.0, 20.0]),
-        ("scale-runs", "one task", 4, [30.0]),
-        ("scale-finished", "messages", "sensor", [7.0]),
-        ("scale-latency-steps", "a", "ours", [1.0]),
-        ("scale-latency-steps", "b", "ours", [2.0]),
-    )
-]
-
-
-def test_a_plot_has_its_points_by_curve() -> None:
-    assert points_of(POINTS, "scale-runs") == {"one task": {1: Figure.of([10.0, 20.0]), 4: Figure.of([30.0])}}
-    assert list(points_of(POINTS, "scale-latency-steps")) == ["a", "b"]
-
-
-def test_plots_are_drawn_the_same_each_time(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib", reason="only the environment of the benchmarks has matplotlib")
-    drawn = draw({"scale": POINTS}, tmp_path / "new", quick=True)
-    assert [path.stem for path in drawn] == ["scale-runs", "scale-finished", "scale-latency-steps"]
-    texts = [path.read_text() for path in drawn]
-    assert all("<svg" in text and "measures nothing" in text for text in texts)
-    titles = [f"<title>{PLOTS[path.stem].title}</title>" for path in drawn]
-    assert all(title in text for title, text in zip(titles, texts, strict=True))
-    assert [path.read_text() for path in draw({"scale": POINTS}, tmp_path, quick=True)] == texts

@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from tests.crash import poison
-from tests.crash.account import Account, table
+from tests.crash.account import Account
 from tests.crash.recipes import Recipe, work_done
 
 PUT_AT = 1_000_000.0
@@ -107,15 +106,3 @@ def test_with_a_dead_letter_dag_no_message_may_be_quarantined():
     counted.quarantined = 1
     assert recipe().kept(counted)
     assert not Recipe("listen", "inbox", work_done, has_dead_letters=True).kept(counted)
-
-
-def test_one_message_in_twenty_is_rejected_with_each_kind_of_payload():
-    messages = [poison.message_of(number) for number in range(20 * len(poison.PAYLOADS))]
-    rejected = [payload for message_id, payload in messages if message_id.startswith(poison.PREFIX)]
-    assert rejected == list(poison.PAYLOADS)
-
-
-def test_the_table_has_a_line_for_each_recipe():
-    lines = table([account("a"), account("a", "b")]).splitlines()
-    assert lines[0].split()[:3] == ["recipe", "messages", "lost"]
-    assert [line.split()[1:3] for line in lines[1:]] == [["1", "1"], ["2", "2"]]

@@ -68,15 +68,6 @@ def test_unit_tests_and_the_main_tests_run_in_an_environment_of_the_pair(machine
     assert calls == [f"{pair} unit QUICK_ONES=", f"{pair} e2e E2E={MAIN_TESTS}"]
 
 
-def test_a_pair_that_fails_fails_it_all(machine: Machine) -> None:
-    machine.has("python3.99")
-    machine.has("make-of-pair", code=2)
-    done = machine.test("3.2:3.99")
-
-    assert done.returncode != 0
-    assert "Passed: none. Failed: 3.2:3.99." in done.stdout
-
-
 @pytest.mark.parametrize("code", [None, 127])
 def test_a_python_that_is_not_there_is_reported_and_left_out(machine: Machine, code: int | None) -> None:
     machine.has("python3.99")

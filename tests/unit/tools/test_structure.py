@@ -33,15 +33,6 @@ def project(tmp_path: Path) -> Project:
     return Project(tmp_path)
 
 
-def test_the_emulator_is_counted_apart(project: Project) -> None:
-    project.write("shop/till.py", "A = 1\n")
-    project.write("shop/emulator/till.py", "A = 1\nB = 2\n")
-    figures, _ = project.measure()
-
-    assert (figures["files, emulator"], figures["files, without emulator"]) == (1, 2)
-    assert (figures["lines, emulator"], figures["lines, without emulator"]) == (2, 1)
-
-
 def test_concepts_are_classes_and_public_functions(project: Project) -> None:
     project.write(
         "shop/till.py",
@@ -81,26 +72,3 @@ def test_the_length_of_a_function_is_without_its_docstring_and_decorators(projec
         project.write(f"shop/of_{lines}.py", f'@cache\ndef pay():\n    """Pay.\n\n    All.\n    """\n{body}')
 
     assert project.measure()[1]["functions over 40 lines"] == ["of_41.pay (41 lines)"]
-
-
-def test_the_table_shows_figures_beside_their_limits_and_the_list_names_them(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(structure, "measure", lambda: ({"files": 1.0}, {}))
-    monkeypatch.setattr(structure, "limits", lambda: {"files": 1210, "steps": 2})
-    monkeypatch.setattr(structure, "trace", lambda: ({"steps": 2.0}, {"steps": ["till.py: pay, total"]}))
-    structure.main(["--list"])
-    shown = capsys.readouterr().out
-
-    assert [line.split() for line in shown.splitlines()[1:3]] == [
-        ["files", "1", "1,210"],
-        ["steps", "2", "2"],
-    ]
-    assert shown.endswith("steps:\n  till.py: pay, total\n")
-
-
-def test_a_trace_that_fails_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(structure, "PATHS", {"nowhere": "nowhere"})
-
-    with pytest.raises(RuntimeError, match="KeyError: 'nowhere'"):
-        structure.trace()
