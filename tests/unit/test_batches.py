@@ -1,19 +1,22 @@
-"""Batches: messages are acknowledged after the function returned for them, before their lease ends."""
+"""Batches: outcomes of messages, and messages that failed."""
 
 from __future__ import annotations
 
+import contextlib
+import logging
 from typing import Any
 
 import pytest
 
 from airflow_provider_workflow.client.errors import ServerError
 from airflow_provider_workflow.dispatch.batch_outcomes import BatchError
+from airflow_provider_workflow.dispatch.dead_letters import message_of
 from airflow_provider_workflow.dispatch.lease import InboxNotActiveError
-from tests.unit.batching import Function, batches
+from airflow_provider_workflow.dispatch.run_errors import TargetError
+from tests.unit.batching import NAMED, RAISED, Function, batches, counts_of, retry
 from tests.unit.fake_clock import FakeClock
+from tests.unit.fakes import api_error
 from tests.unit.workbench import INBOX, TaskTimeout, Workbench
-
-# Leasing
 
 
 def test_a_batch_is_acknowledged_after_the_function_returned_and_then_the_next_is_leased(
@@ -111,9 +114,6 @@ def test_a_paused_inbox_is_no_error_after_its_messages_were_processed(bench: Wor
     assert batches(bench, Function()).run()["processed"]["count"] == 1
 
 
-# Time
-
-
 def test_work_that_takes_longer_than_the_lease_is_an_error_before_the_next_batch(
     bench: Workbench, fake_clock: FakeClock
 ) -> None:
@@ -193,9 +193,6 @@ def test_an_acknowledgement_that_fails_until_the_lease_ends_fails_the_task_and_t
     assert bench.states == {"a": "leased", "b": "available"}
 
 
-# A task that is being ended
-
-
 def test_a_task_that_times_out_in_the_function_releases_the_batch(bench: Workbench) -> None:
     def end(ids: list[str]) -> None:
         if len(ids) > 1:
@@ -263,3 +260,323 @@ def test_a_task_that_is_being_ended_while_it_leases_works_on_nothing_more(
         work.run()
     assert len(function.given) == calls
     assert set(bench.states.values()) == {"available"}
+
+
+def lease_of(bench: Workbench, message_id: str) -> str:
+    """The lease that holds a message."""
+    leases = bench.service.store.messages.summary(bench.inbox_id)["leases"]
+    return next(lease["lease_id"] for lease in leases if message_id in lease["message_ids"])
+
+
+def test_a_batch_for_which_the_function_raises_is_released_and_fails_the_task(bench: Workbench) -> None:
+    bench.put("a", "b", "c", "d")
+
+    with pytest.raises(ValueError, match="cannot read"):
+        batches(bench, Function({"c"}), lease_limit=2).run()
+    assert bench.states == {"b": "available", "c": "available", "d": "available"}
+    assert counts_of(bench) == {"b": 1, "c": 1, "d": 0}
+
+
+def test_a_message_that_fails_alone_keeps_its_lease_and_the_work_goes_on(bench: Workbench) -> None:
+    function = Function({"a"})
+    bench.put("a", "b", "c")
+
+    with pytest.raises(ValueError, match="cannot read"):
+        batches(bench, function).run()
+    assert function.ids == [["a"], ["b"], ["c"]]
+    assert bench.states == {"a": "leased"}
+
+
+def test_a_message_that_fails_and_is_processed_later_by_the_same_task_does_not_fail_it(
+    bench: Workbench,
+) -> None:
+    def meanwhile(ids: list[str]) -> None:
+        if ids == ["b"]:
+            bench.service.store.messages.expire(bench.inbox_id, lease_of(bench, "a"))
+            function.bad.clear()
+
+    function = Function({"a"}, meanwhile=meanwhile)
+    bench.put("a", "b")
+    result = batches(bench, function).run()
+
+    assert function.ids == [["a"], ["b"], ["a"]]
+    assert result["processed"]["count"] == 2
+
+
+@pytest.mark.parametrize(("attempt", "calls"), [(1, 2), (2, 4), (3, 8), (6, 64), (9, 64)])
+def test_a_function_that_is_broken_is_called_for_few_messages_of_a_try(
+    bench: Workbench, attempt: int, calls: int
+) -> None:
+    bench.ti.try_number = attempt
+    ids = [f"m{number:02}" for number in range(70)]
+    bench.put(*ids)
+    function = Function(set(ids))
+
+    with pytest.raises(ValueError, match="cannot read"):
+        batches(bench, function).run()
+    assert len(function.given) == calls
+    assert max(counts_of(bench).values()) == 1
+
+
+@pytest.mark.parametrize(("attempt", "seconds"), [(1, 300), (2, 3600)])
+def test_after_a_failed_try_a_message_is_leased_for_an_hour_until_one_is_processed(
+    bench: Workbench, attempt: int, seconds: int
+) -> None:
+    bench.ti.try_number = attempt
+    bench.put("a", "b", "c", "d")
+    batches(bench, Function()).run()
+
+    leases = [(body["lease_limit"], body["lease_seconds"]) for body in bench.sent("lease")]
+    assert leases == [(1, seconds), (2, 300), (4, 300), (8, 300)]
+
+
+def test_twenty_failures_in_a_row_stop_a_function_that_processed_messages_before(bench: Workbench) -> None:
+    bad = [f"bad{number:02}" for number in range(30)]
+    bench.put("good")
+    bench.put(*bad, lease_count=1)
+
+    with pytest.raises(ValueError, match="cannot read"):
+        batches(bench, function := Function(set(bad))).run()
+    assert len(function.given) == 21
+
+
+def test_messages_that_were_delivered_before_are_leased_and_called_alone(bench: Workbench) -> None:
+    bench.put("a", "b", lease_count=1)
+    bench.put("c", "d", "e")
+    function = Function()
+    batches(bench, function).run()
+
+    assert function.ids == [["a"], ["b"], ["c"], ["d", "e"]]
+    assert bench.states == {}
+
+
+def test_after_a_message_that_was_delivered_before_one_message_is_leased(bench: Workbench) -> None:
+    bench.put("new")
+    bench.put("old1", "old2", "old3", lease_count=1)
+    batches(bench, Function()).run()
+
+    assert bench.lease_sizes == [1, 2, 1, 1, 1]
+    assert bench.states == {}
+
+
+def test_of_a_larger_lease_one_message_that_was_delivered_before_is_called_and_the_others_are_released(
+    bench: Workbench,
+) -> None:
+    states: list[dict[str, str]] = []
+    function = Function(meanwhile=lambda ids: states.append(bench.states))
+    bench.put("new1", "new2", "new3")
+    bench.put("old1", "old2", "old3", lease_count=1)
+    bench.put("new4")
+    batches(bench, function).run()
+
+    assert function.ids == [["new1"], ["new2", "new3"], ["old1"], ["new4"], ["old2"], ["old3"]]
+    # While the first of them is called the others are not held.
+    assert states[2] == {"old1": "leased", "old2": "available", "old3": "available", "new4": "leased"}
+    assert bench.states == {}
+
+
+def test_in_a_larger_lease_all_messages_that_may_not_wait_are_called_alone(bench: Workbench) -> None:
+    function = Function()
+    bench.put("new1", "new2", "new3")
+    bench.put("old1", "old2", lease_count=2)
+    bench.put("new4")
+    batches(bench, function).run()
+
+    assert function.ids == [["new1"], ["new2", "new3"], ["old1"], ["old2"], ["new4"]]
+
+
+def test_a_retry_that_finds_only_leased_messages_fails(bench: Workbench) -> None:
+    bench.put("a", "b")
+    bench.lease(1)
+    bench.hook.acknowledge_messages(bench.inbox_id, bench.lease(1).lease_id)
+    retry(bench)
+
+    with pytest.raises(BatchError, match="no message is available, and 1 are leased"):
+        batches(bench, Function()).run()
+
+
+def test_a_retry_that_processes_some_messages_fails_while_others_are_leased(bench: Workbench) -> None:
+    bench.put("a", "b")
+    bench.lease(1)
+    retry(bench)
+
+    with pytest.raises(BatchError, match="1 are leased"):
+        batches(bench, Function()).run()
+    assert bench.states == {"a": "leased"}
+
+
+@pytest.mark.parametrize("attempt", [1, 2])
+def test_a_task_whose_inbox_has_been_processed_succeeds_in_each_try(bench: Workbench, attempt: int) -> None:
+    bench.put("a")
+    bench.hook.acknowledge_messages(bench.inbox_id, bench.lease().lease_id)
+    bench.put("bad", lease_count=5)
+    bench.ti.try_number = attempt
+    bench.hook.release_messages(bench.inbox_id, bench.lease().lease_id)
+
+    assert bench.states == {"bad": "quarantined"}
+    assert batches(bench, Function()).run()["batches"] == 0
+
+
+def test_a_first_try_that_finds_only_leased_messages_succeeds(bench: Workbench) -> None:
+    bench.put("a")
+    bench.lease()
+
+    assert batches(bench, Function()).run()["batches"] == 0
+
+
+def test_of_a_batch_with_failed_messages_the_others_are_acknowledged(bench: Workbench) -> None:
+    function = Function({"b", "d"}, names=True)
+    bench.put("a", "b", "c", "d", "e")
+
+    with pytest.raises(BatchError) as raised:
+        batches(bench, function).run()
+    assert function.ids == [["a"], ["b", "c"], ["d", "e"]]
+    assert bench.states == {"b": "leased", "d": "leased"}
+    assert f"2 messages failed and were not acknowledged: b: {NAMED}; d: {NAMED}" in str(raised.value)
+
+
+def test_more_failed_messages_than_fit_into_an_error_are_counted(bench: Workbench) -> None:
+    bad = {f"bad{number:02}" for number in range(12)}
+    bench.put("good", *sorted(bad))
+
+    with pytest.raises(BatchError, match=r"12 messages failed .* bad09: named in MessagesFailed; \.\.\."):
+        batches(bench, Function(bad, names=True)).run()
+
+
+def test_a_failed_message_becomes_a_dead_letter_with_its_third_delivery(bench: Workbench) -> None:
+    bench.allow_dead_letters()
+    bench.put("bad", lease_count=2, payload={"n": [1, "a secret"]})
+    bench.put("a", "b")
+    result = batches(bench, Function({"bad"}, names=True)).run()
+
+    [conf] = bench.dead_letters.values()
+    assert message_of(conf)["payload"] == {"n": [1, "a secret"]}
+    chosen = ("inbox_id", "message_id", "delivery_count", "reason", "cause", "target_dag_id")
+    assert {name: conf[name] for name in chosen} == {
+        "inbox_id": bench.inbox_id,
+        "message_id": "bad",
+        "delivery_count": 3,
+        "reason": "failed",
+        "cause": NAMED,
+        "target_dag_id": None,
+    }
+    assert result["dead_lettered"] == {"count": 1, "ids": ["bad"]}
+    assert result["processed"]["count"] == 2
+    assert bench.states == {}
+
+
+def test_the_cause_of_a_dead_letter_is_the_type_of_the_exception_and_not_its_text(
+    bench: Workbench, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    bench.allow_dead_letters()
+    bench.put("good")
+    bench.put("bad", lease_count=2, payload={"n": "a secret"})
+    batches(bench, Function({"bad"})).run()
+
+    assert bench.dead_letters["bad"]["cause"] == RAISED
+    assert "a secret" not in caplog.text
+
+
+def test_a_dead_letter_is_stored_before_its_message_is_acknowledged(bench: Workbench) -> None:
+    states: list[dict[str, str]] = []
+    bench.supervisor.on_start = lambda: states.append(bench.states)
+    bench.allow_dead_letters(after=1)
+    bench.put("bad")
+    batches(bench, Function({"bad"}, names=True)).run()
+
+    assert states == [{"bad": "leased"}]
+    assert bench.states == {}
+
+
+def test_what_the_function_does_with_a_message_does_not_change_its_dead_letter(bench: Workbench) -> None:
+    class Changing(Function):
+        def __call__(self, messages: list[dict[str, Any]]) -> dict[str, str]:
+            messages[0]["payload"].clear()
+            messages[0]["message_attributes"].clear()
+            return {"bad": NAMED}
+
+    bench.allow_dead_letters(after=1)
+    bench.put("bad", payload={"n": 1})
+    batches(bench, Changing()).run()
+
+    assert message_of(bench.dead_letters["bad"])["payload"] == {"n": 1}
+    assert bench.dead_letters["bad"]["delivery_count"] == 1
+
+
+def test_nothing_is_leased_if_the_dead_letter_dag_is_missing(bench: Workbench) -> None:
+    bench.allow_dead_letters()
+    bench.supervisor.dags.discard("dead")
+    bench.put("a")
+
+    with pytest.raises(TargetError):
+        batches(bench, Function()).run()
+    assert bench.service.count("lease") == 0
+
+
+def test_a_message_that_the_dead_letter_dag_rejects_is_left_to_its_lease_and_fails_the_task(
+    bench: Workbench,
+) -> None:
+    bench.allow_dead_letters(after=3)
+    bench.supervisor.faults.append(lambda message: api_error(422))
+    bench.put("bad", lease_count=2)
+
+    with pytest.raises(BatchError, match="bad: named"):
+        batches(bench, Function({"bad"}, names=True)).run()
+    assert bench.states == {"bad": "leased"}
+
+
+def test_a_redelivered_dead_letter_is_acknowledged_and_not_given_to_the_function(bench: Workbench) -> None:
+    bench.allow_dead_letters(after=1)
+    bench.put("a")
+    bench.service.fault("status", operation="ack", status=403, times=1)
+    with contextlib.suppress(Exception):
+        batches(bench, Function({"a"}, names=True)).run()
+    bench.hook.release_messages(bench.inbox_id, lease_of(bench, "a"))
+    function = Function()
+    result = batches(bench, function).run()
+
+    assert function.given == []
+    assert result["dead_lettered"]["ids"] == ["a"]
+    assert len(bench.dead_letters) == 1
+    assert bench.states == {}
+
+
+def test_a_message_that_fails_before_any_was_processed_is_no_dead_letter_yet(bench: Workbench) -> None:
+    bench.allow_dead_letters()
+    bench.put("third", lease_count=2)
+
+    with pytest.raises(ValueError, match="cannot read"):
+        batches(bench, Function({"third"})).run()
+    assert bench.dead_letters == {}
+    assert bench.states == {"third": "leased"}
+
+
+def test_a_message_on_its_fourth_delivery_becomes_a_dead_letter_without_a_call(bench: Workbench) -> None:
+    bench.allow_dead_letters()
+    bench.put("killer", lease_count=3)
+    function = Function()
+    batches(bench, function).run()
+
+    assert function.given == []
+    assert "its process was killed" in bench.dead_letters["killer"]["cause"]
+    assert bench.states == {}
+
+
+def test_without_a_dead_letter_dag_its_last_delivery_is_given_to_the_function(bench: Workbench) -> None:
+    bench.put("old", lease_count=4)
+    function = Function()
+    batches(bench, function).run()
+
+    assert function.ids == [["old"]]
+
+
+def test_a_broken_function_makes_few_dead_letters_in_a_task(bench: Workbench) -> None:
+    bench.allow_dead_letters()
+    ids = ["a", "b", "c", "d"]
+    bench.put(*ids, lease_count=2)
+
+    with pytest.raises(BatchError, match="too many messages in a row"):
+        batches(bench, Function(set(ids), names=True)).run()
+    assert len(bench.dead_letters) == 2
+    assert sorted(bench.states.values()) == ["available", "available"]

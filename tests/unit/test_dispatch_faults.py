@@ -1,14 +1,17 @@
-"""Faults of one message let the others go on; faults of everything stop, release, and raise."""
+"""Dispatch through faults, interruptions and expired leases: what is released, and what continues."""
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import pytest
 
 from airflow_provider_workflow.dispatch.run_errors import TargetError
+from tests.unit.fake_clock import FakeClock
 from tests.unit.fakes import api_error, lost
-from tests.unit.workbench import Workbench
+from tests.unit.sensors.tasks import Task
+from tests.unit.workbench import TaskTimeout, Workbench
 
 
 @pytest.mark.parametrize("error", [api_error(400, "value_error"), api_error(500)])
@@ -118,3 +121,196 @@ def test_nothing_is_leased_for_a_dag_that_is_missing(bench: Workbench) -> None:
     with pytest.raises(TargetError):
         bench.dispatcher({"handle": "payload.x", "missing": "payload"}).drain()
     assert bench.service.count("lease") == 0
+
+
+def test_a_lease_of_a_minute_that_waited_at_the_rate_gate_starts_its_runs(
+    bench: Workbench, fake_clock: FakeClock
+) -> None:
+    bench.put("a")
+    headers = {"Retry-After": "40"}
+    bench.service.fault("status", operation="lease", status=429, headers=headers, times=1)
+    bench.dispatcher(lease_seconds=60).drain()
+
+    assert fake_clock.elapsed < 60
+    assert bench.supervisor.started == ["a"]
+
+
+def test_a_resumed_task_that_times_out_in_its_check_releases_the_hand_off(bench: Workbench) -> None:
+    def get_dag(dag_id: str) -> str:
+        raise TaskTimeout
+
+    task = Task(bench)
+    deferral = task.execute()
+    bench.put("a")
+    event = task.leased()
+    bench.ti.get_dag = get_dag  # type: ignore[attr-defined]
+
+    with pytest.raises(TaskTimeout):
+        task.resume(deferral, event)
+    assert bench.states == {"a": "available"}
+
+
+def test_a_task_that_is_ended_while_it_starts_a_run_releases_its_message(bench: Workbench) -> None:
+    def out_of_time() -> None:
+        raise TaskTimeout
+
+    bench.supervisor.on_start = out_of_time
+    bench.put("a", "b")
+
+    with pytest.raises(TaskTimeout):
+        bench.ready_dispatcher().drain()
+    assert bench.states == {"a": "available", "b": "available"}, "a is redelivered, and finds its run"
+
+
+def test_a_task_that_is_ended_while_it_starts_a_dead_letter_releases_the_message(
+    bench: Workbench,
+) -> None:
+    def get_dr_count(dag_id: str, states: Any = None, run_ids: Any = None) -> int:
+        if bench.supervisor.asked:
+            raise TaskTimeout
+        return 0
+
+    bench.allow_dead_letters()
+    bench.put("a", lease_count=3)
+    bench.supervisor.refuse("a", api_error(400, "import_errors"))
+    bench.ti.get_dr_count = get_dr_count  # type: ignore[method-assign]
+
+    with pytest.raises(TaskTimeout):
+        bench.ready_dispatcher().drain()
+    assert bench.dead_letters == {}
+    assert bench.states == {"a": "available"}
+
+
+def test_a_task_that_is_ended_while_it_makes_dead_letters_for_a_broken_target_releases_the_rest(
+    bench: Workbench,
+) -> None:
+    looks: list[Any] = []
+
+    def get_dr_count(dag_id: str, states: Any = None, run_ids: Any = None) -> int:
+        looks.append(run_ids)
+        if len(looks) > 1:
+            raise TaskTimeout
+        raise lost("ConnectError")
+
+    bench.allow_dead_letters()
+    bench.put("a", "b", lease_count=3)
+    bench.put("c")
+    dispatcher = bench.ready_dispatcher(lease_limit=3)
+    bench.ti.get_dr_count = get_dr_count  # type: ignore[method-assign]
+
+    with pytest.raises(TaskTimeout):
+        dispatcher.drain()
+    assert bench.states == {"a": "leased", "b": "available", "c": "available"}
+
+
+def test_a_message_on_its_third_lease_goes_first(bench: Workbench) -> None:
+    bench.put("a", "b")
+    bench.put("precious", lease_count=2)
+    bench.dispatcher().drain(bench.lease())
+
+    assert bench.supervisor.started == ["precious", "a", "b"]
+    assert [body["message_ids"] for body in bench.sent("ack")] == [["precious", "a", "b"]]
+
+
+def test_a_message_on_its_second_lease_goes_with_the_others(
+    bench: Workbench, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.put("a")
+    bench.put("b", lease_count=1)
+    bench.dispatcher().drain(bench.lease())
+
+    assert [body["message_ids"] for body in bench.sent("ack")] == [["b", "a"]]
+    assert not [each for each in caplog.records if each.levelno >= logging.WARNING]
+
+
+def test_what_is_done_is_acknowledged_whatever_ends_the_task(bench: Workbench) -> None:
+    bench.put("a", "b")
+    bench.supervisor.refuse("b", KeyError("a fault of our own"))
+
+    with pytest.raises(KeyError):
+        bench.dispatcher().drain(bench.lease())
+    assert bench.states == {"b": "available"}
+
+
+def test_a_message_without_a_delivery_count_goes_to_the_dag_that_has_its_run(bench: Workbench) -> None:
+    bench.supervisor.dags |= {"late", "work"}
+    bench.put("a")
+    bench.start_before("a", "work")
+    lease = bench.lease()
+    lease.messages[0]["message_attributes"] = None  # type: ignore[typeddict-item]
+
+    bench.dispatcher({"late": "payload", "work": "payload"}).drain(lease)
+
+    assert list(bench.supervisor.runs) == [("work", bench.run_id("a"))]
+
+
+def test_a_message_that_comes_again_goes_to_the_dag_that_has_its_run(bench: Workbench) -> None:
+    routes = {"late": "message_attributes.lease_count >= `2`", "work": "payload"}
+    bench.supervisor.dags |= {"late", "work"}
+    bench.put("a")
+    bench.lease()
+    bench.start_before("a", "work")
+    bench.service.store.clock.advance(301)
+
+    dispatcher = bench.dispatcher(routes)
+    dispatcher.drain()
+    assert list(bench.supervisor.runs) == [("work", bench.run_id("a"))]
+    assert dispatcher.counts.result["existing"]["ids"] == ["a"]
+    assert bench.states == {}
+
+
+def test_a_task_does_not_lease_again_what_it_left_to_its_lease(
+    bench: Workbench, fake_clock: FakeClock
+) -> None:
+    def pass_time() -> None:
+        fake_clock.advance(61)
+        bench.service.store.clock.advance(61)
+
+    bench.supervisor.on_start = pass_time
+    bench.put("no", payload={"wanted": False})
+    bench.put("yes", payload={"wanted": True})
+    bench.dispatcher(match="payload.wanted", lease_limit=1, lease_seconds=60).drain()
+
+    assert bench.supervisor.started == ["yes"]
+    assert bench.service.count("lease") == 2
+    assert bench.states["no"] == "available"
+
+
+def test_a_lease_that_says_nothing_of_its_inbox_is_worked_on(bench: Workbench) -> None:
+    bench.put("a")
+    whole = bench.hook.lease_messages
+
+    def silent(*arguments: Any, **options: Any) -> Any:
+        answer: Any = whole(*arguments, **options)
+        del answer["inbox_attributes"]
+        return answer
+
+    bench.hook.lease_messages = silent  # type: ignore[method-assign]
+    bench.dispatcher().drain()
+    assert bench.supervisor.started == ["a"]
+
+
+def test_a_lease_is_no_larger_than_the_pace_of_airflow_allows(
+    bench: Workbench, fake_clock: FakeClock
+) -> None:
+    """Messages that are leased in vain lose a delivery each time, and have about five of them."""
+    bench.put(*(f"m{number}" for number in range(60)))
+    bench.supervisor.on_start = lambda: fake_clock.advance(2)
+    dispatcher = bench.dispatcher(lease_seconds=60)
+    dispatcher.drain()
+
+    # In half of the 30 s in which a lease of 60 s may start runs.
+    assert bench.lease_sizes[:3] == [1, 7, 7]
+    assert len(bench.supervisor.started) == len(set(bench.supervisor.started)) == 60
+    assert bench.states == {}
+
+
+def test_a_lease_that_began_slowly_is_followed_by_larger_ones(
+    bench: Workbench, fake_clock: FakeClock
+) -> None:
+    bench.put(*(f"m{number}" for number in range(110)))
+    pauses = iter([40.0, *[0.1] * 109])
+    bench.supervisor.on_start = lambda: fake_clock.advance(next(pauses))
+    bench.dispatcher(lease_seconds=60).drain()
+
+    assert bench.lease_sizes[:3] == [1, 1, 100]

@@ -35,7 +35,7 @@ RUN_BY = {
     """airflow-workflow put orders '{"number": 1}' '{"number": 2}' --create""": (
         "tests/unit/cli/test_documented_commands.py"
     ),
-    "curl -s http://127.0.0.1:8765/_emulator/messages": "tests/unit/emulator/test_documented_control.py",
+    "curl -s http://127.0.0.1:8765/_emulator/messages": "tests/unit/emulator/test_server.py",
     'export AIRFLOW_HOME="$PWD/airflow"': "tests/e2e/test_testing_example.py",
     'eval "$(register-python-argcomplete airflow-workflow)"': "tests/unit/cli/test_tree.py",
     "export AIRFLOW_CONN_WORKFLOW_DEFAULT='{": "tests/unit/test_readme.py",

@@ -1,4 +1,4 @@
-"""A lease in the hands of a task: its time, its order, and how it crosses from trigger to task."""
+"""Leases, and the probing of targets after an error."""
 
 from __future__ import annotations
 
@@ -10,9 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from airflow_provider_workflow.client.errors import WorkflowError
 from airflow_provider_workflow.dispatch.lease import HeldLease, delivery_count, encoded, without_lease
+from airflow_provider_workflow.dispatch.rejections import probes_of
+from airflow_provider_workflow.dispatch.run_errors import TargetError
+from airflow_provider_workflow.emulator.clock import ManualClock
 from tests.unit.fake_clock import FakeClock
-from tests.unit.workbench import handed_off
+from tests.unit.fakes import api_error, lost
+from tests.unit.workbench import Workbench, handed_off
 
 ANY_TEXT = st.text(st.characters(codec=None, exclude_categories=()))
 ANY_JSON = st.recursive(
@@ -143,3 +148,212 @@ def test_of_more_messages_than_one_request_acknowledges_the_others_are_redeliver
 @pytest.mark.parametrize(("found", "shown"), [(12345, "12345"), (True, "true")])
 def test_an_id_that_is_another_scalar_is_its_json_text(found: Any, shown: str) -> None:
     assert [each["id"] for each in held({**message("x"), "id": found}).messages] == [shown]
+
+
+REJECTED = api_error(
+    400, "value_error", "Invalid input for param customer: No value passed and Param is required"
+)
+
+
+class Listener:
+    """A task of a listener, with its tries."""
+
+    def __init__(self, bench: Workbench) -> None:
+        self.bench = bench
+        self.attempt = 0
+
+    def next_try(self, targets: Any = "handle", **limits: Any) -> Any:
+        """One try: what it dispatched, or how it failed."""
+        self.attempt += 1
+        dispatcher = self.bench.dispatcher(targets, attempt=self.attempt, **limits)
+        try:
+            dispatcher.drain()
+        except (TargetError, WorkflowError) as error:
+            return error
+        return dispatcher.counts.result
+
+
+def leases(bench: Workbench) -> list[tuple[int, int]]:
+    """Messages and seconds of all lease requests."""
+    return [(each["lease_limit"], each["lease_seconds"]) for each in bench.sent("lease")]
+
+
+def test_the_first_lease_of_a_try_is_one_message(bench: Workbench) -> None:
+    bench.put(*"abc")
+    Listener(bench).next_try()
+
+    assert leases(bench)[:2] == [(1, 300), (100, 300)]
+    assert bench.supervisor.started == [*"abc"]
+
+
+def test_the_number_of_probes_doubles_up_to_128() -> None:
+    assert [probes_of(attempt) for attempt in (1, 2, 3, 4, 5, 6, 7, 8, 1000)] == [
+        *(1, 2, 4, 8, 16, 32, 64, 128, 128)
+    ]
+
+
+def test_a_check_starts_nothing_and_asks_for_the_dag_alone(bench: Workbench) -> None:
+    bench.dispatcher().drain()
+
+    assert bench.supervisor.asked == []
+    assert bench.ti.dags_asked == ["handle"]  # type: ignore[attr-defined]
+
+
+def test_nothing_is_leased_for_a_dag_that_is_missing(bench: Workbench) -> None:
+    bench.put("a")
+    dispatcher = bench.dispatcher({"handle": "payload.x", "missing": "payload"})
+
+    with pytest.raises(TargetError, match=r"'missing' was not found\. Deploy it"):
+        dispatcher.drain()
+    assert bench.service.count("lease") == 0
+
+
+@pytest.mark.parametrize("error", [api_error(500), lost("ConnectError")])
+def test_nothing_is_leased_where_airflow_cannot_check(bench: Workbench, error: Any) -> None:
+    bench.ti.dag_fault = error  # type: ignore[attr-defined]
+
+    with pytest.raises(TargetError):
+        bench.dispatcher().drain()
+
+
+@pytest.mark.parametrize("error", [REJECTED, api_error(500), lost("HTTPStatusError")])
+def test_each_try_probes_twice_as_many_messages_of_a_target_that_rejects_them(
+    bench: Workbench, error: Any
+) -> None:
+    bench.put(*(f"m{number}" for number in range(20)))
+    bench.supervisor.refuse("", error)
+    listener = Listener(bench)
+
+    assert all(isinstance(listener.next_try(), TargetError) for _ in range(3))
+    assert leases(bench) == [(1, 300), *[(1, 3600)] * 6]
+    assert list(bench.states.values()).count("leased") == 7
+    assert bench.service.count("release") == 0
+
+
+def test_the_error_of_a_target_says_what_it_rejected_and_what_the_next_try_does(bench: Workbench) -> None:
+    bench.put("a", "b", "c")
+    bench.supervisor.refuse("", REJECTED)
+    listener = Listener(bench)
+    first, second = listener.next_try(), listener.next_try()
+
+    assert str(first) == (
+        "Airflow rejected a message for the DAG 'handle', and this task has started no run of it:"
+        " value_error (status 400): param customer. Correct the DAG (its params, its timetable, or the"
+        " pattern of run ids). The next try of this task probes up to 2 messages, one at a time; no message"
+        " is lost."
+    )
+    assert "rejected 2 messages for the DAG" in str(second)
+
+
+@pytest.mark.parametrize("dead_letters", [True, False])
+@pytest.mark.parametrize("rejected", [1, 20, 100])
+def test_messages_behind_up_to_100_rejected_ones_start_within_seven_tries(
+    bench: Workbench, dead_letters: bool, rejected: int
+) -> None:
+    if dead_letters:
+        bench.allow_dead_letters()
+    bench.put(*(f"bad{number}" for number in range(rejected)), "good")
+    bench.supervisor.refuse("bad", REJECTED)
+    listener = Listener(bench)
+    while "good" not in bench.supervisor.started:
+        listener.next_try()
+
+    assert listener.attempt <= 7
+
+
+@pytest.mark.parametrize("waiting", [1, 3, 20])
+def test_params_that_reject_every_conf_for_an_hour_quarantine_nothing(
+    bench: Workbench, clock: ManualClock, waiting: int
+) -> None:
+    ids = [f"m{number}" for number in range(waiting)]
+    bench.put(*ids)
+    bench.supervisor.refuse("", REJECTED)
+    listener = Listener(bench)
+    for _ in range(12):
+        listener.next_try()
+        clock.advance(300)
+    assert "quarantined" not in bench.states.values()
+
+    bench.supervisor.faults.clear()
+    for _ in range(3):
+        listener.next_try()
+        clock.advance(3600)
+    assert sorted(bench.supervisor.started) == sorted(ids)
+    assert bench.states == {}
+
+
+def test_after_a_failed_try_single_messages_are_leased_for_an_hour_until_a_run_starts(
+    bench: Workbench,
+) -> None:
+    bench.put(*"abc")
+    bench.supervisor.refuse("", REJECTED)
+    listener = Listener(bench)
+    listener.next_try()
+    bench.supervisor.faults.clear()
+    listener.next_try()
+
+    assert leases(bench)[:3] == [(1, 300), (1, 3600), (100, 300)]
+    assert bench.supervisor.started == ["b", "c"], "the first is leased by the try before"
+
+
+def test_a_run_that_exists_is_no_proof_that_the_target_takes_others(bench: Workbench) -> None:
+    bench.put(*"abc")
+    bench.start_before("a")
+    bench.supervisor.refuse("b", REJECTED)
+
+    assert isinstance(Listener(bench).next_try(), TargetError)
+    assert leases(bench) == [(1, 300), (1, 300)]
+    assert bench.states == {"b": "leased", "c": "available"}
+
+
+def test_a_hand_off_of_which_the_target_rejects_all_is_left_to_its_lease(bench: Workbench) -> None:
+    bench.put(*"abc")
+    bench.supervisor.refuse("", REJECTED)
+
+    with pytest.raises(TargetError, match="rejected 3 messages"):
+        bench.dispatcher().drain(bench.lease())
+    assert bench.states == {"a": "leased", "b": "leased", "c": "leased"}
+    assert bench.service.count("lease") == 1
+
+
+def test_a_process_that_goes_on_after_a_broken_target_counts_it_as_a_failed_try(bench: Workbench) -> None:
+    assert bench.dispatcher(attempt=2).next_lease() == (1, 3600)
+
+
+def test_one_broken_target_of_two_costs_each_try_few_of_its_messages(bench: Workbench) -> None:
+    bench.supervisor.dags = {"good", "bad"}
+    bench.put("b1", "b2", payload={"to": "bad"})
+    bench.put(*"xyz", payload={"to": "good"})
+    routes = {"bad": "payload.to == 'bad'", "good": "payload"}
+    bench.supervisor.faults.append(lambda asked: REJECTED if asked.dag_id == "bad" else None)
+    listener = Listener(bench)
+    results = [listener.next_try(routes) for _ in range(3)]
+
+    assert [isinstance(each, TargetError) for each in results] == [True, True, False]
+    assert bench.supervisor.started == [*"xyz"]
+    assert bench.states == {"b1": "leased", "b2": "leased"}
+
+
+def test_after_a_failed_try_each_of_two_targets_is_probed_before_larger_leases(bench: Workbench) -> None:
+    bench.supervisor.dags = {"good", "bad"}
+    bench.put("g1", "g2", payload={"to": "good"})
+    bench.put("b1", payload={"to": "bad"})
+    bench.put("g3", payload={"to": "good"})
+    bench.dispatcher({"bad": "payload.to == 'bad'", "good": "payload"}, attempt=2).drain()
+
+    assert leases(bench) == [*[(1, 3600)] * 3, (100, 300), (100, 300)]
+
+
+def test_a_target_that_rejects_in_a_drain_that_started_runs_of_another_ends_it_after_that_lease(
+    bench: Workbench,
+) -> None:
+    bench.supervisor.dags = {"good", "bad"}
+    for name, to in (("g1", "good"), ("b1", "bad"), ("g2", "good"), ("b2", "bad"), ("g3", "good")):
+        bench.put(name, payload={"to": to})
+    bench.supervisor.faults.append(lambda asked: REJECTED if asked.dag_id == "bad" else None)
+    dispatcher = bench.dispatcher({"bad": "payload.to == 'bad'", "good": "payload"}, lease_limit=2)
+
+    with pytest.raises(TargetError, match="for the DAG 'bad'"):
+        dispatcher.drain()
+    assert bench.supervisor.started == ["g1", "g2"]
+    assert bench.states == {"b1": "leased", "b2": "available", "g3": "available"}

@@ -1,14 +1,35 @@
-"""Arguments that are checked where a DAG file is parsed."""
+"""Arguments that tasks share: checks, retries, templates."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from airflow.sdk import DAG, BaseOperator, TaskGroup
+from airflow.sdk.definitions.param import ParamsDict
+from airflow.serialization import serialized_objects
 
+from airflow_provider_workflow.decorators.workflow_inbox import workflow_inbox_task
 from airflow_provider_workflow.operators.base import check_limits, check_routes
+from airflow_provider_workflow.operators.dead_letters import WorkflowDeadLetterReplayOperator
+from airflow_provider_workflow.operators.inbox import WorkflowInboxDispatchOperator
+from airflow_provider_workflow.operators.manage_inbox import (
+    WorkflowDeleteInboxOperator,
+    WorkflowEnsureInboxOperator,
+    WorkflowPauseInboxOperator,
+    WorkflowResumeInboxOperator,
+)
+from airflow_provider_workflow.operators.workflows import WorkflowGuessOperator, WorkflowUnenrollOperator
 from airflow_provider_workflow.options import check_choice, check_string, known_later, whole_number
+from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
+from tests.unit.workbench import Workbench
 
 GOOD: dict[str, Any] = {
     "lease_limit": 100,
@@ -132,3 +153,296 @@ def test_a_text_that_is_there_or_comes_later_is_kept(value: Any) -> None:
 def test_a_text_that_is_wrong_is_named(value: Any, text: str) -> None:
     with pytest.raises(ValueError, match=text):
         check_string("name", value, 12)
+
+
+SECONDS_10, MINUTES_10 = timedelta(seconds=10), timedelta(minutes=10)
+HOUR = timedelta(hours=1)
+NAMES = ("retries", "retry_delay", "retry_exponential_backoff", "max_retry_delay")
+EXPLICIT: dict[str, Any] = {
+    "retries": 0,
+    "retry_delay": timedelta(minutes=20),
+    "retry_exponential_backoff": False,
+    "max_retry_delay": timedelta(minutes=5),
+}
+
+START_RUNS = {"inbox": "orders", "trigger_dag_id": "handle"}
+OPERATORS = [
+    pytest.param(WorkflowInboxSensor, START_RUNS, (20, MINUTES_10), id="sensor"),
+    pytest.param(WorkflowInboxDispatchOperator, START_RUNS, (5, MINUTES_10), id="dispatch"),
+    pytest.param(WorkflowDeadLetterReplayOperator, {}, (20, timedelta(hours=6)), id="replay"),
+]
+with_each_operator = pytest.mark.parametrize(("operator", "arguments", "expected"), OPERATORS)
+
+
+@contextmanager
+def a_dag(**default_args: Any) -> Iterator[DAG]:
+    with DAG("d", schedule=None, start_date=datetime(2025, 1, 1), default_args=default_args) as dag:
+        yield dag
+
+
+def scheduled(dag: DAG) -> dict[str, Any]:
+    """What the scheduler reads of the only task of a DAG."""
+    serialization = serialized_objects.DagSerialization
+    (task,) = serialization.from_dict(serialization.to_dict(dag)).tasks
+    return {name: getattr(task, name) for name in NAMES}
+
+
+@with_each_operator
+def test_retries_with_growing_and_limited_pauses_are_the_default(
+    operator: Any, arguments: dict[str, Any], expected: Any
+) -> None:
+    made = operator(task_id="t", **arguments)
+
+    assert (made.retries, made.max_retry_delay) == expected
+    assert made.retry_delay == SECONDS_10
+    assert made.retry_exponential_backoff
+
+
+@with_each_operator
+def test_an_explicit_value_wins(operator: Any, arguments: dict[str, Any], expected: Any) -> None:
+    made = operator(task_id="t", **arguments, **EXPLICIT)
+
+    assert {name: getattr(made, name) for name in NAMES} == EXPLICIT
+    assert not made.retry_exponential_backoff
+
+
+@with_each_operator
+@pytest.mark.parametrize("level", ["dag", "task group", "outer task group", "task"])
+def test_default_args_win(operator: Any, arguments: dict[str, Any], expected: Any, level: str) -> None:
+    at = {
+        each: EXPLICIT if each == level else {} for each in ("dag", "task group", "outer task group", "task")
+    }
+    with (
+        a_dag(**at["dag"]),
+        TaskGroup("outer", default_args=at["outer task group"]),
+        TaskGroup("inner", default_args=at["task group"]),
+    ):
+        made = operator(task_id="t", default_args=at["task"], **arguments)
+
+    assert {name: getattr(made, name) for name in NAMES} == EXPLICIT
+
+
+def test_no_limit_of_the_pauses_is_an_explicit_value_too() -> None:
+    assert (
+        WorkflowInboxDispatchOperator(task_id="t", **START_RUNS, max_retry_delay=None).max_retry_delay is None
+    )
+
+
+@with_each_operator
+def test_a_longer_first_pause_raises_the_default_limit_but_not_a_given_one(
+    operator: Any, arguments: dict[str, Any], expected: Any
+) -> None:
+    day = timedelta(days=1)
+
+    assert operator(task_id="t", **arguments, retry_delay=86400).max_retry_delay == day
+    assert operator(task_id="t", **arguments, retry_delay=5).max_retry_delay == expected[1]
+    limited = operator(task_id="t", **arguments, retry_delay=day, max_retry_delay=timedelta(minutes=10))
+    assert limited.max_retry_delay == MINUTES_10
+
+
+@with_each_operator
+def test_a_class_of_the_users_own_keeps_the_defaults_that_it_does_not_replace(
+    operator: Any, arguments: dict[str, Any], expected: Any
+) -> None:
+    class Own(operator):  # type: ignore[misc]
+        RETRIES = 7
+
+    with a_dag() as dag:
+        made = Own(task_id="t", **arguments)
+        mapped = Own.partial(task_id="mapped").expand_kwargs([arguments or {"conf": {}}])
+
+    assert dag.task_ids == ["t", "mapped"]
+    assert (made.retries, made.retry_delay) == (mapped.retries, mapped.retry_delay) == (7, SECONDS_10)
+    assert made.max_retry_delay == mapped.max_retry_delay == expected[1]
+
+
+@with_each_operator
+def test_a_mapped_task_has_the_same_defaults_for_the_scheduler_and_the_worker(
+    operator: Any, arguments: dict[str, Any], expected: Any
+) -> None:
+    with a_dag() as dag:
+        mapped = operator.partial(task_id="t").expand_kwargs([arguments or {"conf": {}}])
+    read = scheduled(dag)
+
+    assert (read["retries"], read["max_retry_delay"]) == expected
+    assert read["retry_delay"] == SECONDS_10
+    assert read["retry_exponential_backoff"] in (True, 2)
+    unmapped = mapped.unmap(arguments)
+    assert (unmapped.retries, unmapped.retry_delay, unmapped.max_retry_delay) == (
+        read["retries"],
+        read["retry_delay"],
+        read["max_retry_delay"],
+    )
+    assert unmapped.retry_exponential_backoff
+
+
+@with_each_operator
+@pytest.mark.parametrize("level", ["dag", "outer task group", "task", "argument"])
+def test_an_explicit_value_of_a_mapped_task_wins(
+    operator: Any, arguments: dict[str, Any], expected: Any, level: str
+) -> None:
+    at = {each: EXPLICIT if each == level else {} for each in ("dag", "outer task group", "task", "argument")}
+    with (
+        a_dag(**at["dag"]) as dag,
+        TaskGroup("outer", default_args=at["outer task group"]),
+        TaskGroup("inner"),
+    ):
+        partial = operator.partial(task_id="t", default_args=at["task"], **at["argument"])
+        mapped = partial.expand_kwargs([arguments or {"conf": {}}])
+
+    assert scheduled(dag) == EXPLICIT
+    unmapped = mapped.unmap(arguments)
+    assert {name: getattr(unmapped, name) for name in NAMES} == EXPLICIT
+
+
+def test_a_longer_first_pause_raises_the_default_limit_of_a_mapped_task() -> None:
+    with a_dag(retry_delay=HOUR) as dag:
+        WorkflowInboxSensor.partial(task_id="t", trigger_dag_id="handle").expand(inbox=["a", "b"])
+
+    assert scheduled(dag)["max_retry_delay"] == HOUR
+
+
+@pytest.mark.since(3, 3, "the task state store")
+def test_auto_needs_no_retries_to_be_given_but_rejects_none_at_all() -> None:
+    assert WorkflowInboxSensor(task_id="t", inbox="orders").retries == 20
+    with a_dag(retries=0), pytest.raises(ValueError, match=r"^retries must be 1 or more"):
+        WorkflowInboxSensor(task_id="t", inbox="orders")
+
+
+@pytest.mark.slow
+def test_the_defaults_of_an_operator_win_over_those_of_the_whole_airflow() -> None:
+    code = (
+        "from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor as Sensor\n"
+        "from airflow.sdk import BaseOperator, DAG\n"
+        "with DAG('d', schedule=None):\n"
+        "    mapped = Sensor.partial(task_id='m', trigger_dag_id='t').expand(inbox=['i', 'j'])\n"
+        "    made = Sensor(task_id='s', inbox='i', trigger_dag_id='t')\n"
+        "    others = BaseOperator(task_id='b')\n"
+        "print(made.retries, made.retry_delay, mapped.retries, mapped.retry_delay, others.retries)\n"
+    )
+    configured = {"AIRFLOW__CORE__DEFAULT_TASK_RETRIES": "3", "AIRFLOW__CORE__DEFAULT_TASK_RETRY_DELAY": "77"}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, **configured},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert done.stdout.splitlines()[-1] == "20 0:00:10 20 0:00:10 3"
+
+
+DAY = "20260101"
+"""A name that Python reads as a number."""
+TEMPLATE = "{{ params.value }}"
+ROUTED = {"task_id": "a", "trigger_dag_id": "handle"}
+WAITS = {**ROUTED, "mode": "reschedule"}
+SUBSCRIPTION = {"app_key": "shop", "action_key": "order"}
+
+
+def rendered(make: Callable[[], Any], value: Any, ti: Any = None) -> tuple[Any, dict[str, Any]]:
+    """An operator as it stands when its task begins, and the context of the task."""
+    with DAG("native", schedule=None, start_date=datetime(2025, 1, 1), render_template_as_native_obj=True):
+        operator = make()
+    context: Any = {"params": ParamsDict({"value": value}), "task": operator, "ti": ti, "try_number": 1}
+    operator.render_template_fields(context)
+    return context["task"], context
+
+
+@pytest.mark.parametrize("name", [DAY, TEMPLATE], ids=["written", "rendered"])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda name: WorkflowInboxDispatchOperator(inbox=name, **ROUTED),
+        lambda name: WorkflowInboxSensor(inbox=name, deferrable=False, **WAITS),
+    ],
+    ids=["operator", "sensor"],
+)
+def test_a_number_is_the_name_of_an_inbox(bench: Workbench, make: Callable[[str], Any], name: str) -> None:
+    bench.service.open_inbox(DAY)
+    bench.service.put(DAY, {"n": 1}, ids=["a"])
+    operator, context = rendered(lambda: make(name), DAY, bench.ti)
+
+    assert operator.execute(context)["started"]["ids"] == ["a"]
+
+
+def test_an_inbox_whose_name_is_a_number_is_managed(bench: Workbench) -> None:
+    for make in (
+        lambda: WorkflowEnsureInboxOperator(task_id="a", name=DAY, wait_until_active=False, **SUBSCRIPTION),
+        lambda: WorkflowPauseInboxOperator(task_id="a", inbox=DAY),
+        lambda: WorkflowResumeInboxOperator(task_id="a", inbox=DAY),
+        lambda: WorkflowDeleteInboxOperator(task_id="a", inbox=DAY),
+    ):
+        operator, context = rendered(make, None)
+        operator.execute(context)
+
+    changes = ("ensure_inbox", "pause_inbox", "resume_inbox", "delete_inbox")
+    assert [bench.service.count(change) for change in changes] == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("make", "field"),
+    [
+        (lambda: WorkflowInboxDispatchOperator(inbox=TEMPLATE, **ROUTED), "inbox"),
+        (lambda: WorkflowInboxSensor(inbox=TEMPLATE, deferrable=True, **ROUTED), "inbox"),
+        (
+            lambda: WorkflowInboxSensor(inbox="orders", workflow_conn_id=TEMPLATE, **ROUTED),
+            "workflow_conn_id",
+        ),
+        (lambda: WorkflowEnsureInboxOperator(task_id="a", name=TEMPLATE, **SUBSCRIPTION), "name"),
+        (lambda: WorkflowPauseInboxOperator(task_id="a", inbox=TEMPLATE), "inbox"),
+        (
+            lambda: WorkflowPauseInboxOperator(task_id="a", inbox="orders", workflow_conn_id=TEMPLATE),
+            "workflow_conn_id",
+        ),
+        (lambda: WorkflowResumeInboxOperator(task_id="a", inbox=TEMPLATE), "inbox"),
+        (lambda: WorkflowDeleteInboxOperator(task_id="a", inbox=TEMPLATE), "inbox"),
+        (lambda: WorkflowGuessOperator(task_id="a", description=TEMPLATE), "description"),
+        (lambda: WorkflowUnenrollOperator(task_id="a", enrollment_id=TEMPLATE), "enrollment_id"),
+        (lambda: workflow_inbox_task(inbox=TEMPLATE)(print_all)().operator, "inbox"),
+    ],
+)
+def test_a_template_that_yields_no_name_is_an_error_that_names_the_argument(
+    bench: Workbench, make: Callable[[], BaseOperator], field: str
+) -> None:
+    operator, context = rendered(make, None, bench.ti)
+
+    with pytest.raises(ValueError, match=rf"^{field} was rendered to None, not to a string\. Give .*=False"):
+        operator.execute(context)
+
+
+@pytest.mark.parametrize(
+    ("make", "field"),
+    [
+        (lambda: WorkflowInboxDispatchOperator(inbox="orders", match=TEMPLATE, **ROUTED), "match"),
+        (lambda: WorkflowDeadLetterReplayOperator(task_id="a", trigger_dag_id=TEMPLATE), "trigger_dag_id"),
+    ],
+)
+def test_what_may_be_missing_is_no_list(bench: Workbench, make: Callable[[], Any], field: str) -> None:
+    operator, context = rendered(make, [1], bench.ti)
+
+    with pytest.raises(ValueError, match=rf"^{field} was rendered to a list"):
+        operator.execute({**context, "dag_run": None} if field == "match" else {**context, "dag_run": Run()})
+
+
+class Run:
+    """A run of a dead-letter DAG."""
+
+    conf: dict[str, Any] = {}  # noqa: RUF012 nothing changes it
+
+
+def test_a_template_may_yield_a_dictionary_of_targets_and_no_match(bench: Workbench) -> None:
+    bench.put("a")
+    operator, context = rendered(
+        lambda: WorkflowInboxDispatchOperator(
+            task_id="a", inbox="orders", trigger_dag_id=TEMPLATE, match="{{ params.value.get('match') }}"
+        ),
+        {"handle": "id"},
+        bench.ti,
+    )
+
+    assert operator.execute(context)["started"]["ids"] == ["a"]
+
+
+def print_all(messages: Any) -> None:
+    """The function of a task that is never called."""

@@ -1,12 +1,21 @@
-"""Whose fault a rejection is decides whether a message becomes a dead letter, and when."""
+"""Rejected messages: who is blamed, and how they become dead letters."""
 
 from __future__ import annotations
 
-import pytest
+import contextlib
+import json
+import logging
+from typing import Any
 
+import pytest
+from airflow.sdk.execution_time.comms import TriggerDagRun
+
+from airflow_provider_workflow.client.errors import WorkflowError
+from airflow_provider_workflow.dispatch.dead_letters import RUN_PREFIX, message_of
 from airflow_provider_workflow.dispatch.run_errors import TargetError
 from airflow_provider_workflow.dispatch.runs import run_id_of
-from tests.unit.counted import counted
+from tests.unit.counted import Counted, counted
+from tests.unit.fake_clock import FakeClock
 from tests.unit.fakes import Fault, api_error, lost
 from tests.unit.rejecting import REJECTED, drained, redelivered
 from tests.unit.workbench import Workbench
@@ -264,3 +273,219 @@ def test_redelivered_messages_find_their_runs(bench: Workbench) -> None:
     assert sorted(bench.supervisor.started) == ["a", "b", "c"]
     assert dispatcher.counts.result["existing"]["count"] == 3
     assert bench.states == {}
+
+
+def test_a_rejected_message_becomes_a_dead_letter_with_its_third_delivery(bench: Workbench) -> None:
+    bench.allow_dead_letters()
+    bench.supervisor.refuse("bad", REJECTED)
+    bench.put("bad1", lease_count=1)
+    bench.put("bad2", lease_count=2, payload={"n": [1, None]})
+    bench.put("good1", "good2")
+    dispatcher = drained(bench)
+
+    assert bench.states == {"bad1": "leased"}
+    [conf] = bench.dead_letters.values()
+    message = json.loads(conf.pop("message_json"))
+    assert conf == {
+        "connection_id": bench.hook.workflow_conn_id,
+        "inbox_id": bench.inbox_id,
+        "message_id": "bad2",
+        "created_at": message["created_at"],
+        "delivery_count": 3,
+        "reason": "rejected",
+        "cause": "value_error (status 400): param message",
+        "target_dag_id": "handle",
+    }
+    assert message["payload"] == {"n": [1, None]}
+    assert message["message_attributes"]["lease_count"] == 3
+    assert dispatcher.counts.result["dead_lettered"] == {"count": 1, "ids": ["bad2"]}
+    assert dispatcher.counts.result["rejected"] == {"count": 1, "ids": ["bad1"]}
+    assert not dispatcher.counts.causes
+
+
+def test_the_id_of_its_run_follows_from_those_of_message_and_inbox(bench: Workbench) -> None:
+    bench.allow_dead_letters(after=1)
+    bench.supervisor.refuse("bad", REJECTED)
+    bench.put("bad", "good")
+    drained(bench)
+
+    run_id = bench.run_id("bad").replace("workflow__", "workflow__dead__")
+    assert ("dead", run_id) in bench.supervisor.runs
+    assert run_id == run_id_of("bad", bench.inbox_id, RUN_PREFIX)
+
+
+def test_it_is_counted_and_logged_once_without_its_payload(
+    bench: Workbench, counted: Counted, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.allow_dead_letters()
+    bench.supervisor.refuse("bad", REJECTED)
+    bench.put("bad", lease_count=2, payload="a secret")
+    bench.put("good")
+    drained(bench)
+
+    assert counted.totals["dead_lettered"] == 1
+    [line] = [each.getMessage() for each in caplog.records if each.levelno >= logging.WARNING]
+    assert line.startswith(
+        "Inbox orders: message bad is a dead letter (rejected): started the run workflow__dead__"
+    )
+    assert "a secret" not in caplog.text
+
+
+def test_a_dead_letter_that_was_not_acknowledged_is_found_and_starts_no_run_of_a_mended_target(
+    bench: Workbench,
+) -> None:
+    bench.allow_dead_letters(after=1)
+    bench.supervisor.refuse("bad", REJECTED)
+    bench.put("bad", "good")
+    bench.service.fault("status", operation="ack", status=403, times=None)
+    with pytest.raises(WorkflowError):
+        drained(bench)
+    bench.service.emulator.faults.clear()
+    bench.supervisor.faults.clear()
+    redelivered(bench)
+    dispatcher = drained(bench)
+
+    assert bench.supervisor.started == ["good"]
+    assert list(bench.dead_letters) == ["bad"]
+    assert dispatcher.counts.result["dead_lettered"]["ids"] == ["bad"]
+    assert bench.states == {}
+
+
+def test_a_message_with_a_run_never_becomes_a_dead_letter(bench: Workbench) -> None:
+    bench.allow_dead_letters(after=1, unmatched="dead_letter")
+    bench.put("a", lease_count=1)
+    bench.start_before("a")
+    dispatcher = bench.dispatcher(match="payload.wanted")
+    dispatcher.drain()
+
+    assert dispatcher.counts.result["existing"]["ids"] == ["a"]
+    assert bench.dead_letters == {}
+    assert bench.states == {}
+
+
+@pytest.mark.parametrize("error", [api_error(503), lost("HTTPStatusError"), lost("ReadError")])
+def test_a_message_whose_run_was_started_although_the_answer_is_an_error_becomes_none(
+    bench: Workbench, error: Fault
+) -> None:
+    def stored_and_failed(asked: TriggerDagRun) -> Fault | None:
+        if not asked.run_id.startswith("workflow__a__"):
+            return None
+        bench.start_before("a")
+        return error
+
+    bench.allow_dead_letters(after=1)
+    bench.supervisor.faults.append(stored_and_failed)
+    bench.put("a", lease_count=3)
+    bench.put("good")
+    with contextlib.suppress(TargetError):
+        bench.ready_dispatcher(lease_limit=100).drain()
+    assert bench.dead_letters == {}
+
+
+def test_no_dead_letter_is_started_while_it_is_not_known_whether_the_message_has_a_run(
+    bench: Workbench,
+) -> None:
+    def get_dr_count(dag_id: str, states: Any = None, run_ids: Any = None) -> int:
+        raise lost("ConnectError")
+
+    bench.allow_dead_letters(after=1)
+    bench.supervisor.refuse("bad", REJECTED)
+    bench.put("bad", "good")
+    bench.ti.get_dr_count = get_dr_count  # type: ignore[method-assign]
+    drained(bench)
+    assert bench.dead_letters == {}
+    assert bench.states == {"bad": "leased"}
+
+
+@pytest.mark.parametrize(
+    ("unmatched", "buried"), [("lease", {}), ("dead_letter", {"b": ("unmatched", None)})]
+)
+def test_an_unmatched_message_becomes_one_only_if_that_was_chosen(
+    bench: Workbench, unmatched: str, buried: Any
+) -> None:
+    bench.allow_dead_letters(unmatched=unmatched)
+    bench.put("a", lease_count=1)
+    bench.put("b", lease_count=2)
+    bench.dispatcher(match="payload.wanted").drain(bench.lease())
+
+    assert {
+        each: (conf["reason"], conf["target_dag_id"]) for each, conf in bench.dead_letters.items()
+    } == buried
+    assert set(bench.states) == {"a", "b"} - set(buried)
+
+
+def test_what_neither_dag_takes_is_left_to_its_lease_and_both_causes_are_told(
+    bench: Workbench, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.allow_dead_letters()
+    bench.supervisor.refuse("bad", REJECTED)
+    bench.supervisor.refuse("dead__bad", api_error(400, "import_errors"))
+    bench.put("bad", lease_count=2)
+    bench.put("good")
+    dispatcher = drained(bench)
+
+    assert bench.states == {"bad": "leased"}
+    assert list(dispatcher.counts.causes) == ["bad"]
+    [line] = [each.getMessage() for each in caplog.records if each.levelno >= logging.ERROR]
+    assert "param message" in line
+    assert "import_errors" in line
+    assert "import_errors" in dispatcher.counts.rejected_text()
+
+
+def test_nothing_is_leased_while_the_dead_letter_dag_is_missing(bench: Workbench) -> None:
+    bench.allow_dead_letters()
+    bench.supervisor.dags.discard("dead")
+    bench.put("a")
+
+    with pytest.raises(TargetError, match="'dead' was not found"):
+        bench.dispatcher().drain()
+
+
+def test_no_dead_letter_is_started_for_a_message_that_is_no_longer_held(
+    bench: Workbench, fake_clock: FakeClock
+) -> None:
+    bench.allow_dead_letters()
+    bench.put("bad", lease_count=3)
+
+    def stopped(asked: TriggerDagRun) -> Fault | None:
+        # The process was stopped for so long that another one may hold the message by now.
+        fake_clock.advance(300)
+        return REJECTED if asked.dag_id == "handle" else None
+
+    bench.supervisor.faults.append(stopped)
+    with pytest.raises(TargetError):
+        bench.dispatcher().drain()
+
+    assert bench.dead_letters == {}
+
+
+def test_a_message_with_any_id_and_payload_is_restored_exactly(bench: Workbench) -> None:
+    bench.allow_dead_letters()
+    bench.supervisor.faults.append(lambda asked: REJECTED if asked.dag_id == "handle" else None)
+    payload = {"nul": "a\0b", "half": "\ud800", "big": 2**70, "deep": [[[[1e300, -0.0]]]], "caf\u00e9": ""}
+    bench.put("\ud800 caf\u00e9\0", lease_count=3, payload=payload)
+    with pytest.raises(TargetError):
+        bench.dispatcher().drain()
+
+    [conf] = bench.dead_letters.values()
+    assert json.dumps(conf, ensure_ascii=False).isascii()
+    message = message_of(conf)
+    assert message["id"] == "\ud800 caf\u00e9\0"
+    assert message["payload"] == payload
+
+
+def test_no_run_is_started_after_its_lease_ended_while_airflow_was_asked(
+    bench: Workbench, fake_clock: FakeClock
+) -> None:
+    bench.allow_dead_letters()
+    bench.put("a", lease_count=1)
+    count = bench.ti.get_dr_count
+
+    def get_dr_count(dag_id: str, states: Any = None, run_ids: Any = None) -> int:
+        if run_ids is not None:
+            fake_clock.advance(300)
+        return count(dag_id, states, run_ids)
+
+    bench.ti.get_dr_count = get_dr_count  # type: ignore[method-assign]
+    drained(bench)
+    assert bench.supervisor.started == []

@@ -1,35 +1,39 @@
-"""Which spans there are, by the conventions for messaging; what they hand on; what an error does."""
+"""Tracing: spans, links and baggage, and their limits."""
 
 from __future__ import annotations
 
+import ast
 import logging
 
 import pytest
 from opentelemetry import trace
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.trace import SpanKind, StatusCode
 
-from airflow_provider_workflow import pytest_plugin
+from airflow_provider_workflow import config, pytest_plugin
 from airflow_provider_workflow.client.errors import WorkflowAPIError
 from airflow_provider_workflow.dispatch.run_errors import TargetError
 from airflow_provider_workflow.emulator.clock import ManualClock
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
-from airflow_provider_workflow.observers import SPANS
+from airflow_provider_workflow.observers import SPANS as OBSERVER
 from airflow_provider_workflow.operators.inbox import WorkflowReleaseOperator
 from airflow_provider_workflow.triggers.inbox import lease_of
+from tests.posts import SPANS, kept_posts
 from tests.unit.batching import Function, batches
+from tests.unit.documents import ROOT
 from tests.unit.fake_clock import FakeClock
 from tests.unit.fakes import api_error
 from tests.unit.spans import Spans, attributes, spans
 from tests.unit.triggers.loops import fire, trigger
 from tests.unit.workbench import INBOX, Workbench
 
-PAYLOAD = "payload-of-a-customer"
-OURS = "messaging.workflow_inbox"
-
 __all__ = ["spans"]
 
 
-# Which spans there are
+PAYLOAD = "payload-of-a-customer"
+OURS = "messaging.workflow_inbox"
 
 
 def test_a_drain_makes_spans_by_the_conventions(bench: Workbench, spans: Spans) -> None:
@@ -141,9 +145,6 @@ def test_each_call_with_a_batch_has_a_span(bench: Workbench, spans: Spans) -> No
     assert {span.kind for span in processed} == {SpanKind.CONSUMER}
 
 
-# From a trigger to its task
-
-
 async def test_the_spans_of_a_lease_that_a_trigger_made_have_its_id(
     bench: Workbench, spans: Spans, fake_clock: FakeClock
 ) -> None:
@@ -159,9 +160,6 @@ async def test_the_spans_of_a_lease_that_a_trigger_made_have_its_id(
     assert leased.parent.span_id == waiting.get_span_context().span_id
     acknowledged = spans.one("acknowledge orders")
     assert {attributes(each)[f"{OURS}.lease_id"] for each in (leased, acknowledged)} == {lease.lease_id}
-
-
-# Errors
 
 
 def test_a_failed_call_has_the_type_of_its_error(bench: Workbench, spans: Spans) -> None:
@@ -219,4 +217,98 @@ def test_a_tracer_that_fails_hinders_nothing_and_is_logged_once(
     assert bench.supervisor.started == ["a", "b"]
     assert bench.states == {}
     said = [record.getMessage() for record in caplog.records if "observer" in record.getMessage()]
-    assert said == [f"The observer {SPANS} failed: RuntimeError"]
+    assert said == [f"The observer {OBSERVER} failed: RuntimeError"]
+
+
+PACKAGE = ROOT / "airflow_provider_workflow"
+
+
+def test_no_span_contains_a_payload_or_a_secret(bench: Workbench, spans: Spans) -> None:
+    bench.allow_dead_letters(after=1)
+    bench.put("a", "b", "c", payload={"name": PAYLOAD, "big": 1e20})
+    bench.supervisor.refuse("b", api_error(400, "value_error", f"On instance: {PAYLOAD}"))
+    bench.ready_dispatcher().drain()
+    bench.put("d", payload=PAYLOAD)
+    with pytest.raises(ValueError, match="cannot read"):
+        batches(bench, Function(bad={"d"})).run()
+
+    assert "error.type" in attributes(spans.one("process orders"))
+    exported = "".join(span.to_json() for span in spans.all)
+    tokens = {
+        each.headers.get("Authorization", "").removeprefix("Bearer ") for each in bench.service.requests
+    }
+    assert len(spans.all) > 8
+    for secret in (PAYLOAD, bench.service.client_secret, *tokens - {""}):
+        assert secret not in exported
+
+
+def test_ids_and_names_are_escaped(bench: Workbench, spans: Spans) -> None:
+    strange = "a\ud800\n\x00" + "x" * 1000
+    bench.put(strange)
+    bench.dispatcher().drain(bench.lease())
+
+    shown = attributes(spans.one("start_run orders"))["messaging.message.id"]
+    assert shown.isprintable()
+    assert len(shown) < 400
+
+
+@pytest.mark.parametrize("value", ["off", "false", "anything"])
+def test_the_option_switches_spans_off(
+    bench: Workbench, spans: Spans, monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    monkeypatch.setenv("AIRFLOW__WORKFLOW__TRACES", value)
+    bench.put("a")
+    bench.dispatcher().drain()
+
+    assert bench.supervisor.started == ["a"]
+    assert spans.names == []
+
+
+def test_without_a_tracer_nothing_is_traced(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not config.traces()
+    monkeypatch.setattr(trace, "get_tracer_provider", trace.NoOpTracerProvider)
+    assert not config.traces()
+    monkeypatch.setattr("sys.modules", {})
+    assert not config.traces()
+
+
+def test_only_the_api_is_imported_and_only_where_spans_are_made() -> None:
+    for path in PACKAGE.rglob("*.py"):
+        tree = ast.parse(path.read_text())
+        named = [node for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom))]
+        modules = {
+            name
+            for node in named
+            for name in (
+                [node.module or ""]
+                if isinstance(node, ast.ImportFrom)
+                else [each.name for each in node.names]
+            )
+            if name.split(".")[0] == "opentelemetry"
+        }
+        assert path.name == "tracing.py" or not modules
+        assert modules <= {
+            "opentelemetry",
+            "opentelemetry.context",
+            "opentelemetry.trace",
+            "opentelemetry.trace.propagation.tracecontext",
+        }
+        at_import = [node for node in tree.body if isinstance(node, (ast.Import, ast.ImportFrom))]
+        assert "opentelemetry" not in "".join(map(ast.unparse, at_import))
+
+
+def test_a_collector_receives_the_spans_without_payloads(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with kept_posts() as collector:
+        provider = TracerProvider()
+        provider.add_span_processor(SimpleSpanProcessor(OTLPSpanExporter(collector.url + SPANS)))
+        monkeypatch.setattr(trace, "get_tracer_provider", lambda: provider)
+        pytest_plugin.reset()
+        bench.put("a\ud800", payload=PAYLOAD)
+        bench.dispatcher().drain(bench.lease())
+        provider.shutdown()
+
+    names = [span.name for span in collector.spans()]
+    assert names == ["lease orders", "start_run orders", "acknowledge orders"]
+    assert PAYLOAD.encode() not in b"".join(collector.bodies())

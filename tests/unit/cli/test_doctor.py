@@ -1,7 +1,10 @@
-"""``doctor``: a connection that is wrong in one way gets the diagnosis and the fix of that way."""
+"""``doctor`` on connections and inboxes: the diagnosis, the fix, and no secret."""
 
 from __future__ import annotations
 
+import base64
+import logging
+import os
 from typing import Any
 
 import pytest
@@ -19,6 +22,7 @@ from tests.unit.client.scripted import ScriptedServer, answer
 from tests.unit.client.stores import logged_in
 
 __all__ = ["closed_port", "connect", "doctor", "isolated", "scripted"]
+
 
 USER = {"grant": "refresh_token"}
 
@@ -212,3 +216,227 @@ def test_a_user_who_has_not_logged_in(doctor: Doctor) -> None:
     found = doctor.examine(USER)
     assert found.of("failed") == ["user_tokens"]
     assert found["user_tokens"]["fix"] == "run: airflow-workflow login --conn-id workflow_default"
+
+
+def force(doctor: Doctor, status: str, reason: str | None = None, name: str = "orders") -> None:
+    doctor.emulator.store.inboxes.force(doctor.emulator.open_inbox(name), status, reason)
+
+
+@pytest.mark.parametrize(
+    ("reason", "status", "fix"),
+    [
+        ("user", "warning", "a user paused it"),
+        ("authentication", "failed", "connect the account again"),
+        ("authentication_access_revoked", "failed", "grant it again"),
+        ("partner_revoked", "failed", "ask the maker of the connected app"),
+        ("subscribe_failed", "failed", "check the subscription's inputs"),
+        ("migrate_failed", "failed", "if that fails, delete it"),
+        ("abandoned", "failed", "unpause its listener"),
+        ("upstream_failures", "failed", "check whether the connected app has a problem"),
+        ("newer_than_us", "failed", "find out why the inbox was paused"),
+        (None, "failed", "find out why the inbox was paused"),
+    ],
+)
+def test_a_paused_inbox_has_the_fix_of_its_reason(
+    reason: str | None, status: str, fix: str, doctor: Doctor
+) -> None:
+    force(doctor, "paused", reason)
+    found = doctor.examine()
+    assert found["inbox orders"]["status"] == status
+    assert found["inbox orders"]["detail"] == (
+        f"paused ({reason or 'no reason given'}): new events are dropped meanwhile;"
+        " 0 waiting, 0 leased, 0 quarantined"
+    )
+    assert fix in found["inbox orders"]["fix"]
+    assert "airflow-workflow inbox resume orders" in found["inbox orders"]["fix"]
+    assert found.exit_code == (1 if status == "failed" else 0)
+
+
+def test_the_fix_is_a_command_that_can_be_pasted(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
+    force(doctor, "paused", "user", "my {orders}")
+    doctor.connect({"verify": False})
+    monkeypatch.setenv("AIRFLOW_CONN_OTHER", os.environ["AIRFLOW_CONN_WORKFLOW_DEFAULT"])
+    found = doctor.examine(None, "--conn-id", "other")
+    assert found["inbox my {orders}"]["fix"].endswith("inbox resume 'my {orders}' --conn-id other")
+
+
+@pytest.mark.specification("2.2 initialization_failure")
+def test_an_inbox_that_failed_to_initialize(doctor: Doctor) -> None:
+    force(doctor, "initialization_failure", "subscribe_failed")
+    found = doctor.examine()
+    assert found.of("failed") == ["inbox orders"]
+    assert found["inbox orders"]["detail"] == "initialization_failure (subscribe_failed)"
+    assert found["inbox orders"]["fix"] == (
+        "delete it (airflow-workflow inbox delete orders), and create it again"
+    )
+
+
+@pytest.mark.parametrize(
+    ("status", "fix"), [("initializing", "wait"), ("deleting", "nothing, if the deletion is intended")]
+)
+def test_an_inbox_on_its_way(status: str, fix: str, doctor: Doctor) -> None:
+    force(doctor, status)
+    found = doctor.examine()
+    assert found.exit_code == 0
+    assert found["inbox orders"]["status"] == "warning"
+    assert found["inbox orders"]["fix"].startswith(fix)
+
+
+def test_a_state_that_is_newer_than_this_provider(doctor: Doctor) -> None:
+    doctor.emulator.store.inboxes.find(doctor.emulator.open_inbox("orders")).status = "dreaming"
+    found = doctor.examine()
+    assert found["inbox orders"]["status"] == "warning"
+    assert found["inbox orders"]["detail"].startswith("dreaming; ")
+
+
+def test_messages_in_quarantine_are_counted(doctor: Doctor) -> None:
+    doctor.emulator.store.configure(quarantine_after=1)
+    doctor.emulator.put("orders", *range(4))
+    inbox_id = doctor.emulator.open_inbox("orders")
+    doctor.emulator.store.messages.lease(inbox_id, 300, 100)
+    doctor.emulator.store.messages.expire(inbox_id)
+    doctor.emulator.put("orders", "a live one")
+    found = doctor.examine()
+    assert found.exit_code == 0
+    assert found["inbox orders"]["status"] == "warning"
+    assert found["inbox orders"]["detail"] == "active; 1 waiting, 0 leased, 4 quarantined"
+    assert "inbox messages orders --status quarantined" in found["inbox orders"]["fix"]
+
+
+def test_messages_with_a_high_delivery_count_are_counted(doctor: Doctor) -> None:
+    doctor.emulator.put("orders", "n", attributes={"lease_count": 3})
+    doctor.emulator.put("orders", "m", attributes={"lease_count": 2})
+    found = doctor.examine()
+    assert found["inbox orders"]["status"] == "warning"
+    assert found["inbox orders"]["detail"].endswith("; 1 have a delivery count of 3 or more")
+    assert "see the log of the listener" in found["inbox orders"]["fix"]
+
+
+def test_one_inbox_alone_may_be_examined(doctor: Doctor) -> None:
+    force(doctor, "paused", "abandoned", "another")
+    inbox_id = doctor.emulator.open_inbox("orders")
+    for given in ("orders", inbox_id):
+        found = doctor.examine(None, "--inbox", given)
+        assert found.exit_code == 0
+        assert "inbox another" not in found.shown
+        assert found["inbox orders"]["status"] == "ok"
+
+
+@pytest.mark.parametrize("given", ["nothing", "00000000-0000-4000-8000-000000000000"])
+def test_an_inbox_that_is_not_there(given: str, doctor: Doctor) -> None:
+    found = doctor.examine(None, "--inbox", given)
+    assert found.of("failed") == ["inbox_api"]
+    assert "airflow-workflow inbox list" in found["inbox_api"]["fix"]
+
+
+def test_an_inbox_without_a_name_goes_by_its_id(doctor: Doctor) -> None:
+    inbox = doctor.emulator.store.inboxes.find(doctor.emulator.open_inbox("orders"))
+    inbox.name = None
+    assert doctor.examine()[f"inbox {inbox.id}"]["status"] == "ok"
+
+
+def test_an_account_of_many_inboxes_is_examined_in_part(
+    doctor: Doctor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST_INBOXES", 2)
+    for name in ("a", "b", "c"):
+        doctor.emulator.open_inbox(name)
+    found = doctor.examine()
+    assert found["inboxes"]["status"] == "warning"
+    assert found["inboxes"]["detail"] == "1 more were not examined"
+    assert sum(each["check"].startswith("inbox ") for each in found.findings) == 2
+
+
+def test_an_inbox_of_many_messages_is_listed_in_part(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_PAGES", 2)
+    doctor.emulator.store.configure(page_size=2)
+    doctor.emulator.put("orders", *range(5))
+    found = doctor.examine()
+    assert found["inbox orders"]["detail"].endswith("4 waiting, 0 leased, 0 quarantined, among the first 4")
+
+
+def test_a_listing_that_fails_does_not_end_the_diagnosis(doctor: Doctor) -> None:
+    doctor.emulator.open_inbox("orders")
+    doctor.emulator.fault("status", operation="list_messages", status=500, times=None)
+    found = doctor.examine()
+    assert found.of("failed") == ["inbox orders"]
+    assert found["triggerer"]["status"] == "warning"
+
+
+SECRET = "marked-client-secret-value"
+WRONG = "marked-wrong-secret-value"
+TOKEN = "marked-access-token-value"
+SCENARIOS: dict[str, dict[str, Any]] = {
+    "a good one": {},
+    "a wrong secret": {"password": WRONG},
+    "a secret in the host": {"host": f"http://user:{WRONG}@127.0.0.1"},
+    "a secret in oauth_url": {"extra": {"oauth_url": f"http://user:{WRONG}@127.0.0.1/token"}},
+    "an unknown scope": {"extra": {"scope": "unheard-of"}},
+    "a missing oauth_url": {"extra": {"oauth_url": ""}},
+    "no user": {"extra": USER},
+    "a user": {"extra": USER},
+    "a user whose tokens ended": {"extra": USER},
+}
+
+
+def secrets_of(doctor: Doctor) -> list[str]:
+    pairs = [f"{doctor.emulator.client_id}:{secret}" for secret in (SECRET, WRONG)]
+    return [
+        SECRET,
+        WRONG,
+        TOKEN,
+        *(base64.b64encode(pair.encode()).decode() for pair in pairs),
+        *doctor.emulator.store.tokens.issued,
+        *doctor.emulator.store.tokens.refresh_tokens,
+    ]
+
+
+@pytest.fixture
+def marked(doctor: Doctor, caplog: pytest.LogCaptureFixture) -> Doctor:
+    caplog.set_level(logging.DEBUG)
+    doctor.emulator.store.configure(client_secret=SECRET)
+    doctor.emulator.open_inbox("orders")
+    return doctor
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_no_secret_is_printed_or_logged(
+    scenario: str, marked: Doctor, caplog: pytest.LogCaptureFixture
+) -> None:
+    if scenario.startswith("a user"):
+        tokens = logged_in(marked.emulator, -60 if "ended" in scenario else 36000)
+        settings = marked.connect({"verify": False, **USER}, password=SECRET).settings
+        VariableStore(settings, lambda _: None).write(tokens)
+    found = marked.examine(**{"password": SECRET, **SCENARIOS[scenario]})
+    assert len(found.findings) > 1
+    shown = found.shown + caplog.text
+    assert [secret for secret in secrets_of(marked) if secret in shown] == []
+
+
+def replies(quoted: str) -> dict[str, bytes]:
+    error = {"error": "invalid_client", "error_description": quoted}
+    return {
+        "an envelope": answer(401, {"errors": [{"code": "invalid_audience", "detail": quoted}]}),
+        "an OAuth error": answer(400, error),
+        "a page": answer(500, quoted.encode()),
+        "a redirect": answer(302, b"", {"Location": f"https://b/?x={quoted.replace(' ', '+')}"}),
+        "no HTTP": f"{quoted}\r\n\r\n".encode(),
+    }
+
+
+@pytest.mark.parametrize("reply", replies(""))
+@pytest.mark.parametrize("who", ["token endpoint", "inbox API"])
+def test_a_service_that_quotes_secrets_is_not_quoted(
+    who: str, reply: str, marked: Doctor, scripted: ScriptedServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    # What each of them was sent.
+    pair = base64.b64encode(f"{marked.emulator.client_id}:{SECRET}".encode()).decode()
+    scripted.token = answer(200, {"access_token": TOKEN, "scope": "external"})
+    if who == "token endpoint":
+        scripted.token = replies(f"{SECRET} {pair}")[reply]
+    scripted.answers = [replies(f"{SECRET} {pair} {TOKEN}")[reply]]
+    extra = {"oauth_url": f"{scripted.url}/token"}
+    found = marked.examine(extra, host=scripted.url, password=SECRET)
+    assert found.of("failed") == ["token" if who == "token endpoint" else "inbox_api"]
+    shown = found.shown + caplog.text
+    assert [secret for secret in secrets_of(marked) if secret in shown] == []

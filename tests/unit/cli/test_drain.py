@@ -1,17 +1,24 @@
-"""``inbox drain``: one run for each message, acknowledged once it exists, and nothing leased in vain."""
+"""``inbox drain``: one DAG run for each message, through defects of messages and faults."""
 
 from __future__ import annotations
 
 import io
+import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from airflow_provider_workflow.dispatch.payloads import payload_of
 from airflow_provider_workflow.dispatch.runs import run_id_of
+from airflow_provider_workflow.emulator.clock import ManualClock
 from airflow_provider_workflow.emulator.server import EmulatorServer
+from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from tests.unit.cli.conftest import Cli
 from tests.unit.cli.database import Database
 from tests.unit.cli.draining import DRAIN, at_start, counts, handle, orders, put, states
+from tests.unit.client.isolation import forget
+from tests.unit.defective import DefectiveService
 from tests.unit.fake_clock import FakeClock
 
 __all__ = ["at_start", "handle", "orders"]
@@ -167,3 +174,167 @@ def test_what_is_out_of_range_is_named_and_nothing_is_leased(
 
     assert (shown.code, emulator.count("lease")) == (2, 0)
     assert field in shown.err
+
+
+MARK = "MARK OF A DEFECT"
+DEEP = b"[" * 100_000 + b"]" * 100_000
+DEFECTS: dict[str, tuple[bytes, bytes, Any]] = {
+    "not UTF-8": (MARK.encode(), b"\xff", {"name": "Andr\udcff"}),
+    "Latin-1": (MARK.encode(), "é".encode("latin-1"), {"name": "Andr\udce9"}),
+    "an unknown escape": (MARK.encode(), rb"\x41", r'{"name":"Andr\x41"}'),
+    "too deep": (f'"Andr{MARK}"'.encode(), DEEP, f'{{"name":{DEEP.decode()}}}'),
+    "no value": (f'"Andr{MARK}"'.encode(), b"", '{"name":}'),
+}
+IDS = [f"m-{number:02}" for number in range(21)]
+BAD = IDS[10]
+
+
+@pytest.fixture(params=DEFECTS)
+def defect(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def defective(
+    defect: str, connected: EmulatorServer, orders: str, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[EmulatorServer]:
+    """A service with 21 messages, of which one has a defect."""
+    payloads = [{"name": f"Andr{MARK}" if each == BAD else each} for each in IDS]
+    connected.put("orders", *payloads, ids=IDS)
+    found, put, _ = DEFECTS[defect]
+    with DefectiveService(connected, {found: put}) as service:
+        connection = {**connected.connection(), "host": service.url}
+        monkeypatch.setenv("AIRFLOW_CONN_WORKFLOW_DEFAULT", json.dumps(connection))
+        forget()
+        yield connected
+
+
+def test_a_hook_leases_the_others_and_the_text_of_the_bad_one(defect: str, defective: EmulatorServer) -> None:
+    lease = WorkflowHook().lease_messages("orders", 100, 300)
+
+    payloads = {message["id"]: message["payload"] for message in lease["results"]}
+    assert [*payloads] == IDS
+    assert payloads.pop(BAD) == DEFECTS[defect][2]
+    assert payloads == {each: {"name": each} for each in IDS if each != BAD}
+
+
+def test_each_message_has_its_run_in_one_drain(
+    cli: Cli, defect: str, defective: EmulatorServer, handle: Database, orders: str
+) -> None:
+    shown = cli(*DRAIN, "-o", "json")
+
+    assert shown.code == 0, shown.err
+    assert shown.json["started"]["count"] == len(IDS)
+    assert states(defective) == dict.fromkeys(IDS, "acked")
+    runs = handle.runs("handle")
+    payloads = {each: payload_of(runs[run_id_of(each, orders)]["message"]) for each in IDS}
+    assert payloads.pop(BAD) == DEFECTS[defect][2]
+    assert payloads == {each: {"name": each} for each in IDS if each != BAD}
+
+
+ENTRIES = {"null": b"null", "a number": b"7", "a list": b"[]", "a word": b"undefined"}
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_an_entry_that_is_no_message_is_counted_and_the_others_have_their_runs(
+    entry: str,
+    cli: Cli,
+    connected: EmulatorServer,
+    handle: Database,
+    orders: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    connected.put("orders", {"n": 1}, {"n": 2}, {"n": 3}, ids=["a", "b", "c"])
+    with DefectiveService(connected, {b'"results": [': b'"results": [%s, ' % ENTRIES[entry]}) as service:
+        service.defects[b'"results":['] = b'"results":[%s,' % ENTRIES[entry]
+        connection = {**connected.connection(), "host": service.url}
+        monkeypatch.setenv("AIRFLOW_CONN_WORKFLOW_DEFAULT", json.dumps(connection))
+        forget()
+        shown = cli(*DRAIN, "--max-messages", "10", "-o", "json")
+
+    assert set(handle.runs("handle")) == {run_id_of(each, orders) for each in "abc"}
+    assert states(connected) == dict.fromkeys("abc", "acked")
+    assert shown.json["started"]["count"] == 3
+
+
+def test_a_rejected_message_is_named_and_holds_up_no_other(
+    cli: Cli, emulator: EmulatorServer, at_start: list[Any]
+) -> None:
+    put(emulator, "good", "bad", "other")
+    at_start += [None, ValueError("Invalid input for param x: 'a value' is too long")]
+
+    shown = cli(*DRAIN, "-o", "json")
+
+    assert (shown.code, counts(shown.json)) == (1, [2, 0, 1])
+    assert "bad: ValueError: param x" in shown.err
+    assert states(emulator) == {"good": "acked", "bad": "leased", "other": "acked"}
+
+
+def test_a_payload_that_airflow_cannot_store_starts_its_run(
+    cli: Cli, emulator: EmulatorServer, handle: Database
+) -> None:
+    emulator.put("orders", {"n": 2**70, "text": "\0"})
+
+    assert counts(cli(*DRAIN, "-o", "json").json) == [1, 0, 0]
+    [conf] = handle.runs("handle").values()
+    assert payload_of(conf["message"]) == {"n": 2**70, "text": "\0"}
+
+
+def test_where_the_dag_goes_away_what_was_not_started_is_given_back(
+    cli: Cli, emulator: EmulatorServer, handle: Database, at_start: list[Any]
+) -> None:
+    put(emulator, "a", "b", "c")
+    at_start += [None, lambda: handle.delete_dag("handle")]
+
+    shown = cli(*DRAIN, "-o", "json")
+
+    assert (shown.code, counts(shown.json)) == (3, [1, 0, 0])
+    # Released, the rejected message would lose a delivery to the next attempt.
+    assert states(emulator) == {"a": "acked", "b": "leased", "c": "available"}
+
+
+def test_ctrl_c_acknowledges_what_was_started_and_gives_the_rest_back(
+    cli: Cli, emulator: EmulatorServer, at_start: list[Any]
+) -> None:
+    put(emulator, "a", "b", "c")
+    at_start += [None, KeyboardInterrupt()]
+
+    shown = cli(*DRAIN, "-o", "json")
+
+    assert (shown.code, shown.err, counts(shown.json)) == (130, "", [1, 0, 0])
+    assert states(emulator) == {"a": "acked", "b": "available", "c": "available"}
+
+
+def test_a_lease_that_ended_in_between_costs_no_second_run(
+    cli: Cli, emulator: EmulatorServer, handle: Database, clock: ManualClock, at_start: list[Any]
+) -> None:
+    put(emulator, "a")
+    at_start.append(lambda: clock.advance(400))
+
+    first = cli(*DRAIN, "-o", "json")
+
+    assert counts(first.json) == [1, 1, 0]
+    assert len(handle.runs("handle")) == 1
+    assert states(emulator) == {"a": "acked"}
+
+
+@pytest.mark.parametrize("reason", ["user", "authentication"])
+def test_an_inbox_that_is_paused_and_empty_is_a_fault(
+    cli: Cli, emulator: EmulatorServer, orders: str, reason: str
+) -> None:
+    emulator.store.inboxes.force(orders, "paused", reason)
+
+    shown = cli(*DRAIN)
+
+    assert shown.code == 1
+    assert reason in shown.err
+
+
+def test_the_messages_of_a_paused_inbox_are_started(cli: Cli, emulator: EmulatorServer, orders: str) -> None:
+    put(emulator, "a")
+    emulator.store.inboxes.force(orders, "paused", "user")
+
+    shown = cli(*DRAIN, "-o", "json")
+
+    assert (shown.code, counts(shown.json)) == (0, [1, 0, 0])
+    assert "paused" in shown.err

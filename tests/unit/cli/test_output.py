@@ -1,18 +1,53 @@
-"""What reaches the terminal: nothing secret, and nothing that a terminal would obey."""
+"""What all commands share: output, errors, exit codes, and no secrets."""
 
 from __future__ import annotations
 
+import base64
 import io
 import json
+import logging
+import os
 import re
+import signal
+import socket
+import subprocess
+import sys
+from argparse import Namespace
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from airflow.exceptions import AirflowException
 from airflow.sdk.log import mask_secret
 
 from airflow_provider_workflow.cli import output
+from airflow_provider_workflow.cli.common import LOG_LEVEL, run
+from airflow_provider_workflow.client import answers, api
+from airflow_provider_workflow.client.errors import (
+    AuthenticationError,
+    ConfigurationError,
+    ConflictError,
+    LeaseExpiredError,
+    LoginRequiredError,
+    NotFoundError,
+    RateLimitError,
+    ServerError,
+    TransportError,
+)
+from airflow_provider_workflow.client.wire import Request
+from airflow_provider_workflow.emulator.server import EmulatorServer
+from tests.marks import Marks
+from tests.unit.cli.conftest import Cli
+from tests.unit.cli.database import Database
+from tests.unit.cli.test_tree import PATHS
+from tests.unit.client.conftest import closed_port, scripted
+from tests.unit.client.isolation import isolated
+from tests.unit.client.scripted import ScriptedServer, answer
+
+__all__ = ["closed_port", "isolated", "scripted"]
+
 
 EVIL = "\x1b]0;title\x07\x1b[31mred\x9b2J\u202eabc\u2028\x7f\r\nnext\0 [red]markup[/blue] :smile: %s"
 FORMS = ("table", "plain", "json", "yaml")
@@ -137,3 +172,342 @@ def test_several_tables_are_one_below_the_other(shown: Show) -> None:
 def test_people_are_shown_nothing_where_there_is_nothing_to_see(shown: Show) -> None:
     assert shown("table", {"lease_id": None}) == ""
     assert shown("table", None, []) == "No data found\n"
+
+
+UNKNOWN = "00000000-0000-4000-8000-000000000000"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (
+            ("inbox", "show", "ghost"),
+            "Inbox 'ghost' does not exist: create it (airflow-workflow inbox ensure), or correct the name"
+            " (see airflow-workflow inbox list)",
+        ),
+        (("inbox", "lease", "ghost"), "Inbox 'ghost' does not exist: create it"),
+        (
+            ("inbox", "messages", UNKNOWN),
+            "The request for an inbox was answered with 404 (not_found): Inbox not found.",
+        ),
+    ],
+)
+def test_an_inbox_that_does_not_exist(
+    cli: Cli, emulator: EmulatorServer, arguments: tuple[str, ...], text: str
+) -> None:
+    emulator.open_inbox("orders")
+    shown = cli(*arguments)
+    assert shown.code == 3
+    assert shown.err.startswith(f"Error: {text}")
+
+
+@pytest.mark.parametrize(("status", "text"), [(401, "401"), (403, "403"), (503, "503")])
+def test_a_token_that_is_refused(cli: Cli, emulator: EmulatorServer, status: int, text: str) -> None:
+    emulator.fault("status", operation="token", status=status, times=None)
+    assert f"The request for an access token was answered with {text}" in cli("inbox", "list").err
+
+
+def test_seconds_are_rounded() -> None:
+    """The page sends its second request with what is left of its time."""
+    request = Request("GET", "http://a/x", {}, {}, None, 3.98989, None)
+    error = answers.no_answer(request, answers.Stage.CONNECTION, "", sent=True, timed_out=True)
+    assert str(error) == "no complete answer from a within 4 s"
+
+
+def test_every_call_has_words() -> None:
+    source = Path(api.__file__).read_text()
+    names = set(re.findall(r'(?:Call|_token)\(\s*(?:name=)?"(\w+)"', source))
+    assert len(names) >= 19
+    assert all(answers.request_of(name) != f"The request {name}" for name in names)
+
+
+ROOT = Path(__file__).parents[3]
+HERE = "tests.unit.cli.commands"
+MODULE = "airflow_provider_workflow.cli.main"
+
+
+def failing(error: BaseException) -> int:
+    return run(f"{HERE}.fails", Namespace(conn_id=None, error=error))
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (ServerError("broken", status=500), 1),
+        (ConflictError("taken", status=409), 1),
+        (LeaseExpiredError("too late", status=400), 1),
+        (RateLimitError("too many", status=429), 1),
+        (TransportError("no answer", sent=False), 1),
+        (AirflowException("no database"), 1),
+        (OSError("no file"), 1),
+        (ValueError("lease_seconds must be a whole number"), 2),
+        (NotFoundError("no such inbox", status=404), 3),
+        (AuthenticationError("who are you", status=401), 5),
+        (LoginRequiredError("workflow_default", "gone"), 5),
+        (ConfigurationError(["host is missing"]), 5),
+    ],
+)
+def test_every_fault_has_its_exit_code_and_one_sentence(
+    capsys: pytest.CaptureFixture[str], error: Exception, code: int
+) -> None:
+    assert failing(error) == code
+    assert capsys.readouterr() == ("", f"Error: {error}\n")
+
+
+def test_an_error_that_nobody_thought_of_is_a_sentence_too(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mask_secret("secret-of-this-test")
+    error = KeyError("secret-of-this-test")
+
+    assert failing(error) == 1
+    told = capsys.readouterr().err
+    assert told.startswith("Error: unexpected KeyError: '***' (AIRFLOW__LOGGING__LOGGING_LEVEL=DEBUG ")
+    assert len(told.splitlines()) == 1
+
+    monkeypatch.setenv(LOG_LEVEL, "DEBUG")
+    assert failing(error) == 1
+    told = capsys.readouterr().err
+    assert "commands.py" in told
+    assert "secret-of-this-test" not in told
+
+
+@pytest.mark.slow
+def test_an_airflow_that_cannot_be_loaded_is_a_sentence_too() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", MODULE, "inbox", "list"],
+        cwd=ROOT,
+        env={**os.environ, "AIRFLOW__CORE__UNIT_TEST_MODE": "neither"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("Error: unexpected AirflowConfigException: ")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_an_interrupted_command_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert failing(KeyboardInterrupt()) == 130
+    assert capsys.readouterr() == ("", "")
+
+
+def test_the_environment_and_the_log_levels_are_as_they_were_afterwards(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("_AIRFLOW_PROCESS_CONTEXT", raising=False)
+    before = (dict(os.environ), logging.root.manager.disable)
+    run(f"{HERE}.tells_context", Namespace(conn_id=None))
+    assert capsys.readouterr().out == "server\n"
+    assert (dict(os.environ), logging.root.manager.disable) == before
+
+
+def started(function: str, level: str = "INFO", **streams: object) -> subprocess.Popen[str]:
+    code = (
+        "import signal, sys; from argparse import Namespace\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # of tests in the background too
+        "import alembic\n"  # which Airflow may load after its loggers, and then shows what that logs
+        "import airflow.settings\n"  # its loggers have taken hold of stdout already
+        "from airflow_provider_workflow.cli.common import run\n"
+        f"sys.exit(run('{HERE}.{function}', Namespace(conn_id=None)))"
+    )
+    return subprocess.Popen(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env={**os.environ, LOG_LEVEL: level},
+        text=True,
+        **streams,  # type: ignore[call-overload]
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("level", ["INFO", "DEBUG"])
+def test_stdout_is_for_the_result_alone_unless_somebody_debugs(level: str) -> None:
+    with started("chatters", level, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        out, err = process.communicate(timeout=60)
+
+    assert process.returncode == 0
+    assert "told" in err
+    logged = ("logged info", "logged warning", "structured info", "structured warning")
+    if level == "INFO":
+        assert json.loads(out) == {"the": "result"}
+        assert [text for text in (*logged, "deprecated") if text in err] == []
+    else:
+        assert [text for text in logged if text not in out + err] == []
+
+
+@pytest.mark.slow
+def test_a_pipe_that_is_closed_is_no_fault() -> None:
+    with started("floods", stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.wait(60) == 141
+        assert process.stderr.read() == ""
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_a_command_quietly() -> None:
+    pipe = subprocess.PIPE
+    with started("waits", stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == "waiting\n"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
+        assert process.stderr.read() == ""
+
+
+def test_a_connection_that_does_not_exist_is_said_with_its_fix(cli: Cli) -> None:
+    shown = cli("inbox", "list", "--conn-id", "nobody")
+
+    assert (shown.code, shown.out) == (5, "")
+    assert "'nobody'" in shown.err
+    assert "AIRFLOW_CONN_NOBODY" in shown.err
+
+
+def test_every_field_that_is_missing_is_named(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_EMPTY", json.dumps({"conn_type": "workflow"}))
+
+    shown = cli("inbox", "list", "--conn-id", "empty")
+
+    assert shown.code == 5
+    assert all(field in shown.err for field in ("host", "login", "password", "oauth_url"))
+
+
+def test_a_service_that_is_away_is_a_fault(
+    cli: Cli, emulator: EmulatorServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    away = emulator.connection_json().replace(f":{emulator.port}", ":1")
+    monkeypatch.setenv("AIRFLOW_CONN_WORKFLOW_DEFAULT", away)
+
+    shown = cli("inbox", "list")
+
+    assert (shown.code, shown.out) == (1, "")
+    assert len(shown.err.splitlines()) == 1
+
+
+TYPED: dict[tuple[str, ...], tuple[str, ...]] = {
+    ("dead-letters", "list"): (),
+    ("dead-letters", "replay"): ("--all",),
+    ("dead-letters", "show"): ("a-message",),
+    ("doctor",): (),
+    ("guess",): ("Send an email for every order",),
+    ("inbox", "list"): (),
+    ("inbox", "show"): ("orders",),
+    ("inbox", "ensure"): ("orders", "--app-key", "shop", "--action-key", "new_order"),
+    ("inbox", "pause"): ("orders",),
+    ("inbox", "resume"): ("orders",),
+    ("inbox", "delete"): ("orders", "--yes"),
+    ("inbox", "messages"): ("orders",),
+    ("inbox", "lease"): ("orders",),
+    ("inbox", "ack"): ("orders", "a-lease"),
+    ("inbox", "release"): ("orders", "a-lease"),
+    ("inbox", "drain"): ("orders", "--trigger-dag-id", "handle"),
+    ("put",): ("orders", '{"n": 1}'),
+    ("templates",): (),
+    ("token",): (),
+}
+"""How each command is typed."""
+ELSEWHERE = {("emulator",), ("login",)}
+"""Commands that have tests of their own for it: test_tools, test_login."""
+
+
+def test_every_command_is_looked_at() -> None:
+    assert set(TYPED) | ELSEWHERE == set(PATHS)
+
+
+class Scene:
+    """A connection whose secret is marked, and services that it may lead to."""
+
+    def __init__(self, emulator: EmulatorServer, scripted: ScriptedServer, closed_port: int) -> None:
+        self.marks = Marks()
+        self.emulator = emulator
+        self._scripted = scripted
+        self._nobody = f"http://127.0.0.1:{closed_port}"
+        emulator.store.configure(client_secret=self.marks.new("client secret"))
+        emulator.put("orders", {"n": 1})
+
+    def good(self) -> dict[str, Any]:
+        return self.emulator.connection()
+
+    def wrong_secret(self) -> dict[str, Any]:
+        return {**self.good(), "password": self.marks.new("wrong secret")}
+
+    def nobody_there(self) -> dict[str, Any]:
+        return self._at(self._nobody)
+
+    def api_that_quotes(self) -> dict[str, Any]:
+        token = self.marks.add("access token", Marks().new("token").rpartition(">")[2])
+        self._scripted.token = answer(200, {"access_token": token, "scope": "external"})
+        self._scripted.answers = [self._quote]
+        return self._at(self._scripted.url)
+
+    def token_endpoint_that_quotes(self) -> dict[str, Any]:
+        self._scripted.token = self._quote
+        self._scripted.answers = [self._quote]
+        return self._at(self._scripted.url)
+
+    def _quote(self, connection: socket.socket) -> None:
+        """Refuse a request in words that hold what it was sent with, as it came and decoded."""
+        # Not only the last one: a look whether anybody is there sends none, and may be seen late.
+        requests = b"".join(self._scripted.token_requests + self._scripted.requests).decode("latin-1")
+        kind, _, value = (re.findall(r"(?im)^authorization: (.*)\r$", requests) or [""])[-1].partition(" ")
+        quoted = f"{value} {base64.b64decode(value).decode() if kind == 'Basic' else ''}"
+        body = {"errors": [{"code": "x", "detail": quoted}], "error_description": quoted}
+        connection.sendall(answer(401, body, close=True))
+
+    def _at(self, url: str) -> dict[str, Any]:
+        fields = self.good()
+        return {**fields, "host": url, "extra": {**fields["extra"], "oauth_url": f"{url}/token"}}
+
+
+SCENES: dict[str, Callable[[Scene], dict[str, Any]]] = {
+    "good": Scene.good,
+    "wrong secret": Scene.wrong_secret,
+    "nobody there": Scene.nobody_there,
+    "an API that quotes": Scene.api_that_quotes,
+    "a token endpoint that quotes": Scene.token_endpoint_that_quotes,
+}
+
+
+FAULTS = [
+    (("inbox", "list"), "wrong secret"),
+    (("inbox", "list"), "nobody there"),
+    (("inbox", "list"), "an API that quotes"),
+    (("inbox", "drain"), "an API that quotes"),
+    (("doctor",), "an API that quotes"),
+    (("inbox", "list"), "a token endpoint that quotes"),
+    (("token",), "a token endpoint that quotes"),
+]
+"""A command that fails says so in one place, but for these; ``client/test_secrets`` has every call."""
+
+
+@pytest.mark.parametrize(("path", "title"), [*((path, "good") for path in TYPED), *FAULTS], ids=str)
+def test_a_command_shows_no_secret(
+    path: tuple[str, ...],
+    title: str,
+    cli: Cli,
+    emulator: EmulatorServer,
+    scripted: ScriptedServer,
+    closed_port: int,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    monkeypatch.setenv(LOG_LEVEL, "DEBUG")
+    scene = Scene(emulator, scripted, closed_port)
+    monkeypatch.setenv("AIRFLOW_CONN_WORKFLOW_DEFAULT", json.dumps(SCENES[title](scene)))
+    if path[0] == "dead-letters" or path[-1] == "drain":
+        database: Database = request.getfixturevalue("database")
+        database.add_dag("handle")
+    shown = cli(*path, *TYPED[path])
+    assert shown.out + shown.err
+    if "quotes" in title:
+        assert "***" in shown.out + shown.err, "what the service quoted would be seen"
+    assert scene.marks.found(shown.out + shown.err) == []
+    assert scene.marks.found(caplog.text) == []

@@ -1,15 +1,33 @@
-"""A connection is checked in one place, and every fault of it is named at once."""
+"""Connections: their fields, defaults and errors, and no secret in any text."""
 
 from __future__ import annotations
 
+import base64
+import html
+import json
+import logging
+import pickle
+import re
+from collections.abc import Callable
+from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, quote_plus
 
 import certifi
 import pytest
 
+from airflow_provider_workflow.client import api, errors
+from airflow_provider_workflow.client.client import WorkflowClient
 from airflow_provider_workflow.client.errors import ConfigurationError
 from airflow_provider_workflow.client.settings import Settings
+from airflow_provider_workflow.client.tokens import AccessToken
+from airflow_provider_workflow.emulator.server import EmulatorServer
+from tests.traces import told
+from tests.unit.client.calls import OPERATIONS, SOME_ID, make
+from tests.unit.client.conftest import MakeSender
+from tests.unit.client.scripted import ScriptedServer, answer
+from tests.unit.client.senders import StepsSender
 
 FULL: dict[str, Any] = {
     "host": "https://api.example.com",
@@ -210,3 +228,200 @@ def test_certificates_are_those_of_certifi_unless_told_otherwise() -> None:
 @pytest.mark.parametrize("grant", ["client_credentials", "refresh_token"])
 def test_both_grants_are_taken(grant: str) -> None:
     assert build({"grant": grant}).grant == grant
+
+
+SECRET = "client-secret-value"
+TOKEN = "access-token-value"
+REFRESH = "refresh-token-value"
+CODE = "authorization-code-value"
+BASIC = base64.b64encode(f"an-id:{SECRET}".encode()).decode()
+HIDDEN = (SECRET, TOKEN, REFRESH, CODE, BASIC)
+ECHO = " ".join(HIDDEN)
+BEARER = AccessToken(TOKEN, 0, 0)
+
+CALLS: dict[str, Callable[[], Any]] = {
+    "get_inbox": lambda: make("get_inbox"),
+    "lease_messages": lambda: make("lease_messages"),
+    "guess": lambda: make("guess"),
+    "app_token": lambda: api.app_token("external"),
+    "exchange_code": lambda: api.exchange_code(CODE, "https://b"),
+    "refresh_user_token": lambda: api.refresh_user_token(REFRESH),
+}
+SPELLED_OUT = "".join(f"\\u{ord(sign):04x}" for sign in ECHO)
+REPLIES: dict[str, bytes] = {
+    "an errors envelope": answer(400, {"errors": [{"code": "x", "detail": "y", "meta": {"z": 1}}]}),
+    "an envelope that echoes": answer(401, {"errors": [{"code": "x", "detail": ECHO}]}),
+    "an envelope that spells it out": answer(401, b'{"errors": [{"detail": "%s"}]}' % SPELLED_OUT.encode()),
+    "an OAuth error that echoes": answer(400, {"error": "invalid", "error_description": ECHO}),
+    "messages that echo": answer(400, {"messages": [{"detail": ECHO}]}),
+    "a page that echoes": answer(500, ECHO.encode()),
+    "no JSON": answer(200, ECHO.encode(), {"Content-Type": "text/plain"}),
+    "another shape": answer(200, [ECHO]),
+    "a redirect that echoes": answer(302, b"", {"Location": f"https://b/?token={TOKEN}&s={SECRET}"}),
+    "a cut": b"",
+    "half an answer": answer(200, ECHO.encode(), {"Content-Length": "1000"}, close=True),
+    "no HTTP": f"{ECHO}\r\n\r\n".encode(),
+}
+
+
+def sent_by(name: str) -> tuple[str, ...]:
+    """What a service can quote."""
+    own = {"exchange_code": CODE, "refresh_user_token": REFRESH, "get_inbox": TOKEN, "lease_messages": TOKEN}
+    return (SECRET, BASIC, *([own[name]] if name in own else []))
+
+
+ECHOING = "an envelope that echoes"
+BROKEN = ("a cut", "half an answer", "no HTTP")
+CASES = [
+    # An error is made of an answer above the transports: all answers to one of them, for a call that holds
+    # an access token and for one that holds all other secrets.
+    *(("requests", name, reply) for name in ("get_inbox", "exchange_code") for reply in REPLIES),
+    *(("aiohttp", name, reply) for name in ("get_inbox", "exchange_code") for reply in (ECHOING, *BROKEN)),
+    *(("requests", name, ECHOING) for name in CALLS if name not in ("get_inbox", "exchange_code")),
+]
+
+
+@pytest.mark.parametrize(("make_send", "name", "reply"), CASES, indirect=["make_send"])
+def test_a_failure_shows_no_secret(
+    name: str, reply: str, make_send: MakeSender, scripted: ScriptedServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    scripted.answers = [REPLIES[reply]]
+    if "token" in name or name == "exchange_code":
+        scripted.token = REPLIES[reply]
+    else:
+        scripted.token = answer(200, {"access_token": TOKEN})
+    send = make_send(scripted.settings(client_secret=SECRET))
+    with pytest.raises(errors.WorkflowError) as raised:
+        send(CALLS[name]())
+    assert told(raised.value, sent_by(name)) == []
+    shown = caplog.text + repr(send.client.settings)
+    assert [hidden for hidden in sent_by(name) if hidden in shown] == []
+
+
+def test_success_logs_no_secret(
+    make_send: MakeSender,
+    emulator: EmulatorServer,
+    settings: Settings,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    send = make_send(settings)
+    send(api.list_inboxes())
+    token = send(api.app_token("external"))["access_token"]
+    used = emulator.requests[1].headers["authorization"].removeprefix("Bearer ")
+    assert [hidden for hidden in (token, used, settings.client_secret) if hidden in caplog.text] == []
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_a_request_its_address_and_its_call_show_no_secret(name: str) -> None:
+    settings = Settings("https://a", "an-id", SECRET, "https://a/token")
+    call = CALLS.get(name, lambda: make(name))()
+    request = WorkflowClient(settings).build(call, BEARER)
+    address = request.url + repr(request.query)
+    shown = address + repr(call) + repr(request) + repr(BEARER) + repr(settings)
+    assert [hidden for hidden in HIDDEN if hidden in shown] == []
+
+
+ERRORS = [
+    errors.ConfigurationError(["host is missing", "login is missing"]),
+    errors.TransportError("broke off", sent=True, permanent=True),
+    errors.GuessRejectedError("no", status=400, detail="no", meta={"messages": [{"detail": "no"}]}),
+    errors.RateLimitError("slow", status=429, retry_after=3.0, rate_limit=errors.RateLimit(1, 0, 3.0)),
+]
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+def test_an_error_crosses_to_another_process_as_it_is(error: errors.WorkflowError) -> None:
+    error.may_repeat = False
+    copy = pickle.loads(pickle.dumps(error))
+    assert type(copy) is type(error)
+    assert str(copy) == str(error)
+    assert vars(copy) == vars(error)
+
+
+ODD_SECRET = "p\"q'r\\s/t+u&v<w é=%20;"
+SPELLINGS: dict[str, Callable[[str], str]] = {
+    "as it is": str,
+    "repr": repr,
+    "ascii": ascii,
+    "JSON": json.dumps,
+    "JSON in JSON": lambda secret: json.dumps(json.dumps(secret)),
+    "JSON that is not ASCII": lambda secret: json.dumps(secret, ensure_ascii=False),
+    "repr in JSON": lambda secret: json.dumps(repr(secret)),
+    "URL": lambda secret: quote(secret, safe=""),
+    "URL with slashes": quote,
+    "URL in lower case": lambda secret: re.sub("%..", lambda found: found[0].lower(), quote(secret, safe="")),
+    "form": quote_plus,
+    "HTML": html.escape,
+    "HTML without quotes": lambda secret: html.escape(secret, quote=False),
+    "HTML with decimal numbers": lambda secret: html.escape(secret).replace("&#x27;", "&#39;"),
+}
+ENCODINGS = (base64.b64encode, base64.urlsafe_b64encode)
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+@pytest.mark.parametrize("secret", [SECRET, ODD_SECRET], ids=["plain", "odd"])
+@pytest.mark.parametrize("place", ["detail", "page", "content type", "redirect"])
+def test_a_secret_is_masked_however_an_error_spells_it(
+    place: str, secret: str, spelling: str, make_send: MakeSender, scripted: ScriptedServer
+) -> None:
+    quoted = SPELLINGS[spelling](secret)
+    in_header = quoted.encode("ascii", "ignore").decode()
+    if place in ("content type", "redirect") and in_header != quoted:
+        return  # no header has such characters
+    if place == "redirect" and any(sign in quoted for sign in "/ \"<\\%;&'"):
+        return  # no host has them
+    scripted.answers = [
+        {
+            "detail": answer(400, {"errors": [{"code": quoted, "detail": f"no: {quoted}!"}]}),
+            "page": answer(500, f"<p>{quoted}</p>".encode()),
+            "content type": answer(200, b"<html>", {"Content-Type": f"text/{quoted}"}),
+            "redirect": answer(302, b"", {"Location": f"https://{quoted}.example.com/"}),
+        }[place]
+    ]
+    with pytest.raises(errors.WorkflowError) as raised:
+        make_send(scripted.settings(client_secret=secret))(api.get_inbox(SOME_ID))
+    shown = f"{raised.value}{vars(raised.value)}".lower()
+    assert quoted.lower() not in shown
+    assert secret.lower() not in shown
+    if place != "page":
+        assert "***" in shown
+
+
+@pytest.mark.parametrize("encode", ENCODINGS, ids=lambda encode: encode.__name__)
+@pytest.mark.parametrize("before", ["", "a", "ab", "abc", "an-id:"])
+@pytest.mark.parametrize("after", ["", "z", "zz"])
+@pytest.mark.parametrize("secret", [SECRET, ODD_SECRET], ids=["plain", "odd"])
+def test_a_secret_is_masked_in_base64_at_each_alignment(
+    secret: str, before: str, after: str, encode: Callable[[bytes], bytes], scripted: ScriptedServer
+) -> None:
+    text = encode(f"{before}{secret}{after}".encode()).decode()
+    for quoted in (text, text.rstrip("=")):
+        scripted.script(answer(401, {"errors": [{"detail": f"Basic {quoted}"}]}))
+        send = StepsSender(scripted.settings(client_secret=secret), scripted.reply)
+        with pytest.raises(errors.AuthenticationError) as raised:
+            send(api.list_templates())
+        assert "***" in str(raised.value)
+        masked = str(raised.value).rpartition("Basic ")[2]
+        assert longest_common(masked, text) < len(before) * 4 // 3 + len(after) * 4 // 3 + 5
+
+
+def longest_common(one: str, other: str) -> int:
+    """Length of the longest string that both have."""
+    match = SequenceMatcher(None, one, other, autojunk=False).find_longest_match()
+    return match.size
+
+
+@pytest.mark.parametrize("status", [200, 302])
+def test_a_header_of_the_service_is_short_and_printable_in_an_error(
+    status: int, make_send: MakeSender, scripted: ScriptedServer
+) -> None:
+    kind, host = b"x" * 5_000 + b"\x1b[2J\xc2\x9b\x9b", b"h" * 5_000 + b"\x1b[2J"
+    head = b"HTTP/1.1 %d Any\r\nContent-Length: 1\r\nContent-Type: a%s\r\nLocation: http://%s/\r\n\r\n?"
+    for longer in (0, 4_950):
+        scripted.script(head % (status, kind[longer:], host[longer:]))
+        with pytest.raises(errors.WorkflowError) as raised:
+            make_send(scripted.settings())(api.get_inbox(SOME_ID))
+        assert str(raised.value).isprintable()
+        assert len(str(raised.value)) < 300

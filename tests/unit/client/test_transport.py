@@ -1,19 +1,27 @@
-"""Connections, how long they are waited for, and when they are used again (bad lines: see ``matrix``)."""
+"""HTTP as both transports send and receive it, and the errors for responses that are no answer."""
 
 from __future__ import annotations
 
+import gzip
+import json
+import pickle
 import socket
 import time
+import zlib
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from airflow_provider_workflow.client import api, errors
+from airflow_provider_workflow.client.call import Call
+from airflow_provider_workflow.client.errors import AuthenticationError
+from airflow_provider_workflow.client.settings import USER_GRANT
 from tests.unit.client.calls import SOME_ID
 from tests.unit.client.conftest import MakeSender
 from tests.unit.client.scripted import ScriptedServer, answer
-from tests.unit.client.senders import Sender
+from tests.unit.client.senders import SENDERS, Sender, SyncSender
 
 INBOX = answer(200, {"id": SOME_ID, "status": "active"})
 LEASE = answer(201, {"lease_id": "l", "results": []})
@@ -127,3 +135,217 @@ def test_a_call_without_a_body_says_so(line: Sender, scripted: ScriptedServer) -
     scripted.answers = [INBOX]
     line(api.pause_inbox(SOME_ID))
     assert b"content-length: 0\r\n" in scripted.requests[0].lower()
+
+
+VALUE = {"lease_id": "l", "results": [{"id": "m-1", "payload": {"n": "é👩‍💻"}}]}
+LEGAL_LEASE = json.dumps(VALUE, ensure_ascii=False).encode()
+
+
+def plain(body: bytes, *lines: bytes, status: bytes = b"201 Created") -> bytes:
+    head = (b"HTTP/1.1 " + status, *lines, b"Content-Length: %d" % len(body))
+    return b"\r\n".join((*head, b"", body))
+
+
+def chunked(body: bytes, trailer: bytes = b"", *lines: bytes) -> bytes:
+    parts = [body[start : start + 7] for start in range(0, len(body), 7)]
+    chunks = b"".join(b"%x;extension=1\r\n%s\r\n" % (len(part), part) for part in parts)
+    head = (b"HTTP/1.1 201 Created", b"Transfer-Encoding: chunked", *lines)
+    return b"\r\n".join((*head, b"", chunks + b"0\r\n" + trailer, b""))
+
+
+def encoded(name: bytes, body: bytes) -> bytes:
+    return plain(body, b"Content-Encoding: " + name)
+
+
+def bare_deflate(body: bytes) -> bytes:
+    compressor = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+    return compressor.compress(body) + compressor.flush()
+
+
+def busy(*lines: bytes) -> bytes:
+    return plain(b"{}", *lines, status=b"429 Too Many Requests")
+
+
+GOOD: dict[str, bytes] = {
+    "as usual": plain(LEGAL_LEASE),
+    "in chunks": chunked(LEGAL_LEASE),
+    "in chunks with trailers": chunked(LEGAL_LEASE, b"X-Checksum: abc\r\n", b"Trailer: X-Checksum"),
+    "gzip": encoded(b"gzip", gzip.compress(LEGAL_LEASE)),
+    "x-gzip": encoded(b"x-gzip", gzip.compress(LEGAL_LEASE)),
+    "GZIP": encoded(b"GZIP", gzip.compress(LEGAL_LEASE)),
+    "two members of gzip": encoded(
+        b"gzip", gzip.compress(LEGAL_LEASE[:50]) + gzip.compress(LEGAL_LEASE[50:])
+    ),
+    "gzip in chunks": chunked(gzip.compress(LEGAL_LEASE), b"", b"Content-Encoding: gzip"),
+    "deflate": encoded(b"deflate", zlib.compress(LEGAL_LEASE)),
+    "bare deflate": encoded(b"deflate", bare_deflate(LEGAL_LEASE)),
+    "identity": encoded(b"identity", LEGAL_LEASE),
+    "after 100": b"HTTP/1.1 100 Continue\r\n\r\n" + plain(LEGAL_LEASE),
+    "a byte order mark": plain(b"\xef\xbb\xbf" + LEGAL_LEASE),
+    "UTF-16": plain(LEGAL_LEASE.decode().encode("utf-16")),
+    "another header in Latin-1": plain(LEGAL_LEASE, b"X-Note: caf\xe9"),
+    "until the connection ends": b"HTTP/1.0 201 Created\r\nConnection: close\r\n\r\n" + LEGAL_LEASE,
+    "no reason": plain(LEGAL_LEASE, status=b"201"),
+    "a Content-Type twice": plain(LEGAL_LEASE, b"Content-Type: text/html", b"Content-Type: application/json"),
+}
+BAD: dict[str, tuple[bytes, type[errors.WorkflowError]]] = {
+    "no gzip": (encoded(b"gzip", LEGAL_LEASE), errors.TransportError),
+    "half of the gzip": (encoded(b"gzip", gzip.compress(LEGAL_LEASE)[:-12]), errors.TransportError),
+    "an unknown encoding": (encoded(b"br", LEGAL_LEASE), errors.TransportError),
+    "two encodings": (
+        encoded(b"gzip, gzip", gzip.compress(gzip.compress(LEGAL_LEASE))),
+        errors.TransportError,
+    ),
+    "two lengths": (plain(LEGAL_LEASE, b"Content-Length: 5"), errors.TransportError),
+    "a page": (plain(b"<html>", b"Content-Type: text/html"), errors.TransportError),
+    "no content": (b"HTTP/1.1 204 No Content\r\n\r\n", errors.TransportError),
+    "an empty body": (plain(b""), errors.TransportError),
+    "two waits": (busy(b"Retry-After: 100", b"Retry-After: 200"), errors.RateLimitError),
+    "a wait and a word": (busy(b"Retry-After: 100", b"Retry-After: soon"), errors.RateLimitError),
+    "a word and a wait": (busy(b"Retry-After: soon", b"Retry-After: 100"), errors.RateLimitError),
+    "a date": (busy(b"Retry-After: Wed, 21 Oct 2015 07:28:00 GMT"), errors.RateLimitError),
+}
+
+
+def outcomes(reply: bytes) -> list[Any]:
+    """What a lease request comes to in tasks and in triggers, where this is the answer."""
+    found: list[Any] = []
+    sent = []
+    for kind in SENDERS.values():
+        with ScriptedServer() as server:
+            server.answers = [reply]
+            once = {"attempts": 1} if kind is SyncSender else {}
+            sender = kind(server.settings(), longest_wait=0, **once)
+            try:
+                found.append(sender(api.lease_messages(SOME_ID)))
+            except errors.WorkflowError as error:
+                found.append(error)
+            finally:
+                sender.close()
+            sent.append(len(server.requests))
+    assert sent[0] == sent[1]
+    return found
+
+
+@pytest.mark.parametrize("form", GOOD)
+def test_a_lease_in_any_legal_form_is_taken_by_tasks_and_triggers(form: str) -> None:
+    for lease in outcomes(GOOD[form]):
+        assert not isinstance(lease, Exception), lease
+        assert {name: lease[name] for name in VALUE} == VALUE
+
+
+@pytest.mark.parametrize("form", BAD)
+def test_what_is_no_lease_is_the_same_error_in_tasks_and_triggers(form: str) -> None:
+    reply, kind = BAD[form]
+    found = outcomes(reply)
+    assert [type(error) for error in found] == [kind, kind], found
+    one, other = (
+        {name: value for name, value in vars(error).items() if name not in ("rate_limit", "may_repeat")}
+        for error in found
+    )
+    assert one == other
+
+
+REFUSING_INBOX = "0f0e0d0c-0b0a-4908-8706-050403020100"
+SECRETS = ("a-secret", "scripted-token", "an-id")
+
+
+def refused(
+    status: int, code: str, call: Call[Any], make_send: MakeSender, scripted: ScriptedServer, **changes: Any
+) -> AuthenticationError:
+    """What a call is answered that is refused itself, or by the token endpoint where that is asked for."""
+    body = {"error": code, "error_description": "not you"} if code else {}
+    if code in ("unauthenticated", "invalid_audience"):
+        body = {"errors": [{"code": code, "detail": "not you"}]}
+    scripted.script(answer(status, body), token=answer(status, body) if changes.pop("by_token", 0) else None)
+    send = make_send(replace(scripted.settings(), connection_id="shop_prod", **changes))
+    with pytest.raises(AuthenticationError) as caught:
+        send(call)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "call", "more", "fix"),
+    [
+        (
+            401,
+            "invalid_client",
+            api.get_inbox(REFUSING_INBOX),
+            {"by_token": 1},
+            "correct its Client ID (login) and Client secret",
+        ),
+        (
+            400,
+            "invalid_client",
+            api.get_inbox(REFUSING_INBOX),
+            {"by_token": 1},
+            "correct its Client ID (login) and Client secret",
+        ),
+        (
+            403,
+            "",
+            api.get_inbox(REFUSING_INBOX),
+            {"by_token": 1},
+            "correct its Client ID (login) and Client secret",
+        ),
+        (400, "invalid_scope", api.get_inbox(REFUSING_INBOX), {"by_token": 1}, "correct its Scope or have"),
+        (200, "", api.get_inbox(REFUSING_INBOX), {"by_token": 1}, "correct its Token URL"),
+        (401, "", api.guess("an order"), {}, "correct its Client ID (login)"),
+        (
+            403,
+            "",
+            api.unenroll_promotion("1"),
+            {},
+            "have the application allowed to use the scope promotions:write",
+        ),
+        (
+            401,
+            "invalid_audience",
+            api.get_inbox(REFUSING_INBOX),
+            {},
+            "correct its Scope, and take Base URL (host) and Token URL",
+        ),
+        (
+            400,
+            "unauthenticated",
+            api.get_inbox(REFUSING_INBOX),
+            {},
+            "have the application allowed to use trigger inboxes",
+        ),
+    ],
+)
+def test_a_refusal_names_connection_host_and_cure_in_one_sentence(
+    status: int,
+    code: str,
+    call: Call[Any],
+    more: dict[str, Any],
+    fix: str,
+    make_send: MakeSender,
+    scripted: ScriptedServer,
+) -> None:
+    error = refused(status, code, call, make_send, scripted, **more)
+
+    text = str(error)
+    begin = f"The connection 'shop_prod' is refused by 127.0.0.1:{scripted.port}, {fix}"
+    assert text.startswith(begin)
+    assert text.endswith(f": {error.reason}")
+    assert "\n" not in text
+    assert not any(secret in text for secret in SECRETS)
+    assert str(pickle.loads(pickle.dumps(error))) == text
+
+
+def test_a_refusal_of_a_user_says_how_to_log_in(make_send: MakeSender, scripted: ScriptedServer) -> None:
+    call = api.exchange_code("a-code", "https://a/back")
+    error = refused(400, "invalid_grant", call, make_send, scripted, by_token=1, grant=USER_GRANT)
+
+    assert "log in again (airflow-workflow login --conn-id shop_prod)" in str(error)
+
+
+def test_without_a_connection_the_text_is_what_the_service_answered(
+    make_send: MakeSender, scripted: ScriptedServer
+) -> None:
+    scripted.script(answer(403, {"detail": "not you"}))
+    with pytest.raises(
+        AuthenticationError, match=r"^The request to guess a workflow was answered with 403: not you$"
+    ):
+        make_send(scripted.settings())(api.guess("an order"))

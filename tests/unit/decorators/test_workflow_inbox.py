@@ -1,19 +1,23 @@
-"""A function of a DAG file that becomes a task which works on the messages of an inbox."""
+"""``@task.workflow_inbox``: batches of messages, and what a kill leaves."""
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import datetime
 from typing import Any
 
 import pytest
+from airflow.providers.common.compat.sdk import AirflowException
 from airflow.sdk import DAG, task, task_group
 from airflow.sdk.exceptions import AirflowRescheduleException, AirflowSkipException, TaskDeferred
 
 from airflow_provider_workflow.decorators.workflow_inbox import MessagesFailed, WorkflowInboxDecoratedOperator
 from airflow_provider_workflow.dispatch.batch_outcomes import BatchError
 from airflow_provider_workflow.dispatch.lease import TaskKilled
+from airflow_provider_workflow.emulator.clock import ManualClock
+from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from tests.unit.workbench import INBOX, Workbench
 
 START = datetime(2025, 1, 1)
@@ -37,9 +41,6 @@ def operator_of(decorated: Any, *args: Any, **kwargs: Any) -> WorkflowInboxDecor
 
 def executed(bench: Workbench, decorated: Any, *args: Any, **kwargs: Any) -> Any:
     return operator_of(decorated, *args, **kwargs).execute(bench.context)  # type: ignore[arg-type]
-
-
-# The function
 
 
 def test_a_decorated_function_is_called_with_messages_and_its_result_is_ignored(bench: Workbench) -> None:
@@ -146,9 +147,6 @@ def test_a_function_that_returns_a_generator_has_not_run_and_acknowledges_nothin
     assert bench.states == {"a": "leased"}
 
 
-# The arguments
-
-
 @pytest.mark.parametrize(
     ("field", "value"),
     [
@@ -225,9 +223,6 @@ def test_the_page_of_a_task_shows_the_function_and_its_name() -> None:
 
     assert operator.custom_operator_name == "@task.workflow_inbox"
     assert operator.get_python_source().startswith("def nothing(messages")
-
-
-# Failures
 
 
 def test_messages_that_the_function_names_are_not_acknowledged(bench: Workbench) -> None:
@@ -347,3 +342,54 @@ def test_it_is_retried_with_growing_pauses_unless_arguments_say_otherwise() -> N
     assert (of_itself.retries, of_itself.retry_delay.total_seconds()) == (5, 10)
     assert of_itself.retry_exponential_backoff
     assert given.retries == 0
+
+
+IDS = [f"m{number:02}" for number in range(40)]
+
+
+class Killed(BaseException):
+    """The process is gone: from now on none of its calls has an effect."""
+
+
+def calls_of_a_try(bench: Workbench, killer: str, dead_letter_dag_id: str | None) -> list[list[str]]:
+    """Let a try of the task work in a process that one message kills; the calls of the function."""
+    calls: list[list[str]] = []
+
+    with pytest.MonkeyPatch.context() as process:
+
+        def no_longer(*_: Any) -> None:
+            raise Killed
+
+        @task.workflow_inbox(inbox=INBOX, dead_letter_dag_id=dead_letter_dag_id)
+        def work(messages: Any) -> None:
+            calls.append([message["id"] for message in messages])
+            if killer in calls[-1]:
+                process.setattr(WorkflowHook, "hurried", no_longer)
+                raise Killed
+
+        with DAG("batches", schedule=None, start_date=datetime(2025, 1, 1)):
+            operator = work().operator
+        with contextlib.suppress(Killed, AirflowException):
+            operator.execute(bench.context)
+    return calls
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("position", [0, 1, 20, 39])
+@pytest.mark.parametrize("dead_letter_dag_id", [None, "dead"])
+def test_a_message_that_kills_its_process_takes_no_other_with_it(
+    bench: Workbench, clock: ManualClock, position: int, dead_letter_dag_id: str | None
+) -> None:
+    bench.supervisor.dags.add("dead")
+    bench.put(*IDS)
+    killer, called = IDS[position], set()
+    for _ in range(6):
+        for attempt in (1, 2, 3):
+            bench.ti.try_number = attempt
+            for ids in calls_of_a_try(bench, killer, dead_letter_dag_id):
+                called.update(ids)
+        clock.advance(3600)
+
+    assert called == set(IDS)
+    assert bench.states == ({} if dead_letter_dag_id else {killer: "quarantined"})
+    assert set(bench.dead_letters) == ({killer} if dead_letter_dag_id else set())

@@ -1,18 +1,20 @@
-"""An inbox of a name and a subscription exists after it, and is active; or why not is said."""
+"""The operator that ensures an inbox: arguments, states of the inbox, waiting."""
 
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 import pytest
-from airflow.providers.common.compat.sdk import AirflowFailException
+from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
+from airflow.sdk import DAG, task
 
-from airflow_provider_workflow.client.errors import ConflictError
+from airflow_provider_workflow.client.errors import AuthenticationError, ConflictError
 from airflow_provider_workflow.dispatch.lease import InboxUnusableError
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.operators.manage_inbox import InboxNameTakenError
 from tests.unit.fake_clock import FakeClock
-from tests.unit.operators.ensuring import NAME, ensure, only_inbox, same_time
+from tests.unit.operators.ensuring import NAME, SUBSCRIBED, ensure, only_inbox, operator, same_time
 
 __all__ = ["same_time"]
 
@@ -152,3 +154,181 @@ def test_the_notification_url_of_a_failed_inbox_is_left_alone(connected: Emulato
     with pytest.raises(InboxUnusableError):
         ensure(notification_url="https://new.example.com/")
     assert connected.count("update_inbox") == 0
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("name", "x" * 101),
+        ("app_key", " "),
+        ("inputs", "{}"),
+        ("notification_url", "https://" + "x" * 2048),
+        ("wait_until_active", "False"),
+        ("recreate_failed", 1),
+        ("timeout", float("inf")),
+    ],
+)
+def test_a_wrong_argument_is_named_where_the_dag_is_parsed(field: str, value: Any) -> None:
+    with pytest.raises(ValueError, match=f"^{field}"):
+        operator(**{field: value})
+
+
+def test_arguments_are_templated(connected: EmulatorServer) -> None:
+    texts = {name: f"{{{{ params.{name} }}}}" for name in ("name", "app_key", "action_key", "connection_id")}
+    ensuring = operator(
+        **texts, inputs={"region": "{{ params.region }}"}, notification_url="{{ params.url }}"
+    )
+    url = "https://hook.example.com/"
+    params = {
+        "name": "n",
+        "app_key": "mail",
+        "action_key": "a",
+        "connection_id": 7,
+        "region": "us",
+        "url": url,
+    }
+    ensuring.render_template_fields({"params": params})
+    found = ensuring.execute({})
+
+    assert (found["name"], only_inbox(connected).notification_url) == ("n", url)
+    assert only_inbox(connected).subscription == {
+        "app_key": "MailAPI@1.0.0",
+        "action_key": "a",
+        "inputs": {"region": "us"},
+        "connection_id": 7,
+    }
+    assert set(ensuring.template_fields_renderers) <= set(ensuring.template_fields)
+
+
+def test_inputs_that_were_rendered_to_text_are_named(connected: EmulatorServer) -> None:
+    ensuring = operator(inputs="{{ params.inputs }}")
+    ensuring.render_template_fields({"params": {"inputs": {"region": "us"}}})
+
+    with pytest.raises(ValueError, match=r"^inputs must be a dictionary, not a str; for a dictionary from"):
+        ensuring.execute({})
+    assert connected.requests == []
+
+
+def test_inputs_may_be_what_another_task_returns() -> None:
+    with DAG("d", schedule=None):
+
+        @task
+        def inputs() -> dict[str, str]:
+            return {}
+
+        ensuring = operator(inputs=inputs())
+
+    assert ensuring.upstream_task_ids == {"inputs"}
+
+
+def test_a_refusal_is_raised(connected: EmulatorServer) -> None:
+    connected.fault("status", operation="ensure_inbox", status=403, times=None)
+
+    with pytest.raises(AuthenticationError):
+        ensure()
+
+
+def test_an_inbox_that_says_no_more_than_its_id_and_status_will_do(connected: EmulatorServer) -> None:
+    url = "https://example.com/told"
+    bare = {"id": connected.open_inbox(NAME), "status": "active"}
+    connected.fault("status", operation="ensure_inbox", status=200, json=bare)
+
+    ensure(notification_url=url)
+    assert only_inbox(connected).notification_url == url
+
+
+def test_an_inbox_without_a_name_is_not_taken_for_the_one_that_has_it(connected: EmulatorServer) -> None:
+    page = {"results": [{"id": "i", "status": "active"}], "next": None}
+    connected.fault("status", operation="ensure_inbox", status=409)
+    connected.fault("status", operation="list_inboxes", status=200, json=page)
+
+    with pytest.raises(ConflictError):
+        ensure()
+
+
+def test_it_waits_on_the_worker_with_growing_pauses(connected: EmulatorServer, fake_clock: FakeClock) -> None:
+    connected.store.configure(initializing_seconds=30)
+
+    assert ensure()["status"] == "active"
+    assert fake_clock.slept == [1, 2, 4, 8, 16]
+
+
+def test_it_need_not_wait(connected: EmulatorServer, fake_clock: FakeClock) -> None:
+    connected.store.configure(initializing_seconds=30)
+
+    assert ensure(wait_until_active=False)["status"] == "initializing"
+    assert fake_clock.slept == []
+
+
+def test_it_waits_until_a_deleted_inbox_sets_its_name_free(
+    connected: EmulatorServer, fake_clock: FakeClock
+) -> None:
+    old = ensure(wait_until_active=False)
+    connected.store.configure(deleting_seconds=12)
+    connected.store.inboxes.delete(old["id"])
+    found = ensure(wait_until_active=False)
+
+    assert found["id"] != old["id"]
+    assert fake_clock.slept == [1, 2, 4, 8]
+
+
+def test_a_failed_inbox_that_takes_time_to_be_deleted_is_waited_for(
+    connected: EmulatorServer, fake_clock: FakeClock
+) -> None:
+    connected.store.inboxes.force(ensure()["id"], "initialization_failure")
+    connected.store.configure(deleting_seconds=12)
+
+    assert ensure(recreate_failed=True)["status"] == "active"
+    assert connected.count("delete_inbox") == 1
+
+
+def test_it_gives_up_in_time_and_a_retry_may_go_on(connected: EmulatorServer, fake_clock: FakeClock) -> None:
+    connected.store.configure(initializing_seconds=3600)
+
+    with pytest.raises(AirflowException, match="'orders' was not active within 12 s") as caught:
+        ensure(timeout=12)
+    assert not isinstance(caught.value, AirflowFailException)
+    assert fake_clock.slept == [1, 2, 4, 5]
+
+
+def test_the_inbox_is_logged_once_it_is_active(
+    connected: EmulatorServer, fake_clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    connected.store.configure(initializing_seconds=30)
+    with caplog.at_level(logging.INFO):
+        inbox_id = ensure()["id"]
+
+    lines = [record.getMessage() for record in caplog.records if ".operators." in record.name]
+    assert lines == [f"Inbox {NAME} exists: id {inbox_id}, status active"]
+
+
+def test_an_inbox_that_is_active_soon_is_waited_for_a_second(
+    connected: EmulatorServer, fake_clock: FakeClock
+) -> None:
+    connected.store.configure(initializing_seconds=1)
+
+    assert ensure()["status"] == "active"
+    assert fake_clock.slept == [1]
+
+
+def test_an_inbox_that_is_active_already_is_not_waited_for(
+    connected: EmulatorServer, fake_clock: FakeClock
+) -> None:
+    subscription = {**SUBSCRIBED, "app_key": "ShopAPI@1.0.0", "connection_id": None}
+    connected.store.inboxes.create(NAME, subscription)
+    connected.store.inboxes.find(NAME)
+
+    assert ensure()["status"] == "active"
+    assert fake_clock.slept == []
+
+
+def test_an_inbox_that_fails_again_is_created_again_once(
+    connected: EmulatorServer, fake_clock: FakeClock
+) -> None:
+    connected.store.inboxes.force(ensure()["id"], "initialization_failure")
+    connected.store.configure(initializing_seconds=30)
+    connected.store.inboxes.fail_next(NAME)
+
+    with pytest.raises(InboxUnusableError):
+        ensure(recreate_failed=True)
+    assert connected.count("delete_inbox") == 1

@@ -1,13 +1,35 @@
-"""The list of connections, and the modules of the page."""
+"""The app of the page: registration, routes, the service behind it."""
 
 from __future__ import annotations
 
+import json
+import re
+import shutil
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
 import pytest
 from airflow.models.connection import Connection
+from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
+import airflow_provider_workflow
+from airflow_provider_workflow import __version__
+from airflow_provider_workflow.client import api
+from airflow_provider_workflow.client.client import WorkflowClient
+from airflow_provider_workflow.client.wire import Answer, Request
+from airflow_provider_workflow.emulator.server import EmulatorServer
+from airflow_provider_workflow.get_provider_info import get_provider_info
 from airflow_provider_workflow.plugin import service
+from airflow_provider_workflow.plugin.registration import WorkflowPlugin
+from airflow_provider_workflow.plugin.responses import PageError
 from tests.unit.cli.burying import Burying
+from tests.unit.client.isolation import forget
+from tests.unit.documents import ROOT
+from tests.unit.fake_clock import FakeClock
 from tests.unit.plugin.conftest import API, error_of
 
 
@@ -55,3 +77,282 @@ def test_an_error_that_nobody_expected_is_answered_without_its_text(
     assert "secret" not in answer.text
     with pytest.raises(ZeroDivisionError):  # so that the API server logs it
         op.get(f"{API}/inboxes")
+
+
+LOAD = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from airflow import plugins_manager
+
+assert "fastapi" not in sys.modules
+plugins_manager.ensure_plugins_loaded()
+plugins_manager.integrate_macros_plugins()
+assert "airflow_provider_workflow.plugin.registration" in sys.modules
+print([name for name in ("fastapi", "airflow_provider_workflow.plugin.app") if name in sys.modules])
+"""
+
+
+@pytest.mark.slow
+def test_a_process_that_serves_no_pages_imports_no_fastapi(tmp_path: Path) -> None:
+    about = tmp_path / "plugin_of_a_test-1.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: plugin-of-a-test\nVersion: 1\n")
+    entry = "workflow = airflow_provider_workflow.plugin.registration:WorkflowPlugin"
+    (about / "entry_points.txt").write_text(f"[airflow.plugins]\n{entry}\n")
+
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", LOAD, str(tmp_path)],
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize("plugin", [WorkflowPlugin(), WorkflowPlugin], ids=["instance", "class"])
+def test_an_application_and_a_page_are_registered(plugin: WorkflowPlugin) -> None:
+    (app,) = plugin.fastapi_apps
+    (page,) = plugin.react_apps
+
+    assert (app["url_prefix"], type(app["app"])) == ("/workflow", FastAPI)
+    assert (page["name"], page["destination"], page["url_route"]) == ("Inboxes", "nav", "workflow-inboxes")
+
+
+@pytest.mark.parametrize("value", ["off", "False", "0", "of"])
+def test_nothing_is_registered_when_the_page_is_off(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW__WORKFLOW__PAGE", value)
+
+    assert WorkflowPlugin().fastapi_apps == []
+    assert WorkflowPlugin().react_apps == []
+
+
+@pytest.mark.parametrize(
+    ("base_url", "path"),
+    [("http://localhost:8080", ""), ("https://example.com/airflow/", "/airflow"), ("/", "")],
+)
+def test_the_module_is_found_below_the_path_of_the_base_url(
+    base_url: str, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", base_url)
+
+    expected = f"{path}/workflow/static/inboxes.js?v={__version__}"
+    assert [each["bundle_url"] for each in WorkflowPlugin().react_apps[:1]] == [expected]
+
+
+def test_entry_point_and_provider_name_the_same_plugin() -> None:
+    (plugin,) = get_provider_info()["plugins"]
+    module, _, name = plugin["plugin-class"].rpartition(".")
+
+    assert getattr(import_module(module), name) is WorkflowPlugin
+    assert plugin["name"] == WorkflowPlugin.name
+    assert f'workflow = "{module}:{name}"' in (ROOT / "pyproject.toml").read_text()
+
+
+STATIC = Path(airflow_provider_workflow.__file__).parent / "plugin" / "static"
+TESTS = Path(__file__).parents[2] / "page"
+MOST_BYTES = 45_000
+NODE = shutil.which("node")
+OLDEST_NODE = (20, 19)
+"""The first one that tells modules from scripts by their content."""
+
+
+def node_version() -> tuple[int, ...]:
+    """The version of node; empty without one."""
+    if NODE is None:
+        return ()
+    done = subprocess.run([NODE, "--version"], capture_output=True, text=True, timeout=60, check=True)
+    return tuple(map(int, re.findall(r"\d+", done.stdout)))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(node_version() < OLDEST_NODE, reason="needs node 20.19 or newer")
+def test_the_logic_of_the_page_passes_its_own_tests():
+    files = sorted(map(str, TESTS.glob("*.test.mjs")))
+    done = subprocess.run(
+        [str(NODE), "--test", "--test-reporter=tap", *files],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+    counted = dict(re.findall(r"^# (tests|pass|fail) (\d+)$", done.stdout, re.MULTILINE))
+    assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
+    assert files
+    assert int(counted["tests"]) == int(counted["pass"]) > len(files)
+
+
+def test_the_page_stays_small():
+    sizes = {each.name: each.stat().st_size for each in STATIC.glob("*.js")}
+
+    assert "inboxes.js" in sizes
+    assert sum(sizes.values()) < MOST_BYTES, sizes
+
+
+def test_each_module_that_is_imported_is_there():
+    modules = {each.name: each.read_text() for each in STATIC.glob("*.js")}
+
+    imported = {name for text in modules.values() for name in re.findall(r'from "\./([^"]+)"', text)}
+    assert imported == set(modules) - {"inboxes.js"}
+
+
+@pytest.mark.parametrize(
+    "name", ["innerHTML", "outerHTML", "insertAdjacentHTML", "dangerouslySetInnerHTML", "eval("]
+)
+def test_no_text_is_ever_made_into_markup(name):
+    assert [each.name for each in STATIC.glob("*.js") if name in each.read_text()] == []
+
+
+LIST = f"{API}/inboxes"
+SECRET = "a secret that is wrong"
+UNKNOWN = "00000000-0000-4000-8000-00000000ffff"
+
+
+def connect(monkeypatch: pytest.MonkeyPatch, emulator: EmulatorServer, **fields: Any) -> None:
+    """Change fields of the connection, or of its extra."""
+    connection = emulator.connection()
+    for name, value in fields.items():
+        (connection if name in connection else connection["extra"])[name] = value
+    monkeypatch.setenv("AIRFLOW_CONN_WORKFLOW_DEFAULT", json.dumps(connection))
+    forget()
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "code", "fix"),
+    [
+        ({"password": SECRET}, 502, "wrong_credentials", "correct its Client ID (login) and Client secret"),
+        ({"scope": "no-such-scope"}, 502, "wrong_credentials", "correct its Scope"),
+        ({"host": "http://127.0.0.1:1"}, 502, "unreachable", "check Base URL and Inbox path"),
+        ({"oauth_url": "http://127.0.0.1:1/"}, 502, "unreachable", "check Token URL, and the network"),
+        ({"inbox_path": "/wrong"}, 404, "not_found", "check Inbox path (/wrong) and Base URL"),
+        ({"host": ""}, 502, "wrong_credentials", "correct these fields"),
+        ({"conn_type": "http"}, 404, "no_connection", "of the type Workflow"),
+    ],
+)
+def test_a_connection_that_cannot_be_used_is_diagnosed(
+    op: TestClient,
+    connected: EmulatorServer,
+    monkeypatch: pytest.MonkeyPatch,
+    fields: dict[str, Any],
+    status: int,
+    code: str,
+    fix: str,
+) -> None:
+    connect(monkeypatch, connected, **fields)
+
+    answer = op.get(LIST)
+
+    assert (answer.status_code, error_of(answer)) == (status, code)
+    assert fix in answer.json()["error"]["fix"]
+    assert SECRET not in answer.text
+
+
+def test_secrets_are_never_sent_for_a_connection_of_another_type(
+    op: TestClient, connected: EmulatorServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connect(monkeypatch, connected, conn_type="http")
+
+    assert op.get(LIST).status_code == 404
+    assert connected.requests == []
+
+
+@pytest.mark.parametrize(
+    ("fault", "status", "code", "wait"),
+    [
+        ({"status": 429, "headers": {"Retry-After": "7"}}, 429, "rate_limited", "7"),
+        ({"status": 500}, 502, "service_error", None),
+        ({"status": 403}, 502, "wrong_credentials", None),
+        ({"status": 200, "text": "<html>", "content_type": "application/json"}, 502, "unreachable", None),
+        ({"kind": "drop"}, 502, "unreachable", None),
+    ],
+)
+def test_a_service_that_fails_is_asked_once(
+    op: TestClient, connected: EmulatorServer, fault: dict[str, Any], status: int, code: str, wait: str | None
+) -> None:
+    connected.fault(**{"kind": "status", "operation": "list_inboxes", "times": None, **fault})
+
+    answers = [op.get(LIST) for _ in range(3)]
+
+    assert {(each.status_code, error_of(each)) for each in answers} == {(status, code)}
+    assert answers[0].headers.get("Retry-After") == wait
+    # urllib3 repeats a request whose connection was closed before it was sent.
+    assert connected.count("list_inboxes") <= (2 if fault.get("kind") == "drop" else 1)
+
+
+def test_what_does_not_exist_is_not_found(op: TestClient, connected: EmulatorServer) -> None:
+    other = op.get(API.replace("default", "other") + "/inboxes")
+    unknown = op.get(f"{LIST}/{UNKNOWN}/messages")
+
+    assert (other.status_code, error_of(other)) == (404, "no_connection")
+    assert (unknown.status_code, error_of(unknown)) == (404, "not_found")
+
+
+@pytest.mark.parametrize("path", ["?cursor=x", "?cursor=-1", f"/{UNKNOWN}/messages?cursor={'x' * 5000}"])
+def test_a_cursor_that_the_page_did_not_get_is_invalid(
+    op: TestClient, connected: EmulatorServer, path: str
+) -> None:
+    answer = op.get(LIST + path)
+
+    assert answer.status_code in (400, 404)
+    assert error_of(answer) in ("invalid", "not_found")
+
+
+def test_all_requests_of_an_answer_share_4_seconds(
+    connected: EmulatorServer, fake_clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exchange, limits = WorkflowClient.exchange, []
+
+    def slowly(client: WorkflowClient, request: Request) -> Answer:
+        limits.append(request.timeout)
+        fake_clock.advance(1.5)
+        return exchange(client, request)
+
+    monkeypatch.setattr(WorkflowClient, "exchange", slowly)
+
+    def list_often() -> None:
+        with service.connected("workflow_default") as client:
+            for _ in range(9):
+                client.send(api.list_inboxes())
+
+    with pytest.raises(PageError) as caught:
+        list_often()
+
+    assert limits == [4.0, 2.5, 1.0]
+    assert (caught.value.status, caught.value.code) == (504, "timeout")
+    assert caught.value.body["title"].endswith(" did not answer within 4 s")
+
+
+def test_no_further_page_is_read_after_2_seconds(
+    connected: EmulatorServer, fake_clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exchange = WorkflowClient.exchange
+    connected.put("orders", *range(250))
+    inbox = connected.open_inbox("orders")
+    whole = service.list_messages("workflow_default", inbox, None)
+
+    def slowly(client: WorkflowClient, request: Request) -> Answer:
+        fake_clock.advance(1.1)
+        return exchange(client, request)
+
+    monkeypatch.setattr(WorkflowClient, "exchange", slowly)
+    part = service.list_messages("workflow_default", inbox, None)
+    rest = service.list_messages("workflow_default", inbox, part["next"])
+
+    assert (len(whole["messages"]), whole["next"]) == (250, None)
+    assert (len(part["messages"]), len(rest["messages"]), rest["next"]) == (200, 50, None)
+
+
+def test_an_answer_has_at_most_5_pages(connected: EmulatorServer) -> None:
+    connected.put("orders", *range(620))
+    for number in range(510):
+        connected.open_inbox(f"inbox {number}")
+    inbox = connected.open_inbox("orders")
+
+    first = service.list_messages("workflow_default", inbox, None)
+    second = service.list_messages("workflow_default", inbox, first["next"])
+    inboxes = service.list_inboxes("workflow_default", None)
+    others = service.list_inboxes("workflow_default", inboxes["next"])
+
+    assert (len(first["messages"]), len(second["messages"]), second["next"]) == (500, 120, None)
+    assert {each["id"] for each in first["messages"]}.isdisjoint(each["id"] for each in second["messages"])
+    assert (len(inboxes["inboxes"]), inboxes["next"], len(others["inboxes"])) == (500, "500", 11)

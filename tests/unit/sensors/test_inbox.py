@@ -1,23 +1,30 @@
-"""The sensor looks on the worker first, and waits in the triggerer only where nothing is there."""
+"""The sensor: arguments, connections, and what it returns."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
+from airflow.exceptions import AirflowOptionalProviderFeatureException, AirflowRescheduleException
 from airflow.providers.common.compat.sdk import (
     AirflowFailException,
     AirflowSensorTimeout,
     AirflowSkipException,
 )
+from airflow.sdk import DAG, task
 
-from airflow_provider_workflow.client.errors import WorkflowError
+from airflow_provider_workflow.client import over_requests
+from airflow_provider_workflow.client.errors import NotFoundError, WorkflowError
 from airflow_provider_workflow.dispatch.lease import InboxNotActiveError, InboxUnusableError
 from airflow_provider_workflow.dispatch.run_errors import TargetError
-from tests.unit.fake_clock import FakeClock
+from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
+from tests.unit.created_again import put_in_a_new_inbox
+from tests.unit.fake_clock import FakeClock, nothing
 from tests.unit.fakes import api_error
-from tests.unit.sensors.tasks import POLL, Task
-from tests.unit.workbench import Workbench
+from tests.unit.sensors.tasks import POLL, Task, sensor
+from tests.unit.workbench import INBOX, TaskTimeout, Workbench
 
 WEEK = 7 * 86400.0
 
@@ -178,3 +185,283 @@ def test_a_look_before_deferring_skips_where_poke_mode_does(
         task = Task(bench, deferrable=deferrable, **({flag: True} if flag else {}))
         with pytest.raises(AirflowSkipException if skips else kind):
             task.execute()
+
+
+Release = Callable[[int, int], None]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"lease_limit": 0}, "lease_limit must be a whole number from 1 to 100"),
+        ({"poll_interval": 0}, "poll_interval must be a number of seconds above 0, not 0"),
+        ({"poll_interval": float("nan")}, "poll_interval must be a number of seconds above 0"),
+        ({"max_poll_interval": float("inf")}, "max_poll_interval must be a number of seconds above 0"),
+        ({"poll_interval": 61}, r"poll_interval \(61 s\) must be at most max_poll_interval \(60 s\)"),
+        ({"poke_interval": 30}, "poke_interval cannot be given: poll_interval is the interval"),
+        ({"on_rejected": "skip"}, "on_rejected must be one of 'fail', 'log'"),
+        ({"on_paused": "log"}, "on_paused must be one of 'fail', 'wait'"),
+        ({"match": "&&"}, "match is no valid JMESPath"),
+        ({"trigger_dag_id": ""}, "trigger_dag_id must name at least one DAG"),
+        ({"acknowledge": "manual"}, "acknowledge cannot be given with trigger_dag_id"),
+        ({"trigger_dag_id": None, "acknowledge": "never"}, "acknowledge must be one of 'auto', 'manual'"),
+        pytest.param(
+            {"trigger_dag_id": None, "retries": 0},
+            'retries must be 1 or more with acknowledge="auto"',
+            marks=pytest.mark.since(3, 3, "the task state store"),
+        ),
+        ({"trigger_dag_id": None, "max_unfinished_runs": 5}, "max_unfinished_runs needs trigger_dag_id"),
+        ({"wake_on_events": "False"}, "wake_on_events must be True or False"),
+        ({"silent_fail": True}, "silent_fail cannot be used with deferrable=True: give retries, soft_fail"),
+        (
+            {"max_wait": 600},
+            r"max_wait cannot be used with deferrable=True: give .* max_poll_interval .*60\)",
+        ),
+        (
+            {"default_args": {"max_wait": timedelta(minutes=10)}},
+            "max_wait cannot be used with deferrable=True",
+        ),
+    ],
+)
+def test_a_wrong_argument_is_named(arguments: dict[str, Any], text: str) -> None:
+    with pytest.raises(ValueError, match=f"^{text}"):
+        sensor(**arguments)
+
+
+@pytest.mark.since(3, 3, "the task state store")
+def test_only_retries_of_auto_are_asked_for() -> None:
+    assert sensor(retries=0).acknowledge is None
+    assert sensor(retries=0, trigger_dag_id=None, acknowledge="manual").acknowledge == "manual"
+    assert sensor(trigger_dag_id=None).acknowledge == "auto"
+
+
+@pytest.mark.parametrize("minor", [1, 2])
+def test_before_airflow_3_3_auto_is_refused_with_both_ways_out(release: Release, minor: int) -> None:
+    release(3, minor)
+
+    for given in (None, "auto"):
+        with pytest.raises(
+            AirflowOptionalProviderFeatureException,
+            match=r'Airflow 3\.3 or later.*give trigger_dag_id, or acknowledge="manual"',
+        ):
+            sensor(trigger_dag_id=None, acknowledge=given)
+    assert sensor(trigger_dag_id=None, acknowledge="manual").acknowledge == "manual"
+    assert sensor().acknowledge is None
+
+
+@pytest.mark.parametrize("configured", [True, False])
+def test_deferrable_is_airflows_default_at_construction(
+    monkeypatch: pytest.MonkeyPatch, configured: bool
+) -> None:
+    monkeypatch.setenv("AIRFLOW__OPERATORS__DEFAULT_DEFERRABLE", str(configured))
+    made = sensor(deferrable=None)
+    monkeypatch.setenv("AIRFLOW__OPERATORS__DEFAULT_DEFERRABLE", str(not configured))
+
+    assert made.deferrable is configured
+    assert sensor(deferrable=True).deferrable is True
+    assert sensor(deferrable=False).deferrable is False
+
+
+def test_the_poll_interval_is_the_interval_of_the_other_modes() -> None:
+    assert sensor(poll_interval=7, mode="poke", deferrable=False).poke_interval == 7
+
+
+def test_a_default_of_the_whole_dag_is_no_poke_interval_given() -> None:
+    assert sensor(default_args={"poke_interval": 99}, poll_interval=7).poke_interval == 7
+
+
+def test_the_options_of_poking_are_airflows_own_where_the_sensor_pokes() -> None:
+    options: dict[str, Any] = {"silent_fail": True, "exponential_backoff": True, "max_wait": 600}
+    made = sensor(deferrable=False, **options)
+
+    assert (made.silent_fail, made.exponential_backoff, made.max_wait) == (True, True, timedelta(minutes=10))
+
+
+def test_exponential_backoff_is_taken_as_a_deferred_sensor_waits_so_anyway() -> None:
+    assert sensor(exponential_backoff=True).exponential_backoff is True
+
+
+def test_the_output_of_another_task_may_be_an_argument_and_a_sensor_may_be_mapped() -> None:
+    with DAG("listener", schedule=None) as dag:
+
+        @task
+        def chosen() -> str:
+            return "orders"
+
+        sensor(inbox=chosen(), workflow_conn_id=chosen())
+        mapped = {"task_id": "mapped", "trigger_dag_id": "handle", "deferrable": True}
+        WorkflowInboxSensor.partial(**mapped).expand(inbox=["orders", "invoices"])
+
+    assert dag.get_task("wait").upstream_task_ids == {"chosen", "chosen__1"}
+    assert dag.get_task("mapped").retries == 20
+
+
+def test_what_a_template_may_hold_is_templated() -> None:
+    assert set(WorkflowInboxSensor.template_fields) == {
+        "inbox",
+        "trigger_dag_id",
+        "match",
+        "dead_letter_dag_id",
+        "workflow_conn_id",
+    }
+
+
+class Wires:
+    """How many connections of tasks were opened, and how many of them are open."""
+
+    def __init__(self) -> None:
+        self.opened = 0
+        self.open = 0
+
+
+@pytest.fixture
+def wires(monkeypatch: pytest.MonkeyPatch) -> Wires:
+    # The look for quarantined messages has a short connection of its own.
+    monkeypatch.setenv("AIRFLOW__WORKFLOW__QUARANTINE_CHECK_SECONDS", "0")
+    counted = Wires()
+
+    class Counted(over_requests.RequestsWire):
+        def __init__(self, *given: Any) -> None:
+            super().__init__(*given)
+            counted.opened += 1
+            counted.open += 1
+
+        def close(self) -> None:
+            super().close()
+            counted.open -= 1
+
+    monkeypatch.setattr(over_requests, "RequestsWire", Counted)
+    return counted
+
+
+def test_a_sensor_that_pokes_keeps_one_connection_and_closes_it(
+    bench: Workbench, pauses: FakeClock, wires: Wires
+) -> None:
+    pauses.then(nothing, lambda: bench.put("a"))
+    Task(bench, deferrable=False).execute()
+
+    assert bench.service.count("lease") > 2
+    assert (wires.opened, wires.open) == (1, 0)
+
+
+def test_the_connection_is_closed_however_the_sensor_leaves_its_worker(
+    bench: Workbench, wires: Wires
+) -> None:
+    task = Task(bench)
+    deferral = task.execute()
+    assert (wires.opened, wires.open) == (1, 0)
+    task.resume(deferral, POLL)
+    assert (wires.opened, wires.open) == (2, 0)
+    with pytest.raises(AirflowRescheduleException):
+        Task(bench, deferrable=False, mode="reschedule").execute()
+    bench.service.fault("status", operation="lease", status=403, times=None)
+    with pytest.raises(WorkflowError):
+        Task(bench).execute()
+    assert wires.opened == 4
+    assert wires.open == 0
+
+
+@pytest.mark.since(3, 3, "the task state store")
+def test_a_task_that_is_ended_while_it_receives_closes_both_of_its_connections(
+    bench: Workbench, wires: Wires
+) -> None:
+    def time_out() -> None:
+        raise TaskTimeout
+
+    bench.put("a")
+    task = Task(bench, trigger_dag_id=None)
+    task.store.after_set = time_out
+
+    with pytest.raises(TaskTimeout):
+        task.execute()
+    assert bench.service.count("release") == 1
+    assert (wires.opened, wires.open) == (2, 0)
+
+
+MODES: dict[str, dict[str, Any]] = {
+    "poke": {"deferrable": False},
+    "reschedule": {"deferrable": False, "mode": "reschedule"},
+    "deferrable": {"deferrable": True},
+}
+RECEIVES = {"trigger_dag_id": None, "acknowledge": "manual"}
+
+
+@pytest.fixture(params=["with runs", "with messages"])
+def arguments(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """A sensor that starts runs, and one that returns messages."""
+    return {} if request.param == "with runs" else RECEIVES
+
+
+def done(value: Any) -> list[str]:
+    """The ids of the messages that a sensor's value tells of."""
+    if "messages" in value:
+        return [message["id"] for message in value["messages"]]
+    ids: list[str] = value["started"]["ids"]
+    return ids
+
+
+@pytest.mark.parametrize("mode", ["poke", "deferrable"])
+@pytest.mark.parametrize("by", ["name", "id"])
+def test_a_missing_inbox_fails_the_try(
+    bench: Workbench, pauses: FakeClock, arguments: dict[str, Any], mode: str, by: str
+) -> None:
+    bench.hook.delete_inbox(INBOX)
+    inbox = INBOX if by == "name" else bench.inbox_id
+
+    with pytest.raises(NotFoundError):
+        Task(bench, inbox=inbox, **MODES[mode], **arguments).execute()
+    assert pauses.slept == []
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_next_try_finds_an_inbox_that_was_created_again_under_its_name(
+    bench: Workbench, arguments: dict[str, Any], mode: str
+) -> None:
+    bench.hook.delete_inbox(INBOX)
+    put_in_a_new_inbox(bench.service, "a")
+
+    assert done(Task(bench, **MODES[mode], **arguments).execute()) == ["a"]
+
+
+def test_a_sensor_that_pokes_finds_it_again_between_two_polls(
+    bench: Workbench, pauses: FakeClock, arguments: dict[str, Any]
+) -> None:
+    def replace() -> None:
+        bench.hook.delete_inbox(INBOX)
+        put_in_a_new_inbox(bench.service, "a")
+
+    pauses.then(replace)
+
+    assert done(Task(bench, **MODES["poke"], **arguments).execute()) == ["a"]
+
+
+def test_a_lease_of_a_deleted_inbox_starts_its_runs_and_the_next_try_those_of_the_new_one(
+    bench: Workbench, fake_clock: FakeClock
+) -> None:
+    task = Task(bench)
+    deferral = task.execute()
+    bench.put("a")
+    event = task.leased()
+    bench.hook.delete_inbox(INBOX)
+    new_id = put_in_a_new_inbox(bench.service, "b")
+
+    with pytest.raises(NotFoundError):
+        task.resume(deferral, event)
+    assert done(Task(bench).execute()) == ["b"]
+    inbox_ids = [conf["inbox_id"] for conf in bench.supervisor.runs.values()]
+    assert inbox_ids == [bench.inbox_id, new_id]
+    assert bench.states == {}
+
+
+@pytest.mark.since(3, 3, "the task state store")
+def test_messages_that_the_trigger_leased_of_the_deleted_inbox_are_returned(
+    bench: Workbench, fake_clock: FakeClock
+) -> None:
+    task = Task(bench, trigger_dag_id=None)
+    deferral = task.execute()
+    bench.put("a")
+    event = task.leased()
+    bench.hook.delete_inbox(INBOX)
+
+    assert [message["id"] for message in task.resume(deferral, event)] == ["a"]
+    assert fake_clock.slept == []

@@ -1,23 +1,21 @@
-"""The producer survives all errors, leases no more than Airflow stores, and releases what it holds."""
+"""The producer of asset events acknowledges messages after their events are stored, whatever fails."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
+from airflow_provider_workflow.triggers.event import WorkflowInboxEventTrigger
+from airflow_provider_workflow.triggers.event_producer import CLOSING_SECONDS, MOST_UNSETTLED
 from tests.unit.fake_clock import FakeClock
 from tests.unit.triggers.triggerer import PATIENCE_SECONDS, Triggerer, beside, event_trigger
 from tests.unit.workbench import Workbench
 
 pytest.importorskip("airflow.triggers.shared_stream", reason="Airflow acknowledges asset events since 3.3")
-
-from airflow_provider_workflow.triggers.event_producer import (
-    CLOSING_SECONDS,
-    MOST_UNSETTLED,
-)
 
 
 def ours(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
@@ -169,3 +167,318 @@ async def test_a_slow_service_does_not_keep_a_triggerer_from_ending(
     await asyncio.wait({ending}, timeout=PATIENCE_SECONDS)
 
     assert ending.done()
+
+
+WINDOW_LEASES = 6.0
+"""Seconds after which a message that was there at the beginning is leased and offered, with some to spare."""
+
+
+WINDOW_DELAY = 3.0
+"""Seconds from the report of a batch to its acknowledgement or release."""
+
+
+class Raises(WorkflowInboxEventTrigger):
+    """Its filter raises when it has taken a batch."""
+
+    async def filter_shared_stream(self, shared_stream: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        async for _ in shared_stream:
+            raise RuntimeError("made up")
+        yield
+
+
+class Hesitates(WorkflowInboxEventTrigger):
+    """Its filter awaits between taking a batch and yielding its event, for ever."""
+
+    async def filter_shared_stream(self, shared_stream: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        async def slowly() -> AsyncIterator[Any]:
+            async for batch in shared_stream:
+                await asyncio.Event().wait()
+                yield batch
+
+        async for event in super().filter_shared_stream(slowly()):
+            yield event
+
+
+@pytest.mark.since(3, 3, "the acknowledging of asset events")
+async def test_without_any_fault_a_message_is_acknowledged_after_its_event_is_stored(
+    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
+) -> None:
+    bench.put("a", "b")
+    triggerer.start(event_trigger())
+    await held_clock.elapse(20)
+    assert bench.states == {"a": "leased", "b": "leased"}
+    assert len(triggerer.unstored) == 1
+
+    triggerer.store()
+    await held_clock.elapse(10)
+    assert bench.states == {}
+    assert triggerer.stored_ids() == ["a", "b"]
+
+
+@pytest.mark.since(3, 3, "the acknowledging of asset events")
+@pytest.mark.parametrize("sibling", [False, True])
+async def test_a_filter_that_raises_acknowledges_nothing(
+    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock, sibling: bool
+) -> None:
+    bench.put("a")
+    if sibling:
+        triggerer.start(event_trigger())
+    triggerer.start(Raises("orders", wake_on_events=False))
+    await held_clock.elapse(WINDOW_LEASES)
+    triggerer.store()
+    await held_clock.elapse(WINDOW_DELAY)
+
+    assert triggerer.stored_ids() == (["a"] if sibling else [])
+    assert bench.states == {"a": "available"}
+    assert bench.service.count("ack") == 0
+
+
+@pytest.mark.since(3, 3, "the acknowledging of asset events")
+@pytest.mark.parametrize("sibling", [False, True])
+async def test_a_trigger_that_is_ended_before_it_yields_acknowledges_nothing(
+    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock, sibling: bool
+) -> None:
+    bench.put("a")
+    number = triggerer.start(Hesitates("orders", wake_on_events=False))
+    if sibling:
+        triggerer.start(event_trigger(match="id == 'other'"))
+    await held_clock.elapse(WINDOW_LEASES)
+    assert bench.states == {"a": "leased"}
+    await triggerer.end(number)
+    await held_clock.settle()
+    await held_clock.elapse(WINDOW_DELAY)
+
+    assert triggerer.unstored == []
+    assert bench.service.count("ack") == 0
+    assert bench.states == {"a": "available"}
+
+
+@pytest.mark.since(3, 3, "the acknowledging of asset events")
+@pytest.mark.parametrize("sibling", [False, True])
+async def test_a_trigger_that_is_ended_between_its_yield_and_airflow_taking_the_event_acknowledges_nothing(
+    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock, sibling: bool
+) -> None:
+    bench.put("a")
+    triggerer.log.gate = asyncio.Event()
+    number = triggerer.start(event_trigger())
+    if sibling:
+        triggerer.start(event_trigger(match="id == 'other'"))
+    await held_clock.elapse(WINDOW_LEASES)
+    assert bench.states == {"a": "leased"}
+    await triggerer.end(number)
+    await held_clock.settle()
+    await held_clock.elapse(WINDOW_DELAY)
+
+    assert triggerer.unstored == []
+    assert bench.service.count("ack") == 0
+    assert bench.states == {"a": "available"}
+
+
+@pytest.mark.since(3, 3, "the acknowledging of asset events")
+async def test_an_event_that_airflow_takes_when_its_streams_are_stopped_acknowledges_nothing(
+    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
+) -> None:
+    # Airflow does not bind it to the batch any more, and does not store it: what is left is the mark.
+    bench.put("a")
+    triggerer.log.gate = asyncio.Event()
+    triggerer.start(event_trigger())
+    await held_clock.elapse(WINDOW_LEASES)
+    assert bench.states == {"a": "leased"}
+    groups = list(triggerer.streams._groups.values())
+    triggerer.streams._groups.clear()
+    triggerer.log.gate.set()
+    await held_clock.settle()
+    assert len(triggerer.unstored) == 1
+    for group in groups:
+        await group.stop()
+    await triggerer.crash()
+
+    assert bench.service.count("ack") == 0
+    assert bench.states == {"a": "available"}
+
+
+@pytest.mark.since(3, 3, "the acknowledging of asset events")
+async def test_an_event_that_airflow_dropped_as_its_dag_was_paused_acknowledges_nothing(
+    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
+) -> None:
+    # Airflow calls an event stored also where its trigger has no asset any more, and then ends the trigger.
+    bench.put("a")
+    number = triggerer.start(event_trigger())
+    triggerer.start(event_trigger(match="id == 'other'"))
+    await held_clock.elapse(WINDOW_LEASES)
+    triggerer.store()
+    await held_clock.settle()
+    await triggerer.end(number)
+    await held_clock.elapse(10)
+
+    assert bench.service.count("ack") == 0
+    # Only once: on its second delivery, it is left to its lease, as the other one does not select it.
+    assert bench.service.count("release") == 1
+
+
+@pytest.mark.since(3, 3, "the acknowledging of asset events")
+@pytest.mark.parametrize("sibling", [False, True])
+async def test_an_event_that_is_not_stored_in_time_acknowledges_nothing(
+    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock, sibling: bool
+) -> None:
+    bench.put("a")
+    triggerer.streams._ack_timeout, triggerer.streams._now = 0.05, lambda: 0.0
+    if sibling:
+        triggerer.start(event_trigger())
+    late = triggerer.start(event_trigger())
+    await held_clock.elapse(WINDOW_LEASES)
+    for entry in list(triggerer.runner.events):
+        if entry.trigger_id == late:
+            triggerer.runner.events.remove(entry)
+    triggerer.store()
+    await held_clock.settle()
+    (group,) = triggerer.streams._groups.values()
+    group._now = lambda: 1.0
+    await asyncio.wait({triggerer.runner.triggers[late]["task"]}, timeout=10)
+    await held_clock.settle()
+    await held_clock.elapse(WINDOW_DELAY)
+
+    assert bench.service.count("ack") == 0
+    assert bench.states == {"a": "available"}
+
+
+@pytest.mark.since(3, 3, "the acknowledging of asset events")
+async def test_a_triggerer_that_stops_gives_back_what_was_not_stored(
+    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
+) -> None:
+    bench.put("a", "b")
+    triggerer.start(event_trigger())
+    await held_clock.elapse(WINDOW_LEASES)
+    assert bench.states == {"a": "leased", "b": "leased"}
+    await triggerer.stop()
+
+    assert bench.states == {"a": "available", "b": "available"}
+
+
+@pytest.mark.since(3, 3, "the acknowledging of asset events")
+async def test_a_triggerer_that_stops_just_after_an_event_was_stored_gives_its_messages_back(
+    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
+) -> None:
+    bench.put("a", "b")
+    triggerer.start(event_trigger())
+    await held_clock.elapse(WINDOW_LEASES)
+    triggerer.store()
+    await held_clock.settle()
+    assert bench.states == {"a": "leased", "b": "leased"}
+    await triggerer.stop()
+
+    assert bench.states == {"a": "available", "b": "available"}
+
+
+LEASES = 6
+"""Seconds after which a message that was there at the beginning is leased and offered, with some to spare."""
+DELAY = 3
+"""Seconds from a stored event to its acknowledgement."""
+
+
+async def stored(triggerer: Triggerer) -> None:
+    """Let the events of a first lease be stored."""
+    await triggerer.clock.elapse(LEASES)
+    triggerer.store()
+    await triggerer.clock.settle()
+
+
+@pytest.mark.since(3, 3, "the acknowledging of asset events")
+async def test_an_acknowledgement_is_sent_some_seconds_after_the_event_is_stored(
+    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
+) -> None:
+    bench.put("a", "b")
+    triggerer.start(event_trigger())
+    await stored(triggerer)
+    await held_clock.elapse(DELAY - 1)
+    assert bench.service.count("ack") == 0
+
+    await held_clock.elapse(1)
+    assert bench.states == {}
+    assert bench.service.count("ack") == 1
+
+
+@pytest.mark.since(3, 3, "the acknowledging of asset events")
+async def test_an_acknowledgement_is_sent_again_after_a_transient_error(
+    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.put("a")
+    bench.service.fault("status", operation="ack", status=503, times=3)
+    triggerer.start(event_trigger())
+    await stored(triggerer)
+    counts = []
+    for seconds in (DELAY, 5, 10, 20):
+        await held_clock.elapse(seconds)
+        counts.append(bench.service.count("ack"))
+
+    assert counts == [1, 2, 3, 4]
+    assert bench.states == {}
+    assert "could not be" not in caplog.text
+
+
+@pytest.mark.since(3, 3, "the acknowledging of asset events")
+async def test_one_that_fails_holds_up_no_other(
+    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
+) -> None:
+    bench.put("a", "b")
+    bench.service.fault("status", operation="ack", status=503, times=1)
+    triggerer.start(event_trigger(lease_limit=1, min_interval=1))
+    await triggerer.work(9)
+    assert bench.states == {"a": "leased"}
+
+    await triggerer.work(5)
+    assert bench.states == {}
+
+
+@pytest.mark.since(3, 3, "the acknowledging of asset events")
+async def test_the_attempts_end_with_the_lease(
+    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.put("a", "b")
+    bench.service.fault("status", operation="ack", status=503, times=None)
+    triggerer.start(event_trigger(lease_seconds=400))
+    await triggerer.work(300)
+    assert "could not be acknowledged" not in caplog.text
+
+    with caplog.at_level(logging.WARNING):
+        await triggerer.work(200)
+    text = (
+        "2 messages are redelivered when their lease expires, as they could not be acknowledged or released"
+    )
+    assert caplog.text.count(text) == 1
+
+
+@pytest.mark.since(3, 3, "the acknowledging of asset events")
+@pytest.mark.parametrize("code", ["lease_expired", "made_up"])
+async def test_after_a_permanent_error_it_is_not_sent_again(
+    bench: Workbench,
+    triggerer: Triggerer,
+    held_clock: FakeClock,
+    caplog: pytest.LogCaptureFixture,
+    code: str,
+) -> None:
+    bench.put("a")
+    bench.service.fault("status", operation="ack", status=400, code=code)
+    triggerer.start(event_trigger())
+    await triggerer.work(60)
+
+    assert bench.service.count("ack") == 1
+    assert bench.states == {"a": "leased"}
+    assert "could not be acknowledged or released" in caplog.text
+
+
+@pytest.mark.since(3, 3, "the acknowledging of asset events")
+async def test_a_release_that_fails_is_left_to_the_end_of_the_lease(
+    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.put("a")
+    bench.service.fault("status", operation="release", status=503)
+    watcher = triggerer.start(event_trigger())
+    triggerer.start(event_trigger(match="id == 'other'"))
+    await stored(triggerer)
+    await triggerer.end(watcher)
+    await held_clock.elapse(60)
+
+    assert bench.service.count("release") == 1
+    assert bench.states == {"a": "leased"}
+    assert "could not be acknowledged or released" in caplog.text

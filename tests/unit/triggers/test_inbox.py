@@ -1,8 +1,9 @@
-"""The trigger waits, leases, and fires once."""
+"""The inbox trigger: it waits, leases and fires once, through faults and states of the inbox."""
 
 from __future__ import annotations
 
 import json
+import logging
 from typing import Any
 
 import pytest
@@ -11,13 +12,16 @@ from hypothesis import strategies as st
 
 from airflow_provider_workflow.airflow_internals import airflow_release
 from airflow_provider_workflow.client import over_aiohttp
-from airflow_provider_workflow.client.errors import AuthenticationError, TransportError
+from airflow_provider_workflow.client.errors import AuthenticationError, NotFoundError, TransportError
 from airflow_provider_workflow.dispatch.lease import HeldLease
 from airflow_provider_workflow.triggers.inbox import WorkflowInboxTrigger
+from tests.unit.counted import Counted, counted
 from tests.unit.fake_clock import FakeClock, nothing
 from tests.unit.test_leases import ANY_JSON
 from tests.unit.triggers.loops import FakeWakeUps, fire, trigger
 from tests.unit.workbench import INBOX, Workbench
+
+__all__ = ["counted"]
 
 
 class Subclass(WorkflowInboxTrigger):
@@ -190,3 +194,169 @@ async def test_a_fault_that_time_does_not_cure_is_raised(
     monkeypatch.setattr(over_aiohttp, "exchange", fail)
     with pytest.raises(TransportError):
         await fire(trigger())
+
+
+def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What the trigger itself logged."""
+    texts = [each.getMessage() for each in caplog.records if each.name.endswith("triggers.inbox")]
+    return [text for text in texts if "waiting for messages" not in text and " is active" not in text]
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [{"kind": "status", "status": 503}, {"kind": "drop"}, {"kind": "truncate"}],
+)
+async def test_a_fault_that_passes_is_logged_once_and_survived(
+    bench: Workbench, fake_clock: FakeClock, fault: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.put("a")
+    # An answer that is cut may have leased: its messages come again.
+    fake_clock.meanwhile = lambda _: bench.service.store.messages.expire()
+    bench.service.fault(**fault, operation="lease", times=3)
+    with caplog.at_level(logging.INFO):
+        event = await fire(trigger())
+
+    assert event["status"] == "leased"
+    assert fake_clock.slept == [5, 10, 20]
+    assert [each.split(";")[0] for each in lines(caplog)] == [
+        "Inbox orders is unreachable",
+        "Inbox orders is reachable again",
+    ]
+
+
+async def test_a_fault_that_passes_is_survived_from_the_first_request_on(
+    bench: Workbench, fake_clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.put("a")
+    bench.service.fault("status", operation="list_inboxes", status=503, times=2)
+    with caplog.at_level(logging.WARNING):
+        event = await fire(trigger())
+
+    assert event["status"] == "leased"
+    assert fake_clock.slept == [5, 10]
+    assert len([each for each in lines(caplog) if "unreachable" in each]) == 1
+
+
+async def test_another_series_of_faults_is_logged_again(
+    bench: Workbench, fake_clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail() -> None:
+        bench.service.fault("status", operation="lease", status=503)
+
+    fake_clock.then(fail, nothing, fail, nothing, lambda: bench.put("a"))
+    await fire(trigger())
+
+    assert len([each for each in lines(caplog) if "unreachable" in each]) == 2
+
+
+async def test_a_rate_limit_is_waited_out(bench: Workbench, fake_clock: FakeClock) -> None:
+    bench.put("a")
+    bench.service.fault("status", operation="lease", status=429, headers={"Retry-After": "0"}, times=6)
+
+    assert (await fire(trigger()))["status"] == "leased"
+
+
+async def test_a_missing_inbox_is_raised(bench: Workbench, fake_clock: FakeClock) -> None:
+    with pytest.raises(NotFoundError, match="'nosuch'"):
+        await fire(trigger(inbox="nosuch"))
+    assert fake_clock.slept == []
+
+
+@pytest.mark.parametrize("by", ["name", "id"])
+async def test_an_inbox_that_is_deleted_while_the_trigger_waits_is_raised(
+    bench: Workbench, fake_clock: FakeClock, by: str
+) -> None:
+    fake_clock.then(lambda: bench.hook.delete_inbox("orders"))
+    with pytest.raises(NotFoundError):
+        await fire(trigger(inbox="orders" if by == "name" else bench.inbox_id))
+
+
+async def test_an_inbox_that_is_found_and_yet_not_there_is_raised(
+    bench: Workbench, fake_clock: FakeClock
+) -> None:
+    bench.service.fault("status", operation="lease", status=404, times=None)
+    with pytest.raises(NotFoundError):
+        await fire(trigger())
+    assert bench.service.count("lease") == 1
+
+
+async def test_an_inbox_that_initializes_is_waited_for(bench: Workbench, fake_clock: FakeClock) -> None:
+    bench.service.store.inboxes.force(bench.inbox_id, "initializing")
+
+    def begin() -> None:
+        bench.service.store.inboxes.force(bench.inbox_id, "active")
+        bench.put("a")
+
+    fake_clock.then(begin)
+    assert (await fire(trigger()))["status"] == "leased"
+
+
+async def test_a_paused_and_drained_inbox_fires_and_names_the_reason(
+    bench: Workbench, fake_clock: FakeClock
+) -> None:
+    bench.service.store.inboxes.force(bench.inbox_id, "paused", "abandoned")
+
+    assert await fire(trigger()) == {"status": "paused", "reason": "abandoned"}
+
+
+async def test_a_reason_cannot_end_the_triggerer(bench: Workbench, fake_clock: FakeClock) -> None:
+    bench.service.store.inboxes.force(bench.inbox_id, "paused", "\ud800\0")
+    reason = (await fire(trigger()))["reason"]
+
+    assert reason == r"\ud800\x00"
+
+
+async def test_waiting_for_a_paused_inbox_names_the_reason_once(
+    bench: Workbench, fake_clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.service.store.inboxes.force(bench.inbox_id, "paused", "abandoned")
+
+    def resume() -> None:
+        bench.service.store.inboxes.resume(bench.inbox_id)
+        bench.put("a")
+
+    fake_clock.then(nothing, nothing, resume)
+    with caplog.at_level(logging.INFO):
+        assert (await fire(trigger(on_paused="wait")))["status"] == "leased"
+    said = [each.getMessage() for each in caplog.records if each.name.endswith("triggers.inbox")]
+    assert said[1:] == [
+        "Inbox orders is paused (abandoned): new events are dropped until it is resumed",
+        "Inbox orders is active",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("wakes", "how"),
+    [(True, "by its event stream and by polling every 5 to 60 s"), (False, "by polling every 5 to 60 s")],
+)
+async def test_how_it_waits_is_logged_when_it_begins(
+    bench: Workbench, fake_clock: FakeClock, caplog: pytest.LogCaptureFixture, wakes: bool, how: str
+) -> None:
+    bench.put("a")
+    with caplog.at_level(logging.INFO):
+        await fire(trigger(wake_on_events=wakes))
+
+    said = [each.getMessage() for each in caplog.records if each.name.endswith("triggers.inbox")]
+    assert said[:1] == [f"Inbox orders at 127.0.0.1:{bench.service.port}: waiting for messages, {how}"]
+
+
+@pytest.mark.parametrize("on_paused", ["fail", "wait"])
+async def test_an_inbox_that_failed_to_initialize_fires_at_once(
+    bench: Workbench, fake_clock: FakeClock, on_paused: str
+) -> None:
+    bench.service.store.inboxes.force(bench.inbox_id, "initialization_failure", "subscribe_failed")
+    event = await fire(trigger(on_paused=on_paused))
+
+    assert event["status"] == "initialization_failure"
+    assert event["reason"] == "subscribe_failed"
+    assert fake_clock.slept == []
+
+
+async def test_a_trigger_counts_what_it_leases(
+    bench: Workbench, fake_clock: FakeClock, counted: Counted
+) -> None:
+    bench.put("a", "b")
+    await fire(trigger())
+
+    assert counted.totals == {"leased": 2}
+    assert counted.tags == [{"inbox": INBOX, "conn_id": "workflow_default"}]

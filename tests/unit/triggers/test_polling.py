@@ -1,23 +1,33 @@
-"""What is logged of a series of errors; and the waits between polls."""
+"""The poll loop: intervals, faults, and long waits."""
 
 from __future__ import annotations
 
 import logging
+import re
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowException
 
+from airflow_provider_workflow.client.call import Family
 from airflow_provider_workflow.client.errors import (
     AuthenticationError,
     NotFoundError,
     ServerError,
     TransportError,
 )
+from airflow_provider_workflow.client.exchange import GATES
+from airflow_provider_workflow.hooks.workflow import WorkflowHook
+from airflow_provider_workflow.triggers.event import WorkflowInboxEventTrigger
+from airflow_provider_workflow.triggers.inbox import WorkflowInboxTrigger
+from airflow_provider_workflow.triggers.notice import WorkflowInboxNoticeTrigger
 from airflow_provider_workflow.triggers.polling import InboxHealth, Waits
 from tests.unit.fake_clock import FakeClock
 from tests.unit.triggers.loops import FakeWakeUps
+from tests.unit.workbench import Workbench
 
 log = logging.getLogger("tests.polling")
 FAULT = ServerError("made up", status=503)
@@ -174,3 +184,57 @@ async def test_a_wait_has_a_maximum_and_a_minimum(fake_clock: FakeClock) -> None
     await waits.wait(5, 2)
 
     assert fake_clock.slept == [12, 5]
+
+
+GATHER_SECONDS = 2.0
+"""How long the poller of event triggers waits before its first call."""
+
+
+def event_trigger_stream() -> AsyncIterator[Any]:
+    pytest.importorskip("airflow.triggers.shared_stream", reason="since Airflow 3.3")
+    from airflow_provider_workflow.triggers.event_producer import InboxProducer
+
+    return InboxProducer(WorkflowInboxEventTrigger("orders", wake_on_events=False)).open_stream()
+
+
+TRIGGERS: dict[str, Callable[[], AsyncIterator[Any]]] = {
+    "inbox": lambda: WorkflowInboxTrigger("orders", wake_on_events=False).run(),
+    "inbox, long intervals": lambda: WorkflowInboxTrigger(
+        "orders", poll_interval=3600, max_poll_interval=3600, wake_on_events=False
+    ).run(),
+    "notice": lambda: WorkflowInboxNoticeTrigger("orders", wake_on_events=False).run(),
+    "event": event_trigger_stream,
+}
+
+
+@pytest.mark.parametrize("kind", TRIGGERS)
+async def test_a_trigger_that_was_told_nothing_itself_logs_its_wait_and_the_error_after_five_minutes(
+    kind: str, bench: Workbench, fake_clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.put("a")
+    waits_first = GATHER_SECONDS if kind == "event" else 0
+    GATES.close(WorkflowHook().settings, Family.INBOX, waits_first + 900)
+    caplog.set_level(logging.INFO)
+    async with aclosing(TRIGGERS[kind]()) as events:  # type: ignore[type-var]
+        await anext(events)
+
+    cause = "list_inboxes was not sent: the service accepts no inbox calls for"
+    warning, error, over = (
+        line for line in _lines(caplog) if not re.search(" is active|: waiting for", line)
+    )
+    assert warning == f"WARNING Inbox orders is unreachable; retrying: {cause} 900 s"
+    assert re.fullmatch(
+        rf"ERROR Inbox orders has been unreachable for [56] minutes; retrying: {cause} \d+ s", error
+    )
+    assert over == "INFO Inbox orders is reachable again"
+    # 5, 10, 20, 40, 80, 160, 300 and 300 s.
+    assert fake_clock.elapsed - waits_first == 915
+
+
+def _lines(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What the triggers logged."""
+    return [
+        f"{each.levelname} {each.getMessage()}"
+        for each in caplog.records
+        if each.name.startswith("airflow_provider_workflow.triggers.")
+    ]

@@ -1,0 +1,351 @@
+"""The package as Airflow and pip see it: metadata, dependencies, configuration."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import json
+import os
+import pkgutil
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib.metadata import entry_points, packages_distributions
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import airflow
+import jsonschema
+import pytest
+from airflow.providers_manager import ProvidersManager
+
+from airflow_provider_workflow import config
+from airflow_provider_workflow.config import max_event_streams, page, quarantine_check_seconds
+from airflow_provider_workflow.get_provider_info import get_provider_info
+from airflow_provider_workflow.hooks.connection import CONN_FIELDS
+from airflow_provider_workflow.hooks.workflow import WorkflowHook
+from tests.unit.documents import ROOT
+
+INFO = get_provider_info()
+OF_A_FULL_FILE = {"state", "source-date-epoch", "versions"}
+"""Keys that only a provider in Airflow's own repository has."""
+CONNECTION_PAGE = """
+import json
+from airflow.api_fastapi.core_api.services.ui.connections import HookMetaService
+
+(shown,) = (each for each in HookMetaService.hook_meta_data() if each.connection_type == "workflow")
+extra = {name: dict(field) for name, field in shown.extra_fields.items()}
+print(json.dumps([shown.standard_fields.model_dump(), extra]))
+"""
+
+
+def schema(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((Path(airflow.__file__).parent / name).read_text())
+    return found
+
+
+def test_it_is_valid_for_the_schema_that_airflow_checks_at_run_time() -> None:
+    jsonschema.validate(INFO, schema("provider_info.schema.json"))
+
+
+def test_it_is_valid_for_the_full_schema_which_knows_the_connection_form() -> None:
+    full = schema("provider.yaml.schema.json")
+    full["required"] = sorted(set(full["required"]) - OF_A_FULL_FILE)
+    jsonschema.validate(INFO, full)
+
+
+def test_the_package_is_named_as_its_distribution() -> None:
+    (entry,) = (
+        each
+        for each in entry_points(group="apache_airflow_provider")
+        if each.value.startswith("airflow_provider_workflow.")
+    )
+    assert entry.dist is not None
+    assert entry.dist.name == INFO["package-name"]
+    assert entry.load() is get_provider_info
+
+
+def test_airflow_does_not_link_to_documentation_of_somebody_else() -> None:
+    """Without a URL in the metadata the page of providers links to Apache's site."""
+    url = ProvidersManager().providers[INFO["package-name"]].data["documentation-url"]
+
+    assert url is not None
+    assert str(urlsplit(url.strip()).hostname).endswith(".invalid")
+
+
+@pytest.mark.parametrize("kind", ["hooks", "operators", "sensors", "triggers"])
+def test_every_module_that_it_names_exists(kind: str) -> None:
+    names = [name for group in INFO[kind] for name in group["python-modules"]]
+
+    assert names
+    assert [name for name in names if find_spec(name) is None] == []
+
+
+def classes() -> list[str]:
+    named = [each["hook-class-name"] for each in INFO["connection-types"]]
+    named += [each["handler"] for each in INFO.get("asset-uris", []) if each.get("handler")]
+    named += [each["class-name"] for each in INFO["task-decorators"]]
+    for kind in ("extra-links", "queues", "cli"):
+        named += INFO.get(kind, [])
+    return named
+
+
+def test_every_object_that_it_names_exists() -> None:
+    named = [name.rpartition(".") for name in classes()]
+
+    assert [each for each in named if not hasattr(importlib.import_module(each[0]), each[2])] == []
+
+
+def test_airflow_finds_the_connection_type_with_its_hook() -> None:
+    manager = ProvidersManager()
+    found = manager.hooks["workflow"]
+    assert found is not None
+    assert found.hook_class_name == f"{WorkflowHook.__module__}.{WorkflowHook.__name__}"
+    assert found.connection_id_attribute_name == "workflow_conn_id"
+    assert found.connection_testable
+
+
+@pytest.mark.slow
+def test_the_page_for_connections_shows_the_form() -> None:
+    environment = {**os.environ, "AIRFLOW__LOGGING__LOGGING_LEVEL": "ERROR"}
+    command = [sys.executable, "-W", "ignore", "-c", CONNECTION_PAGE]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=True)
+    standard, extra = json.loads(done.stdout.splitlines()[-1])
+
+    assert {name for name, field in standard.items() if field and field["hidden"]} == {"port", "url_schema"}
+    assert standard["host"]["title"] == "Base URL"
+    assert set(extra) == set(CONN_FIELDS)
+    assert extra["oauth_url"]["schema"]["title"] == "Token URL"
+
+
+def test_the_options_of_the_configuration_are_whole() -> None:
+    for section in INFO["config"].values():
+        for option in section["options"].values():
+            assert {"description", "version_added", "type", "example", "default"} <= set(option)
+
+
+NAME = "airflow-provider-workflow"
+PACKAGE = "airflow_provider_workflow"
+EVERY_COMMAND = """
+import contextlib, io, json, sys
+from airflow.cli.cli_config import PROVIDERS_COMMANDS
+from airflow.cli.cli_parser import get_parser
+
+said = {}
+for command in PROVIDERS_COMMANDS:
+    flags = {flag for argument in command.args for flag in argument.flags}
+    if "--output" not in flags:
+        continue
+    words = ["providers", command.name, "--output", "json"]
+    words += [sys.argv[1], "--full"] if "provider_name" in flags else []
+    arguments = get_parser().parse_args(words)
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        arguments.func(arguments)
+    said[command.name] = json.loads(out.getvalue() or "[]")
+print(json.dumps(said))
+"""
+SAY_SOMETHING = {"behaviours", "configs", "get", "hooks", "links", "list", "queues", "triggers", "widgets"}
+"""The commands of Airflow 3.3 that have something to say of a provider such as this one."""
+FOR_USERS = re.compile(r"Workflow\w+(Operator|Sensor|Trigger)$")
+
+
+@pytest.fixture(scope="module")
+def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What each command says of all providers, in one process, as starting Airflow takes seconds."""
+    folder = str(tmp_path_factory.mktemp("airflow"))
+    home = {**os.environ, "AIRFLOW_HOME": folder, "AIRFLOW__LOGGING__LOGGING_LEVEL": "ERROR"}
+    command = [sys.executable, "-W", "ignore", "-c", EVERY_COMMAND, NAME]
+    done = subprocess.run(command, env=home, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return answer
+
+
+def texts(value: Any) -> Iterator[str]:
+    """All texts in a JSON value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        yield from texts(list(value.values()))
+    elif isinstance(value, list):
+        for each in value:
+            yield from texts(each)
+
+
+def ours(value: Any) -> set[str]:
+    """The classes, functions and modules of this package that are named there."""
+    return {text for text in texts(value) if text.startswith(f"{PACKAGE}.")}
+
+
+@pytest.mark.slow
+def test_every_command_that_lists_such_things_lists_ours(said: dict[str, Any]) -> None:
+    speaking = {
+        name for name, answer in said.items() if {NAME, "workflow"} & set(texts(answer)) or ours(answer)
+    }
+    assert speaking == SAY_SOMETHING & set(said)
+
+
+@pytest.mark.slow
+def test_whatever_is_named_can_be_imported(said: dict[str, Any]) -> None:
+    named = ours(said)
+    assert f"{PACKAGE}.hooks.workflow.WorkflowHook" in named
+    for name in sorted(named):
+        assert pkgutil.resolve_name(name), name
+
+
+@pytest.mark.slow
+def test_no_error_of_an_import_is_hidden_in_the_list_of_hooks(said: dict[str, Any]) -> None:
+    (hook,) = (each for each in said["hooks"] if each["connection_type"] == "workflow")
+    assert hook == {
+        "connection_type": "workflow",
+        "class": f"{PACKAGE}.hooks.workflow.WorkflowHook",
+        "conn_id_attribute_name": "workflow_conn_id",
+        "package_name": NAME,
+        "hook_name": "Workflow",
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.since(3, 3, "what some modules import")
+def test_everything_that_users_import_is_named(said: dict[str, Any]) -> None:
+    (provider,) = said["get"]
+    named = ours(provider)
+    root = Path(sys.modules[PACKAGE].__file__ or "").parent
+    for room in ("operators", "sensors", "triggers"):
+        for file in (root / room).glob("*.py"):
+            module = f"{PACKAGE}.{room}.{file.stem}"
+            assert (module in named) is has_something_for_users(module), module
+
+
+def has_something_for_users(module: str) -> bool:
+    """Whether a class of it is one that DAGs use; what is named so is."""
+    members = vars(pkgutil.resolve_name(module)).values()
+    own = [each for each in members if isinstance(each, type) and each.__module__ == module]
+    return any(FOR_USERS.match(each.__name__) for each in own)
+
+
+SHARED = {
+    "airflow.providers.common.compat": "apache-airflow-providers-common-compat",
+    "airflow.providers.common.messaging": "apache-airflow-providers-common-messaging",
+    "airflow.providers.openlineage": "apache-airflow-providers-openlineage",
+    "airflow": "apache-airflow",
+    "opentelemetry": "opentelemetry-api",
+}
+"""Distributions that share a package with others, the longest name of a package first."""
+EXTRAS = {
+    "apache-airflow-providers-common-messaging": "common-messaging",
+    "apache-airflow-providers-openlineage": "openlineage",
+    "opentelemetry-api": "opentelemetry",
+}
+"""
+What only an extra asks for. The modules that import the first two are loaded by those providers alone, and
+the third is imported only where something else has imported and configured it.
+"""
+WITHOUT_DECLARATION = {
+    "pytest": "imported by the pytest plugin alone, which only pytest loads",
+}
+
+
+@cache
+def declared() -> dict[str, set[str]]:
+    """Names of the declared distributions: of each extra, and of none under the empty name."""
+    build = [sys.executable, "-m", "hatchling", "metadata"]
+    done = subprocess.run(build, cwd=ROOT, check=True, capture_output=True, text=True, timeout=60)
+    metadata = json.loads(done.stdout)
+    groups = {"": metadata["dependencies"], **metadata["optional-dependencies"]}
+    return {extra: {name_of(each) for each in requirements} for extra, requirements in groups.items()}
+
+
+def name_of(requirement: str) -> str:
+    """The normalized name in front of a requirement."""
+    return re.sub(r"[-_.]+", "-", re.match(r"[\w.-]+", requirement)[0]).lower()  # type: ignore[index]
+
+
+def imported() -> set[str]:
+    """Full names of all modules that the package imports when it runs, its own and Python's left out."""
+    names: set[str] = set()
+    for path in (ROOT / PACKAGE).rglob("*.py"):
+        names.update(imports_of(ast.parse(path.read_text())))
+    return {name for name in names if name.split(".")[0] not in {PACKAGE, *sys.stdlib_module_names}}
+
+
+def imports_of(tree: ast.AST) -> Iterator[str]:
+    """What a module imports, other than for its types."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            yield from imports_of(ast.Module(node.orelse, []))
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module or ""
+        else:
+            yield from imports_of(node)
+
+
+def distribution_of(module: str) -> str:
+    """Which distribution a module comes from."""
+    for package, distribution in SHARED.items():
+        if f"{module}.".startswith(f"{package}."):
+            return distribution
+    top = module.split(".")[0]
+    # One that this Python needs no more is not installed, and called like its module.
+    return name_of(_installed().get(top, [top])[0])
+
+
+@cache
+def _installed() -> Mapping[str, list[str]]:
+    return packages_distributions()
+
+
+def test_imports_for_types_are_told_from_others() -> None:
+    tree = ast.parse(
+        "import a.b\nif TYPE_CHECKING:\n    import c\nelse:\n    import d\ndef f():\n    from e.f import g"
+    )
+    assert set(imports_of(tree)) == {"a.b", "d", "e.f"}
+
+
+@pytest.mark.slow
+def test_whatever_is_imported_is_declared() -> None:
+    names = {name for name in imported() if name.split(".")[0] not in WITHOUT_DECLARATION}
+    needed = {distribution_of(name) for name in names}
+    assert "aiohttp" in needed
+    assert needed - declared()[""] == set(EXTRAS)
+    assert not [name for name, extra in EXTRAS.items() if name not in declared()[extra]]
+
+
+@pytest.mark.slow
+def test_whatever_is_declared_is_imported() -> None:
+    assert declared()[""] <= {distribution_of(name) for name in imported()}
+
+
+def test_what_needs_no_declaration_is_imported() -> None:
+    assert set(WITHOUT_DECLARATION) <= {name.split(".")[0] for name in imported()}
+
+
+@pytest.mark.parametrize(
+    ("read", "default"),
+    [(max_event_streams, 500), (quarantine_check_seconds, 600)],
+    ids=["max_event_streams", "quarantine_check_seconds"],
+)
+def test_an_option_has_a_default_and_is_a_setting(
+    read: object, default: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert callable(read)
+    assert read() == default
+    monkeypatch.setenv(f"AIRFLOW__WORKFLOW__{read.__name__.upper()}", "7")
+    assert read() == 7
+
+
+def test_the_page_is_on_unless_it_is_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert page()
+    for value, is_on in {"on": True, " True": True, "off": False, "False": False, "oof": False}.items():
+        monkeypatch.setenv("AIRFLOW__WORKFLOW__PAGE", value)
+        assert page() is is_on
+
+
+def test_every_option_is_read_by_a_function_of_its_name() -> None:
+    assert all(callable(getattr(config, option)) for option in config.OPTIONS)

@@ -1,0 +1,283 @@
+"""The messages of the event trigger: their payloads, batches, and those that match no watcher."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.triggers.shared_stream import AdvanceOutcome
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_provider_workflow.assets import messages_of
+from airflow_provider_workflow.dispatch.lease import HeldLease
+from airflow_provider_workflow.triggers import event_producer
+from airflow_provider_workflow.triggers.event_producer import Batch, encode, event_payload
+from tests.unit.counted import Counted
+from tests.unit.fake_clock import FakeClock
+from tests.unit.test_leases import ANY_JSON, ANY_TEXT, message
+from tests.unit.triggers.triggerer import Triggerer, event_trigger
+from tests.unit.triggers.watched import EVEN, FAILS, put
+from tests.unit.workbench import Workbench
+
+pytest.importorskip("airflow.triggers.shared_stream", reason="since Airflow 3.3")
+
+
+@given(payloads=st.lists(st.tuples(ANY_TEXT.filter(bool), ANY_JSON), max_size=4))
+def test_any_messages_cross_unchanged_as_ascii(payloads: list[tuple[str, Any]]) -> None:
+    sent = [message(message_id, payload) for message_id, payload in payloads]
+    event = event_payload("inbox-\ud800\0", encode(sent)[0])
+    crossed = json.loads(json.dumps(event))
+
+    assert all(text.isascii() and "\0" not in text for text in (event["messages"], event["inbox_id"]))
+    assert event["count"] == len(sent)
+    assert messages_of(crossed) == [
+        {
+            "id": each["id"],
+            "created_at": each["created_at"],
+            "payload": each["payload"],
+            "message_attributes": each["message_attributes"],
+        }
+        for each in sent
+    ]
+
+
+def test_nothing_of_the_lease_is_shown() -> None:
+    event = event_payload("i", encode([message("a")])[0])
+
+    assert set(messages_of(event)[0]) == {
+        "id",
+        "created_at",
+        "payload",
+        "message_attributes",
+    }
+    assert set(event) == {"inbox_id", "count", "messages"}
+
+
+def test_a_message_that_no_text_can_hold_is_refused() -> None:
+    payload: list[Any] = []
+    for _ in range(100_000):
+        payload = [payload]
+
+    written, causes = encode([message("a", payload), message("b")])
+    assert [each.id for each in written] == ["b"]
+    assert causes == [("a", "it is nested too deep")]
+
+
+def test_an_event_is_opened_in_each_form_in_which_a_dag_meets_it() -> None:
+    payload = event_payload("i", encode([message("a", 1)])[0])
+    extra = {"from_trigger": True, "payload": payload}
+
+    assert messages_of(SimpleNamespace(extra=extra)) == messages_of(extra) == messages_of(payload)
+
+
+@pytest.mark.parametrize(
+    "event", [None, {"payload": None}, SimpleNamespace(extra={}), {"payload": {"messages": [1]}}]
+)
+def test_another_event_is_refused(event: Any) -> None:
+    with pytest.raises(ValueError, match="was not made by WorkflowInboxEventTrigger"):
+        messages_of(event)
+
+
+pytest.importorskip("airflow.triggers.shared_stream", reason="since Airflow 3.3")
+
+
+def batch(*selections: str, acked: int = 0, failed: int = 0, rejected: int = 0) -> Batch:
+    """A batch of three messages, and watchers that have selected some of them and emitted their events."""
+    messages, _ = encode([message(message_id) for message_id in "abc"])
+    made = Batch(HeldLease("i", "l", 0.0, "", []), messages)
+    made.selected = {event_trigger(): frozenset(ids) for ids in selections}
+    made.emitted = set(made.selected)
+    made.outcome = AdvanceOutcome(acked=acked, failed=failed, rejected=rejected)
+    return made
+
+
+def test_it_is_stored_if_every_watcher_that_airflow_counts_has_emitted() -> None:
+    made = batch("ab", "b", "", acked=3)
+
+    assert made.is_stored()
+    assert made.ids(selected=True) == ["a", "b"]
+    assert made.ids(selected=False) == ["c"]
+
+
+def test_it_is_not_stored_if_airflow_has_not_taken_an_event_of_one_of_them() -> None:
+    made = batch("ab", "bc", acked=2)
+    made.emitted.pop()
+
+    assert not made.is_stored()
+
+
+@pytest.mark.parametrize(
+    ("acked", "failed", "rejected"), [(1, 1, 0), (0, 2, 0), (1, 0, 1), (3, 0, 0), (0, 0, 0)]
+)
+def test_it_is_not_stored_after_a_failure_or_if_a_watcher_has_selected_nothing(
+    acked: int, failed: int, rejected: int
+) -> None:
+    assert not batch("abc", "abc", acked=acked, failed=failed, rejected=rejected).is_stored()
+
+
+async def test_only_watchers_that_selected_something_must_remain() -> None:
+    made = batch("a", "", acked=2)
+    present, bystander = made.selected
+    await bystander.cleanup()
+    assert made.is_stored()
+
+    await present.cleanup()
+    assert not made.is_stored()
+
+
+pytest.importorskip("airflow.triggers.shared_stream", reason="since Airflow 3.3")
+
+
+async def test_what_no_watcher_selects_is_left_to_its_lease(
+    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    put(bench, 1, 2, 3)
+    triggerer.start(event_trigger(match=EVEN, lease_limit=2))
+    with caplog.at_level(logging.WARNING):
+        await triggerer.work(120)
+
+    assert triggerer.stored_ids() == ["m2"]
+    assert bench.states == {"m1": "leased", "m3": "leased"}
+    assert bench.service.count("release") == 0
+    assert caplog.text.count("no watcher in this triggerer selects message m1") == 1
+    assert caplog.text.count("no watcher in this triggerer") == 1
+
+
+async def test_a_message_that_match_fails_on_holds_up_nothing_and_ends_in_quarantine(
+    bench: Workbench,
+    triggerer: Triggerer,
+    held_clock: FakeClock,
+    counted: Counted,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    put(bench, 1)
+    bench.put("good", payload={"n": "x"})
+    number = triggerer.start(event_trigger(match=FAILS))
+    with caplog.at_level(logging.WARNING):
+        for _ in range(6):
+            await triggerer.work(20)
+            bench.service.store.messages.expire()
+            await held_clock.elapse(60)
+
+    assert triggerer.stored_ids() == ["good"]
+    assert bench.states == {"m1": "quarantined"}
+    assert not triggerer.runner.triggers[number]["task"].done()
+    assert caplog.text.count("message m1 was rejected: match cannot be evaluated on it") == 5
+    assert counted.totals["rejected"] == 5
+    assert counted.totals["emitted"] == 1
+
+
+async def test_a_message_that_match_fails_on_is_acknowledged_if_another_watcher_selects_it(
+    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
+) -> None:
+    put(bench, 1)
+    every = triggerer.start(event_trigger())
+    triggerer.start(event_trigger(match=FAILS))
+    await triggerer.work(20)
+
+    assert triggerer.stored_ids(every) == ["m1"]
+    assert bench.states == {}
+
+
+async def test_any_payload_crosses_and_a_message_too_deep_for_it_is_rejected(
+    bench: Workbench,
+    triggerer: Triggerer,
+    held_clock: FakeClock,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    hostile = {"\0": "\ud800", "__classname__": 2**70}
+    bench.put("hostile", payload=hostile)
+    bench.put("deep", payload={"n": 1})
+
+    def encoded(message: Any) -> str:
+        if message["id"] == "deep":
+            raise ValueError("it is nested too deep")
+        return json.dumps(message)
+
+    monkeypatch.setattr(event_producer, "encoded", encoded)
+    triggerer.start(event_trigger())
+    with caplog.at_level(logging.WARNING):
+        await triggerer.work(15)
+
+    assert [each["payload"] for each in triggerer.stored_messages()] == [hostile]
+    assert bench.states == {"deep": "leased"}
+    assert "message deep was rejected" in caplog.text
+
+
+@pytest.fixture(autouse=True)
+def airflow_3_4(release: Callable[[int, int], None]) -> None:
+    release(3, 4)
+
+
+@pytest.mark.since(3, 3, "the acknowledging of asset events")
+async def test_each_message_has_an_event_and_all_are_acknowledged_with_one_call(
+    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
+) -> None:
+    ids = put(bench, *range(5))
+    triggerer.start(event_trigger(per_message=True))
+    await triggerer.work(15)
+
+    assert [[each["id"] for each in messages_of(payload)] for _, payload in triggerer.stored] == [
+        [each] for each in ids
+    ]
+    assert bench.states == {}
+    assert bench.service.summary("orders")["counters"]["leases"] == 1
+    assert bench.service.count("ack") == 1
+
+
+@pytest.mark.since(3, 3, "the acknowledging of asset events")
+async def test_only_what_matches_has_an_event(
+    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
+) -> None:
+    put(bench, *range(5))
+    triggerer.start(event_trigger(per_message=True, match=EVEN))
+    await triggerer.work(5)
+
+    assert [payload["count"] for _, payload in triggerer.stored] == [1, 1, 1]
+    assert triggerer.stored_ids() == ["m0", "m2", "m4"]
+
+
+@pytest.mark.since(3, 3, "the acknowledging of asset events")
+async def test_nothing_is_acknowledged_before_the_last_event_is_stored(
+    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
+) -> None:
+    put(bench, 1, 2, 3)
+    triggerer.start(event_trigger(per_message=True))
+    await held_clock.elapse(5)
+    *first, last = triggerer.runner.events
+    triggerer.streams.confirm_persisted([each.persist_seq for each in first])
+    await held_clock.elapse(30)
+    assert bench.states == dict.fromkeys(("m1", "m2", "m3"), "leased")
+
+    triggerer.streams.confirm_persisted([last.persist_seq])
+    await held_clock.elapse(10)
+    assert bench.states == {}
+
+
+@pytest.mark.since(3, 3, "the acknowledging of asset events")
+async def test_one_that_ends_between_two_events_acknowledges_none_of_them(
+    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
+) -> None:
+    put(bench, 1, 2)
+    trigger = triggerer.start(event_trigger(per_message=True))
+    await held_clock.elapse(1)
+    triggerer.log.gate = asyncio.Event()
+    await held_clock.elapse(4)
+    await triggerer.end(trigger)
+    triggerer.log.gate = None
+    await held_clock.elapse(10)
+    assert "acknowledged" not in bench.states.values()
+    assert set(bench.states) == {"m1", "m2"}
+
+    bench.service.store.messages.expire()
+    triggerer.start(event_trigger(per_message=True))
+    await triggerer.work(20)
+    assert triggerer.stored_ids() == ["m1", "m2"]
+    assert bench.states == {}
