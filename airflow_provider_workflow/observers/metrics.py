@@ -13,8 +13,8 @@ COUNTERS = {
     "started": "messages whose DAG run was started",
     "existing": "redelivered messages that found their DAG run",
     "rejected": (
-        "messages whose run Airflow rejected, that an expression or the function of a batch failed on, that"
-        " a watcher could not put into an asset event, or that have no id"
+        "messages whose run Airflow rejected, that an expression or the function of a batch failed on, or"
+        " that a watcher could not put into an asset event"
     ),
     "notices": "asset events that announce available messages",
     "emitted": "messages carried in asset events",
