@@ -127,12 +127,14 @@ bench: $(BENCH_INSTALLED) ## Measure, beside other ways of doing the same (ONLY=
 demo: setup ## Show messages becoming DAG runs (CHAOS=1 kills processes meanwhile, ONCE=1 ends by itself)
 	$(BIN)/python -m tools.demo $(if $(filter 1,$(CHAOS)),--chaos) $(if $(filter 1,$(ONCE)),--once)
 
-# A search has to find words.
+# A search has to find words, and a machine each page that llms.txt lists.
 docs: setup ## Check the spelling, and build the documentation into build/docs; a warning is an error
 	$(BIN)/codespell *.md docs dags_examples airflow_provider_workflow
 	$(BIN)/python -m sphinx --fail-on-warning --fresh-env --nitpicky --quiet \
 		--doctree-dir build/doctrees docs build/docs
 	grep --quiet quarantin build/docs/searchindex.js
+	grep --quiet '](sensor.md)' build/docs/llms.txt
+	cd build/docs && ls $$(grep -o '[a-z/-]*\.md' llms.txt) > /dev/null
 
 screenshots: setup ## Take the pictures of the documentation anew, in Chromium (TO=directory)
 	$(BIN)/python -m tools.screenshots $(addprefix --to ,$(TO))

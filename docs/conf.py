@@ -1,5 +1,12 @@
 """How the documentation is built: ``make docs``. A warning of Sphinx is an error there."""
 
+import re
+import shutil
+from pathlib import Path
+
+from sphinx.application import Sphinx
+from sphinx.writers.text import TextTranslator
+
 from airflow_provider_workflow import __version__
 
 project = "airflow-provider-workflow"
@@ -28,3 +35,34 @@ nitpick_ignore_regex = [
     (r"py:class", r"airflow_provider_workflow\.(hooks\.workflow\.T|types\.(Payload|Entry))"),
     (r"py:class", r"airflow_provider_workflow\.emulator\.rules\..*"),
 ]
+
+
+def setup(app: Sphinx) -> None:
+    """Add what machines read to the built pages."""
+    app.connect("build-finished", add_markdown)
+
+
+def add_markdown(app: Sphinx, error: Exception | None) -> None:
+    """
+    Put each page as Markdown beside its HTML, and their titles and questions into ``llms.txt``.
+
+    Pages that are made from docstrings are in plain text.
+    """
+    if error is not None:
+        return
+    source, built, lines = Path(app.srcdir), Path(app.outdir), []
+    for name in sorted(app.env.found_docs):
+        text = (source / f"{name}.md").read_text()
+        if "{eval-rst}" in text:
+            translator = TextTranslator(app.env.get_and_resolve_doctree(name, app.builder), app.builder)
+            translator.document.walkabout(translator)
+            text = translator.body
+        elif included := re.match(r"```{include} (\S+)", text):
+            text = (source / included[1]).read_text().replace("](docs/", "](")
+        (built / f"{name}.md").write_text(text)
+        question = re.search(r"^\*\*([^*]+\?)\*\*", text, re.MULTILINE)
+        about = f": {' '.join(question[1].split())}" if question else ""
+        lines.append(f"- [{app.env.titles[name].astext()}]({name}.md){about}")
+    shutil.copytree(source / "examples", built / "examples", dirs_exist_ok=True)
+    start = (source / f"{app.config.root_doc}.md").read_text().split("\n\n")[1].replace("\n", " ")
+    (built / "llms.txt").write_text("\n".join([f"# {project}", "", f"> {start}", "", "## Pages", "", *lines, ""]))

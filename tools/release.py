@@ -82,7 +82,7 @@ def released(changelog: str, version: str, date: str) -> str:
         raise ReleaseError(f"{CHANGELOG} must have exactly one heading {UNRELEASED!r}.")
     if not re.search(r"^- ", rest.partition("\n## ")[0], re.MULTILINE):
         raise ReleaseError(f"{CHANGELOG} lists no change below {UNRELEASED!r}. Add what users notice.")
-    return f"{before}{heading}\n## {version} ({date})\n{rest}"
+    return f"{before}{heading}\n## {version} - {date}\n{rest}"
 
 
 def commit_version(tree: Path, version: str) -> str:

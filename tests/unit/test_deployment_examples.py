@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 import yaml
 from airflow.cli.cli_parser import get_parser
-from airflow.configuration import conf
 from airflow.models import Connection
 from airflow.secrets.local_filesystem import LocalFilesystemBackend
 
@@ -96,14 +95,6 @@ def test_systemd_takes_the_unit(tmp_path: Path) -> None:
 def test_airflow_has_the_command_of_each_unit(process: str) -> None:
     (command,) = re.findall(r"^ExecStart=\S+/airflow (.+)$", UNIT.read_text(), re.MULTILINE)
     assert get_parser().parse_args(shlex.split(command.replace("%i", process))).subcommand == process
-
-
-def test_every_setting_of_the_units_exists() -> None:
-    names = [name for name in assigned("airflow.env") if name.startswith("AIRFLOW__")]
-    assert names
-    for name in names:
-        section, option = name.removeprefix("AIRFLOW__").lower().split("__")
-        assert conf.has_option(section, option) or (section == "workflow" and option in OPTIONS), name
 
 
 def test_the_secrets_backend_of_the_units_has_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:

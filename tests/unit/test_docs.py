@@ -8,6 +8,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from airflow.configuration import conf
 
 from airflow_provider_workflow.client.settings import EXTRA_FIELDS
 from airflow_provider_workflow.config import OPTIONS
@@ -41,6 +42,7 @@ RUN_BY = {
     "export AIRFLOW_CONN_WORKFLOW_DEFAULT='{": "tests/unit/test_readme.py",
     "make bench": "tests/unit/benchmarks",
     "make crash-test": "tests/e2e/test_crash.py",
+    "make release VERSION=1.2.3": "tests/e2e/test_release.py",
     "make setup": "Makefile",
     'make unit UNIT="tests/unit/test_routing.py -k expression" WORKERS=0': "Makefile",
     "make demo": "tests/e2e/test_demo.py",
@@ -54,7 +56,7 @@ RUN_BY = {
     "python -m airflow_provider_workflow.emulator --port 8765": "tests/unit/emulator",
 }
 """Which test runs a block of commands, by its first line or by the words that this begins with."""
-LANGUAGES = {"bash", "docker", "ini", "python", "text", "yaml", "{eval-rst}", "{toctree}"}
+LANGUAGES = {"bash", "docker", "ini", "python", "text", "yaml", "{eval-rst}", "{include}", "{toctree}"}
 INSIDE = {"WorkflowAPIError", "WorkflowClient", "WorkflowError", "WorkflowOperator", "WorkflowPlugin"}
 """Classes that users meet, and do not make."""
 LINK = re.compile(r"\]\(([^)\s]+)\)")
@@ -107,8 +109,9 @@ def test_every_page_is_in_a_table_of_contents() -> None:
 
 def test_every_python_snippet_of_a_page_is_a_file_that_a_test_runs() -> None:
     snippets = [(page, snippet) for page in PAGES for snippet in blocks(page, "python")]
+    tests = "".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
 
-    assert [each for each in snippets if each[1] not in PYTHON] == []
+    assert [each for each in snippets if each[1] not in PYTHON and f"\n{each[1]}" not in tests] == []
     assert [(page, other) for page in PAGES for other in languages(page) - LANGUAGES] == []
 
 
@@ -127,6 +130,17 @@ def test_every_command_is_run_by_a_test() -> None:
     assert not commands - set().union(*run.values())
     assert not [beginning for beginning, found in run.items() if not found]
     assert not [path for path in RUN_BY.values() if not (ROOT / path).exists()]
+
+
+def test_every_setting_of_airflow_exists() -> None:
+    text = "".join(block.lower() for page in PAGES for block in blocks(page, "ini"))
+    settings = re.findall(r"^airflow__([a-z_]+?)__(\w+)=", text, re.MULTILINE)
+    assert len(settings) > 5
+    assert not [
+        (section, option)
+        for section, option in settings
+        if not conf.has_option(section, option) and not (section == "workflow" and option in OPTIONS)
+    ]
 
 
 def test_contributors_are_told_of_every_target_of_the_makefile() -> None:

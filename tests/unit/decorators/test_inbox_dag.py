@@ -19,7 +19,6 @@ from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOpe
 from airflow.sdk import DAG, BaseOperator, Param, task, task_group
 from airflow.sdk.exceptions import ParamValidationError
 
-from airflow_provider_workflow.airflow_internals import airflow_release
 from airflow_provider_workflow.decorators import inbox_dag
 from airflow_provider_workflow.decorators.inbox_dag import OF_TASK, OF_WAITING
 from airflow_provider_workflow.decorators.message import MessagePlaceholder
@@ -317,7 +316,7 @@ def test_the_message_of_the_run_counts_and_not_the_params() -> None:
     assert rendered.op_args == (message,)
 
 
-@pytest.mark.skipif(airflow_release() < (3, 3), reason="a DAG's result came with Airflow 3.3")
+@pytest.mark.since(3, 3, "a DAG's result")
 def test_what_the_function_returns_is_the_result_of_the_dag() -> None:
     @inbox_dag("orders")
     def handle_order(message: Any) -> Any:

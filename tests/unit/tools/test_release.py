@@ -99,7 +99,7 @@ def test_a_release_has_its_version_and_its_changes_in_one_commit(repository: Pat
         "tests/unit/stored/0.2.0.json",
     ]
     assert (repository / release.VERSION_FILE).read_text() == '__version__ = "0.2.0"\n'
-    heading = f"## Unreleased\n\n## 0.2.0 ({datetime.now(UTC):%Y-%m-%d})\n\n### Added"
+    heading = f"## Unreleased\n\n## 0.2.0 - {datetime.now(UTC):%Y-%m-%d}\n\n### Added"
     assert heading in (repository / release.CHANGELOG).read_text()
     assert git(repository, "status", "--porcelain") == ""
     assert git(repository, "ls-remote", "origin") == remote

@@ -1,0 +1,78 @@
+"""The table of ``docs/versions.md`` has what the marks ``since`` of all tests say about versions of Airflow."""
+
+from __future__ import annotations
+
+import ast
+
+from tests.unit.documents import PAGES, ROOT
+
+AUTO = '`acknowledge="auto"`: a sensor without `trigger_dag_id` returns messages'
+EVENTS = "`WorkflowInboxEventTrigger`, also as `MessageQueueTrigger` with the scheme `workflow-inbox`"
+QUEUE = "`queue` of watchers: the queue of triggerers"
+PER_MESSAGE = "`per_message`: an asset event, and a DAG run, for each message"
+FEATURES = {
+    "the task state store": AUTO,
+    "the acknowledging of asset events": EVENTS,
+    "the event trigger": EVENTS,
+    "queues of triggerers": QUEUE,
+    "queues of triggerers for watchers": QUEUE,
+    "a DAG run for each asset event": PER_MESSAGE,
+    "asset events that are not batched": PER_MESSAGE,
+    "an answer that tells why a run is rejected": "logs and errors say why Airflow rejected a run",
+    "a check that finds import errors and stale DAGs": (
+        "a target with import errors, or whose file is gone, fails the try with its first message"
+    ),
+    "a DAG's result": "what the function of `@inbox_dag` returns is the result of its DAG run",
+    "a type of its own for runs that tasks start,": (
+        "a run that a user started under the id of a message is not taken for that of the message"
+    ),
+    "the run types that a DAG allows": "`allowed_run_types` of a DAG",
+}
+"""What a user gains, by what a mark says that Airflow has since a version."""
+OF_TESTS = {
+    "an answer that tells why a run is rejected, and the task state store",
+    "leases and acknowledgements in this order",
+    "the check of a conf",
+    "the page that is visited here",
+    "the set of reserved keys",
+    "the task state store, which the traced tasks use,",
+    "what a trigger of Airflow loads by itself",
+    "what some modules import",
+}
+"""Marks of what only a test needs."""
+SUPPORTED = [
+    tuple(map(int, path.stem.removeprefix("airflow-").split(".")))
+    for path in sorted((ROOT / "constraints").glob("airflow-*.txt"))
+]
+
+
+def marks() -> set[tuple[tuple[int, int], str]]:
+    """The version and the words of each mark ``since``."""
+    texts = [path.read_text() for path in (ROOT / "tests").rglob("*.py")]
+    calls = [
+        node
+        for text in texts
+        if "mark.since(" in text
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.mark.since"
+    ]
+    arguments = [[ast.literal_eval(each) for each in call.args] for call in calls]
+    return {((major, minor), what) for major, minor, what in arguments}
+
+
+def table() -> str:
+    """The table of the page."""
+    rows = sorted({(since, FEATURES[what]) for since, what in marks() if what not in OF_TESTS})
+    titles = ["feature", *(f"{major}.{minor}" for major, minor in SUPPORTED)]
+    cells = [
+        [feature, *("yes" if version >= since else "no" for version in SUPPORTED)] for since, feature in rows
+    ]
+    return "".join(f"| {' | '.join(row)} |\n" for row in (titles, ["---"] * len(titles), *cells))
+
+
+def test_each_mark_is_of_a_feature_or_of_a_test() -> None:
+    assert {what for _, what in marks()} == FEATURES.keys() | OF_TESTS
+
+
+def test_the_page_has_the_table_that_the_marks_make() -> None:
+    assert table() in PAGES["docs/versions.md"], f"The table of docs/versions.md must be:\n{table()}"
