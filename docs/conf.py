@@ -65,4 +65,4 @@ def add_markdown(app: Sphinx, error: Exception | None) -> None:
         lines.append(f"- [{app.env.titles[name].astext()}]({name}.md){about}")
     shutil.copytree(source / "examples", built / "examples", dirs_exist_ok=True)
     start = (source / f"{app.config.root_doc}.md").read_text().split("\n\n")[1].replace("\n", " ")
-    (built / "llms.txt").write_text("\n".join([f"# {project}", "", f"> {start}", "", "## Pages", "", *lines, ""]))
+    (built / "llms.txt").write_text("\n".join((f"# {project}\n\n> {start}\n\n## Pages\n", *lines, "")))

@@ -1,4 +1,4 @@
-"""The table of ``docs/versions.md`` has what the marks ``since`` of all tests say about versions of Airflow."""
+"""The table of ``docs/versions.md`` has what the marks ``since`` of all tests say."""
 
 from __future__ import annotations
 
