@@ -26,7 +26,7 @@ FEATURES = {
     "a type of its own for runs that tasks start,": (
         "a run that a user started under the id of a message is not taken for that of the message"
     ),
-    "the run types that a DAG allows": "`allowed_run_types` of a DAG",
+    "the run types that a DAG allows": "`allowed_run_types` of a target are checked",
 }
 """What a user gains, by what a mark says that Airflow has since a version."""
 OF_TESTS = {
