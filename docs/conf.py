@@ -2,6 +2,7 @@
 
 import re
 import shutil
+from importlib.metadata import metadata
 from pathlib import Path
 
 from sphinx.application import Sphinx
@@ -60,9 +61,9 @@ def add_markdown(app: Sphinx, error: Exception | None) -> None:
         elif included := re.match(r"```{include} (\S+)", text):
             text = (source / included[1]).read_text().replace("](docs/", "](")
         (built / f"{name}.md").write_text(text)
-        question = re.search(r"^\*\*([^*]+\?)\*\*", text, re.MULTILINE)
+        question = re.match(r"# .*\n\n([^?#`|]+\?)", text)
         about = f": {' '.join(question[1].split())}" if question else ""
         lines.append(f"- [{app.env.titles[name].astext()}]({name}.md){about}")
     shutil.copytree(source / "examples", built / "examples", dirs_exist_ok=True)
-    start = (source / f"{app.config.root_doc}.md").read_text().split("\n\n")[1].replace("\n", " ")
-    (built / "llms.txt").write_text("\n".join((f"# {project}\n\n> {start}\n\n## Pages\n", *lines, "")))
+    summary = metadata(project)["Summary"]
+    (built / "llms.txt").write_text("\n".join((f"# {project}\n\n> {summary}\n\n## Pages\n", *lines, "")))
