@@ -61,7 +61,7 @@ def add_markdown(app: Sphinx, error: Exception | None) -> None:
         elif included := re.match(r"```{include} (\S+)", text):
             text = (source / included[1]).read_text().replace("](docs/", "](")
         (built / f"{name}.md").write_text(text)
-        question = re.match(r"# .*\n\n([^?#`|]+\?)", text)
+        question = re.match(r"# .*\n\n((?:[^?.|\n]|\n(?!\n))+\?)", text)
         about = f": {' '.join(question[1].split())}" if question else ""
         lines.append(f"- [{app.env.titles[name].astext()}]({name}.md){about}")
     shutil.copytree(source / "examples", built / "examples", dirs_exist_ok=True)
