@@ -56,7 +56,17 @@ RUN_BY = {
     "python -m airflow_provider_workflow.emulator --port 8765": "tests/unit/emulator",
 }
 """Which test runs a block of commands, by its first line or by the words that this begins with."""
-LANGUAGES = {"bash", "docker", "ini", "python", "text", "yaml", "{eval-rst}", "{include}", "{toctree}"}
+LANGUAGES = {
+    "bash",
+    "docker",
+    "ini",
+    "python",
+    "text",
+    "yaml",
+    "{eval-rst}",
+    "{include} ../CHANGELOG.md",
+    "{toctree}",
+}
 INSIDE = {"WorkflowAPIError", "WorkflowClient", "WorkflowError", "WorkflowOperator", "WorkflowPlugin"}
 """Classes that users meet, and do not make."""
 LINK = re.compile(r"\]\(([^)\s]+)\)")
