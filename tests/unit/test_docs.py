@@ -47,12 +47,9 @@ RUN_BY = {
     'make unit UNIT="tests/unit/test_routing.py -k expression" WORKERS=0': "Makefile",
     "make demo": "tests/e2e/test_demo.py",
     "make demo CHAOS=1": "tests/e2e/test_demo.py",
-    "make demo ONCE=1": "tests/e2e/test_demo.py",
     "make simulate": "tests/unit/simulation/test_program.py",
     "make soak": "tests/e2e/test_soak.py",
     "make test": "Makefile",
-    "make test-matrix": "tests/unit/tools/test_matrix.py",
-    "pip install .": "tests/unit/test_readme.py",
     "python -m airflow_provider_workflow.emulator --port 8765": "tests/unit/emulator",
 }
 """Which test runs a block of commands, by its first line or by the words that this begins with."""

@@ -1,4 +1,4 @@
-"""What the README begins with: the shortest DAG, the connection to paste, the installation."""
+"""What users paste first: the shortest DAG, the installation, the quickstart, the connection."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from airflow_provider_workflow.client.api import authorization_url
 from airflow_provider_workflow.client.settings import Settings
 from tests.unit.documents import ROOT, blocks, command, lines_of
 
+CONNECTION = "docs/connection.md"
 ADD = "airflow connections add"
+QUICKSTART = "pip install . --constraint"
+"""What blocks of commands begin with."""
 
 
 def connection_in(block: str) -> str:
@@ -43,9 +46,8 @@ def test_the_first_dag_has_8_lines_of_code() -> None:
     assert len(code) <= 8
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/connection.md"])
-def test_the_connection_to_paste_is_accepted(page: str) -> None:
-    text = connection_in(command(page, "export"))
+def test_the_connection_to_paste_is_accepted() -> None:
+    text = connection_in(command(CONNECTION, "export"))
     settings = settings_of(text)
     assert settings.base_url == json.loads(text)["host"]
 
@@ -59,16 +61,14 @@ def test_the_connection_of_a_user_is_accepted() -> None:
     )
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/connection.md"])
-def test_the_command_adds_the_same_connection(page: str) -> None:
-    *_, text = shlex.split(command(page, ADD))
-    assert json.loads(text) == json.loads(connection_in(command(page, "export")))
+def test_the_command_adds_the_same_connection() -> None:
+    *_, text = shlex.split(command(CONNECTION, ADD))
+    assert json.loads(text) == json.loads(connection_in(command(CONNECTION, "export")))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("block", ["pip install .\n", "pip install . --constraint"])
-def test_the_package_installs_from_a_clone(block: str, tmp_path: Path) -> None:
-    first, *_ = lines_of(command("README.md", block))
+def test_the_package_installs_from_a_clone(tmp_path: Path) -> None:
+    first, *_ = lines_of(command("README.md", QUICKSTART))
     pip, *arguments = shlex.split(first)
     assert pip == "pip"
     # Without its dependencies, which are installed already.
@@ -80,9 +80,7 @@ def test_the_package_installs_from_a_clone(block: str, tmp_path: Path) -> None:
     assert not installed & {"benchmarks", "docs", "tests", "tools", "dags_examples"}
 
 
-@pytest.mark.parametrize("page", ["docs/index.md", "docs/tutorial.md"])
-def test_the_quickstart_has_at_most_8_commands_and_is_the_same_everywhere(page: str) -> None:
-    beginning = "pip install . --constraint"
-    quickstart = command("README.md", beginning)
-    assert command(page, beginning) == quickstart
+def test_the_quickstart_has_at_most_8_commands_and_is_that_of_the_tutorial() -> None:
+    quickstart = command("README.md", QUICKSTART)
+    assert command("docs/tutorial.md", QUICKSTART) == quickstart
     assert len([line for line in lines_of(quickstart) if not line.startswith(" ")]) <= 8

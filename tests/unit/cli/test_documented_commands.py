@@ -16,7 +16,7 @@ from tests.unit.cli.burying import Burying, buried
 from tests.unit.cli.conftest import Cli
 from tests.unit.cli.database import Database
 from tests.unit.documents import command, lines_of
-from tests.unit.test_readme import ADD
+from tests.unit.test_readme import ADD, CONNECTION
 from tools.airflow_settings import create_database, environment, sqlite
 
 __all__ = ["buried"]
@@ -69,7 +69,7 @@ def test_the_connections_to_paste_are_added(tmp_path: Path) -> None:
     env["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"] = sqlite(tmp_path)
     create_database(sys.executable, tmp_path, env)
     env["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{env['PATH']}"
-    commands = "\n".join(command(page, ADD) for page in ("README.md", "docs/user-tokens.md"))
+    commands = "\n".join(command(page, ADD) for page in (CONNECTION, "docs/user-tokens.md"))
     subprocess.run(["bash", "-e", "-c", commands], env=env, check=True, timeout=120)
     with sqlite3.connect(tmp_path / "airflow.db") as database:
         rows = database.execute("SELECT conn_id, conn_type, host, login FROM connection").fetchall()
