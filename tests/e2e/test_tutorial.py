@@ -104,7 +104,6 @@ def shell(tmp_path: Path, ports: dict[str, int]) -> Iterator[Shell]:
         "no_proxy": "localhost,127.0.0.1",
         "AIRFLOW__API__PORT": str(ports["8080"]),
         "AIRFLOW__API__BASE_URL": api,
-        "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{api}/execution/",
         "AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT": str(ports["8793"]),
         "AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT": str(ports["8794"]),
     }
