@@ -12,7 +12,7 @@ SECTION = (ROOT / "docs/promise.md").read_text().partition("## How each guarante
 ROWS = re.findall(r"^\| (.+) \| (.+) \|$", SECTION, re.MULTILINE)[1:]
 
 
-def tests() -> set[str]:
+def existing_tests() -> set[str]:
     """The names of all tests."""
     texts = [path.read_text() for path in (ROOT / "tests").rglob("test_*.py")]
     return {
@@ -28,7 +28,7 @@ def test_every_guarantee_names_what_proves_it() -> None:
 def test_every_test_that_proves_a_guarantee_exists() -> None:
     named = {name for _, proof in ROWS for name in re.findall(r"`(test_\w+)`", proof)}
 
-    assert named - tests() == set()
+    assert named - existing_tests() == set()
 
 
 @pytest.mark.parametrize(
