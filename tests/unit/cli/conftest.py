@@ -16,7 +16,7 @@ from sqlalchemy import create_engine
 from airflow_provider_workflow.cli.main import main
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.unit.cli.database import Database
-from tools.airflow_settings import create_database, environment
+from tools.airflow_settings import create_database, environment, sqlite
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def migrated(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The environment of an Airflow of its own, whose database is migrated and empty."""
     home: Path = tmp_path_factory.mktemp("home")
     env = environment(home, home / "dags", 8080, {})
-    env["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"] = f"sqlite:///{home}/airflow.db"
+    env["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"] = sqlite(home)
     create_database(sys.executable, home, env)
     return env
 
