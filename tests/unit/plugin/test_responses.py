@@ -460,8 +460,8 @@ def test_names_and_errors_stay_text(op: TestClient, connected: EmulatorServer) -
         assert response.headers["Content-Type"] == "application/json"
         assert response.headers["X-Content-Type-Options"] == "nosniff"
         assert response.headers["Cache-Control"] == "no-store"
-        assert PAYLOAD not in answer.text
-        assert connected.client_secret not in answer.text
+        assert PAYLOAD not in response.text
+        assert connected.client_secret not in response.text
 
 
 def test_half_a_surrogate_pair_is_replaced(op: TestClient, connected: EmulatorServer) -> None:
