@@ -46,7 +46,6 @@ RUN_BY = {
     "make setup": "Makefile",
     'make unit UNIT="tests/unit/test_routing.py -k expression" WORKERS=0': "Makefile",
     "make demo": "tests/e2e/test_demo.py",
-    "make demo CHAOS=1": "tests/e2e/test_demo.py",
     "make simulate": "tests/unit/simulation/test_program.py",
     "make soak": "tests/e2e/test_soak.py",
     "make test": "Makefile",
