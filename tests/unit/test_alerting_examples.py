@@ -58,20 +58,18 @@ def overlaps(one: dict[str, int], other: dict[str, int]) -> bool:
     )
 
 
-@pytest.mark.parametrize(
-    "expression",
-    [*(each["expr"] for each in RULES), *(query for each in PANELS for query in queries(each))],
-)
-def test_a_query_names_metrics_and_labels_that_exist(expression: str) -> None:
-    used = metrics_in(expression)
+def test_a_query_names_metrics_and_labels_that_exist() -> None:
+    for expression in (rule["expr"] for rule in RULES), *(queries(panel) for panel in PANELS):
+        for query in expression:
+            used = metrics_in(query)
 
-    assert used
-    assert used <= set(NAMES)
-    assert labels_in(expression) <= set.intersection(*(tags_of(name) for name in used))
-    # The value of a counter is the number since the exporter started.
-    rates = re.sub(r"\(\S+\s+unless \S+\s+offset [^)]*\)", "", expression)
-    bare = re.findall(r"\b(airflow_\w+)(?:\{[^}]*\})?(?!\w|\{|\[)", rates)
-    assert [each for each in bare if NAMES[each] in COUNTERS] == []
+            assert used, query
+            assert used <= set(NAMES), query
+            assert labels_in(query) <= set.intersection(*(tags_of(name) for name in used)), query
+            # The value of a counter is the number since the exporter started.
+            rates = re.sub(r"\(\S+\s+unless \S+\s+offset [^)]*\)", "", query)
+            bare = re.findall(r"\b(airflow_\w+)(?:\{[^}]*\})?(?!\w|\{|\[)", rates)
+            assert [name for name in bare if NAMES[name] in COUNTERS] == [], query
 
 
 def test_a_rule_says_what_is_wrong_and_what_to_do() -> None:
@@ -100,19 +98,18 @@ def test_the_dashboard_shows_each_metric() -> None:
     assert shown == set(NAMES)
 
 
-@pytest.mark.parametrize("panel", PANELS, ids=lambda panel: panel["title"])
-def test_a_panel_has_a_title_a_description_a_unit_and_the_chosen_source(panel: dict[str, Any]) -> None:
+def test_a_panel_has_a_title_a_description_a_unit_and_the_chosen_source() -> None:
     source = {"type": "prometheus", "uid": "${datasource}"}
 
-    assert panel["title"]
-    assert panel["description"].endswith(".")
-    assert panel["fieldConfig"]["defaults"]["unit"] in UNITS
-    assert [panel["datasource"], *(each["datasource"] for each in panel["targets"])] == [
-        source for _ in range(1 + len(panel["targets"]))
-    ]
-    for query in queries(panel):
-        assert 'conn_id=~"$conn_id"' in query
-        assert 'inbox=~"$inbox"' in query or "rate_limited" in query
+    for panel in PANELS:
+        title = panel["title"]
+        assert title
+        assert panel["description"].endswith("."), title
+        assert panel["fieldConfig"]["defaults"]["unit"] in UNITS, title
+        assert all(part["datasource"] == source for part in (panel, *panel["targets"])), title
+        for query in queries(panel):
+            assert 'conn_id=~"$conn_id"' in query, title
+            assert 'inbox=~"$inbox"' in query or "rate_limited" in query, title
 
 
 def test_panels_have_places_and_numbers_of_their_own() -> None:

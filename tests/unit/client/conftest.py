@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Iterator
 from typing import Any
+from zlib import crc32
 
 import pytest
 
@@ -36,13 +37,34 @@ def settings(emulator: EmulatorServer) -> Settings:
     return settings_of(emulator)
 
 
-@pytest.fixture(params=SENDERS)
+OF_TRANSPORTS = {"test_transport", "test_tls", "test_large_answers", "test_effects", "test_lines"}
+"""Files of tests of what each transport implements by itself."""
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run the tests of transports once per kind of sender."""
+    is_of_transports = metafunc.module.__name__.rpartition(".")[2] in OF_TRANSPORTS
+    is_given = any(
+        "make_send" in str(mark.args[0]) for mark in metafunc.definition.iter_markers("parametrize")
+    )
+    if is_of_transports and "make_send" in metafunc.fixturenames and not is_given:
+        metafunc.parametrize("make_send", SENDERS, indirect=True)
+
+
+@pytest.fixture
 def make_send(request: pytest.FixtureRequest) -> Iterator[MakeSender]:
-    """Makes senders of one kind; a test that takes it runs once per kind."""
+    """
+    Makes senders of one kind.
+
+    What both have in common is tested with either: the cases of a test take the kinds in turns.
+    """
+    name = (
+        getattr(request, "param", None) or list(SENDERS)[crc32(request.node.nodeid.encode()) % len(SENDERS)]
+    )
     made: list[Sender] = []
 
     def make(settings: Settings, **options: Any) -> Sender:
-        made.append(SENDERS[request.param](settings, **options))
+        made.append(SENDERS[name](settings, **options))
         return made[-1]
 
     yield make

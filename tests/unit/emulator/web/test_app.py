@@ -498,22 +498,27 @@ AUTHORIZE: tuple[str, str, Any] = ("GET", "/v2/authorize", None)
 LIST: tuple[str, str, Any] = ("GET", "/inboxes", None)
 
 
-@pytest.mark.parametrize("request_", [PUT, REQUESTS, AUTHORIZE, LIST, ("GET", "/nowhere", None)])
+FOREIGN: list[dict[str, str]] = [
+    {"Host": "evil.example"},
+    {"Host": "evil.example:8765"},
+    {"Host": "localhost.evil.example"},
+    {"Host": "192.0.2.1"},
+    {"Host": "[::1"},
+    {"Host": ""},
+    {"Origin": "https://evil.example"},
+    {"Origin": "http://127.0.0.1:1"},
+    {"Origin": "null"},
+    CROSS_SITE,
+    {**CROSS_SITE, "Sec-Fetch-Site": "same-site"},
+    {**NAVIGATION, "Sec-Fetch-Dest": "iframe"},
+]
+
+
 @pytest.mark.parametrize(
-    "headers",
+    ("request_", "headers"),
     [
-        {"Host": "evil.example"},
-        {"Host": "evil.example:8765"},
-        {"Host": "localhost.evil.example"},
-        {"Host": "192.0.2.1"},
-        {"Host": "[::1"},
-        {"Host": ""},
-        {"Origin": "https://evil.example"},
-        {"Origin": "http://127.0.0.1:1"},
-        {"Origin": "null"},
-        CROSS_SITE,
-        {**CROSS_SITE, "Sec-Fetch-Site": "same-site"},
-        {**NAVIGATION, "Sec-Fetch-Dest": "iframe"},
+        *((PUT, headers) for headers in FOREIGN),
+        *((request, FOREIGN[0]) for request in (REQUESTS, AUTHORIZE, LIST, ("GET", "/nowhere", None))),
     ],
 )
 def test_a_page_of_another_site_reaches_nothing(
