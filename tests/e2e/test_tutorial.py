@@ -120,6 +120,7 @@ def commands(ports: dict[str, int]) -> list[str]:
     return [block.replace("8765", str(ports["8765"])) for block in (rest, *others)]
 
 
+@pytest.mark.nightly
 def test_a_reader_of_the_tutorial_kills_the_triggerer_and_loses_nothing(
     shell: Shell, ports: dict[str, int], tmp_path: Path
 ) -> None:
