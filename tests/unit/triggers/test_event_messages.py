@@ -10,14 +10,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from airflow.triggers.shared_stream import AdvanceOutcome
 from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_workflow.assets import messages_of
 from airflow_provider_workflow.dispatch.lease import HeldLease
-from airflow_provider_workflow.triggers import event_producer
-from airflow_provider_workflow.triggers.event_producer import Batch, encode, event_payload
 from tests.unit.counted import Counted
 from tests.unit.fake_clock import FakeClock
 from tests.unit.test_leases import ANY_JSON, ANY_TEXT, message
@@ -26,6 +23,11 @@ from tests.unit.triggers.watched import EVEN, FAILS, put
 from tests.unit.workbench import Workbench
 
 pytest.importorskip("airflow.triggers.shared_stream", reason="since Airflow 3.3")
+
+from airflow.triggers.shared_stream import AdvanceOutcome
+
+from airflow_provider_workflow.triggers import event_producer
+from airflow_provider_workflow.triggers.event_producer import Batch, encode, event_payload
 
 
 @given(payloads=st.lists(st.tuples(ANY_TEXT.filter(bool), ANY_JSON), max_size=4))
@@ -84,9 +86,6 @@ def test_another_event_is_refused(event: Any) -> None:
         messages_of(event)
 
 
-pytest.importorskip("airflow.triggers.shared_stream", reason="since Airflow 3.3")
-
-
 def batch(*selections: str, acked: int = 0, failed: int = 0, rejected: int = 0) -> Batch:
     """A batch of three messages, and watchers that have selected some of them and emitted their events."""
     messages, _ = encode([message(message_id) for message_id in "abc"])
@@ -129,9 +128,6 @@ async def test_only_watchers_that_selected_something_must_remain() -> None:
 
     await present.cleanup()
     assert not made.is_stored()
-
-
-pytest.importorskip("airflow.triggers.shared_stream", reason="since Airflow 3.3")
 
 
 async def test_what_no_watcher_selects_is_left_to_its_lease(

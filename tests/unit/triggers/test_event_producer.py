@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 from airflow_provider_workflow.triggers.event import WorkflowInboxEventTrigger
-from airflow_provider_workflow.triggers.event_producer import CLOSING_SECONDS, MOST_UNSETTLED
 from tests.unit.fake_clock import FakeClock
 from tests.unit.triggers.triggerer import PATIENCE_SECONDS, Triggerer, beside, event_trigger
 from tests.unit.workbench import Workbench
 
 pytest.importorskip("airflow.triggers.shared_stream", reason="Airflow acknowledges asset events since 3.3")
+
+from airflow_provider_workflow.triggers.event_producer import CLOSING_SECONDS, MOST_UNSETTLED
 
 
 def ours(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
