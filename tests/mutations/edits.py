@@ -34,11 +34,6 @@ def always(word: str) -> Edit:
     return _condition(word, lambda _: ast.Constant(True))
 
 
-def negated(word: str) -> Edit:
-    """The condition with this word is the opposite."""
-    return _condition(word, lambda test: ast.UnaryOp(ast.Not(), test))
-
-
 def without(word: str) -> Edit:
     """Leave the part with this word out of an ``and`` or ``or``."""
 
@@ -73,21 +68,6 @@ def guarded_by(call: str, inserted: str) -> Edit:
     )
 
 
-def exchanged(first: str, second: str) -> Edit:
-    """Exchange two statements in a row: calls of these names."""
-
-    def edit(function: ast.AST) -> int:
-        count = 0
-        for block in _blocks(function):
-            for at in range(len(block) - 1):
-                if _calls(block[at], first) and _calls(block[at + 1], second):
-                    block[at], block[at + 1] = block[at + 1], block[at]
-                    count += 1
-        return count
-
-    return edit
-
-
 def returning(value: str, *, after: str) -> Edit:
     """Return another value in the block in which this name is called."""
 
@@ -102,15 +82,6 @@ def returning(value: str, *, after: str) -> Edit:
         return count
 
     return edit
-
-
-def shifted(number: int, by: int = 1) -> Edit:
-    """Change a number in the function."""
-    return lambda function: _replace(
-        function,
-        lambda node: isinstance(node, ast.Constant) and node.value == number and type(node.value) is int,
-        lambda _: ast.Constant(number + by),
-    )
 
 
 def _expression(text: str) -> ast.expr:

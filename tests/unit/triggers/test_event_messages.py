@@ -212,7 +212,6 @@ def airflow_3_4(release: Callable[[int, int], None]) -> None:
     release(3, 4)
 
 
-@pytest.mark.since(3, 3, "the acknowledging of asset events")
 async def test_each_message_has_an_event_and_all_are_acknowledged_with_one_call(
     bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
 ) -> None:
@@ -228,7 +227,6 @@ async def test_each_message_has_an_event_and_all_are_acknowledged_with_one_call(
     assert bench.service.count("ack") == 1
 
 
-@pytest.mark.since(3, 3, "the acknowledging of asset events")
 async def test_only_what_matches_has_an_event(
     bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
 ) -> None:
@@ -240,7 +238,6 @@ async def test_only_what_matches_has_an_event(
     assert triggerer.stored_ids() == ["m0", "m2", "m4"]
 
 
-@pytest.mark.since(3, 3, "the acknowledging of asset events")
 async def test_nothing_is_acknowledged_before_the_last_event_is_stored(
     bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
 ) -> None:
@@ -257,7 +254,6 @@ async def test_nothing_is_acknowledged_before_the_last_event_is_stored(
     assert bench.states == {}
 
 
-@pytest.mark.since(3, 3, "the acknowledging of asset events")
 async def test_one_that_ends_between_two_events_acknowledges_none_of_them(
     bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
 ) -> None:

@@ -200,7 +200,6 @@ class Hesitates(WorkflowInboxEventTrigger):
             yield event
 
 
-@pytest.mark.since(3, 3, "the acknowledging of asset events")
 async def test_without_any_fault_a_message_is_acknowledged_after_its_event_is_stored(
     bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
 ) -> None:
@@ -216,7 +215,6 @@ async def test_without_any_fault_a_message_is_acknowledged_after_its_event_is_st
     assert triggerer.stored_ids() == ["a", "b"]
 
 
-@pytest.mark.since(3, 3, "the acknowledging of asset events")
 @pytest.mark.parametrize("sibling", [False, True])
 async def test_a_filter_that_raises_acknowledges_nothing(
     bench: Workbench, triggerer: Triggerer, held_clock: FakeClock, sibling: bool
@@ -234,7 +232,6 @@ async def test_a_filter_that_raises_acknowledges_nothing(
     assert bench.service.count("ack") == 0
 
 
-@pytest.mark.since(3, 3, "the acknowledging of asset events")
 @pytest.mark.parametrize("sibling", [False, True])
 async def test_a_trigger_that_is_ended_before_it_yields_acknowledges_nothing(
     bench: Workbench, triggerer: Triggerer, held_clock: FakeClock, sibling: bool
@@ -254,7 +251,6 @@ async def test_a_trigger_that_is_ended_before_it_yields_acknowledges_nothing(
     assert bench.states == {"a": "available"}
 
 
-@pytest.mark.since(3, 3, "the acknowledging of asset events")
 @pytest.mark.parametrize("sibling", [False, True])
 async def test_a_trigger_that_is_ended_between_its_yield_and_airflow_taking_the_event_acknowledges_nothing(
     bench: Workbench, triggerer: Triggerer, held_clock: FakeClock, sibling: bool
@@ -275,7 +271,6 @@ async def test_a_trigger_that_is_ended_between_its_yield_and_airflow_taking_the_
     assert bench.states == {"a": "available"}
 
 
-@pytest.mark.since(3, 3, "the acknowledging of asset events")
 async def test_an_event_that_airflow_takes_when_its_streams_are_stopped_acknowledges_nothing(
     bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
 ) -> None:
@@ -298,7 +293,6 @@ async def test_an_event_that_airflow_takes_when_its_streams_are_stopped_acknowle
     assert bench.states == {"a": "available"}
 
 
-@pytest.mark.since(3, 3, "the acknowledging of asset events")
 async def test_an_event_that_airflow_dropped_as_its_dag_was_paused_acknowledges_nothing(
     bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
 ) -> None:
@@ -317,7 +311,6 @@ async def test_an_event_that_airflow_dropped_as_its_dag_was_paused_acknowledges_
     assert bench.service.count("release") == 1
 
 
-@pytest.mark.since(3, 3, "the acknowledging of asset events")
 @pytest.mark.parametrize("sibling", [False, True])
 async def test_an_event_that_is_not_stored_in_time_acknowledges_nothing(
     bench: Workbench, triggerer: Triggerer, held_clock: FakeClock, sibling: bool
@@ -343,7 +336,6 @@ async def test_an_event_that_is_not_stored_in_time_acknowledges_nothing(
     assert bench.states == {"a": "available"}
 
 
-@pytest.mark.since(3, 3, "the acknowledging of asset events")
 async def test_a_triggerer_that_stops_gives_back_what_was_not_stored(
     bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
 ) -> None:
@@ -356,7 +348,6 @@ async def test_a_triggerer_that_stops_gives_back_what_was_not_stored(
     assert bench.states == {"a": "available", "b": "available"}
 
 
-@pytest.mark.since(3, 3, "the acknowledging of asset events")
 async def test_a_triggerer_that_stops_just_after_an_event_was_stored_gives_its_messages_back(
     bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
 ) -> None:
@@ -384,7 +375,6 @@ async def stored(triggerer: Triggerer) -> None:
     await triggerer.clock.settle()
 
 
-@pytest.mark.since(3, 3, "the acknowledging of asset events")
 async def test_an_acknowledgement_is_sent_some_seconds_after_the_event_is_stored(
     bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
 ) -> None:
@@ -399,7 +389,6 @@ async def test_an_acknowledgement_is_sent_some_seconds_after_the_event_is_stored
     assert bench.service.count("ack") == 1
 
 
-@pytest.mark.since(3, 3, "the acknowledging of asset events")
 async def test_an_acknowledgement_is_sent_again_after_a_transient_error(
     bench: Workbench, triggerer: Triggerer, held_clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -417,7 +406,6 @@ async def test_an_acknowledgement_is_sent_again_after_a_transient_error(
     assert "could not be" not in caplog.text
 
 
-@pytest.mark.since(3, 3, "the acknowledging of asset events")
 async def test_one_that_fails_holds_up_no_other(
     bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
 ) -> None:
@@ -431,7 +419,6 @@ async def test_one_that_fails_holds_up_no_other(
     assert bench.states == {}
 
 
-@pytest.mark.since(3, 3, "the acknowledging of asset events")
 async def test_the_attempts_end_with_the_lease(
     bench: Workbench, triggerer: Triggerer, held_clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -449,7 +436,6 @@ async def test_the_attempts_end_with_the_lease(
     assert caplog.text.count(text) == 1
 
 
-@pytest.mark.since(3, 3, "the acknowledging of asset events")
 @pytest.mark.parametrize("code", ["lease_expired", "made_up"])
 async def test_after_a_permanent_error_it_is_not_sent_again(
     bench: Workbench,
@@ -468,7 +454,6 @@ async def test_after_a_permanent_error_it_is_not_sent_again(
     assert "could not be acknowledged or released" in caplog.text
 
 
-@pytest.mark.since(3, 3, "the acknowledging of asset events")
 async def test_a_release_that_fails_is_left_to_the_end_of_the_lease(
     bench: Workbench, triggerer: Triggerer, held_clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
