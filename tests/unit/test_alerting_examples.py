@@ -6,7 +6,7 @@ import asyncio
 import json
 import re
 import runpy
-from datetime import datetime, timedelta
+from datetime import timedelta
 from itertools import combinations
 from typing import Any
 
@@ -15,10 +15,8 @@ import yaml
 from airflow.providers.smtp.notifications.smtp import SmtpNotifier
 from airflow.sdk.definitions.deadline import DeadlineReference
 
-from airflow_provider_workflow.emulator.clock import ManualClock
 from airflow_provider_workflow.observers import metrics
 from tests.unit.documents import DOCS, PAGES
-from tests.unit.workbench import Workbench
 
 FOLDER = DOCS / "examples" / "alerting"
 RULES = [
@@ -164,23 +162,3 @@ def test_a_late_run_has_a_deadline_and_its_callback_can_be_stored(mails: list[An
     assert deadline.reference == DeadlineReference.DAGRUN_QUEUED_AT
     assert deadline.interval == timedelta(minutes=30)
     assert deadline.callback.path.endswith(".SmtpNotifier")
-
-
-def test_the_watch_fails_for_the_oldest_message_that_waits(bench: Workbench, clock: ManualClock) -> None:
-    check = run("deadline.py")["watch"].get_task("check_oldest").python_callable
-
-    class Now(datetime):
-        @classmethod
-        def now(cls, tz: Any = None) -> datetime:
-            return datetime.fromtimestamp(clock.now(), tz)
-
-    check.__globals__["datetime"] = Now
-    bench.service.put("parcels", 1)
-    clock.advance(1000)
-    bench.service.put("parcels", 2)
-    check()
-    clock.advance(1000)
-    with pytest.raises(
-        ValueError, match="1 messages wait for longer than 0:30:00, since 2026-01-01T00:00:00"
-    ):
-        check()

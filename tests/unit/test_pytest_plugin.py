@@ -17,15 +17,6 @@ __all__ = ["workflow_emulator"]
 pytest_plugins = ["pytester"]
 
 
-def test_the_default_connection_leads_to_the_service(workflow_emulator: WorkflowEmulator) -> None:
-    ids = workflow_emulator.put("orders", {"order": 1}, {"order": 2})
-
-    lease = WorkflowHook().lease_messages("orders")
-
-    assert [message["payload"] for message in lease["results"]] == [{"order": 1}, {"order": 2}]
-    assert workflow_emulator.statuses("orders") == dict.fromkeys(ids, "leased")
-
-
 def test_what_was_acknowledged_can_be_asserted(workflow_emulator: WorkflowEmulator) -> None:
     first, second = workflow_emulator.put("orders", 1, 2)
     lease_id = str(WorkflowHook().lease_messages("orders")["lease_id"])

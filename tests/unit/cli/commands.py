@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import sys
 import warnings
 from argparse import Namespace
@@ -27,12 +26,6 @@ def chatters(args: Namespace) -> int:
     warnings.warn("deprecated", DeprecationWarning, stacklevel=1)
     output.note("told")
     output.show("json", {"the": "result"})
-    return 0
-
-
-def tells_context(args: Namespace) -> int:
-    """Show what Airflow takes this process for."""
-    output.write(os.environ["_AIRFLOW_PROCESS_CONTEXT"])
     return 0
 
 

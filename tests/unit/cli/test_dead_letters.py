@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import io
-import json
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from airflow import settings
 from airflow.models.dagrun import DagRun
-from sqlalchemy import create_engine, event
-from sqlalchemy.engine import Engine
+from sqlalchemy import create_engine
 
 from airflow_provider_workflow.client import any_json
 from airflow_provider_workflow.database import dag_runs
@@ -19,11 +17,10 @@ from airflow_provider_workflow.database.runs import DatabaseRuns
 from airflow_provider_workflow.dispatch.dead_letters import Reason
 from airflow_provider_workflow.dispatch.runs import run_id_of
 from airflow_provider_workflow.emulator.server import EmulatorServer
-from tests.unit.cli.burying import CONNECTION_ID, INBOX_ID, Burying, buried
+from tests.unit.cli.burying import INBOX_ID, Burying, buried
 from tests.unit.cli.conftest import Cli
 from tests.unit.cli.draining import at_start, states
 from tests.unit.counted import Counted, counted
-from tests.unit.fake_clock import FakeClock
 
 __all__ = ["at_start", "buried", "counted"]
 
@@ -57,22 +54,6 @@ def test_each_is_listed_with_everything_but_its_message(cli: Cli, buried: Buryin
         "replays": [],
     }
     assert "a secret" not in cli("dead-letters", "list").out + shown.out
-
-
-def test_a_table_shows_inbox_and_dag_in_80_columns(cli: Cli, buried: Burying) -> None:
-    message_id = "7b0d2f7e-9d3c-4b53-8a55-3c1f0b8f1a11"
-    buried.bury(message_id, age=timedelta(hours=3, minutes=5), reason=Reason.EXPRESSION)
-    buried.bury("again", age=timedelta(hours=4))
-    DatabaseRuns().start("handle", run_id_of("again", INBOX_ID), {"inbox_id": INBOX_ID})
-
-    head, _, *rows = cli("dead-letters", "list").out.splitlines()
-
-    assert [cell.strip() for cell in head.split("|")] == ["message id", "age", "inbox", "status", "DAG"]
-    assert [cell.strip() for cell in rows[0].split("|")] == [
-        *(message_id, "3 h", INBOX_ID[:8], "expression", "handle")
-    ]
-    assert [cell.strip() for cell in rows[1].split("|")][3] == "replayed"
-    assert len(rows[0]) <= 80
 
 
 def test_the_newest_is_first_and_a_limit_says_that_there_are_more(cli: Cli, buried: Burying) -> None:
@@ -155,59 +136,6 @@ def test_pages_hold_each_dead_letter_once_even_if_they_are_as_old(
     assert found == [f"m{number}" for number in reversed(range(7))]
 
 
-def test_no_query_of_a_list_reads_messages(cli: Cli, buried: Burying) -> None:
-    buried.bury("a", "a secret")
-    queries: list[str] = []
-
-    def note(*given: Any) -> None:
-        queries.append(given[2])
-
-    event.listen(Engine, "before_cursor_execute", note)
-    try:
-        cli("dead-letters", "list")
-    finally:
-        event.remove(Engine, "before_cursor_execute", note)
-    read = [each.replace("JSON_EXTRACT(dag_run.conf", "") for each in queries if "FROM dag_run" in each]
-    assert len(read) == 2
-    assert [each for each in read if "dag_run.conf" in each] == []
-
-
-def test_a_run_of_a_message_counts_in_whatever_dag_it_is(cli: Cli, buried: Burying) -> None:
-    buried.database.add_dag("other")
-    for number, target in enumerate(("handle", None)):
-        buried.bury(f"m{number}", target=target)
-        DatabaseRuns().start("other", run_id_of(f"m{number}", INBOX_ID), {"inbox_id": INBOX_ID})
-    DatabaseRuns().start("other", run_id_of("m0", "another inbox"), {"inbox_id": "another inbox"})
-
-    found = cli("dead-letters", "list", "-o", "json").json
-
-    assert [each["replays"] for each in found] == [[{"dag_id": "other", "state": "queued"}]] * 2
-
-
-@pytest.mark.parametrize("message_id", ["plain", "\ud800 caf\u00e9\0", "x" * 225, "x" * 300])
-def test_the_run_of_a_message_with_any_id_is_found(cli: Cli, buried: Burying, message_id: str) -> None:
-    run_id = buried.bury(message_id)
-    DatabaseRuns().start("handle", run_id_of(message_id, INBOX_ID), {"inbox_id": INBOX_ID})
-
-    assert cli("dead-letters", "list", "-o", "json").json[0]["replays"]
-    assert cli("dead-letters", "show", run_id).code == 0
-
-
-def test_show_prints_the_exact_message(cli: Cli, buried: Burying) -> None:
-    payload = {"nul": "a\0b", "half": "\ud800", "big": 2**70, "deep": [[1e300, -0.0]], "caf\u00e9": ""}
-    run_id = buried.bury("a", payload)
-
-    for name in ("a", run_id):
-        shown = cli("dead-letters", "show", name, "-o", "json")
-        assert shown.code == 0
-        assert shown.json["message"]["payload"] == payload
-        assert json.loads(shown.json["message_json"]) == shown.json["message"]
-        assert shown.json["cause"] == "a made-up cause"
-    table, _, message = cli("dead-letters", "show", "a").out.partition("\n\n")
-    assert "a made-up cause" in table
-    assert json.loads(message)["payload"] == payload
-
-
 def test_show_prints_a_message_that_is_too_deep_to_decode(cli: Cli, buried: Burying) -> None:
     text = "[" * 100_000 + "]" * 100_000
     buried.bury("a", any_json.decode(text))
@@ -217,15 +145,6 @@ def test_show_prints_a_message_that_is_too_deep_to_decode(cli: Cli, buried: Bury
     assert shown.code == 0
     assert shown.json["message"] is None
     assert text in shown.json["message_json"]
-
-
-def test_one_that_does_not_exist_is_not_found(cli: Cli, buried: Burying) -> None:
-    buried.bury("a")
-
-    shown = cli("dead-letters", "show", "b")
-
-    assert (shown.code, shown.out) == (3, "")
-    assert "no such dead letter" in shown.err
 
 
 def test_an_id_of_two_messages_is_told_apart_by_run_id(cli: Cli, buried: Burying) -> None:
@@ -334,29 +253,6 @@ def test_without_a_selection_nothing_is_started(cli: Cli, buried: Burying) -> No
     assert replayed(cli, "--all") == (0, [1, 0, 0])
 
 
-def test_options_select_what_is_replayed(cli: Cli, buried: Burying) -> None:
-    buried.database.add_dag("other_dead")
-    buried.bury("old", age=timedelta(hours=3))
-    buried.bury("target", reason=Reason.TARGET)
-    buried.bury("elsewhere", dag_id="other_dead")
-
-    assert replayed(cli, "--reason", "target") == (0, [1, 0, 0])
-    assert replayed(cli, "--dag-id", "other_dead") == (0, [1, 0, 0])
-    assert replayed(cli, "--since", "2h") == (0, [0, 2, 0])
-    assert set(buried.replays()) == {run_id("target"), run_id("elsewhere")}
-    assert cli(*REPLAY, "old", "--since", "2h").code == 3
-
-
-def test_an_id_that_does_not_exist_starts_nothing(cli: Cli, buried: Burying) -> None:
-    buried.bury("a")
-
-    shown = cli(*REPLAY, "a", "b")
-
-    assert (shown.code, shown.out) == (3, "")
-    assert "selected ones: b" in shown.err
-    assert buried.replays() == {}
-
-
 def test_one_without_a_target_needs_one(cli: Cli, buried: Burying) -> None:
     buried.bury("a", reason=Reason.UNMATCHED, target=None)
 
@@ -378,24 +274,6 @@ def test_another_target_is_started_unless_the_message_has_a_run_already(cli: Cli
     # And the target that rejected it does not start a second run either.
     assert replayed(cli, "--all") == (0, [0, 2, 0])
     assert set(buried.replays()) == {run_id("a")}
-
-
-def test_a_rejected_one_stays_and_the_others_are_started(
-    cli: Cli, buried: Burying, at_start: list[Any]
-) -> None:
-    for each in "abc":
-        buried.bury(each, "a secret")
-    at_start += [None, ValueError("Invalid input for param x: 'a secret' is too long"), None]
-
-    shown = cli(*REPLAY, "--all", "-o", "json")
-
-    assert (shown.code, numbers(shown.json)) == (1, [2, 0, 1])
-    assert shown.json["causes"] == {"b": "ValueError: param x"}
-    assert "1 not replayed, still dead letters: b: ValueError" in shown.err
-    assert "a secret" not in shown.err + shown.out
-    assert set(buried.replays()) == {run_id("a"), run_id("c")}
-    assert len(buried.replays("dead")) == 3
-    assert replayed(cli, "--all") == (0, [1, 2, 0])
 
 
 def test_a_target_that_is_broken_is_tried_once_and_other_targets_go_on(
@@ -442,33 +320,6 @@ def test_a_dry_run_starts_nothing(cli: Cli, buried: Burying, counted: Counted) -
     assert counted.totals == {"replayed": 1}
 
 
-def test_each_started_run_is_counted(cli: Cli, buried: Burying, counted: Counted) -> None:
-    buried.bury("a")
-    buried.bury("b")
-    replayed(cli, "--all")
-    replayed(cli, "--all")
-
-    assert counted.totals == {"replayed": 2}
-    assert counted.tags == [{"inbox": INBOX_ID, "conn_id": CONNECTION_ID}]
-
-
-def test_the_oldest_are_replayed_first_at_most_at_the_rate(
-    cli: Cli, buried: Burying, fake_clock: FakeClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import time
-
-    fake_clock.set(time.time())
-    monkeypatch.setattr(dag_runs, "PAGE", 2)
-    for number in range(5):
-        buried.bury(f"m{number}", age=timedelta(hours=number + 1))
-
-    shown = cli(*REPLAY, "--all", "--rate", "120/m", "-o", "json")
-
-    assert shown.json["started"]["ids"] == ["m4", "m3", "m2", "m1", "m0"]
-    assert sum(fake_clock.slept) == pytest.approx(2)
-    assert set(fake_clock.slept) == {0.5}
-
-
 @pytest.mark.parametrize("rate", ["5", "0/s", "5/d", "x/s"])
 def test_a_wrong_rate_is_named(cli: Cli, buried: Burying, rate: str) -> None:
     shown = cli(*REPLAY, "--all", "--rate", rate)
@@ -505,16 +356,6 @@ def test_a_run_that_is_no_dead_letter_of_a_message_is_rejected(cli: Cli, buried:
     assert set(buried.replays()) == {run_id("a")}
 
 
-def test_what_was_started_is_shown_after_an_interrupt(cli: Cli, buried: Burying, at_start: list[Any]) -> None:
-    buried.bury("a")
-    buried.bury("b")
-    at_start += [None, KeyboardInterrupt()]
-
-    shown = cli(*REPLAY, "--all", "-o", "json")
-
-    assert (shown.code, numbers(shown.json)) == (130, [1, 0, 0])
-
-
 def test_progress_is_shown_at_a_terminal_only(
     cli: Cli, buried: Burying, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -529,12 +370,3 @@ def test_progress_is_shown_at_a_terminal_only(
     cli(*REPLAY, "--all")
 
     assert "dead letters: 0 started, " in terminal.getvalue()
-
-
-def test_a_table_shows_the_first_id(cli: Cli, buried: Burying) -> None:
-    for number in range(5):
-        buried.bury(f"m{number}")
-
-    lines = cli(*REPLAY, "--all").out.splitlines()
-
-    assert [cell.strip() for cell in lines[2].split(" | ")] == ["started", "5", "m0"]

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import base64
 import logging
-import os
 from typing import Any
 
 import pytest
-import yaml
 
 from airflow_provider_workflow.cli import doctor as module
 from airflow_provider_workflow.cli.doctor import Finding, Subject
-from airflow_provider_workflow.cli.main import main
 from airflow_provider_workflow.hooks.user_tokens import VariableStore
 from tests.unit.cli.database import Database, listening
 from tests.unit.cli.diagnosing import Doctor, connect, doctor
@@ -42,22 +39,6 @@ def test_a_good_connection_has_no_fault(doctor: Doctor, database: Database) -> N
     assert "\n0 failed, 0 warnings, 6 ok\n" in found.shown
 
 
-def test_problems_are_first_and_counted(doctor: Doctor) -> None:
-    found = doctor.examine(password="wrong-secret")
-    said = found["token"]
-    lines = found.shown.splitlines()
-    assert lines[:2] == [f"failed   token: {said['detail']}", f"         -> {said['fix']}"]
-    assert lines[2].startswith("warning  triggerer: ")
-    assert lines[4].startswith("ok       connection: ")
-    assert lines[5] == "1 failed, 1 warning, 1 ok"
-
-
-def test_a_terminal_shows_colors(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    assert "\x1b[1;31mfailed" in doctor.examine(password="wrong-secret").shown
-
-
 def test_a_wrong_secret(doctor: Doctor) -> None:
     found = doctor.examine(password="wrong-secret")
     assert found.exit_code == 1
@@ -82,13 +63,6 @@ def test_a_wrong_scope(doctor: Doctor) -> None:
     assert found["token"]["fix"] == "set Scope to external, or leave it empty"
 
 
-def test_a_scope_that_the_service_does_not_know(doctor: Doctor) -> None:
-    found = doctor.examine({"scope": "unheard-of"})
-    assert found.of("failed") == ["token"]
-    assert "(invalid_scope)" in found["token"]["detail"]
-    assert found["token"]["fix"] == "set Scope to external, or leave it empty"
-
-
 def test_a_scope_that_was_granted_in_part(doctor: Doctor, scripted: ScriptedServer) -> None:
     scripted.token = answer(200, {"access_token": "a", "scope": "external"})
     scripted.answers = [answer(200, {"results": [], "next": None})]
@@ -98,28 +72,6 @@ def test_a_scope_that_was_granted_in_part(doctor: Doctor, scripted: ScriptedServ
     assert found["token"]["status"] == "warning"
     assert found["token"]["detail"].endswith("issued for external, not for promotions:write")
     assert found["inbox_api"]["detail"].endswith("; there are no inboxes yet")
-
-
-def test_a_token_that_only_another_service_takes(doctor: Doctor, scripted: ScriptedServer) -> None:
-    error = {"errors": [{"status": 401, "code": "invalid_audience", "detail": "no"}]}
-    scripted.answers = [answer(401, error)]
-    found = doctor.examine(host=scripted.url)
-    assert found.of("failed") == ["inbox_api"]
-    assert "take Base URL (host) and Token URL from one service" in found["inbox_api"]["fix"]
-
-
-def test_all_fields_that_are_missing_or_wrong_are_named_at_once(doctor: Doctor) -> None:
-    found = doctor.examine({"oauth_url": "", "timeout": "soon", "grant": "any"}, password="")
-    assert found.of("failed") == ["connection"]
-    detail = found["connection"]["detail"]
-    assert [name in detail for name in ("password", "oauth_url", "timeout", "grant")] == [True] * 4
-    assert "triggerer" in found.of("warning"), "what does not depend on the connection is examined too"
-
-
-def test_a_connection_that_does_not_exist(doctor: Doctor) -> None:
-    found = doctor.examine(None, "--conn-id", "nowhere")
-    assert found.of("failed") == ["connection"]
-    assert "no connection 'nowhere'" in found["connection"]["detail"]
 
 
 @pytest.mark.parametrize(
@@ -133,53 +85,6 @@ def test_a_service_without_tls_or_verification_is_warned_of(host: str, said: str
     found = doctor.examine(host=host)
     assert found["tls"]["status"] == "warning"
     assert said in found["tls"]["detail"]
-
-
-def test_a_wrong_inbox_path(doctor: Doctor) -> None:
-    found = doctor.examine({"inbox_path": "/wrong"})
-    assert found.of("failed") == ["inbox_api"]
-    assert "404" in found["inbox_api"]["detail"]
-    assert found["inbox_api"]["fix"] == "check Inbox path (/wrong) and Base URL"
-
-
-@pytest.mark.parametrize(
-    ("path", "said"), [("/nothing", "answered with 404"), ("/_emulator/requests", "answered with 405")]
-)
-def test_a_wrong_token_url(path: str, said: str, doctor: Doctor) -> None:
-    found = doctor.examine({"oauth_url": doctor.emulator.base_url + path})
-    assert found.of("failed") == ["token"]
-    assert said in found["token"]["detail"]
-    assert found["token"]["fix"].startswith("check Token URL: it must be the token endpoint")
-
-
-@pytest.mark.parametrize(
-    ("fault", "fix"),
-    [
-        ({"status": 503}, "the service reports an internal error; try again later"),
-        ({"status": 429, "headers": {"Retry-After": "5000"}}, "too many requests were made; try again later"),
-    ],
-)
-@pytest.mark.parametrize(("operation", "check"), [("token", "token"), ("list_inboxes", "inbox_api")])
-def test_a_service_that_fails_is_asked_once(
-    operation: str, check: str, fault: dict[str, Any], fix: str, doctor: Doctor
-) -> None:
-    doctor.emulator.fault("status", operation=operation, times=None, **fault)
-    found = doctor.examine()
-    assert found.of("failed") == [check]
-    assert found[check]["fix"] == fix
-    assert doctor.emulator.count(operation) <= 2, "once for each way of printing"
-
-
-def test_an_application_that_may_not_use_inboxes(doctor: Doctor) -> None:
-    doctor.emulator.fault("status", operation="list_inboxes", status=403, times=None)
-    assert "have the application allowed to use trigger inboxes" in doctor.examine()["inbox_api"]["fix"]
-
-
-def test_scripts_get_lists_of_findings(doctor: Doctor, capsys: pytest.CaptureFixture[str]) -> None:
-    doctor.connect({"verify": False})
-    assert main(["doctor", "-o", "yaml"]) == 0
-    for each in yaml.safe_load(capsys.readouterr().out):
-        assert list(each) == ["check", "status", "detail", "fix"]
 
 
 def test_a_space_around_the_secret_is_named_before_the_secret_is_regenerated(doctor: Doctor) -> None:
@@ -203,15 +108,6 @@ def test_a_check_that_breaks_is_a_finding_that_quotes_nothing(
     assert found.findings[0]["detail"] == "the check itself failed: RuntimeError"
 
 
-def test_a_user_who_has_logged_in(doctor: Doctor) -> None:
-    settings = doctor.connect({"verify": False, **USER}).settings
-    VariableStore(settings, lambda _: None).write(logged_in(doctor.emulator, 3600, "external"))
-    doctor.emulator.open_inbox("orders")
-    found = doctor.examine(USER)
-    assert found.exit_code == 0
-    assert found["inbox orders"]["status"] == "ok"
-
-
 def test_a_user_who_has_not_logged_in(doctor: Doctor) -> None:
     found = doctor.examine(USER)
     assert found.of("failed") == ["user_tokens"]
@@ -220,44 +116,6 @@ def test_a_user_who_has_not_logged_in(doctor: Doctor) -> None:
 
 def force(doctor: Doctor, status: str, reason: str | None = None, name: str = "orders") -> None:
     doctor.emulator.store.inboxes.force(doctor.emulator.open_inbox(name), status, reason)
-
-
-@pytest.mark.parametrize(
-    ("reason", "status", "fix"),
-    [
-        ("user", "warning", "a user paused it"),
-        ("authentication", "failed", "connect the account again"),
-        ("authentication_access_revoked", "failed", "grant it again"),
-        ("partner_revoked", "failed", "ask the maker of the connected app"),
-        ("subscribe_failed", "failed", "check the subscription's inputs"),
-        ("migrate_failed", "failed", "if that fails, delete it"),
-        ("abandoned", "failed", "unpause its listener"),
-        ("upstream_failures", "failed", "check whether the connected app has a problem"),
-        ("newer_than_us", "failed", "find out why the inbox was paused"),
-        (None, "failed", "find out why the inbox was paused"),
-    ],
-)
-def test_a_paused_inbox_has_the_fix_of_its_reason(
-    reason: str | None, status: str, fix: str, doctor: Doctor
-) -> None:
-    force(doctor, "paused", reason)
-    found = doctor.examine()
-    assert found["inbox orders"]["status"] == status
-    assert found["inbox orders"]["detail"] == (
-        f"paused ({reason or 'no reason given'}): new events are dropped meanwhile;"
-        " 0 waiting, 0 leased, 0 quarantined"
-    )
-    assert fix in found["inbox orders"]["fix"]
-    assert "airflow-workflow inbox resume orders" in found["inbox orders"]["fix"]
-    assert found.exit_code == (1 if status == "failed" else 0)
-
-
-def test_the_fix_is_a_command_that_can_be_pasted(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
-    force(doctor, "paused", "user", "my {orders}")
-    doctor.connect({"verify": False})
-    monkeypatch.setenv("AIRFLOW_CONN_OTHER", os.environ["AIRFLOW_CONN_WORKFLOW_DEFAULT"])
-    found = doctor.examine(None, "--conn-id", "other")
-    assert found["inbox my {orders}"]["fix"].endswith("inbox resume 'my {orders}' --conn-id other")
 
 
 @pytest.mark.specification("2.2 initialization_failure")
@@ -269,24 +127,6 @@ def test_an_inbox_that_failed_to_initialize(doctor: Doctor) -> None:
     assert found["inbox orders"]["fix"] == (
         "delete it (airflow-workflow inbox delete orders), and create it again"
     )
-
-
-@pytest.mark.parametrize(
-    ("status", "fix"), [("initializing", "wait"), ("deleting", "nothing, if the deletion is intended")]
-)
-def test_an_inbox_on_its_way(status: str, fix: str, doctor: Doctor) -> None:
-    force(doctor, status)
-    found = doctor.examine()
-    assert found.exit_code == 0
-    assert found["inbox orders"]["status"] == "warning"
-    assert found["inbox orders"]["fix"].startswith(fix)
-
-
-def test_a_state_that_is_newer_than_this_provider(doctor: Doctor) -> None:
-    doctor.emulator.store.inboxes.find(doctor.emulator.open_inbox("orders")).status = "dreaming"
-    found = doctor.examine()
-    assert found["inbox orders"]["status"] == "warning"
-    assert found["inbox orders"]["detail"].startswith("dreaming; ")
 
 
 def test_messages_in_quarantine_are_counted(doctor: Doctor) -> None:
@@ -312,27 +152,11 @@ def test_messages_with_a_high_delivery_count_are_counted(doctor: Doctor) -> None
     assert "see the log of the listener" in found["inbox orders"]["fix"]
 
 
-def test_one_inbox_alone_may_be_examined(doctor: Doctor) -> None:
-    force(doctor, "paused", "abandoned", "another")
-    inbox_id = doctor.emulator.open_inbox("orders")
-    for given in ("orders", inbox_id):
-        found = doctor.examine(None, "--inbox", given)
-        assert found.exit_code == 0
-        assert "inbox another" not in found.shown
-        assert found["inbox orders"]["status"] == "ok"
-
-
 @pytest.mark.parametrize("given", ["nothing", "00000000-0000-4000-8000-000000000000"])
 def test_an_inbox_that_is_not_there(given: str, doctor: Doctor) -> None:
     found = doctor.examine(None, "--inbox", given)
     assert found.of("failed") == ["inbox_api"]
     assert "airflow-workflow inbox list" in found["inbox_api"]["fix"]
-
-
-def test_an_inbox_without_a_name_goes_by_its_id(doctor: Doctor) -> None:
-    inbox = doctor.emulator.store.inboxes.find(doctor.emulator.open_inbox("orders"))
-    inbox.name = None
-    assert doctor.examine()[f"inbox {inbox.id}"]["status"] == "ok"
 
 
 def test_an_account_of_many_inboxes_is_examined_in_part(
@@ -345,14 +169,6 @@ def test_an_account_of_many_inboxes_is_examined_in_part(
     assert found["inboxes"]["status"] == "warning"
     assert found["inboxes"]["detail"] == "1 more were not examined"
     assert sum(each["check"].startswith("inbox ") for each in found.findings) == 2
-
-
-def test_an_inbox_of_many_messages_is_listed_in_part(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_PAGES", 2)
-    doctor.emulator.store.configure(page_size=2)
-    doctor.emulator.put("orders", *range(5))
-    found = doctor.examine()
-    assert found["inbox orders"]["detail"].endswith("4 waiting, 0 leased, 0 quarantined, among the first 4")
 
 
 def test_a_listing_that_fails_does_not_end_the_diagnosis(doctor: Doctor) -> None:

@@ -19,42 +19,8 @@ from tests.unit.cli.database import Database
 from tests.unit.cli.draining import DRAIN, at_start, counts, handle, orders, put, states
 from tests.unit.client.isolation import forget
 from tests.unit.defective import DefectiveService
-from tests.unit.fake_clock import FakeClock
 
 __all__ = ["at_start", "handle", "orders"]
-
-
-@pytest.mark.parametrize("by", ["name", "id"])
-def test_each_message_starts_one_run_with_what_a_dispatch_gives_it(
-    cli: Cli, emulator: EmulatorServer, handle: Database, orders: str, by: str
-) -> None:
-    put(emulator, "a", "b")
-
-    shown = cli("inbox", "drain", orders if by == "id" else "orders", *DRAIN[3:], "-o", "json")
-
-    assert shown.code == 0
-    assert shown.json["started"] == {"count": 2, "ids": ["a", "b"]}
-    runs = handle.runs("handle")
-    assert set(runs) == {run_id_of("a", orders), run_id_of("b", orders)}
-    conf = runs[run_id_of("a", orders)]
-    assert conf["inbox_id"] == orders
-    assert set(conf["message"]) == {"id", "created_at", "payload", "message_attributes"}
-    assert conf["message"]["payload"] == {"n": "a"}
-    assert states(emulator) == {"a": "acked", "b": "acked"}
-
-
-def test_people_are_told_what_was_done(cli: Cli, emulator: EmulatorServer) -> None:
-    put(emulator, "a")
-
-    shown = cli(*DRAIN)
-
-    assert [[cell.strip() for cell in line.split("|")] for line in shown.out.splitlines()[2:]] == [
-        ["started", "1", "a"],
-        ["existing", "0", ""],
-        ["rejected", "0", ""],
-        ["dead_lettered", "0", ""],
-    ]
-    assert shown.err == "Inbox orders: the inbox has no more messages.\n"
 
 
 class Terminal(io.StringIO):
@@ -79,12 +45,6 @@ def test_progress_is_shown_at_a_terminal(
     assert terminal.getvalue().endswith(
         "Inbox orders: one task has handled as many messages as it may, or for as long as it may.\n"
     )
-
-
-def test_an_inbox_without_messages_is_drained(cli: Cli) -> None:
-    shown = cli(*DRAIN, "-o", "json")
-
-    assert (shown.code, counts(shown.json)) == (0, [0, 0, 0])
 
 
 def test_a_message_is_acknowledged_only_after_its_run_exists(
@@ -114,18 +74,6 @@ def test_a_message_that_comes_again_finds_its_run(
     assert set(handle.runs("handle")) == {run_id_of(each, orders) for each in "abc"}
 
 
-def test_a_dag_that_is_not_there_is_said_before_anything_is_leased(
-    cli: Cli, emulator: EmulatorServer
-) -> None:
-    put(emulator, "a")
-
-    shown = cli("inbox", "drain", "orders", "--trigger-dag-id", "missing", "-o", "json")
-
-    assert (shown.code, shown.out) == (3, "")
-    assert "'missing' was not found" in shown.err
-    assert (emulator.count("lease"), states(emulator)) == (0, {"a": "available"})
-
-
 def test_a_dag_with_import_errors_is_said_before_anything_is_leased(
     cli: Cli, emulator: EmulatorServer, handle: Database
 ) -> None:
@@ -134,10 +82,6 @@ def test_a_dag_with_import_errors_is_said_before_anything_is_leased(
 
     assert cli(*DRAIN).code == 1
     assert emulator.count("lease") == 0
-
-
-def test_an_inbox_that_is_not_there_is_not_found(cli: Cli, fake_clock: FakeClock) -> None:
-    assert cli("inbox", "drain", "nobody", *DRAIN[3:]).code == 3
 
 
 def test_no_more_messages_are_leased_than_were_asked_for(cli: Cli, emulator: EmulatorServer) -> None:
@@ -161,19 +105,6 @@ def test_no_more_messages_are_leased_than_there_is_room_for(
     assert emulator.count("release") == 0
     handle.end_runs("handle")
     assert counts(cli(*DRAIN, *more).json) == [1, 0, 0]
-
-
-@pytest.mark.parametrize(
-    ("more", "field"),
-    [(("--max-messages", "0"), "max_messages"), (("--max-unfinished-runs", "-1"), "max_unfinished_runs")],
-)
-def test_what_is_out_of_range_is_named_and_nothing_is_leased(
-    cli: Cli, emulator: EmulatorServer, more: tuple[str, str], field: str
-) -> None:
-    shown = cli(*DRAIN, *more)
-
-    assert (shown.code, emulator.count("lease")) == (2, 0)
-    assert field in shown.err
 
 
 MARK = "MARK OF A DEFECT"
@@ -291,18 +222,6 @@ def test_where_the_dag_goes_away_what_was_not_started_is_given_back(
     assert (shown.code, counts(shown.json)) == (3, [1, 0, 0])
     # Released, the rejected message would lose a delivery to the next attempt.
     assert states(emulator) == {"a": "acked", "b": "leased", "c": "available"}
-
-
-def test_ctrl_c_acknowledges_what_was_started_and_gives_the_rest_back(
-    cli: Cli, emulator: EmulatorServer, at_start: list[Any]
-) -> None:
-    put(emulator, "a", "b", "c")
-    at_start += [None, KeyboardInterrupt()]
-
-    shown = cli(*DRAIN, "-o", "json")
-
-    assert (shown.code, shown.err, counts(shown.json)) == (130, "", [1, 0, 0])
-    assert states(emulator) == {"a": "acked", "b": "available", "c": "available"}
 
 
 def test_a_lease_that_ended_in_between_costs_no_second_run(

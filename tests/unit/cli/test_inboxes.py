@@ -8,7 +8,6 @@ import time
 import pytest
 
 from airflow_provider_workflow.cli import inboxes
-from airflow_provider_workflow.emulator.clock import ManualClock
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.unit.cli.conftest import Cli
 from tests.unit.fake_clock import FakeClock
@@ -30,62 +29,6 @@ def cells(line: str) -> list[str]:
 def fields(text: str) -> dict[str, str]:
     lines = [cells(line) for line in text.splitlines()[2:] if "|" in line]
     return {line[0]: line[1] for line in lines}
-
-
-def test_a_list_shows_every_inbox_in_80_columns(cli: Cli, emulator: EmulatorServer, orders: str) -> None:
-    emulator.open_inbox("invoices-of-the-shop")
-    emulator.put("invoices-of-the-shop", 1, 2)
-    emulator.store.inboxes.force(orders, "paused", "user")
-
-    shown = cli("inbox", "list")
-
-    assert (shown.code, shown.err) == (0, "")
-    head, _, *rows = map(cells, shown.out.splitlines())
-    assert head == ["id", "name", "status", "waiting", "quarantined", "oldest"]
-    assert rows[0][:-1] == [orders[:8], "orders", "paused (user)", "0", "0"]
-    assert rows[1][1:-1] == ["invoices-of-the-shop", "active", "2", "0"]
-    assert max(map(len, shown.out.splitlines())) <= 80
-    found = cli("inbox", "list", "--output", "json").json
-    assert [(inbox["id"] == orders, inbox["messages"]["waiting"]) for inbox in found] == [
-        (True, 0),
-        (False, 2),
-    ]
-
-
-def test_a_list_takes_a_status(cli: Cli, emulator: EmulatorServer, orders: str) -> None:
-    emulator.store.inboxes.force(orders, "paused", "user")
-    emulator.open_inbox("invoices")
-
-    assert [each["id"] for each in cli("inbox", "list", "--status", "paused", "-o", "json").json] == [orders]
-
-
-@pytest.mark.parametrize("by", ["name", "id"])
-@pytest.mark.parametrize("command", ["show", "delete"])
-def test_an_inbox_is_named_by_id_or_name(
-    cli: Cli, emulator: EmulatorServer, orders: str, by: str, command: str
-) -> None:
-    more = ["--yes"] if command == "delete" else []
-
-    shown = cli("inbox", command, orders if by == "id" else "orders", "-o", "json", *more)
-
-    assert (shown.code, shown.json["id"]) == (0, orders)
-    assert shown.json["status"] == {"show": "active", "delete": "deleting"}[command]
-
-
-@pytest.mark.parametrize("command", ["show", "delete", "lease"])
-@pytest.mark.parametrize("given", ["nobody", "0b6c2c8e-7f3a-4a52-9d0b-1f1e3c8a9b10"])
-def test_an_inbox_that_is_not_there_is_not_found(cli: Cli, command: str, given: str) -> None:
-    shown = cli("inbox", command, given)
-
-    assert (shown.code, shown.out) == (3, "")
-    assert shown.err.startswith("Error: ")
-    assert len(shown.err.splitlines()) == 1
-
-
-def test_an_inbox_is_shown_field_by_field(cli: Cli, orders: str) -> None:
-    told = fields(cli("inbox", "show", "orders").out)
-
-    assert (told["id"], told["status"]) == (orders, "active")
 
 
 @pytest.mark.parametrize(("command", "status"), [("pause", "paused"), ("resume", "active")])
@@ -140,48 +83,6 @@ def test_where_nobody_can_be_asked_nothing_is_deleted(
     assert "--yes" in shown.err
 
 
-def test_messages_are_counted_by_what_may_become_of_them(
-    cli: Cli, emulator: EmulatorServer, orders: str
-) -> None:
-    emulator.store.configure(quarantine_after=1)
-    emulator.put("orders", 1)
-    emulator.store.messages.lease(orders, 300, 100)
-    emulator.store.messages.expire(orders)
-    (oldest,) = emulator.put("orders", 2)
-    emulator.store.messages.lease(orders, 3600, 100)
-    emulator.store.clock.advance(2)
-    emulator.put("orders", 3, 4, 5)
-
-    shown = cli("inbox", "show", "orders", "-o", "json").json["messages"]
-
-    created = {each["id"]: each for each in cli("inbox", "messages", "orders", "-o", "json").json}
-    assert shown == {
-        "waiting": 3,
-        "leased": 1,
-        "quarantined": 1,
-        "oldest_created_at": created[oldest]["created_at"],
-        "complete": True,
-    }
-    told = fields(cli("inbox", "show", "orders").out)
-    assert [told[name] for name in ("waiting", "leased", "quarantined")] == ["3", "1", "1"]
-
-
-def test_an_old_message_is_told_by_its_age(cli: Cli, emulator: EmulatorServer, orders: str) -> None:
-    emulator.store.clock.advance(-7300)
-    emulator.put("orders", 1)
-    assert fields(cli("inbox", "show", "orders").out)["oldest"] == "2 h"
-
-
-def test_what_is_counted_in_part_is_marked(cli: Cli, emulator: EmulatorServer, orders: str) -> None:
-    emulator.store.configure(page_size=2)
-    emulator.put("orders", *range(11))
-
-    assert fields(cli("inbox", "show", "orders").out)["waiting"] == "10+"
-    assert emulator.count("list_messages") == inboxes.PAGES
-    found = cli("inbox", "show", "orders", "-o", "json").json["messages"]
-    assert (found["waiting"], found["complete"]) == (10, False)
-
-
 def test_a_long_list_is_counted_in_part_and_says_so(
     cli: Cli, emulator: EmulatorServer, orders: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -193,27 +94,6 @@ def test_a_long_list_is_counted_in_part_and_says_so(
     assert [each["messages"] is None for each in shown.json] == [False, True]
     assert shown.err.startswith("Messages of 1 inboxes were not counted: at most 1 are;")
     assert emulator.count("list_messages") == 1
-
-
-@pytest.mark.parametrize("command", [("list",), ("show", "orders")])
-def test_without_counts_no_messages_are_listed(
-    cli: Cli, emulator: EmulatorServer, orders: str, command: tuple[str, ...]
-) -> None:
-    shown = cli("inbox", *command, "--no-counts", "-o", "json")
-
-    assert "messages" not in (shown.json[0] if command == ("list",) else shown.json)
-    assert "waiting" not in cli("inbox", *command, "--no-counts").out
-    assert emulator.count("list_messages") == 0
-
-
-@pytest.mark.parametrize("status", ["deleting", "initialization_failure"])
-def test_an_inbox_that_holds_no_messages_is_not_counted(
-    cli: Cli, emulator: EmulatorServer, orders: str, status: str
-) -> None:
-    emulator.store.inboxes.force(orders, status)
-
-    assert cli("inbox", "show", orders, "-o", "json").json["messages"] is None
-    assert emulator.count("list_messages") == 0
 
 
 def test_an_inbox_that_is_deleted_meanwhile_does_not_end_the_counting(
@@ -241,19 +121,6 @@ def test_a_service_that_lists_no_messages_is_asked_once_and_the_inboxes_are_show
     assert emulator.count("list_messages") == 1
 
 
-@pytest.mark.parametrize("command", [("inbox", "list"), ("inbox", "messages", "orders")])
-def test_a_status_that_does_not_exist_is_wrong_usage_and_names_those_that_do(
-    cli: Cli, emulator: EmulatorServer, command: tuple[str, ...]
-) -> None:
-    shown = cli(*command, "--status", "activ")
-
-    assert (shown.code, shown.out) == (2, "")
-    expected = ("active", "paused") if command[1] == "list" else ("available", "quarantined")
-    assert all(word in shown.err for word in expected)
-    assert not emulator.requests
-    assert all(word in cli(*command, "--help").out for word in expected)
-
-
 def test_ensure_creates_an_inbox_once(cli: Cli) -> None:
     more = ("--inputs", '{"project": "support"}', "--connection-id", "12", "-o", "json")
     first = cli(*ENSURE, *more).json
@@ -261,14 +128,6 @@ def test_ensure_creates_an_inbox_once(cli: Cli) -> None:
     assert first["subscription"]["inputs"] == {"project": "support"}
     assert first["subscription"]["connection_id"] == 12
     assert cli(*ENSURE, *more).json["id"] == first["id"]
-
-
-def test_ensure_sets_where_messages_are_announced(cli: Cli, emulator: EmulatorServer) -> None:
-    cli(*ENSURE)
-
-    shown = cli(*ENSURE, "--notification-url", "https://example.com/told", "-o", "json")
-
-    assert emulator.store.inboxes.get(shown.json["id"]).notification_url == "https://example.com/told"
 
 
 @pytest.mark.parametrize("form", ["table", "json"])
@@ -309,25 +168,6 @@ def test_a_timeout_has_to_be_above_0(cli: Cli, emulator: EmulatorServer, more: t
     assert emulator.count("ensure_inbox") == 0
 
 
-def test_without_wait_an_inbox_that_is_initializing_is_shown_as_it_is(
-    cli: Cli, emulator: EmulatorServer, fake_clock: FakeClock
-) -> None:
-    emulator.store.configure(initializing_seconds=30)
-
-    assert cli(*ENSURE, "-o", "json").json["status"] == "initializing"
-    assert fake_clock.slept == []
-
-
-def test_wait_ends_when_the_inbox_is_active(
-    cli: Cli, emulator: EmulatorServer, clock: ManualClock, fake_clock: FakeClock
-) -> None:
-    emulator.store.configure(initializing_seconds=30)
-    fake_clock.moved_along.append(clock)
-
-    assert cli(*ENSURE, "--wait", "-o", "json").json["status"] == "active"
-    assert fake_clock.slept == [1, 2, 4, 8, 16]
-
-
 def test_wait_ends_with_its_timeout(cli: Cli, emulator: EmulatorServer, fake_clock: FakeClock) -> None:
     emulator.store.configure(initializing_seconds=10**6)
 
@@ -335,26 +175,3 @@ def test_wait_ends_with_its_timeout(cli: Cli, emulator: EmulatorServer, fake_clo
 
     assert (shown.code, shown.out, sum(fake_clock.slept)) == (1, "", 5)
     assert "not active within 5 s" in shown.err
-
-
-@pytest.mark.parametrize("more", [(), ("--wait",)])
-def test_an_inbox_that_failed_to_initialize_is_a_fault(
-    cli: Cli, emulator: EmulatorServer, fake_clock: FakeClock, more: tuple[str, ...]
-) -> None:
-    emulator.store.inboxes.fail_next("tickets", 1)
-    cli(*ENSURE)
-
-    shown = cli(*ENSURE, *more, "-o", "json")
-
-    assert (shown.code, shown.out) == (1, "")
-    assert "failed to initialize (subscribe_failed). Delete it" in shown.err
-
-
-def test_a_paused_inbox_is_said_to_be_paused(cli: Cli, emulator: EmulatorServer) -> None:
-    inbox = cli(*ENSURE, "-o", "json").json["id"]
-    emulator.store.inboxes.force(inbox, "paused", "authentication")
-
-    shown = cli(*ENSURE, "--wait", "-o", "json")
-
-    assert (shown.code, shown.json["status"]) == (0, "paused")
-    assert "is paused" in shown.err

@@ -13,7 +13,6 @@ from urllib.parse import parse_qs, parse_qsl, urlsplit
 import pytest
 
 from airflow_provider_workflow.cli.main import main
-from airflow_provider_workflow.client.errors import TokenStoreError
 from airflow_provider_workflow.client.user_tokens import UserTokens
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.hooks import login as rules
@@ -129,19 +128,6 @@ def test_the_url_is_the_authorization_page_s(terminal: Terminal, emulator: Emula
     assert "utm_source" not in terminal.query
 
 
-def test_a_second_login_replaces_the_tokens(terminal: Terminal, emulator: EmulatorServer) -> None:
-    assert terminal.login() == 0
-    first = terminal.stored
-    WorkflowHook().list_inboxes()
-    assert terminal.login() == 0
-    second = terminal.stored
-    assert first is not None
-    assert second is not None
-    assert {first.access_token, first.refresh_token}.isdisjoint({second.access_token, second.refresh_token})
-    WorkflowHook().list_inboxes()
-    assert emulator.requests[-1].headers["authorization"] == f"Bearer {second.access_token}"
-
-
 @pytest.mark.specification("14.3 state")
 @pytest.mark.parametrize(
     ("change", "said"),
@@ -196,25 +182,6 @@ def test_a_code_that_came_too_late(terminal: Terminal, emulator: EmulatorServer)
     assert terminal.variables == {}
 
 
-def test_a_code_that_was_given_for_another_redirect_uri(terminal: Terminal) -> None:
-    def other(url: str) -> str:
-        return terminal.browser.decide(url, redirect_uri=f"{REDIRECT}/other").replace("/other", "")
-
-    terminal.answer = other
-    assert terminal.login() == 5
-    assert "redirect_uri is not the one" in terminal.err
-    assert terminal.variables == {}
-
-
-def test_ctrl_c_is_quiet(terminal: Terminal) -> None:
-    def interrupt(_: str) -> str:
-        raise KeyboardInterrupt
-
-    terminal.answer = interrupt
-    assert terminal.login() == 130
-    assert "Error" not in terminal.err
-
-
 @pytest.mark.parametrize(
     ("extra", "arguments", "exit_code", "said"),
     [
@@ -233,25 +200,6 @@ def test_what_is_wrong_is_named_with_its_fix_before_anything_is_sent(
     assert said in terminal.err
     assert terminal.out == ""
     assert terminal.emulator.requests == []
-
-
-def test_a_database_that_is_away_is_found_out_first(terminal: Terminal) -> None:
-    def away() -> None:
-        raise TokenStoreError("Airflow's database cannot be used from here")
-
-    terminal.monkeypatch.setattr(rules, "check_store", away)
-    assert terminal.login() == 1
-    assert "Airflow's database" in terminal.err
-    assert terminal.out == ""
-
-
-def test_tokens_that_cannot_be_stored_are_said_to_be_lost(terminal: Terminal) -> None:
-    def away(*_: Any) -> None:
-        raise RuntimeError("away")
-
-    terminal.monkeypatch.setattr(user_tokens, "write_variable", away)
-    assert terminal.login() == 1
-    assert "No tokens were stored. Run the command again" in terminal.err
 
 
 def test_a_scope_that_the_user_did_not_grant_is_said(terminal: Terminal) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -60,26 +59,6 @@ def test_messages_are_listed_by_status(cli: Cli, emulator: EmulatorServer) -> No
     assert cli("inbox", "messages", "orders", "--status", "quarantined", "-o", "json").json == []
 
 
-def test_a_lease_is_shown_with_its_payloads(cli: Cli, emulator: EmulatorServer) -> None:
-    put(emulator, "a", payload={"text": "Grüße"})
-
-    shown = cli("inbox", "lease", "orders")
-
-    assert (shown.code, shown.err) == (0, "")
-    assert "lease_id" in shown.out
-    assert '{"text": "Grüße"}' in shown.out
-
-
-def test_a_script_gets_the_lease_as_the_service_gave_it(cli: Cli, emulator: EmulatorServer) -> None:
-    put(emulator, "a", payload={"text": "Grüße", "n": 1.5, "deep": [None, True]})
-
-    shown = cli("inbox", "lease", "orders", "--limit", "5", "--lease-seconds", "60", "--output", "json")
-
-    assert shown.json["results"][0]["payload"] == {"text": "Grüße", "n": 1.5, "deep": [None, True]}
-    assert shown.json["lease_id"]
-    assert shown.out.isascii()
-
-
 def test_nothing_to_lease_has_an_exit_code_of_its_own(cli: Cli) -> None:
     assert cli("inbox", "lease", "orders").out == ""
 
@@ -87,44 +66,6 @@ def test_nothing_to_lease_has_an_exit_code_of_its_own(cli: Cli) -> None:
 
     assert (shown.code, shown.json["results"]) == (4, [])
     assert "nothing to lease" in shown.err
-
-
-def test_an_inbox_that_is_paused_and_empty_refuses_a_lease(
-    cli: Cli, emulator: EmulatorServer, orders: str
-) -> None:
-    emulator.store.inboxes.force(orders, "paused", "user")
-
-    shown = cli("inbox", "lease", "orders")
-
-    assert (shown.code, shown.out) == (1, "")
-
-
-@pytest.mark.parametrize(
-    ("more", "field"),
-    [(("--limit", "0"), "lease_limit"), (("--lease-seconds", "3601"), "lease_seconds")],
-)
-def test_what_is_out_of_range_is_named_and_not_sent(
-    cli: Cli, emulator: EmulatorServer, more: tuple[str, str], field: str
-) -> None:
-    shown = cli("inbox", "lease", "orders", *more)
-
-    assert (shown.code, emulator.count("lease")) == (2, 0)
-    assert field in shown.err
-
-
-@pytest.mark.parametrize(("command", "status"), [("ack", "acked"), ("release", "available")])
-def test_a_lease_is_ended_as_a_whole_or_message_by_message(
-    cli: Cli, emulator: EmulatorServer, command: str, status: str
-) -> None:
-    put(emulator, "a", "b", "c")
-    lease_id = leased(cli)
-
-    one = cli("inbox", command, "orders", lease_id, "b", "-o", "json")
-    assert (one.code, [each["id"] for each in one.json["results"]]) == (0, ["b"])
-    rest = cli("inbox", command, "orders", lease_id)
-    assert rest.code == 0
-    summary = {each["id"]: each["status"] for each in emulator.summary("orders")["messages"]}
-    assert summary == {"a": status, "b": status, "c": status}
 
 
 @pytest.mark.parametrize("command", ["ack", "release"])
@@ -187,14 +128,3 @@ def test_what_was_acknowledged_is_gone(cli: Cli, emulator: EmulatorServer) -> No
 
 def not_json(word: str) -> None:
     raise AssertionError(f"{word} is no JSON")
-
-
-@pytest.mark.parametrize("number", ["1e400", "-1e400"])
-def test_a_number_without_limits_is_shown_as_json(cli: Cli, emulator: EmulatorServer, number: str) -> None:
-    """Python reads it as infinity, and writes that as a word which other languages reject."""
-    put(emulator, MESSAGE, payload={"Infinity": "NaN", "n": json.loads(number), "more": [json.loads(number)]})
-
-    shown = cli("inbox", "lease", "orders", "-o", "json")
-
-    (message,) = json.loads(shown.out, parse_constant=not_json)["results"]
-    assert message["payload"] == {"Infinity": "NaN", "n": float(number), "more": [float(number)]}

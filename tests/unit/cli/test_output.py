@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import io
 import json
 import logging
 import os
@@ -19,24 +18,11 @@ from typing import Any
 
 import pytest
 import yaml
-from airflow.exceptions import AirflowException
 from airflow.sdk.log import mask_secret
 
 from airflow_provider_workflow.cli import output
 from airflow_provider_workflow.cli.common import LOG_LEVEL, run
 from airflow_provider_workflow.client import answers, api
-from airflow_provider_workflow.client.errors import (
-    AuthenticationError,
-    ConfigurationError,
-    ConflictError,
-    LeaseExpiredError,
-    LoginRequiredError,
-    NotFoundError,
-    RateLimitError,
-    ServerError,
-    TransportError,
-)
-from airflow_provider_workflow.client.wire import Request
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.marks import Marks
 from tests.unit.cli.conftest import Cli
@@ -77,16 +63,6 @@ def test_nothing_that_a_terminal_obeys_is_printed(shown: Show, form: str, value:
     assert "[red]markup[/blue] :smile: %s" in text.replace("\n", "")
 
 
-@pytest.mark.parametrize("value", [EVIL, "\ud800", 2**70, {"a": [1, "ü"]}])
-def test_a_script_gets_every_value_as_it_was(shown: Show, value: Any) -> None:
-    assert json.loads(shown("json", {"value": value})) == {"value": value}
-
-
-@pytest.mark.parametrize("value", [EVIL, 2**70, None, {"a": [1, "ü"]}, "yes", "1"])
-def test_yaml_is_read_back_as_it_was(shown: Show, value: Any) -> None:
-    assert yaml.safe_load(shown("yaml", {"value": value})) == {"value": value}
-
-
 @pytest.mark.parametrize("depth", [100, 900])
 @pytest.mark.parametrize("form", FORMS)
 def test_a_value_that_is_nested_deep_can_be_printed(shown: Show, form: str, depth: int) -> None:
@@ -99,19 +75,6 @@ def test_a_value_that_is_nested_deep_can_be_printed(shown: Show, form: str, dept
     if form in ("json", "yaml"):
         read = json.loads if form == "json" or depth > 500 else yaml.safe_load
         assert read(text) == {"value": deep}
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_a_lone_surrogate_can_be_printed(shown: Show, form: str) -> None:
-    shown(form, ["\ud800"], [{"value": "\ud800"}]).encode("ascii", "strict")
-
-
-@pytest.mark.parametrize("form", ["table", "plain"])
-def test_a_long_value_is_cut_for_people(shown: Show, form: str) -> None:
-    text = shown(form, None, [{"value": "x" * 10_000}])
-
-    assert text.count("x") < 400
-    assert "..." in text
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -136,82 +99,7 @@ def test_a_note_has_one_line_without_secrets(capsys: pytest.CaptureFixture[str])
     assert not NOT_PRINTED.search(told)
 
 
-def test_a_terminal_that_does_not_know_a_character_gets_it_escaped(monkeypatch: pytest.MonkeyPatch) -> None:
-    buffer = io.BytesIO()
-    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(buffer, encoding="ascii"))
-
-    output.show("table", None, [{"value": "Grüße"}])
-
-    assert b"Gr\\xfc\\xdfe" in buffer.getvalue()
-
-
-@pytest.mark.parametrize("value", ["1e3", "007", " x"])
-@pytest.mark.parametrize("form", ["table", "plain"])
-def test_a_name_that_looks_like_a_number_stays_as_it_is(shown: Show, form: str, value: str) -> None:
-    assert shown(form, None, [{"name": value}]).splitlines()[-1].strip() == value.strip()
-
-
-def test_no_id_is_cut_or_wrapped_however_narrow_the_terminal_is(
-    shown: Show, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("airflow.cli.simple_table.is_tty", lambda: True)
-    monkeypatch.setenv("COLUMNS", "40")
-    ids = [f"0b6c2c8e-7f3a-4a52-9d0b-{number:012}" for number in range(3)]
-
-    text = shown("table", None, [{"id": each, "why": "took too long " * 9} for each in ids])
-
-    assert [line.split(" | ")[0] for line in text.splitlines()[2:]] == ids
-
-
-def test_several_tables_are_one_below_the_other(shown: Show) -> None:
-    text = shown("plain", None, [{"a": 1}], [{"b": 2}])
-
-    assert text.splitlines() == ["a", "1", "", "b", "2"]
-
-
-def test_people_are_shown_nothing_where_there_is_nothing_to_see(shown: Show) -> None:
-    assert shown("table", {"lease_id": None}) == ""
-    assert shown("table", None, []) == "No data found\n"
-
-
 UNKNOWN = "00000000-0000-4000-8000-000000000000"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "text"),
-    [
-        (
-            ("inbox", "show", "ghost"),
-            "Inbox 'ghost' does not exist: create it (airflow-workflow inbox ensure), or correct the name"
-            " (see airflow-workflow inbox list)",
-        ),
-        (("inbox", "lease", "ghost"), "Inbox 'ghost' does not exist: create it"),
-        (
-            ("inbox", "messages", UNKNOWN),
-            "The request for an inbox was answered with 404 (not_found): Inbox not found.",
-        ),
-    ],
-)
-def test_an_inbox_that_does_not_exist(
-    cli: Cli, emulator: EmulatorServer, arguments: tuple[str, ...], text: str
-) -> None:
-    emulator.open_inbox("orders")
-    shown = cli(*arguments)
-    assert shown.code == 3
-    assert shown.err.startswith(f"Error: {text}")
-
-
-@pytest.mark.parametrize(("status", "text"), [(401, "401"), (403, "403"), (503, "503")])
-def test_a_token_that_is_refused(cli: Cli, emulator: EmulatorServer, status: int, text: str) -> None:
-    emulator.fault("status", operation="token", status=status, times=None)
-    assert f"The request for an access token was answered with {text}" in cli("inbox", "list").err
-
-
-def test_seconds_are_rounded() -> None:
-    """The page sends its second request with what is left of its time."""
-    request = Request("GET", "http://a/x", {}, {}, None, 3.98989, None)
-    error = answers.no_answer(request, answers.Stage.CONNECTION, "", sent=True, timed_out=True)
-    assert str(error) == "no complete answer from a within 4 s"
 
 
 def test_every_call_has_words() -> None:
@@ -228,48 +116,6 @@ MODULE = "airflow_provider_workflow.cli.main"
 
 def failing(error: BaseException) -> int:
     return run(f"{HERE}.fails", Namespace(conn_id=None, error=error))
-
-
-@pytest.mark.parametrize(
-    ("error", "code"),
-    [
-        (ServerError("broken", status=500), 1),
-        (ConflictError("taken", status=409), 1),
-        (LeaseExpiredError("too late", status=400), 1),
-        (RateLimitError("too many", status=429), 1),
-        (TransportError("no answer", sent=False), 1),
-        (AirflowException("no database"), 1),
-        (OSError("no file"), 1),
-        (ValueError("lease_seconds must be a whole number"), 2),
-        (NotFoundError("no such inbox", status=404), 3),
-        (AuthenticationError("who are you", status=401), 5),
-        (LoginRequiredError("workflow_default", "gone"), 5),
-        (ConfigurationError(["host is missing"]), 5),
-    ],
-)
-def test_every_fault_has_its_exit_code_and_one_sentence(
-    capsys: pytest.CaptureFixture[str], error: Exception, code: int
-) -> None:
-    assert failing(error) == code
-    assert capsys.readouterr() == ("", f"Error: {error}\n")
-
-
-def test_an_error_that_nobody_thought_of_is_a_sentence_too(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    mask_secret("secret-of-this-test")
-    error = KeyError("secret-of-this-test")
-
-    assert failing(error) == 1
-    told = capsys.readouterr().err
-    assert told.startswith("Error: unexpected KeyError: '***' (AIRFLOW__LOGGING__LOGGING_LEVEL=DEBUG ")
-    assert len(told.splitlines()) == 1
-
-    monkeypatch.setenv(LOG_LEVEL, "DEBUG")
-    assert failing(error) == 1
-    told = capsys.readouterr().err
-    assert "commands.py" in told
-    assert "secret-of-this-test" not in told
 
 
 @pytest.mark.slow
@@ -292,16 +138,6 @@ def test_an_airflow_that_cannot_be_loaded_is_a_sentence_too() -> None:
 def test_an_interrupted_command_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     assert failing(KeyboardInterrupt()) == 130
     assert capsys.readouterr() == ("", "")
-
-
-def test_the_environment_and_the_log_levels_are_as_they_were_afterwards(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("_AIRFLOW_PROCESS_CONTEXT", raising=False)
-    before = (dict(os.environ), logging.root.manager.disable)
-    run(f"{HERE}.tells_context", Namespace(conn_id=None))
-    assert capsys.readouterr().out == "server\n"
-    assert (dict(os.environ), logging.root.manager.disable) == before
 
 
 def started(function: str, level: str = "INFO", **streams: object) -> subprocess.Popen[str]:
@@ -359,35 +195,6 @@ def test_ctrl_c_ends_a_command_quietly() -> None:
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 130
         assert process.stderr.read() == ""
-
-
-def test_a_connection_that_does_not_exist_is_said_with_its_fix(cli: Cli) -> None:
-    shown = cli("inbox", "list", "--conn-id", "nobody")
-
-    assert (shown.code, shown.out) == (5, "")
-    assert "'nobody'" in shown.err
-    assert "AIRFLOW_CONN_NOBODY" in shown.err
-
-
-def test_every_field_that_is_missing_is_named(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AIRFLOW_CONN_EMPTY", json.dumps({"conn_type": "workflow"}))
-
-    shown = cli("inbox", "list", "--conn-id", "empty")
-
-    assert shown.code == 5
-    assert all(field in shown.err for field in ("host", "login", "password", "oauth_url"))
-
-
-def test_a_service_that_is_away_is_a_fault(
-    cli: Cli, emulator: EmulatorServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    away = emulator.connection_json().replace(f":{emulator.port}", ":1")
-    monkeypatch.setenv("AIRFLOW_CONN_WORKFLOW_DEFAULT", away)
-
-    shown = cli("inbox", "list")
-
-    assert (shown.code, shown.out) == (1, "")
-    assert len(shown.err.splitlines()) == 1
 
 
 TYPED: dict[tuple[str, ...], tuple[str, ...]] = {

@@ -21,61 +21,8 @@ from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.hooks.user_tokens import VariableStore
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from tests.unit.cli.conftest import Cli
-from tests.unit.fake_clock import FakeClock
 
 TEXT = "When an order arrives in the shop, add a row to the spreadsheet"
-
-
-def test_a_guess_shows_its_title_its_address_and_its_steps(cli: Cli) -> None:
-    shown = cli("guess", TEXT)
-
-    assert (shown.code, shown.err) == (0, "")
-    assert "New Order | Shop " in shown.out
-    assert "/editor?step=ShopAPI" in shown.out
-
-
-def test_a_script_gets_the_guess_as_the_service_gave_it(cli: Cli) -> None:
-    found = cli("guess", TEXT, "-o", "json").json
-
-    assert found["prefilled_url"].endswith("/editor?step=ShopAPI%401.0.0&step=SpreadsheetAPI%401.0.0")
-    assert [each["step"]["app"] for each in found["steps"]] == ["Shop", "Spreadsheet"]
-
-
-def test_a_text_that_describes_no_workflow_is_refused_with_the_reason(cli: Cli) -> None:
-    shown = cli("guess", "blah", "-o", "json")
-
-    assert (shown.code, shown.out) == (1, "")
-    assert "does not describe a workflow" in shown.err
-
-
-def test_an_empty_text_is_wrong_usage(cli: Cli, emulator: EmulatorServer) -> None:
-    assert cli("guess", " ").code == 2
-    assert emulator.count("guess") == 0
-
-
-def test_templates_are_listed(cli: Cli) -> None:
-    shown = cli("templates", "--apps", "shop, spreadsheet", "--limit", "1")
-
-    assert shown.code == 0
-    assert "Spreadsheet" in shown.out
-    (one,) = cli("templates", "--apps", "shop,spreadsheet", "--limit", "1", "-o", "json").json
-    assert {step["api"] for step in one["steps"]} == {"ShopAPI@1.0.0", "SpreadsheetAPI@1.0.0"}
-    assert len(cli("templates", "-o", "json").json) > 100
-
-
-def test_templates_of_unknown_apps_are_none(cli: Cli) -> None:
-    shown = cli("templates", "--apps", "nothing", "-o", "json")
-
-    assert (shown.code, shown.json) == (0, [])
-    assert cli("templates", "--apps", "nothing").out == "No data found\n"
-
-
-@pytest.mark.parametrize("more", [("--limit", "0"), ("--apps", "a,,b")])
-def test_arguments_out_of_range_are_wrong_usage(
-    cli: Cli, emulator: EmulatorServer, more: tuple[str, str]
-) -> None:
-    assert cli("templates", *more).code == 2
-    assert emulator.count("list_templates") == 0
 
 
 def issued(emulator: EmulatorServer) -> list[str]:
@@ -100,32 +47,8 @@ def test_a_token_is_shown_masked_with_its_end_and_scope(
         assert token[:-4] not in text
 
 
-def test_a_script_reads_the_end_of_a_token(cli: Cli) -> None:
-    told = cli("token", "-o", "json").json
-
-    ends = datetime.fromisoformat(told["expires_at"]) - datetime.now(UTC)
-    assert 35_900 < ends.total_seconds() <= 36_000
-
-
-def test_show_prints_the_token_alone(cli: Cli, emulator: EmulatorServer) -> None:
-    shown = cli("token", "--show", "--output", "json")
-
-    assert shown.out == f"{issued(emulator)[0]}\n"
-    assert shown.err == ""
-
-
 def test_a_token_is_asked_for_with_a_scope(cli: Cli) -> None:
     assert cli("token", "--scope", "promotions:write", "-o", "json").json["scope"] == "promotions:write"
-
-
-def test_nothing_is_shown_of_a_short_token(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    answer = {"access_token": "abcdefgh"}
-    monkeypatch.setattr(WorkflowHook, "access_token", lambda hook, scope: answer)
-
-    told = cli("token", "-o", "json").json
-
-    assert told["access_token"] == "***"
-    assert told["expires_in"] == 3600
 
 
 def test_a_secret_that_is_refused_is_told_without_it(
@@ -160,43 +83,6 @@ def test_with_the_grant_refresh_token_it_is_the_users(
     assert emulator.count("token") == 0
 
 
-def test_without_a_users_tokens_it_says_to_log_in(
-    cli: Cli, emulator: EmulatorServer, fake_clock: FakeClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("airflow_provider_workflow.hooks.user_tokens.read_variable", lambda name: None)
-    user = emulator.connection()
-    user["extra"]["grant"] = "refresh_token"
-    monkeypatch.setenv("AIRFLOW_CONN_WORKFLOW_DEFAULT", json.dumps(user))
-
-    shown = cli("token")
-
-    assert (shown.code, shown.out) == (5, "")
-    assert "Log in" in shown.err
-
-
-@pytest.mark.parametrize("by", ["name", "id"])
-def test_each_payload_is_a_message(cli: Cli, emulator: EmulatorServer, by: str) -> None:
-    inbox = emulator.open_inbox("orders")
-
-    shown = cli("put", inbox if by == "id" else "orders", '{"n": 1}', '"text"', "-o", "json")
-
-    assert shown.code == 0
-    messages = emulator.summary("orders")["messages"]
-    assert [each["id"] for each in messages] == shown.json["ids"]
-    assert cli("put", "orders", "[]").out.splitlines()[0] == "id"
-    lease = cli("inbox", "lease", "orders", "-o", "json").json
-    assert [each["payload"] for each in lease["results"]] == [{"n": 1}, "text", []]
-
-
-def test_an_inbox_is_created_only_where_that_was_asked_for(cli: Cli, emulator: EmulatorServer) -> None:
-    refused = cli("put", "fresh", "1")
-    assert (refused.code, refused.out) == (3, "")
-    assert "'fresh'" in refused.err
-
-    assert cli("put", "fresh", "1", "--create").code == 0
-    assert len(emulator.summary("fresh")["messages"]) == 1
-
-
 def test_what_is_no_json_is_wrong_usage_and_puts_nothing(cli: Cli, emulator: EmulatorServer) -> None:
     emulator.open_inbox("orders")
 
@@ -214,16 +100,6 @@ def test_what_a_paused_inbox_drops_is_a_fault(cli: Cli, emulator: EmulatorServer
 
     assert (shown.code, shown.json["dropped"]) == (1, 2)
     assert "the inbox is paused" in shown.err
-
-
-def test_an_address_needs_no_connection(
-    cli: Cli, emulator: EmulatorServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("AIRFLOW_CONN_WORKFLOW_DEFAULT")
-    emulator.open_inbox("orders")
-
-    assert cli("put", "orders", "1", "--url", f"{emulator.base_url}/").code == 0
-    assert cli("put", "orders", "1").code == 5
 
 
 def test_where_no_emulator_is_it_says_so(cli: Cli, emulator: EmulatorServer) -> None:

@@ -17,9 +17,8 @@ from typing import Any
 import pytest
 from airflow.cli.cli_config import ActionCommand
 
-from airflow_provider_workflow.cli.common import Exit
 from airflow_provider_workflow.cli.main import main, parser, workflow_commands
-from airflow_provider_workflow.cli.tree import COMMANDS, EXIT_CODES
+from airflow_provider_workflow.cli.tree import COMMANDS
 from tests.unit.documents import command
 from tests.unit.loading import AIRFLOW, loaded
 from tests.unit.test_parse_weight import HEAVY
@@ -134,29 +133,6 @@ def test_a_command_that_talks_to_the_service_takes_a_connection_and_a_format() -
     # ``emulator`` serves, and ``login`` has nothing to show.
     assert without("--conn-id") == {"emulator"}
     assert without("--output") == {"emulator", "login"}
-
-
-def test_the_help_tells_every_exit_code() -> None:
-    told = {int(number) for number in re.findall(r"\d+", EXIT_CODES)}
-
-    assert told == set(Exit) - {Exit.CLOSED_PIPE}
-    assert "Exit codes: 0 done" in parser().format_help().replace("\n", " ")
-
-
-@pytest.mark.parametrize("wrong", [(), ("nothing",), ("inbox", "show"), ("token", "-o", "x")])
-def test_wrong_usage_is_exit_code_2(wrong: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as stopped:
-        main(wrong)
-
-    assert stopped.value.code == 2
-    assert "usage: airflow-workflow" in capsys.readouterr().err
-
-
-def test_the_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as end:
-        main(["--version"])
-    assert end.value.code == 0
-    assert capsys.readouterr().out == f"airflow-workflow {importlib.metadata.version(PROJECT)}\n"
 
 
 @pytest.mark.slow

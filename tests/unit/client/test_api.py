@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
-from uuid import UUID
 
 import pytest
 
-from airflow_provider_workflow.client import api, inboxes
+from airflow_provider_workflow.client import api
 from airflow_provider_workflow.client.errors import ConflictError, GuessRejectedError, NotFoundError
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.unit.client.calls import SUBSCRIPTION
-from tests.unit.client.conftest import MakeSender, settings_of
 from tests.unit.client.senders import Sender
 
 
@@ -45,18 +43,6 @@ def test_a_text_that_is_no_workflow_is_rejected_with_its_messages(send: Sender) 
         send(api.guess("Good morning"))
     assert rejected.value.status == 400
     assert rejected.value.messages[0]["detail"] == rejected.value.detail
-
-
-def test_templates_come_as_a_page(send: Sender) -> None:
-    first = send(api.list_templates(limit=3))
-    rest = send(api.list_templates(limit=2, offset=1))
-    assert [each["id"] for each in rest] == [each["id"] for each in first[1:]]
-
-
-def test_templates_of_some_apps(send: Sender) -> None:
-    found = send(api.list_templates(apps=["mail", "chat"]))
-    assert len(found) == 2
-    assert all({step["slug"] for step in each["steps"]} == {"mail", "chat"} for each in found)
 
 
 @pytest.mark.specification("14.1 app access token")
@@ -138,81 +124,6 @@ def test_ensuring_creates_once_and_refuses_another_subscription(send: Sender) ->
         send(api.create_inbox(SUBSCRIPTION, "mine"))
 
 
-def test_listing_inboxes_filters_by_status_and_name(send: Sender, emulator: EmulatorServer) -> None:
-    for name in ("a", "b & c/d?é+%"):
-        emulator.open_inbox(name)
-    assert [each["name"] for each in send(api.list_inboxes(name="b & c/d?é+%"))["results"]] == ["b & c/d?é+%"]
-    assert send(api.list_inboxes(status="paused"))["results"] == []
-    page = send(api.list_inboxes(limit=1))
-    assert page["count"] == 2
-    assert page["next"].startswith(emulator.base_url)
-
-
-def test_messages_are_leased_acknowledged_and_gone(
-    send: Sender, emulator: EmulatorServer, inbox: str
-) -> None:
-    ids = emulator.put("orders", {"n": 1}, {"n": 2})
-    lease = send(api.lease_messages(inbox, lease_limit=100, lease_seconds=60))
-    assert [each["id"] for each in lease["results"]] == ids
-    assert lease["results"][0]["payload"] == {"n": 1}
-    acked = send(api.acknowledge_messages(inbox, lease["lease_id"], ids[:1]))
-    assert [each["id"] for each in acked["results"]] == ids[:1]
-    assert send(api.acknowledge_messages(inbox, lease["lease_id"]))["acked_id"]
-    assert send(api.list_messages(inbox))["results"] == []
-
-
-def test_released_messages_come_again(send: Sender, emulator: EmulatorServer, inbox: str) -> None:
-    (sent,) = emulator.put("orders", {})
-    lease = send(api.lease_messages(inbox))
-    released = send(api.release_messages(inbox, lease["lease_id"], [sent]))
-    assert released["released_id"]
-    assert send(api.lease_messages(inbox))["results"][0]["id"] == sent
-
-
-def test_an_empty_inbox_leases_nothing(send: Sender, inbox: str) -> None:
-    lease = send(api.lease_messages(inbox))
-    assert lease["lease_id"] is None
-    assert lease["results"] == []
-    assert lease["inbox_attributes"]["status"] == "active"
-
-
-def test_an_unknown_lease_is_acknowledged_as_nothing(send: Sender, inbox: str) -> None:
-    assert send(api.acknowledge_messages(inbox, str(UUID(int=0))))["acked_id"] is None
-
-
-def test_the_cursor_leads_from_page_to_page(send: Sender, emulator: EmulatorServer, inbox: str) -> None:
-    ids = emulator.put("orders", {}, {}, {})
-    first = send(api.list_messages(inbox, limit=2))
-    assert "payload" not in first["results"][0]
-    second = send(api.list_messages(inbox, api.next_cursor(first), 2))
-    assert [each["id"] for each in first["results"] + second["results"]] == ids
-    assert api.next_cursor(second) is None
-
-
-def test_the_other_published_prefix_is_a_setting(make_send: MakeSender, emulator: EmulatorServer) -> None:
-    inbox = emulator.open_inbox("orders")
-    send = make_send(settings_of(emulator, inbox_path="/trigger-inbox/api/v1"))
-    assert send(api.get_inbox(inbox))["name"] == "orders"
-    assert emulator.requests[-1].path.startswith("/trigger-inbox/api/v1/")
-
-
-@pytest.mark.parametrize("given", [{}, {"inputs": None}, {"inputs": {}}])
-def test_an_inbox_without_inputs_is_sent_with_an_empty_object(given: dict[str, Any]) -> None:
-    wanted: Any = {"app_key": "shop", "action_key": "new_order", **given}
-
-    for call in (api.create_inbox(wanted, "orders"), api.ensure_inbox("orders", wanted)):
-        assert call.json is not None
-        assert call.json["subscription"] == {"app_key": "shop", "action_key": "new_order", "inputs": {}}
-
-
-def test_an_inbox_is_named_by_both_words_for_its_name_or_by_none() -> None:
-    wanted: Any = {"app_key": "shop", "action_key": "new_order", "inputs": {"region": "eu"}}
-
-    for call in (api.create_inbox(wanted, "orders"), api.ensure_inbox("orders", wanted)):
-        assert call.json == {"subscription": wanted, "name": "orders", "key": "orders"}
-    assert api.create_inbox(wanted).json == {"subscription": wanted}
-
-
 def test_inputs_that_are_no_object_are_refused_before_anything_is_sent() -> None:
     wanted: Any = {"app_key": "shop", "action_key": "new_order", "inputs": "region"}
 
@@ -277,29 +188,6 @@ def test_an_argument_out_of_range_is_named_with_its_range(case: str) -> None:
         make()
     assert str(refused.value).startswith(field)
     assert bounds in str(refused.value)
-
-
-def test_ids_that_the_service_made_are_taken_as_they_are() -> None:
-    call = api.acknowledge_messages("i", " ", ["\n", "\ud800", "x" * 5000])
-    assert call.json == {"lease_id": " ", "message_ids": ["\n", "\ud800", "x" * 5000]}
-
-
-def test_arguments_are_checked_before_a_name_is_looked_up(send: Sender, emulator: EmulatorServer) -> None:
-    exchange = inboxes.at_inbox(
-        send.client.settings, "by-name", lambda inbox_id: api.lease_messages(inbox_id, lease_seconds=0)
-    )
-    with pytest.raises(ValueError, match="lease_seconds must be a whole number from 1 to 3600, not 0"):
-        send.run(exchange)
-    assert emulator.requests == []
-
-
-@pytest.mark.parametrize("limit", [0, -1, True, 1.5])
-def test_a_limit_of_templates_is_checked_before_anything_is_sent(
-    send: Sender, emulator: EmulatorServer, limit: Any
-) -> None:
-    with pytest.raises(ValueError, match="limit must be"):
-        send.run(inboxes.all_templates(None, limit))
-    assert emulator.requests == []
 
 
 @pytest.mark.parametrize("secret", ["refresh_token", "code"])

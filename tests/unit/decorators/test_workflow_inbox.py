@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import datetime
 from typing import Any
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowException
-from airflow.sdk import DAG, task, task_group
+from airflow.sdk import DAG, task
 from airflow.sdk.exceptions import AirflowRescheduleException, AirflowSkipException, TaskDeferred
 
 from airflow_provider_workflow.decorators.workflow_inbox import MessagesFailed, WorkflowInboxDecoratedOperator
@@ -43,61 +42,11 @@ def executed(bench: Workbench, decorated: Any, *args: Any, **kwargs: Any) -> Any
     return operator_of(decorated, *args, **kwargs).execute(bench.context)  # type: ignore[arg-type]
 
 
-def test_a_decorated_function_is_called_with_messages_and_its_result_is_ignored(bench: Workbench) -> None:
-    given: list[Any] = []
-
-    @task.workflow_inbox(inbox=INBOX, batch_size=2)
-    def work(messages: Any) -> str:
-        given.append([each["id"] for each in messages])
-        return "ignored"
-
-    bench.put("a", "b", "c")
-    result = executed(bench, work)
-
-    assert given == [["a"], ["b", "c"]]
-    assert (result["batches"], result["processed"]["count"]) == (2, 3)
-    assert bench.states == {}
-
-
-def test_other_arguments_and_variables_of_the_context_are_given_as_to_any_function(bench: Workbench) -> None:
-    given: list[Any] = []
-
-    @of_orders
-    def work(messages: Any, limit: int, factor: int = 2, *, ti: Any = None, unit: str = "EUR") -> None:
-        given.append((limit, [each["id"] for each in messages], factor, ti is bench.ti, unit))
-
-    bench.put("a")
-    executed(bench, work, limit=5, unit="USD")
-
-    assert given == [(5, ["a"], 2, True, "USD")]
-
-
-def test_a_function_with_arbitrary_arguments_gets_the_whole_context(bench: Workbench) -> None:
-    given: list[Any] = []
-
-    @of_orders
-    def work(messages: Any, **context: Any) -> None:
-        given.append((len(messages), set(context)))
-
-    bench.put("a")
-    executed(bench, work, limit=3)
-
-    assert given == [(1, {"ti", "task_state_store", "limit"})]
-
-
 def test_messages_cannot_be_given_in_the_dag_file() -> None:
     with pytest.raises(ValueError, match=r"^messages cannot be given"):
         operator_of(of_orders(nothing), messages=[])
     with pytest.raises(TypeError, match="messages"):
         operator_of(of_orders(nothing), [])
-
-
-def test_a_missing_argument_of_the_function_is_found_when_the_dag_is_parsed() -> None:
-    def work(messages: Any, limit: int) -> None:
-        pass
-
-    with pytest.raises(TypeError, match="limit"):
-        operator_of(of_orders(work))
 
 
 async def coroutine(messages: Any) -> None:
@@ -112,27 +61,11 @@ def generator(messages: Any) -> Iterator[None]:
     yield
 
 
-def blind(orders: Any) -> None:
-    pass
-
-
-def collecting(*messages: Any) -> None:
-    pass
-
-
 @pytest.mark.parametrize("function", [coroutine, async_generator, generator])
 def test_a_function_that_would_process_nothing_fails_when_the_dag_is_parsed(
     function: Callable[..., Any],
 ) -> None:
     with pytest.raises(ValueError, match=f"{function.__name__} of @task.workflow_inbox must not be async"):
-        operator_of(of_orders(function))
-
-
-@pytest.mark.parametrize(("function", "named"), [(blind, "orders"), (collecting, "messages")])
-def test_a_function_that_takes_no_messages_fails_when_the_dag_is_parsed(
-    function: Callable[..., Any], named: str
-) -> None:
-    with pytest.raises(TypeError, match=f"argument:? '{named}'"):
         operator_of(of_orders(function))
 
 
@@ -164,77 +97,6 @@ def test_a_function_that_returns_a_generator_has_not_run_and_acknowledges_nothin
 def test_a_wrong_argument_is_named_when_the_dag_is_parsed(field: str, value: Any) -> None:
     with pytest.raises(ValueError, match=f"^{field}"):
         operator_of(task.workflow_inbox(**{"inbox": INBOX, field: value})(nothing))
-
-
-def test_the_inbox_is_required() -> None:
-    with pytest.raises(TypeError, match="inbox"):
-        operator_of(task.workflow_inbox(nothing))
-
-
-def test_an_overridden_task_has_its_own_inbox() -> None:
-    operator = operator_of(of_orders(nothing).override(task_id="other", inbox="invoices", batch_size=5))
-
-    assert (operator.task_id, operator.inbox, operator.limits.lease_limit) == ("other", "invoices", 5)
-
-
-def test_a_mapped_task_is_unmapped_with_its_argument(bench: Workbench) -> None:
-    given: list[Any] = []
-
-    @of_orders
-    def work(messages: Any, limit: int, factor: int) -> None:
-        given.append((len(messages), limit, factor))
-
-    with DAG("mapped", schedule=None, start_date=START):
-        mapped = work.partial(factor=2).expand(limit=[3, 4]).operator
-    operator = mapped.unmap({"op_kwargs": {"limit": 3, "factor": 2}})
-    bench.put("a")
-    operator.execute(bench.context)
-
-    assert given == [(1, 3, 2)]
-
-
-def test_a_task_in_a_group_has_the_prefix_of_the_group() -> None:
-    with DAG("grouped", schedule=None, start_date=START) as dag:
-
-        @task_group
-        def intake() -> None:
-            of_orders(nothing)()
-
-        intake()
-
-    assert dag.task_ids == ["intake.nothing"]
-
-
-def test_a_copied_operator_calls_the_same_function(bench: Workbench) -> None:
-    given: list[Any] = []
-
-    @of_orders
-    def work(messages: Any) -> None:
-        given.append(len(messages))
-
-    bench.put("a")
-    copy.deepcopy(operator_of(work)).execute(bench.context)  # type: ignore[arg-type]
-
-    assert given == [1]
-
-
-def test_the_page_of_a_task_shows_the_function_and_its_name() -> None:
-    operator = operator_of(of_orders(nothing))
-
-    assert operator.custom_operator_name == "@task.workflow_inbox"
-    assert operator.get_python_source().startswith("def nothing(messages")
-
-
-def test_messages_that_the_function_names_are_not_acknowledged(bench: Workbench) -> None:
-    @of_orders
-    def work(messages: Any) -> None:
-        if messages[0]["id"] == "b":
-            raise MessagesFailed({"b": "no\nprice"})
-
-    bench.put("b", "c")
-    with pytest.raises(BatchError, match=r"1 messages failed .*: b: no\\nprice"):
-        executed(bench, work)
-    assert bench.states == {"b": "leased"}
 
 
 def test_a_message_that_fails_on_its_third_delivery_starts_the_dead_letter_dag(bench: Workbench) -> None:
@@ -333,15 +195,6 @@ def test_a_task_that_is_ended_before_or_after_it_has_worked_raises_nothing(bench
     operator.on_kill()
 
     assert bench.states == {}
-
-
-def test_it_is_retried_with_growing_pauses_unless_arguments_say_otherwise() -> None:
-    of_itself = operator_of(of_orders(nothing))
-    given = operator_of(task.workflow_inbox(inbox=INBOX, retries=0)(nothing))
-
-    assert (of_itself.retries, of_itself.retry_delay.total_seconds()) == (5, 10)
-    assert of_itself.retry_exponential_backoff
-    assert given.retries == 0
 
 
 IDS = [f"m{number:02}" for number in range(40)]

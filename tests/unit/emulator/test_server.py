@@ -8,25 +8,20 @@ import re
 import shlex
 import shutil
 import signal
-import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import requests
 
-from airflow_provider_workflow.emulator.clock import ManualClock
 from airflow_provider_workflow.emulator.command_line import greeting
 from airflow_provider_workflow.emulator.faults import Faults
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from airflow_provider_workflow.pytest_plugin import WorkflowEmulator, workflow_emulator
 from tests.unit.documents import command, lines_of
-from tests.unit.emulator.conftest import Api
 
 __all__ = ["workflow_emulator"]
 
@@ -167,69 +162,6 @@ def meets(faults: Faults, operation: str = "lease", path: str = "/x/lease") -> b
     return faults.take(operation, path) is not None
 
 
-def test_a_fault_meets_one_request_by_default() -> None:
-    faults = Faults(OPERATIONS)
-    faults.add(kind="drop", operation="lease")
-    assert [meets(faults), meets(faults)] == [True, False]
-
-
-def test_a_fault_passes_over_the_first_requests_and_ends() -> None:
-    faults = Faults(OPERATIONS)
-    faults.add(kind="drop", after=1, times=2)
-    assert [meets(faults) for _ in range(5)] == [False, True, True, False, False]
-
-
-def test_a_fault_without_number_never_ends() -> None:
-    faults = Faults(OPERATIONS)
-    faults.add(kind="drop", times=None)
-    assert all(meets(faults) for _ in range(100))
-
-
-@pytest.mark.parametrize(
-    ("rule", "met"),
-    [
-        ({"operation": "ack"}, False),
-        ({"path": "lease$"}, True),
-        ({"path": "^/y"}, False),
-        ({}, True),
-    ],
-)
-def test_a_fault_meets_what_matches_all_that_it_names(rule: dict[str, Any], met: bool) -> None:
-    faults = Faults(OPERATIONS)
-    faults.add(kind="drop", **rule)
-    assert meets(faults) is met
-
-
-def test_faults_are_used_up_in_their_order() -> None:
-    faults = Faults(OPERATIONS)
-    first, second = faults.add(kind="status", status=500), faults.add(kind="status", status=502)
-    assert [faults.take("x", "/"), faults.take("x", "/")] == [first, second]
-
-
-def test_faults_are_listed_and_lifted() -> None:
-    faults = Faults(OPERATIONS)
-    first, second = faults.add(kind="drop"), faults.add(kind="slow")
-    assert faults.rules == [first, second]
-    faults.clear(first)
-    assert faults.rules == [second]
-    faults.clear()
-    assert faults.rules == []
-
-
-@pytest.mark.parametrize(
-    ("rule", "field"),
-    [
-        ({}, "kind"),
-        ({"kind": "explode"}, "kind"),
-        ({"kind": "drop", "when": "never"}, "when"),
-        ({"kind": "drop", "x": 1}, "x"),
-    ],
-)
-def test_a_rule_that_makes_no_sense_is_refused(rule: dict[str, Any], field: str) -> None:
-    with pytest.raises(ValueError, match=field):
-        Faults(OPERATIONS).add(**rule)
-
-
 def test_an_operation_that_nobody_has_is_refused() -> None:
     faults = Faults(OPERATIONS)
     with pytest.raises(ValueError, match="ack, lease"):
@@ -238,65 +170,9 @@ def test_an_operation_that_nobody_has_is_refused() -> None:
         faults.add(kind="drop", path="(")
 
 
-def test_it_answers_as_soon_as_it_is_started_and_no_more_once_stopped() -> None:
-    with EmulatorServer(client_id="me", quarantine_after=3) as server:
-        assert requests.get(f"{server.base_url}/_emulator/requests", timeout=5).ok
-        assert (server.client_id, server.store.settings.quarantine_after) == ("me", 3)
-    with pytest.raises(OSError, match="refused"):
-        socket.create_connection((server.host, server.port), timeout=1)
-
-
-def test_it_stops_although_streams_are_open_and_requests_are_held() -> None:
-    before = set(threading.enumerate())
-    server = EmulatorServer(clock=ManualClock()).start()
-    headers = {"Authorization": f"Bearer {server.token()}"}
-    path = f"{server.base_url}/trigger-inbox/v1/inboxes/{server.open_inbox('orders')}/events"
-    stream = requests.get(path, headers=headers, stream=True, timeout=5)
-    server.stop()
-    assert stream.content == b""
-    assert set(threading.enumerate()) <= before
-
-
 def test_a_port_that_is_taken_is_told(emulator: EmulatorServer) -> None:
     with pytest.raises(OSError, match="in use"):
         EmulatorServer(port=emulator.port).start()
-
-
-def test_the_connection_is_what_airflow_reads_from_its_environment(emulator: EmulatorServer) -> None:
-    connection = json.loads(emulator.connection_json())
-    assert connection["conn_type"] == "workflow"
-    assert connection["host"] == emulator.base_url
-    assert (connection["login"], connection["password"]) == (emulator.client_id, emulator.client_secret)
-    assert set(connection["extra"]) == {"oauth_url", "auth_url", "redirect_uri"}
-
-
-def test_a_client_keeps_its_connection(emulator: EmulatorServer, api: Api) -> None:
-    for _ in range(3):
-        assert api("GET", "/inboxes").headers.get("Connection") != "close"
-
-
-def test_it_starts_again_on_its_state_file(tmp_path: Path) -> None:
-    path = tmp_path / "state.db"
-    with EmulatorServer(state_path=path) as server:
-        ids = server.put("orders", {"n": 1})
-        token = server.token()
-    with EmulatorServer(state_path=path) as server:
-        lease = requests.post(
-            f"{server.base_url}/trigger-inbox/v1/inboxes/{server.open_inbox('orders')}/messages/lease",
-            headers={"Authorization": f"Bearer {token}"},
-            timeout=5,
-        )
-    assert [each["id"] for each in lease.json()["results"]] == ids
-
-
-def test_answers_are_dated_by_its_own_clock(emulator: EmulatorServer, clock: ManualClock) -> None:
-    url = f"{emulator.base_url}/v1/workflow-templates"
-    assert requests.get(url, timeout=5).headers["Date"] == "Thu, 01 Jan 2026 00:00:00 GMT"
-    clock.advance(61)
-    assert requests.get(url, timeout=5).headers["Date"] == "Thu, 01 Jan 2026 00:01:01 GMT"
-    dated = "Fri, 02 Jan 2026 00:00:00 GMT"
-    emulator.fault("status", operation="templates", status=503, headers={"Date": dated})
-    assert requests.get(url, timeout=5).headers["Date"] == dated
 
 
 pytest_plugins = ["pytester"]
@@ -328,23 +204,6 @@ def in_the_environment(request: pytest.FixtureRequest, monkeypatch: pytest.Monke
 
 def environment(**variables: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("in_the_environment", [variables], indirect=True)
-
-
-@pytest.mark.parametrize(
-    "in_the_environment",
-    [
-        {"HTTP_PROXY": "http://127.0.0.1:9", "http_proxy": "http://127.0.0.1:9"},
-        {"ALL_PROXY": "socks5://127.0.0.1:9", "NO_PROXY": "elsewhere.example"},
-        {"HTTP_PROXY": "http://127.0.0.1:9", "no_proxy": "elsewhere.example"},
-        {"HTTP_PROXY": "http://127.0.0.1:9", "NO_PROXY": "*"},
-        {"REQUESTS_CA_BUNDLE": "/no/such/file"},
-    ],
-    indirect=True,
-)
-async def test_proxies_and_certificates_of_the_environment_are_not_used(
-    in_the_environment: None, workflow_emulator: WorkflowEmulator
-) -> None:
-    assert await uses_the_emulator(WorkflowHook(), workflow_emulator)
 
 
 @environment(AIRFLOW_CONN_WORKFLOW_DEFAULT=json.dumps(REAL), AIRFLOW_CONN_WORKFLOW_OTHER=json.dumps(REAL))

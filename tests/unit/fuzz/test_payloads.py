@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -175,9 +174,6 @@ def test_any_reason_for_a_pause_crosses_to_the_task_that_names_it(reason: Any) -
     assert told["reason"].isprintable()
 
 
-Render = Callable[[str, dict[str, Any]], Any]
-
-
 @tries(60)
 @given(payload=ANY_PAYLOAD)
 @example(payload=list(TEMPLATES))
@@ -190,7 +186,3 @@ def test_no_payload_is_taken_for_a_template(payload: Any) -> None:
     sensor.render_template_fields({"dag_run": {"conf": {"inbox": text}}}, environment)  # type: ignore[arg-type]
     # Rendered once, as the DAG's author asked for; what came out of it is not rendered again.
     assert sensor.inbox == str(text)
-
-
-def teardown_module() -> None:
-    forget()

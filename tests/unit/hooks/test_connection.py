@@ -13,9 +13,8 @@ from airflow.sdk._shared.secrets_masker import should_hide_value_for_key
 from sqlalchemy import create_engine
 from sqlalchemy.orm import Session
 
-from airflow_provider_workflow.client.errors import ConfigurationError, LoginRequiredError, TokenStoreError
+from airflow_provider_workflow.client.errors import ConfigurationError, TokenStoreError
 from airflow_provider_workflow.client.settings import EXTRA_FIELDS, Settings
-from airflow_provider_workflow.client.tokens import TOKENS
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.hooks import connection
 from airflow_provider_workflow.hooks.login import (
@@ -23,7 +22,6 @@ from airflow_provider_workflow.hooks.login import (
     check_ready,
     check_store,
     code_of,
-    query_of,
 )
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from tests.unit import odd_files
@@ -77,10 +75,6 @@ def settings(**changes: Any) -> Settings:
     return Settings("https://a", "an-id", "a-secret", "https://a/token", **given)
 
 
-def test_the_code_comes_with_the_state_that_was_sent() -> None:
-    assert code_of("code=a%20b&state=s", "s") == "a b"
-
-
 @pytest.mark.specification("14.3 state")
 @pytest.mark.parametrize(
     ("query", "reason"),
@@ -102,49 +96,12 @@ def test_what_is_no_answer_to_ours_is_refused(query: str, reason: str) -> None:
     assert "other" not in str(raised.value)
 
 
-def test_nothing_is_an_answer_where_nothing_was_sent() -> None:
-    with pytest.raises(ValueError, match="state"):
-        code_of("code=c&state=", "")
-
-
 def test_a_refusal_is_told_in_one_sentence() -> None:
     with pytest.raises(AuthorizationDeniedError) as raised:
         code_of("error=access_denied&error_description=The+user%0D%0Asaid+no&state=s", "s")
     assert str(raised.value) == "The authorization page answered 'access_denied': The user said no"
     with pytest.raises(AuthorizationDeniedError, match="'server_error' and gave no reason"):
         code_of("error=server_error&state=s", "s")
-
-
-@pytest.mark.parametrize(
-    "address",
-    [
-        "https://airflow.example.com/back?tenant=1&code=c&state=s",
-        "  HTTPS://Airflow.example.com/back?code=c&state=s#top \n",
-    ],
-)
-def test_the_pasted_address_is_the_redirect_uri_s(address: str) -> None:
-    assert code_of(query_of(address, REDIRECT), "s") == "c"
-
-
-@pytest.mark.parametrize(
-    "address",
-    [
-        "https://airflow.example.com/other?code=c&state=s",
-        "http://airflow.example.com/back?code=c&state=s",
-        "https://evil.example.com/back?code=c&state=s",
-        "code=c&state=s",
-        "c",
-        "http://[",
-    ],
-)
-def test_another_address_is_refused_without_being_quoted(address: str) -> None:
-    with pytest.raises(ValueError) as raised:
-        query_of(address, REDIRECT)
-    assert "code=" not in str(raised.value)
-
-
-def test_a_connection_that_is_ready() -> None:
-    check_ready(settings(), "external workflow")
 
 
 def test_all_that_a_connection_lacks_is_named_at_once() -> None:
@@ -157,13 +114,6 @@ def test_all_that_a_connection_lacks_is_named_at_once() -> None:
         "scope",
     ]
     assert all("(" in problem for problem in raised.value.problems), "each has its fix"
-
-
-def test_the_error_of_a_task_names_the_command() -> None:
-    assert "airflow-workflow login --conn-id workflow_user" in str(
-        LoginRequiredError("workflow_user", "gone")
-    )
-    assert "--conn-id 'a b'" in str(LoginRequiredError("a b", "gone"))
 
 
 @pytest.fixture
@@ -185,11 +135,6 @@ def database(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
     return put
 
 
-def test_a_database_that_holds_variables_will_do(database: Callable[[bool], None]) -> None:
-    database(True)
-    check_store()
-
-
 def test_a_database_that_is_not_set_up_is_named(database: Callable[[bool], None]) -> None:
     database(False)
     with pytest.raises(TokenStoreError, match=r"cannot be used from here \(OperationalError\).*db migrate"):
@@ -208,73 +153,13 @@ def test_a_right_connection_passes_with_one_token(hook: WorkflowHook, emulator: 
     assert [each.operation for each in emulator.requests] == ["token", "list_inboxes"]
 
 
-def test_an_incomplete_connection_names_what_is_missing(connect: Connect) -> None:
-    text = says(connect(login=None, password=""))
-    assert text.startswith("The workflow connection cannot be used: login is missing")
-    assert "password is missing" in text
-
-
-def test_a_token_endpoint_that_is_away(connect: Connect, closed_port: int) -> None:
-    text = says(connect({"oauth_url": f"http://127.0.0.1:{closed_port}/token"}))
-    assert text.startswith(f"No access token: 127.0.0.1:{closed_port} cannot be reached")
-    assert "check Token URL" in text
-
-
-def test_an_api_that_is_away(connect: Connect, closed_port: int) -> None:
-    text = says(connect(host=f"http://127.0.0.1:{closed_port}"))
-    assert text.startswith("A token was issued, but the trigger inbox API did not accept it: 127.0.0.1")
-    assert "check Base URL" in text
-
-
-@pytest.mark.parametrize("change", [{"password": "wrong-secret"}, {"login": "wrong-id"}])
-def test_wrong_credentials(change: dict[str, Any], connect: Connect) -> None:
-    text = says(connect(**change))
-    assert text.startswith(
-        "No access token: The request for an access token was answered with 401 (invalid_client)"
-    )
-    assert "correct its Client ID (login) and Client secret (password)" in text
-    assert "wrong-secret" not in text
-
-
 def test_an_unknown_scope(connect: Connect) -> None:
     assert "(invalid_scope)" in says(connect({"scope": "unheard-of"}))
-
-
-def test_a_scope_that_does_not_open_the_inbox(connect: Connect) -> None:
-    text = says(connect({"scope": "workflow"}))
-    assert text.startswith(
-        "A token was issued, but the trigger inbox API did not accept it: The request for the list of inboxes"
-    )
-    assert "(invalid_audience)" in text
-    assert "correct its Scope" in text
 
 
 @pytest.mark.parametrize("path", ["/wrong-path", "/wrong/path"])
 def test_a_wrong_path(path: str, connect: Connect) -> None:
     assert "answered with 404" in says(connect({"inbox_path": path}))
-
-
-def test_a_wrong_token_path(connect: Connect, emulator: EmulatorServer) -> None:
-    text = says(connect({"oauth_url": f"{emulator.base_url}/nothing"}))
-    assert text.startswith("No access token: The request for an access token was answered with 404")
-
-
-def test_a_failing_service_is_asked_once(hook: WorkflowHook, emulator: EmulatorServer) -> None:
-    emulator.fault("status", operation="token", status=503, times=None)
-    assert says(hook).startswith("No access token: The request for an access token was answered with 503")
-    assert emulator.count("token") == 1
-
-
-def test_the_token_cache_is_neither_used_nor_filled(connect: Connect, emulator: EmulatorServer) -> None:
-    connect().list_inboxes()
-    emulator.store.configure(client_secret="regenerated")
-    hook = connect(password=emulator.client_secret)
-    emulator.store.configure(client_secret="regenerated once more")
-    assert says(hook).startswith("No access token")
-    before = dict(TOKENS._tokens)
-    emulator.store.configure(client_secret="regenerated")
-    assert hook.test_connection()[0]
-    assert TOKENS._tokens == before
 
 
 def test_a_bundle_of_certificates_that_is_gone(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -283,28 +168,6 @@ def test_a_bundle_of_certificates_that_is_gone(connect: Connect, monkeypatch: py
 
 
 FILES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")
-
-
-@pytest.mark.parametrize("kind", odd_files.KINDS)
-def test_verify_names_a_file_of_certificates_or_the_connection_is_invalid(
-    connect: Connect, tmp_path: Path, kind: str
-) -> None:
-    with odd_files.made(kind, tmp_path) as path:
-        hook = connect({"verify": path})
-        with pytest.raises(ConfigurationError) as raised:
-            hook.list_inboxes()
-    (problem,) = raised.value.problems
-    assert odd_files.KINDS[kind] in problem
-    assert problem.startswith("verify must be true, false or the path of a file with CA certificates")
-
-
-@pytest.mark.parametrize("kind", odd_files.KINDS)
-async def test_a_trigger_says_the_same(connect: Connect, tmp_path: Path, kind: str) -> None:
-    with odd_files.made(kind, tmp_path) as path:
-        hook = connect({"verify": path})
-        with pytest.raises(ConfigurationError, match=odd_files.KINDS[kind]):
-            async with hook.async_client():
-                pass
 
 
 @pytest.mark.parametrize("variable", FILES)
@@ -351,11 +214,3 @@ def test_a_folder_of_the_environment_is_a_folder(
         monkeypatch.setenv("SSL_CERT_DIR", path)
         with pytest.raises(ConfigurationError, match="SSL_CERT_DIR names no folder that can be read"):
             connect().list_inboxes()
-
-
-def test_a_connection_that_verifies_nothing_reads_no_file_of_the_environment(
-    connect: Connect, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for variable in (*FILES, "SSL_CERT_DIR"):
-        monkeypatch.setenv(variable, "/dev/zero")
-    assert connect({"verify": False}).list_inboxes() == []

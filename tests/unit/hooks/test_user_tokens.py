@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import socket
 import threading
 from collections.abc import AsyncIterator, Iterator
@@ -16,7 +15,6 @@ import msgspec
 import pytest
 from airflow.jobs.triggerer_job_runner import TriggerCommsDecoder
 from airflow.sdk.execution_time import task_runner
-from airflow.sdk.execution_time.comms import GetVariable
 
 from airflow_provider_workflow import airflow_internals
 from airflow_provider_workflow.client import api
@@ -57,38 +55,11 @@ def store_of(settings: Settings = SETTINGS) -> VariableStore:
     return VariableStore(settings, lambda _: None)
 
 
-def test_what_is_stored_is_found_again(variables: Variables) -> None:
-    assert store_of().read() is None
-    store_of().write(TOKENS)
-    assert store_of().read() == TOKENS
-    assert list(variables.values) == [NAME]
-
-
 @pytest.mark.specification("14.3 storage")
 def test_the_secret_is_not_stored_and_the_description_has_no_token(variables: Variables) -> None:
     store_of().write(TOKENS)
     assert "client-secret-value" not in variables.values[NAME]
     assert [each for each in SECRETS if each in str(variables.asked[-1].description)] == []
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        "",
-        "by hand refresh-token-value",
-        "[]",
-        "[" * 100_000,
-        json.dumps({"access_token": "refresh-token-value"}),
-        json.dumps({**vars(TOKENS), "access_token": 5}),
-        json.dumps({**vars(TOKENS), "renew_at": "soon"}),
-    ],
-    ids=["nothing", "words", "a list", "a deep list", "one token", "a number", "a word for a time"],
-)
-def test_a_variable_that_was_changed_is_named(value: str, variables: Variables) -> None:
-    variables.values[NAME] = value
-    with pytest.raises(LoginRequiredError, match=NAME) as raised:
-        store_of().read()
-    assert told(raised.value, ["refresh-token-value"]) == []
 
 
 def test_a_cut_variable_is_named(variables: Variables) -> None:
@@ -157,7 +128,6 @@ def test_the_variable_s_name_says_token_and_fits_any_address(connection_id: str,
     assert "/" not in name
 
 
-TRIGGERER_NAME = variable_name("workflow_default")
 SOON = 200.0
 
 
@@ -203,46 +173,6 @@ async def triggerer(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Supervisor
     writer.close()
 
 
-async def test_tokens_are_renewed_while_other_triggers_talk_to_the_supervisor(
-    connect: Connect, emulator: EmulatorServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    hook = connect({"grant": "refresh_token", "verify": False})
-    settings = hook.settings
-    sealed: dict[str, str] = {}
-    with monkeypatch.context() as patch:
-        patch.setattr("airflow_provider_workflow.hooks.user_tokens.write_variable", sealed.__setitem__)
-        store(settings).write(before := logged_in(emulator, SOON))
-    async with triggerer(monkeypatch) as supervisor, hook.async_client() as client:
-        supervisor.values.update(sealed)
-        done = asyncio.Event()
-
-        async def others() -> int:
-            talks = 0
-            while not done.is_set():
-                answer = await task_runner.SUPERVISOR_COMMS.asend(GetVariable(key="other"))
-                assert answer.value == "unchanged"
-                talks += 1
-            return talks
-
-        talkers = [asyncio.create_task(others()) for _ in range(3)]
-        pages = await asyncio.wait_for(
-            asyncio.gather(*(client.send(api.list_inboxes()) for _ in range(5))), 20
-        )
-        done.set()
-        assert sum(await asyncio.gather(*talkers)) > 0
-    assert [page["results"] for page in pages] == [[]] * 5
-    assert supervisor.asked.count("PutVariable") == 1
-    assert emulator.count("token") == 1
-    assert supervisor.values[TRIGGERER_NAME] != sealed[TRIGGERER_NAME]
-    monkeypatch.setattr(
-        "airflow_provider_workflow.hooks.user_tokens.read_variable", supervisor.values.__getitem__
-    )
-    after = store(settings).read()
-    assert after is not None
-    assert after.refresh_token != before.refresh_token
-    assert emulator.requests[-1].headers["authorization"] == f"Bearer {after.access_token}"
-
-
 def store(settings: Settings) -> VariableStore:
     return VariableStore(settings, airflow_internals.mask_in_triggerer)
 
@@ -261,51 +191,6 @@ def redirect(hook: WorkflowHook, emulator: EmulatorServer, state: str) -> dict[s
     return authorize(emulator.store.tokens, query["redirect_uri"], query["state"], query["scope"])
 
 
-def test_a_user_logs_in_and_tasks_use_the_tokens(
-    user: WorkflowHook, emulator: EmulatorServer, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.DEBUG)
-    user.log_in(**redirect(user, emulator, "random"), expected_state="random")
-    stored = VariableStore(user.settings, lambda _: None).read()
-    assert stored is not None
-    assert WorkflowHook().list_inboxes() == []
-    assert emulator.requests[-1].headers["authorization"] == f"Bearer {stored.access_token}"
-    assert emulator.count("token") == 1
-    assert not [each for each in (stored.access_token, stored.refresh_token) if each in caplog.text]
-
-
-@pytest.mark.parametrize("state", ["", "another", "rändom"])
-def test_a_redirect_with_another_state_is_refused_before_anything_is_sent(
-    state: str, user: WorkflowHook, emulator: EmulatorServer, variables: Variables
-) -> None:
-    code = redirect(user, emulator, "random")["code"]
-    with pytest.raises(ValueError, match="state is not the one that was sent"):
-        user.log_in(code=code, state=state, expected_state="random")
-    with pytest.raises(ValueError, match="state"):
-        user.log_in(code=code, state="", expected_state="")
-    assert (emulator.requests, variables.values) == ([], {})
-
-
-def test_a_code_that_came_too_late_stores_nothing(
-    user: WorkflowHook, emulator: EmulatorServer, variables: Variables
-) -> None:
-    back = redirect(user, emulator, "random")
-    emulator.store.clock.advance(121)  # type: ignore[attr-defined]
-    with pytest.raises(AuthenticationError, match="invalid_grant"):
-        user.log_in(**back, expected_state="random")
-    assert variables.values == {}
-
-
-def test_logging_in_again_ends_the_use_of_the_former_token(
-    user: WorkflowHook, emulator: EmulatorServer
-) -> None:
-    for _ in range(2):
-        user.log_in(**redirect(user, emulator, "random"), expected_state="random")
-        user.list_inboxes()
-    used = {each.headers["authorization"] for each in emulator.requests if each.operation == "list_inboxes"}
-    assert len(used) == 2
-
-
 def test_nobody_logs_in_for_a_connection_that_would_not_use_it(
     hook: WorkflowHook, emulator: EmulatorServer
 ) -> None:
@@ -320,12 +205,6 @@ def test_an_answer_without_a_refresh_token_is_not_stored(user: WorkflowHook, var
     with pytest.raises(AuthenticationError, match="without a refresh_token"):
         user.store_user_tokens(user.app_token())
     assert variables.values == {}
-
-
-def test_without_a_login_the_error_says_what_to_do(user: WorkflowHook, emulator: EmulatorServer) -> None:
-    with pytest.raises(LoginRequiredError, match=r"'workflow_default'.*none are stored.*Log in again"):
-        user.list_inboxes()
-    assert emulator.requests == []
 
 
 @pytest.mark.specification("9.3 client secret")
@@ -379,7 +258,6 @@ async def test_a_trigger_renews_through_the_same_variable(
     hook = connect({"grant": "refresh_token", "verify": False})
     store = VariableStore(hook.settings, lambda _: None)
     store.write(before := logged_in(emulator, 200))
-    from airflow_provider_workflow.client import api
 
     async with hook.async_client() as client:
         assert (await client.send(api.list_inboxes()))["results"] == []

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from typing import Any
-from urllib.parse import parse_qs, quote, urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from airflow.models.connection import Connection as StoredConnection
 from airflow.sdk import Connection as TaskConnection
 from airflow.sdk._shared.secrets_masker import redact
-from airflow.sdk.log import mask_secret
 
 from airflow_provider_workflow import airflow_internals
 from airflow_provider_workflow.client import errors
@@ -18,35 +17,7 @@ from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.hooks import workflow
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
-from tests.unit.client.calls import SUBSCRIPTION
 from tests.unit.hooks.conftest import Connect
-
-
-def test_nothing_is_looked_up_before_it_is_needed(emulator: EmulatorServer) -> None:
-    assert WorkflowHook("no_such_connection").workflow_conn_id == "no_such_connection"
-    assert emulator.requests == []
-
-
-def test_a_connection_given_as_json_becomes_settings(connect: Connect, emulator: EmulatorServer) -> None:
-    settings = connect({"timeout": 5, "verify": False}).settings
-    assert settings.base_url == emulator.base_url
-    assert (settings.timeout, settings.verify) == (5.0, False)
-    assert settings.connection_id == "workflow_default"
-
-
-def test_a_connection_given_as_a_uri_has_extras_that_are_texts(
-    monkeypatch: pytest.MonkeyPatch, emulator: EmulatorServer
-) -> None:
-    extra = (
-        f"oauth_url={quote(emulator.token_url, safe='')}&verify=false&timeout=7.5&grant=client_credentials"
-    )
-    uri = f"workflow://demo-client:demo-secret@127.0.0.1:{emulator.port}/http?{extra}"
-    monkeypatch.setenv("AIRFLOW_CONN_WORKFLOW_DEFAULT", uri)
-    hook = WorkflowHook()
-    assert hook.settings.base_url == emulator.base_url
-    assert (hook.settings.timeout, hook.settings.verify) == (7.5, False)
-    assert hook.list_inboxes() == []
-
 
 BY_URI = pytest.mark.parametrize("connection", [StoredConnection, TaskConnection])
 
@@ -60,12 +31,6 @@ def from_uri(connection: Any, rest: str, monkeypatch: pytest.MonkeyPatch) -> Set
         found = TaskConnection.from_uri(uri, conn_id="c")
     monkeypatch.setattr(WorkflowHook, "get_connection", lambda *_: found)
     return WorkflowHook("c").settings
-
-
-@BY_URI
-def test_the_host_of_a_uri_may_be_an_ipv6_address(connection: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert from_uri(connection, "[::1]:8080/http", monkeypatch).base_url == "http://[::1]:8080"
-    assert from_uri(connection, "[2001:db8::7]", monkeypatch).base_url == "https://[2001:db8::7]"
 
 
 @BY_URI
@@ -94,11 +59,6 @@ def test_guess_and_templates(hook: WorkflowHook) -> None:
         hook.guess("Good morning")
 
 
-def test_unenrolling(hook: WorkflowHook, emulator: EmulatorServer) -> None:
-    hook.unenroll_promotion("e-1")
-    assert emulator.store.unenrolled == ["e-1"]
-
-
 def test_the_flow_of_a_user_s_tokens(
     hook: WorkflowHook, emulator: EmulatorServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,55 +82,6 @@ def test_an_app_token_is_new_each_time_and_of_any_scope(hook: WorkflowHook) -> N
     assert hook.app_token("promotions:write")["scope"] == "promotions:write"
 
 
-@pytest.mark.parametrize("by", ["id", "name"])
-def test_the_life_of_an_inbox(by: str, hook: WorkflowHook) -> None:
-    made = hook.create_inbox(SUBSCRIPTION, "orders", "https://example.com/told")
-    assert hook.ensure_inbox("orders", SUBSCRIPTION)["id"] == made["id"]
-    inbox = str(made[by])
-    assert hook.get_inbox(inbox)["id"] == made["id"]
-    assert hook.update_inbox(inbox, None)["notification_url"] is None
-    assert hook.pause_inbox(inbox)["status"] == "paused"
-    assert [each["id"] for each in hook.list_inboxes(status="paused")] == [made["id"]]
-    with pytest.raises(errors.InboxPausedError) as paused:
-        hook.lease_messages(inbox)
-    assert paused.value.paused_reason == "user"
-    assert hook.resume_inbox(inbox)["status"] == "active"
-    assert hook.delete_inbox(inbox)["id"] == made["id"]
-    with pytest.raises(errors.NotFoundError):
-        hook.get_inbox(inbox)
-
-
-@pytest.mark.parametrize("by", ["id", "name"])
-def test_the_life_of_a_message(by: str, hook: WorkflowHook, emulator: EmulatorServer) -> None:
-    ids = emulator.put("orders", {"n": 1}, {"n": 2}, {"n": 3})
-    inbox = "orders" if by == "name" else emulator.open_inbox("orders")
-    lease = hook.lease_messages(inbox, lease_limit=2, lease_seconds=60)
-    lease_id = str(lease["lease_id"])
-    assert [each["payload"]["n"] for each in lease["results"]] == [1, 2]
-    assert hook.acknowledge_messages(inbox, lease_id, ids[:1])["acked_id"]
-    assert hook.release_messages(inbox, lease_id)["released_id"]
-    assert [each["id"] for each in hook.list_messages(inbox)] == ids[1:]
-    second = str(hook.lease_messages(inbox)["lease_id"])
-    emulator.store.messages.expire()
-    with pytest.raises(errors.LeaseExpiredError):
-        hook.acknowledge_messages(inbox, second)
-
-
-@pytest.mark.parametrize("arguments", [{"lease_seconds": 0}, {"lease_limit": 101}, {"inbox": ""}])
-def test_bad_arguments_are_refused_before_anything_is_sent(
-    arguments: dict[str, object], hook: WorkflowHook, emulator: EmulatorServer
-) -> None:
-    with pytest.raises(ValueError, match=next(iter(arguments))):
-        hook.lease_messages(**{"inbox": "orders", **arguments})
-    assert emulator.requests == []
-
-
-def test_hooks_share_the_token_of_their_connection(connect: Connect, emulator: EmulatorServer) -> None:
-    for _ in range(3):
-        connect().list_inboxes()
-    assert emulator.count("token") == 1
-
-
 def test_access_tokens_are_masked(
     hook: WorkflowHook, emulator: EmulatorServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -180,15 +91,6 @@ def test_access_tokens_are_masked(
     assert [f"Bearer {each}" for each in masked] == [emulator.requests[-1].headers["authorization"]]
 
 
-def test_masking_reaches_airflow(monkeypatch: pytest.MonkeyPatch) -> None:
-    from airflow.sdk._shared.secrets_masker import redact
-
-    mask_secret("a-token-to-be-masked")
-    airflow_internals.mask_in_triggerer("another-token-to-be-masked")
-    text = redact("a-token-to-be-masked another-token-to-be-masked")
-    assert "token-to-be-masked" not in str(text)
-
-
 def test_a_triggerer_masks_the_latest_300_secrets_only() -> None:
     for number in range(400):
         airflow_internals.mask_in_triggerer(f"a-token-with-number-{number}")
@@ -196,24 +98,6 @@ def test_a_triggerer_masks_the_latest_300_secrets_only() -> None:
 
     assert redact("a-token-with-number-0") == "a-token-with-number-0"
     assert redact("a-token-with-number-399 a-secret-of-a-connection") == "*** ***"
-
-
-async def test_the_async_client_sends_the_same_calls(hook: WorkflowHook, emulator: EmulatorServer) -> None:
-    from airflow_provider_workflow.client import api
-
-    emulator.open_inbox("orders")
-    async with hook.async_client() as client, hook.async_client() as other:
-        assert client.session is other.session
-        assert (await client.send(api.list_inboxes()))["count"] == 1
-    assert client.session.closed
-    assert client.settings.connection_id == "workflow_default"
-
-
-async def test_the_async_client_names_what_the_connection_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AIRFLOW_CONN_WORKFLOW_DEFAULT", '{"conn_type": "workflow", "host": "a"}')
-    with pytest.raises(errors.ConfigurationError, match="login is missing"):
-        async with WorkflowHook().async_client():
-            pass
 
 
 @pytest.mark.parametrize("extra", ["no json", "[1]", "null", ""])

@@ -7,14 +7,12 @@ from typing import Any
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
-from airflow.sdk import DAG, task
 
-from airflow_provider_workflow.client.errors import AuthenticationError, ConflictError
+from airflow_provider_workflow.client.errors import ConflictError
 from airflow_provider_workflow.dispatch.lease import InboxUnusableError
 from airflow_provider_workflow.emulator.server import EmulatorServer
-from airflow_provider_workflow.operators.manage_inbox import InboxNameTakenError
 from tests.unit.fake_clock import FakeClock
-from tests.unit.operators.ensuring import NAME, SUBSCRIBED, ensure, only_inbox, operator, same_time
+from tests.unit.operators.ensuring import NAME, ensure, only_inbox, operator, same_time
 
 __all__ = ["same_time"]
 
@@ -36,31 +34,11 @@ def test_an_inbox_is_created_and_returned_without_its_subscription(connected: Em
     }
 
 
-def test_an_inbox_that_exists_is_found_again(connected: EmulatorServer) -> None:
-    first, second = ensure(), ensure()
-
-    assert first == second
-    assert connected.count("update_inbox") == connected.count("get_inbox") == 0
-
-
-def test_an_answer_that_is_lost_makes_no_second_inbox(connected: EmulatorServer) -> None:
-    connected.fault("drop", operation="ensure_inbox", when="after")
-
-    assert ensure()["id"] == only_inbox(connected).id
-
-
 def test_another_notification_url_is_changed(connected: EmulatorServer) -> None:
     ensure(notification_url="https://old.example.com/")
     ensure(notification_url="https://new.example.com/")
 
     assert only_inbox(connected).notification_url == "https://new.example.com/"
-
-
-def test_no_notification_url_leaves_the_one_there_is(connected: EmulatorServer) -> None:
-    ensure(notification_url="https://old.example.com/")
-    ensure()
-
-    assert only_inbox(connected).notification_url == "https://old.example.com/"
 
 
 def test_a_notification_url_is_a_secret_that_is_neither_returned_nor_logged(
@@ -73,20 +51,6 @@ def test_a_notification_url_is_a_secret_that_is_neither_returned_nor_logged(
 
     assert "notification_url was changed" in caplog.text
     assert "-secret" not in f"{made} {changed} {caplog.text}"
-
-
-def test_a_name_with_another_subscription_fails_for_good_and_shows_both(connected: EmulatorServer) -> None:
-    inbox = ensure()
-    with pytest.raises(InboxNameTakenError) as caught:
-        ensure(inputs={"region": "us"}, recreate_failed=True)
-
-    text = str(caught.value)
-    assert isinstance(caught.value, AirflowFailException), "no retry"
-    assert f"The name 'orders' belongs to inbox {inbox['id']}" in text
-    assert '"inputs": {"region": "us"}' in text
-    assert '"inputs": {"region": "eu"}' in text
-    assert "ShopAPI@1.0.0" in text
-    assert only_inbox(connected).id == inbox["id"]
 
 
 def test_a_conflict_with_an_inbox_that_nobody_shows_is_raised_as_it_is(connected: EmulatorServer) -> None:
@@ -109,29 +73,6 @@ def test_a_paused_inbox_is_returned_with_a_warning(
     assert only_inbox(connected).status == "paused"
 
 
-def test_an_inbox_that_fails_to_initialize_fails_for_good_and_says_what_to_do(
-    connected: EmulatorServer, fake_clock: FakeClock
-) -> None:
-    connected.store.inboxes.fail_next(NAME)
-
-    with pytest.raises(InboxUnusableError, match=r"'orders' failed to initialize \(subscribe") as caught:
-        ensure()
-    assert fake_clock.slept == [1], "no more than the first pause"
-    assert isinstance(caught.value, AirflowFailException), "no retry"
-    assert "Delete it and create it again" in str(caught.value)
-
-
-def test_a_failed_inbox_is_deleted_and_created_again_where_asked(
-    connected: EmulatorServer, caplog: pytest.LogCaptureFixture
-) -> None:
-    failed = connected.store.inboxes.force(ensure()["id"], "initialization_failure", "subscribe_failed")
-    found = ensure(recreate_failed=True)
-
-    assert found["status"] == "active"
-    assert found["id"] != failed.id
-    assert "failed to initialize (subscribe_failed); deleting it and creating it again" in caplog.text
-
-
 def test_it_is_created_again_but_once(connected: EmulatorServer) -> None:
     connected.store.inboxes.force(ensure()["id"], "initialization_failure")
     connected.store.inboxes.fail_next(NAME, 10)
@@ -146,14 +87,6 @@ def test_a_failed_inbox_that_somebody_else_deletes_is_created_again(connected: E
     connected.fault("status", operation="delete_inbox", status=404, when="after")
 
     assert ensure(recreate_failed=True)["status"] == "active"
-
-
-def test_the_notification_url_of_a_failed_inbox_is_left_alone(connected: EmulatorServer) -> None:
-    connected.store.inboxes.force(ensure()["id"], "initialization_failure")
-
-    with pytest.raises(InboxUnusableError):
-        ensure(notification_url="https://new.example.com/")
-    assert connected.count("update_inbox") == 0
 
 
 @pytest.mark.parametrize(
@@ -209,25 +142,6 @@ def test_inputs_that_were_rendered_to_text_are_named(connected: EmulatorServer) 
     assert connected.requests == []
 
 
-def test_inputs_may_be_what_another_task_returns() -> None:
-    with DAG("d", schedule=None):
-
-        @task
-        def inputs() -> dict[str, str]:
-            return {}
-
-        ensuring = operator(inputs=inputs())
-
-    assert ensuring.upstream_task_ids == {"inputs"}
-
-
-def test_a_refusal_is_raised(connected: EmulatorServer) -> None:
-    connected.fault("status", operation="ensure_inbox", status=403, times=None)
-
-    with pytest.raises(AuthenticationError):
-        ensure()
-
-
 def test_an_inbox_that_says_no_more_than_its_id_and_status_will_do(connected: EmulatorServer) -> None:
     url = "https://example.com/told"
     bare = {"id": connected.open_inbox(NAME), "status": "active"}
@@ -244,20 +158,6 @@ def test_an_inbox_without_a_name_is_not_taken_for_the_one_that_has_it(connected:
 
     with pytest.raises(ConflictError):
         ensure()
-
-
-def test_it_waits_on_the_worker_with_growing_pauses(connected: EmulatorServer, fake_clock: FakeClock) -> None:
-    connected.store.configure(initializing_seconds=30)
-
-    assert ensure()["status"] == "active"
-    assert fake_clock.slept == [1, 2, 4, 8, 16]
-
-
-def test_it_need_not_wait(connected: EmulatorServer, fake_clock: FakeClock) -> None:
-    connected.store.configure(initializing_seconds=30)
-
-    assert ensure(wait_until_active=False)["status"] == "initializing"
-    assert fake_clock.slept == []
 
 
 def test_it_waits_until_a_deleted_inbox_sets_its_name_free(
@@ -289,46 +189,3 @@ def test_it_gives_up_in_time_and_a_retry_may_go_on(connected: EmulatorServer, fa
         ensure(timeout=12)
     assert not isinstance(caught.value, AirflowFailException)
     assert fake_clock.slept == [1, 2, 4, 5]
-
-
-def test_the_inbox_is_logged_once_it_is_active(
-    connected: EmulatorServer, fake_clock: FakeClock, caplog: pytest.LogCaptureFixture
-) -> None:
-    connected.store.configure(initializing_seconds=30)
-    with caplog.at_level(logging.INFO):
-        inbox_id = ensure()["id"]
-
-    lines = [record.getMessage() for record in caplog.records if ".operators." in record.name]
-    assert lines == [f"Inbox {NAME} exists: id {inbox_id}, status active"]
-
-
-def test_an_inbox_that_is_active_soon_is_waited_for_a_second(
-    connected: EmulatorServer, fake_clock: FakeClock
-) -> None:
-    connected.store.configure(initializing_seconds=1)
-
-    assert ensure()["status"] == "active"
-    assert fake_clock.slept == [1]
-
-
-def test_an_inbox_that_is_active_already_is_not_waited_for(
-    connected: EmulatorServer, fake_clock: FakeClock
-) -> None:
-    subscription = {**SUBSCRIBED, "app_key": "ShopAPI@1.0.0", "connection_id": None}
-    connected.store.inboxes.create(NAME, subscription)
-    connected.store.inboxes.find(NAME)
-
-    assert ensure()["status"] == "active"
-    assert fake_clock.slept == []
-
-
-def test_an_inbox_that_fails_again_is_created_again_once(
-    connected: EmulatorServer, fake_clock: FakeClock
-) -> None:
-    connected.store.inboxes.force(ensure()["id"], "initialization_failure")
-    connected.store.configure(initializing_seconds=30)
-    connected.store.inboxes.fail_next(NAME)
-
-    with pytest.raises(InboxUnusableError):
-        ensure(recreate_failed=True)
-    assert connected.count("delete_inbox") == 1

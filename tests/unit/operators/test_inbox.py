@@ -22,7 +22,7 @@ from airflow_provider_workflow.operators.inbox import (
     WorkflowInboxDispatchOperator,
     WorkflowReleaseOperator,
 )
-from tests.unit.counted import Counted, counted
+from tests.unit.counted import counted
 from tests.unit.fakes import api_error
 from tests.unit.workbench import INBOX, Workbench
 
@@ -44,36 +44,11 @@ def lent(bench: Workbench, *ids: str) -> dict[str, Any]:
     )
 
 
-def test_all_messages_are_dispatched_and_counted(bench: Workbench) -> None:
-    bench.put("a", "b")
-
-    assert dispatch(bench) == {
-        "inbox_id": bench.inbox_id,
-        "started": {"count": 2, "ids": ["a", "b"]},
-        "existing": {"count": 0, "ids": []},
-        "rejected": {"count": 0, "ids": []},
-        "dead_lettered": {"count": 0, "ids": []},
-    }
-    assert bench.states == {}
-
-
-def test_an_empty_inbox_is_no_fault(bench: Workbench) -> None:
-    assert dispatch(bench)["started"]["count"] == 0
-
-
 def test_nothing_is_leased_for_a_missing_dag(bench: Workbench) -> None:
     bench.put("a")
 
     with pytest.raises(TargetError):
         dispatch(bench, trigger_dag_id="missing")
-    assert bench.service.count("lease") == 0
-
-
-def test_without_room_it_ends(bench: Workbench) -> None:
-    bench.ti.unfinished = lambda dag_id: 5
-    bench.put("a")
-
-    assert dispatch(bench, max_unfinished_runs=5)["started"]["count"] == 0
     assert bench.service.count("lease") == 0
 
 
@@ -84,14 +59,6 @@ def test_a_refused_message_fails_the_task_at_its_end(bench: Workbench) -> None:
     with pytest.raises(AirflowFailException, match=r"1 messages were rejected .* bad: "):
         dispatch(bench)
     assert bench.supervisor.started == ["b"]
-
-
-def test_a_refused_message_is_only_logged_where_asked(bench: Workbench) -> None:
-    bench.supervisor.refuse("bad", api_error(422))
-    bench.put("b", "bad")
-    result = dispatch(bench, on_rejected="log")
-
-    assert (result["rejected"]["ids"], result["started"]["ids"]) == (["bad"], ["b"])
 
 
 def test_a_paused_and_drained_inbox_fails_and_names_the_reason(bench: Workbench) -> None:
@@ -113,17 +80,6 @@ def test_a_paused_inbox_is_only_logged_where_asked_or_where_it_had_messages(
 
 
 @pytest.mark.parametrize(
-    ("field", "value"),
-    [("lease_limit", 0), ("on_rejected", "skip"), ("on_paused", "wait"), ("match", "&&")],
-)
-def test_a_wrong_argument_is_named_where_the_dag_is_parsed(field: str, value: Any) -> None:
-    arguments = {"inbox": INBOX, "trigger_dag_id": "handle", field: value}
-
-    with pytest.raises(ValueError, match=f"^{field}"):
-        WorkflowInboxDispatchOperator(task_id="t", **arguments)
-
-
-@pytest.mark.parametrize(
     ("operator", "state"), [(WorkflowAcknowledgeOperator, {}), (WorkflowReleaseOperator, {"a": "available"})]
 )
 def test_a_lease_is_ended(bench: Workbench, operator: Any, state: dict[str, str]) -> None:
@@ -141,20 +97,6 @@ def test_only_the_messages_that_are_named_are_ended(bench: Workbench, operator: 
     assert done == {"done": 1, "lease_ended": 0}
     assert bench.states["a"] == bench.states["c"] == "leased"
     assert bench.states.get("b") != "leased"
-
-
-@pytest.mark.parametrize(
-    ("operator", "done"),
-    [(WorkflowAcknowledgeOperator, "acknowledged"), (WorkflowReleaseOperator, "released")],
-)
-def test_the_number_of_messages_is_logged(
-    bench: Workbench, operator: Any, done: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    lease = lent(bench, "a", "b")
-    with caplog.at_level(logging.INFO):
-        operator(task_id="t", lease=lease).execute({})
-
-    assert f"Inbox {bench.inbox_id}: {done} 2 of 2 messages" in caplog.text
 
 
 @pytest.mark.parametrize("operator", [WorkflowAcknowledgeOperator, WorkflowReleaseOperator])
@@ -230,21 +172,6 @@ def replay(bench: Workbench, own: Any = None, **arguments: Any) -> Any:
     return operator.execute({"ti": bench.ti, "dag_run": SimpleNamespace(conf=own)})
 
 
-def test_the_message_of_its_own_run_is_replayed_once(bench: Workbench, counted: Counted) -> None:
-    own = dead_letter(bench)
-
-    results = [replay(bench, own) for _ in range(2)]
-
-    run_id = bench.run_id("a")
-    assert results == [
-        {"dag_id": "handle", "run_id": run_id, "outcome": outcome} for outcome in ("started", "existing")
-    ]
-    [(key, conf)] = bench.supervisor.runs.items()
-    assert key == ("handle", run_id)
-    assert conf["message"]["payload"] == "a secret"
-    assert counted.totals == {"replayed": 1}
-
-
 def test_a_given_conf_and_target_come_first(bench: Workbench) -> None:
     bench.supervisor.dags.add("other")
     conf = dead_letter(bench, target=None)
@@ -289,32 +216,6 @@ def test_the_log_says_where_the_run_is(bench: Workbench, caplog: pytest.LogCaptu
 
     assert f"the run {bench.run_id('a')} of the DAG handle is started" in caplog.text
     assert "a secret" not in caplog.text
-
-
-def test_templates_are_rendered(bench: Workbench) -> None:
-    conf = dead_letter(bench)
-    with DAG("dead", schedule=None, start_date=datetime(2025, 1, 1), render_template_as_native_obj=True):
-        operator = WorkflowDeadLetterReplayOperator(
-            task_id="t", conf="{{ dag_run.conf }}", trigger_dag_id="{{ params.to }}"
-        )
-    context: Any = {"dag_run": SimpleNamespace(conf=conf), "params": {"to": "handle"}, "ti": bench.ti}
-    operator.render_template_fields(context)
-
-    assert operator.conf == conf
-    assert operator.execute(context)["dag_id"] == "handle"
-
-
-def test_what_looks_like_a_template_in_a_message_is_not_rendered(bench: Workbench) -> None:
-    conf = dead_letter(bench)
-    conf["message_json"] = conf["message_json"].replace("a secret", "{{ 1 + 1 }}")
-    with DAG("dead", schedule=None, start_date=datetime(2025, 1, 1), render_template_as_native_obj=True):
-        operator = WorkflowDeadLetterReplayOperator(task_id="t", conf="{{ dag_run.conf }}")
-    context: Any = {"dag_run": SimpleNamespace(conf=conf), "ti": bench.ti}
-    operator.render_template_fields(context)
-    operator.execute(context)
-
-    [started] = bench.supervisor.runs.values()
-    assert started["message"]["payload"] == "{{ 1 + 1 }}"
 
 
 def test_several_dead_letters_are_replayed_by_mapped_tasks() -> None:

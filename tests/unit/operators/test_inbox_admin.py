@@ -11,7 +11,6 @@ from airflow_provider_workflow.client.errors import (
     AuthenticationError,
     ConflictError,
     NotFoundError,
-    TransportError,
 )
 from airflow_provider_workflow.dispatch.lease import InboxUnusableError
 from airflow_provider_workflow.emulator.server import EmulatorServer
@@ -39,63 +38,12 @@ def status(service: EmulatorServer, inbox: str) -> str:
     return service.store.inboxes.get(inbox).status
 
 
-@BY
-def test_an_inbox_is_paused(connected: EmulatorServer, inbox: str, by: str) -> None:
-    found = run(WorkflowPauseInboxOperator, NAME if by == "name" else inbox)
-
-    assert found == {
-        "id": inbox,
-        "name": NAME,
-        "status": "paused",
-        "paused_reason": "user",
-    }
-    assert status(connected, inbox) == "paused"
-
-
-@BY
-def test_an_inbox_is_resumed(connected: EmulatorServer, inbox: str, by: str) -> None:
-    connected.store.inboxes.pause(inbox)
-    found = run(WorkflowResumeInboxOperator, NAME if by == "name" else inbox)
-
-    assert (found["id"], found["status"], found["paused_reason"]) == (inbox, "active", None)
-
-
 def test_a_resumed_inbox_that_initializes_is_returned_so(connected: EmulatorServer, inbox: str) -> None:
     connected.store.inboxes.pause(inbox)
     connected.store.configure(initializing_seconds=60)
 
     assert run(WorkflowResumeInboxOperator)["status"] == "initializing"
     assert run(WorkflowResumeInboxOperator)["status"] == "initializing", "a retry finds it so"
-
-
-@pytest.mark.parametrize(
-    ("operator", "state"), [(WorkflowPauseInboxOperator, "paused"), (WorkflowResumeInboxOperator, "active")]
-)
-def test_an_inbox_that_is_in_the_state_already_is_a_success_and_said(
-    connected: EmulatorServer, inbox: str, operator: Any, state: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    connected.store.inboxes.force(inbox, state, "abandoned" if state == "paused" else None)
-    with caplog.at_level(logging.INFO):
-        found = run(operator)
-
-    assert found["status"] == state
-    assert f"Inbox orders is {state} already; nothing to do" in caplog.text
-
-
-@pytest.mark.parametrize(
-    ("operator", "before", "after"),
-    [(WorkflowPauseInboxOperator, "active", "paused"), (WorkflowResumeInboxOperator, "paused", "active")],
-)
-def test_a_retry_after_an_answer_that_was_lost_succeeds(
-    connected: EmulatorServer, inbox: str, operator: Any, before: str, after: str
-) -> None:
-    connected.store.inboxes.force(inbox, before)
-    name = f"{'pause' if after == 'paused' else 'resume'}_inbox"
-    connected.fault("drop", operation=name, when="after")
-
-    with pytest.raises(TransportError):
-        run(operator)
-    assert run(operator)["status"] == after
 
 
 @pytest.mark.parametrize(
@@ -184,17 +132,3 @@ def test_a_refusal_is_raised(connected: EmulatorServer, inbox: str, operator: An
 
     with pytest.raises(AuthenticationError):
         run(operator, inbox)
-
-
-@pytest.mark.parametrize(
-    "operator", [WorkflowPauseInboxOperator, WorkflowResumeInboxOperator, WorkflowDeleteInboxOperator]
-)
-def test_arguments_are_templated_and_checked_where_the_dag_is_parsed(operator: Any) -> None:
-    made = operator(task_id="t", inbox="{{ params.inbox }}", workflow_conn_id="{{ params.conn }}")
-    made.render_template_fields({"params": {"inbox": "x", "conn": "other"}})
-
-    assert (made.inbox, made.workflow_conn_id) == ("x", "other")
-    with pytest.raises(ValueError, match=r"^inbox"):
-        operator(task_id="t", inbox="")
-    with pytest.raises(ValueError, match=r"^workflow_conn_id"):
-        operator(task_id="t", inbox="x", workflow_conn_id="")

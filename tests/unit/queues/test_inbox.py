@@ -9,8 +9,6 @@ import sys
 import pytest
 from airflow.providers_manager import ProvidersManager
 
-from airflow_provider_workflow.triggers.event import WorkflowInboxEventTrigger
-
 pytestmark = pytest.mark.since(3, 3, "the acknowledging of asset events")
 
 NAME = "airflow_provider_workflow.queues.inbox.WorkflowInboxMessageQueueProvider"
@@ -29,30 +27,6 @@ def run(code: str) -> str:
 
 def test_airflow_finds_it_through_the_provider_info() -> None:
     assert NAME in ProvidersManager().queue_class_names
-
-
-def test_the_scheme_makes_an_event_trigger_of_the_same_arguments() -> None:
-    from airflow.providers.common.messaging.triggers.msg_queue import MessageQueueTrigger
-
-    made = MessageQueueTrigger(scheme="workflow-inbox", inbox="orders", match="payload", lease_limit=7)
-
-    assert isinstance(made.trigger, WorkflowInboxEventTrigger)
-    assert made.serialize() == WorkflowInboxEventTrigger("orders", "payload", lease_limit=7).serialize()
-
-
-def test_a_wrong_argument_fails_where_the_dag_is_parsed() -> None:
-    from airflow.providers.common.messaging.triggers.msg_queue import MessageQueueTrigger
-
-    with pytest.raises(ValueError, match="lease_limit must be a whole number from 1 to 100"):
-        MessageQueueTrigger(scheme="workflow-inbox", inbox="orders", lease_limit=0).serialize()
-
-
-@pytest.mark.filterwarnings("ignore:The `queue` parameter is deprecated")
-def test_the_deprecated_form_by_address_is_not_served() -> None:
-    from airflow.providers.common.messaging.triggers.msg_queue import MessageQueueTrigger
-
-    with pytest.raises(ValueError, match="not recognized"):
-        MessageQueueTrigger(queue="workflow-inbox://workflow_default/orders").serialize()
 
 
 def test_it_has_what_older_versions_of_the_base_class_ask_for() -> None:

@@ -74,13 +74,6 @@ def test_approval_leads_back_with_code_and_state(store: Store) -> None:
     assert answer["refresh_token"]
 
 
-def test_a_code_is_used_once(store: Store) -> None:
-    value = code(store)
-    exchange(store, value)
-    with pytest.raises(ServiceError, match="invalid_grant"):
-        exchange(store, value)
-
-
 @pytest.mark.specification("10 code", "14.3 code")
 def test_a_code_lives_for_two_minutes(store: Store) -> None:
     first, second = code(store), code(store)
@@ -107,17 +100,6 @@ def test_a_refresh_token_is_used_once_and_never_expires(store: Store) -> None:
     assert second["refresh_token"] != first["refresh_token"]
     old = str(first["refresh_token"])
     assert error_of(store, grant_type="refresh_token", refresh_token=old) == (400, "invalid_grant")
-
-
-def test_faults_of_the_token_request_are_named(store: Store) -> None:
-    grant = {"grant_type": "client_credentials", "scope": "external"}
-    assert error_of(store, ("demo-client", "wrong"), **grant) == (401, "invalid_client")
-    assert error_of(store, None, **grant) == (401, "invalid_client")
-    assert error_of(store, scope="external") == (400, "invalid_request")
-    assert error_of(store, grant_type="password") == (400, "unsupported_grant_type")
-    assert error_of(store, grant_type="authorization_code") == (400, "invalid_request")
-    assert error_of(store, grant_type="client_credentials") == (400, "invalid_scope")
-    assert error_of(store, grant_type="client_credentials", scope="everything") == (400, "invalid_scope")
 
 
 @pytest.mark.specification("9.3 client secret")
@@ -186,12 +168,6 @@ def test_a_token_of_another_scope_is_refused(store: Store) -> None:
     token = store.tokens.issue("workflow promotions:read").value
     assert admission_of(store, f"Bearer {token}", INBOX) == (401, "invalid_audience")
     assert admission_of(store, f"Bearer {token}", PROMOTIONS) == (403, "forbidden")
-
-
-def test_promotions_take_app_tokens_only(store: Store) -> None:
-    user = store.tokens.issue("promotions:write", grant="authorization_code").value
-    assert admission_of(store, f"Bearer {user}", PROMOTIONS) == (403, "forbidden")
-    assert store.tokens.admit(f"Bearer {store.tokens.issue('promotions:write').value}", PROMOTIONS)
 
 
 def test_what_is_secret_says_what_it_is_and_is_never_the_same_twice(store: Store) -> None:

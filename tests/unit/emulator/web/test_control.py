@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -33,14 +31,6 @@ def test_messages_are_put_by_name_or_id_and_an_inbox_is_made_on_demand(api: Api)
     assert told["messages"][-1]["error_message"] == "e"  # type: ignore[index]
 
 
-def test_messages_are_put_with_a_number_for_an_id_and_without_one(api: Api) -> None:
-    ids = [17, "order 7", None]
-    assert api.control("/messages", inbox="orders", create=True, payloads=[1, 2, 3], ids=ids)["ids"] == ids
-    inbox_id = api("GET", "/inboxes").json()["results"][0]["id"]
-    leased = api("POST", f"/inboxes/{inbox_id}/messages/lease").json()["results"]
-    assert [message.get("id", "none") for message in leased] == [17, "order 7", "none"]
-
-
 def test_a_paused_inbox_drops_what_is_put_and_the_answer_says_so(api: Api) -> None:
     api.control("/messages", inbox="orders", create=True, payloads=[])
     api.control("/inboxes/state", inbox="orders", status="paused", paused_reason="authentication")
@@ -63,33 +53,6 @@ def test_clock_leases_and_tokens_obey(emulator: EmulatorServer, api: Api) -> Non
     assert api("GET", "/inboxes").json()["errors"][0]["code"] == "unauthenticated"
 
 
-def test_limits_and_settings_are_turned(api: Api) -> None:
-    api.control("/settings", rate_limit=1, rate_window_seconds=10)
-    api("GET", "/inboxes")
-    assert api("GET", "/inboxes").headers["Retry-After"] == "10"
-    api.control("/settings", rate_limit=None)
-    assert api("GET", "/inboxes").status_code == 200
-    assert api.control("/settings", quarantine_after=2)["quarantine_after"] == 2
-    assert api.control("/settings")["quarantine_after"] == 2
-
-
-def test_requests_are_logged_with_their_headers_but_control_is_not(
-    emulator: EmulatorServer, api: Api
-) -> None:
-    api("GET", "/inboxes", params={"limit": 5})
-    api("POST", "/v2/guess?client_id=demo-client", {"description": "é"})
-    api("GET", "/nowhere")
-    told = api("GET", "/_emulator/requests").json()
-    assert told["counts"] == {"list_inboxes": 1, "guess": 1, "unknown": 1}
-    first, second, third = told["requests"]
-    assert (first["method"], first["query"], first["status"]) == ("GET", "limit=5", 200)
-    assert first["headers"]["authorization"].startswith("Bearer ")
-    assert (second["status"], third["status"]) == (400, 404)
-    assert [each["operation"] for each in told["requests"]] == [each.operation for each in emulator.requests]
-    assert api("GET", "/_emulator/requests?limit=1").json()["requests"] == [third]
-    assert emulator.count("guess") == 1
-
-
 @pytest.mark.parametrize(
     ("path", "body"),
     [
@@ -109,20 +72,6 @@ def test_control_says_what_it_does_not_understand(
     response = api("POST", f"/_emulator{path}", body)
     assert response.status_code in (400, 404)
     assert response.json()["errors"][0]["detail"]
-
-
-def test_a_reset_begins_anew(emulator: EmulatorServer, api: Api) -> None:
-    emulator.put("orders", {})
-    emulator.fault("drop", times=None)
-    api.control("/clock/advance", seconds=1000)
-    api.control("/settings", page_size=1)
-    before = time.monotonic()
-    api.control("/reset")
-    assert time.monotonic() - before < 1
-    assert emulator.store.inboxes.page(9, 0) == (0, [])
-    assert (emulator.store.settings.page_size, emulator.store.clock.offset) == (100, 0)
-    assert emulator.emulator.faults.rules == []
-    assert api("GET", "/inboxes").status_code == 400  # its token is gone, too
 
 
 ORDERS = {"inbox": "orders"}
@@ -181,23 +130,6 @@ def test_a_wrong_value_is_a_400_that_names_the_field(
     assert emulator.store.clock.offset == 0
 
 
-@pytest.mark.parametrize(
-    ("query", "name"),
-    [
-        ("requests?limit=-1", "limit"),
-        ("requests?limit=x", "limit"),
-        ("requests?count=1", "count"),
-        ("inboxes/orders?messages=none", "messages"),
-    ],
-)
-def test_a_wrong_parameter_is_a_400_that_names_it(
-    emulator: EmulatorServer, api: Api, query: str, name: str
-) -> None:
-    emulator.open_inbox("orders")
-    response = api("GET", f"/_emulator/{query}")
-    assert (response.status_code, response.json()["errors"][0]["detail"].split(": ")[0]) == (400, name)
-
-
 @pytest.mark.parametrize("settings", [{"quarantine_after": 0}, {"page_size": "x"}, {"token_seconds": -1}])
 def test_the_settings_of_a_test_are_checked_as_well(settings: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(settings))):
@@ -216,18 +148,6 @@ def test_no_clock_leaves_the_years_that_a_date_can_have(seconds: float) -> None:
 def test_every_control_route_is_documented() -> None:
     shown = re.findall(r"^curl -s http://127.0.0.1:8765(/_emulator/\S+)", DOCUMENT.read_text(), re.MULTILINE)
     assert set(shown) == {control.path.replace("{inbox}", "orders") for control in OPERATIONS}
-
-
-def test_a_status_comes_with_the_envelope_and_without_effect(
-    emulator: EmulatorServer, api: Api, lease_path: str
-) -> None:
-    emulator.fault("status", operation="lease", status=503, headers={"Retry-After": "7"}, code="down")
-    response = api("POST", lease_path)
-    assert (response.status_code, response.headers["Retry-After"]) == (503, "7")
-    assert response.json()["errors"][0]["code"] == "down"
-    assert leases(emulator) == 0
-    assert [each.status for each in emulator.requests] == [503]
-    assert api("POST", lease_path).status_code == 201
 
 
 @pytest.mark.specification("11.3 401, 403, 409, 429, 503, 504")
@@ -251,34 +171,6 @@ def test_a_busy_answer_has_the_headers_of_the_specification(
     assert not {"Retry-After", *limited} & set(api("POST", lease_path).headers)
 
 
-def test_a_status_can_come_after_the_effect(emulator: EmulatorServer, api: Api, lease_path: str) -> None:
-    emulator.fault("status", operation="lease", status=500, when="after")
-    response = api("POST", lease_path)
-    error = response.json()["errors"][0]
-    assert (response.status_code, error["code"]) == (500, "error")
-    assert set(error["meta"]) == {"source", "full_details"}
-    assert leases(emulator) == 1
-
-
-@pytest.mark.parametrize(
-    ("given", "content_type", "body"),
-    [
-        ({"json": {"detail": "only"}}, "application/json", b'{"detail":"only"}'),
-        ({"text": "<h1>Bad gateway</h1>"}, "text/html", b"<h1>Bad gateway</h1>"),
-        ({"text": ""}, "text/html", b""),
-        ({"text": "slow down", "content_type": "text/plain"}, "text/plain", b"slow down"),
-    ],
-)
-def test_the_body_of_a_status_is_any_other(
-    emulator: EmulatorServer, api: Api, given: dict[str, Any], content_type: str, body: bytes
-) -> None:
-    date = "Wed, 21 Oct 2026 07:28:00 GMT"
-    emulator.fault("status", status=429, headers={"Retry-After": date}, **given)
-    response = api("GET", "/inboxes")
-    assert (response.status_code, response.content) == (429, body)
-    assert (response.headers["Content-Type"], response.headers["Retry-After"]) == (content_type, date)
-
-
 @pytest.mark.parametrize("status", [204, 304])
 def test_a_status_that_has_no_body_leaves_the_connection_usable(
     emulator: EmulatorServer, api: Api, status: int
@@ -292,39 +184,6 @@ def test_a_status_that_has_no_body_leaves_the_connection_usable(
     assert first.endswith(b"\r\n\r\n")
     assert b"x-further: 1" in first
     assert second.startswith(b"HTTP/1.1 200")
-
-
-@pytest.mark.parametrize("status", [401, 503])
-def test_guess_gives_every_error_on_demand(emulator: EmulatorServer, api: Api, status: int) -> None:
-    api.control("/faults", kind="status", operation="guess", status=status)
-    response = api("POST", "/v2/guess?client_id=demo-client", {"description": "send an email"})
-    assert (response.status_code, response.json()["errors"][0]["status"]) == (status, status)
-
-
-@pytest.mark.parametrize(("when", "had_effect"), [("before", 0), ("after", 1)])
-def test_a_connection_is_dropped_before_or_after_the_effect(
-    emulator: EmulatorServer, api: Api, lease_path: str, when: str, had_effect: int
-) -> None:
-    emulator.fault("drop", operation="lease", when=when)
-    with pytest.raises(requests.ConnectionError):
-        api("POST", lease_path)
-    assert leases(emulator) == had_effect
-    assert [each.status for each in emulator.requests] == [None]
-    assert api("GET", "/inboxes").status_code == 200
-
-
-def test_a_dropped_connection_ends_without_a_byte(emulator: EmulatorServer, api: Api) -> None:
-    emulator.fault("drop")
-    assert read_all(raw(emulator, api)) == b""
-
-
-def test_a_slow_answer_comes_late(emulator: EmulatorServer, api: Api, lease_path: str) -> None:
-    emulator.fault("slow", operation="lease", seconds=0.2, times=2)
-    with pytest.raises(requests.Timeout):
-        api("POST", lease_path, timeout=0.05)
-    before = time.monotonic()
-    assert api("POST", lease_path).ok
-    assert time.monotonic() - before >= 0.2
 
 
 def test_a_truncated_body_is_shorter_than_promised(
@@ -359,54 +218,3 @@ def test_faults_are_chosen_by_path_and_counted(emulator: EmulatorServer, api: Ap
     assert emulator.emulator.faults.rules[0].met == 4
     api.control("/faults/clear")
     assert emulator.emulator.faults.rules == []
-
-
-@pytest.mark.parametrize(("when", "effect_while_held"), [("before", 0), ("after", 1)])
-def test_a_request_is_held_until_it_is_released(
-    emulator: EmulatorServer, api: Api, lease_path: str, when: str, effect_while_held: int
-) -> None:
-    emulator.fault("hold", operation="lease", when=when)
-    answers: list[requests.Response] = []
-    thread = threading.Thread(target=lambda: answers.append(api("POST", lease_path)))
-    thread.start()
-    (held,) = emulator.wait_until_held()
-    assert (held["operation"], held["when"]) == ("lease", when)
-    assert leases(emulator) == effect_while_held
-    assert emulator.emulator.holds.listing() == [held]
-    assert emulator.release(held["id"]) == 1
-    thread.join(5)
-    assert answers[0].status_code == 201
-    assert leases(emulator) == 1
-
-
-def test_a_held_request_can_be_dropped_instead(emulator: EmulatorServer, api: Api, lease_path: str) -> None:
-    emulator.fault("hold", operation="lease")
-    failures: list[Exception] = []
-
-    def ask() -> None:
-        try:
-            api("POST", lease_path)
-        except requests.ConnectionError as error:
-            failures.append(error)
-
-    thread = threading.Thread(target=ask)
-    thread.start()
-    emulator.wait_until_held()
-    emulator.release(drop=True)
-    thread.join(5)
-    assert len(failures) == 1
-    assert leases(emulator) == 0
-
-
-def test_a_client_that_is_killed_while_held_has_had_its_effect_once_released(
-    emulator: EmulatorServer, api: Api
-) -> None:
-    emulator.fault("hold", operation="list_inboxes")
-    raw(emulator, api).close()
-    emulator.wait_until_held()
-    emulator.release()
-    for _ in range(100):
-        if emulator.requests[0].status == 200:
-            break
-        time.sleep(0.01)
-    assert emulator.requests[0].status == 200
