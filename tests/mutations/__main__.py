@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
 import sys
 import tempfile
 from collections import Counter
@@ -28,8 +26,6 @@ from tests.mutations.seeded import PACKAGE
 
 COUNT = 200
 """Of all faults; those without a name of their own are made with operators."""
-QUICK_ONES = "not slow and not program"
-"""The tests of ``make unit``. Others start processes, in which there is no fault."""
 REQUIRED = 0.95
 """Of all faults."""
 
@@ -45,45 +41,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--workers", type=int, default=2, help="number of processes (default: %(default)s)")
     parser.add_argument("--matrix", action="store_true", help="run all tests of each fault")
     parser.add_argument("--json", type=Path, default=Path(".mutations.json"), help="where to write")
-    parser.add_argument("--part", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
-    if options.part is not None:
-        return run_part(options)
-    with tempfile.TemporaryDirectory(prefix="workflow-mutations-") as folder:
-        outcomes = [outcome for part in run_parts(options, Path(folder)) for outcome in part]
-    options.json.write_text(json.dumps([asdict(outcome) for outcome in outcomes], indent=1))
-    return report(outcomes)
-
-
-def run_parts(options: argparse.Namespace, folder: Path) -> list[list[Outcome]]:
-    """Start a process for each part of the faults, and wait for all."""
-    files = [folder / f"{part}.json" for part in range(options.workers)]
-    processes = []
-    for part, file in enumerate(files):
-        chosen = ["--workers", str(options.workers), "--part", str(part), "--json", str(file), *options.only]
-        if options.matrix:
-            chosen.append("--matrix")
-        environment = {**os.environ, "AIRFLOW_HOME": str(folder / f"airflow-{part}")}
-        processes.append(
-            subprocess.Popen([sys.executable, "-m", "tests.mutations", *chosen], env=environment)
-        )
-    exit_codes = [process.wait() for process in processes]
-    if any(exit_codes):
-        sys.exit("A process of the mutations failed.")
-    return [[Outcome(**outcome) for outcome in json.loads(file.read_text())] for file in files]
-
-
-def run_part(options: argparse.Namespace) -> int:
-    """Collect the tests once, and run them for each fault of this part in a fork of the process."""
     faults = [
         fault
         for fault in all_faults()
         if not options.only or any(part in fault.name for part in options.only)
     ]
-    forks = Forks(faults[options.part :: options.workers], options.json, first_only=not options.matrix)
-    basetemp = options.json.with_suffix(".tests")
-    chosen = ["tests/unit", "-q", "-m", QUICK_ONES, f"--basetemp={basetemp}", "-p", "no:cacheprovider"]
-    return int(pytest.main(chosen, plugins=[forks]))
+    with tempfile.TemporaryDirectory(prefix="workflow-mutations-") as folder:
+        forks = Forks(faults, Path(folder), workers=options.workers, first_only=not options.matrix)
+        chosen = [
+            "tests/unit",
+            "-q",
+            "-m",
+            "not program",
+            f"--basetemp={folder}/tests",
+            "-p",
+            "no:cacheprovider",
+        ]
+        if exit_code := pytest.main(chosen, plugins=[forks]):
+            return int(exit_code)
+    options.json.write_text(json.dumps([asdict(outcome) for outcome in forks.outcomes], indent=1))
+    return report(forks.outcomes)
 
 
 def all_faults() -> list[Fault]:

@@ -10,7 +10,8 @@ import time
 import traceback
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -55,86 +56,108 @@ class Forks:
     A plugin of pytest that runs all collected tests without a fault, then those of each fault.
 
     :param faults: the faults.
-    :param file: where to write the outcomes, as JSON.
+    :param folder: an empty directory, for what the forks answer.
+    :param workers: number of forks that run at the same time.
     :param first_only: whether the tests of a fault end at the first failure.
     """
 
-    def __init__(self, faults: Sequence[Fault], file: Path, *, first_only: bool) -> None:
+    def __init__(self, faults: Sequence[Fault], folder: Path, *, workers: int, first_only: bool) -> None:
         self._faults = faults
-        self._file = file
+        self._folder = folder
+        self._workers = workers
         self._first_only = first_only
+        self.outcomes: list[Outcome] = []
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        """Run the tests of all faults, and write the outcomes."""
+        """Run the tests of all faults."""
         if session.testsfailed:
             raise session.Interrupted("The tests cannot be collected.")
         items = {item.nodeid: item for item in session.items}
         executed = self._measure(session)
         print(f"{len(items)} tests execute {len(executed)} functions", file=sys.stderr)
         session.config.option.maxfail = 1 if self._first_only else 0
-        outcomes = []
-        for fault in self._faults:
+        running: dict[_Fork, tuple[Fault, int]] = {}
+        for number, fault in enumerate(self._faults):
+            while len(running) == self._workers:
+                self._collect(running)
             tests = [items[test] for test in sorted(executed[fault.place(PACKAGE).function])]
-            outcome = self._try(session, fault, tests)
-            word = "noticed" if outcome.is_noticed else "NOT NOTICED"
-            print(
-                f"{word}: {fault.name} ({len(outcome.failed)} of {len(tests)})", file=sys.stderr, flush=True
-            )
-            outcomes.append(outcome)
-        self._file.write_text(json.dumps([asdict(outcome) for outcome in outcomes]))
+            answer = self._folder / f"{number}.json"
+            running[_Fork(partial(_run_seeded, session, fault, tests), answer)] = fault, len(tests)
+        while running:
+            self._collect(running)
         return True
 
     def _measure(self, session: pytest.Session) -> Executed:
         """Which test executes which function; tests that fail without a fault are left out."""
 
-        def run(answer: Path) -> None:
+        def run() -> Any:
             coverage = Coverage(data_file=None, source=[str(PACKAGE)], config_file=False)
-            contexts = _Contexts(coverage)
-            session.config.pluginmanager.register(contexts)
+            session.config.pluginmanager.register(_Contexts(coverage))
             coverage.start()
             failed = _run(session, session.items)
             coverage.stop()
-            answer.write_text(json.dumps([failed, _executed(coverage)]))
+            return failed, _executed(coverage)
 
-        answer = self._fork(run, LONGEST_MEASUREMENT_SECONDS)
-        if answer is None:
+        fork = _Fork(run, self._folder / "executed.json", LONGEST_MEASUREMENT_SECONDS)
+        while not fork.has_ended():
+            time.sleep(0.02)
+        if (answer := fork.answer()) is None:
             raise session.Interrupted("The tests did not end without a fault.")
         failed, executed = answer
         for test in failed:
             print(f"fails without a fault: {test}", file=sys.stderr)
         return {function: set(tests) - set(failed) for function, tests in executed.items()}
 
-    def _try(self, session: pytest.Session, fault: Fault, tests: list[pytest.Item]) -> Outcome:
-        def run(answer: Path) -> None:
-            with seeded(fault):
-                answer.write_text(json.dumps(_run(session, tests)))
+    def _collect(self, running: dict[_Fork, tuple[Fault, int]]) -> None:
+        """Take the outcomes of forks that have ended."""
+        time.sleep(0.02)
+        for fork in [fork for fork in running if fork.has_ended()]:
+            fault, ran = running.pop(fork)
+            failed = fork.answer()
+            room = fault.place(PACKAGE).file.relative_to(PACKAGE).parts[0].removesuffix(".py")
+            outcome = Outcome(fault.name, room, ran, failed or [], failed is None or bool(failed))
+            word = "noticed" if outcome.is_noticed else "NOT NOTICED"
+            print(f"{word}: {fault.name} ({len(outcome.failed)} of {ran})", file=sys.stderr, flush=True)
+            self.outcomes.append(outcome)
 
-        failed = self._fork(run, LONGEST_RUN_SECONDS) if tests else []
-        room = fault.place(PACKAGE).file.relative_to(PACKAGE).parts[0].removesuffix(".py")
-        return Outcome(fault.name, room, len(tests), failed or [], failed is None or bool(failed))
 
-    def _fork(self, run: Callable[[Path], None], seconds: float) -> Any:
-        """What the function writes in a fork of this process, decoded; None if it did not end."""
-        answer = self._file.with_suffix(".answer")
-        answer.unlink(missing_ok=True)
-        process = os.fork()
-        if process == 0:
+class _Fork:
+    """
+    A fork of this process that runs a function.
+
+    :param run: the function; what it returns can be written as JSON.
+    :param answer: the file for it.
+    :param seconds: after so long, the fork is killed.
+    """
+
+    def __init__(self, run: Callable[[], Any], answer: Path, seconds: float = LONGEST_RUN_SECONDS) -> None:
+        self._answer = answer
+        self._ends_at = time.monotonic() + seconds
+        self._process = os.fork()
+        if self._process == 0:
             try:
                 os.setsid()
-                run(answer)
+                answer.write_text(json.dumps(run()))
             except BaseException:
                 traceback.print_exc()
             finally:
                 os._exit(0)
-        ends_at = time.monotonic() + seconds
-        while os.waitpid(process, os.WNOHANG)[0] == 0:
-            if time.monotonic() > ends_at or psutil.Process(process).memory_info().rss > LARGEST_RUN_BYTES:
-                os.killpg(process, signal.SIGKILL)
-                os.waitpid(process, 0)
-                break
-            time.sleep(0.02)
-        return json.loads(answer.read_text()) if answer.exists() else None
+
+    def has_ended(self) -> bool:
+        """Whether the fork has ended; it is killed if it takes too long or too much memory."""
+        if os.waitpid(self._process, os.WNOHANG)[0]:
+            return True
+        used = psutil.Process(self._process).memory_info().rss
+        if time.monotonic() < self._ends_at and used < LARGEST_RUN_BYTES:
+            return False
+        os.killpg(self._process, signal.SIGKILL)
+        os.waitpid(self._process, 0)
+        return True
+
+    def answer(self) -> Any:
+        """What the function returned; None if it raised an exception, or the fork was killed."""
+        return json.loads(self._answer.read_text()) if self._answer.exists() else None
 
 
 class _Contexts:
@@ -147,6 +170,11 @@ class _Contexts:
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:
         self._coverage.switch_context(item.nodeid)
         return (yield)
+
+
+def _run_seeded(session: pytest.Session, fault: Fault, tests: Sequence[pytest.Item]) -> list[str]:
+    with seeded(fault):
+        return _run(session, tests)
 
 
 def _run(session: pytest.Session, tests: Sequence[pytest.Item]) -> list[str]:

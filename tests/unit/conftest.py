@@ -26,8 +26,8 @@ budget.load()
 HERE = Path(__file__).parent
 PROGRAMS = {"benchmarks", "tools", *(path.name for path in HERE.parent.iterdir())} - {"page"}
 """Folders here with tests of programs: each is named like its program."""
-SLOW = {"database", "fuzz", "matrix", "plugin"}
-"""Folders whose tests are slow as a whole: generated inputs, all combinations, databases and API servers."""
+SLOW = {"fuzz", "matrix"}
+"""Folders whose tests are slow as a whole: generated inputs, all combinations."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
