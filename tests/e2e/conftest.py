@@ -14,7 +14,6 @@ import pytest
 
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.crash.topology import metadata_database
-from tests.e2e import examples
 from tests.e2e.counting import Statsd
 from tests.e2e.leaks import check_that_no_secret_was_left
 from tests.e2e.stage import Inbox, Stage
@@ -22,7 +21,6 @@ from tests.marks import Marks
 from tools.local_airflow import LocalAirflow
 
 DAGS_FOLDER = Path(__file__).parent / "dags"
-EXAMPLES = Path(__file__).parents[2] / "dags_examples"
 ROOT = Path(__file__).parents[2]
 STOPS = Path(__file__).parent / "stops"
 DECORATED = ("decorated-notice", "decorated-sensor")
@@ -37,7 +35,6 @@ LONG = (
     "test_notice",
     "test_distribution",
     "test_kills",
-    "test_healthy_hour",
     "test_broken_target",
     "test_hostile",
     "test_secrets_at_debug",
@@ -58,12 +55,8 @@ SETTINGS = {
     "AIRFLOW__TRIGGERER__JOB_HEARTBEAT_SEC": "1",
     "AIRFLOW__TRIGGERER__TRIGGERER_HEALTH_CHECK_THRESHOLD": "5",
     # A file that changes is parsed at once; the others, again and again, would take a quarter of a CPU.
-    "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "30",
+    "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "300",
 }
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "last: runs after all others, which it would disturb")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -71,14 +64,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: _turn(item, item.path in shared))
 
 
-def _turn(item: pytest.Item, is_shared: bool) -> tuple[bool, bool, int]:
+def _turn(item: pytest.Item, is_shared: bool) -> tuple[bool, int]:
     """
     Files that need no shared Airflow come first, as it would idle beside theirs and take CPU from them.
 
     :param is_shared: whether tests of the file use the Airflow that is shared.
     """
     long = LONG.index(item.path.stem) if item.path.stem in LONG else len(LONG)
-    return "last" in item.keywords, is_shared, long
+    return is_shared, long
 
 
 @pytest.fixture
@@ -99,7 +92,7 @@ def marks() -> Marks:
 def emulator(marks: Marks) -> Iterator[EmulatorServer]:
     """The workflow service, shared by all tests: each takes an inbox of its own."""
     with EmulatorServer(client_secret=marks.new("client secret")) as emulator:
-        for name in (*examples.INBOXES, *DECORATED):
+        for name in DECORATED:
             emulator.open_inbox(name)
         yield emulator
 
@@ -119,12 +112,9 @@ def wrong_secret(marks: Marks) -> str:
 
 @pytest.fixture(scope="session")
 def dags_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The DAG files of these tests and the example DAGs, where tests may add and change some."""
-    folder = tmp_path_factory.mktemp("dags")
-    for source in (DAGS_FOLDER, EXAMPLES):
-        for file in source.glob("*.py"):
-            shutil.copy(file, folder)
-    return folder
+    """The DAG files of these tests, where tests may add and change some."""
+    ignored = shutil.ignore_patterns("__pycache__")
+    return shutil.copytree(DAGS_FOLDER, tmp_path_factory.mktemp("dags"), ignore=ignored, dirs_exist_ok=True)
 
 
 @pytest.fixture(scope="session")

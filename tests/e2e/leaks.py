@@ -30,9 +30,7 @@ def check_that_no_secret_was_left(stage: Stage, marks: Marks) -> None:
     tokens hold any.
     """
     stage.start(REFUSED, "no-such-inbox").fails()
-    stage.until(
-        lambda: _holds(_database(stage), "trigger.kwargs", b"workflow_default"), "an example to listen"
-    )
+    stage.until(lambda: _holds(_database(stage), "trigger.kwargs", b"workflow_default"), "a listener to wait")
     written, kept, shown = _files(stage), _database(stage), list(listed(stage.airflow.api))
     assert _holds(written, f"/dag_id={REFUSED}/", b"wrong secret."), "a task log is not looked at"
     assert _holds(shown, "/taskInstances", b"workflow_default"), "what tasks are given is not looked at"
