@@ -177,6 +177,7 @@ def test_a_plain_airflow_shows_the_wheel_once_it_is_installed_and_nothing_once_i
     assert PROJECT not in plain.run("airflow", "providers", "list")
 
 
+@pytest.mark.nightly
 def test_the_sdist_installs_the_same_files_as_the_wheel(dist: Path, plain: PlainAirflow) -> None:
     before = plain.files()
     installed = {}

@@ -116,8 +116,7 @@ def test_no_log_line_but_those_of_airflow_quotes_a_rejected_message(stage: Stage
 @pytest.mark.usefixtures("rejected")
 def test_nothing_of_a_rejected_message_is_in_the_database(stage: Stage) -> None:
     """Neither in ``next_kwargs`` nor in XComs, notes or anything else."""
-    found = {
-        mark: {place for place, value in rows(stage.airflow) if mark.encode() in value}
-        for mark in (CARD, MARK, GOOD_MARK)
-    }
+    places = list(rows(stage.airflow))
+    marks = (CARD, MARK, GOOD_MARK)
+    found = {mark: {place for place, value in places if mark.encode() in value} for mark in marks}
     assert found == {CARD: set(), MARK: set(), GOOD_MARK: {"dag_run.conf"}}
