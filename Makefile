@@ -84,7 +84,7 @@ IN_PROCESSES := --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 e2e: setup ## Run the end-to-end tests, with a real Airflow, in WORKERS=2 processes (0: in one)
 	$(BIN)/python -m pytest $(E2E) -m "not nightly" $(IN_PROCESSES) --durations=50
 
-# Random kills, growth of memory, pictures, the tutorial: what takes minutes, and a change seldom breaks.
+# Random kills, growth of memory, logs at DEBUG, pictures, pages of docs: what takes minutes, and a change seldom breaks.
 nightly: setup ## Run the end-to-end tests that take minutes: kills, soak, tutorial, pictures
 	$(BIN)/python -m pytest $(E2E) -m nightly $(IN_PROCESSES) --durations=0
 

@@ -128,9 +128,9 @@ class AirflowAPI:
 
         return self.wait_until(started, LOCKED_SECONDS, f"a run of {dag_id} accepted by the database")
 
-    def dag_runs(self, dag_id: str) -> list[Json]:
-        """Return every run of a DAG, oldest first."""
-        return list(self._pages(f"dags/{dag_id}/dagRuns", "dag_runs", order_by="id"))
+    def dag_runs(self, dag_id: str, **params: str) -> list[Json]:
+        """Return every run of a DAG, or those that the API finds with further parameters; oldest first."""
+        return list(self._pages(f"dags/{dag_id}/dagRuns", "dag_runs", order_by="id", **params))
 
     def dag_run(self, dag_id: str, run_id: str) -> Json:
         """Return one run."""

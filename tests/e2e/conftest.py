@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import fcntl
+import inspect
 import itertools
 import json
 import os
@@ -8,13 +9,15 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from airflow_provider_workflow.emulator.server import EmulatorServer
+from tests.conftest import lacking
 from tests.crash.topology import metadata_database
-from tests.e2e import examples
 from tests.e2e.counting import Statsd
 from tests.e2e.leaks import check_that_no_secret_was_left
 from tests.e2e.stage import Inbox, Stage
@@ -22,48 +25,48 @@ from tests.marks import Marks
 from tools.local_airflow import LocalAirflow
 
 DAGS_FOLDER = Path(__file__).parent / "dags"
-EXAMPLES = Path(__file__).parents[2] / "dags_examples"
 ROOT = Path(__file__).parents[2]
 STOPS = Path(__file__).parent / "stops"
 DECORATED = ("decorated-notice", "decorated-sensor")
 """The inboxes of ``dags/decorated.py``, whose listeners wait from the beginning."""
 INBOX_NUMBERS = itertools.count(1)
+AT_ONCE = 4
+"""How many of the tests that run together do so at once: more would keep the scheduler from the CPU."""
+ENDED = pytest.StashKey[dict[str, Future[None]]]()
+"""What became of them."""
 LONG = (
     "test_soak",
     "test_demo",
     "test_crash",
-    "test_every_step",
-    "test_event",
-    "test_notice",
+    "test_examples",
     "test_distribution",
-    "test_kills",
-    "test_healthy_hour",
-    "test_broken_target",
-    "test_hostile",
     "test_secrets_at_debug",
-    "test_queues_of_triggerers",
     "test_screenshots",
     "test_tutorial",
     "test_testing_example",
-    "test_examples",
+    "test_every_step",
     "test_listener",
-    "test_local_airflow",
+    "test_event",
+    "test_notice",
+    "test_kills",
+    "test_hostile",
+    "test_batches",
 )
 """
-Files that take a minute or more: begun first, so that no process is left alone with one in the end. The demo
-is beside the soak, as the crash test waits for the Redis database of the soak.
+Files that take longest: begun first, so that no process is left alone with one in the end. The demo is beside
+the soak, as the crash test waits for the Redis database of the soak.
 """
 SETTINGS = {
     # A triggerer that was killed counts as alive for this long; its triggers wait until then.
     "AIRFLOW__TRIGGERER__JOB_HEARTBEAT_SEC": "1",
     "AIRFLOW__TRIGGERER__TRIGGERER_HEALTH_CHECK_THRESHOLD": "5",
     # A file that changes is parsed at once; the others, again and again, would take a quarter of a CPU.
-    "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "30",
+    "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "300",
 }
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "last: runs after all others, which it would disturb")
+    config.addinivalue_line("markers", "together: runs beside the others of its file that are marked so")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -71,14 +74,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: _turn(item, item.path in shared))
 
 
-def _turn(item: pytest.Item, is_shared: bool) -> tuple[bool, bool, int]:
+def _turn(item: pytest.Item, is_shared: bool) -> tuple[bool, int]:
     """
     Files that need no shared Airflow come first, as it would idle beside theirs and take CPU from them.
 
     :param is_shared: whether tests of the file use the Airflow that is shared.
     """
     long = LONG.index(item.path.stem) if item.path.stem in LONG else len(LONG)
-    return "last" in item.keywords, is_shared, long
+    return is_shared, long
 
 
 @pytest.fixture
@@ -99,7 +102,7 @@ def marks() -> Marks:
 def emulator(marks: Marks) -> Iterator[EmulatorServer]:
     """The workflow service, shared by all tests: each takes an inbox of its own."""
     with EmulatorServer(client_secret=marks.new("client secret")) as emulator:
-        for name in (*examples.INBOXES, *DECORATED):
+        for name in DECORATED:
             emulator.open_inbox(name)
         yield emulator
 
@@ -119,12 +122,9 @@ def wrong_secret(marks: Marks) -> str:
 
 @pytest.fixture(scope="session")
 def dags_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The DAG files of these tests and the example DAGs, where tests may add and change some."""
-    folder = tmp_path_factory.mktemp("dags")
-    for source in (DAGS_FOLDER, EXAMPLES):
-        for file in source.glob("*.py"):
-            shutil.copy(file, folder)
-    return folder
+    """The DAG files of these tests, where tests may add and change some."""
+    ignored = shutil.ignore_patterns("__pycache__")
+    return shutil.copytree(DAGS_FOLDER, tmp_path_factory.mktemp("dags"), ignore=ignored, dirs_exist_ok=True)
 
 
 @pytest.fixture(scope="session")
@@ -181,8 +181,55 @@ def stage(airflow: LocalAirflow, emulator: EmulatorServer) -> Stage:
     return Stage(airflow, emulator)
 
 
+def open_inbox(emulator: EmulatorServer, item: pytest.Item) -> Inbox:
+    """An inbox of the test's own, though tests of two files have one name."""
+    name = re.sub(r"\W+", "-", item.name)[:90]
+    return Inbox.open(emulator, f"{name}-{next(INBOX_NUMBERS)}")
+
+
 @pytest.fixture
 def inbox(emulator: EmulatorServer, request: pytest.FixtureRequest) -> Inbox:
-    """An inbox of the test's own, though tests of two files have one name."""
-    name = re.sub(r"\W+", "-", request.node.name)[:90]
-    return Inbox.open(emulator, f"{name}-{next(INBOX_NUMBERS)}")
+    return open_inbox(emulator, request.node)
+
+
+# Tests that run together
+
+
+@pytest.fixture(autouse=True)
+def ended(request: pytest.FixtureRequest) -> None:
+    """
+    Run the tests of a file that are marked ``together`` when the first of them is due: mostly they wait.
+
+    Each is given an inbox and a folder of its own; its other fixtures are shared.
+    """
+    first, stash = request.node, request.session.stash
+    if not first.get_closest_marker("together") or first.nodeid in stash.get(ENDED, {}):
+        return
+
+    def argument(item: pytest.Function, name: str) -> Any:
+        if name in (given := item.callspec.params if hasattr(item, "callspec") else {}):
+            return given[name]
+        if name == "inbox":
+            return open_inbox(request.getfixturevalue("emulator"), item)
+        if name == "tmp_path":
+            return request.getfixturevalue("tmp_path_factory").mktemp("together")
+        return request.getfixturevalue(name)
+
+    of_file = [each for each in request.session.items if each.path == first.path and not lacking(each)]
+    with ThreadPoolExecutor(AT_ONCE) as threads:
+        stash[ENDED] = {
+            item.nodeid: threads.submit(
+                item.obj, **{name: argument(item, name) for name in inspect.signature(item.obj).parameters}
+            )
+            for item in of_file
+            if isinstance(item, pytest.Function) and item.get_closest_marker("together")
+        }
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Say how a test ended that has run already."""
+    if not pyfuncitem.get_closest_marker("together"):
+        return None
+    pyfuncitem.session.stash[ENDED][pyfuncitem.nodeid].result()
+    return True

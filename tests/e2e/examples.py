@@ -27,7 +27,7 @@ class Example:
     What an example needs, and what it shows.
 
     :param see: all that is to be seen; at least one text for each DAG of the file that does something.
-    :param inbox: its inbox, which is opened when the tests begin; None where it has none, or makes it.
+    :param inbox: its inbox, which is opened before it; None where it has none, or makes it.
     :param put: payloads of the messages that come in.
     :param start: DAGs that are started by hand, one after the other, each when the last has succeeded.
     :param since: the first version of Airflow that it is for.
@@ -141,5 +141,3 @@ EXAMPLES = {
         ),
     ),
 }
-
-INBOXES = sorted({example.inbox for example in EXAMPLES.values() if example.inbox})

@@ -30,22 +30,17 @@ def check_that_no_secret_was_left(stage: Stage, marks: Marks) -> None:
     tokens hold any.
     """
     stage.start(REFUSED, "no-such-inbox").fails()
-    stage.until(
-        lambda: _holds(_database(stage), "trigger.kwargs", b"workflow_default"), "an example to listen"
-    )
-    written, kept, shown = _files(stage), _database(stage), list(listed(stage.airflow.api))
+
+    def stored() -> list[Place]:
+        found = [*rows(stage.airflow), *decrypted(stage.airflow)]
+        return found if _holds(found, "trigger.kwargs", b"workflow_default") else []
+
+    kept = stage.until(stored, "a listener to wait")
+    written, shown = list(files(stage.airflow.home)), list(listed(stage.airflow.api))
     assert _holds(written, f"/dag_id={REFUSED}/", b"wrong secret."), "a task log is not looked at"
     assert _holds(shown, "/taskInstances", b"workflow_default"), "what tasks are given is not looked at"
     left = _leaks(marks, chain(written, kept, shown)) - ENCRYPTED
     assert not left, f"secrets that were left: {sorted(left)}"
-
-
-def _files(stage: Stage) -> list[Place]:
-    return list(files(stage.airflow.home))
-
-
-def _database(stage: Stage) -> list[Place]:
-    return [*rows(stage.airflow), *decrypted(stage.airflow)]
 
 
 def _holds(places: Iterable[Place], where: str, text: bytes) -> bool:

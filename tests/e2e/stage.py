@@ -163,7 +163,7 @@ class Stage:
 
     def runs_of(self, inbox: Inbox, dag_id: str = "target") -> list[Json]:
         """The runs of a DAG that messages of an inbox started, oldest first."""
-        runs = self.airflow.api.dag_runs(dag_id)
+        runs = self.airflow.api.dag_runs(dag_id, conf_contains=inbox.id)
         return [run for run in runs if (run["conf"] or {}).get("inbox_id") == inbox.id]
 
     def check_one_run_each(self, inbox: Inbox, ids: list[str], dag_id: str = "target") -> None:

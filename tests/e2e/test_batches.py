@@ -20,6 +20,7 @@ def written(file: Path, what: str) -> Counter[str]:
     return Counter(line.removeprefix(f"{what} ") for line in lines if line.startswith(f"{what} "))
 
 
+@pytest.mark.together
 def test_a_worker_killed_in_the_function_has_acknowledged_nothing_of_its_batch(stage, inbox, tmp_path):
     file, hold = tmp_path / "given", tmp_path / "given.hold"
     hold.touch()
@@ -59,6 +60,7 @@ def test_of_a_worker_killed_before_it_acknowledges_only_that_batch_is_processed_
     assert sorted(written(file, "done").values()) == [1, 1, 1, 1, 2, 2]
 
 
+@pytest.mark.together
 def test_a_message_that_ends_its_process_becomes_a_dead_letter_and_takes_no_other_with_it(
     stage, inbox, tmp_path
 ):
@@ -81,13 +83,14 @@ def test_a_message_that_ends_its_process_becomes_a_dead_letter_and_takes_no_othe
     stage.check_one_run_each(inbox, ["killer"], "dead_letters")
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("names", [True, False], ids=["named by the function", "for which it raises"])
-def test_of_200_messages_one_that_keeps_failing_becomes_a_dead_letter(stage, inbox, tmp_path, names):
+def test_of_50_messages_one_that_keeps_failing_becomes_a_dead_letter(stage, inbox, tmp_path, names):
     file = tmp_path / "given"
-    ids = [f"good-{number}" for number in range(199)]
-    inbox.put(*({"n": 0} for _ in range(200)), ids=[*ids[:120], "poison", *ids[120:]])
+    ids = [f"good-{number}" for number in range(49)]
+    inbox.put(*({"n": 0} for _ in range(50)), ids=[*ids[:30], "poison", *ids[30:]])
     run = stage.start("batches_with_dead_letters", inbox, file=str(file), names=names)
-    stage.until(lambda: inbox.counts["acked"] == 199, "the other messages")
+    stage.until(lambda: inbox.counts["acked"] == 49, "the other messages")
 
     def is_done():
         # Its leases last longer than this test. One that ends while the task works on it costs a delivery.

@@ -11,6 +11,7 @@ from pathlib import Path
 from threading import Timer
 
 import psutil
+import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = [sys.executable, "-m", "tools.demo"]
@@ -23,6 +24,7 @@ os.execv(sys.argv[1], sys.argv[1:])
 """
 
 
+@pytest.mark.nightly
 def test_the_demo_with_chaos_ends_with_the_verdict_that_each_message_had_one_run() -> None:
     done = subprocess.run(
         [*COMMAND, "--once", "--chaos"], cwd=ROOT, capture_output=True, text=True, timeout=BOUND_SECONDS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import pytest
 
@@ -39,43 +39,27 @@ with DAG({name!r}, schedule=[watched]):
 
     work()
 """
-KILLS = 4
-"""One less than a message has leases: whatever is killed, none is quarantined."""
 STRANDED_SECONDS = 20.0
 """How long runs are waited for after the last message was acknowledged: what has none by then is stranded."""
 
 
 @dataclass(frozen=True)
-class EventAccount:
+class Account:
     """
     What became of the messages of one test.
 
-    :param published: messages that were put.
-    :param events: asset events that Airflow stored.
-    :param runs: runs that these started.
     :param acknowledged: messages that are gone from the inbox.
     :param lost: messages that are gone from it, or in quarantine, and in no stored event.
     :param duplicates: times that a message was in a further event.
     :param hidden: how many of these had the delivery count 1.
-    :param marked: messages in events with a delivery count above 1. These may be more than the duplicates: of
-        some the event before was made and never stored.
     :param stranded: messages in stored events that Airflow has started no run with.
     """
 
-    published: int
-    events: int
-    runs: int
     acknowledged: int
     lost: int
     duplicates: int
     hidden: int
-    marked: int
     stranded: int
-
-    def __str__(self) -> str:
-        names = [field.name for field in fields(self)]
-        head = "".join(f"{name:>14}" for name in names)
-        return f"{head}\n{''.join(f'{getattr(self, name):>14}' for name in names)}"
 
 
 def text_of(name, trigger=BY_CLASS, imports="") -> str:
@@ -94,104 +78,39 @@ def worked_on(stage, name) -> list[str]:
     return [message_id for run_id in done for message_id in api.xcom(name, run_id, "work") or []]
 
 
-def account(stage, inbox: Inbox, ids, patience: float = STRANDED_SECONDS) -> EventAccount:
+def account(stage, inbox: Inbox, ids, patience: float = STRANDED_SECONDS) -> Account:
     """Wait until all is acknowledged and Airflow has started what it starts, and count."""
-    name = inbox.name
     stage.until(
         lambda: inbox.counts["acked"] + inbox.counts["quarantined"] == len(ids),
         f"{len(ids)} messages to be acknowledged, of which {inbox.counts}",
     )
-    messages = stored(stage, name)
+    messages = stored(stage, inbox.name)
     times = Counter(message["id"] for message in messages)
     unmarked = Counter(message["id"] for message in messages if delivery_count(message) == 1)
     deadline = time.monotonic() + patience
-    while (missing := set(times) - set(worked_on(stage, name))) and time.monotonic() < deadline:
+    while (missing := set(times) - set(worked_on(stage, inbox.name))) and time.monotonic() < deadline:
         time.sleep(1)
-    found = EventAccount(
-        published=len(ids),
-        events=len(events_of(stage, name)),
-        runs=len(stage.airflow.api.dag_runs(name)),
+    return Account(
         acknowledged=inbox.counts["acked"],
         lost=sum(times[each] == 0 for each in ids),
         duplicates=sum(count - 1 for count in times.values()),
         hidden=sum(count - 1 for count in unmarked.values()),
-        marked=sum(delivery_count(message) > 1 for message in messages),
         stranded=len(missing),
     )
-    print(f"\n{name}\n{found}")
-    return found
 
 
-@pytest.fixture
-def watched(stage, dags_folder, inbox):
-    """An inbox with a watcher, and a DAG of its name that is given the messages."""
+@pytest.mark.together
+def test_sixty_messages_are_in_events_once_each_and_acknowledged(stage, dags_folder, inbox):
     with dag_file(stage, dags_folder, inbox.name, text_of(inbox.name), inbox.name):
-        yield inbox
+        with publishing(inbox, 60, seed=1, longest_pause=0.5) as ids:
+            pass
+        found = account(stage, inbox, ids)
+
+    assert (found.acknowledged, found.lost, found.duplicates) == (60, 0, 0)
+    assert inbox.lease_counts == [1]
 
 
-def test_two_hundred_messages_are_in_events_once_each_and_acknowledged(stage, watched):
-    with publishing(watched, 200, seed=1, longest_pause=1.0) as ids:
-        pass
-    found = account(stage, watched, ids)
-
-    assert (found.lost, found.duplicates, found.marked) == (0, 0, 0)
-    assert found.acknowledged == 200
-    assert watched.lease_counts == [1]
-
-
-@pytest.mark.nightly
-def test_kills_of_the_triggerer_at_random_moments_lose_nothing_and_hide_no_repetition(stage, watched):
-    moments = random.Random(1)
-    more: list[str] = []
-    with publishing(watched, 50, seed=1, longest_pause=6.0) as ids:
-        for _ in range(KILLS):
-            before = watched.leases_made
-            # On a slow machine the others may all be acknowledged by now.
-            more += watched.put({"n": len(more)})
-            stage.until(lambda: watched.leases_made > before, "a lease")  # noqa: B023 called at once
-            time.sleep(moments.uniform(0.0, 8.0))
-            kill_triggerer(stage)
-            # What the dead triggerer held would come again when its leases end.
-            watched.expire_leases()
-            restart_triggerer(stage)
-    found = account(stage, watched, ids + more)
-
-    assert found.lost == 0
-    assert found.acknowledged == len(ids + more)
-    assert found.hidden == 0
-
-
-@pytest.mark.nightly
-def test_pausing_its_dag_again_and_again_loses_nothing(stage, dags_folder, watched):
-    moments = random.Random(1)
-    with publishing(watched, 60, seed=1, longest_pause=4.5) as ids:
-        for _ in range(2):
-            for paused in (True, False):
-                pause(stage, dags_folder, watched.name, paused=paused)
-                time.sleep(moments.uniform(4.0, 10.0))
-    # What was held for longer than the watcher was there comes again when its leases end.
-    watched.expire_leases()
-    found = account(stage, watched, ids)
-
-    assert found.lost == 0
-    assert found.acknowledged == 60
-    assert found.hidden == 0
-
-
-def test_a_triggerer_that_is_told_to_stop_loses_nothing_and_gives_back_what_it_holds(stage, watched):
-    ids = watched.put(*({"n": n} for n in range(5)))
-    # What is leased, but not yet held for its event, is redelivered when its lease ends.
-    stage.until(lambda: stored(stage, watched.name), "the event")
-    stage.airflow.restart("triggerer", grace=15)
-    assert watched.counts["leased"] == 0
-    stage.airflow.wait_until_healthy()
-    found = account(stage, watched, ids)
-
-    assert found.lost == 0
-    assert found.acknowledged == 5
-    assert found.hidden == 0
-
-
+@pytest.mark.together
 def test_a_watcher_made_by_scheme_gets_messages_too(stage, dags_folder, inbox):
     text = text_of(inbox.name, BY_SCHEME, SCHEME_IMPORT)
     with dag_file(stage, dags_folder, inbox.name, text, inbox.name):
@@ -199,6 +118,49 @@ def test_a_watcher_made_by_scheme_gets_messages_too(stage, dags_folder, inbox):
         found = account(stage, inbox, ids)
 
     assert (found.acknowledged, found.lost, found.duplicates) == (2, 0, 0)
+
+
+@pytest.mark.together
+def test_two_assets_of_one_trigger_have_each_event(stage, dags_folder, inbox):
+    name, second = inbox.name, f"{inbox.name}-second"
+    text = text_of(name) + DAG_TEXT.format(name=second, trigger=BY_CLASS.format(name=name))
+    with dag_file(stage, dags_folder, name, text, name, second):
+        ids = inbox.put(*({"n": n} for n in range(3)))
+        stage.until(inbox.all_acknowledged, "the messages to be acknowledged")
+
+    for asset in (name, second):
+        assert sorted(message["id"] for message in stored(stage, asset)) == sorted(ids)
+    assert inbox.lease_counts == [1]
+
+
+@pytest.mark.nightly
+def test_pausing_its_dag_again_and_again_loses_nothing(stage, dags_folder, inbox):
+    moments = random.Random(1)
+    with dag_file(stage, dags_folder, inbox.name, text_of(inbox.name), inbox.name):
+        with publishing(inbox, 60, seed=1, longest_pause=4.5) as ids:
+            for paused in (True, False, True, False):
+                pause(stage, dags_folder, inbox.name, paused=paused)
+                time.sleep(moments.uniform(4.0, 10.0))
+        # What was held for longer than the watcher was there comes again when its leases end.
+        inbox.expire_leases()
+        found = account(stage, inbox, ids)
+
+    assert (found.acknowledged, found.lost, found.hidden) == (60, 0, 0)
+
+
+def test_a_triggerer_that_is_told_to_stop_loses_nothing_and_gives_back_what_it_holds(
+    stage, dags_folder, inbox
+):
+    with dag_file(stage, dags_folder, inbox.name, text_of(inbox.name), inbox.name):
+        ids = inbox.put(*({"n": n} for n in range(5)))
+        # What is leased, but not yet held for its event, is redelivered when its lease ends.
+        stage.until(lambda: stored(stage, inbox.name), "the event")
+        stage.airflow.restart("triggerer", grace=15)
+        assert inbox.counts["leased"] == 0
+        stage.airflow.wait_until_healthy()
+        found = account(stage, inbox, ids)
+
+    assert (found.acknowledged, found.lost, found.hidden) == (5, 0, 0)
 
 
 @pytest.mark.since(3, 4, "a DAG run for each asset event")
@@ -217,30 +179,4 @@ def test_each_message_has_a_run_of_its_own_however_often_its_triggerer_is_killed
 
     assert (found.acknowledged, found.lost, found.hidden, found.stranded) == (20, 0, 0, 0)
     assert {len(each) for each in given} == {1}
-    assert len(given) == found.events == 20 + found.duplicates
-
-
-def test_two_assets_of_one_trigger_have_each_event(stage, dags_folder, inbox):
-    name, second = inbox.name, f"{inbox.name}-second"
-    text = text_of(name) + DAG_TEXT.format(name=second, trigger=BY_CLASS.format(name=name))
-    with dag_file(stage, dags_folder, name, text, name, second):
-        ids = inbox.put(*({"n": n} for n in range(3)))
-        stage.until(inbox.all_acknowledged, "the messages to be acknowledged")
-
-    for asset in (name, second):
-        assert sorted(message["id"] for message in stored(stage, asset)) == sorted(ids)
-    assert inbox.lease_counts == [1]
-
-
-def test_the_example_is_given_its_alerts(stage, emulator):
-    api = stage.airflow.api
-    stage.airflow.wait_for_dags(["on_alerts"])
-    inbox = Inbox(emulator, "alerts", emulator.open_inbox("alerts"))
-    (wanted,) = inbox.put({"level": "error", "text": "made up"})
-    stage.until(inbox.all_acknowledged, "the alert to be acknowledged")
-
-    def said() -> bool:
-        runs = [run["dag_run_id"] for run in api.dag_runs("on_alerts") if run["state"] == "success"]
-        return any(f"Alert {wanted}: " in api.task_log("on_alerts", run_id, "handle") for run_id in runs)
-
-    stage.until(said, "the run of the alert")
+    assert len(given) == len(events_of(stage, name)) == 20 + found.duplicates

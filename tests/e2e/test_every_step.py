@@ -128,6 +128,34 @@ def test_a_task_killed_while_it_holds_two_leases_loses_and_doubles_nothing(stage
     assert inbox.all_acknowledged()
 
 
+def test_a_worker_killed_beside_a_dead_letter_loses_and_doubles_nothing(stage, inbox, stops):
+    # The second lease has two rejected messages and two that are started, which show who is at fault. Then
+    # the dead letters are started: the fourth run is that of the first one.
+    step = Step("after start run", ON_WORKER, runs=3, acked=1, leased=4, times=4)
+    good, bad = ["good-1", "good-2", "good-3"], ["bad-1", "bad-2"]
+    inbox.put(*(["x"] * 5), ids=[good[0], *bad, *good[1:]])
+    stops.arm(step)
+    run = stage.start("dispatcher_with_dead_letters", inbox, target="fastidious")
+    pid = stage.until(lambda: stops.reached(step), f"a process to stop {step.point}")
+    assert len(stage.runs_of(inbox, "fastidious")) == step.runs
+    assert (inbox.counts["leased"], inbox.counts["acked"]) == (step.leased, step.acked)
+    kill(stage, step, pid)
+    stops.clear()
+    run.reaches("up_for_retry")
+    inbox.expire_leases()
+    run.reaches("success", "failed")
+    # A rejected message that is alone may be sound: it is decided after the target has started another one.
+    for number in range(4, 7):
+        if not inbox.all_acknowledged():
+            inbox.expire_leases()
+            good += inbox.put("x", ids=[f"good-{number}"])
+            again = stage.start("dispatcher_with_dead_letters", inbox, target="fastidious")
+            again.reaches("success", "failed")
+    assert inbox.all_acknowledged()
+    stage.check_one_run_each(inbox, good, "fastidious")
+    stage.check_one_run_each(inbox, bad, "dead_letters")
+
+
 def kill(stage, step: Step, pid: int) -> None:
     if step.where == IN_TRIGGERER:
         assert pid in stage.airflow.pids("triggerer")

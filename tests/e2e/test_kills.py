@@ -16,38 +16,6 @@ def expire_what_was_not_handed_over(inbox, run) -> None:
         inbox.expire_leases()
 
 
-def test_a_triggerer_killed_between_lease_and_hand_over_loses_nothing(stage, inbox):
-    run = stage.start("listener_with_retries", inbox)
-    run.reaches("deferred")
-    ids = stage.hold_a_lease(inbox, {"n": 1}, {"n": 2}, {"n": 3})
-    stage.airflow.kill("triggerer", tree=True)
-    inbox.release_held(drop=True)
-    expire_what_was_not_handed_over(inbox, run)
-    restart_triggerer(stage)
-    run.succeeds()
-    stage.wait_until_succeeded(inbox, ids)
-    stage.until(inbox.all_acknowledged, "the acknowledgement")
-
-
-def test_a_task_killed_between_start_and_acknowledgement_starts_no_second_run(stage, inbox):
-    # The first lease is one message; the acknowledgement of the second lease is held.
-    ids = inbox.put({"n": 1}, {"n": 2}, {"n": 3})
-    inbox.fault("hold", "ack", when="before", after=1)
-    run = stage.start("dispatcher_with_retries", inbox)
-    stage.until(inbox.held, "the acknowledgement")
-    stage.check_one_run_each(inbox, ids)
-    run.kill_task()
-    later = inbox.put({"n": 4})
-    run.reaches("up_for_retry")
-    inbox.release_held(drop=True)
-    inbox.expire_leases()
-    result = run.succeeds()
-    assert result["started"] == {"count": 1, "ids": later}
-    assert result["existing"]["count"] == 2
-    stage.check_one_run_each(inbox, ids + later)
-    assert inbox.all_acknowledged()
-
-
 def test_a_scheduler_killed_while_messages_arrive_starts_each_run_once(stage, inbox):
     run = stage.start("listener_with_retries", inbox)
     run.reaches("deferred")

@@ -1,66 +1,54 @@
-"""Every message starts exactly one run."""
+"""Every message starts exactly one run: sensors and operators in a real Airflow that nobody disturbs."""
 
 from __future__ import annotations
 
 import json
+import textwrap
+import threading
 
 import pytest
 
 from tests.e2e.stage import Inbox
 
+pytestmark = pytest.mark.together
+UNFINISHED = ("queued", "running")
 
-def test_a_hundred_messages_in_bursts_start_a_hundred_runs_that_succeed(stage):
-    orders = Inbox.open(stage.emulator, "orders")
-    stage.airflow.wait_for_dags(["order_listener", "handle_order"])
-    ids = []
-    for burst in (1, 29, 70):
-        ids += orders.put(*[{"burst": burst, "number": number} for number in range(burst)])
-        stage.until(orders.all_acknowledged, f"the burst of {burst} to be acknowledged")
-    stage.wait_until_succeeded(orders, ids, "handle_order")
-    assert orders.counts == {"available": 0, "leased": 0, "acked": 100, "quarantined": 0}
-    assert orders.lease_counts == [1]
-    states = {run["state"] for run in stage.airflow.api.dag_runs("order_listener")}
+
+@pytest.mark.parametrize("listener", ["notice", "sensor"])
+def test_each_message_of_inbox_dag_is_a_run_that_succeeds(stage, listener):
+    inbox, dag_id = Inbox.open(stage.emulator, f"decorated-{listener}"), f"decorated_by_{listener}"
+    stage.airflow.wait_for_dags([dag_id, f"{dag_id}_listener"])
+    sent = {}
+    for burst in (1, 9, 2):
+        payloads = [{"burst": burst, "number": number} for number in range(burst)]
+        sent |= dict(zip(inbox.put(*payloads), payloads, strict=True))
+        stage.until(inbox.all_acknowledged, f"the burst of {burst} to be acknowledged")
+    stage.wait_until_succeeded(inbox, list(sent), dag_id)
+    assert inbox.lease_counts == [1]
+    for message_id, payload in sent.items():
+        read = json.loads(stage.airflow.api.xcom(dag_id, inbox.run_id_of(message_id), "read_payload"))
+        assert read == {"payload": payload, "as_text": False}
+    states = {run["state"] for run in stage.airflow.api.dag_runs(f"{dag_id}_listener")}
     assert "failed" not in states
 
 
-def test_the_first_expression_that_holds_chooses_the_dag(stage):
-    events = Inbox.open(stage.emulator, "events")
-    stage.airflow.wait_for_dags(["event_router", "on_refund", "on_large_payment", "on_event"])
-    (refund, large, small, other, empty) = events.put(
-        {"type": "refund", "amount": 5000},
-        {"type": "payment", "amount": 1000},
-        {"type": "payment", "amount": 999},
-        {"type": "greeting"},
-        {},
-    )
-    stage.wait_until_succeeded(events, [refund], "on_refund")
-    stage.wait_until_succeeded(events, [large], "on_large_payment")
-    stage.wait_until_succeeded(events, [small, other], "on_event")
-    assert events.messages[empty]["status"] == "leased", "it is for nobody: its lease runs out"
-
-
-def test_messages_that_do_not_match_are_left_to_their_lease(stage, inbox):
-    gold, iron, more_gold = inbox.put({"kind": "gold"}, {"kind": "iron"}, {"kind": "gold"})
-    run = stage.start("listener_of_gold", inbox)
-    assert run.succeeds()["started"] == {"count": 2, "ids": [gold, more_gold]}
-    stage.check_one_run_each(inbox, [gold, more_gold])
-    assert inbox.messages[iron]["status"] == "leased"
-    assert inbox.messages[iron]["lease_count"] == 1
-
-
-def test_a_deferred_listener_is_woken_by_a_message(stage, inbox):
+def test_a_deferred_listener_is_woken_by_messages_which_are_counted(stage, inbox, statsd):
     run = stage.start("listener", inbox)
     run.reaches("deferred")
-    ids = inbox.put({"n": 1}, {"n": 2})
+    ids = inbox.put(*({"n": number} for number in range(25)))
     assert run.succeeds() == {
         "inbox_id": inbox.id,
-        "started": {"count": 2, "ids": ids},
+        "started": {"count": 25, "ids": ids},
         "existing": {"count": 0, "ids": []},
         "rejected": {"count": 0, "ids": []},
         "dead_lettered": {"count": 0, "ids": []},
     }
     stage.check_one_run_each(inbox, ids)
     assert inbox.lease_counts == [1]
+    # The first lease was made by the triggerer, all else by a worker.
+    expected = {"leased": 25, "started": 25, "acknowledged": 25}
+    stage.until(lambda: statsd.counts(inbox.name) == expected, f"{expected}; {statsd.counts(inbox.name)}")
+    assert any(0 < age < 90 for age in statsd.gauges(inbox.name))
 
 
 @pytest.mark.parametrize("dag_id", ["poking_listener", "rescheduling_listener"])
@@ -78,7 +66,6 @@ def test_a_dispatcher_drains_the_inbox_and_ends(stage, inbox):
     assert run.succeeds()["started"]["count"] == 12
     stage.check_one_run_each(inbox, ids)
     assert inbox.all_acknowledged()
-    assert stage.start("dispatcher", inbox).succeeds()["started"]["count"] == 0
 
 
 def test_what_a_run_gets_is_what_the_service_sent(stage, inbox):
@@ -92,3 +79,116 @@ def test_what_a_run_gets_is_what_the_service_sent(stage, inbox):
     assert conf["message"]["payload"] == payload
     assert conf["message"]["message_attributes"]["possible_duplicate_data"] is True
     assert set(conf["message"]) == {"id", "created_at", "payload", "message_attributes"}
+
+
+# How many runs of the target may be unfinished
+
+
+def test_no_more_runs_are_started_than_may_be_unfinished_and_no_lease_is_wasted(stage, inbox, tmp_path):
+    gate, ended, numbers = tmp_path / "gate", threading.Event(), [0]
+
+    def sample() -> None:
+        while not ended.wait(0.2):
+            numbers.append(sum(run["state"] in UNFINISHED for run in stage.runs_of(inbox, "gated")))
+
+    sampler = threading.Thread(target=sample)
+    sampler.start()
+    try:
+        ids = inbox.put(*[{"n": n, "gate": str(gate)} for n in range(8)])
+        run = stage.start("listener_with_room_for_three", inbox, target="gated")
+        triggers = set()
+
+        def was_deferred_twice() -> bool:
+            if trigger := run.task["trigger"]:
+                triggers.add(trigger["created_date"])
+            return len(triggers) > 1
+
+        stage.until(was_deferred_twice, "two deferrals")
+        assert inbox.counts == {"available": 5, "leased": 0, "acked": 3, "quarantined": 0}
+        gate.touch()
+        assert run.succeeds()["started"] == {"count": 8, "ids": ids}
+    finally:
+        gate.touch()
+        ended.set()
+        sampler.join()
+    assert max(numbers) == 3
+    assert inbox.all_acknowledged()
+    assert inbox.lease_counts == [1]
+    stage.wait_until_succeeded(inbox, ids, "gated")
+
+
+# What fails a listener
+
+
+def test_an_inbox_that_is_paused_while_the_sensor_waits_fails_the_task(stage, inbox):
+    run = stage.start("listener", inbox)
+    run.reaches("deferred")
+    inbox.force("paused", "upstream_failures")
+    assert f"Inbox '{inbox.name}' is paused (upstream_failures)" in run.fails()
+
+
+def test_a_deferred_sensor_that_times_out_fails_without_a_retry(stage, inbox):
+    run = stage.start("impatient_listener", inbox)
+    soft = stage.start("impatient_soft_listener", inbox)
+    poking = stage.start("impatient_poking_listener", inbox)
+    assert "AirflowSensorTimeout" in run.fails()
+    assert run.task["try_number"] == 1
+    soft.reaches("skipped")
+    assert "AirflowSensorTimeout" in poking.fails()
+
+
+def test_a_wrong_client_secret_is_named_in_the_task_log(stage, inbox, marks):
+    inbox.put({"n": 1})
+    log = stage.start("listener_with_a_wrong_secret", inbox).fails()
+    (sentence,) = {line for line in log.splitlines() if line.startswith("AuthenticationError")}
+    assert "401 (invalid_client): Unknown client or wrong secret." in sentence
+    assert marks.found(log) == []
+    assert inbox.lease_counts == [0]
+
+
+def test_one_refused_message_among_twenty_fails_the_task_and_starts_nineteen_runs(stage, inbox):
+    good = inbox.put(*[{"amount": n} for n in range(10)])
+    (refused,) = inbox.put({"no": "amount"})
+    good += inbox.put(*[{"amount": n} for n in range(9)])
+    run = stage.start("listener_with_retries", inbox, target="picky")
+    log = run.fails()
+    assert run.task["try_number"] == 1, "another try would only cost the message another lease"
+    assert f"1 messages were rejected and not acknowledged: {refused}" in log
+    stage.check_one_run_each(inbox, good, "picky")
+    assert inbox.counts == {"available": 0, "leased": 1, "acked": 19, "quarantined": 0}
+    assert inbox.messages[refused]["status"] == "leased", "neither acknowledged nor released"
+    assert not inbox.requests("release")
+
+
+@pytest.mark.since(3, 3, "a check that finds import errors and stale DAGs")
+def test_a_target_that_is_broken_or_gone_costs_each_try_of_a_task_one_message(stage, inbox, dags_folder):
+    """Either DAG worked once, so that Airflow knows it still. Its answer names the DAG: nothing is probed."""
+    for name in ("broken", "removed"):
+        (dags_folder / f"{name}.py").write_text(
+            textwrap.dedent(f"""
+                from airflow.providers.standard.operators.empty import EmptyOperator
+                from airflow.sdk import DAG
+                with DAG("{name}", schedule=None):
+                    EmptyOperator(task_id="nothing")
+            """)
+        )
+    stage.airflow.wait_for_dags(["broken", "removed"])
+    inbox.put(*[{"n": n} for n in range(10)])
+    (dags_folder / "broken.py").write_text("from airflow.sdk import DAG\nraise RuntimeError('broken')\n")
+    (dags_folder / "removed.py").unlink()
+    api = stage.airflow.api
+    try:
+        stage.until(
+            lambda: any("broken.py" in error["filename"] for error in api.import_errors()), "the import error"
+        )
+        stage.until(lambda: "removed" not in {dag["dag_id"] for dag in api.dags()}, "the DAG to be stale")
+        names = ("broken", "removed")
+        runs = {name: stage.start("listener_with_retries", inbox, target=name) for name in names}
+        for name, run in runs.items():
+            assert f"{name!r}" in run.fails()
+            assert "no message is lost" in run.log().lower()
+            assert run.task["try_number"] == 4
+    finally:
+        (dags_folder / "broken.py").unlink()
+    assert inbox.counts == {"available": 2, "leased": 8, "acked": 0, "quarantined": 0}
+    assert inbox.lease_counts == [0, 1]

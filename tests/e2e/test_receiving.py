@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider_workflow.airflow_internals import airflow_release
-from tests.e2e.stage import PATIENCE_SECONDS, Inbox, Run
 
 # Since Airflow 3.4 clearing discards the task state otherwise, and earlier versions do not know the field.
 KEEPING_STATE = {"keep_task_state": True} if airflow_release() >= (3, 4) else {}
+pytestmark = pytest.mark.together
 auto_acknowledgement = pytest.mark.since(3, 3, "the task state store")
 
 
@@ -43,22 +43,6 @@ def test_a_task_that_is_killed_while_it_acknowledges_returns_the_same_messages(s
     assert inbox.lease_counts == [1]
 
 
-def test_the_example_acknowledges_after_the_work(stage):
-    invoices = Inbox.open(stage.emulator, "invoices")
-    ids = invoices.put({"n": 1}, {"n": 2})
-    invoices.fault("hold", "ack")
-    stage.airflow.wait_for_dags(["work_then_acknowledge"])
-    api = stage.airflow.api
-    run = Run(stage.airflow, "work_then_acknowledge", api.trigger_dag("work_then_acknowledge"))
-    stage.until(invoices.held, "the acknowledgement")
-    states = {task["task_id"]: task["state"] for task in api.task_instances(run.dag_id, run.run_id)}
-    assert states == {"wait": "success", "work": "success", "acknowledge": "running"}
-    invoices.release_held()
-    api.wait_for_run(run.dag_id, run.run_id, PATIENCE_SECONDS)
-    assert api.xcom(run.dag_id, run.run_id, "acknowledge") == {"done": 2, "lease_ended": 0}
-    assert all(invoices.messages[message_id]["status"] == "acked" for message_id in ids)
-
-
 def test_part_of_a_lease_is_acknowledged_and_the_rest_is_given_back(stage, inbox):
     first, second, third = inbox.put({"n": 1}, {"n": 2}, {"n": 3})
     run = stage.start("lender", inbox)
@@ -69,17 +53,3 @@ def test_part_of_a_lease_is_acknowledged_and_the_rest_is_given_back(stage, inbox
     assert result == {"done": 2, "lease_ended": 1}
     states = [inbox.messages[message_id]["status"] for message_id in (first, second, third)]
     assert states == ["acked", "available", "available"]
-
-
-def test_an_acknowledgement_after_the_lease_ran_out_succeeds_and_says_so(stage, inbox):
-    ids = inbox.put({"n": 1})
-    inbox.fault("hold", "ack")
-    run = stage.start("lender", inbox)
-    stage.until(inbox.held, "the acknowledgement")
-    inbox.expire_leases()
-    inbox.release_held()
-    run.succeeds()
-    api = stage.airflow.api
-    assert api.xcom(run.dag_id, run.run_id, "acknowledge") == {"done": 0, "lease_ended": 1}
-    assert "they are redelivered" in api.task_log(run.dag_id, run.run_id, "acknowledge")
-    assert inbox.messages[ids[0]]["status"] == "available"

@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
+import pytest
+
 from tests.e2e.examples import EXAMPLES
 from tests.unit.documents import DOCS, ROOT, command
 
@@ -48,6 +50,7 @@ def modules_that_pass(project: Path) -> set[str]:
     return {case.attrib["classname"].rpartition(".")[2] for case in cases}
 
 
+@pytest.mark.nightly
 def test_dags_and_all_examples_are_tested(tmp_path: Path) -> None:
     shutil.copytree(DOCS / "examples" / "testing", tmp_path, dirs_exist_ok=True)
     shutil.copytree(ROOT / "dags_examples", tmp_path / "dags", dirs_exist_ok=True)

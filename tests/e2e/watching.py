@@ -1,75 +1,16 @@
-"""What the tests of asset watchers have in common: DAG files of their own, kills at random, an account."""
+"""What the tests of asset watchers have in common: DAG files, kills, messages that come meanwhile."""
 
 from __future__ import annotations
 
 import random
 import time
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from threading import Thread
 from typing import Any
 
 from tests.e2e.stage import Inbox, Stage
-
-
-@dataclass(frozen=True)
-class Account:
-    """
-    What became of the messages of one test.
-
-    :param published: messages that were put.
-    :param events: asset events that Airflow stored.
-    :param runs: runs that worked on a message, one counted for each message that it worked on.
-    :param acknowledged: messages that are gone from the inbox.
-    :param lost: messages that no run worked on.
-    :param duplicates: runs beyond the first of a message.
-    """
-
-    published: int
-    events: int
-    runs: int
-    acknowledged: int
-    lost: int
-    duplicates: int
-
-    @classmethod
-    def of(cls, ids: Collection[str], events: int, worked_on: Iterable[str], acknowledged: int) -> Account:
-        """
-        :param ids: of the messages that were put.
-        :param worked_on: ids of the messages that runs worked on, once for each run.
-        """
-        times = Counter(worked_on)
-        return cls(
-            published=len(ids),
-            events=events,
-            runs=times.total(),
-            acknowledged=acknowledged,
-            lost=sum(times[each] == 0 for each in ids),
-            duplicates=sum(count - 1 for count in times.values()),
-        )
-
-
-def account(stage: Stage, inbox: Inbox, ids: Collection[str], asset: str, dag_id: str = "target") -> Account:
-    """
-    The account of messages each of which was to start a run of a DAG.
-
-    :param asset: name of the asset that is watched.
-    """
-    worked_on = [run["conf"]["message"]["id"] for run in stage.runs_of(inbox, dag_id)]
-    return Account.of(ids, len(events_of(stage, asset)), worked_on, inbox.counts["acked"])
-
-
-def table(accounts: Mapping[str, Account]) -> str:
-    """Accounts as lines of text, each under a title."""
-    names = [field.name for field in fields(Account)]
-    width = max(len(title) for title in accounts)
-    lines = [" " * width + "".join(f"{name:>14}" for name in names)]
-    for title, each in accounts.items():
-        lines.append(f"{title:{width}}" + "".join(f"{number:>14}" for number in astuple(each)))
-    return "\n".join(lines)
 
 
 def events_of(stage: Stage, asset: str) -> list[dict[str, Any]]:

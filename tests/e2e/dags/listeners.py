@@ -15,8 +15,6 @@ SENSORS = {
     "listener": DEFERRED,
     "listener_with_retries": {**DEFERRED, **RETRIES},
     "listener_that_logs": {**DEFERRED, "on_rejected": "log"},
-    "listener_that_waits": {**DEFERRED, "on_paused": "wait"},
-    "listener_of_gold": {**DEFERRED, "match": "payload.kind == 'gold'"},
     "listener_of_cards": {**DEFERRED, "match": "starts_with(payload.card, '4')"},
     "listener_with_room_for_three": {**DEFERRED, "max_unfinished_runs": 3},
     "listener_with_a_wrong_secret": {**DEFERRED, "workflow_conn_id": "workflow_wrong"},

@@ -8,7 +8,6 @@ from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG, Param, task
 
 from airflow_provider_workflow.dispatch.dead_letters import message_of
-from airflow_provider_workflow.dispatch.payloads import payload_of
 
 with DAG("target", schedule=None, max_active_runs=100):
     # No worker is needed for it: what most tests count is runs, not tasks.
@@ -22,16 +21,6 @@ with DAG("echo", schedule=None, max_active_runs=100):
         return json.dumps(dag_run.conf)
 
     echo()
-
-with DAG("payload_reader", schedule=None, max_active_runs=100):
-
-    @task
-    def read_payload(dag_run=None):
-        """The payload as a task reads it, as ASCII text; and whether it came as text."""
-        message = dag_run.conf["message"]
-        return json.dumps({"payload": payload_of(message), "as_text": "payload_json" in message})
-
-    read_payload()
 
 needs_an_amount = {"properties": {"payload": {"required": ["amount"]}}}
 with DAG(
