@@ -16,6 +16,19 @@ def expire_what_was_not_handed_over(inbox, run) -> None:
         inbox.expire_leases()
 
 
+def test_a_triggerer_killed_between_lease_and_hand_over_loses_nothing(stage, inbox):
+    run = stage.start("listener_with_retries", inbox)
+    run.reaches("deferred")
+    ids = stage.hold_a_lease(inbox, {"n": 1}, {"n": 2}, {"n": 3})
+    stage.airflow.kill("triggerer", tree=True)
+    inbox.release_held(drop=True)
+    expire_what_was_not_handed_over(inbox, run)
+    restart_triggerer(stage)
+    run.succeeds()
+    stage.wait_until_succeeded(inbox, ids)
+    stage.until(inbox.all_acknowledged, "the acknowledgement")
+
+
 def test_a_scheduler_killed_while_messages_arrive_starts_each_run_once(stage, inbox):
     run = stage.start("listener_with_retries", inbox)
     run.reaches("deferred")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import tempfile
 from collections import Counter
@@ -48,16 +49,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not options.only or any(part in fault.name for part in options.only)
     ]
     with tempfile.TemporaryDirectory(prefix="workflow-mutations-") as folder:
+        # Below it pytest makes a directory for each fork; one that is named would be emptied by each.
+        os.environ["PYTEST_DEBUG_TEMPROOT"] = folder
         forks = Forks(faults, Path(folder), workers=options.workers, first_only=not options.matrix)
-        chosen = [
-            "tests/unit",
-            "-q",
-            "-m",
-            "not program",
-            f"--basetemp={folder}/tests",
-            "-p",
-            "no:cacheprovider",
-        ]
+        chosen = ["tests/unit", "-q", "-m", "not program", "-p", "no:cacheprovider"]
         if exit_code := pytest.main(chosen, plugins=[forks]):
             return int(exit_code)
     options.json.write_text(json.dumps([asdict(outcome) for outcome in forks.outcomes], indent=1))

@@ -26,6 +26,9 @@ class RecordingProxy:
         return [head.split(b" ")[0].decode() + " " + head.split(b" ")[1].decode() for head in self.heads]
 
     def close(self) -> None:
+        with contextlib.suppress(OSError):
+            # Only this ends the thread that accepts: after close() alone, it would wait for ever.
+            self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
 
     def _accept(self) -> None:

@@ -66,6 +66,9 @@ class ScriptedServer:
         return self
 
     def __exit__(self, *_: object) -> None:
+        with contextlib.suppress(OSError):
+            # Only this ends the thread that accepts: after close() alone, it would wait for ever.
+            self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         self.cut()
 
