@@ -23,8 +23,6 @@ from tests.unit.client.isolation import isolated
 
 __all__ = ["connect", "doctor", "isolated"]
 
-OURS = "airflow_provider_workflow.triggers.inbox.WorkflowInboxTrigger"
-
 
 @pytest.fixture(autouse=True)
 def orders(doctor: Doctor) -> str:

@@ -22,15 +22,6 @@ def orders(emulator: EmulatorServer) -> str:
     return emulator.open_inbox("orders")
 
 
-def cells(line: str) -> list[str]:
-    return [cell.strip() for cell in line.split("|")]
-
-
-def fields(text: str) -> dict[str, str]:
-    lines = [cells(line) for line in text.splitlines()[2:] if "|" in line]
-    return {line[0]: line[1] for line in lines}
-
-
 @pytest.mark.parametrize(("command", "status"), [("pause", "paused"), ("resume", "active")])
 def test_pause_and_resume_may_be_repeated(cli: Cli, orders: str, command: str, status: str) -> None:
     for _ in range(2):

@@ -99,9 +99,6 @@ def test_a_note_has_one_line_without_secrets(capsys: pytest.CaptureFixture[str])
     assert not NOT_PRINTED.search(told)
 
 
-UNKNOWN = "00000000-0000-4000-8000-000000000000"
-
-
 def test_every_call_has_words() -> None:
     source = Path(api.__file__).read_text()
     names = set(re.findall(r'(?:Call|_token)\(\s*(?:name=)?"(\w+)"', source))

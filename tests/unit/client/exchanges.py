@@ -7,11 +7,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_workflow.client.errors import (
-    RateLimitError,
-    ServerError,
-    TransportError,
-)
+from airflow_provider_workflow.client.errors import RateLimitError, ServerError, TransportError
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.tokens import AccessToken, TokenCache, access_token, token_key
 from tests.unit.fake_clock import FakeClock

@@ -16,11 +16,6 @@ from tests.unit.client.calls import SUBSCRIPTION
 from tests.unit.client.senders import Sender
 
 
-@pytest.fixture
-def inbox(emulator: EmulatorServer) -> str:
-    return emulator.open_inbox("orders")
-
-
 @pytest.mark.specification("13.1 200")
 def test_guess_returns_a_suggestion(send: Sender, emulator: EmulatorServer) -> None:
     guess = send(api.guess("Send an email for each new order in the shop"))

@@ -176,10 +176,7 @@ def test_a_failure_shows_no_secret(
 
 
 def test_success_logs_no_secret(
-    make_send: MakeSender,
-    emulator: EmulatorServer,
-    settings: Settings,
-    caplog: pytest.LogCaptureFixture,
+    make_send: MakeSender, emulator: EmulatorServer, settings: Settings, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
     send = make_send(settings)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from email.utils import formatdate
 from typing import Any
 
 import pytest
@@ -13,9 +11,6 @@ from airflow_provider_workflow.client.wire import Answer, Request
 from tests.unit.client.calls import make
 from tests.unit.client.conftest import MakeSender
 from tests.unit.client.scripted import ScriptedServer, answer
-
-NOON = 1_767_268_800
-DATE = formatdate(NOON, usegmt=True)
 
 
 def test_headers_and_body_stay_out_of_the_repr() -> None:
@@ -124,20 +119,6 @@ def test_other_answers_are_never_cut(make_send: MakeSender, scripted: ScriptedSe
     scripted.answers = [answer(200, b'{"deep": ' + b"[" * 50_000 + b"]" * 50_000 + b"}")]
     with pytest.raises(errors.TransportError):
         make_send(scripted.settings())(make("get_inbox"))
-
-
-def nested(levels: int) -> Any:
-    value: Any = {"text": '\ud800 caf\u00e9 "]', "n": [2**70, -1.5e-7, True, None]}
-    for level in range(levels):
-        value = [value, level] if level % 2 else {"k\u00e9y": value, "": level}
-    return value
-
-
-def text_of(levels: int) -> str:
-    inner = json.dumps(nested(0))
-    for level in range(levels):
-        inner = f"[{inner}, {level}]" if level % 2 else f'{{"kéy": {inner}, "": {level}}}'
-    return inner
 
 
 @pytest.mark.parametrize("text", ["", "[" * 2000, "]" * 2000, "[" * 2000 + "1, 2" + "]" * 1999, "x"])

@@ -160,8 +160,6 @@ def test_no_text_is_ever_made_into_markup(name):
 
 
 LIST = f"{API}/inboxes"
-SECRET = "a secret that is wrong"
-UNKNOWN = "00000000-0000-4000-8000-00000000ffff"
 
 
 def connect(monkeypatch: pytest.MonkeyPatch, emulator: EmulatorServer, **fields: Any) -> None:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
-from airflow import settings
 from airflow.sdk import DAG, Asset, AssetWatcher, task
 from fastapi.testclient import TestClient
-from sqlalchemy import event
 
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.operators.inbox import WorkflowInboxDispatchOperator
@@ -51,22 +47,6 @@ def test_a_listener_is_found_whatever_it_is(
     found = {each["dag_id"]: each["is_paused"] for each in listed["listeners"]}
     assert found == {"by_name": True, "by_id": False, "batches": False, "watched": False, "both": False}
     assert [each["url"] for each in listed["listeners"]] == [f"/dags/{dag_id}" for dag_id in found]
-
-
-@contextmanager
-def queries() -> Iterator[list[str]]:
-    """What is asked of the metadata database."""
-    found: list[str] = []
-    engine = settings.Session.session_factory.kw["bind"]
-
-    def note(*given: Any) -> None:
-        found.append(given[2])
-
-    event.listen(engine, "before_cursor_execute", note)
-    try:
-        yield found
-    finally:
-        event.remove(engine, "before_cursor_execute", note)
 
 
 def test_a_message_is_listed_once_while_it_is_acknowledged(

@@ -20,7 +20,7 @@ from airflow_provider_workflow.dispatch.dead_letters import RUN_PREFIX, Reason, 
 from airflow_provider_workflow.dispatch.runs import run_id_of
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.plugin import service
-from airflow_provider_workflow.plugin.responses import LONGEST_FIELD, PageError, invalid
+from airflow_provider_workflow.plugin.responses import LONGEST_FIELD, PageError
 from airflow_provider_workflow.plugin.service import MOST_AT_ONCE, Key
 from tests.unit import odd_files
 from tests.unit.cli.burying import INBOX_ID, message_of
@@ -75,10 +75,6 @@ def fetching() -> Iterator[Fetching]:
     made = Fetching()
     yield made
     made.close()
-
-
-def fail() -> Any:
-    raise invalid("no")
 
 
 def test_requests_for_the_same_wait_for_one_fetch(fetching: Fetching) -> None:
@@ -300,9 +296,6 @@ def test_no_address_breaks_an_answer(op: TestClient, connected: EmulatorServer, 
         if "\0" in value or len(value) > LONGEST_FIELD:
             assert (found.status_code, found.json()["error"]["code"]) == (400, "invalid"), path
     assert connected
-
-
-NAME = '<script>alert("1")</script> Grüße \'"&'
 
 
 def test_fields_of_the_service_that_are_no_strings_are_left_out() -> None:

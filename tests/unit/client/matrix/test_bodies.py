@@ -10,15 +10,7 @@ import pytest
 
 from airflow_provider_workflow.client import errors
 from tests.unit.client.matrix.bodies import GOOD, INBOX, MESSAGE, PAGE, STEP
-from tests.unit.client.matrix.cells import (
-    CALLS,
-    STEPS,
-    Expected,
-    Outcome,
-    Service,
-    check,
-    repeated,
-)
+from tests.unit.client.matrix.cells import CALLS, STEPS, Expected, Outcome, Service, check, repeated
 from tests.unit.client.scripted import answer
 from tests.unit.client.senders import SENDERS
 

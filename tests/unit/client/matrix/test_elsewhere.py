@@ -14,13 +14,7 @@ from airflow_provider_workflow.client import api, errors, inboxes
 from airflow_provider_workflow.client.answers import request_of
 from tests.unit.client.calls import SOME_ID, make
 from tests.unit.client.matrix.bodies import good
-from tests.unit.client.matrix.cells import (
-    STEPS,
-    Expected,
-    Outcome,
-    Service,
-    check,
-)
+from tests.unit.client.matrix.cells import STEPS, Expected, Outcome, Service, check
 from tests.unit.client.proxy import RecordingProxy
 from tests.unit.client.scripted import ScriptedServer, answer
 from tests.unit.client.senders import SENDERS

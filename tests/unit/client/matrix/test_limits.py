@@ -8,15 +8,7 @@ from email.utils import formatdate
 import pytest
 
 from airflow_provider_workflow.client import errors
-from tests.unit.client.matrix.cells import (
-    ATTEMPTS,
-    STEPS,
-    Outcome,
-    Service,
-    by,
-    check,
-    repeated,
-)
+from tests.unit.client.matrix.cells import ATTEMPTS, STEPS, Outcome, Service, by, check, repeated
 from tests.unit.client.scripted import answer
 from tests.unit.client.senders import SENDERS
 from tests.unit.fake_clock import FakeClock

@@ -135,9 +135,7 @@ def trickled(kind: str, name: str, script: Script, service: Service) -> str:
     return Expected(errors.TransportError, says, 1, has={"sent": True}).complaint(outcome)
 
 
-def test_an_attempt_whose_answer_trickled_for_ever_is_followed_by_another_in_a_task(
-    service: Service,
-) -> None:
+def test_an_attempt_whose_answer_trickled_for_ever_is_followed_by_another_in_a_task(service: Service) -> None:
     check({"of chunks": trickled("requests", "acknowledge_messages", TRICKLES["of chunks"], service)})
 
 
