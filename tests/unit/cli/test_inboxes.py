@@ -9,7 +9,7 @@ import pytest
 
 from airflow_provider_workflow.cli import inboxes
 from airflow_provider_workflow.emulator.server import EmulatorServer
-from tests.unit.cli.conftest import Cli
+from tests.unit.cli.conftest import Cli, Terminal
 from tests.unit.fake_clock import FakeClock
 
 ENSURE = ("inbox", "ensure", "tickets", "--app-key", "tasks", "--action-key", "new_ticket")
@@ -42,11 +42,6 @@ def test_an_inbox_that_failed_to_initialize_is_neither_paused_nor_resumed(
 
     assert (shown.code, shown.out) == (1, "")
     assert "failed to initialize (subscribe_failed). Delete it" in shown.err
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 @pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("\n", 1), ("", 1)])

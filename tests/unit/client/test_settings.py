@@ -66,14 +66,8 @@ def test_missing_and_wrong_fields_are_named_together() -> None:
 @pytest.mark.parametrize(
     "host",
     [
-        "ftp://a",
-        "https://",
-        "https://a:99999",
-        "https://[a",
-        "https://a b",
-        "https://a?x=y",
-        "https://a#b",
-        "https://me:pw@a",
+        *("ftp://a", "https://", "https://a:99999", "https://[a", "https://a b"),
+        *("https://a?x=y", "https://a#b", "https://me:pw@a"),
     ],
 )
 def test_a_host_that_is_no_web_address_is_named(host: str) -> None:

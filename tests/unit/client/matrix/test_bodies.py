@@ -9,8 +9,20 @@ from typing import Any
 import pytest
 
 from airflow_provider_workflow.client import errors
-from tests.unit.client.matrix.bodies import GOOD, INBOX, MESSAGE, PAGE, STEP
-from tests.unit.client.matrix.cells import CALLS, STEPS, Expected, Outcome, Service, check, repeated
+from tests.unit.client.matrix.cells import (
+    CALLS,
+    GOOD,
+    INBOX,
+    MESSAGE,
+    PAGE,
+    STEP,
+    STEPS,
+    Expected,
+    Outcome,
+    Service,
+    check,
+    repeated,
+)
 from tests.unit.client.scripted import answer
 from tests.unit.client.senders import SENDERS
 

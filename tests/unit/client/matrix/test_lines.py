@@ -12,7 +12,6 @@ import pytest
 
 from airflow_provider_workflow.client import errors
 from tests.unit.client.calls import make
-from tests.unit.client.matrix.bodies import good
 from tests.unit.client.matrix.cells import (
     ATTEMPTS,
     REPEATED_BY_AIOHTTP,
@@ -21,6 +20,7 @@ from tests.unit.client.matrix.cells import (
     Service,
     by,
     check,
+    good,
     repeated,
 )
 from tests.unit.client.scripted import Script, answer
@@ -61,7 +61,6 @@ class Line:
     """
     How a connection ends after the service read the request.
 
-    :param script: what the service does then.
     :param broken: whether to aiohttp the connection broke before an answer began.
     """
 
