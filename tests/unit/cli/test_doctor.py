@@ -173,19 +173,15 @@ def test_a_user_who_has_not_logged_in(doctor: Doctor) -> None:
     assert found["user_tokens"]["fix"] == "run: airflow-workflow login --conn-id workflow_default"
 
 
-def force(doctor: Doctor, status: str, reason: str | None = None, name: str = "orders") -> None:
-    doctor.emulator.store.inboxes.force(doctor.emulator.open_inbox(name), status, reason)
-
-
 @pytest.mark.specification("2.2 initialization_failure")
 def test_an_inbox_that_failed_to_initialize(doctor: Doctor) -> None:
-    force(doctor, "initialization_failure", "subscribe_failed")
+    inbox_id = doctor.emulator.open_inbox("orders")
+    doctor.emulator.store.inboxes.force(inbox_id, "initialization_failure", "subscribe_failed")
     found = doctor.examine()
     assert found.of("failed") == ["inbox orders"]
     assert found["inbox orders"]["detail"] == "initialization_failure (subscribe_failed)"
-    assert found["inbox orders"]["fix"] == (
-        "delete it (airflow-workflow inbox delete orders), and create it again"
-    )
+    fix = "delete it (airflow-workflow inbox delete orders), and create it again"
+    assert found["inbox orders"]["fix"] == fix
 
 
 def test_messages_in_quarantine_are_counted(doctor: Doctor) -> None:
@@ -257,9 +253,7 @@ SCENARIOS: dict[str, dict[str, Any]] = {
 def secrets_of(doctor: Doctor) -> list[str]:
     pairs = [f"{doctor.emulator.client_id}:{secret}" for secret in (SECRET, WRONG)]
     return [
-        SECRET,
-        WRONG,
-        TOKEN,
+        *(SECRET, WRONG, TOKEN),
         *(base64.b64encode(pair.encode()).decode() for pair in pairs),
         *doctor.emulator.store.tokens.issued,
         *doctor.emulator.store.tokens.refresh_tokens,

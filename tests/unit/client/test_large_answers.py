@@ -32,12 +32,7 @@ def test_the_answer_to_each_call_has_a_limit(name: str) -> None:
     assert make(name).limit == limits.get(name, 16_000_000)
 
 
-CODERS = [
-    ("identity", bytes),
-    ("gzip", gzip.compress),
-    ("x-gzip", gzip.compress),
-    ("deflate", zlib.compress),
-]
+CODERS = [("identity", bytes), ("gzip", gzip.compress), ("x-gzip", gzip.compress), ("deflate", zlib.compress)]
 
 
 @pytest.fixture(scope="module", params=CODERS, ids=lambda coding: coding[0])

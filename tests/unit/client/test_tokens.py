@@ -265,17 +265,23 @@ async def test_waiters_of_a_failed_renewal_leave_nothing_unretrieved(
 
 
 @pytest.mark.parametrize(
-    ("seconds", "renewed"), [(0, False), (HOURS_10 - 301, False), (HOURS_10 - 300, True)]
+    ("life", "seconds"),
+    [
+        (HOURS_10, HOURS_10 - 300),
+        (60, 30),
+        # An hour is assumed where the life is not told.
+        *((given, 3300) for given in (None, 0, -5, "soon", True, float("nan"), [], {})),
+    ],
 )
-def test_a_token_is_renewed_five_minutes_early(
-    cache: TokenCache, fake_clock: FakeClock, seconds: float, renewed: bool
+def test_a_token_is_renewed_five_minutes_early_or_half_way(
+    cache: TokenCache, fake_clock: FakeClock, life: Any, seconds: float
 ) -> None:
-    holds_one(cache)
-    fake_clock.advance(seconds)
-    if renewed:
-        assert isinstance(next(asks(cache)), Call)
-    else:
-        assert at_once(asks(cache)) == "one"
+    holds_one(cache, expires_in=life)
+    assert at_once(asks(cache)) == "one"
+    fake_clock.advance(seconds - 1)
+    assert at_once(asks(cache)) == "one"
+    fake_clock.advance(1)
+    assert isinstance(next(asks(cache)), Call)
 
 
 def test_the_life_of_a_token_counts_from_when_it_was_asked_for(
@@ -286,14 +292,6 @@ def test_the_life_of_a_token_counts_from_when_it_was_asked_for(
     fake_clock.advance(100)
     issue(first, "one")
     fake_clock.advance(HOURS_10 - 300 - 100)
-    assert isinstance(next(asks(cache)), Call)
-
-
-def test_a_short_lived_token_is_renewed_half_way(cache: TokenCache, fake_clock: FakeClock) -> None:
-    holds_one(cache, expires_in=60)
-    fake_clock.advance(29)
-    assert at_once(asks(cache)) == "one"
-    fake_clock.advance(1)
     assert isinstance(next(asks(cache)), Call)
 
 
@@ -344,17 +342,6 @@ def test_an_expired_token_is_not_used_on(cache: TokenCache, fake_clock: FakeCloc
     next(renewing)
     with pytest.raises(type(fault)):
         renewing.throw(fault)
-
-
-@pytest.mark.parametrize("given", [None, 0, -5, "soon", True, float("nan"), [], {}])
-def test_an_hour_is_assumed_where_the_life_is_not_told(
-    cache: TokenCache, fake_clock: FakeClock, given: Any
-) -> None:
-    holds_one(cache, expires_in=given)
-    fake_clock.advance(3299)
-    assert at_once(asks(cache)) == "one"
-    fake_clock.advance(1)
-    assert isinstance(next(asks(cache)), Call)
 
 
 @pytest.mark.parametrize("given", [10**400, float("inf"), 1e300, "36000", "36000.0"])

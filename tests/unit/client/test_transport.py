@@ -123,9 +123,7 @@ def test_an_answer_of_chunks_leaves_its_connection_good(line: Sender, scripted: 
 
 
 def test_cookies_of_the_service_are_not_kept(line: Sender, scripted: ScriptedServer) -> None:
-    scripted.answers = [
-        answer(200, {"id": SOME_ID, "status": "active"}, {"Set-Cookie": "session=someone; Path=/"})
-    ]
+    scripted.answers = [INBOX.replace(b"\r\n", b"\r\nSet-Cookie: session=someone; Path=/\r\n", 1)]
     for _ in range(2):
         line(api.get_inbox(SOME_ID))
     assert b"ookie" not in scripted.requests[1]

@@ -70,14 +70,6 @@ def acknowledged(bench: Workbench) -> set[str]:
     return {each["id"] for each in bench.service.summary(INBOX)["messages"] if each["status"] == "acked"}
 
 
-@tries(120)
-@given(payloads=Payloads)
-@example(payloads=[{"value": text} for text in TEMPLATES])
-@example(payloads=[{mark: "datetime", "__var": 1} for mark in MARKS])
-def test_any_payload_reaches_its_run_unchanged(airflow: Workbench, payloads: list[Any]) -> None:
-    dispatched(airflow, payloads)
-
-
 def dispatched(airflow: Workbench, payloads: list[Any]) -> None:
     sent = arrive(airflow, payloads)
     dispatcher = airflow.dispatcher()
@@ -89,14 +81,6 @@ def dispatched(airflow: Workbench, payloads: list[Any]) -> None:
     as_text = {each for each, message in messages.items() if "payload_json" in message}
     assert as_text == {each for each in sent if too_much(sent[each], DEEPEST)}
     assert dispatcher.counts.result["rejected"]["count"] == 0
-
-
-@tries(120)
-@given(payloads=Payloads)
-@example(payloads=[{"value": text} for text in TEMPLATES])
-@example(payloads=[{mark: "datetime", "__var": 1} for mark in MARKS])
-def test_any_payload_is_returned_unchanged(airflow: Workbench, payloads: list[Any]) -> None:
-    received(airflow, payloads)
 
 
 def received(airflow: Workbench, payloads: list[Any]) -> None:
@@ -120,6 +104,17 @@ LARGE = [
     [{"n": n} for n in range(20_000)],
     {f"key {n}": "\U0001f600" for n in range(10_000)},
 ]
+
+
+@pytest.mark.parametrize("through", [dispatched, received])
+@tries(120)
+@given(payloads=Payloads)
+@example(payloads=[{"value": text} for text in TEMPLATES])
+@example(payloads=[{mark: "datetime", "__var": 1} for mark in MARKS])
+def test_any_payload_reaches_its_run_or_is_returned_unchanged(
+    airflow: Workbench, through: Any, payloads: list[Any]
+) -> None:
+    through(airflow, payloads)
 
 
 @pytest.mark.parametrize("through", [dispatched, received])
@@ -165,11 +160,8 @@ def test_a_watchers_event_brings_any_payload_to_its_runs(payloads: list[Any], na
     assert all(same(each["payload"], sent["payload"]) for each, sent in zip(found, messages, strict=True))
 
 
-REASONS = st.none() | ANY_TEXT | ANY_PAYLOAD.filter(lambda value: not isinstance(value, str))
-
-
 @tries(100)
-@given(reason=REASONS)
+@given(reason=ANY_TEXT | ANY_PAYLOAD.filter(lambda value: not isinstance(value, str)))
 def test_any_reason_for_a_pause_crosses_to_the_task_that_names_it(reason: Any) -> None:
     from airflow_provider_workflow.client.errors import InboxPausedError
     from airflow_provider_workflow.triggers.inbox import inactive_event
@@ -278,22 +270,13 @@ def conf_of(payload: Any) -> dict[str, Any]:
 @example(payload=LARGE_PAYLOAD)
 @example(payload=list(TEMPLATES))
 @example(payload=dict.fromkeys(MARKS, "datetime"))
-def test_any_payload_reaches_a_task_and_is_shown_among_its_arguments(payload: Any) -> None:
+def test_any_payload_passes_the_form_reaches_a_task_and_is_shown_among_its_arguments(payload: Any) -> None:
     conf, running = conf_of(payload), handle_order.get_task("work").prepare_for_execution()
     running.render_template_fields({"dag_run": SimpleNamespace(conf=conf), "params": {}})  # type: ignore[arg-type]
 
     assert same(running.op_args[0]["payload"], payload)  # type: ignore[attr-defined]
     fields = SetRenderedFields(rendered_fields=task_runner._serialize_rendered_fields(running))
     journeys.stored(journeys.to_supervisor(fields.model_dump()))
-
-
-@tries(150)
-@given(payload=ANY_PAYLOAD)
-@example(payload=None)
-@example(payload=LARGE_PAYLOAD)
-def test_no_message_is_rejected_by_the_form(payload: Any) -> None:
-    conf = conf_of(payload)
-
     assert SERIALIZED.params.deep_merge(conf).validate()["message"] == conf["message"]
 
 

@@ -227,31 +227,24 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    ("case", "field"),
+    [
+        *((case, "base_url") for case in CASES),
+        *((case, "token_url") for case in ("self-signed", "of another name")),
+    ],
+)
 @pytest.mark.parametrize("kind", SENDERS)
-def test_a_certificate_that_does_not_verify_is_one_permanent_error(
-    kind: str, case: str, authorities: dict[str, tuple[Service, str]]
+def test_where_a_certificate_does_not_verify_no_call_and_no_secret_is_sent(
+    kind: str, case: str, field: str, authorities: dict[str, tuple[Service, str]]
 ) -> None:
     server, trusted, host = CASES[case]
     (service, _), (_, verify) = authorities[server], authorities[trusted]
     before = service.connections
-    url = f"https://{host}:{service.port}"
-    outcome = service.play(kind, "get_inbox", b"", base_url=url, verify=verify)
+    url: Any = {field: f"https://{host}:{service.port}"}
+    outcome = service.play(kind, "get_inbox", b"", verify=verify, warm=field == "base_url", **url)
     says = (f"the certificate of {host}:{service.port} does not verify",)
     due = Expected(errors.TransportError, says, 0, has={"sent": False, "permanent": True})
     check({case: due.complaint(outcome)})
     assert outcome.naps == []
     assert service.connections - before == 1
-
-
-@pytest.mark.parametrize("case", ["self-signed", "of another name"])
-@pytest.mark.parametrize("kind", SENDERS)
-def test_no_secret_is_shown_to_a_token_endpoint_that_does_not_verify(
-    kind: str, case: str, authorities: dict[str, tuple[Service, str]]
-) -> None:
-    server, trusted, host = CASES[case]
-    (service, _), (_, verify) = authorities[server], authorities[trusted]
-    url = f"https://{host}:{service.port}/token"
-    outcome = service.play(kind, "get_inbox", b"", token_url=url, verify=verify, warm=False)
-    says = (f"the certificate of {host}:{service.port} does not verify",)
-    check({case: Expected(errors.TransportError, says, 0, 0, {"permanent": True}).complaint(outcome)})
