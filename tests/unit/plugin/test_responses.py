@@ -135,19 +135,19 @@ MESSAGE = {
 MESSAGES = {"messages": [MESSAGE], "next": OPTIONAL_TEXT, "fetched_at": str}
 DEAD_LETTERS = {"dead_letters": [], "is_partial": bool, "fetched_at": str}
 ERROR = {"error": {"code": str, "title": str, "fix": str}}
-SHAPES: dict[tuple[str, str], tuple[Any, ...]] = {
-    ("GET", f"{API}/inboxes"): (INBOXES,),
-    ("GET", INBOX): (INBOXES,),
-    ("GET", f"{INBOX}/summary"): (SUMMARY,),
-    ("GET", f"{INBOX}/messages"): (MESSAGES, {**MESSAGES, "inbox": INBOXES}),
-    ("GET", f"{INBOX}/messages?cursor=next"): (MESSAGES,),
-    ("GET", f"{INBOX}/dead-letters"): (DEAD_LETTERS,),
-    ("POST", f"{INBOX}/pause"): (CHANGED,),
-    ("POST", f"{INBOX}/resume"): (CHANGED,),
-}
+SHAPES: list[tuple[str, str, tuple[Any, ...]]] = [
+    ("GET", f"{API}/inboxes", (INBOXES,)),
+    ("GET", INBOX, (INBOXES,)),
+    ("GET", f"{INBOX}/summary", (SUMMARY,)),
+    ("GET", f"{INBOX}/messages", (MESSAGES, {**MESSAGES, "inbox": INBOXES})),
+    ("GET", f"{INBOX}/messages?cursor=next", (MESSAGES,)),
+    ("GET", f"{INBOX}/dead-letters", (DEAD_LETTERS,)),
+    ("POST", f"{INBOX}/pause", (CHANGED,)),
+    ("POST", f"{INBOX}/resume", (CHANGED,)),
+    # With the summaries that are known by then.
+    ("GET", f"{API}/inboxes?cursor=", (INBOXES,)),
+]
 """The shapes of the answers of the routes that use the service; each may be an error as well."""
-AGAIN = (("GET", f"{API}/inboxes?cursor="), (INBOXES,))
-"""A list of inboxes with the summaries that are known by then."""
 
 
 def fits(value: Any, shape: Any) -> bool:
@@ -259,7 +259,7 @@ def test_no_value_of_the_service_breaks_an_answer(
         "messages": json.dumps(messages),
     }
     forget()
-    for (method, path), shapes in [*SHAPES.items(), AGAIN]:
+    for method, path, shapes in SHAPES:
         more = {"headers": PAGE, "content": "{}"} if method == "POST" else {}
         found = op.request(method, path, **more)  # type: ignore[arg-type]
         body = json.loads(found.content, parse_constant=no_number)
