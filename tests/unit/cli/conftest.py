@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 from collections.abc import Callable, Iterator
@@ -33,6 +34,13 @@ class Outcome:
 
 
 Cli = Callable[..., Outcome]
+
+
+class Terminal(io.StringIO):
+    """A stream that a person sits at."""
+
+    def isatty(self) -> bool:
+        return True
 
 
 @pytest.fixture

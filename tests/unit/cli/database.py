@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import zlib
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -14,12 +12,11 @@ from airflow.models.dag import DagModel
 from airflow.models.dagbundle import DagBundleModel
 from airflow.models.dagrun import DagRun
 from airflow.models.serialized_dag import SerializedDagModel
-from airflow.models.trigger import Trigger
 from airflow.sdk import DAG
 from airflow.serialization.definitions.dag import SerializedDAG
 from airflow.serialization.serialized_objects import LazyDeserializedDAG
 from airflow.utils.session import create_session
-from sqlalchemy import null, select, text, update
+from sqlalchemy import select
 
 from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
 
@@ -61,56 +58,19 @@ class Database:
         self.change(dag.dag_id, **{"is_paused": False, **columns})
 
     def add_connection(self, connection: Connection) -> None:
-        """Add a connection."""
         with create_session() as session:
             session.add(connection)
 
-    def add_team(self, name: str) -> None:
-        """Add a team."""
-        with create_session() as session:
-            session.execute(text("INSERT INTO team (name) VALUES (:name)"), {"name": name})
-
-    def compress_dags(self) -> None:
-        """Store every serialized DAG as ``[core] compress_serialized_dags`` does."""
-        stored = SerializedDagModel.__table__
-        with create_session() as session:
-            for each in session.scalars(select(SerializedDagModel)).all():
-                packed = zlib.compress(json.dumps(each.data).encode())
-                session.execute(
-                    update(stored).where(stored.c.id == each.id).values(data=null(), data_compressed=packed)
-                )
-
-    def add_triggerer(
-        self, *, seconds_ago: float = 1, state: str = "running", kind: str = "TriggererJob"
-    ) -> None:
-        """Add a triggerer, or a job of another kind, whose last heartbeat was that long ago."""
+    def add_triggerer(self, *, seconds_ago: float = 1, state: str = "running") -> None:
+        """Add a triggerer whose last heartbeat was that long ago."""
         beat = datetime.now(UTC) - timedelta(seconds=seconds_ago)
         with create_session() as session:
-            job = Job(job_type=kind, state=state)
+            job = Job(job_type="TriggererJob", state=state)
             session.add(job)
             session.flush()
             job.latest_heartbeat = beat
 
-    def add_queued_run(self, dag_id: str, *, seconds_ahead: float, run_type: str = "asset_triggered") -> None:
-        """Add a run that waits for a scheduler."""
-        run_after = datetime.now(UTC) + timedelta(seconds=seconds_ahead)
-        with create_session() as session:
-            run = DagRun(
-                dag_id=dag_id,
-                run_id=f"{run_type}__{run_after.isoformat()}",
-                run_type=run_type,
-                state="queued",
-            )
-            run.run_after = run_after
-            session.add(run)
-
-    def add_trigger(self, classpath: str) -> None:
-        """Add a trigger that waits for a triggerer."""
-        with create_session() as session:
-            session.add(Trigger(classpath=classpath, kwargs={}))
-
     def change(self, dag_id: str, **columns: Any) -> None:
-        """Change the row of a DAG."""
         with create_session() as session:
             dag = session.get(DagModel, dag_id)
             for name, value in columns.items():

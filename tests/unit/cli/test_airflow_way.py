@@ -16,10 +16,7 @@ pytestmark = pytest.mark.slow
 Typed = Callable[..., "subprocess.CompletedProcess[str]"]
 OURS = ["-m", "airflow_provider_workflow.cli.main"]
 AIRFLOWS = ["-m", "airflow", "workflow"]
-WAYS = [
-    pytest.param(OURS, id="airflow-workflow"),
-    pytest.param(AIRFLOWS, id="airflow workflow"),
-]
+WAYS = [pytest.param(OURS, id="airflow-workflow"), pytest.param(AIRFLOWS, id="airflow workflow")]
 SECRET = "secret-of-a-stored-connection"
 
 

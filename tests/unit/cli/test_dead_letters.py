@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import io
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from airflow import settings
 from airflow.models.dagrun import DagRun
+from airflow.sdk import Param
 from sqlalchemy import create_engine
 
 from airflow_provider_workflow.client import any_json
@@ -18,8 +18,8 @@ from airflow_provider_workflow.dispatch.dead_letters import Reason
 from airflow_provider_workflow.dispatch.runs import run_id_of
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.unit.cli.burying import INBOX_ID, Burying, buried
-from tests.unit.cli.conftest import Cli
-from tests.unit.cli.draining import at_start, states
+from tests.unit.cli.conftest import Cli, Terminal
+from tests.unit.cli.test_drain import at_start, counts, states
 from tests.unit.counted import Counted, counted
 
 __all__ = ["at_start", "buried", "counted"]
@@ -181,13 +181,9 @@ def test_a_database_that_is_not_migrated_is_told(cli: Cli, tmp_path: Any, databa
 REPLAY = ("dead-letters", "replay")
 
 
-def numbers(result: Any) -> list[int]:
-    return [result[name]["count"] for name in ("started", "existing", "rejected")]
-
-
 def replayed(cli: Cli, *arguments: str) -> tuple[int, list[int]]:
     shown = cli(*REPLAY, "-o", "json", *arguments)
-    return shown.code, numbers(shown.json)
+    return shown.code, counts(shown.json)
 
 
 def run_id(message_id: str) -> str:
@@ -198,10 +194,10 @@ def test_a_message_that_the_target_rejects_is_replayed_once_it_is_corrected(
     cli: Cli, emulator: EmulatorServer, buried: Burying
 ) -> None:
     """The whole way: what is redelivered afterwards finds the run too."""
-    text = {"message": {"type": "object", "properties": {"payload": {"type": "object"}}}}
+    message = Param({}, type="object", properties={"payload": {"type": "object"}})
     inbox_id = emulator.open_inbox("orders")
     emulator.put("orders", {}, "no object", {}, ids=["good", "bad", "fine"])
-    buried.database.add_dag("handle", params=typed(text))
+    buried.database.add_dag("handle", params={"message": message})
     dead_letters = ("--dead-letter-dag-id", "dead", "--dead-letter-after", "1")
     drained = cli("inbox", "drain", "orders", "--trigger-dag-id", "handle", *dead_letters, "-o", "json")
     assert drained.json["dead_lettered"] == {"count": 1, "ids": ["bad"]}, drained.err
@@ -226,12 +222,6 @@ def test_a_message_that_the_target_rejects_is_replayed_once_it_is_corrected(
     emulator.put("orders", {"redelivered": 1}, ids=["bad"])
     drained = cli("inbox", "drain", "orders", "--trigger-dag-id", "handle", "-o", "json")
     assert drained.json["existing"] == {"count": 1, "ids": ["bad"]}
-
-
-def typed(schemas: dict[str, Any]) -> dict[str, Any]:
-    from airflow.sdk import Param
-
-    return {name: Param({}, **schema) for name, schema in schemas.items()}
 
 
 @pytest.mark.parametrize("message_id", ["plain", "\ud800 caf\u00e9\0"])
@@ -295,7 +285,7 @@ def test_a_target_that_is_broken_is_tried_once_and_other_targets_go_on(
 
     shown = cli(*REPLAY, "--all", "-o", "json")
 
-    assert (shown.code, numbers(shown.json)) == (1, [1, 0, 3])
+    assert (shown.code, counts(shown.json)) == (1, [1, 0, 3])
     assert "'missing' was not found" in shown.json["causes"]["c"]
     assert "import errors" in shown.json["causes"]["d"]
     assert sorted(checked) == ["broken", "handle", "missing"]
@@ -347,7 +337,7 @@ def test_a_run_that_is_no_dead_letter_of_a_message_is_rejected(cli: Cli, buried:
 
     shown = cli(*REPLAY, "--all", "-o", "json")
 
-    assert (shown.code, numbers(shown.json)) == (1, [1, 0, 3])
+    assert (shown.code, counts(shown.json)) == (1, [1, 0, 3])
     assert shown.json["causes"] == {
         "workflow__dead__x": "message_json in its conf has no id",
         "workflow__dead__y": "its conf has no message_json",
@@ -359,10 +349,6 @@ def test_a_run_that_is_no_dead_letter_of_a_message_is_rejected(cli: Cli, buried:
 def test_progress_is_shown_at_a_terminal_only(
     cli: Cli, buried: Burying, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
     buried.bury("a")
     assert cli(*REPLAY, "--all").err == ""
     terminal = Terminal()

@@ -3,22 +3,81 @@
 from __future__ import annotations
 
 import base64
+import json
 import logging
+import time
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from airflow_provider_workflow.cli import doctor as module
 from airflow_provider_workflow.cli.doctor import Finding, Subject
+from airflow_provider_workflow.cli.main import main
+from airflow_provider_workflow.emulator.server import EmulatorServer
+from airflow_provider_workflow.hooks import user_tokens
 from airflow_provider_workflow.hooks.user_tokens import VariableStore
 from tests.unit.cli.database import Database, listening
-from tests.unit.cli.diagnosing import Doctor, connect, doctor
 from tests.unit.client.conftest import closed_port, scripted
 from tests.unit.client.isolation import isolated
 from tests.unit.client.scripted import ScriptedServer, answer
 from tests.unit.client.stores import logged_in
+from tests.unit.hooks.conftest import Connect, connect
 
-__all__ = ["closed_port", "connect", "doctor", "isolated", "scripted"]
+__all__ = ["closed_port", "connect", "isolated", "scripted"]
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """The findings that a script gets, in their order, and all that was printed for whomever."""
+
+    exit_code: int
+    findings: list[dict[str, Any]]
+    shown: str
+
+    def __getitem__(self, check: str) -> dict[str, Any]:
+        (found,) = (each for each in self.findings if each["check"] == check)
+        return found
+
+    def of(self, status: str) -> list[str]:
+        """The checks that ended so."""
+        return [each["check"] for each in self.findings if each["status"] == status]
+
+
+@dataclass
+class Doctor:
+    """Examines connections to the emulator, whose clock shows the machine's time."""
+
+    emulator: EmulatorServer
+    connect: Connect
+    capsys: pytest.CaptureFixture[str]
+
+    def examine(self, extra: dict[str, Any] | None = None, *arguments: str, **changes: Any) -> Diagnosis:
+        """Examine a connection to the emulator with some of its fields changed, printed both ways."""
+        # Loading the CA certificates takes longer than most tests.
+        self.connect({"verify": False, **(extra or {})}, **changes)
+        self.capsys.readouterr()
+        assert main(["doctor", *arguments]) in (0, 1)
+        table = "".join(self.capsys.readouterr())
+        code = main(["doctor", "--output", "json", *arguments])
+        out, err = self.capsys.readouterr()
+        return Diagnosis(code, json.loads(out), table + out + err)
+
+
+@pytest.fixture
+def doctor(
+    emulator: EmulatorServer,
+    connect: Connect,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    database: Database,
+) -> Doctor:
+    """Examines connections to the emulator, in an Airflow without DAGs and without a triggerer."""
+    emulator.store.clock.advance(time.time() - emulator.store.clock.now())
+    kept: dict[str, str] = {}
+    monkeypatch.setattr(user_tokens, "read_variable", kept.get)
+    monkeypatch.setattr(user_tokens, "write_variable", kept.__setitem__)
+    return Doctor(emulator, connect, capsys)
 
 
 USER = {"grant": "refresh_token"}
@@ -114,19 +173,15 @@ def test_a_user_who_has_not_logged_in(doctor: Doctor) -> None:
     assert found["user_tokens"]["fix"] == "run: airflow-workflow login --conn-id workflow_default"
 
 
-def force(doctor: Doctor, status: str, reason: str | None = None, name: str = "orders") -> None:
-    doctor.emulator.store.inboxes.force(doctor.emulator.open_inbox(name), status, reason)
-
-
 @pytest.mark.specification("2.2 initialization_failure")
 def test_an_inbox_that_failed_to_initialize(doctor: Doctor) -> None:
-    force(doctor, "initialization_failure", "subscribe_failed")
+    inbox_id = doctor.emulator.open_inbox("orders")
+    doctor.emulator.store.inboxes.force(inbox_id, "initialization_failure", "subscribe_failed")
     found = doctor.examine()
     assert found.of("failed") == ["inbox orders"]
     assert found["inbox orders"]["detail"] == "initialization_failure (subscribe_failed)"
-    assert found["inbox orders"]["fix"] == (
-        "delete it (airflow-workflow inbox delete orders), and create it again"
-    )
+    fix = "delete it (airflow-workflow inbox delete orders), and create it again"
+    assert found["inbox orders"]["fix"] == fix
 
 
 def test_messages_in_quarantine_are_counted(doctor: Doctor) -> None:
@@ -198,9 +253,7 @@ SCENARIOS: dict[str, dict[str, Any]] = {
 def secrets_of(doctor: Doctor) -> list[str]:
     pairs = [f"{doctor.emulator.client_id}:{secret}" for secret in (SECRET, WRONG)]
     return [
-        SECRET,
-        WRONG,
-        TOKEN,
+        *(SECRET, WRONG, TOKEN),
         *(base64.b64encode(pair.encode()).decode() for pair in pairs),
         *doctor.emulator.store.tokens.issued,
         *doctor.emulator.store.tokens.refresh_tokens,

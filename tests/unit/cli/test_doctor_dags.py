@@ -18,12 +18,10 @@ from airflow_provider_workflow.operators.inbox import (
 from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
 from airflow_provider_workflow.triggers.notice import WorkflowInboxNoticeTrigger
 from tests.unit.cli.database import Database, listening
-from tests.unit.cli.diagnosing import Diagnosis, Doctor, connect, doctor
+from tests.unit.cli.test_doctor import Diagnosis, Doctor, connect, doctor
 from tests.unit.client.isolation import isolated
 
 __all__ = ["connect", "doctor", "isolated"]
-
-OURS = "airflow_provider_workflow.triggers.inbox.WorkflowInboxTrigger"
 
 
 @pytest.fixture(autouse=True)

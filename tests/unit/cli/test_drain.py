@@ -2,30 +2,67 @@
 
 from __future__ import annotations
 
-import io
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
+from airflow.api.common import trigger_dag
 
 from airflow_provider_workflow.dispatch.payloads import payload_of
 from airflow_provider_workflow.dispatch.runs import run_id_of
 from airflow_provider_workflow.emulator.clock import ManualClock
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
-from tests.unit.cli.conftest import Cli
+from tests.unit.cli.conftest import Cli, Terminal
 from tests.unit.cli.database import Database
-from tests.unit.cli.draining import DRAIN, at_start, counts, handle, orders, put, states
 from tests.unit.client.isolation import forget
 from tests.unit.defective import DefectiveService
 
-__all__ = ["at_start", "handle", "orders"]
+DRAIN = ("inbox", "drain", "orders", "--trigger-dag-id", "handle")
 
 
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
+@pytest.fixture(autouse=True)
+def handle(database: Database) -> Database:
+    database.add_dag("handle")
+    return database
+
+
+@pytest.fixture(autouse=True)
+def orders(emulator: EmulatorServer) -> str:
+    return emulator.open_inbox("orders")
+
+
+def put(emulator: EmulatorServer, *ids: str) -> None:
+    emulator.put("orders", *({"n": each} for each in ids), ids=list(ids))
+
+
+def states(emulator: EmulatorServer) -> dict[str, str]:
+    return {each["id"]: each["status"] for each in emulator.summary("orders")["messages"]}
+
+
+def counts(result: Any) -> list[int]:
+    return [result[name]["count"] for name in ("started", "existing", "rejected")]
+
+
+@pytest.fixture
+def at_start(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What happens before each further run is started: an error that is raised, or something called."""
+    steps: list[Any] = []
+    start = trigger_dag.trigger_dag
+
+    def stepping(dag_id: str, **given: Any) -> Any:
+        step = steps.pop(0) if steps else None
+        if isinstance(step, BaseException):
+            raise step
+        if step is not None:
+            step()
+        return start(dag_id, **given)
+
+    monkeypatch.setattr(trigger_dag, "trigger_dag", stepping)
+    monkeypatch.setattr("tenacity.nap.time.sleep", lambda seconds: None)
+    return steps
 
 
 def test_progress_is_shown_at_a_terminal(
@@ -120,71 +157,62 @@ IDS = [f"m-{number:02}" for number in range(21)]
 BAD = IDS[10]
 
 
-@pytest.fixture(params=DEFECTS)
-def defect(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
+Alter = Callable[[dict[bytes, bytes]], None]
 
 
 @pytest.fixture
-def defective(
-    defect: str, connected: EmulatorServer, orders: str, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[EmulatorServer]:
-    """A service with 21 messages, of which one has a defect."""
+def alter(connected: EmulatorServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Alter]:
+    """Alters the answers of the service."""
+    with ExitStack() as running:
+
+        def serve(defects: dict[bytes, bytes]) -> None:
+            service = running.enter_context(DefectiveService(connected, defects))
+            connection = {**connected.connection(), "host": service.url}
+            monkeypatch.setenv("AIRFLOW_CONN_WORKFLOW_DEFAULT", json.dumps(connection))
+            forget()
+
+        yield serve
+
+
+@pytest.fixture(params=DEFECTS)
+def sent(request: pytest.FixtureRequest, emulator: EmulatorServer, alter: Alter) -> Any:
+    """The payloads of 21 messages, of which one has a defect, as they have to arrive."""
     payloads = [{"name": f"Andr{MARK}" if each == BAD else each} for each in IDS]
-    connected.put("orders", *payloads, ids=IDS)
-    found, put, _ = DEFECTS[defect]
-    with DefectiveService(connected, {found: put}) as service:
-        connection = {**connected.connection(), "host": service.url}
-        monkeypatch.setenv("AIRFLOW_CONN_WORKFLOW_DEFAULT", json.dumps(connection))
-        forget()
-        yield connected
+    emulator.put("orders", *payloads, ids=IDS)
+    found, put, expected = DEFECTS[request.param]
+    alter({found: put})
+    return {each: expected if each == BAD else {"name": each} for each in IDS}
 
 
-def test_a_hook_leases_the_others_and_the_text_of_the_bad_one(defect: str, defective: EmulatorServer) -> None:
+def test_a_hook_leases_the_others_and_the_text_of_the_bad_one(sent: dict[str, Any]) -> None:
     lease = WorkflowHook().lease_messages("orders", 100, 300)
 
-    payloads = {message["id"]: message["payload"] for message in lease["results"]}
-    assert [*payloads] == IDS
-    assert payloads.pop(BAD) == DEFECTS[defect][2]
-    assert payloads == {each: {"name": each} for each in IDS if each != BAD}
+    assert [(message["id"], message["payload"]) for message in lease["results"]] == list(sent.items())
 
 
 def test_each_message_has_its_run_in_one_drain(
-    cli: Cli, defect: str, defective: EmulatorServer, handle: Database, orders: str
+    cli: Cli, emulator: EmulatorServer, sent: dict[str, Any], handle: Database, orders: str
 ) -> None:
     shown = cli(*DRAIN, "-o", "json")
 
     assert shown.code == 0, shown.err
     assert shown.json["started"]["count"] == len(IDS)
-    assert states(defective) == dict.fromkeys(IDS, "acked")
+    assert states(emulator) == dict.fromkeys(IDS, "acked")
     runs = handle.runs("handle")
-    payloads = {each: payload_of(runs[run_id_of(each, orders)]["message"]) for each in IDS}
-    assert payloads.pop(BAD) == DEFECTS[defect][2]
-    assert payloads == {each: {"name": each} for each in IDS if each != BAD}
+    assert {each: payload_of(runs[run_id_of(each, orders)]["message"]) for each in IDS} == sent
 
 
-ENTRIES = {"null": b"null", "a number": b"7", "a list": b"[]", "a word": b"undefined"}
-
-
-@pytest.mark.parametrize("entry", ENTRIES)
+@pytest.mark.parametrize("entry", [b"null", b"7", b"[]", b"undefined"])
 def test_an_entry_that_is_no_message_is_counted_and_the_others_have_their_runs(
-    entry: str,
-    cli: Cli,
-    connected: EmulatorServer,
-    handle: Database,
-    orders: str,
-    monkeypatch: pytest.MonkeyPatch,
+    entry: bytes, cli: Cli, emulator: EmulatorServer, alter: Alter, handle: Database, orders: str
 ) -> None:
-    connected.put("orders", {"n": 1}, {"n": 2}, {"n": 3}, ids=["a", "b", "c"])
-    with DefectiveService(connected, {b'"results": [': b'"results": [%s, ' % ENTRIES[entry]}) as service:
-        service.defects[b'"results":['] = b'"results":[%s,' % ENTRIES[entry]
-        connection = {**connected.connection(), "host": service.url}
-        monkeypatch.setenv("AIRFLOW_CONN_WORKFLOW_DEFAULT", json.dumps(connection))
-        forget()
-        shown = cli(*DRAIN, "--max-messages", "10", "-o", "json")
+    put(emulator, "a", "b", "c")
+    alter({b'"results": [': b'"results": [%s, ' % entry, b'"results":[': b'"results":[%s,' % entry})
+
+    shown = cli(*DRAIN, "--max-messages", "10", "-o", "json")
 
     assert set(handle.runs("handle")) == {run_id_of(each, orders) for each in "abc"}
-    assert states(connected) == dict.fromkeys("abc", "acked")
+    assert states(emulator) == dict.fromkeys("abc", "acked")
     assert shown.json["started"]["count"] == 3
 
 

@@ -124,7 +124,3 @@ def test_what_was_acknowledged_is_gone(cli: Cli, emulator: EmulatorServer) -> No
     cli("inbox", "ack", "orders", leased(cli, "--limit", "1"))
 
     assert states(cli) == {"b": "available"}
-
-
-def not_json(word: str) -> None:
-    raise AssertionError(f"{word} is no JSON")

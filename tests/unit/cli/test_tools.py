@@ -22,8 +22,6 @@ from airflow_provider_workflow.hooks.user_tokens import VariableStore
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from tests.unit.cli.conftest import Cli
 
-TEXT = "When an order arrives in the shop, add a row to the spreadsheet"
-
 
 def issued(emulator: EmulatorServer) -> list[str]:
     return list(emulator.store.tokens.issued)

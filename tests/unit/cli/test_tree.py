@@ -26,7 +26,6 @@ from tests.unit.test_parse_weight import HEAVY
 cli_parser = pytest.importorskip("airflow.cli.cli_parser")
 
 PAGE = "docs/command-line.md"
-PROJECT = "airflow-provider-workflow"
 VERSION = "[--version] --version show program's version number and exit"
 """Of the console script alone: Airflow has a command for that."""
 NEVER = HEAVY | {"airflow", "rich", "yaml", "uvicorn", "starlette", "cryptography"}

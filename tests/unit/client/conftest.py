@@ -10,10 +10,12 @@ from zlib import crc32
 import pytest
 
 from airflow_provider_workflow.client.settings import Settings
+from airflow_provider_workflow.client.tokens import TokenCache
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.unit.client.isolation import isolated
 from tests.unit.client.scripted import ScriptedServer
 from tests.unit.client.senders import SENDERS, Sender
+from tests.unit.fake_clock import FakeClock
 
 __all__ = ["isolated"]
 
@@ -32,22 +34,20 @@ def settings_of(emulator: EmulatorServer, **extra: Any) -> Settings:
 
 
 @pytest.fixture
+def cache(fake_clock: FakeClock) -> TokenCache:
+    return TokenCache()
+
+
+@pytest.fixture
 def settings(emulator: EmulatorServer) -> Settings:
     """A connection to the emulator."""
     return settings_of(emulator)
 
 
-OF_TRANSPORTS = {"test_transport", "test_tls", "test_large_answers", "test_effects", "test_lines"}
-"""Files of tests of what each transport implements by itself."""
-
-
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run the tests of transports once per kind of sender."""
-    is_of_transports = metafunc.module.__name__.rpartition(".")[2] in OF_TRANSPORTS
-    is_given = any(
-        "make_send" in str(mark.args[0]) for mark in metafunc.definition.iter_markers("parametrize")
-    )
-    if is_of_transports and "make_send" in metafunc.fixturenames and not is_given:
+    """Run the tests of what each transport implements by itself once per kind of sender."""
+    of_transports = {"test_transport", "test_tls", "test_large_answers"}
+    if metafunc.module.__name__.rpartition(".")[2] in of_transports and "make_send" in metafunc.fixturenames:
         metafunc.parametrize("make_send", SENDERS, indirect=True)
 
 
@@ -91,10 +91,3 @@ def closed_port() -> Iterator[int]:
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         yield held.getsockname()[1]
-
-
-@pytest.fixture
-def free_port() -> int:
-    """A port for the test to listen on."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])

@@ -10,14 +10,8 @@ from airflow_provider_workflow.pytest_plugin import reset as forget
 
 __all__ = ["forget", "isolated"]
 FROM_ENVIRONMENT = (
-    "http_proxy",
-    "https_proxy",
-    "all_proxy",
-    "no_proxy",
-    "REQUESTS_CA_BUNDLE",
-    "CURL_CA_BUNDLE",
-    "SSL_CERT_FILE",
-    "SSL_CERT_DIR",
+    *("http_proxy", "https_proxy", "all_proxy", "no_proxy"),
+    *("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR"),
 )
 
 

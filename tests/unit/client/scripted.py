@@ -8,7 +8,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 from airflow_provider_workflow.client.settings import Settings
@@ -61,7 +61,7 @@ class ScriptedServer:
         self._serving: dict[Any, threading.Thread] = {}
         self._accepted = threading.Condition()
 
-    def __enter__(self) -> ScriptedServer:
+    def __enter__(self) -> Self:
         threading.Thread(target=self._accept, daemon=True).start()
         return self
 

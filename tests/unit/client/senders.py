@@ -27,11 +27,13 @@ class Sender:
     """
 
     name: str
+    client: Any
 
-    def __init__(self, clock: FakeClock | None = None) -> None:
+    def __init__(self, clock: FakeClock | None) -> None:
         self.clock = clock or FakeClock()
         self.tokens = TokenCache()
         self.gates = Gates()
+        self.shared: dict[str, Any] = {"tokens": self.tokens, "gates": self.gates}
 
     @property
     def naps(self) -> list[float]:
@@ -39,13 +41,17 @@ class Sender:
         return self.clock.slept
 
     def __call__(self, call: Call[T]) -> T:
-        raise NotImplementedError
+        return self._ended(self.client.send, call)
 
     def run(self, exchange: Generator[Any, Any, T]) -> T:
-        raise NotImplementedError
+        return self._ended(self.client.run, exchange)
+
+    def _ended(self, send: Callable[[Any], Any], what: Any) -> Any:
+        with use(self.clock):
+            return send(what)
 
     def close(self) -> None:
-        raise NotImplementedError
+        self.client.close()
 
 
 class SyncSender(Sender):
@@ -53,19 +59,7 @@ class SyncSender(Sender):
 
     def __init__(self, settings: Settings, clock: FakeClock | None = None, **options: Any) -> None:
         super().__init__(clock)
-        shared = {"tokens": self.tokens, "gates": self.gates}
-        self.client = WorkflowClient(settings, **{**shared, **options})
-
-    def __call__(self, call: Call[T]) -> T:
-        with use(self.clock):
-            return self.client.send(call)
-
-    def run(self, exchange: Generator[Any, Any, T]) -> T:
-        with use(self.clock):
-            return self.client.run(exchange)
-
-    def close(self) -> None:
-        self.client.close()
+        self.client = WorkflowClient(settings, **{**self.shared, **options})
 
 
 class AsyncSender(Sender):
@@ -76,17 +70,12 @@ class AsyncSender(Sender):
         self.loop = asyncio.new_event_loop()
         self._stack = contextlib.AsyncExitStack()
         entering = self._stack.enter_async_context(shared_session(settings.certificates(), 10))
-        shared = {"tokens": self.tokens, "gates": self.gates}
         session = self.loop.run_until_complete(entering)
-        self.client = AsyncWorkflowClient(settings, session, **{**shared, **options})
+        self.client = AsyncWorkflowClient(settings, session, **{**self.shared, **options})
 
-    def __call__(self, call: Call[T]) -> T:
+    def _ended(self, send: Callable[[Any], Any], what: Any) -> Any:
         with use(self.clock):
-            return self.loop.run_until_complete(self.client.send(call))
-
-    def run(self, exchange: Generator[Any, Any, T]) -> T:
-        with use(self.clock):
-            return self.loop.run_until_complete(self.client.run(exchange))
+            return self.loop.run_until_complete(send(what))
 
     def close(self) -> None:
         self.loop.run_until_complete(self._stack.aclose())
@@ -109,7 +98,7 @@ class _WithoutNetwork(WorkflowClient):
         return Answer(int(first.split()[1]), {name.lower(): value for name, _, value in named}, body)
 
 
-class StepsSender(SyncSender):
+class StepsSender(Sender):
     """
     Performs the steps of a call without a network, for what is decided by the answer alone.
 
@@ -118,16 +107,9 @@ class StepsSender(SyncSender):
 
     name = "steps"
 
-    def __init__(
-        self,
-        settings: Settings,
-        reply: Callable[[bytes], Any],
-        clock: FakeClock | None = None,
-        **options: Any,
-    ) -> None:
-        super().__init__(settings, clock)
-        shared = {"tokens": self.tokens, "gates": self.gates}
-        self.client = _WithoutNetwork(settings, **{**shared, **options})
+    def __init__(self, settings: Settings, reply: Callable[[bytes], Any], **options: Any) -> None:
+        super().__init__(options.pop("clock", None))
+        self.client = _WithoutNetwork(settings, **{**self.shared, **options})
         self.client.reply = reply
 
 

@@ -1,33 +1,105 @@
-"""The event stream: notices, reconnections, and what several listeners share."""
+"""The event stream: notices, reconnections, what several listeners share, and cancellations."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from airflow_provider_workflow.client.client import AsyncWorkflowClient
-from airflow_provider_workflow.client.event_stream import BusyStreamError, NoticeCounter, listen
+from airflow_provider_workflow.client import event_stream
+from airflow_provider_workflow.client.client import AsyncWorkflowClient, carry_through
+from airflow_provider_workflow.client.event_stream import BusyStreamError, NoticeCounter, WakeUps, listen
+from airflow_provider_workflow.client.exchange import BaseClient
+from airflow_provider_workflow.client.over_aiohttp import shared_session
+from airflow_provider_workflow.client.settings import Settings
+from airflow_provider_workflow.client.tokens import AccessToken, TokenCache
 from airflow_provider_workflow.emulator.server import EmulatorServer
-from tests.unit.client.listening import (
-    LONG,
-    STREAMS,
-    Naps,
-    NewClient,
-    client,
-    inbox,
-    is_woken_up,
-    naps,
-    new_client,
-    nothing_leaks,
-    silent,
-    until,
-)
 from tests.unit.client.scripted import ScriptedServer, answer
 from tests.unit.fake_clock import FakeClock
 
-__all__ = ["client", "inbox", "naps", "new_client", "nothing_leaks"]
+LONG = 10.0
+"""Seconds that a test gives to what should come at once."""
+A_DAY = 86400.0
+"""Seconds that do not pass by the clock of a test."""
+STREAMS = 10
+"""Event streams that may be open at once."""
+
+
+class Naps:
+    """Sleeps that end at once, but for those of the patient, which end when they are cancelled."""
+
+    def __init__(self, fake_clock: FakeClock) -> None:
+        self.taken = fake_clock.slept
+        self.long = asyncio.Event()
+        fake_clock.meanwhile = self._meanwhile
+
+    async def _meanwhile(self, seconds: float) -> None:
+        if seconds >= 60:
+            self.long.set()
+            await asyncio.Event().wait()
+
+
+@pytest.fixture
+def naps(fake_clock: FakeClock) -> Naps:
+    return Naps(fake_clock)
+
+
+NewClient = Callable[..., Any]
+
+
+@pytest.fixture
+def new_client(settings: Settings, naps: Naps) -> Iterator[NewClient]:
+    """Clients as a hook makes them: each enters the session of the loop."""
+    tokens, sessions = TokenCache(), []
+
+    @contextlib.asynccontextmanager
+    async def new(of: Settings = settings) -> AsyncIterator[AsyncWorkflowClient]:
+        async with shared_session(of.certificates(), STREAMS) as session:
+            sessions.append(session)
+            yield AsyncWorkflowClient(of, session, tokens=tokens)
+
+    yield new
+    assert all(session.closed for session in sessions)
+
+
+@pytest.fixture
+async def client(new_client: NewClient) -> AsyncIterator[AsyncWorkflowClient]:
+    async with new_client() as made:
+        yield made
+
+
+@pytest.fixture
+def inbox(emulator: EmulatorServer) -> str:
+    return emulator.open_inbox("orders")
+
+
+@pytest.fixture(autouse=True)
+async def nothing_leaks() -> AsyncIterator[None]:
+    yield
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def is_woken_up(listener: WakeUps) -> bool:
+    """Whether the listener is_woken_up, in the time of this machine."""
+    return await asyncio.wait_for(listener.wait(A_DAY), LONG)
+
+
+async def silent(listener: WakeUps) -> bool:
+    """Whether the listener is not woken up within a moment."""
+    await asyncio.sleep(0.05)
+    return not await listener.wait(0)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async def watch() -> None:
+        while not condition():  # noqa: ASYNC110 what it watches is in another thread
+            await asyncio.sleep(0.005)
+
+    await asyncio.wait_for(watch(), LONG)
 
 
 async def test_a_listener_is_woken_up_once_connected_and_by_each_notice(
@@ -180,3 +252,140 @@ def test_100_notices_in_each_second_are_accepted_and_no_more(fake_clock: FakeClo
         fake_clock.advance(1)
     with pytest.raises(BusyStreamError):
         counter.feed(b"data: {}\n\n" * 101)
+
+
+async def turns(count: int = 10) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def cancelled_again_and_again(task: asyncio.Task[Any]) -> None:
+    for _ in range(3):
+        task.cancel()
+        await turns()
+
+
+async def ends_cancelled(task: asyncio.Task[Any]) -> None:
+    await asyncio.wait({task}, timeout=LONG)
+    assert task.done()
+    assert task.cancelled()
+
+
+@pytest.mark.parametrize("fault", [None, ValueError("at its end")])
+async def test_what_is_carried_through_ends_before_the_cancelled_one_does(fault: Exception | None) -> None:
+    answered, did = asyncio.Event(), []
+
+    async def renew() -> str:
+        await answered.wait()
+        did.append("renewed")
+        if fault is not None:
+            raise fault
+        return "token"
+
+    task = asyncio.ensure_future(carry_through(renew()))
+    await turns()
+    await cancelled_again_and_again(task)
+    assert not task.done()
+
+    answered.set()
+    await ends_cancelled(task)
+    assert did == ["renewed"]
+
+
+async def test_a_stream_that_renews_its_token_ends_before_its_listener_does(
+    client: AsyncWorkflowClient, inbox: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, answered, did = asyncio.Event(), asyncio.Event(), []
+
+    async def renew() -> None:
+        asked.set()
+        await answered.wait()
+        did.append("renewed")
+
+    async def notices_of(*_: object) -> AsyncIterator[None]:
+        await carry_through(renew())
+        yield None
+
+    async def listens() -> None:
+        try:
+            async with listen(client, inbox, STREAMS) as listener:
+                await is_woken_up(listener)
+        finally:
+            did.append("left")
+
+    monkeypatch.setattr(event_stream, "notices_of", notices_of)
+    task = asyncio.ensure_future(listens())
+    await asked.wait()
+    await cancelled_again_and_again(task)
+    answered.set()
+    await ends_cancelled(task)
+    assert did == ["renewed", "left"]
+
+
+async def test_a_stream_that_misses_a_cancellation_ends_at_the_next(
+    client: AsyncWorkflowClient, inbox: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began = asyncio.Event()
+
+    async def notices_of(*_: object) -> AsyncIterator[None]:
+        try:
+            began.set()
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            await asyncio.Event().wait()
+        yield None
+
+    async def listens() -> None:
+        async with listen(client, inbox, STREAMS) as listener:
+            await is_woken_up(listener)
+
+    monkeypatch.setattr(event_stream, "notices_of", notices_of)
+    task = asyncio.ensure_future(listens())
+    await began.wait()
+    await cancelled_again_and_again(task)
+    await ends_cancelled(task)
+
+
+async def rung(go: asyncio.Event, _: Settings) -> None:
+    listener = WakeUps()
+
+    async def ring() -> None:
+        await go.wait()
+        listener.wake_up()
+
+    ringing = asyncio.ensure_future(ring())
+    await listener.wait(LONG)
+    await ringing
+
+
+async def refused(go: asyncio.Event, settings: Settings) -> None:
+    chunks = iter([b"{}", b""])
+
+    async def readany() -> bytes:
+        await go.wait()
+        return next(chunks)
+
+    response: Any = SimpleNamespace(
+        status=404, content=SimpleNamespace(readany=readany, at_eof=lambda: False), headers={}
+    )
+    of: Any = BaseClient(settings)
+    await event_stream.refusal_of(of, response, LONG, AccessToken("token", 0, 0))
+
+
+@pytest.mark.parametrize("waits", [rung, refused])
+@pytest.mark.parametrize("turns_later", range(5))
+async def test_a_cancellation_that_comes_with_an_answer_is_not_lost(
+    waits: Callable[[asyncio.Event, Settings], Awaitable[None]], turns_later: int, settings: Settings
+) -> None:
+    go = asyncio.Event()
+
+    async def wait_on() -> None:
+        await waits(go, settings)
+        await asyncio.Event().wait()
+
+    task = asyncio.ensure_future(wait_on())
+    await turns()
+    go.set()
+    await turns(turns_later)
+    task.cancel()
+    await ends_cancelled(task)

@@ -1,18 +1,21 @@
-"""Large answers: none is read beyond its limit, and large ones are decoded beside the event loop."""
+"""Large answers: none is read beyond its limit, by two functions and no other."""
 
 from __future__ import annotations
 
+import ast
 import gzip
 import json
 import threading
 import tracemalloc
 import zlib
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from airflow_provider_workflow import client
 from airflow_provider_workflow.client import api, errors
 from airflow_provider_workflow.client.wire import LARGE_BODY, Answer
 from tests.unit.client.calls import OPERATIONS, SOME_ID, make
@@ -29,19 +32,14 @@ def test_the_answer_to_each_call_has_a_limit(name: str) -> None:
     assert make(name).limit == limits.get(name, 16_000_000)
 
 
-CODINGS: dict[str, Callable[[bytes], bytes]] = {
-    "identity": bytes,
-    "gzip": gzip.compress,
-    "x-gzip": gzip.compress,
-    "deflate": zlib.compress,
-}
-MUCH = 50_000_000
+CODERS = [("identity", bytes), ("gzip", gzip.compress), ("x-gzip", gzip.compress), ("deflate", zlib.compress)]
 
 
-@pytest.fixture(scope="module", params=CODINGS)
+@pytest.fixture(scope="module", params=CODERS, ids=lambda coding: coding[0])
 def bomb(request: pytest.FixtureRequest) -> tuple[bytes, dict[str, str]]:
     """A body of 50 MB, mostly blanks, in an encoding, and the header that names it."""
-    return CODINGS[request.param](b" " * MUCH + b"{}"), {"Content-Encoding": request.param}
+    name, encode = request.param
+    return encode(b" " * 50_000_000 + b"{}"), {"Content-Encoding": name}
 
 
 @pytest.mark.parametrize("status", [200, 400, 500])
@@ -188,3 +186,54 @@ def test_a_large_answer_that_cannot_be_read_fails_as_a_small_one_does(
     scripted.answers = [answer(200, b"[" + b" " * LARGE_BODY + b"]")]
     with pytest.raises(errors.TransportError, match=r"lease_messages: .* not an object"):
         make_send(scripted.settings())(api.lease_messages("an-inbox"))
+
+
+CLIENT = Path(client.__file__).parent
+READERS = {"over_requests.py: _answer", "over_aiohttp.py: next_chunk"}
+READING = {
+    *("content", "text", "raw", "iter_content", "iter_lines", "stream", "read_chunked", "read1", "readinto"),
+    *("iter_any", "iter_chunked", "iter_chunks", "readany", "readchunk", "readexactly", "readline"),
+}
+"""Attributes of the responses of both libraries that are their bodies, or read them."""
+SOCKETS = {"_LimitedReader.__init__", "_LimitedReader.readinto", "_LimitedReader.close", "_Head.readline"}
+"""Below the library: they pass on what it reads."""
+OURS = {"call.read", "step.read", "store.read", "answer.json", "call.json", "file.read"}
+"""Methods and fields of this package with such names, and files of certificates."""
+
+
+def functions(tree: ast.AST, within: str = "") -> Iterator[tuple[str, ast.AST]]:
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            name = f"{within}.{node.name}".lstrip(".")
+            yield (name, node)
+            yield from functions(node, name)
+
+
+def reading(node: ast.AST) -> Iterator[str]:
+    """What a function reads of a response."""
+    for each in ast.walk(node):
+        if isinstance(each, ast.Attribute) and each.attr in READING:
+            yield ast.unparse(each)
+        elif isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute):
+            called = ast.unparse(each.func)
+            if each.func.attr in ("read", "json") and called not in OURS:
+                yield called
+
+
+def found_in(path: Path) -> Iterator[tuple[str, list[str]]]:
+    for name, node in functions(ast.parse(path.read_text())):
+        if not isinstance(node, ast.ClassDef) and name not in SOCKETS and (found := list(reading(node))):
+            yield f"{path.name}: {name}", found
+
+
+def test_only_the_two_readers_read_the_body_of_an_answer() -> None:
+    found = dict(pair for path in sorted(CLIENT.glob("*.py")) for pair in found_in(path))
+    assert set(found) == READERS, found
+
+
+def test_a_function_that_reads_a_body_is_found(tmp_path: Path) -> None:
+    source = tmp_path / "module.py"
+    lines = ("response.content", "response.text", "response.json()", "await response.read()", "a.raw.read()")
+    for line in lines:
+        source.write_text(f"class A:\n    async def f(self, response, a):\n        return {line}\n")
+        assert dict(found_in(source)), line

@@ -166,10 +166,7 @@ def test_a_proxy_carries_http(
 
 
 def test_a_proxy_that_refuses_a_tunnel_means_nothing_was_sent(
-    make_send: MakeSender,
-    scripted: ScriptedServer,
-    make_proxy: MakeProxy,
-    monkeypatch: pytest.MonkeyPatch,
+    make_send: MakeSender, scripted: ScriptedServer, make_proxy: MakeProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     proxy = make_proxy(scripted.port, "407 Proxy Authentication Required")
     monkeypatch.setenv("HTTPS_PROXY", proxy.url.replace("http://", "http://me:proxy-pass@"))

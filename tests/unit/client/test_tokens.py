@@ -7,6 +7,7 @@ import gc
 import os
 import threading
 import weakref
+from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -15,18 +16,65 @@ import pytest
 from airflow_provider_workflow.client import api, errors
 from airflow_provider_workflow.client.call import Call
 from airflow_provider_workflow.client.client import AsyncWorkflowClient, WorkflowClient
-from airflow_provider_workflow.client.errors import AuthenticationError
+from airflow_provider_workflow.client.errors import (
+    AuthenticationError,
+    RateLimitError,
+    ServerError,
+    TransportError,
+)
 from airflow_provider_workflow.client.over_aiohttp import shared_session
 from airflow_provider_workflow.client.settings import Settings
-from airflow_provider_workflow.client.tokens import TOKENS, TokenCache, issued_token, token_key
+from airflow_provider_workflow.client.tokens import (
+    TOKENS,
+    AccessToken,
+    TokenCache,
+    access_token,
+    issued_token,
+    token_key,
+)
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.unit.client.calls import make, operation
 from tests.unit.client.conftest import MakeSender, settings_of
-from tests.unit.client.exchanges import DOWN, HOURS_10, SETTINGS, asks, at_once, cache, issue
 from tests.unit.client.senders import Sender
 from tests.unit.fake_clock import START, FakeClock
 
-__all__ = ["cache"]
+SETTINGS = Settings("https://api.example.com", "an-id", "a-secret", "https://api.example.com/token")
+HOURS_10 = 36000
+DOWN = [
+    TransportError("down", sent=False),
+    ServerError("down", status=503),
+    RateLimitError("busy", status=429),
+]
+
+
+Exchange = Generator[Any, Any, AccessToken]
+
+
+def asks(cache: TokenCache, settings: Settings = SETTINGS, scope: str = "external") -> Exchange:
+    return access_token(cache, token_key(settings, scope), None)
+
+
+def token_at(step: Callable[[], Any]) -> str:
+    """The token that an exchange ends with at a step."""
+    with pytest.raises(StopIteration) as end:
+        step()
+    return str(end.value.value.value)
+
+
+def issue(exchange: Exchange, value: str, **more: Any) -> str:
+    """Answer the token call that an exchange waits for; the token that it ends with."""
+    return token_at(lambda: exchange.send({"access_token": value, "expires_in": HOURS_10, **more}))
+
+
+def at_once(exchange: Exchange) -> str:
+    """The token of an exchange that needs no step."""
+    return token_at(lambda: next(exchange))
+
+
+def holds_one(cache: TokenCache, **more: Any) -> None:
+    first = asks(cache)
+    next(first)
+    assert issue(first, "one", **more) == "one"
 
 
 MANY = 20
@@ -217,19 +265,23 @@ async def test_waiters_of_a_failed_renewal_leave_nothing_unretrieved(
 
 
 @pytest.mark.parametrize(
-    ("seconds", "renewed"), [(0, False), (HOURS_10 - 301, False), (HOURS_10 - 300, True)]
+    ("life", "seconds"),
+    [
+        (HOURS_10, HOURS_10 - 300),
+        (60, 30),
+        # An hour is assumed where the life is not told.
+        *((given, 3300) for given in (None, 0, -5, "soon", True, float("nan"), [], {})),
+    ],
 )
-def test_a_token_is_renewed_five_minutes_early(
-    cache: TokenCache, fake_clock: FakeClock, seconds: float, renewed: bool
+def test_a_token_is_renewed_five_minutes_early_or_half_way(
+    cache: TokenCache, fake_clock: FakeClock, life: Any, seconds: float
 ) -> None:
-    first = asks(cache)
-    next(first)
-    issue(first, "one")
-    fake_clock.advance(seconds)
-    if renewed:
-        assert isinstance(next(asks(cache)), Call)
-    else:
-        assert at_once(asks(cache)) == "one"
+    holds_one(cache, expires_in=life)
+    assert at_once(asks(cache)) == "one"
+    fake_clock.advance(seconds - 1)
+    assert at_once(asks(cache)) == "one"
+    fake_clock.advance(1)
+    assert isinstance(next(asks(cache)), Call)
 
 
 def test_the_life_of_a_token_counts_from_when_it_was_asked_for(
@@ -243,41 +295,23 @@ def test_the_life_of_a_token_counts_from_when_it_was_asked_for(
     assert isinstance(next(asks(cache)), Call)
 
 
-def test_a_short_lived_token_is_renewed_half_way(cache: TokenCache, fake_clock: FakeClock) -> None:
-    first = asks(cache)
-    next(first)
-    issue(first, "one", expires_in=60)
-    fake_clock.advance(29)
-    assert at_once(asks(cache)) == "one"
-    fake_clock.advance(1)
-    assert isinstance(next(asks(cache)), Call)
-
-
 @pytest.mark.parametrize("fault", DOWN)
 def test_a_token_that_is_due_is_used_on_while_the_endpoint_is_down(
     cache: TokenCache, fake_clock: FakeClock, fault: Exception
 ) -> None:
-    first = asks(cache)
-    next(first)
-    issue(first, "one")
+    holds_one(cache)
     fake_clock.advance(HOURS_10 - 200)
     renewing, waiting = asks(cache), asks(cache)
     next(renewing)
     next(waiting)
-    with pytest.raises(StopIteration) as end:
-        renewing.throw(fault)
-    assert end.value.value.value == "one"
-    with pytest.raises(StopIteration) as end:
-        waiting.send(None)
-    assert end.value.value.value == "one"
+    assert token_at(lambda: renewing.throw(fault)) == "one"
+    assert token_at(lambda: waiting.send(None)) == "one"
 
 
 def test_a_token_that_is_due_is_not_used_on_where_its_renewal_is_refused(
     cache: TokenCache, fake_clock: FakeClock
 ) -> None:
-    first = asks(cache)
-    next(first)
-    issue(first, "one")
+    holds_one(cache)
     fake_clock.advance(HOURS_10 - 200)
     renewing = asks(cache)
     next(renewing)
@@ -288,9 +322,7 @@ def test_a_token_that_is_due_is_not_used_on_where_its_renewal_is_refused(
 def test_an_endpoint_that_is_down_is_not_asked_by_every_call(
     cache: TokenCache, fake_clock: FakeClock
 ) -> None:
-    first = asks(cache)
-    next(first)
-    issue(first, "one")
+    holds_one(cache)
     fake_clock.advance(HOURS_10 - 200)
     renewing = asks(cache)
     next(renewing)
@@ -304,9 +336,7 @@ def test_an_endpoint_that_is_down_is_not_asked_by_every_call(
 
 @pytest.mark.parametrize("fault", DOWN)
 def test_an_expired_token_is_not_used_on(cache: TokenCache, fake_clock: FakeClock, fault: Exception) -> None:
-    first = asks(cache)
-    next(first)
-    issue(first, "one")
+    holds_one(cache)
     fake_clock.advance(HOURS_10)
     renewing = asks(cache)
     next(renewing)
@@ -314,24 +344,9 @@ def test_an_expired_token_is_not_used_on(cache: TokenCache, fake_clock: FakeCloc
         renewing.throw(fault)
 
 
-@pytest.mark.parametrize("given", [None, 0, -5, "soon", True, float("nan"), [], {}])
-def test_an_hour_is_assumed_where_the_life_is_not_told(
-    cache: TokenCache, fake_clock: FakeClock, given: Any
-) -> None:
-    first = asks(cache)
-    next(first)
-    issue(first, "one", expires_in=given)
-    fake_clock.advance(3299)
-    assert at_once(asks(cache)) == "one"
-    fake_clock.advance(1)
-    assert isinstance(next(asks(cache)), Call)
-
-
 @pytest.mark.parametrize("given", [10**400, float("inf"), 1e300, "36000", "36000.0"])
 def test_an_odd_life_is_no_crash(cache: TokenCache, given: Any) -> None:
-    first = asks(cache)
-    next(first)
-    assert issue(first, "one", expires_in=given) == "one"
+    holds_one(cache, expires_in=given)
     assert at_once(asks(cache)) == "one"
 
 
@@ -417,9 +432,7 @@ def test_whoever_comes_second_waits_and_goes_on_with_the_token_of_the_first(cach
     assert not renewal.done()
     issue(first, "one")
     assert renewal.result(0) is None
-    with pytest.raises(StopIteration) as end:
-        second.send(None)
-    assert end.value.value.value == "one"
+    assert token_at(lambda: second.send(None)) == "one"
 
 
 def test_who_waits_takes_over_from_an_owner_that_was_cancelled(cache: TokenCache) -> None:

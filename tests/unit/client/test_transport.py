@@ -123,9 +123,7 @@ def test_an_answer_of_chunks_leaves_its_connection_good(line: Sender, scripted: 
 
 
 def test_cookies_of_the_service_are_not_kept(line: Sender, scripted: ScriptedServer) -> None:
-    scripted.answers = [
-        answer(200, {"id": SOME_ID, "status": "active"}, {"Set-Cookie": "session=someone; Path=/"})
-    ]
+    scripted.answers = [INBOX.replace(b"\r\n", b"\r\nSet-Cookie: session=someone; Path=/\r\n", 1)]
     for _ in range(2):
         line(api.get_inbox(SOME_ID))
     assert b"ookie" not in scripted.requests[1]
@@ -246,7 +244,6 @@ def test_what_is_no_lease_is_the_same_error_in_tasks_and_triggers(form: str) -> 
     assert one == other
 
 
-REFUSING_INBOX = "0f0e0d0c-0b0a-4908-8706-050403020100"
 SECRETS = ("a-secret", "scripted-token", "an-id")
 
 
@@ -264,66 +261,35 @@ def refused(
     return caught.value
 
 
+GET = api.get_inbox("0f0e0d0c-0b0a-4908-8706-050403020100")
+CREDENTIALS = "correct its Client ID (login) and Client secret"
+PROMOTIONS = "have the application allowed to use the scope promotions:write"
+
+
 @pytest.mark.parametrize(
-    ("status", "code", "call", "more", "fix"),
+    ("status", "code", "call", "by_token", "fix"),
     [
-        (
-            401,
-            "invalid_client",
-            api.get_inbox(REFUSING_INBOX),
-            {"by_token": 1},
-            "correct its Client ID (login) and Client secret",
-        ),
-        (
-            400,
-            "invalid_client",
-            api.get_inbox(REFUSING_INBOX),
-            {"by_token": 1},
-            "correct its Client ID (login) and Client secret",
-        ),
-        (
-            403,
-            "",
-            api.get_inbox(REFUSING_INBOX),
-            {"by_token": 1},
-            "correct its Client ID (login) and Client secret",
-        ),
-        (400, "invalid_scope", api.get_inbox(REFUSING_INBOX), {"by_token": 1}, "correct its Scope or have"),
-        (200, "", api.get_inbox(REFUSING_INBOX), {"by_token": 1}, "correct its Token URL"),
-        (401, "", api.guess("an order"), {}, "correct its Client ID (login)"),
-        (
-            403,
-            "",
-            api.unenroll_promotion("1"),
-            {},
-            "have the application allowed to use the scope promotions:write",
-        ),
-        (
-            401,
-            "invalid_audience",
-            api.get_inbox(REFUSING_INBOX),
-            {},
-            "correct its Scope, and take Base URL (host) and Token URL",
-        ),
-        (
-            400,
-            "unauthenticated",
-            api.get_inbox(REFUSING_INBOX),
-            {},
-            "have the application allowed to use trigger inboxes",
-        ),
+        (401, "invalid_client", GET, True, CREDENTIALS),
+        (400, "invalid_client", GET, True, CREDENTIALS),
+        (403, "", GET, True, CREDENTIALS),
+        (400, "invalid_scope", GET, True, "correct its Scope or have"),
+        (200, "", GET, True, "correct its Token URL"),
+        (401, "", api.guess("an order"), False, "correct its Client ID (login)"),
+        (403, "", api.unenroll_promotion("1"), False, PROMOTIONS),
+        (401, "invalid_audience", GET, False, "correct its Scope, and take Base URL (host) and Token URL"),
+        (400, "unauthenticated", GET, False, "have the application allowed to use trigger inboxes"),
     ],
 )
 def test_a_refusal_names_connection_host_and_cure_in_one_sentence(
     status: int,
     code: str,
     call: Call[Any],
-    more: dict[str, Any],
+    by_token: bool,
     fix: str,
     make_send: MakeSender,
     scripted: ScriptedServer,
 ) -> None:
-    error = refused(status, code, call, make_send, scripted, **more)
+    error = refused(status, code, call, make_send, scripted, by_token=by_token)
 
     text = str(error)
     begin = f"The connection 'shop_prod' is refused by 127.0.0.1:{scripted.port}, {fix}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -13,39 +14,71 @@ from airflow_provider_workflow.client.errors import (
     AuthenticationError,
     LoginRequiredError,
     TokenStoreError,
+    TransportError,
     WorkflowError,
 )
+from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.tokens import TokenCache, access_token, token_key, token_of_user
 from airflow_provider_workflow.client.user_tokens import UserTokens
-from tests.unit.client.exchanges import SETTINGS, at_once
-from tests.unit.client.user_exchanges import (
-    ANSWER,
-    DUE,
-    FRESH,
-    KEY,
-    NO_USE,
-    NOT_DONE,
-    OURS,
-    OVER,
-    READ,
-    STORE,
-    THEIRS,
-    USER,
-    asks,
-    begins,
-    cache,
-    ends,
-    waits_in_vain,
-)
+from tests.unit.client.stores import MemoryStore
+from tests.unit.client.test_tokens import DOWN, SETTINGS, at_once, token_at
+from tests.unit.fake_clock import START as NOW
 from tests.unit.fake_clock import FakeClock
 
-__all__ = ["cache"]
+USER = Settings(**{**vars(SETTINGS), "grant": "refresh_token", "connection_id": "mine"})
+KEY = token_key(USER, "external")
+FRESH = UserTokens("access-1", "refresh-1", NOW + 900, NOW + 1200)
+DUE = UserTokens("access-1", "refresh-1", NOW - 1, NOW + 299)
+OVER = UserTokens("access-1", "refresh-1", NOW - 400, NOW - 100)
+THEIRS = UserTokens("access-2", "refresh-2", NOW + 900, NOW + 1200)
+ANSWER = {"access_token": "access-2", "refresh_token": "refresh-2", "expires_in": 36000}
+OURS = UserTokens("access-2", "refresh-2", NOW + 35700, NOW + 36000)
+
+NO_USE = [
+    AuthenticationError("used", status=400, code="invalid_grant"),
+    AuthenticationError("used", status=400),
+    TransportError("cut", sent=True),
+]
+
+STORE = MemoryStore()
+READ = InThread(STORE.read)
+
+Exchange = Generator[Any, Any, Any]
+
+
+def begins(cache: TokenCache) -> Exchange:
+    """The exchange that a caller has to carry through."""
+    step = next(access_token(cache, KEY, STORE))
+    assert isinstance(step, CarryThrough)
+    return step.exchange
+
+
+def asks(cache: TokenCache, stored: UserTokens | None) -> tuple[Exchange, Any]:
+    """An exchange that found these tokens in the store, and its next step."""
+    exchange = begins(cache)
+    assert next(exchange) == READ
+    return exchange, exchange.send(stored)
+
+
+def ends(exchange: Exchange, answer: Any) -> str:
+    return token_at(lambda: exchange.send(answer))
+
+
+def waits_in_vain(exchange: Exchange, step: Any) -> tuple[LoginRequiredError, float]:
+    """The error that an exchange ends with when nobody stores anything new, and how long it waited."""
+    waited = 0.0
+    while True:
+        assert isinstance(step, Pause)
+        waited += step.seconds
+        assert exchange.send(None) == READ
+        try:
+            step = exchange.send(DUE)
+        except LoginRequiredError as error:
+            return error, waited
 
 
 def test_a_stored_token_that_holds_is_used_without_a_request(cache: TokenCache) -> None:
-    with pytest.raises(StopIteration) as end:
-        asks(cache, FRESH)
-    assert end.value.value.value == "access-1"
+    assert token_at(lambda: asks(cache, FRESH)) == "access-1"
     assert at_once(access_token(cache, KEY, STORE)) == "access-1"
 
 
@@ -87,38 +120,29 @@ def test_a_token_that_was_refused_before_its_time_is_renewed_though_the_store_ho
 def test_a_token_that_was_refused_is_replaced_by_one_that_another_stored(cache: TokenCache) -> None:
     cache.put(KEY, token_of_user(FRESH, issued=False))
     cache.drop(KEY, "access-1")
-    with pytest.raises(StopIteration) as end:
-        asks(cache, THEIRS)
-    assert end.value.value.value == "access-2"
+    assert token_at(lambda: asks(cache, THEIRS)) == "access-2"
 
 
-@pytest.mark.parametrize("fault", NOT_DONE)
+WRONG_SECRET = AuthenticationError("wrong secret", status=401, code="invalid_client")
+
+
+@pytest.mark.parametrize("fault", [*DOWN, WRONG_SECRET])
 def test_what_used_nothing_up_is_no_reason_to_log_in(cache: TokenCache, fault: WorkflowError) -> None:
     exchange, _ = asks(cache, OVER)
-    with pytest.raises(type(fault)):
+    with pytest.raises(type(fault)) as raised:
         exchange.throw(fault)
+    assert not isinstance(raised.value, LoginRequiredError)
     _, step = asks(cache, OVER)
     assert isinstance(step, Call)
 
 
-@pytest.mark.parametrize("fault", [*NOT_DONE, TokenStoreError("away")])
+@pytest.mark.parametrize("fault", [*DOWN, TokenStoreError("away")])
 def test_a_due_token_is_used_on_while_nothing_answers(cache: TokenCache, fault: WorkflowError) -> None:
     inner, _ = asks(cache, DUE)
     inner.close()
     exchange = access_token(cache, KEY, STORE)
     next(exchange)
-    with pytest.raises(StopIteration) as end:
-        exchange.throw(fault)
-    assert end.value.value.value == "access-1"
-
-
-def test_a_wrong_secret_uses_nothing_up(cache: TokenCache) -> None:
-    exchange, _ = asks(cache, OVER)
-    with pytest.raises(AuthenticationError) as raised:
-        exchange.throw(AuthenticationError("wrong secret", status=401, code="invalid_client"))
-    assert not isinstance(raised.value, LoginRequiredError)
-    _, step = asks(cache, OVER)
-    assert isinstance(step, Call)
+    assert token_at(lambda: exchange.throw(fault)) == "access-1"
 
 
 def test_without_stored_tokens_the_user_has_to_log_in(cache: TokenCache) -> None:
@@ -128,9 +152,7 @@ def test_without_stored_tokens_the_user_has_to_log_in(cache: TokenCache) -> None
 
 def test_a_store_that_seems_empty_does_not_end_what_still_works(cache: TokenCache) -> None:
     cache.put(KEY, token_of_user(DUE, issued=False))
-    with pytest.raises(StopIteration) as end:
-        asks(cache, None)
-    assert end.value.value.value == "access-1"
+    assert token_at(lambda: asks(cache, None)) == "access-1"
 
 
 def test_a_service_that_keeps_the_refresh_token_is_followed(cache: TokenCache) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
+from functools import partial
 
 import pytest
 
@@ -36,15 +38,20 @@ def user(emulator: EmulatorServer) -> Settings:
     return settings_of(emulator, grant="refresh_token")
 
 
+@pytest.fixture
+def as_user(make_send: MakeSender, user: Settings) -> MakeSender:
+    return partial(make_send, user)
+
+
 def bearers(emulator: EmulatorServer) -> list[str]:
     found = [each.headers["authorization"] for each in emulator.requests if each.operation != "token"]
     return [each.removeprefix("Bearer ") for each in found]
 
 
 @pytest.mark.specification("14.1 user access token", "14.3 access token")
-def test_a_stored_token_is_used(make_send: MakeSender, emulator: EmulatorServer, user: Settings) -> None:
+def test_a_stored_token_is_used(as_user: MakeSender, emulator: EmulatorServer) -> None:
     store = MemoryStore(logged_in(emulator))
-    send = make_send(user, store=store)
+    send = as_user(store=store)
     send(api.list_inboxes())
     send(api.list_inboxes())
     assert store.tokens is not None
@@ -53,12 +60,10 @@ def test_a_stored_token_is_used(make_send: MakeSender, emulator: EmulatorServer,
 
 
 @pytest.mark.specification("14.3 refresh")
-def test_due_tokens_rotate_in_the_store(
-    make_send: MakeSender, emulator: EmulatorServer, user: Settings
-) -> None:
+def test_due_tokens_rotate_in_the_store(as_user: MakeSender, emulator: EmulatorServer) -> None:
     before = logged_in(emulator, SOON)
     store = MemoryStore(before)
-    make_send(user, store=store)(api.list_inboxes())
+    as_user(store=store)(api.list_inboxes())
     (after,) = store.written
     assert bearers(emulator) == [after.access_token]
     assert {before.access_token, before.refresh_token}.isdisjoint({after.access_token, after.refresh_token})
@@ -66,10 +71,10 @@ def test_due_tokens_rotate_in_the_store(
 
 
 def test_a_refused_token_from_the_store_is_renewed_once(
-    make_send: MakeSender, emulator: EmulatorServer, user: Settings
+    as_user: MakeSender, emulator: EmulatorServer
 ) -> None:
     store = MemoryStore(logged_in(emulator))
-    send = make_send(user, store=store)
+    send = as_user(store=store)
     emulator.store.tokens.expire()
     send(api.list_inboxes())
     assert (emulator.count("token"), len(store.written)) == (1, 1)
@@ -79,9 +84,9 @@ def test_a_refused_token_from_the_store_is_renewed_once(
 
 
 def test_a_new_token_that_is_refused_is_not_renewed_again(
-    make_send: MakeSender, emulator: EmulatorServer, user: Settings
+    as_user: MakeSender, emulator: EmulatorServer
 ) -> None:
-    send = make_send(user, store=MemoryStore(logged_in(emulator)))
+    send = as_user(store=MemoryStore(logged_in(emulator)))
     emulator.fault("status", operation="list_inboxes", times=None, status=401)
     with pytest.raises(AuthenticationError):
         send(api.list_inboxes())
@@ -89,30 +94,26 @@ def test_a_new_token_that_is_refused_is_not_renewed_again(
 
 
 def test_a_user_who_did_not_grant_the_scope_is_not_renewed(
-    make_send: MakeSender, emulator: EmulatorServer, user: Settings
+    as_user: MakeSender, emulator: EmulatorServer
 ) -> None:
-    send = make_send(user, store=MemoryStore(logged_in(emulator, scope="workflow")))
+    send = as_user(store=MemoryStore(logged_in(emulator, scope="workflow")))
     with pytest.raises(AuthenticationError) as raised:
         send(api.list_inboxes())
     assert raised.value.code == "invalid_audience"
     assert emulator.count("token") == 0
 
 
-def test_promotions_use_a_token_of_the_application(
-    make_send: MakeSender, emulator: EmulatorServer, user: Settings
-) -> None:
+def test_promotions_use_a_token_of_the_application(as_user: MakeSender, emulator: EmulatorServer) -> None:
     store = MemoryStore()
-    make_send(user, store=store)(api.unenroll_promotion("e-1"))
+    as_user(store=store)(api.unenroll_promotion("e-1"))
     assert emulator.store.unenrolled == ["e-1"]
     assert store.reads == 0
 
 
-def test_the_loser_goes_on_with_the_winner_s_tokens(
-    make_send: MakeSender, emulator: EmulatorServer, user: Settings
-) -> None:
+def test_the_loser_goes_on_with_the_winner_s_tokens(as_user: MakeSender, emulator: EmulatorServer) -> None:
     store = MemoryStore(logged_in(emulator, SOON))
     stored = MemoryStore(store.tokens)
-    loser, winner = make_send(user, store=store), make_send(user, store=stored)
+    loser, winner = as_user(store=store), as_user(store=stored)
 
     def wins() -> None:
         store.on_read = lambda: None if store.reads < 4 else setattr(store, "tokens", stored.tokens)
@@ -127,16 +128,12 @@ def test_the_loser_goes_on_with_the_winner_s_tokens(
 
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_lost_answer_ends_in_one_error_that_names_the_cure(
-    when: str,
-    make_send: MakeSender,
-    emulator: EmulatorServer,
-    user: Settings,
-    caplog: pytest.LogCaptureFixture,
+    when: str, as_user: MakeSender, emulator: EmulatorServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
     tokens = logged_in(emulator, SOON)
     store = MemoryStore(tokens)
-    send = make_send(user, store=store)
+    send = as_user(store=store)
     emulator.fault("drop", operation="token", when=when)
     texts = []
     for _ in range(3):
@@ -155,10 +152,10 @@ def test_a_lost_answer_ends_in_one_error_that_names_the_cure(
 
 
 def test_a_refresh_is_sent_once_whatever_the_service_says(
-    make_send: MakeSender, emulator: EmulatorServer, user: Settings
+    as_user: MakeSender, emulator: EmulatorServer
 ) -> None:
     for status in (500, 503, 504):
-        send = make_send(user, store=MemoryStore(logged_in(emulator, -1)))
+        send = as_user(store=MemoryStore(logged_in(emulator, -1)))
         before = emulator.count("token")
         emulator.fault("status", operation="token", status=status)
         with pytest.raises(ServerError):
@@ -166,23 +163,19 @@ def test_a_refresh_is_sent_once_whatever_the_service_says(
         assert emulator.count("token") == before + 1
 
 
-def test_a_due_token_outlives_a_service_that_is_down(
-    make_send: MakeSender, emulator: EmulatorServer, user: Settings
-) -> None:
+def test_a_due_token_outlives_a_service_that_is_down(as_user: MakeSender, emulator: EmulatorServer) -> None:
     store = MemoryStore(logged_in(emulator, SOON))
-    send = make_send(user, store=store)
+    send = as_user(store=store)
     emulator.fault("status", operation="token", status=503, times=None)
     for _ in range(3):
         send(api.list_inboxes())
     assert (emulator.count("token"), store.written) == (1, [])
 
 
-def test_a_write_that_fails_at_first_loses_nothing(
-    make_send: MakeSender, emulator: EmulatorServer, user: Settings
-) -> None:
+def test_a_write_that_fails_at_first_loses_nothing(as_user: MakeSender, emulator: EmulatorServer) -> None:
     store = MemoryStore(logged_in(emulator, SOON))
     store.away = 2
-    send = make_send(user, store=store)
+    send = as_user(store=store)
     send(api.list_inboxes())
     assert (emulator.count("token"), len(store.written), send.naps) == (1, 1, [1.0, 2.0])
 
@@ -201,30 +194,28 @@ def test_a_store_that_is_away_for_a_moment_is_asked_again(emulator: EmulatorServ
     assert (store.reads, emulator.count("token")) == (3, 0)
 
 
-def test_every_token_is_told_to_whoever_masks_it(
-    make_send: MakeSender, emulator: EmulatorServer, user: Settings
-) -> None:
+def test_every_token_is_told_to_whoever_masks_it(as_user: MakeSender, emulator: EmulatorServer) -> None:
     told: list[str] = []
     store = MemoryStore(logged_in(emulator))
-    send = make_send(user, store=store, on_token=told.append)
+    send = as_user(store=store, on_token=told.append)
     send(api.list_inboxes())
     emulator.store.tokens.expire()
     send(api.list_inboxes())
     assert told == bearers(emulator)[:1] + bearers(emulator)[2:]
 
 
-def test_without_a_store_the_error_says_what_is_missing(make_send: MakeSender, user: Settings) -> None:
+def test_without_a_store_the_error_says_what_is_missing(as_user: MakeSender) -> None:
     with pytest.raises(ConfigurationError, match="refresh_token needs a store"):
-        make_send(user)(api.list_inboxes())
+        as_user()(api.list_inboxes())
 
 
 def test_a_renewal_shows_no_token(
-    make_send: MakeSender, emulator: EmulatorServer, user: Settings, caplog: pytest.LogCaptureFixture
+    as_user: MakeSender, emulator: EmulatorServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
     store = MemoryStore(logged_in(emulator, SOON))
     before = store.tokens
-    make_send(user, store=store)(api.list_inboxes())
+    as_user(store=store)(api.list_inboxes())
     for tokens in (before, store.tokens):
         assert tokens is not None
         assert tokens.access_token not in caplog.text
@@ -247,8 +238,6 @@ async def test_a_cancelled_trigger_stores_what_it_renewed(emulator: EmulatorServ
 
 
 async def test_a_slow_store_does_not_block_the_loop(emulator: EmulatorServer, user: Settings) -> None:
-    import threading
-
     seen: list[threading.Thread] = []
     store = MemoryStore(logged_in(emulator, SOON))
     store.on_read = lambda: seen.append(threading.current_thread())

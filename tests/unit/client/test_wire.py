@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from email.utils import formatdate
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,9 +13,6 @@ from tests.unit.client.calls import make
 from tests.unit.client.conftest import MakeSender
 from tests.unit.client.scripted import ScriptedServer, answer
 
-NOON = 1_767_268_800
-DATE = formatdate(NOON, usegmt=True)
-
 
 def test_headers_and_body_stay_out_of_the_repr() -> None:
     request = Request(
@@ -26,14 +22,25 @@ def test_headers_and_body_stay_out_of_the_repr() -> None:
     assert "hush" not in repr(Answer(200, {"x": "hush"}, b"hush"))
 
 
+Leased = Callable[[bytes], Any]
+
+
+@pytest.fixture
+def leased(make_send: MakeSender, scripted: ScriptedServer) -> Leased:
+    """What a lease comes to whose answer has this body."""
+
+    def lease(body: bytes) -> Any:
+        scripted.answers = [answer(201, body)]
+        return make_send(scripted.settings())(make("lease_messages"))
+
+    return lease
+
+
 @pytest.mark.slow
-def test_one_odd_number_does_not_hide_the_other_messages_of_a_lease(
-    make_send: MakeSender, scripted: ScriptedServer
-) -> None:
+def test_one_odd_number_does_not_hide_the_other_messages_of_a_lease(leased: Leased) -> None:
     odd = b'{"n": %s, "m": NaN, "i": Infinity, "s": "\\ud800\\u0000"}' % (b"9" * 5000)
     messages = b'[{"id": "good", "payload": {}}, {"id": "odd", "payload": %s}]' % odd
-    scripted.answers = [answer(201, b'{"lease_id": "l", "results": %s}' % messages)]
-    lease = make_send(scripted.settings())(make("lease_messages"))
+    lease = leased(b'{"lease_id": "l", "results": %s}' % messages)
     assert [each["id"] for each in lease["results"]] == ["good", "odd"]
     assert lease["results"][1]["payload"]["s"] == "\ud800\0"
 
@@ -43,15 +50,14 @@ def test_one_odd_number_does_not_hide_the_other_messages_of_a_lease(
     ("opening", "closing"), [(b"[", b"]"), (b'{"a":', b"}"), (b'{"\\"]}":["[{\\\\",', b"]}")]
 )
 def test_one_endlessly_deep_payload_does_not_hide_the_other_messages_of_a_lease(
-    make_send: MakeSender, scripted: ScriptedServer, opening: bytes, closing: bytes
+    leased: Leased, opening: bytes, closing: bytes
 ) -> None:
     # Deeper than any supported Python decodes: 3.14 decodes 65,000 levels where the stack has 8 MB.
     deep = opening * 500_000 + b"1" + closing * 500_000
     messages = (
         b'[{"id": "good", "payload": {"n": [1]}}, {"id": "deep", "payload": %s}, {"id": "last"}]' % deep
     )
-    scripted.answers = [answer(201, b'{"lease_id": "l", "results": %s}' % messages)]
-    lease = make_send(scripted.settings())(make("lease_messages"))
+    lease = leased(b'{"lease_id": "l", "results": %s}' % messages)
     assert [each["id"] for each in lease["results"]] == ["good", "deep", "last"]
     assert lease["results"][0]["payload"] == {"n": [1]}
     assert lease["results"][1]["payload"].encode() == deep, "its text"
@@ -86,11 +92,10 @@ BAD_PAYLOADS: dict[str, tuple[bytes, Any]] = {
 @pytest.mark.slow
 @pytest.mark.parametrize("defect", BAD_PAYLOADS)
 def test_one_payload_with_a_defect_does_not_hide_the_other_messages_of_a_lease(
-    defect: str, make_send: MakeSender, scripted: ScriptedServer
+    defect: str, leased: Leased
 ) -> None:
     payload, expected = BAD_PAYLOADS[defect]
-    scripted.answers = [answer(201, LEASE % (b'{"id": "bad", "payload": %s, "created_at": "x"}' % payload))]
-    lease = make_send(scripted.settings())(make("lease_messages"))
+    lease = leased(LEASE % (b'{"id": "bad", "payload": %s, "created_at": "x"}' % payload))
     assert [each["id"] for each in lease["results"]] == ["good", "bad", "last"]
     assert lease["results"][0]["payload"] == {"n": 1}
     assert lease["results"][1]["payload"] == expected
@@ -100,21 +105,17 @@ def test_one_payload_with_a_defect_does_not_hide_the_other_messages_of_a_lease(
 @pytest.mark.slow
 @pytest.mark.parametrize("entry", [b"null", b"7", b'"m-1"', b"[]", b"{bad}", b"undefined"])
 def test_an_entry_that_is_no_message_does_not_hide_the_messages_of_a_lease(
-    entry: bytes, make_send: MakeSender, scripted: ScriptedServer
+    entry: bytes, leased: Leased
 ) -> None:
-    scripted.answers = [answer(201, LEASE % entry)]
-    lease = make_send(scripted.settings())(make("lease_messages"))
+    lease = leased(LEASE % entry)
     assert [each.get("id") for each in lease["results"]] == ["good", None, "last"]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-32"])
-def test_a_lease_in_another_encoding_is_read_despite_a_defect(
-    encoding: str, make_send: MakeSender, scripted: ScriptedServer
-) -> None:
+def test_a_lease_in_another_encoding_is_read_despite_a_defect(encoding: str, leased: Leased) -> None:
     text = (LEASE % b'{"id": "bad", "payload": {"n": undefined}}').decode()
-    scripted.answers = [answer(201, text.encode(encoding))]
-    lease = make_send(scripted.settings())(make("lease_messages"))
+    lease = leased(text.encode(encoding))
     assert [each["id"] for each in lease["results"]] == ["good", "bad", "last"]
     assert lease["results"][1]["payload"] == '{"n": undefined}'
 
@@ -124,20 +125,6 @@ def test_other_answers_are_never_cut(make_send: MakeSender, scripted: ScriptedSe
     scripted.answers = [answer(200, b'{"deep": ' + b"[" * 50_000 + b"]" * 50_000 + b"}")]
     with pytest.raises(errors.TransportError):
         make_send(scripted.settings())(make("get_inbox"))
-
-
-def nested(levels: int) -> Any:
-    value: Any = {"text": '\ud800 caf\u00e9 "]', "n": [2**70, -1.5e-7, True, None]}
-    for level in range(levels):
-        value = [value, level] if level % 2 else {"k\u00e9y": value, "": level}
-    return value
-
-
-def text_of(levels: int) -> str:
-    inner = json.dumps(nested(0))
-    for level in range(levels):
-        inner = f"[{inner}, {level}]" if level % 2 else f'{{"kéy": {inner}, "": {level}}}'
-    return inner
 
 
 @pytest.mark.parametrize("text", ["", "[" * 2000, "]" * 2000, "[" * 2000 + "1, 2" + "]" * 1999, "x"])

@@ -1,7 +1,8 @@
-"""Runs in the metadata database: which fault is of one message, and which of everything."""
+"""Runs and DAGs in the metadata database: whose runs are found, and which fault is of one message alone."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -9,33 +10,90 @@ from airflow.api.common import trigger_dag
 from airflow.models.dagrun import DagRun
 from airflow.sdk import Param
 from airflow.utils.session import create_session
-from sqlalchemy import text
-from sqlalchemy.exc import DataError, IntegrityError, OperationalError, StatementError
+from sqlalchemy import text, update
+from sqlalchemy.exc import DataError, IntegrityError, OperationalError
 
-from airflow_provider_workflow.airflow_internals import create_dag_run
+from airflow_provider_workflow.airflow_internals import create_dag_run, database_session
+from airflow_provider_workflow.database import dag_runs
+from airflow_provider_workflow.database.dag_runs import CLOCK_SKEW, Selection
+from airflow_provider_workflow.database.inbox_uses import inbox_uses
 from airflow_provider_workflow.database.runs import DatabaseRuns, MissingDagError
 from airflow_provider_workflow.dispatch.run_errors import RunRejected, ServerFault, TargetError
 from airflow_provider_workflow.dispatch.runs import Start
-from tests.unit.cli.database import Database
+from tests.unit.cli.burying import Burying
+from tests.unit.cli.database import Database, listening
+
+RUN_ID = "workflow__a"
+CONF = {"inbox_id": "i", "message": {"id": "a"}}
+
+
+@pytest.mark.usefixtures("handle")
+@pytest.mark.parametrize(
+    ("triggered_by", "user", "is_ours"),
+    [
+        ("OPERATOR", None, True),
+        ("OPERATOR", "bob", True),  # from Airflow 3.2.2 on: bob started the run whose task started this one
+        ("CLI", None, True),
+        ("CLI", "bob", False),  # airflow dags trigger
+        ("REST_API", "bob", False),
+        ("UI", "bob", False),
+        ("ASSET", None, False),
+    ],
+)
+def test_only_runs_that_the_provider_started_are_found(
+    triggered_by: str, user: str | None, is_ours: bool
+) -> None:
+    create_dag_run("handle", RUN_ID, CONF, None, triggered_by=triggered_by, user=user)
+    selection = Selection("workflow__")
+
+    assert [
+        bool(list(dag_runs.pages(selection, (), size=1))),
+        bool(dag_runs.named(selection, ("message_id",), [RUN_ID])),
+        bool(dag_runs.runs_of({RUN_ID: "i"}, ["handle"])),
+    ] == [is_ours] * 3
+
+
+@pytest.mark.usefixtures("handle")
+def test_a_run_of_another_inbox_with_the_same_id_is_not_found() -> None:
+    create_dag_run("handle", RUN_ID, CONF, None)
+
+    assert dag_runs.runs_of({RUN_ID: "another"}, ["handle"]) == {}
+    assert list(dag_runs.runs_of({RUN_ID: "i"}, ["handle"])) == [RUN_ID]
+
+
+@pytest.mark.parametrize("newest_first", [True, False])
+def test_pages_hold_each_run_once_even_if_all_started_at_the_same_moment(
+    buried: Burying, newest_first: bool
+) -> None:
+    run_ids = [buried.bury(f"m{number}") for number in range(7)]
+    with create_session() as session:
+        session.execute(update(DagRun).values(run_after=datetime(2026, 1, 1, tzinfo=UTC)))
+
+    pages = dag_runs.pages(Selection("workflow__"), (), size=3, newest_first=newest_first)
+
+    expected = list(reversed(run_ids)) if newest_first else run_ids
+    assert [run.run_id for page in pages for run in page] == expected
+
+
+@pytest.mark.usefixtures("handle")
+def test_a_run_is_found_although_the_clock_of_its_machine_is_slow() -> None:
+    create_dag_run("handle", RUN_ID, CONF, None)
+    started = datetime.now(UTC)
+
+    def found(later: timedelta) -> bool:
+        return bool(dag_runs.runs_of({RUN_ID: "i"}, [], since=started + later))
+
+    assert found(timedelta(minutes=30))
+    assert not found(CLOCK_SKEW + timedelta(minutes=1))
+
 
 RUNS = DatabaseRuns()
-TRIGGER = "airflow.api.common.trigger_dag.trigger_dag"
 
 
 @pytest.fixture
 def handle(database: Database) -> Database:
     database.add_dag("handle")
     return database
-
-
-def failing(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
-    """Let the database meet every start with an error, and nobody wait before trying again."""
-
-    def fail(*_: Any, **__: Any) -> None:
-        raise error
-
-    monkeypatch.setattr(TRIGGER, fail)
-    monkeypatch.setattr("tenacity.nap.time.sleep", lambda seconds: None)
 
 
 def test_a_run_is_started_with_its_conf_and_found_again(handle: Database) -> None:
@@ -47,22 +105,20 @@ def test_a_run_is_started_with_its_conf_and_found_again(handle: Database) -> Non
 
 
 def test_an_existing_run_of_another_message_or_inbox_is_not_taken_for_its_run(handle: Database) -> None:
-    conf = {"inbox_id": "i", "message": {"id": "1"}}
-    RUNS.start("handle", "workflow__1", conf)
+    RUNS.start("handle", RUN_ID, CONF)
 
-    for other in ({**conf, "inbox_id": "another"}, {**conf, "message": {"id": "2"}}, {"message_id": "1"}):
-        with pytest.raises(RunRejected, match="workflow__1 of the DAG 'handle' exists, and a user"):
-            RUNS.start("handle", "workflow__1", other)
-    assert handle.runs("handle") == {"workflow__1": conf}
+    for other in ({**CONF, "inbox_id": "another"}, {**CONF, "message": {"id": "b"}}, {"message_id": "a"}):
+        with pytest.raises(RunRejected, match="workflow__a of the DAG 'handle' exists, and a user"):
+            RUNS.start("handle", RUN_ID, other)
+    assert handle.runs("handle") == {RUN_ID: CONF}
 
 
 def test_a_run_that_a_person_started_is_not_taken_for_that_of_a_message(handle: Database) -> None:
-    conf = {"inbox_id": "i", "message": {"id": "1"}}
-    create_dag_run("handle", "workflow__1", conf, None, triggered_by="REST_API", user="bob")
+    create_dag_run("handle", RUN_ID, CONF, None, triggered_by="REST_API", user="bob")
 
-    assert not RUNS.exists("handle", "workflow__1", conf)
+    assert not RUNS.exists("handle", RUN_ID, CONF)
     with pytest.raises(RunRejected, match="exists, and a user"):
-        RUNS.start("handle", "workflow__1", conf)
+        RUNS.start("handle", RUN_ID, CONF)
 
 
 def test_a_run_that_somebody_else_starts_at_the_same_moment_is_found(
@@ -96,8 +152,7 @@ def test_a_run_id_that_airflow_refuses_is_of_one_message(handle: Database) -> No
 
 
 def of(kind: Any, **more: Any) -> Exception:
-    before = ("message",) if kind is StatementError else ()
-    error: Exception = kind(*before, "statement", {}, ValueError("made up"), **more)
+    error: Exception = kind("statement", {}, ValueError("made up"), **more)
     return error
 
 
@@ -114,7 +169,11 @@ def of(kind: Any, **more: Any) -> Exception:
 def test_a_fault_of_the_database_is_of_one_message_or_of_everything(
     handle: Database, monkeypatch: pytest.MonkeyPatch, error: Exception, kind: type[Exception]
 ) -> None:
-    failing(monkeypatch, error)
+    def fail(*_: Any, **__: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(trigger_dag, "trigger_dag", fail)
+    monkeypatch.setattr("tenacity.nap.time.sleep", lambda seconds: None)
 
     with pytest.raises(kind) as caught:
         RUNS.start("handle", "workflow__1", {"message": "payload-of-this-test"})
@@ -132,21 +191,18 @@ def test_a_locked_database_is_tried_again(handle: Database, monkeypatch: pytest.
             raise faults.pop()
         return start(*given, **more)
 
-    monkeypatch.setattr(TRIGGER, sometimes)
+    monkeypatch.setattr(trigger_dag, "trigger_dag", sometimes)
     monkeypatch.setattr("tenacity.nap.time.sleep", lambda seconds: None)
 
     assert RUNS.start("handle", "workflow__1", {}) is Start.STARTED
 
 
-def test_a_check_starts_nothing(handle: Database) -> None:
+@pytest.mark.parametrize("is_paused", [False, True])
+def test_a_dag_is_a_good_target_and_a_check_starts_nothing(handle: Database, is_paused: bool) -> None:
+    handle.change("handle", is_paused=is_paused)
+
     RUNS.check_target("handle")
     assert handle.runs("handle") == {}
-
-
-def test_a_paused_dag_is_a_good_target(handle: Database) -> None:
-    handle.change("handle", is_paused=True)
-
-    RUNS.check_target("handle")
     assert RUNS.start("handle", "workflow__1", {}) is Start.STARTED
 
 
@@ -203,3 +259,15 @@ def test_runs_are_counted(handle: Database) -> None:
     assert RUNS.unfinished("handle") == 2
     handle.end_runs("handle")
     assert (RUNS.unfinished("handle"), RUNS.unfinished("other"), RUNS.unfinished("unknown")) == (0, 1, 0)
+
+
+def test_the_dead_letter_dag_of_a_listener_is_known_unless_it_is_a_template(database: Database) -> None:
+    for dag_id, dead_letters in (("a", "dead"), ("b", "{{ var.value.dead }}"), ("c", None)):
+        database.deploy(
+            listening(dag_id, inbox="orders", trigger_dag_id="handle", dead_letter_dag_id=dead_letters)
+        )
+
+    with database_session() as session:
+        uses = {use.dag_id: use.dead_letter_dag_id for use in inbox_uses(session)}
+
+    assert uses == {"a": "dead", "b": None, "c": None}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import namedtuple
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -73,25 +74,19 @@ def through_xcom(value: Any) -> Any:
     return BaseXCom.deserialize_value(_Row(pulled))
 
 
-class _DeferredTask:
-    """What ``handle_event_submit`` needs of a task instance."""
-
-    next_kwargs: Any = None
-
-
-class _Session:
-    def flush(self) -> None:
-        return None
+def _event_of(payload: Any) -> Any:
+    """A trigger's event, as the triggerer gets it."""
+    entry = TriggerEventEntry(1, TriggerEvent(payload), None)
+    changes = messages.TriggerStateChanges(events=[entry])
+    return _CHANGES.validate_python(to_supervisor(changes.model_dump())).events[0].event
 
 
 def through_event(payload: Any) -> Any:
     """The payload of a trigger's event, to the method that the deferred task resumes with."""
-    entry = TriggerEventEntry(1, TriggerEvent(payload), None)
-    changes = messages.TriggerStateChanges(events=[entry])
-    told = _CHANGES.validate_python(to_supervisor(changes.model_dump()))
-    task: Any = _DeferredTask()
-    session: Any = _Session()
-    handle_event_submit(told.events[0].event, task_instance=task, session=session)
+    event = _event_of(payload)
+    task: Any = SimpleNamespace(next_kwargs=None)
+    session: Any = SimpleNamespace(flush=lambda: None)
+    handle_event_submit(event, task_instance=task, session=session)
     if getattr(task, "next_method", None) is not None:
         raise ValueError("Airflow fails the task instead of resuming it")
     return deserialize(from_supervisor(through_api(stored(task.next_kwargs))))["event"]
@@ -99,8 +94,5 @@ def through_event(payload: Any) -> Any:
 
 def through_asset_event(payload: Any) -> Any:
     """The payload of a watcher's event, to ``triggering_asset_events`` of the run that it starts."""
-    entry = TriggerEventEntry(1, TriggerEvent(payload), None)
-    changes = messages.TriggerStateChanges(events=[entry])
-    told = _CHANGES.validate_python(to_supervisor(changes.model_dump()))
-    extra = stored({"from_trigger": True, "payload": told.events[0].event.payload})
+    extra = stored({"from_trigger": True, "payload": _event_of(payload).payload})
     return from_supervisor(through_api(extra))

@@ -30,30 +30,14 @@ TEMPLATES = (
 
 MARKS = ("__type", "__var", "__classname__", "__data__", "__id__", "__version__", "__cls__", "__dag")
 CLASSES = (
-    "builtins.set",
-    "builtins.tuple",
-    "datetime.datetime",
-    "datetime",
-    "dict",
-    "airflow.sdk.definitions.connection.Connection",
-    "airflow.models.dag.DAG",
-    "no.such.Class",
-    "",
+    *("builtins.set", "builtins.tuple", "datetime.datetime", "datetime", "dict", "no.such.Class", ""),
+    *("airflow.sdk.definitions.connection.Connection", "airflow.models.dag.DAG"),
 )
 """Names that Airflow's serializers look up when they find such a mark."""
 
 ODD_TEXTS = (
-    "",
-    "\0",
-    "\ud800",
-    "\udfff\ud800",
-    "\u2028",
-    "\ufeff",
-    "\U0001f600",
-    "e\u0301",
-    "null",
-    "NaN",
-    "1e999",
+    *("", "\0", "\ud800", "\udfff\ud800", "\u2028", "\ufeff", "\U0001f600"),
+    *("e\u0301", "null", "NaN", "1e999"),
 )
 ANY_TEXT = (
     st.sampled_from(TEMPLATES + ODD_TEXTS)
@@ -82,16 +66,16 @@ def _deep(value: Any, levels: int, key: str | None) -> Any:
     return value
 
 
-def _marked(mark: str, name: str, key: str, value: Any) -> Any:
-    return {mark: name, key: value, "__version__": 1}
-
-
 _SHALLOW = st.recursive(
     ANY_SCALAR,
     lambda inner: (
         st.lists(inner, max_size=4)
         | st.dictionaries(ANY_KEY, inner, max_size=4)
-        | st.builds(_marked, st.sampled_from(MARKS), st.sampled_from(CLASSES), st.sampled_from(MARKS), inner)
+        | st.builds(
+            lambda mark, name, key, value: {mark: name, key: value, "__version__": 1},
+            *map(st.sampled_from, (MARKS, CLASSES, MARKS)),
+            inner,
+        )
     ),
     max_leaves=12,
 )

@@ -2,20 +2,232 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import pytest
+import requests
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from airflow_provider_workflow.emulator.clock import ManualClock
+from airflow_provider_workflow.emulator.rules.errors import ServiceError
 from airflow_provider_workflow.emulator.rules.records import MessageId
+from airflow_provider_workflow.emulator.rules.store import Store
 from airflow_provider_workflow.emulator.server import EmulatorServer
+from airflow_provider_workflow.emulator.settings import Settings
 from tests.unit.fuzz.budget import tries
-from tests.unit.fuzz.model import LAST_LEASE, Delivery, Model
-from tests.unit.fuzz.services import ByCall, ByHttp, Service
+
+LAST_LEASE = 5
+"""Leases that a message may end without acknowledgement (docs/service.md 3.2, assumed)."""
+
+
+@dataclass
+class Delivery:
+    """One delivery of a message."""
+
+    id: Any
+    payload: Any
+    status: str = "available"
+    leases: int = 0
+
+
+@dataclass
+class Lease:
+    """What was handed out together, and has not been given back or acknowledged since."""
+
+    until: float
+    held: list[Delivery]
+    over: bool = False
+
+
+@dataclass
+class Model:
+    """
+    An inbox as docs/service.md 2, 3 and 4 describe it, in as few lines as possible.
+
+    It shares nothing with the emulator, keeps no queue and no deadlines, and looks at everything each time.
+    """
+
+    now: float
+    status: str = "active"
+    paused_reason: str | None = None
+    deliveries: list[Delivery] = field(default_factory=list)
+    leases: dict[str, Lease] = field(default_factory=dict)
+    acknowledged: int = 0
+    arrived: set[Any] = field(default_factory=set)
+
+    def put(self, messages: list[tuple[Any, Any]]) -> int:
+        """Messages that arrive; an inbox that is not active drops them."""
+        if self.status != "active":
+            return 0
+        self.arrived |= {each[0] for each in messages}
+        self.deliveries += [Delivery(*each) for each in messages]
+        return len(messages)
+
+    def may_lease(self, limit: int) -> tuple[int, list[Delivery]]:
+        """The status that a lease is answered with, and what it hands out: the oldest first."""
+        open_to = self.status in ("active", "paused")
+        free = [each for each in self.deliveries if each.status == "available"][:limit] if open_to else []
+        if free:
+            return 201, free
+        waiting = [each for each in self.deliveries if each.status != "quarantined"]
+        return (409 if self.status == "paused" and not waiting else 200), []
+
+    def lease(self, lease_id: str, seconds: float, taken: list[Delivery]) -> None:
+        for each in taken:
+            each.status = "leased"
+            each.leases += 1
+        self.leases[lease_id] = Lease(self.now + seconds, list(taken))
+
+    def may_name(self, ids: list[Any] | None) -> bool:
+        """Whether a request may name these messages: by UUIDs, or by ids that were put here."""
+        return all(each in self.arrived or re.fullmatch(r"[0-9a-f-]{36}", str(each)) for each in ids or ())
+
+    def may_end(self, lease_id: str, ids: list[Any] | None) -> tuple[int, list[Delivery]]:
+        """The status that an acknowledgement or a release is answered with, and what it is about."""
+        if not self.may_name(ids):
+            return 400, []
+        lease = self.leases.get(lease_id)
+        if lease is None:
+            return 200, []
+        if lease.over:
+            return 400, []
+        chosen = [each for each in lease.held if ids is None or each.id in ids]
+        return (201 if chosen else 200), chosen
+
+    def acknowledge(self, lease_id: str, chosen: list[Delivery]) -> None:
+        self._take(lease_id, chosen)
+        self.deliveries = [each for each in self.deliveries if not _is_one_of(each, chosen)]
+        self.acknowledged += len(chosen)
+
+    def release(self, lease_id: str, chosen: list[Delivery]) -> None:
+        self._take(lease_id, chosen)
+        _come_back(chosen)
+
+    def advance(self, seconds: float) -> None:
+        self.now += seconds
+        self.expire([each for each in self.leases.values() if each.until <= self.now])
+
+    def expire(self, leases: list[Lease]) -> None:
+        for lease in leases:
+            lease.over = True
+            _come_back(lease.held)
+            lease.held = []
+
+    def _take(self, lease_id: str, chosen: list[Delivery]) -> None:
+        lease = self.leases[lease_id]
+        lease.held = [each for each in lease.held if not _is_one_of(each, chosen)]
+        if not lease.held:
+            # Nothing is left of it: from now on it is a lease that nobody knows.
+            del self.leases[lease_id]
+
+
+def _come_back(deliveries: list[Delivery]) -> None:
+    for each in deliveries:
+        each.status = "quarantined" if each.leases >= LAST_LEASE else "available"
+
+
+def _is_one_of(one: Delivery, others: list[Delivery]) -> bool:
+    return any(one is each for each in others)
+
+
+PAGE = 3
+Answer = tuple[int, dict[str, Any]]
+
+
+class ByCall:
+    """The rules alone."""
+
+    def __init__(self) -> None:
+        self.store = Store(ManualClock(), Settings(page_size=PAGE))
+        self.begin()
+
+    def begin(self) -> None:
+        self.inbox_id = self.store.inboxes.open("orders").id
+
+    def ask(self, operation: str, **arguments: Any) -> Answer:
+        if "message_ids" in arguments:
+            arguments["ids"] = arguments.pop("message_ids")
+        leases, inboxes = self.store.messages, self.store.inboxes
+        calls: dict[str, Any] = {
+            "lease": leases.lease,
+            "ack": leases.acknowledge,
+            "release": leases.release,
+            "pause": inboxes.pause,
+            "resume": inboxes.resume,
+            "delete": inboxes.delete,
+        }
+        try:
+            body = calls[operation](self.inbox_id, **arguments)
+        except ServiceError as error:
+            return error.status, error.body
+        body = body if isinstance(body, dict) else {}
+        done = any(body.get(key) for key in ("lease_id", "acked_id", "released_id"))
+        return (201 if done else 200), body
+
+    def listed(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = []
+        cursor = None
+        while True:
+            messages, cursor = self.store.messages.page(self.inbox_id, PAGE, cursor)
+            found += messages
+            if cursor is None:
+                return found
+
+    def close(self) -> None:
+        self.store.close()
+
+
+class ByHttp:
+    """The same on the wire, with an HTTP client that shares nothing with the package's own."""
+
+    ROUTES: ClassVar[dict[str, tuple[str, str]]] = {
+        "lease": ("POST", "/messages/lease"),
+        "ack": ("POST", "/messages/ack"),
+        "release": ("POST", "/messages/release"),
+        "pause": ("POST", "/pause"),
+        "resume": ("POST", "/resume"),
+        "delete": ("DELETE", ""),
+    }
+
+    def __init__(self, server: EmulatorServer) -> None:
+        server.reset()
+        server.store.configure(page_size=PAGE)
+        self.server = server
+        self.store = server.store
+        self.session = requests.Session()
+        self.session.trust_env = False
+        self.begin()
+
+    def begin(self) -> None:
+        self.inbox_id = self.server.open_inbox("orders")
+        self.url = f"{self.server.base_url}/trigger-inbox/v1/inboxes/{self.inbox_id}"
+
+    def ask(self, operation: str, **arguments: Any) -> Answer:
+        method, path = self.ROUTES[operation]
+        # An app token lasts 10 hours of the emulator's clock, which goes further than that.
+        self.session.headers["Authorization"] = f"Bearer {self.server.token()}"
+        answer = self.session.request(method, self.url + path, json=arguments, timeout=10)
+        return answer.status_code, answer.json()
+
+    def listed(self) -> list[dict[str, Any]]:
+        self.session.headers["Authorization"] = f"Bearer {self.server.token()}"
+        found: list[dict[str, Any]] = []
+        address = f"{self.url}/messages"
+        while address:
+            page = self.session.get(address, timeout=10).json()
+            found += page["results"]
+            address = page["next"]
+        return found
+
+    def close(self) -> None:
+        self.session.close()
+        self.server.reset()
+
 
 SECONDS = st.sampled_from((60, 300))
 IDS = st.sampled_from((*(str(uuid.UUID(int=number)) for number in range(1, 5)), "\xe9 /?", 17))
@@ -30,7 +242,7 @@ class InboxRules(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        self.service: Service = type(self).make()
+        self.service: ByCall | ByHttp = type(self).make()
         self.model = Model(self.service.store.clock.now())
         self.known: list[str] = []
         self.gone: list[str] = []

@@ -1,4 +1,4 @@
-"""The app of the page: registration, routes, the service behind it."""
+"""The app of the page: registration, routes, the service behind it, and what the page shows."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ import re
 import shutil
 import subprocess
 import sys
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from airflow.sdk import DAG, Asset, AssetWatcher, task
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
@@ -18,10 +20,16 @@ import airflow_provider_workflow
 from airflow_provider_workflow.client import api
 from airflow_provider_workflow.client.client import WorkflowClient
 from airflow_provider_workflow.client.wire import Answer, Request
+from airflow_provider_workflow.database.runs import DatabaseRuns
+from airflow_provider_workflow.dispatch.runs import run_id_of
 from airflow_provider_workflow.emulator.server import EmulatorServer
+from airflow_provider_workflow.operators.inbox import WorkflowInboxDispatchOperator
 from airflow_provider_workflow.plugin import service
 from airflow_provider_workflow.plugin.registration import WorkflowPlugin
 from airflow_provider_workflow.plugin.responses import PageError
+from airflow_provider_workflow.triggers.notice import WorkflowInboxNoticeTrigger
+from tests.unit.cli.burying import CONNECTION_ID, Burying, message_of
+from tests.unit.cli.database import listening
 from tests.unit.client.isolation import forget
 from tests.unit.fake_clock import FakeClock
 from tests.unit.plugin.conftest import API, error_of
@@ -78,10 +86,8 @@ def test_a_process_that_serves_no_pages_imports_no_fastapi(tmp_path: Path) -> No
     entry = "workflow = airflow_provider_workflow.plugin.registration:WorkflowPlugin"
     (about / "entry_points.txt").write_text(f"[airflow.plugins]\n{entry}\n")
 
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", LOAD, str(tmp_path)],
-        capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
+    command = [sys.executable, "-W", "ignore", "-c", LOAD, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
 
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "[]"
@@ -124,13 +130,8 @@ def node_version() -> tuple[int, ...]:
 @pytest.mark.skipif(node_version() < OLDEST_NODE, reason="needs node 20.19 or newer")
 def test_the_logic_of_the_page_passes_its_own_tests():
     files = sorted(map(str, TESTS.glob("*.test.mjs")))
-    done = subprocess.run(
-        [str(NODE), "--test", "--test-reporter=tap", *files],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    command = [str(NODE), "--test", "--test-reporter=tap", *files]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
     counted = dict(re.findall(r"^# (tests|pass|fail) (\d+)$", done.stdout, re.MULTILINE))
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
@@ -160,8 +161,6 @@ def test_no_text_is_ever_made_into_markup(name):
 
 
 LIST = f"{API}/inboxes"
-SECRET = "a secret that is wrong"
-UNKNOWN = "00000000-0000-4000-8000-00000000ffff"
 
 
 def connect(monkeypatch: pytest.MonkeyPatch, emulator: EmulatorServer, **fields: Any) -> None:
@@ -225,3 +224,61 @@ def test_no_further_page_is_read_after_2_seconds(
 
     assert (len(whole["messages"]), whole["next"]) == (250, None)
     assert (len(part["messages"]), len(rest["messages"]), rest["next"]) == (200, 50, None)
+
+
+BEGIN = datetime(2025, 1, 1)
+
+
+def test_a_listener_is_found_whatever_it_is(
+    op: TestClient, buried: Burying, connected: EmulatorServer
+) -> None:
+    inbox, database = connected.open_inbox("orders"), buried.database
+    database.deploy(listening("by_name", inbox="orders", trigger_dag_id="handle"), is_paused=True)
+    database.deploy(listening("elsewhere", inbox="orders", trigger_dag_id="handle", workflow_conn_id="other"))
+    database.deploy(listening("other_inbox", inbox="others", trigger_dag_id="handle"))
+    with DAG("by_id", schedule=None, start_date=BEGIN) as dispatching:
+        WorkflowInboxDispatchOperator(task_id="dispatch", inbox=inbox, trigger_dag_id="handle")
+    database.deploy(dispatching)
+    with DAG("batches", schedule=None, start_date=BEGIN) as batches:
+
+        @task.workflow_inbox(inbox="orders")
+        def work(messages: list[Any]) -> None: ...
+
+        work()
+    database.deploy(batches)
+    watcher = AssetWatcher(name="watch", trigger=WorkflowInboxNoticeTrigger(inbox="orders"))
+    database.deploy(DAG("watched", schedule=[Asset("orders", watchers=[watcher])], start_date=BEGIN))
+    with DAG("both", schedule=[Asset("more", watchers=[watcher])], start_date=BEGIN) as both:
+        WorkflowInboxDispatchOperator(task_id="dispatch", inbox="orders", trigger_dag_id="handle")
+    database.deploy(both)
+
+    (listed,) = op.get(f"{API}/inboxes").json()["inboxes"]
+
+    found = {each["dag_id"]: each["is_paused"] for each in listed["listeners"]}
+    assert found == {"by_name": True, "by_id": False, "batches": False, "watched": False, "both": False}
+    assert [each["url"] for each in listed["listeners"]] == [f"/dags/{dag_id}" for dag_id in found]
+
+
+@pytest.mark.usefixtures("buried")
+def test_a_message_is_listed_once_while_it_is_acknowledged(op: TestClient, connected: EmulatorServer) -> None:
+    inbox = connected.open_inbox("orders")
+    connected.put("orders", 1, ids=["a"])
+    conf = {"connection_id": CONNECTION_ID, "inbox_id": inbox, "message": message_of("a")}
+    DatabaseRuns().start("handle", run_id_of("a", inbox), conf)
+
+    (listed,) = op.get(f"{API}/inboxes/{inbox}/messages").json()["messages"]
+
+    assert (listed["status"], listed["run"]["dag_id"]) == ("available", "handle")
+
+
+def test_messages_are_shown_without_their_inbox_if_only_that_cannot_be_read(
+    op: TestClient, connected: EmulatorServer
+) -> None:
+    inbox = connected.open_inbox("orders")
+    connected.put("orders", 1, ids=["a"])
+    connected.fault("status", operation="get_inbox", status=500, times=None)
+
+    answer = op.get(f"{API}/inboxes/{inbox}/messages").json()
+
+    assert [each["id"] for each in answer["messages"]] == ["a"]
+    assert "inbox" not in answer

@@ -52,6 +52,13 @@ def test_each_route_asks_the_auth_manager(
     assert connected.count("pause_inbox") == (1 if number > 2 else 0)
 
 
+REPLAY = f"{API}/inboxes/{INBOX_ID}/dead-letters/replay"
+
+
+def replay(op: TestClient, run_id: str, **more: Any) -> Any:
+    return op.post(REPLAY, json={"dag_id": "dead", "run_id": run_id, **more}, headers=PAGE)
+
+
 def deny(monkeypatch: pytest.MonkeyPatch, dag_id: str, *methods: str) -> None:
     """Let users do nothing of this with a DAG."""
     decide = SimpleAuthManager.is_authorized_dag
@@ -69,16 +76,13 @@ def test_a_user_who_may_not_start_runs_of_the_target_replays_nothing(
 ) -> None:
     run_id = buried.bury("a")
     deny(monkeypatch, "handle", "POST")
-    fields = {"dag_id": "dead", "run_id": run_id}
 
-    answer = op.post(f"{API}/inboxes/{INBOX_ID}/dead-letters/replay", json=fields, headers=PAGE)
+    answer = replay(op, run_id)
 
     assert (answer.status_code, error_of(answer)) == (403, "forbidden")
     assert buried.replays() == {}
 
 
-DEAD_LETTERS = f"{API}/inboxes/{INBOX_ID}/dead-letters"
-REPLAY = f"{DEAD_LETTERS}/replay"
 FOREIGN = [
     ({**PAGE, "Sec-Fetch-Site": "cross-site"}, "{}", 403),
     ({**PAGE, "Sec-Fetch-Site": "same-site"}, "{}", 403),
@@ -101,10 +105,6 @@ def test_what_another_site_can_send_changes_nothing(
 
     assert (answer.status_code, error_of(answer)) == (status, "forbidden" if status == 403 else "invalid")
     assert connected.requests == []
-
-
-def replay(op: TestClient, run_id: str, **more: Any) -> Any:
-    return op.post(REPLAY, json={"dag_id": "dead", "run_id": run_id, **more}, headers=PAGE)
 
 
 def test_a_dead_letter_is_replayed_once_and_says_by_whom(

@@ -20,7 +20,7 @@ from airflow_provider_workflow.dispatch.dead_letters import RUN_PREFIX, Reason, 
 from airflow_provider_workflow.dispatch.runs import run_id_of
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.plugin import service
-from airflow_provider_workflow.plugin.responses import LONGEST_FIELD, PageError, invalid
+from airflow_provider_workflow.plugin.responses import LONGEST_FIELD, PageError
 from airflow_provider_workflow.plugin.service import MOST_AT_ONCE, Key
 from tests.unit import odd_files
 from tests.unit.cli.burying import INBOX_ID, message_of
@@ -75,10 +75,6 @@ def fetching() -> Iterator[Fetching]:
     made = Fetching()
     yield made
     made.close()
-
-
-def fail() -> Any:
-    raise invalid("no")
 
 
 def test_requests_for_the_same_wait_for_one_fetch(fetching: Fetching) -> None:
@@ -139,19 +135,19 @@ MESSAGE = {
 MESSAGES = {"messages": [MESSAGE], "next": OPTIONAL_TEXT, "fetched_at": str}
 DEAD_LETTERS = {"dead_letters": [], "is_partial": bool, "fetched_at": str}
 ERROR = {"error": {"code": str, "title": str, "fix": str}}
-SHAPES: dict[tuple[str, str], tuple[Any, ...]] = {
-    ("GET", f"{API}/inboxes"): (INBOXES,),
-    ("GET", INBOX): (INBOXES,),
-    ("GET", f"{INBOX}/summary"): (SUMMARY,),
-    ("GET", f"{INBOX}/messages"): (MESSAGES, {**MESSAGES, "inbox": INBOXES}),
-    ("GET", f"{INBOX}/messages?cursor=next"): (MESSAGES,),
-    ("GET", f"{INBOX}/dead-letters"): (DEAD_LETTERS,),
-    ("POST", f"{INBOX}/pause"): (CHANGED,),
-    ("POST", f"{INBOX}/resume"): (CHANGED,),
-}
+SHAPES: list[tuple[str, str, tuple[Any, ...]]] = [
+    ("GET", f"{API}/inboxes", (INBOXES,)),
+    ("GET", INBOX, (INBOXES,)),
+    ("GET", f"{INBOX}/summary", (SUMMARY,)),
+    ("GET", f"{INBOX}/messages", (MESSAGES, {**MESSAGES, "inbox": INBOXES})),
+    ("GET", f"{INBOX}/messages?cursor=next", (MESSAGES,)),
+    ("GET", f"{INBOX}/dead-letters", (DEAD_LETTERS,)),
+    ("POST", f"{INBOX}/pause", (CHANGED,)),
+    ("POST", f"{INBOX}/resume", (CHANGED,)),
+    # With the summaries that are known by then.
+    ("GET", f"{API}/inboxes?cursor=", (INBOXES,)),
+]
 """The shapes of the answers of the routes that use the service; each may be an error as well."""
-AGAIN = (("GET", f"{API}/inboxes?cursor="), (INBOXES,))
-"""A list of inboxes with the summaries that are known by then."""
 
 
 def fits(value: Any, shape: Any) -> bool:
@@ -263,7 +259,7 @@ def test_no_value_of_the_service_breaks_an_answer(
         "messages": json.dumps(messages),
     }
     forget()
-    for (method, path), shapes in [*SHAPES.items(), AGAIN]:
+    for method, path, shapes in SHAPES:
         more = {"headers": PAGE, "content": "{}"} if method == "POST" else {}
         found = op.request(method, path, **more)  # type: ignore[arg-type]
         body = json.loads(found.content, parse_constant=no_number)
@@ -300,9 +296,6 @@ def test_no_address_breaks_an_answer(op: TestClient, connected: EmulatorServer, 
         if "\0" in value or len(value) > LONGEST_FIELD:
             assert (found.status_code, found.json()["error"]["code"]) == (400, "invalid"), path
     assert connected
-
-
-NAME = '<script>alert("1")</script> Grüße \'"&'
 
 
 def test_fields_of_the_service_that_are_no_strings_are_left_out() -> None:

@@ -9,18 +9,19 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pytest
 
 from airflow_provider_workflow.client import errors
-from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.tokens import issued_token, token_key
 from tests.traces import told
 from tests.unit.client.calls import OPERATIONS, make
-from tests.unit.client.scripted import Script, ScriptedServer
-from tests.unit.client.senders import SENDERS, Sender, StepsSender
+from tests.unit.client.scripted import Script, ScriptedServer, answer
+from tests.unit.client.senders import SENDERS, StepsSender
 
 ATTEMPTS = 5
 STEPS = StepsSender.name
@@ -66,16 +67,7 @@ def by(kind: str, times: int) -> int:
 
 @dataclass(frozen=True)
 class Outcome:
-    """
-    What came of a cell.
-
-    :param kind: of the sender.
-    :param value: what the call returned; None where it raised.
-    :param error: what it raised; None where it returned.
-    :param requests: its requests, as the service read them.
-    :param token_requests: requests for an access token that came with it.
-    :param naps: seconds of each wait.
-    """
+    """What came of a cell: what the call returned or raised, and its requests as the service read them."""
 
     kind: str
     value: Any
@@ -92,12 +84,11 @@ class Outcome:
 @dataclass(frozen=True)
 class Expected:
     """
-    What has to come of a cell.
+    What has to come of a cell in a task.
 
-    :param kind: class of the error.
-    :param says: what its text has to hold: whose fault it was, and what for.
-    :param sent: how often the call is sent, in a task.
-    :param tokens: how often an access token is asked for, in a task, beside the one that was there.
+    :param says: what the text of the error has to hold: whose fault it was, and what for.
+    :param sent: how often the call is sent.
+    :param tokens: how often an access token is asked for, beside the one that was there.
     :param has: attributes of the error.
     """
 
@@ -153,28 +144,47 @@ class Service(ScriptedServer):
             more["token_url"] = f"{more.get('base_url', self.url)}/oauth"
         settings = self.settings(**more)
         self.script(*answers, token=token)
-        sender = (
-            StepsSender(settings, self.reply, **options)
-            if kind == STEPS
-            else SENDERS[kind](settings, **options)
-        )
-        try:
-            if warm:
-                give_tokens(sender, settings)
-            return self._outcome(sender, name)
-        finally:
-            sender.close()
-
-    def _outcome(self, sender: Sender, name: str) -> Outcome:
+        make_sender = partial(StepsSender, reply=self.reply) if kind == STEPS else SENDERS[kind]
         value, error = None, None
-        try:
-            value = sender(make(name))
-        except errors.WorkflowError as fault:
-            error = fault
-        return Outcome(sender.name, value, error, list(self.requests), list(self.token_requests), sender.naps)
+        with closing(make_sender(settings, **options)) as sender:
+            for scope in (settings.scope, "promotions:write") if warm else ():
+                token = issued_token({"access_token": "warm-token"}, sender.clock.monotonic())
+                sender.tokens.put(token_key(settings, scope), token)
+            try:
+                value = sender(make(name))
+            except errors.WorkflowError as fault:
+                error = fault
+        return Outcome(kind, value, error, list(self.requests), list(self.token_requests), sender.naps)
 
 
-def give_tokens(sender: Sender, settings: Settings) -> None:
-    for scope in (settings.scope, "promotions:write"):
-        token = issued_token({"access_token": "warm-token"}, sender.clock.monotonic())
-        sender.tokens.put(token_key(settings, scope), token)
+INBOX = {"id": "an-id", "name": "orders", "status": "active", "paused_reason": None}
+MESSAGE = {"id": "m-1", "created_at": "x", "status": "available", "message_attributes": {"lease_count": 1}}
+STEP = {"step": {"title": None, "app": "Mail", "api": "MailAPI@1"}, "alternatives": []}
+PAGE = {"count": 1, "next": None, "previous": None}
+TOKEN = {"access_token": "a-token", "refresh_token": "b", "expires_in": 36000, "token_type": "Bearer"}
+GOOD: dict[str, Any] = {
+    **dict.fromkeys(CALLS, INBOX),
+    **dict.fromkeys(TOKEN_CALLS, TOKEN),
+    "guess": {
+        "title": "A title",
+        "steps": [STEP],
+        "prefilled_url": "https://e.example.com/x",
+        "messages": [],
+    },
+    "list_templates": [{"id": 1, "title": "T", "steps": []}],
+    "list_inboxes": {**PAGE, "results": [INBOX]},
+    "list_messages": {**PAGE, "results": [MESSAGE]},
+    "lease_messages": {
+        "lease_id": "l-1",
+        "leased_until": "x",
+        "results": [{**MESSAGE, "payload": {"n": 1}}],
+        "inbox_attributes": {"status": "active", "paused_reason": None},
+    },
+    "acknowledge_messages": {"acked_id": "a-1", "results": [MESSAGE]},
+    "release_messages": {"released_id": "r-1", "results": [MESSAGE]},
+}
+
+
+def good(name: str) -> bytes:
+    """A good answer to a call."""
+    return answer(204) if name == "unenroll_promotion" else answer(200, GOOD[name])

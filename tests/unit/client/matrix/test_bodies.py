@@ -9,9 +9,13 @@ from typing import Any
 import pytest
 
 from airflow_provider_workflow.client import errors
-from tests.unit.client.matrix.bodies import GOOD, INBOX, MESSAGE, PAGE, STEP
 from tests.unit.client.matrix.cells import (
     CALLS,
+    GOOD,
+    INBOX,
+    MESSAGE,
+    PAGE,
+    STEP,
     STEPS,
     Expected,
     Outcome,
@@ -22,8 +26,7 @@ from tests.unit.client.matrix.cells import (
 from tests.unit.client.scripted import answer
 from tests.unit.client.senders import SENDERS
 
-WITHOUT_VALUE = {"unenroll_promotion"}
-READING = [name for name in CALLS if name not in WITHOUT_VALUE]
+READING = [name for name in CALLS if name != "unenroll_promotion"]
 OF_EACH_READER = (
     *("get_inbox", "list_inboxes", "list_messages", "lease_messages", "acknowledge_messages"),
     *("guess", "list_templates", "app_token"),
@@ -52,7 +55,7 @@ UNREADABLE: dict[str, tuple[bytes, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", [*OF_EACH_READER, *WITHOUT_VALUE])
+@pytest.mark.parametrize("name", [*OF_EACH_READER, "unenroll_promotion"])
 def test_a_body_that_is_no_json_is_no_answer(name: str, service: Service) -> None:
     found = {}
     for title, (body, content_type) in UNREADABLE.items():
@@ -69,15 +72,11 @@ def test_an_empty_answer_of_200_is_none(name: str, service: Service) -> None:
     )
 
 
-JSON_OF_ANOTHER_KIND = (b"null", b"true", b"0", b'"text"', b"[null]", b"[[]]", b'["text"]', b'[{"id": {}}]')
-OBJECT, LIST = b'{"something": "else"}', b'[{"id": 1}]'
-
-
 @pytest.mark.parametrize("name", READING)
 def test_json_of_another_kind_is_no_answer(name: str, service: Service) -> None:
-    other = OBJECT if isinstance(GOOD[name], list) else LIST
+    other = b'{"something": "else"}' if isinstance(GOOD[name], list) else b'[{"id": 1}]'
     found = {}
-    for body in (*JSON_OF_ANOTHER_KIND, other):
+    for body in (b"null", b"true", b"0", b'"text"', b"[null]", b"[[]]", b'["text"]', b'[{"id": {}}]', other):
         outcome = service.play(STEPS, name, answer(200, body))
         found[body.decode()] = complaint(name, outcome, "the answer with status 200 has a body that is not ")
     check(found)
@@ -87,11 +86,11 @@ def without(value: dict[str, Any], field: str) -> dict[str, Any]:
     return {key: each for key, each in value.items() if key != field}
 
 
-INBOX_CALLS = [name for name in READING if GOOD[name] is INBOX]
 WRONG_FIELDS: dict[str, list[Any]] = {
     **{
         name: [without(INBOX, "id"), without(INBOX, "status"), {**INBOX, "id": 7}, {**INBOX, "status": None}]
-        for name in INBOX_CALLS
+        for name in READING
+        if GOOD[name] is INBOX
     },
     "guess": [
         *(without(GOOD["guess"], field) for field in ("title", "steps", "prefilled_url")),
@@ -145,14 +144,12 @@ def everywhere(value: Any) -> Any:
     return {**more, "color": {"new": [1, None, "é"]}}
 
 
-MARK = b"\xef\xbb\xbf"
-
-
 def forms(name: str) -> dict[str, tuple[Any, bytes]]:
     """Values, and the odd answers that they come in."""
     good, odd = GOOD[name], everywhere(GOOD[name])
     plain = json.dumps(good).encode()
-    big = [*good, {"id": 2, "x": PADDING}] if isinstance(good, list) else {**good, "x": PADDING}
+    padding = "x" * 10_000_000
+    big = [*good, {"id": 2, "x": padding}] if isinstance(good, list) else {**good, "x": padding}
     return {
         "further fields and unknown words": (odd, answer(200, odd)),
         "called text": (good, answer(200, good, {"Content-Type": "text/plain"})),
@@ -160,16 +157,13 @@ def forms(name: str) -> dict[str, tuple[Any, bytes]]:
         "called nothing": (good, answer(200, good)),
         "called nonsense": (good, answer(200, good, {"Content-Type": ";;=\xff/"})),
         "of another status": (good, answer(299, good)),
-        "with a byte order mark": (good, answer(200, MARK + plain)),
+        "with a byte order mark": (good, answer(200, b"\xef\xbb\xbf" + plain)),
         "in UTF-16": (good, answer(200, json.dumps(good).encode("utf-16"))),
         "compressed": (good, answer(200, gzip.compress(plain), {"Content-Encoding": "gzip"})),
         "after interim answers": (good, b"HTTP/1.1 100 Continue\r\n\r\n" * 3 + answer(200, good)),
         "10 MB where 1 kB is due": (big, answer(200, big)),
         "10 MB of blanks": (good, answer(200, b" " * 10_000_000 + plain)),
     }
-
-
-PADDING = "x" * 10_000_000
 
 
 @pytest.mark.parametrize("name", ["get_inbox", "lease_messages"])
@@ -204,18 +198,12 @@ def test_an_answer_without_a_value_needs_no_body(kind: str, service: Service) ->
         assert (outcome.value, outcome.error, outcome.sent) == (None, None, 1)
 
 
-ODD_ATTRIBUTES = (None, "active", 5, [], [{}])
-
-
 @pytest.mark.parametrize("kind", SENDERS)
 def test_odd_attributes_of_a_lease_strand_none_of_its_messages(kind: str, service: Service) -> None:
     good = GOOD["lease_messages"]
-    for odd in ODD_ATTRIBUTES:
-        body = {
-            **good,
-            "inbox_attributes": odd,
-            "results": [{**MESSAGE, "message_attributes": odd}, {"id": "m-2"}],
-        }
+    for odd in (None, "active", 5, [], [{}]):
+        results = [{**MESSAGE, "message_attributes": odd}, {"id": "m-2"}]
+        body = {**good, "inbox_attributes": odd, "results": results}
         outcome = service.play(kind, "lease_messages", answer(201, body))
         assert [each["id"] for each in outcome.value["results"]] == ["m-1", "m-2"]
         assert outcome.value["inbox_attributes"] is None

@@ -1,10 +1,11 @@
-"""No token leaves for another host: redirects, ``next`` addresses, ``.netrc``, proxies of the environment."""
+"""No token leaves for another host: redirects, ``next`` addresses, ``.netrc``, proxies, certificates."""
 
 from __future__ import annotations
 
 import base64
 import re
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +13,9 @@ import pytest
 
 from airflow_provider_workflow.client import api, errors, inboxes
 from airflow_provider_workflow.client.answers import request_of
+from tests.unit.client import certificates
 from tests.unit.client.calls import SOME_ID, make
-from tests.unit.client.matrix.bodies import good
-from tests.unit.client.matrix.cells import (
-    STEPS,
-    Expected,
-    Outcome,
-    Service,
-    check,
-)
+from tests.unit.client.matrix.cells import STEPS, Expected, Outcome, Service, check, good
 from tests.unit.client.proxy import RecordingProxy
 from tests.unit.client.scripted import ScriptedServer, answer
 from tests.unit.client.senders import SENDERS
@@ -210,3 +205,46 @@ def test_a_proxy_that_is_away_means_that_nothing_was_sent(
     check({"away": Expected(errors.TransportError, says, 0, has={"sent": False}).complaint(outcome)})
     assert len(outcome.naps) == (4 if kind == "requests" else 0)
     assert "proxy-pass" not in str(outcome.error)
+
+
+@pytest.fixture(scope="module")
+def authorities(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, tuple[Service, str]]]:
+    """Servers with a certificate each, and the file that makes a client trust it."""
+    made = {}
+    with ExitStack() as running:
+        for name, days in {"good": (-1, 1), "expired": (-2, -1), "of tomorrow": (1, 2)}.items():
+            context, trusted = certificates.make(tmp_path_factory.mktemp("authority"), days)
+            made[name] = (running.enter_context(Service(tls=context)), str(trusted))
+        yield made
+
+
+CASES = {
+    # whose server, whose certificate is trusted, the name that is called
+    "self-signed": ("good", "expired", "127.0.0.1"),
+    "expired": ("expired", "expired", "127.0.0.1"),
+    "not yet valid": ("of tomorrow", "of tomorrow", "127.0.0.1"),
+    "of another name": ("good", "good", "localhost"),
+}
+
+
+@pytest.mark.parametrize(
+    ("case", "field"),
+    [
+        *((case, "base_url") for case in CASES),
+        *((case, "token_url") for case in ("self-signed", "of another name")),
+    ],
+)
+@pytest.mark.parametrize("kind", SENDERS)
+def test_where_a_certificate_does_not_verify_no_call_and_no_secret_is_sent(
+    kind: str, case: str, field: str, authorities: dict[str, tuple[Service, str]]
+) -> None:
+    server, trusted, host = CASES[case]
+    (service, _), (_, verify) = authorities[server], authorities[trusted]
+    before = service.connections
+    url: Any = {field: f"https://{host}:{service.port}"}
+    outcome = service.play(kind, "get_inbox", b"", verify=verify, warm=field == "base_url", **url)
+    says = (f"the certificate of {host}:{service.port} does not verify",)
+    due = Expected(errors.TransportError, says, 0, has={"sent": False, "permanent": True})
+    check({case: due.complaint(outcome)})
+    assert outcome.naps == []
+    assert service.connections - before == 1

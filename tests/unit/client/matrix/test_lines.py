@@ -12,7 +12,6 @@ import pytest
 
 from airflow_provider_workflow.client import errors
 from tests.unit.client.calls import make
-from tests.unit.client.matrix.bodies import good
 from tests.unit.client.matrix.cells import (
     ATTEMPTS,
     REPEATED_BY_AIOHTTP,
@@ -21,6 +20,7 @@ from tests.unit.client.matrix.cells import (
     Service,
     by,
     check,
+    good,
     repeated,
 )
 from tests.unit.client.scripted import Script, answer
@@ -61,7 +61,6 @@ class Line:
     """
     How a connection ends after the service read the request.
 
-    :param script: what the service does then.
     :param broken: whether to aiohttp the connection broke before an answer began.
     """
 
@@ -135,9 +134,7 @@ def trickled(kind: str, name: str, script: Script, service: Service) -> str:
     return Expected(errors.TransportError, says, 1, has={"sent": True}).complaint(outcome)
 
 
-def test_an_attempt_whose_answer_trickled_for_ever_is_followed_by_another_in_a_task(
-    service: Service,
-) -> None:
+def test_an_attempt_whose_answer_trickled_for_ever_is_followed_by_another_in_a_task(service: Service) -> None:
     check({"of chunks": trickled("requests", "acknowledge_messages", TRICKLES["of chunks"], service)})
 
 

@@ -1,15 +1,179 @@
-"""Every status with every documented body, to every call: which error, what it says, how often it is sent."""
+"""Statuses, bodies and rate headers of errors: which error, what it says, how often a call is sent."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from email.utils import formatdate
+from http import HTTPStatus
+from typing import Any
 
 import pytest
 
-from tests.unit.client.matrix.cells import CALLS, STEPS, Service, check
-from tests.unit.client.matrix.shapes import ODD_SHAPES, OTHER_STATUSES, SHAPES, STATUSES, expected
+from airflow_provider_workflow.client import errors
+from airflow_provider_workflow.client.answers import request_of
+from tests.unit.client.matrix.cells import (
+    ATTEMPTS,
+    CALLS,
+    STEPS,
+    TOKEN_CALLS,
+    WITHOUT_ACCESS_TOKEN,
+    Expected,
+    Outcome,
+    Service,
+    by,
+    check,
+    repeated,
+)
+from tests.unit.client.scripted import answer
 from tests.unit.client.senders import SENDERS
+from tests.unit.fake_clock import FakeClock
+
+STATUSES = (400, 401, 403, 404, 409, 429, 500, 503, 504)
+"""Those of docs/service.md 11."""
+OTHER_STATUSES = (402, 405, 408, 410, 413, 415, 422, 499, 501, 502, 599)
+DETAIL = "This is why."
+SOURCE = {"pointer": "/lease_limit"}
+META = {"source": "api", "full_details": {"message": "m", "code": "c"}}
+PAUSED = {"status": "paused", "paused_reason": "user", "paused_at": "2026-01-01T00:00:00Z"}
+
+
+@dataclass(frozen=True)
+class Shape:
+    """
+    A body of an error, with the detail and the code that it gives.
+
+    :param body: bytes as they are, anything else as JSON.
+    :param has: further attributes of its error.
+    """
+
+    body: Any
+    detail: str | None = None
+    code: str | None = None
+    has: Mapping[str, Any] = field(default_factory=dict)
+    content_type: str = "application/json"
+
+    def answer(self, status: int) -> bytes:
+        return answer(status, _filled(self.body, status), {"Content-Type": self.content_type})
+
+    @property
+    def is_object(self) -> bool:
+        return isinstance(self.body, dict)
+
+
+INTEGER, DIGITS = object(), object()
+"""Stand for the status of the answer."""
+
+
+def _filled(body: Any, status: int) -> Any:
+    if body is INTEGER or body is DIGITS:
+        return status if body is INTEGER else str(status)
+    if isinstance(body, dict):
+        return {key: _filled(value, status) for key, value in body.items()}
+    return [_filled(each, status) for each in body] if isinstance(body, list) else body
+
+
+def _envelope(status: Any, code: str | None, **more: Any) -> dict[str, Any]:
+    return {"errors": [{"status": status, "code": code, "title": "A title", "detail": DETAIL, **more}]}
+
+
+PAGE = b"<html><body><h1>It works not</h1></body></html>"
+SHAPES: dict[str, Shape] = {
+    "an envelope": Shape(_envelope(INTEGER, "some_code"), DETAIL, "some_code", {"source": None, "meta": {}}),
+    "an envelope whose status is of digits": Shape(_envelope(DIGITS, "some_code"), DETAIL, "some_code"),
+    "an envelope with all fields": Shape(
+        _envelope(INTEGER, "invalid", source=SOURCE, meta=META),
+        DETAIL,
+        "invalid",
+        {"source": SOURCE, "meta": META},
+    ),
+    "a refused token": Shape(_envelope(INTEGER, "unauthenticated"), DETAIL, "unauthenticated"),
+    "a token of another audience": Shape(_envelope(INTEGER, "invalid_audience"), DETAIL, "invalid_audience"),
+    "an expired lease": Shape(_envelope(INTEGER, "lease_expired"), DETAIL, "lease_expired"),
+    "a detail alone": Shape({"detail": DETAIL}, DETAIL),
+    "messages of a guess": Shape({"messages": [{"detail": "This"}, {"detail": "is why."}, "junk"]}, DETAIL),
+    "a paused inbox": Shape({"detail": DETAIL, "inbox_attributes": PAUSED}, DETAIL),
+    "an error of the token endpoint": Shape(
+        {"error": "invalid_grant", "error_description": DETAIL}, DETAIL, "invalid_grant"
+    ),
+    "an HTML page": Shape(PAGE, content_type="text/html"),
+    "an empty body": Shape(b"", content_type="text/plain"),
+}
+ODD_SHAPES: dict[str, Shape] = {
+    "an envelope without a code": Shape(_envelope(INTEGER, None), DETAIL),
+    "an envelope with two errors": Shape(
+        {"errors": [{"code": "first", "detail": DETAIL}, {"code": "second", "detail": "Not this."}]},
+        DETAIL,
+        "first",
+    ),
+    "a title alone": Shape({"errors": [{"title": DETAIL}]}, DETAIL),
+    "an HTML page that is called JSON": Shape(PAGE),
+    "an empty object": Shape({}),
+    "a list": Shape([1]),
+    "no errors in the envelope": Shape({"errors": []}),
+    "errors that are none": Shape({"errors": ["x"]}),
+    "fields of other kinds": Shape(
+        {"errors": [{"status": "x", "code": 7, "title": 1, "detail": None, "source": [], "meta": []}]},
+        has={"source": None, "meta": {}},
+    ),
+    "text in no encoding": Shape(b'{"detail": "\xff\xfe"}'),
+    "half a body": Shape(b'{"errors": [{"detail": "cut'),
+    "a body that is very deep": Shape(b"[" * 100_000),
+    "a megabyte": Shape(b"x" * 1_000_000, content_type="text/plain"),
+}
+
+
+def expected(name: str, status: int, shape: Shape) -> Expected:
+    """What an error of this status and this body is to a call that had an access token already."""
+    kind = kind_of(name, status, shape)
+    has = {"status": status, "code": shape.code, **shape.has}
+    if kind is errors.InboxPausedError:
+        has |= {"meta": PAUSED, "paused_reason": "user"}
+    if kind is errors.GuessRejectedError:
+        has["messages"] = shape.body.get("messages", [])
+        has.pop("meta", None)
+    if shape.detail is not None:
+        has["detail"] = shape.detail
+    renewed = name not in WITHOUT_ACCESS_TOKEN and refuses_the_token(status, shape)
+    sent = 2 if renewed else ATTEMPTS if status == 429 else repeated(name) if status >= 500 else 1
+    says = (
+        f"{request_of(name)} was answered with {status}",
+        shape.code or "",
+        shape.detail or phrase(status),
+    )
+    return Expected(kind, says, sent, 1 if renewed else 0, has)
+
+
+def kind_of(name: str, status: int, shape: Shape) -> type[errors.WorkflowError]:
+    """The class that docs/service.md 11 asks for."""
+    if status == 400:
+        if shape.code == "lease_expired":
+            return errors.LeaseExpiredError
+        if shape.code == "unauthenticated" or name in TOKEN_CALLS:
+            return errors.AuthenticationError
+        if name == "guess" and shape.is_object and "errors" not in shape.body:
+            return errors.GuessRejectedError
+    if status == 409 and "inbox_attributes" in (shape.body if shape.is_object else ()):
+        return errors.InboxPausedError
+    of_status = {
+        401: errors.AuthenticationError,
+        403: errors.AuthenticationError,
+        404: errors.NotFoundError,
+        409: errors.ConflictError,
+        429: errors.RateLimitError,
+    }
+    return of_status.get(status, errors.ServerError if status >= 500 else errors.InvalidRequestError)
+
+
+def refuses_the_token(status: int, shape: Shape) -> bool:
+    """Whether a new token may help (docs/service.md 11 and 14.4)."""
+    if status == 400:
+        return shape.code == "unauthenticated"
+    return status == 401 and shape.code != "invalid_audience"
+
+
+def phrase(status: int) -> str:
+    return HTTPStatus(status).phrase if status in {each.value for each in HTTPStatus} else ""
 
 
 def complaints(
@@ -61,3 +225,135 @@ def test_what_is_wrong_with_the_token_endpoint_is_said_of_it(kind: str, name: st
             # Asked for as often as any token, and nothing is sent without one.
             found[f"{status}, {title}"] = replace(due, sent=0, tokens=due.sent).complaint(outcome)
     check(found)
+
+
+EPOCH = 2_000_000_000
+"""What time it is at the service, far from ours."""
+LONGEST = 60
+"""Seconds that a call waits, in a task and in a trigger, where the sender is not told otherwise."""
+BACKOFF = sum((1, 2, 4, 8))
+"""Seconds that the pauses between five attempts take at most by themselves (capped, with jitter)."""
+
+
+def http_date(seconds: float) -> str:
+    return formatdate(EPOCH + seconds, usegmt=True)
+
+
+def window(reset: object, remaining: object = 0) -> dict[str, str]:
+    return {
+        "X-RateLimit-Limit": "100",
+        "X-RateLimit-Remaining": f"{remaining}",
+        "X-RateLimit-Reset": f"{reset}",
+    }
+
+
+FORMS: dict[str, tuple[dict[str, str], float | None]] = {
+    "nothing": ({}, None),
+    "seconds": ({"Retry-After": "30"}, 30),
+    "seconds and a fraction": ({"Retry-After": "7.5"}, 7.5),
+    "no seconds": ({"Retry-After": "0"}, 0),
+    "a date": ({"Retry-After": http_date(30)}, 30),
+    "a date that is over": ({"Retry-After": http_date(-30)}, 0),
+    "a date of the old form": ({"Retry-After": "Wednesday, 18-May-33 03:33:50 GMT"}, 30),
+    "a date that is none": ({"Retry-After": "Someday, 99 Foo 2099 25:61:61 GMT"}, None),
+    "a word": ({"Retry-After": "soon"}, None),
+    "an empty value": ({"Retry-After": ""}, None),
+    "a negative number": ({"Retry-After": "-30"}, 0),
+    "not a number": ({"Retry-After": "nan"}, None),
+    "infinity": ({"Retry-After": "inf"}, None),
+    "an hour": ({"Retry-After": "3600"}, 900),
+    "an epoch in the wrong place": ({"Retry-After": f"{EPOCH}"}, 900),
+    "more seconds than the universe has": ({"Retry-After": "9" * 30}, 900),
+    "milliseconds in place of seconds": ({"Retry-After": "30000"}, 900),
+    "a date in another century": ({"Retry-After": "Wed, 21 Oct 2099 07:28:00 GMT"}, 900),
+    "a window of an hour": (window(3600), 900),
+    "a reset in epoch seconds": (window(EPOCH + 30), 30),
+    "a reset in epoch seconds that is over": (window(EPOCH - 30), 0),
+    "a reset in seconds": (window(30), 30),
+    "a reset of a word": (window("soon"), None),
+    "a reset that is negative": (window(-30), 0),
+    "a reset while requests are left": (window(30, remaining=1), None),
+    "a reset without a remainder": ({"X-RateLimit-Reset": "30"}, None),
+    "a reset that contradicts": ({"Retry-After": "2", **window(30)}, 2),
+}
+"""How a service says when to come again: headers beside ``Date``, and the seconds that they mean."""
+
+
+def complaint(name: str, status: int, seconds: float | None, outcome: Outcome) -> str:
+    """What is wrong with what came of a call that is told the same every time."""
+    kind = errors.RateLimitError if status == 429 else errors.ServerError
+    if type(outcome.error) is not kind:
+        return f"{kind.__name__} was due, not {outcome.error!r}"
+    found = []
+    if outcome.error.retry_after != seconds:
+        found.append(f"it is to come again after {outcome.error.retry_after} s, not {seconds}")
+    too_long = seconds is not None and seconds > LONGEST
+    sent = by(outcome.kind, 1 if too_long else ATTEMPTS if status == 429 else repeated(name))
+    if outcome.sent != sent:
+        found.append(f"sent {outcome.sent} times and not {sent}")
+    asked = (seconds or 0) * (sent - 1)
+    if not asked - 0.001 <= sum(outcome.naps) <= asked + BACKOFF:
+        found.append(f"waited {sum(outcome.naps)} s, and was asked for {asked}")
+    return "; ".join(found)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        *((STEPS, name) for name in ("get_inbox", "lease_messages", "app_token")),
+        *((k, "guess") for k in SENDERS),
+    ],
+)
+def test_a_service_that_is_busy_is_given_the_time_that_it_asks_for(
+    kind: str, name: str, service: Service
+) -> None:
+    found = {}
+    for status in (429, 503):
+        for title, (headers, seconds) in FORMS.items():
+            reply = answer(status, b"", {"Date": http_date(0), **headers})
+            outcome = service.play(kind, name, reply)
+            found[f"{status}, {title}"] = complaint(name, status, seconds, outcome)
+    check(found)
+
+
+@pytest.mark.parametrize("ahead", [-3600, 0, 3600], ids=["an hour slow", "right", "an hour fast"])
+def test_a_clock_that_is_wrong_by_an_hour_waits_no_other_time(ahead: int, service: Service) -> None:
+    found = {}
+    for title, (headers, seconds) in FORMS.items():
+        reply = answer(429, b"", {"Date": http_date(0), **headers})
+        outcome = service.play(STEPS, "lease_messages", reply, clock=FakeClock(EPOCH + ahead))
+        found[title] = complaint("lease_messages", 429, seconds, outcome)
+    check(found)
+
+
+@pytest.mark.parametrize("ahead", [-3600, 3600], ids=["an hour slow", "an hour fast"])
+def test_without_a_date_of_the_service_a_wrong_clock_is_all_there_is(ahead: int, service: Service) -> None:
+    for headers in ({"Retry-After": http_date(30)}, window(EPOCH + 30)):
+        reply = answer(429, b"", headers)
+        outcome = service.play(STEPS, "get_inbox", reply, longest_wait=60, clock=FakeClock(EPOCH + ahead))
+        assert isinstance(outcome.error, errors.RateLimitError)
+        # Never less than nothing; and where it is too long a task says so instead of holding its slot.
+        assert outcome.error.retry_after == (900 if ahead < 0 else 0)
+        assert outcome.sent == (1 if ahead < 0 else ATTEMPTS)
+
+
+@pytest.mark.specification("15 429, 503")
+@pytest.mark.parametrize("kind", SENDERS)
+def test_the_rate_headers_come_with_the_error(kind: str, service: Service) -> None:
+    for status in (429, 503):
+        outcome = service.play(kind, "guess", answer(status, b"", {"Retry-After": "7", **window(9)}))
+        assert isinstance(outcome.error, errors.WorkflowAPIError)
+        assert outcome.error.retry_after == 7
+        assert outcome.error.rate_limit == errors.RateLimit(100, 0, 9)
+
+
+@pytest.mark.parametrize("name", ["get_inbox", "lease_messages", "unenroll_promotion"])
+def test_a_token_endpoint_that_is_busy_is_waited_for_by_whoever_needs_a_token(
+    name: str, service: Service
+) -> None:
+    busy = answer(429, b"", {"Retry-After": "30"})
+    outcome = service.play(STEPS, name, b"", token=busy, warm=False)
+    assert isinstance(outcome.error, errors.RateLimitError)
+    assert "The request for an access token was answered with 429" in str(outcome.error)
+    assert (outcome.sent, len(outcome.token_requests)) == (0, ATTEMPTS)
+    assert 119.999 <= sum(outcome.naps) <= 120 + BACKOFF

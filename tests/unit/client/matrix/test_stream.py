@@ -2,23 +2,126 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
-from dataclasses import replace
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from airflow_provider_workflow.client.client import AsyncWorkflowClient
+from airflow_provider_workflow.client.event_stream import listen
+from airflow_provider_workflow.client.over_aiohttp import shared_session
+from airflow_provider_workflow.client.tokens import TokenCache, issued_token, token_key
+from airflow_provider_workflow.clock import use
 from tests.unit.client import certificates
 from tests.unit.client.calls import SOME_ID
 from tests.unit.client.matrix.cells import Service, check
-from tests.unit.client.matrix.hearing import A_DAY, FIVE_MINUTES, SHORTLY, SPREAD, Hear, hear
-from tests.unit.client.matrix.shapes import SHAPES, STATUSES, refuses_the_token
 from tests.unit.client.matrix.test_elsewhere import REDIRECTS, elsewhere, locations
-from tests.unit.client.matrix.test_limits import EPOCH, FORMS, http_date
 from tests.unit.client.matrix.test_lines import LINES
-from tests.unit.client.scripted import ScriptedServer, answer
+from tests.unit.client.matrix.test_statuses import (
+    EPOCH,
+    FORMS,
+    SHAPES,
+    STATUSES,
+    http_date,
+    refuses_the_token,
+)
+from tests.unit.client.scripted import Script, ScriptedServer, answer
+from tests.unit.fake_clock import FakeClock
 
-__all__ = ["elsewhere", "hear"]
+__all__ = ["elsewhere"]
+
+LONG = 10.0
+SHORTLY, FIVE_MINUTES, A_DAY = 0.5, 300.0, 86400.0
+SPREAD = 1.25
+"""Pauses are as much as a quarter longer, so that not all listeners come back at once."""
+
+
+@dataclass(frozen=True)
+class Heard:
+    """
+    What a listener saw of a stream until it was first left alone, for ``pause`` seconds.
+
+    :param sent: how often the stream was asked for.
+    :param tokens: how often a token was asked for, beside the one that was there.
+    """
+
+    rang: bool
+    pause: float
+    sent: int
+    tokens: int
+    text: str
+
+    def complaint(self, pause: float, says: str, sent: int = 1, tokens: int = 0) -> str:
+        found = []
+        if self.rang:
+            found.append("it rang")
+        if not pause <= self.pause <= pause * SPREAD:
+            found.append(f"left alone for {self.pause} s and not {pause}")
+        if (self.sent, self.tokens) != (sent, tokens):
+            found.append(f"{self.sent} requests and {self.tokens} for tokens, and not {sent} and {tokens}")
+        if says not in self.text:
+            found.append(f"{says!r} is not in {self.text!r}")
+        return "; ".join(found)
+
+
+Hear = Callable[..., Awaitable[Heard]]
+
+
+@pytest.fixture
+def hear(caplog: pytest.LogCaptureFixture) -> Hear:
+    """
+    Listens to a stream of the service until it is first left alone.
+
+    With ``token``, the answer of the token endpoint, the listener has no token yet. ``naps`` are those that
+    come before; ``inboxes`` are listened to beside each other.
+    """
+
+    async def once(
+        service: ScriptedServer,
+        script: Script,
+        token: Script | None = None,
+        naps: int = 0,
+        inboxes: int = 1,
+        **changes: Any,
+    ) -> Heard:
+        caplog.clear()
+        caplog.set_level(logging.DEBUG, "airflow_provider_workflow.client.event_stream")
+        service.script(script, token=token)
+        settings = service.settings(**changes)
+        left: asyncio.Future[float] = asyncio.get_running_loop().create_future()
+
+        async def meanwhile(seconds: float) -> None:
+            nonlocal naps
+            naps -= 1
+            if naps < 0:
+                if not left.done():
+                    left.set_result(seconds)
+                await asyncio.Event().wait()
+
+        tokens, fake = TokenCache(), FakeClock()
+        fake.meanwhile = meanwhile
+        if token is None:
+            token = issued_token({"access_token": "warm-token"}, fake.monotonic())
+            tokens.put(token_key(settings, settings.scope), token)
+        with use(fake):
+            async with shared_session(settings.certificates(), 10) as session, AsyncExitStack() as listening:
+                client = AsyncWorkflowClient(settings, session, tokens=tokens)
+                names = [SOME_ID, *(f"another-{number}" for number in range(1, inboxes))]
+                for name in names:
+                    bell = await listening.enter_async_context(listen(client, name, streams=inboxes))
+                pause = await asyncio.wait_for(left, LONG)
+                rang = await bell.wait(0)
+        # Requests that were cut off are still read: they are none of the next listener.
+        await asyncio.to_thread(service.finish)
+        return Heard(rang, pause, len(service.requests), len(service.token_requests), caplog.text)
+
+    return once
 
 
 async def test_a_status_of_the_service_leaves_the_stream_alone_for_as_long_as_it_deserves(
@@ -56,9 +159,9 @@ async def test_the_time_that_a_busy_service_asks_for_is_given_to_it(
     status: int, service: Service, hear: Hear
 ) -> None:
     found = {}
-    for title, form in FORMS.items():
-        heard = await hear(service, answer(status, b"", {"Date": http_date(0), **form.headers}))
-        pause = min(max(SHORTLY, form.seconds or 0), A_DAY)
+    for title, (headers, seconds) in FORMS.items():
+        heard = await hear(service, answer(status, b"", {"Date": http_date(0), **headers}))
+        pause = min(max(SHORTLY, seconds or 0), A_DAY)
         found[title] = heard.complaint(pause, f"The request for the event stream was answered with {status}")
     assert EPOCH > A_DAY
     check(found)
@@ -137,9 +240,6 @@ async def test_nobody_there_and_no_certificate_are_tried_again(
     check(found)
 
 
-STREAM = {"Content-Type": "text/event-stream"}
-
-
 @pytest.mark.parametrize(
     "body",
     [
@@ -177,5 +277,7 @@ async def test_a_stream_that_would_keep_the_loop_busy_is_closed_for_five_minutes
 
 async def test_a_compressed_stream_is_none(service: Service, hear: Hear) -> None:
     bomb = gzip.compress(b"data: {}\n\n" * 1_000_000)
-    heard = await hear(service, answer(200, bomb, {**STREAM, "Content-Encoding": "gzip"}))
+    heard = await hear(
+        service, answer(200, bomb, {"Content-Type": "text/event-stream", "Content-Encoding": "gzip"})
+    )
     assert not heard.complaint(FIVE_MINUTES, "and no event stream")

@@ -1,24 +1,120 @@
-"""Hostile names in paths and queries: the request goes to the right address, or is not sent at all."""
+"""Hostile names in addresses of assets and of requests: they go to the right place, or are refused."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 import pytest
+from airflow.sdk import Asset
 from hypothesis import example, given
+from hypothesis import strategies as st
 
+from airflow_provider_workflow.assets import SCHEME, create_asset, sanitize_uri
 from airflow_provider_workflow.client import api, inboxes
 from airflow_provider_workflow.pytest_plugin import reset as forget
 from tests.unit.client.isolation import isolated
-from tests.unit.client.matrix.bodies import GOOD
+from tests.unit.client.matrix.cells import GOOD
 from tests.unit.client.scripted import ScriptedServer, answer
 from tests.unit.client.senders import SENDERS, Sender
 from tests.unit.fuzz.budget import tries
-from tests.unit.fuzz.names import ANY_NAME, sendable
+from tests.unit.fuzz.payloads import ANY_TEXT
 
 __all__ = ["isolated"]
+
+HOSTILE = (
+    *("", " ", ".", "..", "...", "../", "../../v2/guess", "..%2f..%2f", "%2e%2e", "%2e%2e%2f", "/", "//"),
+    *("//evil.example.com", "a/b", "a%2fb", "a?b=c", "a#b", "a&b=c", "a;b", "a=b", "a+b", "a b", " a", "a "),
+    *("%", "%%", "%00", "%zz", "%E9", "\0", "\n", "a\r\nX-Injected: yes", "\t", "\\", "..\\..\\", "\x7f"),
+    *("\x80", "\xe9", "e\u0301", "\u2028", "\u202e", "\U0001f600", "\ud800", "a\udfff", "\u0661\u0662", "@"),
+    *("user:pw@evil.example.com", "http://evil.example.com/", ":80", "[::1]", "x" * 100, "x" * 5000),
+    *("é" * 1000, "~", "*", "!", "'", '"', "<script>", "{}", "|", "^", "`", "messages", "lease"),
+)
+ANY_NAME = (
+    st.sampled_from(HOSTILE)
+    | ANY_TEXT.map(lambda text: text[:2000])
+    | st.text("./%?#&=;+2eEfF \\:@", max_size=12)
+)
+
+
+def sendable(text: str) -> bool:
+    return bool(text.strip()) and text.encode(errors="ignore").decode() == text
+
+
+PARTS = st.sampled_from(HOSTILE) | st.text("ab/%2fF:@?#[]&=. \\", max_size=10) | ANY_NAME
+ADDRESSES = st.builds(
+    "{}{}{}{}{}".format,
+    st.just(f"{SCHEME}://"),
+    PARTS,
+    st.sampled_from(("", "/", "//", "?", "#")),
+    PARTS,
+    PARTS,
+) | st.builds("{}{}".format, st.just(f"{SCHEME}:"), PARTS)
+SECRET = "hunter2-secret"
+INBOXES = ANY_NAME.map(lambda name: name[:100]).filter(sendable)
+CONNECTIONS = ANY_NAME.map(lambda name: name[:20]).filter(sendable)
+
+
+def sanitized(address: str) -> str | None:
+    """The one form of an address, by Airflow's own way to it; None where it is refused."""
+    try:
+        return Asset("x", address).uri
+    except ValueError:
+        return None
+
+
+@tries(300)
+@given(address=ADDRESSES)
+@example(address=f"{SCHEME}://[::1/inbox")
+@example(address=f"{SCHEME}://conn/%ff")
+@example(address=f"{SCHEME}://conn/a%2Fb?x=y#z")
+@example(address=f"{SCHEME}://conn/\ud800")
+def test_an_address_has_one_form_or_is_refused(address: str) -> None:
+    form = sanitized(address)
+    if form is None:
+        return
+    assert form.isascii()
+    assert sanitized(form) == form
+    parts = urlsplit(form)
+    connection, inbox = unquote(parts.netloc), unquote(parts.path[1:])
+    # It is what whoever writes it properly writes.
+    assert form == create_asset(inbox=inbox, workflow_conn_id=connection).uri
+    assert (parts.query, parts.fragment, parts.path.count("/")) == ("", "", 1)
+
+
+@tries(100)
+@given(connection=CONNECTIONS, inbox=INBOXES, data=st.data())
+def test_however_its_characters_are_escaped_an_address_means_the_same(
+    connection: str, inbox: str, data: st.DataObject
+) -> None:
+    def escaped(text: str) -> str:
+        safe = data.draw(st.sampled_from(("", "!$'()*,;=", "abcxyzABC-._~")))
+        written = quote(text, safe=safe)
+        return written.lower() if data.draw(st.booleans()) and text.islower() else written
+
+    proper = create_asset(inbox=inbox, workflow_conn_id=connection).uri
+    assert sanitized(f"{SCHEME}://{escaped(connection)}/{escaped(inbox)}") == proper
+
+
+@tries(100)
+@given(one=st.tuples(CONNECTIONS, INBOXES), other=st.tuples(CONNECTIONS, INBOXES))
+@example(one=("a", "b/c"), other=("a", "b%2Fc"))
+@example(one=("a", "B"), other=("a", "b"))
+@example(one=("A", "b"), other=("a", "b"))
+def test_two_inboxes_are_two_assets(one: tuple[str, str], other: tuple[str, str]) -> None:
+    uris = {create_asset(workflow_conn_id=each[0], inbox=each[1]).uri for each in (one, other)}
+    assert len(uris) == len({one, other})
+
+
+@tries(100)
+@given(before=st.sampled_from(("", "user", "a%40b")), after=PARTS)
+def test_credentials_in_an_address_are_refused_and_not_repeated(before: str, after: str) -> None:
+    with pytest.raises(ValueError) as refused:
+        sanitize_uri(urlsplit(f"{SCHEME}://{before}:{SECRET}@{after}"))
+    assert SECRET not in str(refused.value)
+
 
 PREFIX = ["", "trigger-inbox", "v1", "inboxes"]
 
@@ -132,8 +228,6 @@ def test_an_enrollment_is_one_part_of_the_path_or_refused(
 @tries(60)
 @given(text=ANY_NAME.filter(bool))
 def test_what_a_body_holds_arrives_whatever_it_is(send: Sender, server: ScriptedServer, text: str) -> None:
-    import json
-
     server.script(answer(200, GOOD["acknowledge_messages"]))
     send(api.acknowledge_messages("i", text, [text]))
     body = json.loads(server.requests[0].partition(b"\r\n\r\n")[2])
