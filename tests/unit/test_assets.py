@@ -5,22 +5,16 @@ from __future__ import annotations
 import sys
 from types import SimpleNamespace
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 from airflow.providers_manager import ProvidersManager
 from airflow.sdk import DAG, Asset
-from hypothesis import strategies as st
 
 from airflow_provider_workflow.assets import SCHEME, create_asset, sanitize_uri, schedule_of
 from airflow_provider_workflow.decorators.workflow_inbox import WorkflowInboxDecoratedOperator
 from airflow_provider_workflow.observers import lineage
 from airflow_provider_workflow.operators.inbox import WorkflowInboxDispatchOperator
 from tests.unit.workbench import INBOX, Workbench
-
-
-def sanitized(uri: str) -> str:
-    return sanitize_uri(urlsplit(uri)).geturl()
 
 
 @pytest.mark.since(3, 4, "asset events that are not batched")
@@ -37,9 +31,6 @@ def test_airflow_finds_handler_and_factory() -> None:
 
     assert manager.asset_uri_handlers[SCHEME] is sanitize_uri
     assert manager.asset_factories[SCHEME] is create_asset
-
-
-NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=40).filter(str.strip)
 
 
 @pytest.mark.parametrize(
@@ -71,10 +62,6 @@ def test_an_address_that_is_none_says_its_form_and_who_writes_it(uri: str) -> No
 def test_a_wrong_argument_is_named(arguments: dict[str, Any], text: str) -> None:
     with pytest.raises(ValueError, match=f"^{text}"):
         create_asset(**arguments)
-
-
-PAYLOAD = "payload-of-a-customer"
-RUN = "01968eb2-0000-7000-8000-000000000000"
 
 
 class Record(SimpleNamespace):

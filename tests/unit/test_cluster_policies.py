@@ -8,52 +8,13 @@ import sys
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import pytest
-from airflow.serialization.serialized_objects import DagSerialization
 
 import airflow_provider_workflow
 from airflow_provider_workflow import pytest_plugin
-from tests.unit.decorators.parsing import dags_of
 from tests.unit.sensors.tasks import Task
 from tests.unit.workbench import Workbench
-
-FILE = """
-from airflow.sdk import DAG, task
-from airflow_provider_workflow.operators.dead_letters import WorkflowDeadLetterReplayOperator
-from airflow_provider_workflow.operators.inbox import WorkflowInboxDispatchOperator
-from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
-
-GIVEN = {given!r}
-
-with DAG("tasks", schedule=None):
-    WorkflowInboxSensor(task_id="sensor", inbox="orders", trigger_dag_id="handle", **GIVEN)
-    WorkflowInboxDispatchOperator(task_id="dispatch", inbox="orders", trigger_dag_id="handle", **GIVEN)
-    WorkflowDeadLetterReplayOperator(task_id="replay", **GIVEN)
-
-    @task.workflow_inbox(inbox="orders", **GIVEN)
-    def batches(messages): ...
-
-    batches()
-"""
-
-
-def scheduled(folder: Path, task_id: str, **given: Any) -> Any:
-    """A task as the scheduler reads it, from a DAG file that gives it these arguments."""
-    dag = dags_of(folder, FILE.format(given=given))["tasks"]
-    return DagSerialization.from_dict(DagSerialization.to_dict(dag)).get_task(task_id)
-
-
-def parts(task: Any) -> Iterator[tuple[str, Any]]:
-    """All that a task has, with the attributes of objects that are made for it."""
-    for name, value in vars(task).items():
-        if name not in ("dag", "_dag", "task_group", "partial_kwargs") and not name.startswith(
-            "_BaseOperator"
-        ):
-            yield name, value
-            made = type(value).__module__.startswith("airflow_provider_workflow")
-            yield from ((f"{name}.{each}", held) for each, held in (vars(value) if made else {}).items())
 
 
 @pytest.mark.since(3, 3, "the task state store")

@@ -76,9 +76,6 @@ def test_nothing_is_told_where_nothing_happened(counted: Counted, caplog: pytest
     assert counted.told == []
 
 
-HOSTILE = ["a,b=c", "name:1|c\nairflow.other:5", "\ud800\0", "", "x" * 300]
-
-
 @given(st.text())
 def test_a_tag_is_plain(value: str) -> None:
     assert re.fullmatch(r"[A-Za-z0-9_.-]{1,80}", metrics.safe(value))

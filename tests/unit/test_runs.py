@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from types import SimpleNamespace
@@ -138,9 +137,6 @@ def test_a_run_that_a_user_started_counts_only_with_the_whole_message(supervisor
     assert not runs.exists("handle", "workflow__1", {**conf, "message": {"id": "1"}})
 
 
-CARD = "4111 1111 1111 1111"
-
-
 def test_an_answer_that_cannot_be_decoded_is_of_airflow(supervisor: Supervisor) -> None:
     try:
         OKResponse.model_validate({"ok": {}})
@@ -155,11 +151,6 @@ UUID = "0b6c2c8e-7f3a-4a52-9d0b-1f1e3c8a9b10"
 
 
 INBOX = "6f1c0e7a-0d52-4b8e-a7c1-2f8b5f1f0c11"
-
-
-def digest(message_id: str) -> str:
-    """The hash of a message of the inbox: over the length of the inbox id, that id, and the message id."""
-    return hashlib.sha256(f"{len(INBOX)}:{INBOX}{message_id}".encode()).hexdigest()
 
 
 def test_no_boundary_between_inbox_and_message_can_be_shifted() -> None:

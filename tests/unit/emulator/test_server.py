@@ -158,10 +158,6 @@ def test_every_request_is_answered(emulator: EmulatorServer) -> None:
 OPERATIONS = frozenset({"ack", "lease"})
 
 
-def meets(faults: Faults, operation: str = "lease", path: str = "/x/lease") -> bool:
-    return faults.take(operation, path) is not None
-
-
 def test_an_operation_that_nobody_has_is_refused() -> None:
     faults = Faults(OPERATIONS)
     with pytest.raises(ValueError, match="ack, lease"):

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import socket
-import threading
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-import msgspec
 import pytest
-from airflow.jobs.triggerer_job_runner import TriggerCommsDecoder
 from airflow.sdk.execution_time import task_runner
 
-from airflow_provider_workflow import airflow_internals
 from airflow_provider_workflow.client import api
 from airflow_provider_workflow.client.errors import (
     AuthenticationError,
@@ -126,55 +119,6 @@ def test_the_variable_s_name_says_token_and_fits_any_address(connection_id: str,
     assert len(name) <= 250
     assert name.isascii()
     assert "/" not in name
-
-
-SOON = 200.0
-
-
-class Supervisor:
-    """The other end of a triggerer's line: keeps variables, answers in the order of the questions."""
-
-    def __init__(self, line: socket.socket) -> None:
-        self.values = {"other": "unchanged"}
-        self.asked: list[str] = []
-        self._line = line
-        threading.Thread(target=self._serve, daemon=True).start()
-
-    def _serve(self) -> None:
-        with self._line, self._line.makefile("rb") as stream:
-            while head := stream.read(4):
-                number, body, *_ = msgspec.msgpack.decode(stream.read(int.from_bytes(head, "big")))
-                answer = msgspec.msgpack.encode([number, self._answer(body), None])
-                self._line.sendall(len(answer).to_bytes(4, "big") + answer)
-
-    def _answer(self, body: dict[str, Any]) -> dict[str, Any] | None:
-        self.asked.append(body["type"])
-        if body["type"] == "PutVariable":
-            self.values[body["key"]] = body["value"]
-        if body["type"] == "GetVariable":
-            return {"type": "VariableResult", "key": body["key"], "value": self.values[body["key"]]}
-        return None
-
-
-@asynccontextmanager
-async def triggerer(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Supervisor]:
-    """This loop as that of a triggerer."""
-    ours, theirs = socket.socketpair()
-    supervisor = Supervisor(theirs)
-    reader, writer = await asyncio.open_connection(sock=ours)
-    comms = TriggerCommsDecoder(async_writer=writer, async_reader=reader, socket=ours)
-    if hasattr(comms, "start_reader"):  # since Airflow 3.2 or 3.3
-        await comms.start_reader()
-    monkeypatch.setattr(task_runner, "SUPERVISOR_COMMS", comms, raising=False)
-    monkeypatch.setenv("_AIRFLOW_PROCESS_CONTEXT", "client")
-    yield supervisor
-    if reading := getattr(comms, "_reader_task", None):
-        reading.cancel()
-    writer.close()
-
-
-def store(settings: Settings) -> VariableStore:
-    return VariableStore(settings, airflow_internals.mask_in_triggerer)
 
 
 @pytest.fixture

@@ -77,17 +77,6 @@ class Day:
         """Let messages arrive."""
         self.at(second, lambda: self.bench.put(*ids), told=told)
 
-    def take(self, second: float, seconds: int = 300, acknowledge: bool = True) -> None:
-        """Let somebody lease all that is there."""
-
-        def take() -> None:
-            leases = self.bench.service.store.messages
-            while lease_id := leases.lease(self.bench.inbox_id, seconds, 100)["lease_id"]:
-                if acknowledge:
-                    leases.acknowledge(self.bench.inbox_id, lease_id)
-
-        self.at(second, take)
-
     async def wait(self, seconds: float) -> bool:
         """Wait for the event stream."""
         now = self.clock.now()

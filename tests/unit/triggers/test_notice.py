@@ -13,11 +13,9 @@ from airflow.providers.common.compat.sdk import AirflowNotFoundException
 from airflow_provider_workflow.dispatch import quarantine
 from airflow_provider_workflow.triggers.notice import (
     MOST_PAGES,
-    NoticeSchedule,
     WorkflowInboxNoticeTrigger,
 )
 from tests.unit.counted import Counted
-from tests.unit.fake_clock import FakeClock
 from tests.unit.triggers.day import Day
 from tests.unit.triggers.notices import lines, said, trigger
 from tests.unit.workbench import INBOX, Workbench
@@ -47,10 +45,6 @@ async def test_its_notices_are_counted(bench: Workbench, day: Day, counted: Coun
 
     assert counted.totals == {"notices": 2}
     assert counted.tags == [{"inbox": "orders", "conn_id": "workflow_default"}]
-
-
-class Subclass(WorkflowInboxNoticeTrigger):
-    """A trigger of somebody else's."""
 
 
 async def test_in_a_triggerer_a_wrong_argument_is_the_one_error_that_it_survives() -> None:
@@ -212,11 +206,3 @@ async def test_an_inbox_that_was_deleted_and_created_again_is_found_by_its_name(
 
     assert events[0][1]["inbox_id"] not in ("", bench.inbox_id)
     assert events[0][0] < 600
-
-
-EMPTY: frozenset[str] = frozenset()
-
-
-@pytest.fixture
-def schedule(fake_clock: FakeClock) -> NoticeSchedule:
-    return NoticeSchedule(renotify_seconds=60)

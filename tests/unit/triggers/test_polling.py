@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,9 +13,6 @@ from airflow_provider_workflow.client.errors import (
     AuthenticationError,
     ServerError,
 )
-from airflow_provider_workflow.triggers.event import WorkflowInboxEventTrigger
-from airflow_provider_workflow.triggers.inbox import WorkflowInboxTrigger
-from airflow_provider_workflow.triggers.notice import WorkflowInboxNoticeTrigger
 from airflow_provider_workflow.triggers.polling import InboxHealth, Waits
 from tests.unit.fake_clock import FakeClock
 from tests.unit.triggers.loops import FakeWakeUps
@@ -24,12 +20,6 @@ from tests.unit.triggers.loops import FakeWakeUps
 log = logging.getLogger("tests.polling")
 FAULT = ServerError("made up", status=503)
 WRONG = AuthenticationError("wrong secret", status=401)
-
-
-@pytest.fixture(autouse=True)
-def said(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
-    caplog.set_level(logging.INFO)
-    return caplog
 
 
 @pytest.fixture
@@ -98,29 +88,3 @@ async def test_a_wake_up_ends_a_wait_after_its_first_second_and_resets_the_waits
 
     assert fake_clock.slept == [1, 1, 1]
     assert wake_ups.waited == [4, 9, 4]
-
-
-def event_trigger_stream() -> AsyncIterator[Any]:
-    pytest.importorskip("airflow.triggers.shared_stream", reason="since Airflow 3.3")
-    from airflow_provider_workflow.triggers.event_producer import InboxProducer
-
-    return InboxProducer(WorkflowInboxEventTrigger("orders", wake_on_events=False)).open_stream()
-
-
-TRIGGERS: dict[str, Callable[[], AsyncIterator[Any]]] = {
-    "inbox": lambda: WorkflowInboxTrigger("orders", wake_on_events=False).run(),
-    "inbox, long intervals": lambda: WorkflowInboxTrigger(
-        "orders", poll_interval=3600, max_poll_interval=3600, wake_on_events=False
-    ).run(),
-    "notice": lambda: WorkflowInboxNoticeTrigger("orders", wake_on_events=False).run(),
-    "event": event_trigger_stream,
-}
-
-
-def _lines(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """What the triggers logged."""
-    return [
-        f"{each.levelname} {each.getMessage()}"
-        for each in caplog.records
-        if each.name.startswith("airflow_provider_workflow.triggers.")
-    ]

@@ -7,7 +7,6 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -19,8 +18,6 @@ from airflow_provider_workflow.emulator.rules.errors import (
     invalid_value,
 )
 from airflow_provider_workflow.emulator.rules.store import Store
-
-BASIC = ("demo-client", "demo-secret")
 
 
 @pytest.fixture
@@ -115,22 +112,3 @@ def test_a_notification_url_has_to_be_one(url: Any) -> None:
 @pytest.mark.parametrize("url", ["http://x", "https://a.test:1/b?c", "http://[::1]:8/x", None])
 def test_http_addresses_are_notification_urls(url: str | None) -> None:
     assert UpdateBody(notification_url=url).notification_url == url
-
-
-REDIRECT = "http://127.0.0.1:8900/callback"
-PAGE = {
-    "response_type": "code",
-    "client_id": "demo-client",
-    "redirect_uri": REDIRECT,
-    "scope": "workflow workflow:write",
-    "response_mode": "query",
-    "state": "s t&",
-}
-
-
-def code(store: Store) -> str:
-    return parse_qs(urlsplit(store.tokens.approve(PAGE)).query)["code"][0]
-
-
-def remaining(store: Store, family: str) -> str | None:
-    return store.spend(family).get("X-RateLimit-Remaining")

@@ -51,15 +51,6 @@ def test_an_unknown_message_has_no_attributes(store: Store, inbox_id: str) -> No
         store.messages.set_attributes(inbox_id, "nobody", {})
 
 
-def walk(store: Store, inbox_id: str, limit: int) -> list[list[str]]:
-    pages, cursor = [], None
-    while True:
-        messages, cursor = store.messages.page(inbox_id, limit, cursor)
-        pages.append([message["id"] for message in messages])
-        if cursor is None:
-            return pages
-
-
 @pytest.mark.parametrize("cursor", ["?", "bm9uc2Vuc2U", "W10", "eyJhZnRlciI6ICJ4In0"])
 def test_a_cursor_of_somebody_else_is_refused(store: Store, inbox_id: str, cursor: str) -> None:
     with pytest.raises(ServiceError, match="cursor"):
@@ -87,11 +78,3 @@ def test_the_summary_tells_of_every_message(store: Store, inbox_id: str) -> None
     counters = summary["counters"]
     assert (counters["put"], counters["leases"], counters["leased"], counters["acks"]) == (3, 1, 2, 1)
     assert "messages" not in store.messages.summary(inbox_id, with_messages=False)
-
-
-def put(store: Store, inbox_id: str, count: int = 1) -> list[str]:
-    return store.messages.put(inbox_id, [{"n": n} for n in range(count)])
-
-
-def statuses(store: Store, inbox_id: str) -> list[str]:
-    return [each["status"] for each in store.messages.summary(inbox_id)["messages"]]

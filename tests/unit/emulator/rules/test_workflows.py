@@ -7,10 +7,6 @@ import pytest
 from airflow_provider_workflow.emulator.rules.workflows import guess
 
 
-def apps(text: str) -> list[str]:
-    return [step["step"]["app"] for step in guess(text, "http://host")["steps"]]
-
-
 @pytest.mark.specification("13.1 200")
 def test_the_answer_has_every_field_of_the_specification() -> None:
     answer = guess("when an order comes in, tell the chat channel.", "http://host")

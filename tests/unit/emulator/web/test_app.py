@@ -32,12 +32,6 @@ def test_a_failure_of_the_emulator_itself_is_a_500_of_the_specification(
     assert error["meta"]["full_details"] == {"message": "broken on purpose", "code": "RuntimeError"}
 
 
-LEASE = "0b7e6f3a-6f0e-4f8e-9a51-0d6a6c1b2f10"
-FIELDS = {
-    "id", "created_at", "name", "key", "status", "paused_reason", "notification_url", "subscription"
-}  # fmt: skip
-
-
 def error_of(response: Any) -> dict[str, Any]:
     (error,) = response.json()["errors"]
     assert error["status"] == response.status_code
@@ -177,9 +171,6 @@ def test_other_faults_are_told_to_the_redirect_uri(api: Api) -> None:
     response = api("GET", "/v2/authorize", params={**QUERY, "scope": "everything"})
     answer = parse_qs(urlsplit(response.headers["Location"]).query)
     assert answer == {"error": ["invalid_scope"], "state": [QUERY["state"]]}
-
-
-TEXT = {"description": "When an order comes in, send an email"}
 
 
 @pytest.mark.specification("13.2 400")
