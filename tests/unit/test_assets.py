@@ -82,7 +82,6 @@ def openlineage(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def dispatched(bench: Workbench, **options: Any) -> WorkflowInboxDispatchOperator:
-    """An operator that has dispatched what the inbox has."""
     given = {"task_id": "dispatch", "inbox": INBOX, "trigger_dag_id": "handle", **options}
     operator = WorkflowInboxDispatchOperator(**given)
     operator.execute(bench.context)  # type: ignore[arg-type]

@@ -27,7 +27,6 @@ from airflow_provider_workflow.dispatch.runs import Start, TaskRuns
 from airflow_provider_workflow.operators.dead_letters import WorkflowDeadLetterReplayOperator
 from airflow_provider_workflow.operators.inbox import WorkflowInboxDispatchOperator
 from tests.unit.fakes import Fault, Supervisor, TaskInstance, api_error, lost, unwrapped
-from tests.unit.rejecting import REJECTED
 from tests.unit.sensors.tasks import Task
 from tests.unit.workbench import Workbench
 
@@ -191,7 +190,7 @@ def named(bench: Workbench) -> Workbench:
 
 def rejects_bad_payloads(order: TriggerDagRun) -> Fault | None:
     is_bad = order.dag_id == "handle" and order.conf is not None and order.conf["message"]["payload"] == "bad"
-    return REJECTED if is_bad else None
+    return api_error(400, "value_error") if is_bad else None
 
 
 @pytest.mark.parametrize("hostile", HOSTILE)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from unittest.mock import Mock
 
 import pytest
 from airflow.sdk.execution_time import task_runner
+from airflow.sdk.execution_time.comms import ErrorResponse, GetVariable, PutVariable, VariableResult
 
 from airflow_provider_workflow.client import api
 from airflow_provider_workflow.client.errors import (
@@ -26,9 +27,38 @@ from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from tests.traces import told
 from tests.unit.client.stores import authorize, logged_in
 from tests.unit.hooks.conftest import Connect
-from tests.unit.hooks.variables import Variables, variables
 
-__all__ = ["variables"]
+
+class Variables:
+    """The supervisor of a task, which keeps variables."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, str] = {}
+        self.asked: list[Any] = []
+        self.fault: Exception | None = None
+
+    def send(self, message: Any) -> Any:
+        if not isinstance(message, (GetVariable, PutVariable)):
+            return None  # secrets that are to be masked
+        self.asked.append(message)
+        if self.fault is not None:
+            raise self.fault
+        if isinstance(message, PutVariable):
+            self.values[message.key] = str(message.value)
+            return None
+        if message.key in self.values:
+            return VariableResult(key=message.key, value=self.values[message.key])
+        return ErrorResponse()
+
+
+@pytest.fixture
+def variables(monkeypatch: pytest.MonkeyPatch) -> Variables:
+    """Airflow's variables, as a task reaches them."""
+    fake = Variables()
+    monkeypatch.setattr(task_runner, "SUPERVISOR_COMMS", fake, raising=False)
+    # As in a task; a process that may use the database asks it instead.
+    monkeypatch.setenv("_AIRFLOW_PROCESS_CONTEXT", "client")
+    return fake
 
 
 NAME = "workflow_token__workflow_default"
@@ -44,8 +74,8 @@ TOKENS = UserTokens("access-token-value", "refresh-token-value", 1000.0, 2000.0)
 SECRETS = ("client-secret-value", "access-token-value", "refresh-token-value")
 
 
-def store_of(settings: Settings = SETTINGS) -> VariableStore:
-    return VariableStore(settings, lambda _: None)
+def store_of() -> VariableStore:
+    return VariableStore(SETTINGS, lambda _: None)
 
 
 @pytest.mark.specification("14.3 storage")
@@ -70,10 +100,7 @@ def test_a_store_that_is_away_is_no_reason_to_log_in(variables: Variables) -> No
 
 
 def test_a_store_that_refuses_to_be_read_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(_: str) -> None:
-        raise PermissionError("denied")
-
-    monkeypatch.setattr(user_tokens, "read_variable", refuse)
+    monkeypatch.setattr(user_tokens, "read_variable", Mock(side_effect=PermissionError("denied")))
     with pytest.raises(TokenStoreError, match="cannot be read: PermissionError"):
         store_of().read()
 
@@ -129,12 +156,6 @@ def user(connect: Connect, variables: Variables) -> Iterator[WorkflowHook]:
     hook.client.close()
 
 
-def redirect(hook: WorkflowHook, emulator: EmulatorServer, state: str) -> dict[str, str]:
-    url = hook.authorization_url(scope="external", state=state)
-    query = {name: values[0] for name, values in parse_qs(urlsplit(url).query).items()}
-    return authorize(emulator.store.tokens, query["redirect_uri"], query["state"], query["scope"])
-
-
 def test_nobody_logs_in_for_a_connection_that_would_not_use_it(
     hook: WorkflowHook, emulator: EmulatorServer
 ) -> None:
@@ -155,7 +176,8 @@ def test_an_answer_without_a_refresh_token_is_not_stored(user: WorkflowHook, var
 def test_a_regenerated_secret_needs_no_new_login(
     user: WorkflowHook, emulator: EmulatorServer, connect: Connect
 ) -> None:
-    user.log_in(**redirect(user, emulator, "random"), expected_state="random")
+    redirect = emulator.store.settings.redirect_uris[0]
+    user.log_in(**authorize(emulator.store.tokens, redirect, "random"), expected_state="random")
     emulator.store.configure(client_secret="regenerated")
     after = connect({"grant": "refresh_token", "verify": False}, password="regenerated")
     assert after.list_inboxes() == []
@@ -170,9 +192,9 @@ def test_the_connection_test_leaves_user_tokens_alone(
     connect: Connect,
 ) -> None:
     # As the page does it: under a random id, for which no tokens are stored.
-    monkeypatch.setenv(
-        "AIRFLOW_CONN_AB12CD34", json.dumps({**emulator.connection(), **user_fields(emulator)})
-    )
+    fields = emulator.connection()
+    fields["extra"] = {**fields["extra"], "grant": "refresh_token", "verify": False}
+    monkeypatch.setenv("AIRFLOW_CONN_AB12CD34", json.dumps(fields))
     for hook in (user, WorkflowHook("aB12Cd34")):
         passed, text = hook.test_connection()
         assert passed
@@ -183,10 +205,6 @@ def test_the_connection_test_leaves_user_tokens_alone(
     assert wrong.test_connection()[1].startswith(
         "No access token: The request for an access token was answered with 401"
     )
-
-
-def user_fields(emulator: EmulatorServer) -> dict[str, Any]:
-    return {"extra": {**emulator.connection()["extra"], "grant": "refresh_token", "verify": False}}
 
 
 async def test_a_trigger_renews_through_the_same_variable(
