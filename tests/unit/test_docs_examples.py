@@ -353,7 +353,7 @@ FILES = {path.name: path.read_text() for path in (ROOT / "dags_examples").glob("
 def test_every_example_is_run_by_a_test() -> None:
     assert set(FILES) == set(EXAMPLES), (
         "Each file of dags_examples/ needs an entry in EXAMPLES of tests/e2e/examples.py: what to put and to"
-        " start, and what is to be seen then. tests/e2e/test_examples.py runs it; its inbox is opened for it."
+        " start, and what is to be seen then. tests/e2e/test_examples.py runs it."
     )
 
 
