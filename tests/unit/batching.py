@@ -57,10 +57,8 @@ def batches(bench: Workbench, function: Function, **limits: Any) -> Batches:
 
 
 def retry(bench: Workbench) -> None:
-    """Let the next task be a retry."""
     bench.ti.try_number += 1
 
 
 def counts_of(bench: Workbench) -> dict[str, int]:
-    """The delivery count of each message that the inbox still has."""
     return {each["id"]: each["message_attributes"]["lease_count"] for each in bench.hook.list_messages(INBOX)}

@@ -16,11 +16,13 @@ from airflow_provider_workflow.client.over_requests import RequestsWire
 from airflow_provider_workflow.emulator.clock import ManualClock
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.unit.client.isolation import forget
+from tests.unit.counted import counted
 from tests.unit.fake_clock import FakeClock
 from tests.unit.fakes import Supervisor
 from tests.unit.fuzz import budget
 from tests.unit.workbench import Workbench
 
+__all__ = ["counted"]
 budget.load()
 
 HERE = Path(__file__).parent
@@ -119,6 +121,13 @@ def fake_clock() -> Iterator[FakeClock]:
     """The clock of the package, which moves when somebody sleeps, or when a test advances it."""
     with package_clock.use(FakeClock()) as fake:
         yield fake
+
+
+@pytest.fixture
+def pauses(fake_clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> FakeClock:
+    """The clock of the package, by which Airflow itself pauses between two pokes of a sensor as well."""
+    monkeypatch.setattr("airflow.sdk.bases.sensor.time", fake_clock)
+    return fake_clock
 
 
 @pytest.fixture

@@ -12,27 +12,17 @@ from airflow_provider_workflow.observers import metrics
 
 
 class Counted:
-    """
-    Takes metrics as Airflow's Stats does.
+    """Takes metrics as Airflow's Stats does."""
 
-    :param fault: raised instead.
-    """
-
-    def __init__(self, fault: Exception | None = None) -> None:
-        self.fault = fault
+    def __init__(self) -> None:
         self.told: list[tuple[str, float, dict[str, str]]] = []
 
     def incr(self, stat: str, count: int = 1, rate: float = 1, *, tags: Any = None) -> None:
-        self._tell(stat, count, tags)
+        self.told.append((stat, count, dict(tags)))
 
     def gauge(
         self, stat: str, value: float, rate: float = 1, delta: bool = False, *, tags: Any = None
     ) -> None:
-        self._tell(stat, value, tags)
-
-    def _tell(self, stat: str, value: float, tags: Any) -> None:
-        if self.fault is not None:
-            raise self.fault
         self.told.append((stat, value, dict(tags)))
 
     @property
@@ -46,13 +36,7 @@ class Counted:
 
     @property
     def tags(self) -> list[dict[str, str]]:
-        """The tags of all that was told, each once."""
         return [dict(each) for each in dict.fromkeys(tuple(tags.items()) for _, _, tags in self.told)]
-
-    @property
-    def ages(self) -> list[float]:
-        """The ages of the oldest messages, in their order."""
-        return [value for name, value, _ in self.told if name == metrics.OLDEST_AGE]
 
 
 @pytest.fixture

@@ -23,7 +23,6 @@ def blocks(page: str, language: str | None = None) -> list[str]:
 
 
 def languages(page: str) -> set[str]:
-    """The languages of the blocks on a page."""
     return {of for _, of, _ in _BLOCK.findall(PAGES[page])}
 
 
@@ -44,5 +43,4 @@ def lines_of(block: str) -> list[str]:
 
 
 def service_sections() -> list[str]:
-    """The numbers of the sections of ``docs/service.md``, in their order."""
     return _SECTION.findall(PAGES["docs/service.md"])

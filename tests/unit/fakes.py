@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from threading import Lock
@@ -59,7 +58,6 @@ class Supervisor:
     :param dags: the DAGs that it knows.
     :param runs: conf of each run, by DAG and run id.
     :param users: who started a run, or the run of the task that started it, where that was a user.
-    :param by_tasks: the runs with a user that a task started.
     :param faults: asked in turn before anything else; the first that returns something wins.
     :param _thread_lock: Airflow's own, which keeps the answers of two threads apart.
     """
@@ -67,7 +65,6 @@ class Supervisor:
     dags: set[str] = field(default_factory=lambda: {"handle"})
     runs: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
     users: dict[tuple[str, str], str] = field(default_factory=dict)
-    by_tasks: set[tuple[str, str]] = field(default_factory=set)
     asked: list[TriggerDagRun] = field(default_factory=list)
     faults: list[Callable[[TriggerDagRun], Fault | None]] = field(default_factory=list)
     on_start: Callable[[], None] = lambda: None
@@ -76,11 +73,10 @@ class Supervisor:
     def send(self, message: Any) -> Any:
         if isinstance(message, GetDagRun):
             key = message.dag_id, message.run_id
-            by_hand = key in self.users and key not in self.by_tasks
             return SimpleNamespace(
                 conf=self.runs[key],
                 triggering_user_name=self.users.get(key),
-                run_type="manual" if by_hand else "operator_triggered",
+                run_type="manual" if key in self.users else "operator_triggered",
             )
         if not isinstance(message, TriggerDagRun):
             return None  # secrets that are to be masked
@@ -118,62 +114,43 @@ class Supervisor:
 
         self.faults.append(fault)
 
-    def fail(self, error: Fault, after: int = 0, times: int = 10**6) -> None:
+    def fail(self, error: Fault) -> None:
         """Meet whatever is asked for, checks included, with this error."""
-        met = 0
-
-        def fault(message: TriggerDagRun) -> Fault | None:
-            nonlocal met
-            met += 1
-            return error if after < met <= after + times else None
-
-        self.faults.append(fault)
+        self.faults.append(lambda message: error)
 
     @property
     def started(self) -> list[str]:
-        """Ids of the messages whose runs were started, in this order."""
         return [conf["message"]["id"] for conf in self.runs.values() if "message" in conf]
 
 
 @dataclass
 class TaskInstance:
-    """A running task."""
+    """
+    A running task.
+
+    :param on_look: happens when it asks whether runs exist.
+    """
 
     unfinished: Callable[[str], int] = lambda dag_id: 0
     dag_id: str = "listener"
-    failed_runs: int = 0
     try_number: int = 1
     start_date: datetime = datetime(2026, 1, 1, tzinfo=UTC)
-    counted: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
-    pushed: dict[str, Any] = field(default_factory=dict)
-    existing: Collection[tuple[str, str]] = ()
-    refuses_nul: bool = False
     supervisor: Supervisor | None = None
+    on_look: Callable[[], object] = lambda: None
     dag_fault: AirflowRuntimeError | None = None
     dags_asked: list[str] = field(default_factory=list)
-    previous_dagrun: Any = None
 
     def get_dr_count(
         self, dag_id: str, states: list[str] | None = None, run_ids: list[str] | None = None
     ) -> int:
         if run_ids is not None:
-            known = {*self.existing, *(self.supervisor.runs if self.supervisor is not None else ())}
+            self.on_look()
+            known = self.supervisor.runs if self.supervisor is not None else ()
             return sum((dag_id, run_id) in known for run_id in run_ids)
-        if states == ["failed"]:
-            return self.failed_runs if dag_id == self.dag_id else 0
-        self.counted.append((dag_id, tuple(states or ())))
         return self.unfinished(dag_id)
 
     def get_first_reschedule_date(self, context: Any) -> None:
         return None
-
-    def xcom_push(self, key: str, value: Any) -> None:
-        if self.refuses_nul and "\\u0000" in json.dumps(value):
-            raise api_error(422)
-        self.pushed[key] = value
-
-    def get_previous_dagrun(self, state: str | None = None) -> Any:
-        return self.previous_dagrun
 
     def get_dag(self, dag_id: str) -> str:
         self.dags_asked.append(dag_id)

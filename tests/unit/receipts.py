@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import pytest
-
 from airflow_provider_workflow.dispatch.receiving import Receiver
 from airflow_provider_workflow.dispatch.routing import Routes
 from tests.unit.fakes import StateStore
@@ -21,14 +17,4 @@ class Receipt:
         self.context = {"ti": bench.ti, "task_state_store": self.store}
 
     def __call__(self, match: str | None = None) -> Receiver:
-        """A receiver as each try of the task makes it."""
         return Receiver(self.bench.hook, INBOX, Routes(None, match), self.context)
-
-
-@pytest.fixture
-def receipt(bench: Workbench) -> Receipt:
-    return Receipt(bench)
-
-
-def ids(messages: list[dict[str, Any]] | None) -> list[str]:
-    return [message["id"] for message in messages or []]

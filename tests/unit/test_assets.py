@@ -5,22 +5,16 @@ from __future__ import annotations
 import sys
 from types import SimpleNamespace
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 from airflow.providers_manager import ProvidersManager
 from airflow.sdk import DAG, Asset
-from hypothesis import strategies as st
 
 from airflow_provider_workflow.assets import SCHEME, create_asset, sanitize_uri, schedule_of
 from airflow_provider_workflow.decorators.workflow_inbox import WorkflowInboxDecoratedOperator
 from airflow_provider_workflow.observers import lineage
 from airflow_provider_workflow.operators.inbox import WorkflowInboxDispatchOperator
 from tests.unit.workbench import INBOX, Workbench
-
-
-def sanitized(uri: str) -> str:
-    return sanitize_uri(urlsplit(uri)).geturl()
 
 
 @pytest.mark.since(3, 4, "asset events that are not batched")
@@ -37,9 +31,6 @@ def test_airflow_finds_handler_and_factory() -> None:
 
     assert manager.asset_uri_handlers[SCHEME] is sanitize_uri
     assert manager.asset_factories[SCHEME] is create_asset
-
-
-NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=40).filter(str.strip)
 
 
 @pytest.mark.parametrize(
@@ -73,10 +64,6 @@ def test_a_wrong_argument_is_named(arguments: dict[str, Any], text: str) -> None
         create_asset(**arguments)
 
 
-PAYLOAD = "payload-of-a-customer"
-RUN = "01968eb2-0000-7000-8000-000000000000"
-
-
 class Record(SimpleNamespace):
     """A stand-in for a class of OpenLineage: what it was made with."""
 
@@ -95,7 +82,6 @@ def openlineage(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def dispatched(bench: Workbench, **options: Any) -> WorkflowInboxDispatchOperator:
-    """An operator that has dispatched what the inbox has."""
     given = {"task_id": "dispatch", "inbox": INBOX, "trigger_dag_id": "handle", **options}
     operator = WorkflowInboxDispatchOperator(**given)
     operator.execute(bench.context)  # type: ignore[arg-type]

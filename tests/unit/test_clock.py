@@ -1,11 +1,15 @@
-"""The clock of the package, and the fake that replaces it in tests."""
+"""The clock of the package, the only one that anybody asks."""
 
 from __future__ import annotations
 
+import ast
 import asyncio
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+import airflow_provider_workflow
 from airflow_provider_workflow import clock
 
 
@@ -24,3 +28,80 @@ async def test_a_wait_for_others_ends_in_time_and_leaves_them_alone() -> None:
 
 
 # The fake
+
+
+PACKAGE = Path(airflow_provider_workflow.__file__).parent
+REASON = "# real time: "
+"""Ends a line that asks for the machine's own time, and says why. The emulator has a clock of its own."""
+PAST_THE_CLOCK = {
+    *("time", "async_timeout"),
+    *("datetime.now", "datetime.utcnow", "datetime.today", "date.today"),
+    *(f"asyncio.{name}" for name in ("sleep", "wait_for", "timeout", "timeout_at")),
+}
+
+
+def goes_past_the_clock(tree: ast.AST) -> Iterator[int]:
+    """Lines that name what they should not, or let ``asyncio.wait`` end after some time."""
+    turns = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call) and gives_a_turn(node)}
+    for node in ast.walk(tree):
+        if id(node) in turns:
+            continue
+        if names_in(node) & PAST_THE_CLOCK or (isinstance(node, ast.Call) and waits_for_some_time(node)):
+            yield node.lineno  # type: ignore[attr-defined]
+
+
+def names_in(node: ast.AST) -> set[str]:
+    if isinstance(node, ast.Import):
+        return {alias.name for alias in node.names}
+    if isinstance(node, ast.ImportFrom):
+        return {node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return {ast.unparse(node)} if isinstance(node, ast.Attribute) else set()
+
+
+def gives_a_turn(call: ast.Call) -> bool:
+    """``asyncio.sleep(0)`` takes no time."""
+    return ast.unparse(call) == "asyncio.sleep(0)"
+
+
+def waits_for_some_time(call: ast.Call) -> bool:
+    return ast.unparse(call.func) == "asyncio.wait" and any(each.arg == "timeout" for each in call.keywords)
+
+
+def written(*lines: str) -> ast.AST:
+    return ast.parse("\n    ".join(("async def function():", *lines)))
+
+
+def test_what_goes_past_the_clock_is_found() -> None:
+    tree = written(
+        "import time",
+        "from time import sleep",
+        "import async_timeout",
+        "from asyncio import timeout",
+        "now = datetime.now(timezone.utc)",
+        "await asyncio.sleep(seconds)",
+        "watch_forever(watch, wait=asyncio.sleep)",
+        "await asyncio.wait_for(answer, 10)",
+        "await asyncio.wait({task}, timeout=5)",
+    )
+
+    assert sorted(goes_past_the_clock(tree)) == [*range(2, 11)]
+
+
+def test_what_takes_no_time_needs_no_clock() -> None:
+    tree = written(
+        "await asyncio.sleep(0)", "await asyncio.wait({task})", "now = clock.now()", "import datetime"
+    )
+
+    assert list(goes_past_the_clock(tree)) == []
+
+
+def test_every_module_asks_the_one_clock_or_says_why_not() -> None:
+    silent = []
+    for path in PACKAGE.rglob("*.py"):
+        name = path.relative_to(PACKAGE).as_posix()
+        if name != "clock.py" and not name.startswith("emulator/"):
+            lines = path.read_text().splitlines()
+            found = goes_past_the_clock(ast.parse("\n".join(lines)))
+            silent += [f"{name}:{number}" for number in found if REASON not in lines[number - 1]]
+
+    assert silent == [], f"ask airflow_provider_workflow.clock, or say why not: {REASON}..."

@@ -8,7 +8,6 @@ import re
 from starlette.routing import compile_path
 
 from airflow_provider_workflow.client import api
-from airflow_provider_workflow.client.call import Call
 from airflow_provider_workflow.client.client import WorkflowClient
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.emulator.web.app import OPERATIONS
@@ -17,11 +16,6 @@ from tests.unit.client.calls import make
 
 PAGES_OF_A_BROWSER = {"authorize", "editor"}
 SERVICE = [each for each in OPERATIONS if each.family != "control"]
-SETTINGS = Settings("https://api.example.com", "an-id", "a-secret", "https://api.example.com/oauth/token")
-
-
-def path_of(call: Call[object]) -> str:
-    return WorkflowClient(SETTINGS).build(call).url.removeprefix("https://api.example.com")
 
 
 def routes_to(method: str, path: str) -> set[str]:
@@ -39,7 +33,9 @@ def test_each_call_has_its_route_in_the_emulator() -> None:
     calls = {name: make(name) for name in CALLS}
 
     assert [name for name, call in calls.items() if call.name != name] == []
-    routes = {name: routes_to(call.method, path_of(call)) for name, call in calls.items()}
+    client = WorkflowClient(Settings("https://a", "an-id", "a-secret", "https://a/oauth/token"))
+    paths = {name: client.build(call).url.removeprefix("https://a") for name, call in calls.items()}
+    routes = {name: routes_to(call.method, paths[name]) for name, call in calls.items()}
     assert [name for name, (operation, _) in CALLS.items() if operation not in routes[name]] == []
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -83,11 +84,7 @@ def test_the_highest_delivery_count_goes_first_whatever_is_rejected(bench: Workb
 def test_an_airflow_that_cannot_be_asked_after_its_5xx_is_at_fault_itself(bench: Workbench) -> None:
     bench.put(*"abc")
     bench.supervisor.refuse("b", api_error(500))
-
-    def fail(dag_id: str, states: Any = None, run_ids: Any = None) -> int:
-        raise api_error(503)
-
-    bench.ti.get_dr_count = fail  # type: ignore[method-assign]
+    bench.ti.on_look = Mock(side_effect=api_error(503))
     with pytest.raises(TargetError, match="does not count"):
         bench.dispatcher().drain(bench.lease())
     assert bench.states == {"b": "leased", "c": "available"}
@@ -136,14 +133,11 @@ def test_a_lease_of_a_minute_that_waited_at_the_rate_gate_starts_its_runs(
 
 
 def test_a_resumed_task_that_times_out_in_its_check_releases_the_hand_off(bench: Workbench) -> None:
-    def get_dag(dag_id: str) -> str:
-        raise TaskTimeout
-
     task = Task(bench)
     deferral = task.execute()
     bench.put("a")
     event = task.leased()
-    bench.ti.get_dag = get_dag  # type: ignore[attr-defined]
+    bench.ti.get_dag = Mock(side_effect=TaskTimeout)  # type: ignore[attr-defined]
 
     with pytest.raises(TaskTimeout):
         task.resume(deferral, event)
@@ -151,10 +145,7 @@ def test_a_resumed_task_that_times_out_in_its_check_releases_the_hand_off(bench:
 
 
 def test_a_task_that_is_ended_while_it_starts_a_run_releases_its_message(bench: Workbench) -> None:
-    def out_of_time() -> None:
-        raise TaskTimeout
-
-    bench.supervisor.on_start = out_of_time
+    bench.supervisor.on_start = Mock(side_effect=TaskTimeout)
     bench.put("a", "b")
 
     with pytest.raises(TaskTimeout):
@@ -165,15 +156,14 @@ def test_a_task_that_is_ended_while_it_starts_a_run_releases_its_message(bench: 
 def test_a_task_that_is_ended_while_it_starts_a_dead_letter_releases_the_message(
     bench: Workbench,
 ) -> None:
-    def get_dr_count(dag_id: str, states: Any = None, run_ids: Any = None) -> int:
+    def look() -> None:
         if bench.supervisor.asked:
             raise TaskTimeout
-        return 0
 
     bench.allow_dead_letters()
     bench.put("a", lease_count=3)
     bench.supervisor.refuse("a", api_error(400, "import_errors"))
-    bench.ti.get_dr_count = get_dr_count  # type: ignore[method-assign]
+    bench.ti.on_look = look
 
     with pytest.raises(TaskTimeout):
         bench.ready_dispatcher().drain()
@@ -184,19 +174,11 @@ def test_a_task_that_is_ended_while_it_starts_a_dead_letter_releases_the_message
 def test_a_task_that_is_ended_while_it_makes_dead_letters_for_a_broken_target_releases_the_rest(
     bench: Workbench,
 ) -> None:
-    looks: list[Any] = []
-
-    def get_dr_count(dag_id: str, states: Any = None, run_ids: Any = None) -> int:
-        looks.append(run_ids)
-        if len(looks) > 1:
-            raise TaskTimeout
-        raise lost("ConnectError")
-
     bench.allow_dead_letters()
     bench.put("a", "b", lease_count=3)
     bench.put("c")
     dispatcher = bench.ready_dispatcher(lease_limit=3)
-    bench.ti.get_dr_count = get_dr_count  # type: ignore[method-assign]
+    bench.ti.on_look = Mock(side_effect=[lost("ConnectError"), TaskTimeout])
 
     with pytest.raises(TaskTimeout):
         dispatcher.drain()

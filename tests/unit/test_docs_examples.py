@@ -1,23 +1,41 @@
-"""The snippets of ``docs/`` that are no example DAGs, run."""
+"""The examples of ``docs/``: snippets, alerting, deployment."""
 
 from __future__ import annotations
 
+import asyncio
+import json
 import logging
+import re
 import runpy
-from datetime import UTC, datetime
+import shlex
+import shutil
+import subprocess
+from datetime import UTC, datetime, timedelta
 from importlib import import_module
+from itertools import combinations
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
 
 import pytest
+import yaml
+from airflow.cli.cli_parser import get_parser
+from airflow.models import Connection
+from airflow.providers.smtp.notifications.smtp import SmtpNotifier
 from airflow.sdk.api.datamodels._generated import DagRun, TIRunContext
+from airflow.sdk.definitions.deadline import DeadlineReference
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
+from airflow.secrets.local_filesystem import LocalFilesystemBackend
 
 from airflow_provider_workflow.airflow_internals import airflow_release
+from airflow_provider_workflow.config import OPTIONS
 from airflow_provider_workflow.dispatch.payloads import storable
 from airflow_provider_workflow.emulator.server import EmulatorServer
-from tests.unit.documents import DOCS
+from airflow_provider_workflow.hooks.workflow import WorkflowHook
+from airflow_provider_workflow.observers import metrics
+from tests.e2e.examples import EXAMPLES
+from tests.unit.documents import DOCS, PAGES, ROOT, blocks
 from tests.unit.workbench import INBOX, Workbench
 
 
@@ -108,3 +126,244 @@ def test_the_trigger_of_common_messaging() -> None:
     path, arguments = watcher.trigger.serialize()
     assert path.endswith(".WorkflowInboxEventTrigger")
     assert arguments["inbox"] == "alerts"
+
+
+ALERTING = DOCS / "examples" / "alerting"
+RULES = [
+    rule
+    for group in yaml.safe_load((ALERTING / "rules.yml").read_text())["groups"]
+    for rule in group["rules"]
+]
+DASHBOARD = json.loads((ALERTING / "grafana-dashboard.json").read_text())
+PANELS = [each for each in DASHBOARD["panels"] if each["type"] != "row"]
+COUNTERS = [*(metrics.PREFIX + name for name in metrics.COUNTERS), metrics.RATE_LIMITED]
+NAMES = {f"airflow_{name.replace('.', '_')}": name for name in (*COUNTERS, metrics.OLDEST_AGE)}
+"""What the StatsD exporter makes of the names."""
+UNITS = {"s", "short", "cpm"}
+
+
+def metrics_in(expression: str) -> set[str]:
+    return set(re.findall(r"\bairflow_\w+", expression))
+
+
+def tags_of(name: str) -> set[str]:
+    return {"conn_id", "family" if NAMES[name] == metrics.RATE_LIMITED else "inbox"}
+
+
+def labels_in(expression: str) -> set[str]:
+    """Labels that a query selects or groups by."""
+    grouped = re.findall(r"\b(?:by|on) \(([^)]*)\)", expression)
+    selected = re.findall(r"(\w+)=~?\"", expression)
+    return {label.strip() for each in grouped for label in each.split(",")} | set(selected)
+
+
+def queries(panel: dict[str, Any]) -> list[str]:
+    return [each["expr"] for each in panel["targets"]]
+
+
+def overlaps(one: dict[str, int], other: dict[str, int]) -> bool:
+    return all(
+        one[at] < other[at] + other[size] and other[at] < one[at] + one[size]
+        for at, size in (("x", "w"), ("y", "h"))
+    )
+
+
+def test_a_query_names_metrics_and_labels_that_exist() -> None:
+    for expression in (rule["expr"] for rule in RULES), *(queries(panel) for panel in PANELS):
+        for query in expression:
+            used = metrics_in(query)
+
+            assert used, query
+            assert used <= set(NAMES), query
+            assert labels_in(query) <= set.intersection(*(tags_of(name) for name in used)), query
+            # The value of a counter is the number since the exporter started.
+            rates = re.sub(r"\(\S+\s+unless \S+\s+offset [^)]*\)", "", query)
+            bare = re.findall(r"\b(airflow_\w+)(?:\{[^}]*\})?(?!\w|\{|\[)", rates)
+            assert [name for name in bare if NAMES[name] in COUNTERS] == [], query
+
+
+def test_a_rule_says_what_is_wrong_and_what_to_do() -> None:
+    assert len({each["alert"] for each in RULES}) == len(RULES) > 5
+    for rule in RULES:
+        assert rule["labels"]["severity"] in ("warning", "critical")
+        assert set(rule["annotations"]) == {"summary", "description"}
+        assert metrics_in(rule["expr"])
+
+
+def test_there_is_a_rule_for_each_metric_of_a_loss() -> None:
+    ruled = set().union(*(metrics_in(each["expr"]) for each in RULES))
+    losses = ("quarantined", "dead_lettered", "rejected", "lease_expired", "oldest_message_age")
+
+    assert {f"airflow_workflow_inbox_{each}" for each in losses} <= ruled
+    assert "airflow_workflow_rate_limited" in ruled
+
+
+def test_each_rule_is_on_the_page() -> None:
+    assert [each["alert"] for each in RULES if f"`{each['alert']}`" not in PAGES["docs/alerting.md"]] == []
+
+
+def test_the_dashboard_shows_each_metric() -> None:
+    shown = set().union(*(metrics_in(query) for each in PANELS for query in queries(each)))
+
+    assert shown == set(NAMES)
+
+
+def test_a_panel_has_a_title_a_description_a_unit_and_the_chosen_source() -> None:
+    source = {"type": "prometheus", "uid": "${datasource}"}
+
+    for panel in PANELS:
+        title = panel["title"]
+        assert title
+        assert panel["description"].endswith("."), title
+        assert panel["fieldConfig"]["defaults"]["unit"] in UNITS, title
+        assert all(part["datasource"] == source for part in (panel, *panel["targets"])), title
+        for query in queries(panel):
+            assert 'conn_id=~"$conn_id"' in query, title
+            assert 'inbox=~"$inbox"' in query or "rate_limited" in query, title
+
+
+def test_panels_have_places_and_numbers_of_their_own() -> None:
+    panels = DASHBOARD["panels"]
+    places = [each["gridPos"] for each in panels]
+
+    assert len({each["id"] for each in panels}) == len(panels)
+    assert [pair for pair in combinations(places, 2) if overlaps(*pair)] == []
+    assert max(each["x"] + each["w"] for each in places) == 24
+
+
+def test_the_source_can_be_chosen_and_the_connection_and_the_inbox() -> None:
+    variables = {each["name"]: each for each in DASHBOARD["templating"]["list"]}
+
+    assert list(variables) == ["datasource", "conn_id", "inbox"]
+    assert variables["datasource"]["type"] == "datasource"
+    assert variables["datasource"]["query"] == "prometheus"
+    for name in ("conn_id", "inbox"):
+        assert metrics_in(variables[name]["query"]["query"]) <= set(NAMES)
+
+
+def test_a_late_run_has_a_deadline_and_its_callback_can_be_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    mails: list[tuple[str, str]] = []
+
+    async def send(self: Any, context: Any) -> None:
+        mails.append((self.subject, " ".join(self.html_content.split())))
+
+    monkeypatch.setattr(SmtpNotifier, "async_notify", send)
+    dag = run("alerting/deadline.py")["handler"]
+    (deadline,) = dag.deadline if isinstance(dag.deadline, list) else [dag.deadline]
+    notifier = SmtpNotifier(**deadline.callback.kwargs, context={"dag_run": {"dag_run_id": "late"}})
+
+    async def call() -> None:
+        await notifier
+
+    asyncio.run(call())
+    assert mails == [("Late: late", "See the run in Airflow.")]
+    assert deadline.reference == DeadlineReference.DAGRUN_QUEUED_AT
+    assert deadline.interval == timedelta(minutes=30)
+    assert deadline.callback.path.endswith(".SmtpNotifier")
+
+
+DEPLOYMENT = DOCS / "examples" / "deployment"
+PROCESSES = ("api-server", "scheduler", "dag-processor", "triggerer")
+UNIT = DEPLOYMENT / "airflow@.service"
+VARIABLE = "AIRFLOW_CONN_WORKFLOW_DEFAULT"
+
+
+def assigned(name: str) -> dict[str, str]:
+    pairs = (line.partition("=") for line in (DEPLOYMENT / name).read_text().splitlines())
+    return {name: "".join(shlex.split(value)) for name, _, value in pairs}
+
+
+def address_of(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setattr(WorkflowHook, "get_connection", lambda *_: connection)
+    return WorkflowHook().settings.base_url
+
+
+def test_each_file_stands_on_the_page() -> None:
+    shown = [
+        block for language in ("docker", "ini", "yaml") for block in blocks("docs/deployment.md", language)
+    ]
+    hidden = [path.name for path in DEPLOYMENT.iterdir() if path.read_text() not in shown]
+    assert hidden == ["connections.json"]
+
+
+def test_compose_gives_the_connection_and_a_fernet_key_to_every_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    services = yaml.safe_load((DEPLOYMENT / "docker-compose.override.yaml").read_text())["services"]
+    processes = {f"airflow-{name.replace('api-server', 'apiserver')}" for name in PROCESSES}
+    assert set(services) == {*processes, "airflow-worker", "airflow-init", "airflow-cli"}
+    named = {VARIABLE: VARIABLE, "AIRFLOW__CORE__FERNET_KEY": "AIRFLOW_FERNET_KEY"}
+    given = {name: f"${{{variable}:?is missing in the file .env}}" for name, variable in named.items()}
+    assert all(service["environment"] == given for service in services.values())
+    assert set(named.values()) < set(assigned("compose.env"))
+    connection = Connection.from_json(assigned("compose.env")[VARIABLE])
+    assert address_of(connection, monkeypatch) == "https://api.example.com"
+
+
+def test_the_values_for_helm_have_the_types_of_the_schema_of_the_chart() -> None:
+    values = yaml.safe_load((DEPLOYMENT / "values.yaml").read_text())
+    text = ("airflowVersion", "defaultAirflowRepository", "defaultAirflowTag", "extraEnvFrom")
+    assert set(values) == {*text, "triggerer", "apiServer", "config"}
+    assert all(isinstance(values[name], str) for name in text)
+    assert [values[name] for name in ("triggerer", "apiServer")] == [{"replicas": 2}] * 2
+    assert all(isinstance(value, str | int | bool) for value in values["config"]["workflow"].values())
+
+
+def test_helm_gives_the_connection_and_the_image_to_every_process_of_airflow() -> None:
+    values = yaml.safe_load((DEPLOYMENT / "values.yaml").read_text())
+    assert yaml.safe_load(values["extraEnvFrom"]) == [{"secretRef": {"name": "workflow-connection"}}]
+    assert set(values["config"]["workflow"]) <= set(OPTIONS)
+    version = values["airflowVersion"]
+    assert values["defaultAirflowTag"].startswith(f"{version}-")
+    assert f"FROM apache/airflow:{version}-" in (DEPLOYMENT / "Dockerfile").read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd-analyze is not installed")
+def test_systemd_takes_the_unit(tmp_path: Path) -> None:
+    # The program and the user of the page do not exist here.
+    text = UNIT.read_text().replace("/opt/airflow/venv/bin/airflow", "/bin/true")
+    (tmp_path / "airflow@.service").write_text(text.replace("User=airflow", "User=root"))
+    said = subprocess.run(
+        ["systemd-analyze", "verify", str(tmp_path / "airflow@triggerer.service")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (said.returncode, [line for line in said.stderr.splitlines() if str(tmp_path) in line]) == (0, [])
+
+
+@pytest.mark.parametrize("process", PROCESSES)
+def test_airflow_has_the_command_of_each_unit(process: str) -> None:
+    (command,) = re.findall(r"^ExecStart=\S+/airflow (.+)$", UNIT.read_text(), re.MULTILINE)
+    assert get_parser().parse_args(shlex.split(command.replace("%i", process))).subcommand == process
+
+
+def test_the_secrets_backend_of_the_units_has_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    kwargs = json.loads(assigned("airflow.env")["AIRFLOW__SECRETS__BACKEND_KWARGS"])
+    path = DEPLOYMENT / Path(kwargs["connections_file_path"]).name
+    connection = LocalFilesystemBackend(connections_file_path=str(path)).get_connection("workflow_default")
+    assert connection is not None
+    assert address_of(connection, monkeypatch) == "https://api.example.com"
+
+
+FILES = {path.name: path.read_text() for path in (ROOT / "dags_examples").glob("*.py")}
+
+
+def test_every_example_is_run_by_a_test() -> None:
+    assert set(FILES) == set(EXAMPLES), (
+        "Each file of dags_examples/ needs an entry in EXAMPLES of tests/e2e/examples.py: what to put and to"
+        " start, and what is to be seen then. tests/e2e/test_examples.py runs it."
+    )
+
+
+def test_an_example_is_put_into_the_inbox_that_it_names() -> None:
+    inboxes = {file: example.inbox for file, example in EXAMPLES.items() if example.put}
+
+    assert [file for file, inbox in inboxes.items() if f'"{inbox}"' not in FILES[file]] == []
+    assert [file for file, example in EXAMPLES.items() if example.inbox and not example.put] == []
+
+
+def test_every_example_has_a_test_for_users_to_copy() -> None:
+    tests = DOCS / "examples" / "testing" / "example_dags"
+    assert {path.name for path in tests.iterdir() if path.is_file()} == {f"test_{file}" for file in FILES}

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from airflow_provider_workflow.client.errors import WorkflowError
-from airflow_provider_workflow.dispatch.dispatcher import Dispatcher
 from airflow_provider_workflow.dispatch.lease import lease_once
 from airflow_provider_workflow.dispatch.receiving import STORE_KEY
 from airflow_provider_workflow.dispatch.run_errors import TargetError
@@ -22,8 +21,6 @@ from tests.unit.workbench import INBOX, Workbench
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("fake_clock")]
 
 IDS = ("a", "b", "c")
-ROUNDS = 2
-"""Tries that a task needs at most once the service is well again."""
 A_WHILE = None
 """All requests, as long as the fault lasts."""
 
@@ -73,7 +70,7 @@ CASES = [
 ]
 
 
-class Recipe:
+class Dispatch:
     """A task that is tried again and again."""
 
     def __init__(self, bench: Workbench) -> None:
@@ -87,25 +84,15 @@ class Recipe:
             self.errors.append(error)
 
     def work(self) -> None:
-        raise NotImplementedError
+        self.bench.dispatcher().drain()
 
     @property
     def done(self) -> set[str]:
         """Ids of the messages that have reached Airflow for good."""
-        raise NotImplementedError
-
-
-class Dispatch(Recipe):
-    def work(self) -> None:
-        dispatcher: Dispatcher = self.bench.dispatcher()
-        dispatcher.drain()
-
-    @property
-    def done(self) -> set[str]:
         return set(self.bench.supervisor.started)
 
 
-class Receive(Recipe):
+class Receive(Dispatch):
     """A sensor that stores what it receives. A later run of its DAG takes what is left."""
 
     def __init__(self, bench: Workbench) -> None:
@@ -150,7 +137,7 @@ def test_what_is_acknowledged_was_done_and_the_rest_is_done_later(
 
     bench.service.emulator.faults.clear()
     task.errors.clear()
-    for _ in range(ROUNDS):
+    for _ in range(2):
         bench.service.store.clock.advance(301)
         task.attempt()
         assert acknowledged(bench) <= task.done

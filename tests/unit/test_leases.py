@@ -174,7 +174,6 @@ class Listener:
 
 
 def leases(bench: Workbench) -> list[tuple[int, int]]:
-    """Messages and seconds of all lease requests."""
     return [(each["lease_limit"], each["lease_seconds"]) for each in bench.sent("lease")]
 
 

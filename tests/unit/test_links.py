@@ -16,7 +16,6 @@ from airflow.sdk.execution_time.xcom import XCom
 from airflow_provider_workflow.dispatch.runs import run_id_of
 from airflow_provider_workflow.links import ReplayedRunLink, StartedRunsLink, WorkflowEditorLink
 
-INBOX = "an-inbox"
 START = datetime(2026, 1, 1, 12, 0, 10, tzinfo=UTC)
 TI = SimpleNamespace(dag_id="d", task_id="t", run_id="r", map_index=-1, start_date=START, state="success")
 
@@ -51,27 +50,19 @@ def operator(target: Any = "handle", do_xcom_push: bool = True) -> Any:
     return SimpleNamespace(trigger_dag_id=target, do_xcom_push=do_xcom_push)
 
 
-def result(*ids: str, count: int | None = None) -> dict[str, Any]:
-    nothing = {"count": 0, "ids": []}
-    started = {"count": len(ids) if count is None else count, "ids": list(ids)}
-    return {"inbox_id": INBOX, "started": started, "existing": nothing, "rejected": nothing}
-
-
-def run_id(message_id: str) -> str:
-    return run_id_of(message_id, INBOX)
-
-
 def started_runs(of: Any = None) -> tuple[str, dict[str, list[str]]]:
-    """Path and query of the link."""
     parts = urlsplit(StartedRunsLink().get_link(of or operator(), ti_key=TI))
     assert (parts.scheme, parts.netloc) == ("https", "airflow.example.com")
     return parts.path, parse_qs(parts.query)
 
 
 def test_one_started_run_is_linked_as_a_list_of_it(task: Returned) -> None:
-    task.value = result("m:1+a")
+    nothing = {"count": 0, "ids": []}
+    started = {"count": 1, "ids": ["m:1+a"]}
+    task.value = {"inbox_id": "an-inbox", "started": started, "existing": nothing, "rejected": nothing}
 
-    assert started_runs() == ("/under/dags/handle/runs", {"run_id_pattern": [run_id("m:1+a")]})
+    run_id = run_id_of("m:1+a", "an-inbox")
+    assert started_runs() == ("/under/dags/handle/runs", {"run_id_pattern": [run_id]})
 
 
 def test_a_task_that_returns_messages_has_no_link(task: Returned) -> None:

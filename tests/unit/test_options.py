@@ -37,6 +37,8 @@ GOOD: dict[str, Any] = {
     "max_messages": None,
     "max_unfinished_runs": None,
 }
+OUTPUT = SimpleNamespace(resolve=lambda context: "not ][")
+"""Stands for the output of another task, whose value is known when the task runs."""
 
 
 @pytest.mark.parametrize(
@@ -95,26 +97,13 @@ def test_a_wrong_expression_is_named_where_the_dag_is_parsed(targets: Any, match
         ("handle", "payload.n == `{{ params.n }}`"),
         ({"a": "{% if params.x %}payload{% endif %}"}, None),
         ({"{{ params.dag }}": "payload"}, None),
+        (object(), None),
+        ("handle", OUTPUT),
+        ({"handle": OUTPUT}, None),
     ],
 )
-def test_templates_are_left_alone(targets: Any, match: str | None) -> None:
+def test_templates_and_outputs_of_other_tasks_are_left_alone(targets: Any, match: Any) -> None:
     check_routes(targets, match)
-
-
-def test_a_dag_id_that_comes_from_another_task_is_left_alone() -> None:
-    check_routes(object(), None)
-
-
-class Output:
-    """Stands for the output of another task, whose value is known when the task runs."""
-
-    def resolve(self) -> str:
-        return "not ]["
-
-
-def test_the_output_of_another_task_is_not_compiled_at_parse() -> None:
-    check_routes("target", Output())  # type: ignore[arg-type]
-    check_routes({"target": Output()}, None)  # type: ignore[dict-item]
 
 
 @pytest.mark.parametrize(
@@ -122,7 +111,7 @@ def test_the_output_of_another_task_is_not_compiled_at_parse() -> None:
     [
         ("{{ params.x }}", True),
         ("a {% if x %}b{% endif %}", True),
-        (SimpleNamespace(resolve=lambda context: 1), True),
+        (OUTPUT, True),
         ("plain", False),
         ({"a": 1}, False),
         (None, False),
@@ -137,7 +126,7 @@ def test_a_number_that_became_text_is_a_number_again(value: Any, number: Any) ->
     assert whole_number(value) == number
 
 
-@pytest.mark.parametrize("value", ["a text", "{{ params.x }}", SimpleNamespace(resolve=lambda context: 1)])
+@pytest.mark.parametrize("value", ["a text", "{{ params.x }}", OUTPUT])
 def test_a_text_that_is_there_or_comes_later_is_kept(value: Any) -> None:
     assert check_string("name", value, 12) is value
 
@@ -156,7 +145,6 @@ def test_a_text_that_is_wrong_is_named(value: Any, text: str) -> None:
 
 
 SECONDS_10, MINUTES_10 = timedelta(seconds=10), timedelta(minutes=10)
-HOUR = timedelta(hours=1)
 NAMES = ("retries", "retry_delay", "retry_exponential_backoff", "max_retry_delay")
 EXPLICIT: dict[str, Any] = {
     "retries": 0,
@@ -181,7 +169,6 @@ def a_dag(**default_args: Any) -> Iterator[DAG]:
 
 
 def scheduled(dag: DAG) -> dict[str, Any]:
-    """What the scheduler reads of the only task of a DAG."""
     serialization = serialized_objects.DagSerialization
     (task,) = serialization.from_dict(serialization.to_dict(dag)).tasks
     return {name: getattr(task, name) for name in NAMES}
@@ -296,10 +283,10 @@ def test_an_explicit_value_of_a_mapped_task_wins(
 
 
 def test_a_longer_first_pause_raises_the_default_limit_of_a_mapped_task() -> None:
-    with a_dag(retry_delay=HOUR) as dag:
+    with a_dag(retry_delay=timedelta(hours=1)) as dag:
         WorkflowInboxSensor.partial(task_id="t", trigger_dag_id="handle").expand(inbox=["a", "b"])
 
-    assert scheduled(dag)["max_retry_delay"] == HOUR
+    assert scheduled(dag)["max_retry_delay"] == timedelta(hours=1)
 
 
 @pytest.mark.since(3, 3, "the task state store")
@@ -336,7 +323,6 @@ DAY = "20260101"
 """A name that Python reads as a number."""
 TEMPLATE = "{{ params.value }}"
 ROUTED = {"task_id": "a", "trigger_dag_id": "handle"}
-WAITS = {**ROUTED, "mode": "reschedule"}
 SUBSCRIPTION = {"app_key": "shop", "action_key": "order"}
 
 
@@ -354,7 +340,7 @@ def rendered(make: Callable[[], Any], value: Any, ti: Any = None) -> tuple[Any, 
     "make",
     [
         lambda name: WorkflowInboxDispatchOperator(inbox=name, **ROUTED),
-        lambda name: WorkflowInboxSensor(inbox=name, deferrable=False, **WAITS),
+        lambda name: WorkflowInboxSensor(inbox=name, deferrable=False, mode="reschedule", **ROUTED),
     ],
     ids=["operator", "sensor"],
 )
@@ -422,13 +408,7 @@ def test_what_may_be_missing_is_no_list(bench: Workbench, make: Callable[[], Any
     operator, context = rendered(make, [1], bench.ti)
 
     with pytest.raises(ValueError, match=rf"^{field} was rendered to a list"):
-        operator.execute({**context, "dag_run": None} if field == "match" else {**context, "dag_run": Run()})
-
-
-class Run:
-    """A run of a dead-letter DAG."""
-
-    conf: dict[str, Any] = {}  # noqa: RUF012 nothing changes it
+        operator.execute({**context, "dag_run": SimpleNamespace(conf={})})
 
 
 def test_a_template_may_yield_a_dictionary_of_targets_and_no_match(bench: Workbench) -> None:

@@ -1,4 +1,4 @@
-"""A DAG file that is parsed loads nothing that only a running task or trigger needs."""
+"""What importing a part of the provider loads, above all a DAG file that is parsed."""
 
 from __future__ import annotations
 
@@ -66,3 +66,26 @@ def test_the_examples_import_and_warn_of_nothing() -> None:
         f"for path in {[str(path) for path in EXAMPLES_HERE]!r}: runpy.run_path(path)",
         DAG_FILE,
     )
+
+
+NOT_FOR_ALL = {*HEAVY, "jmespath", "starlette", "uvicorn", "urllib3"}
+OF_THE_CLIENT = ("api", "tokens", "errors", "inboxes", "settings")
+WITHOUT_AIRFLOW = [
+    *(f"{OURS}.{name}" for name in ("assets", "get_provider_info", "types")),
+    *(f"{OURS}.client.{name}" for name in OF_THE_CLIENT),
+]
+
+
+def test_what_describes_the_protocol_and_its_assets_loads_neither_airflow_nor_http() -> None:
+    assert loaded(f"import {', '.join(WITHOUT_AIRFLOW)}") & {"airflow", *NOT_FOR_ALL} == set()
+
+
+def test_the_hook_loads_no_more_than_airflow_itself() -> None:
+    more = loaded("import airflow_provider_workflow.hooks.workflow", "import airflow.sdk.bases.hook")
+    assert more & NOT_FOR_ALL == set()
+
+
+def test_the_senders_load_one_http_library_each() -> None:
+    client = "import airflow_provider_workflow.client.client"
+    assert loaded(client) & {"requests", "aiohttp"} == set()
+    assert "aiohttp" not in loaded(f"{client}, airflow_provider_workflow.client.over_requests")

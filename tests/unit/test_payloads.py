@@ -6,6 +6,7 @@ import json
 import logging
 from collections.abc import Callable, Iterator
 from typing import Any
+from unittest.mock import Mock
 
 import msgspec
 import pytest
@@ -32,7 +33,7 @@ from airflow_provider_workflow.triggers.inbox import lease_of
 from airflow_provider_workflow.triggers.polling import InboxHealth
 from tests.unit.fake_clock import FakeClock, nothing
 from tests.unit.sensors.tasks import Task
-from tests.unit.triggers.loops import fire, trigger
+from tests.unit.triggers.test_inbox import fire, trigger
 from tests.unit.workbench import INBOX, Workbench
 
 NUMBERS = st.floats(allow_nan=False) | st.integers()
@@ -291,10 +292,8 @@ def test_why_an_inbox_cannot_be_resumed(bench: Workbench, said: list[str]) -> No
 def test_why_a_guess_is_rejected(
     connected: Any, monkeypatch: pytest.MonkeyPatch, said: list[str], on_rejected: str
 ) -> None:
-    def reject(*_: Any) -> None:
-        raise GuessRejectedError(f"guess was answered with 400: {SEEN}", status=400, detail=HOSTILE)
-
-    monkeypatch.setattr(WorkflowHook, "guess", reject)
+    rejected = GuessRejectedError(f"guess was answered with 400: {SEEN}", status=400, detail=HOSTILE)
+    monkeypatch.setattr(WorkflowHook, "guess", Mock(side_effect=rejected))
     with pytest.raises((AirflowSkipException, AirflowFailException)) as caught:
         WorkflowGuessOperator(task_id="t", description="text", on_rejected=on_rejected).execute({})
     said.append(str(caught.value))

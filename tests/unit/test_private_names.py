@@ -1,15 +1,20 @@
-"""Tests use the public names of what they test, and of each other."""
+"""What is private to Airflow, to the package and to tests is used in few places."""
 
 from __future__ import annotations
 
 import ast
+import inspect
 from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
+
+from airflow_provider_workflow import airflow_internals
 
 TESTS = Path(__file__).parents[1]
 FOREIGN = {
     *("_actions", "_HelpAction", "_SubParsersAction", "_add_command"),  # argparse, and Airflow's parser
-    *("_RequestFrame", "_ResponseFrame", "_thread_lock", "_reader_task"),  # the SDK's
+    *("_RequestFrame", "_ResponseFrame", "_thread_lock"),  # the SDK's
     *("_shared", "_secrets_masker"),  # its masking of secrets
     *("_shared_streams", "_groups", "_ack_timeout", "_now"),  # Airflow's shared streams
     *("_do_render_template_fields", "_serialize_rendered_fields"),  # called by Airflow
@@ -17,11 +22,8 @@ FOREIGN = {
     *("_exit", "_replace"),  # public, in spite of how they are written
 }
 """Private names of Python, Airflow and other libraries, which tests stand for or look into."""
-LATER = {
-    "_tokens": "the access tokens that a process keeps",
-    **dict.fromkeys(("_Stream", "_sessions", "_keep_open"), "replaced by ones that leak"),
-}
-"""Private names of the package that tests still use, and what they are."""
+LATER = {"_Stream", "_sessions", "_keep_open"}
+"""Private names of the package that tests replace by ones that leak."""
 
 
 def is_private(name: str) -> bool:
@@ -50,7 +52,7 @@ def test_no_test_uses_a_private_name() -> None:
         for line, name in private_names(ast.parse(path.read_text()))
     ]
 
-    assert {name for _, name in found} == set(LATER), [each for each in found if each[1] not in LATER]
+    assert {name for _, name in found} == LATER, [each for each in found if each[1] not in LATER]
 
 
 def test_a_private_name_is_found_however_it_is_used() -> None:
@@ -63,3 +65,96 @@ getattr(module, "_name")
 self._name, super()._name, os._exit
 """
     assert [line for line, _ in private_names(ast.parse(written))] == [2, 3, 4, 5, 6]
+
+
+HERE = Path(airflow_internals.__file__)
+MOST = 2
+"""Modules that may import what is private to Airflow: for tasks and commands, and for the API server."""
+PUBLIC = {
+    "airflow.cli.cli_config",  # what the entry "cli" of a provider's info returns
+    "airflow.configuration",
+    "airflow.plugins_manager",
+    "airflow.exceptions",
+    "airflow.providers.common.compat.connection",
+    "airflow.providers.common.compat.openlineage.facet",
+    "airflow.providers.common.compat.sdk",
+    "airflow.providers.common.messaging.providers.base_provider",
+    "airflow.providers.openlineage.extractors",  # what a method of operators for lineage returns
+    "airflow.sdk",
+    "airflow.sdk.exceptions",
+    "airflow.sdk.log",
+    "airflow.secrets.environment_variables",  # the documented backend of connections in the environment
+    "airflow.triggers.base",
+    "airflow.triggers.shared_stream",  # what the shared streams of airflow.triggers.base are made of
+}
+"""Modules of Airflow that it documents, for users or for providers."""
+
+
+def imported(tree: ast.AST) -> Iterator[str]:
+    """The modules of Airflow that a module imports, and names within them that are private."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = [each.name for each in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            private = [each.name for each in node.names if each.name.startswith("_")]
+            names = [node.module, *(f"{node.module}.{name}" for name in private)]
+        else:
+            continue
+        yield from (name for name in names if name.split(".")[0] == "airflow")
+
+
+def test_few_modules_import_what_is_private_to_airflow() -> None:
+    found = {
+        path.relative_to(HERE.parent).as_posix(): set(imported(ast.parse(path.read_text()))) - PUBLIC
+        for path in HERE.parent.rglob("*.py")
+    }
+    with_some = {path: names for path, names in found.items() if names}
+
+    assert with_some.pop(HERE.name)
+    assert len(with_some) == MOST - 1, with_some
+
+
+def test_a_private_import_is_found_however_it_is_written() -> None:
+    written = "import airflow.jobs.job\nfrom airflow.models import dag\nfrom airflow.sdk import DAG, _private"
+
+    assert set(imported(ast.parse(written))) - PUBLIC == {
+        "airflow.jobs.job",
+        "airflow.models",
+        "airflow.sdk._private",
+    }
+
+
+def test_every_public_name_is_in_use() -> None:
+    trees = [ast.parse(path.read_text()) for path in HERE.parent.rglob("*.py")]
+
+    assert set().union(*map(imported, trees)) >= PUBLIC
+
+
+def test_every_function_says_what_it_is_for() -> None:
+    functions = inspect.getmembers(airflow_internals, inspect.isfunction)
+    ours = [(name, each) for name, each in functions if each.__module__ == airflow_internals.__name__]
+
+    assert len(ours) > 15
+    assert [name for name, each in ours if not each.__doc__] == []
+
+
+def test_the_reserved_keys_are_those_that_this_api_server_rejects() -> None:
+    from airflow.api_fastapi.execution_api.datamodels.dagrun import TriggerDAGRunPayload
+
+    def rejected(key: str) -> bool:
+        try:
+            TriggerDAGRunPayload.model_validate({"conf": {"a": [{key: 1}]}})
+        except ValueError:
+            return True
+        return False
+
+    known = airflow_internals.SERIALIZATION_KEYS
+    others = {"__ref__", "__name__", "type", "__Classname__"}
+    assert {key for key in known | others if rejected(key)} == airflow_internals.reserved_keys()
+
+
+@pytest.mark.since(3, 4, "the set of reserved keys")
+def test_the_reserved_keys_are_all_that_airflow_has() -> None:
+    from airflow.sdk._shared.serialization import FORBIDDEN_XCOM_KEYS
+
+    assert FORBIDDEN_XCOM_KEYS == airflow_internals.SERIALIZATION_KEYS

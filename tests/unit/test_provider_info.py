@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import ast
-import importlib
 import json
 import os
 import pkgutil
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import entry_points, packages_distributions
 from importlib.util import find_spec
@@ -43,19 +42,11 @@ print(json.dumps([shown.standard_fields.model_dump(), extra]))
 """
 
 
-def schema(name: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((Path(airflow.__file__).parent / name).read_text())
-    return found
-
-
-def test_it_is_valid_for_the_schema_that_airflow_checks_at_run_time() -> None:
-    jsonschema.validate(INFO, schema("provider_info.schema.json"))
-
-
-def test_it_is_valid_for_the_full_schema_which_knows_the_connection_form() -> None:
-    full = schema("provider.yaml.schema.json")
-    full["required"] = sorted(set(full["required"]) - OF_A_FULL_FILE)
-    jsonschema.validate(INFO, full)
+@pytest.mark.parametrize("name", ["provider_info.schema.json", "provider.yaml.schema.json"])
+def test_it_is_valid_for_the_schema_that_is_checked_at_run_time_and_the_full_one(name: str) -> None:
+    schema = json.loads((Path(airflow.__file__).parent / name).read_text())
+    schema["required"] = sorted(set(schema.get("required", ())) - OF_A_FULL_FILE)
+    jsonschema.validate(INFO, schema)
 
 
 def test_the_package_is_named_as_its_distribution() -> None:
@@ -85,19 +76,14 @@ def test_every_module_that_it_names_exists(kind: str) -> None:
     assert [name for name in names if find_spec(name) is None] == []
 
 
-def classes() -> list[str]:
+def test_every_object_that_it_names_exists() -> None:
     named = [each["hook-class-name"] for each in INFO["connection-types"]]
     named += [each["handler"] for each in INFO.get("asset-uris", []) if each.get("handler")]
     named += [each["class-name"] for each in INFO["task-decorators"]]
     for kind in ("extra-links", "queues", "cli"):
         named += INFO.get(kind, [])
-    return named
 
-
-def test_every_object_that_it_names_exists() -> None:
-    named = [name.rpartition(".") for name in classes()]
-
-    assert [each for each in named if not hasattr(importlib.import_module(each[0]), each[2])] == []
+    assert all(pkgutil.resolve_name(name) for name in named)
 
 
 def test_airflow_finds_the_connection_type_with_its_hook() -> None:
@@ -166,7 +152,6 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def texts(value: Any) -> Iterator[str]:
-    """All texts in a JSON value."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
@@ -245,9 +230,11 @@ EXTRAS = {
 What only an extra asks for. The modules that import the first two are loaded by those providers alone, and
 the third is imported only where something else has imported and configured it.
 """
-WITHOUT_DECLARATION = {
-    "pytest": "imported by the pytest plugin alone, which only pytest loads",
-}
+WITHOUT_DECLARATION = {"pytest"}
+"""Imported by the pytest plugin alone, which only pytest loads."""
+
+
+installed = cache(packages_distributions)
 
 
 @cache
@@ -261,7 +248,6 @@ def declared() -> dict[str, set[str]]:
 
 
 def name_of(requirement: str) -> str:
-    """The normalized name in front of a requirement."""
     return re.sub(r"[-_.]+", "-", re.match(r"[\w.-]+", requirement)[0]).lower()  # type: ignore[index]
 
 
@@ -287,18 +273,12 @@ def imports_of(tree: ast.AST) -> Iterator[str]:
 
 
 def distribution_of(module: str) -> str:
-    """Which distribution a module comes from."""
     for package, distribution in SHARED.items():
         if f"{module}.".startswith(f"{package}."):
             return distribution
     top = module.split(".")[0]
     # One that this Python needs no more is not installed, and called like its module.
-    return name_of(_installed().get(top, [top])[0])
-
-
-@cache
-def _installed() -> Mapping[str, list[str]]:
-    return packages_distributions()
+    return name_of(installed().get(top, [top])[0])
 
 
 def test_imports_for_types_are_told_from_others() -> None:

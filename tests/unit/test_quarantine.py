@@ -12,12 +12,25 @@ import pytest
 from airflow_provider_workflow.dispatch import quarantine
 from airflow_provider_workflow.dispatch.results import Drained
 from airflow_provider_workflow.emulator.clock import ManualClock
-from tests.unit.alarms import alarms, crash
-from tests.unit.counted import Counted, counted
-from tests.unit.triggers.loops import trigger
-from tests.unit.workbench import Workbench
+from airflow_provider_workflow.pytest_plugin import reset as another_process
+from tests.unit.counted import Counted
+from tests.unit.triggers.test_inbox import trigger
+from tests.unit.workbench import INBOX, Workbench
 
-__all__ = ["counted"]
+__all__ = ["another_process"]
+
+
+def crash(bench: Workbench, clock: ManualClock, *ids: str) -> None:
+    """Let messages come, and everybody who leases them die."""
+    bench.put(*ids)
+    for _ in range(5):
+        bench.service.store.messages.lease(bench.inbox_id, 60, 100)
+        clock.advance(61)
+    assert bench.service.summary(INBOX)["counts"]["quarantined"] >= len(ids)
+
+
+def alarms(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [each.getMessage() for each in caplog.records if each.levelno == logging.ERROR]
 
 
 @pytest.mark.parametrize("turns", range(5))

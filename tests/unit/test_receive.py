@@ -13,12 +13,18 @@ from airflow_provider_workflow.client.errors import WorkflowError
 from airflow_provider_workflow.dispatch.payloads import payload_of
 from airflow_provider_workflow.dispatch.receiving import STORE_KEY
 from airflow_provider_workflow.emulator.clock import ManualClock
-from tests.unit.created_again import put_in_a_new_inbox
 from tests.unit.fakes import lost
-from tests.unit.receipts import Receipt, ids, receipt
-from tests.unit.workbench import INBOX, Workbench
+from tests.unit.receipts import Receipt
+from tests.unit.workbench import Workbench
 
-__all__ = ["receipt"]
+
+@pytest.fixture
+def receipt(bench: Workbench) -> Receipt:
+    return Receipt(bench)
+
+
+def ids(messages: list[dict[str, Any]] | None) -> list[str]:
+    return [message["id"] for message in messages or []]
 
 
 def test_messages_are_acknowledged_after_they_are_stored_and_read_back(
@@ -163,8 +169,7 @@ def test_a_lease_of_a_trigger_keeps_its_inbox_whichever_has_the_name_by_now(
 ) -> None:
     bench.put("a")
     lease = replace(bench.lease(), inbox_id=bench.inbox_id)
-    bench.hook.delete_inbox(INBOX)
-    put_in_a_new_inbox(bench.service)
+    bench.create_again()
 
     lent = receipt().lend(lease)
     assert lent is not None

@@ -6,25 +6,32 @@ import contextlib
 import json
 import logging
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from airflow.sdk.execution_time.comms import TriggerDagRun
 
 from airflow_provider_workflow.client.errors import WorkflowError
 from airflow_provider_workflow.dispatch.dead_letters import RUN_PREFIX, message_of
+from airflow_provider_workflow.dispatch.dispatcher import Dispatcher
 from airflow_provider_workflow.dispatch.run_errors import TargetError
 from airflow_provider_workflow.dispatch.runs import run_id_of
-from tests.unit.counted import Counted, counted
+from tests.unit.counted import Counted
 from tests.unit.fake_clock import FakeClock
 from tests.unit.fakes import Fault, api_error, lost
-from tests.unit.rejecting import REJECTED, drained, redelivered
 from tests.unit.workbench import Workbench
 
-__all__ = ["counted"]
+REJECTED = api_error(400, "value_error", "Invalid input for param message: 'a secret' is too long")
+
+
+def drained(bench: Workbench) -> Dispatcher:
+    """A dispatcher whose target has started a run before, after it has drained the inbox."""
+    dispatcher = bench.ready_dispatcher(lease_limit=100)
+    dispatcher.drain()
+    return dispatcher
 
 
 def reasons(bench: Workbench) -> dict[str, str]:
-    """Why messages are dead letters, by message id."""
     return {message_id: conf["reason"] for message_id, conf in bench.dead_letters.items()}
 
 
@@ -266,7 +273,7 @@ def test_redelivered_messages_find_their_runs(bench: Workbench) -> None:
     with pytest.raises(Exception, match="403"):
         bench.dispatcher().drain()
     bench.service.emulator.faults.clear()
-    redelivered(bench)
+    bench.service.store.messages.expire()
     dispatcher = bench.dispatcher()
     dispatcher.drain()
 
@@ -342,7 +349,7 @@ def test_a_dead_letter_that_was_not_acknowledged_is_found_and_starts_no_run_of_a
         drained(bench)
     bench.service.emulator.faults.clear()
     bench.supervisor.faults.clear()
-    redelivered(bench)
+    bench.service.store.messages.expire()
     dispatcher = drained(bench)
 
     assert bench.supervisor.started == ["good"]
@@ -385,13 +392,10 @@ def test_a_message_whose_run_was_started_although_the_answer_is_an_error_becomes
 def test_no_dead_letter_is_started_while_it_is_not_known_whether_the_message_has_a_run(
     bench: Workbench,
 ) -> None:
-    def get_dr_count(dag_id: str, states: Any = None, run_ids: Any = None) -> int:
-        raise lost("ConnectError")
-
     bench.allow_dead_letters(after=1)
     bench.supervisor.refuse("bad", REJECTED)
     bench.put("bad", "good")
-    bench.ti.get_dr_count = get_dr_count  # type: ignore[method-assign]
+    bench.ti.on_look = Mock(side_effect=lost("ConnectError"))
     drained(bench)
     assert bench.dead_letters == {}
     assert bench.states == {"bad": "leased"}
@@ -479,13 +483,6 @@ def test_no_run_is_started_after_its_lease_ended_while_airflow_was_asked(
 ) -> None:
     bench.allow_dead_letters()
     bench.put("a", lease_count=1)
-    count = bench.ti.get_dr_count
-
-    def get_dr_count(dag_id: str, states: Any = None, run_ids: Any = None) -> int:
-        if run_ids is not None:
-            fake_clock.advance(300)
-        return count(dag_id, states, run_ids)
-
-    bench.ti.get_dr_count = get_dr_count  # type: ignore[method-assign]
+    bench.ti.on_look = lambda: fake_clock.advance(300)
     drained(bench)
     assert bench.supervisor.started == []

@@ -18,10 +18,8 @@ from airflow_provider_workflow.dispatch.replay import (
 )
 from airflow_provider_workflow.dispatch.runs import Start, TaskRuns, run_id_of
 from airflow_provider_workflow.types import LeasedMessage
-from tests.unit.counted import Counted, counted
+from tests.unit.counted import Counted
 from tests.unit.workbench import Workbench
-
-__all__ = ["counted"]
 
 INBOX_ID = "00000000-0000-4000-8000-000000000001"
 PAYLOADS = {
@@ -40,7 +38,6 @@ IDS = ["a", "\\ud800 \u00e9\\u0000", "x" * 225, "x" * 300, "..", "1"]
 
 
 def leased(message_id: str = "a", payload: str = "{}") -> LeasedMessage:
-    """A message as the client decodes it."""
     fields = f'"id": "{message_id}", "created_at": "2026-01-01T00:00:00Z", "payload": {payload}'
     attributes = '"message_attributes": {"lease_count": 3, "error_message": null}'
     text = f'{{"lease_id": "l", "results": [{{{fields}, {attributes}}}]}}'

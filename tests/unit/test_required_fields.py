@@ -29,9 +29,10 @@ from airflow_provider_workflow.operators.manage_inbox import (
 from airflow_provider_workflow.operators.workflows import WorkflowGuessOperator, WorkflowTemplatesOperator
 from airflow_provider_workflow.triggers.event import WorkflowInboxEventTrigger
 from airflow_provider_workflow.triggers.notice import WorkflowInboxNoticeTrigger
-from tests.unit.fake_clock import FakeClock
 from tests.unit.fakes import Supervisor, TaskInstance
-from tests.unit.triggers.loops import fire, trigger
+from tests.unit.triggers.test_inbox import fire, trigger
+
+pytestmark = pytest.mark.usefixtures("fake_clock")
 
 INBOX = "0f0e0d0c-0b0a-4908-8706-050403020100"
 MESSAGE = "11111111-2222-4333-8444-555555555555"
@@ -59,7 +60,6 @@ def service(connected: EmulatorServer, monkeypatch: pytest.MonkeyPatch) -> Emula
 
 
 def answer(service: EmulatorServer, operation: str, status: int, body: Any, times: int | None = None) -> None:
-    """Let a call be answered with this, and have no effect."""
     service.fault("status", operation=operation, status=status, json=body, times=times)
 
 
@@ -137,9 +137,7 @@ def test_every_operator_reads_the_required_fields_alone(
     operator(task_id="t", **arguments).execute({})
 
 
-def test_a_message_without_attributes_starts_its_run(
-    service: EmulatorServer, supervisor: Supervisor, fake_clock: FakeClock
-) -> None:
+def test_a_message_without_attributes_starts_its_run(service: EmulatorServer, supervisor: Supervisor) -> None:
     ti = TaskInstance(supervisor=supervisor)
     WorkflowInboxDispatchOperator(task_id="t", inbox=INBOX, trigger_dag_id="handle").execute({"ti": ti})
 
@@ -149,7 +147,7 @@ def test_a_message_without_attributes_starts_its_run(
 
 @pytest.mark.parametrize("status", [None, "active", "paused", "archived"])
 def test_unknown_states_beside_a_lease_do_not_keep_its_message_from_its_run(
-    status: str | None, service: EmulatorServer, supervisor: Supervisor, fake_clock: FakeClock
+    status: str | None, service: EmulatorServer, supervisor: Supervisor
 ) -> None:
     attributes = {} if status is None else {"status": status, "paused_reason": "meteor"}
     message = {"id": MESSAGE, "status": "frozen", "message_attributes": {}}
@@ -171,7 +169,7 @@ def test_unknown_states_beside_a_lease_do_not_keep_its_message_from_its_run(
     ],
 )
 def test_an_inbox_that_is_ensured_needs_no_more_than_an_id_and_a_status(
-    status: str, more: dict[str, Any], service: EmulatorServer, fake_clock: FakeClock
+    status: str, more: dict[str, Any], service: EmulatorServer
 ) -> None:
     show(service, status=status, **more)
 
@@ -184,9 +182,7 @@ def test_an_inbox_that_is_ensured_needs_no_more_than_an_id_and_a_status(
 
 
 @pytest.mark.parametrize("more", [{}, {"paused_reason": "meteor"}])
-def test_a_final_failure_without_a_reason_stays_final(
-    more: dict[str, Any], service: EmulatorServer, fake_clock: FakeClock
-) -> None:
+def test_a_final_failure_without_a_reason_stays_final(more: dict[str, Any], service: EmulatorServer) -> None:
     show(service, status="initialization_failure", **more)
     reason = more.get("paused_reason") or "no reason given"
 
@@ -194,9 +190,7 @@ def test_a_final_failure_without_a_reason_stays_final(
         ensure()
 
 
-def test_a_failed_inbox_is_created_again_once_and_not_by_each_retry(
-    service: EmulatorServer, fake_clock: FakeClock
-) -> None:
+def test_a_failed_inbox_is_created_again_once_and_not_by_each_retry(service: EmulatorServer) -> None:
     show(service, status="initialization_failure")
 
     with pytest.raises(AirflowFailException, match="'orders' failed to initialize"):
@@ -205,9 +199,7 @@ def test_a_failed_inbox_is_created_again_once_and_not_by_each_retry(
     assert calls == ["PUT", "DELETE", "PUT"]
 
 
-def test_a_name_that_is_taken_is_final_though_the_subscription_is_not_shown(
-    service: EmulatorServer, fake_clock: FakeClock
-) -> None:
+def test_a_name_that_is_taken_is_final_though_the_subscription_is_not_shown(service: EmulatorServer) -> None:
     answer(service, "ensure_inbox", 409, {"detail": "taken"})
     show(service, name="orders")
 
@@ -215,9 +207,7 @@ def test_a_name_that_is_taken_is_final_though_the_subscription_is_not_shown(
         ensure()
 
 
-def test_an_inbox_is_found_by_its_name_where_the_answer_has_it_as_key_alone(
-    service: EmulatorServer, fake_clock: FakeClock
-) -> None:
+def test_an_inbox_is_found_by_its_name_where_the_answer_has_it_as_key_alone(service: EmulatorServer) -> None:
     show(service, key="orders")
 
     assert WorkflowHook().get_inbox("orders")["name"] == "orders"

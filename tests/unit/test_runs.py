@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from types import SimpleNamespace
@@ -28,7 +27,6 @@ from airflow_provider_workflow.dispatch.runs import Start, TaskRuns
 from airflow_provider_workflow.operators.dead_letters import WorkflowDeadLetterReplayOperator
 from airflow_provider_workflow.operators.inbox import WorkflowInboxDispatchOperator
 from tests.unit.fakes import Fault, Supervisor, TaskInstance, api_error, lost, unwrapped
-from tests.unit.rejecting import REJECTED
 from tests.unit.sensors.tasks import Task
 from tests.unit.workbench import Workbench
 
@@ -138,9 +136,6 @@ def test_a_run_that_a_user_started_counts_only_with_the_whole_message(supervisor
     assert not runs.exists("handle", "workflow__1", {**conf, "message": {"id": "1"}})
 
 
-CARD = "4111 1111 1111 1111"
-
-
 def test_an_answer_that_cannot_be_decoded_is_of_airflow(supervisor: Supervisor) -> None:
     try:
         OKResponse.model_validate({"ok": {}})
@@ -155,11 +150,6 @@ UUID = "0b6c2c8e-7f3a-4a52-9d0b-1f1e3c8a9b10"
 
 
 INBOX = "6f1c0e7a-0d52-4b8e-a7c1-2f8b5f1f0c11"
-
-
-def digest(message_id: str) -> str:
-    """The hash of a message of the inbox: over the length of the inbox id, that id, and the message id."""
-    return hashlib.sha256(f"{len(INBOX)}:{INBOX}{message_id}".encode()).hexdigest()
 
 
 def test_no_boundary_between_inbox_and_message_can_be_shifted() -> None:
@@ -200,7 +190,7 @@ def named(bench: Workbench) -> Workbench:
 
 def rejects_bad_payloads(order: TriggerDagRun) -> Fault | None:
     is_bad = order.dag_id == "handle" and order.conf is not None and order.conf["message"]["payload"] == "bad"
-    return REJECTED if is_bad else None
+    return api_error(400, "value_error") if is_bad else None
 
 
 @pytest.mark.parametrize("hostile", HOSTILE)

@@ -1,9 +1,4 @@
-"""
-The package only gets smaller.
-
-``structure_limits.toml`` beside this file has the limits. ``make structure LOWER=1`` lowers them to today's
-figures; none of them ever rises.
-"""
+"""The package only gets smaller; ``structure_limits.toml`` beside this file has the limits."""
 
 from __future__ import annotations
 
@@ -22,7 +17,6 @@ def labels(*, of_path: bool) -> list[str]:
 
 
 def check(label: str, figures: structure.Figures, names: structure.Names) -> None:
-    """Compare a figure with its limit."""
     text = "\n".join(names.get(label, []))
     assert figures[label] <= LIMITS[label], f"{label}: {figures[label]:g}, at most {LIMITS[label]:g}\n{text}"
 
@@ -30,3 +24,43 @@ def check(label: str, figures: structure.Figures, names: structure.Names) -> Non
 @pytest.mark.parametrize("label", labels(of_path=False))
 def test_the_package_does_not_grow(label: str) -> None:
     check(label, *structure.measure())
+
+
+SINCE = pytest.mark.since(3, 3, "the task state store, which the traced tasks use,")
+
+
+@pytest.fixture(scope="module")
+def traced() -> tuple[structure.Figures, structure.Names]:
+    """Both traces, which run side by side in processes of their own."""
+    return structure.trace()
+
+
+@SINCE
+@pytest.mark.parametrize("label", labels(of_path=True))
+def test_the_path_of_a_message_does_not_grow(
+    traced: tuple[structure.Figures, structure.Names], label: str
+) -> None:
+    check(label, *traced)
+
+
+@SINCE
+@pytest.mark.parametrize(
+    ("path", "first", "passed"),
+    [
+        ("dispatch operator", "WorkflowInboxDispatchOperator.execute", ()),
+        (
+            "deferred sensor",
+            "WorkflowInboxSensor.execute",
+            ("WorkflowInboxTrigger.run", "WorkflowInboxSensor.resume"),
+        ),
+    ],
+)
+def test_the_trace_covers_what_airflow_calls(
+    traced: tuple[structure.Figures, structure.Names], path: str, first: str, passed: tuple[str, ...]
+) -> None:
+    files = traced[1][f"functions per message, {path}"]
+    functions = [name for each in files for name in each.partition(": ")[2].split(", ")]
+
+    assert functions[0] == first
+    assert set(passed) <= set(functions)
+    assert not [each for each in files if each.startswith("emulator/")]

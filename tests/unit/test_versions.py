@@ -1,8 +1,11 @@
-"""The table of ``docs/versions.md`` has what the marks ``since`` of all tests say."""
+"""Tables of the documentation that tests prove: versions and guarantees."""
 
 from __future__ import annotations
 
 import ast
+import re
+
+import pytest
 
 from tests.unit.documents import PAGES, ROOT
 
@@ -47,7 +50,6 @@ SUPPORTED = [
 
 
 def marks() -> set[tuple[tuple[int, int], str]]:
-    """The version and the words of each mark ``since``."""
     texts = [path.read_text() for path in (ROOT / "tests").rglob("*.py")]
     calls = [
         node
@@ -61,7 +63,6 @@ def marks() -> set[tuple[tuple[int, int], str]]:
 
 
 def table() -> str:
-    """The table of the page."""
     rows = sorted({(since, FEATURES[what]) for since, what in marks() if what not in OF_TESTS})
     titles = ["feature", *(f"{major}.{minor}" for major, minor in SUPPORTED)]
     cells = [
@@ -76,3 +77,42 @@ def test_each_mark_is_of_a_feature_or_of_a_test() -> None:
 
 def test_the_page_has_the_table_that_the_marks_make() -> None:
     assert table() in PAGES["docs/versions.md"], f"The table of docs/versions.md must be:\n{table()}"
+
+
+SECTION = (ROOT / "docs/promise.md").read_text().partition("## How each guarantee is proved\n")[2]
+ROWS = re.findall(r"^\| (.+) \| (.+) \|$", SECTION, re.MULTILINE)[1:]
+
+
+def existing_tests() -> set[str]:
+    texts = [path.read_text() for path in (ROOT / "tests").rglob("test_*.py")]
+    return {
+        name for text in texts for name in re.findall(r"^(?:async )?def (test_\w+)\(", text, re.MULTILINE)
+    }
+
+
+def test_every_guarantee_names_what_proves_it() -> None:
+    assert len(ROWS) > 20
+    assert not [guarantee for guarantee, proof in ROWS if not re.search(r"`(make|test_)", proof)]
+
+
+def test_every_test_that_proves_a_guarantee_exists() -> None:
+    named = {name for _, proof in ROWS for name in re.findall(r"`(test_\w+)`", proof)}
+
+    assert named - existing_tests() == set()
+
+
+@pytest.mark.parametrize(
+    ("pattern", "files", "definition"),
+    [
+        (r"`make ([a-z-]+)`", "Makefile", r"^([a-z-]+):.* ## "),
+        (r"rule (\d+)", "tests/simulation/*.py", r"^(\d+)\. "),
+    ],
+)
+def test_every_command_and_rule_that_proves_a_guarantee_exists(
+    pattern: str, files: str, definition: str
+) -> None:
+    named = {name for _, proof in ROWS for name in re.findall(pattern, proof)}
+
+    text = "\n".join(path.read_text() for path in ROOT.glob(files))
+    assert named
+    assert named <= set(re.findall(definition, text, re.MULTILINE))

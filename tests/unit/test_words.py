@@ -7,7 +7,6 @@ import io
 import re
 import tokenize
 from collections.abc import Iterable, Iterator
-from functools import cache
 from pathlib import Path
 
 import airflow_provider_workflow
@@ -64,7 +63,6 @@ def strings(tree: ast.AST) -> Iterator[Text]:
 
 
 def remarks(source: str) -> Iterator[Text]:
-    """The docstrings and comments of a module, without code in them."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             yield node.lineno, CODE.sub("", str(node.value.value).replace("``", "`"))
@@ -74,24 +72,8 @@ def remarks(source: str) -> Iterator[Text]:
 
 
 def prose(page: str) -> Iterator[Text]:
-    """The lines of a page, without code."""
     text = CODE.sub(lambda code: "\n" * code[0].count("\n"), page)
     yield from ((number, re.sub(HEADINGS, "", line)) for number, line in enumerate(text.splitlines(), 1))
-
-
-@cache
-def strings_of(path: Path) -> list[Text]:
-    return list(strings(ast.parse(path.read_text())))
-
-
-@cache
-def remarks_of(path: Path) -> list[Text]:
-    return list(remarks(path.read_text()))
-
-
-@cache
-def prose_of(path: Path) -> list[Text]:
-    return list(prose(path.read_text()))
 
 
 def findings(words: dict[str, str], path: Path, texts: Iterable[Text]) -> list[str]:
@@ -104,17 +86,19 @@ def findings(words: dict[str, str], path: Path, texts: Iterable[Text]) -> list[s
 
 
 def test_no_text_for_users_has_a_word_that_was_replaced() -> None:
-    found = [each for path in MODULES for each in findings(REPLACED, path, strings_of(path))]
+    found = [
+        each for path in MODULES for each in findings(REPLACED, path, strings(ast.parse(path.read_text())))
+    ]
     assert found == []
 
 
 def test_docstrings_and_comments_are_plain() -> None:
-    found = [each for path in MODULES for each in findings(NOT_USED, path, remarks_of(path))]
+    found = [each for path in MODULES for each in findings(NOT_USED, path, remarks(path.read_text()))]
     assert found == []
 
 
 def test_the_documentation_is_plain() -> None:
-    assert [each for path in PAGES for each in findings(NOT_USED, path, prose_of(path))] == []
+    assert [each for path in PAGES for each in findings(NOT_USED, path, prose(path.read_text()))] == []
 
 
 def test_modules_and_pages_are_found() -> None:

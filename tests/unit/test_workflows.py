@@ -1,4 +1,4 @@
-"""The workflows of the forge run targets of the Makefile, and only the publishing job has rights."""
+"""The workflows of the forge, and the hooks before a commit, run targets of the Makefile."""
 
 from __future__ import annotations
 
@@ -10,14 +10,12 @@ import pytest
 import yaml
 
 from tests.unit.documents import ROOT
-from tests.unit.tools.test_matrix import PAIRS
+from tests.unit.tools.test_matrix import MAKEFILE, PAIRS
 
 FOLDER = ROOT / ".github" / "workflows"
 WORKFLOWS = {path.stem: yaml.safe_load(path.read_text()) for path in sorted(FOLDER.glob("*.yml"))}
-TARGETS = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-VARIABLES = set(
-    re.findall(r"^(?:[$()_A-Z]+: )?([A-Z0-9]+) \??:?= ", (ROOT / "Makefile").read_text(), re.MULTILINE)
-)
+TARGETS = set(re.findall(r"^([a-z0-9-]+):", MAKEFILE, re.MULTILINE))
+VARIABLES = set(re.findall(r"^(?:[$()_A-Z]+: )?([A-Z0-9]+) \??:?= ", MAKEFILE, re.MULTILINE))
 
 
 def jobs() -> Iterator[tuple[str, dict[str, Any]]]:
@@ -36,6 +34,11 @@ def made() -> list[str]:
     return [word for line in commands for call in re.findall(r"\bmake (.*)", line) for word in call.split()]
 
 
+def wanted_by_make_test() -> set[str]:
+    (wanted,) = re.findall(r"^test: (.*?) ##", MAKEFILE, re.MULTILINE)
+    return set(wanted.split())
+
+
 def test_there_are_two_workflows() -> None:
     assert set(WORKFLOWS) == {"ci", "release"}
 
@@ -52,14 +55,13 @@ def test_every_variable_that_is_given_exists() -> None:
 
 
 def test_everything_that_make_test_checks_is_checked() -> None:
-    (wanted,) = re.findall(r"^test: (.*?) ##", (ROOT / "Makefile").read_text(), re.MULTILINE)
     of_ci = {
         word
         for step in WORKFLOWS["ci"]["jobs"].values()
         for each in step["steps"]
         for word in each.get("run", "").split()
     }
-    assert set(wanted.split()) <= of_ci
+    assert wanted_by_make_test() <= of_ci
 
 
 def test_the_pairs_of_airflow_and_python_are_those_of_the_test_matrix() -> None:
@@ -109,3 +111,14 @@ def test_the_tag_of_a_release_is_compared_with_the_version(tag: str, matches: bo
     line = re.findall(r'"(__version__ = .*)" ', command)[0].replace('\\"', '"')
     assert (line.replace("${GITHUB_REF_NAME#v}", tag[1:]) == '__version__ = "0.1.0"') is matches
     assert "--line-regexp" in command
+
+
+def test_the_hooks_before_a_commit_are_the_checks_of_make_test_on_the_whole_tree() -> None:
+    (repo,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
+    assert repo["repo"] == "local", "nothing is fetched from elsewhere"
+    hooks = {hook["id"] for hook in repo["hooks"]}
+    assert hooks == wanted_by_make_test() - {"setup", "docs", "unit", "unit-slow", "e2e"}
+    for hook in repo["hooks"]:
+        assert hook["entry"] == f"make --silent {hook['id']}"
+        assert hook["language"] == "system"
+        assert hook["pass_filenames"] is False

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 from airflow_provider_workflow.dispatch.dead_letters import DeadLetterRules
@@ -29,10 +28,7 @@ class TaskTimeout(BaseException):
 
 
 class Workbench:
-    """
-    :param service: the emulator.
-    :param supervisor: what starts DAG runs.
-    """
+    """The inbox ``orders`` of an emulator, and what starts DAG runs."""
 
     def __init__(self, service: EmulatorServer, supervisor: Supervisor) -> None:
         self.service = service
@@ -76,8 +72,14 @@ class Workbench:
         return dispatcher
 
     def run_id(self, message_id: str) -> str:
-        """The id of the run that a message of the inbox starts."""
         return run_id_of(message_id, self.inbox_id)
+
+    def create_again(self, *ids: str) -> str:
+        """Delete the inbox and create it again under its name, with these messages; its new id."""
+        self.hook.delete_inbox(INBOX)
+        inbox_id = self.service.open_inbox(INBOX)
+        self.put(*ids)
+        return inbox_id
 
     def start_before(self, message_id: str, dag_id: str = "handle", user: str | None = None) -> None:
         """Let a message have its run already; or a user one that looks like it."""
@@ -94,12 +96,10 @@ class Workbench:
 
     @property
     def dead_letters(self) -> dict[str, Any]:
-        """The confs of the dead letters, by message id."""
         return {conf["message_id"]: conf for (dag, _), conf in self.supervisor.runs.items() if dag == "dead"}
 
     @property
     def context(self) -> dict[str, Any]:
-        """The context of the running task."""
         return {"ti": self.ti, "task_state_store": self.store}
 
     def lease(self, count: int = 100, seconds: int = 300) -> HeldLease:
@@ -110,11 +110,7 @@ class Workbench:
     @property
     def states(self) -> dict[str, str]:
         """What became of each message that the inbox still has."""
-        return dict(self._states())
-
-    def _states(self) -> Iterator[tuple[str, str]]:
-        for message in self.hook.list_messages(INBOX):
-            yield message["id"], message["status"]
+        return {message["id"]: message["status"] for message in self.hook.list_messages(INBOX)}
 
     @property
     def lease_sizes(self) -> list[int]:

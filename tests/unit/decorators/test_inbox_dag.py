@@ -24,25 +24,6 @@ from airflow_provider_workflow.operators.base import DispatchingOperator
 from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
 from airflow_provider_workflow.triggers.notice import WorkflowInboxNoticeTrigger
 
-HEAD = """
-from airflow.sdk import task
-from airflow_provider_workflow.decorators import inbox_dag
-
-@task
-def charge(message):
-    return message["payload"]
-
-@task
-def ship(charged):
-    print(charged)
-"""
-ORDERS = f"""{HEAD}
-@inbox_dag(inbox="orders")
-def handle_order(message):
-    "Charge and ship an order."
-    ship(charge(message))
-"""
-
 
 @task
 def work(message: Any) -> Any:
@@ -67,12 +48,8 @@ def made(**arguments: Any) -> tuple[DAG, DAG]:
     return handle_order, *found.values()  # type: ignore[return-value]
 
 
-def listener_task(**arguments: Any) -> Any:
-    return made(**arguments)[1].get_task("start_runs")
-
-
 def test_a_sensor_waits_in_the_triggerer_as_long_as_it_takes() -> None:
-    sensor = listener_task(listener="sensor")
+    sensor: Any = made(listener="sensor")[1].get_task("start_runs")
 
     assert isinstance(sensor, WorkflowInboxSensor)
     assert (sensor.inbox, sensor.deferrable) == ("orders", True)
@@ -151,13 +128,10 @@ def test_a_function_without_tasks_would_only_run_at_parse_time() -> None:
 def test_a_run_by_hand_works_on_the_example(conf: dict[str, Any] | None) -> None:
     target, _ = made(example=[1])
     rendered = target.get_task("work")
-    rendered.render_template_fields(context(conf, dict(target.params)))
+    context: Any = {"dag_run": SimpleNamespace(conf=conf), "params": dict(target.params), "macros": None}
+    rendered.render_template_fields(context)
 
     assert rendered.op_args[0]["payload"] == [1]
-
-
-def context(conf: dict[str, Any] | None, params: dict[str, Any] | None = None) -> Any:
-    return {"dag_run": SimpleNamespace(conf=conf), "params": params or {}, "macros": None}
 
 
 @pytest.mark.since(3, 3, "a DAG's result")

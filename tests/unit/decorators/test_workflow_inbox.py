@@ -220,8 +220,7 @@ def calls_of_a_try(bench: Workbench, killer: str, dead_letter_dag_id: str | None
                 process.setattr(WorkflowHook, "hurried", no_longer)
                 raise Killed
 
-        with DAG("batches", schedule=None, start_date=datetime(2025, 1, 1)):
-            operator = work().operator
+        operator: Any = operator_of(work)
         with contextlib.suppress(Killed, AirflowException):
             operator.execute(bench.context)
     return calls

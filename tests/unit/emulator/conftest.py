@@ -13,13 +13,6 @@ from airflow_provider_workflow.emulator.rules.store import Store
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.emulator.settings import Settings
 
-SUBSCRIPTION: dict[str, Any] = {
-    "app_key": "ShopAPI@2.1.0",
-    "action_key": "order",
-    "inputs": {},
-    "connection_id": None,
-}
-
 
 @pytest.fixture
 def store() -> Store:
@@ -29,16 +22,11 @@ def store() -> Store:
 
 @pytest.fixture
 def inbox_id(store: Store) -> str:
-    """An active inbox of ``store``."""
     return store.inboxes.open("orders").id
 
 
 class Api:
-    """
-    Calls the service as a client would.
-
-    :param server: which.
-    """
+    """Calls the service as a client would."""
 
     def __init__(self, server: EmulatorServer) -> None:
         self.server = server

@@ -141,29 +141,19 @@ def test_it_says_that_it_is_the_emulator_and_how_to_put_a_message(start: Start, 
     assert "--create" in greeting(address, "{}", [])
 
 
-REQUESTS = lines_of(command("docs/emulator.md", "curl"))
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl")
 def test_every_request_is_answered(emulator: EmulatorServer) -> None:
     env = {**os.environ, "NO_PROXY": "*", "no_proxy": "*"}
-    for line in REQUESTS:
+    for line in lines_of(command("docs/emulator.md", "curl")):
         asked = line.replace("http://127.0.0.1:8765", emulator.base_url).replace("curl -s", "curl -sf")
         done = subprocess.run(["bash", "-c", asked], env=env, capture_output=True, text=True, timeout=30)
         assert done.returncode == 0, line
         assert isinstance(json.loads(done.stdout), dict)
 
 
-OPERATIONS = frozenset({"ack", "lease"})
-
-
-def meets(faults: Faults, operation: str = "lease", path: str = "/x/lease") -> bool:
-    return faults.take(operation, path) is not None
-
-
 def test_an_operation_that_nobody_has_is_refused() -> None:
-    faults = Faults(OPERATIONS)
+    faults = Faults(frozenset({"ack", "lease"}))
     with pytest.raises(ValueError, match="ack, lease"):
         faults.add(kind="drop", operation="acknowledge")
     with pytest.raises(ValueError, match="path"):
@@ -186,32 +176,22 @@ REAL = {
 }
 
 
-async def uses_the_emulator(hook: WorkflowHook, emulator: WorkflowEmulator) -> bool:
-    """Whether tasks and triggers that use a hook get the inbox of the emulator."""
-    emulator.open_inbox("orders")
-    (inbox,) = hook.list_inboxes()
-    async with hook.async_client() as client:
-        assert client.settings == hook.settings
-    return inbox.get("name") == "orders"
-
-
 @pytest.fixture
-def in_the_environment(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Environment variables that are set before the fixture is used."""
-    for name, value in request.param.items():
-        monkeypatch.setenv(name, value)
+def real_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Connections that are in the environment before the fixture of the plugin is used."""
+    for name in ("DEFAULT", "OTHER"):
+        monkeypatch.setenv(f"AIRFLOW_CONN_WORKFLOW_{name}", json.dumps(REAL))
 
 
-def environment(**variables: str) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("in_the_environment", [variables], indirect=True)
-
-
-@environment(AIRFLOW_CONN_WORKFLOW_DEFAULT=json.dumps(REAL), AIRFLOW_CONN_WORKFLOW_OTHER=json.dumps(REAL))
 async def test_every_connection_leads_to_the_emulator(
-    in_the_environment: None, workflow_emulator: WorkflowEmulator
+    real_connections: None, workflow_emulator: WorkflowEmulator
 ) -> None:
+    workflow_emulator.open_inbox("orders")
     for conn_id in ("workflow_default", "workflow_other"):
-        assert await uses_the_emulator(WorkflowHook(conn_id), workflow_emulator)
+        hook = WorkflowHook(conn_id)
+        assert [inbox.get("name") for inbox in hook.list_inboxes()] == ["orders"]
+        async with hook.async_client() as client:
+            assert client.settings == hook.settings
 
 
 TEST = """

@@ -33,5 +33,4 @@ def connect(emulator: EmulatorServer, monkeypatch: pytest.MonkeyPatch) -> Connec
 
 @pytest.fixture
 def hook(connect: Connect) -> WorkflowHook:
-    """A hook for the connection ``workflow_default`` to the emulator."""
     return connect()

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import socket
-import threading
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from unittest.mock import Mock
 
-import msgspec
 import pytest
-from airflow.jobs.triggerer_job_runner import TriggerCommsDecoder
 from airflow.sdk.execution_time import task_runner
+from airflow.sdk.execution_time.comms import ErrorResponse, GetVariable, PutVariable, VariableResult
 
-from airflow_provider_workflow import airflow_internals
 from airflow_provider_workflow.client import api
 from airflow_provider_workflow.client.errors import (
     AuthenticationError,
@@ -33,9 +27,38 @@ from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from tests.traces import told
 from tests.unit.client.stores import authorize, logged_in
 from tests.unit.hooks.conftest import Connect
-from tests.unit.hooks.variables import Variables, variables
 
-__all__ = ["variables"]
+
+class Variables:
+    """The supervisor of a task, which keeps variables."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, str] = {}
+        self.asked: list[Any] = []
+        self.fault: Exception | None = None
+
+    def send(self, message: Any) -> Any:
+        if not isinstance(message, (GetVariable, PutVariable)):
+            return None  # secrets that are to be masked
+        self.asked.append(message)
+        if self.fault is not None:
+            raise self.fault
+        if isinstance(message, PutVariable):
+            self.values[message.key] = str(message.value)
+            return None
+        if message.key in self.values:
+            return VariableResult(key=message.key, value=self.values[message.key])
+        return ErrorResponse()
+
+
+@pytest.fixture
+def variables(monkeypatch: pytest.MonkeyPatch) -> Variables:
+    """Airflow's variables, as a task reaches them."""
+    fake = Variables()
+    monkeypatch.setattr(task_runner, "SUPERVISOR_COMMS", fake, raising=False)
+    # As in a task; a process that may use the database asks it instead.
+    monkeypatch.setenv("_AIRFLOW_PROCESS_CONTEXT", "client")
+    return fake
 
 
 NAME = "workflow_token__workflow_default"
@@ -51,8 +74,8 @@ TOKENS = UserTokens("access-token-value", "refresh-token-value", 1000.0, 2000.0)
 SECRETS = ("client-secret-value", "access-token-value", "refresh-token-value")
 
 
-def store_of(settings: Settings = SETTINGS) -> VariableStore:
-    return VariableStore(settings, lambda _: None)
+def store_of() -> VariableStore:
+    return VariableStore(SETTINGS, lambda _: None)
 
 
 @pytest.mark.specification("14.3 storage")
@@ -77,10 +100,7 @@ def test_a_store_that_is_away_is_no_reason_to_log_in(variables: Variables) -> No
 
 
 def test_a_store_that_refuses_to_be_read_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(_: str) -> None:
-        raise PermissionError("denied")
-
-    monkeypatch.setattr(user_tokens, "read_variable", refuse)
+    monkeypatch.setattr(user_tokens, "read_variable", Mock(side_effect=PermissionError("denied")))
     with pytest.raises(TokenStoreError, match="cannot be read: PermissionError"):
         store_of().read()
 
@@ -128,67 +148,12 @@ def test_the_variable_s_name_says_token_and_fits_any_address(connection_id: str,
     assert "/" not in name
 
 
-SOON = 200.0
-
-
-class Supervisor:
-    """The other end of a triggerer's line: keeps variables, answers in the order of the questions."""
-
-    def __init__(self, line: socket.socket) -> None:
-        self.values = {"other": "unchanged"}
-        self.asked: list[str] = []
-        self._line = line
-        threading.Thread(target=self._serve, daemon=True).start()
-
-    def _serve(self) -> None:
-        with self._line, self._line.makefile("rb") as stream:
-            while head := stream.read(4):
-                number, body, *_ = msgspec.msgpack.decode(stream.read(int.from_bytes(head, "big")))
-                answer = msgspec.msgpack.encode([number, self._answer(body), None])
-                self._line.sendall(len(answer).to_bytes(4, "big") + answer)
-
-    def _answer(self, body: dict[str, Any]) -> dict[str, Any] | None:
-        self.asked.append(body["type"])
-        if body["type"] == "PutVariable":
-            self.values[body["key"]] = body["value"]
-        if body["type"] == "GetVariable":
-            return {"type": "VariableResult", "key": body["key"], "value": self.values[body["key"]]}
-        return None
-
-
-@asynccontextmanager
-async def triggerer(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Supervisor]:
-    """This loop as that of a triggerer."""
-    ours, theirs = socket.socketpair()
-    supervisor = Supervisor(theirs)
-    reader, writer = await asyncio.open_connection(sock=ours)
-    comms = TriggerCommsDecoder(async_writer=writer, async_reader=reader, socket=ours)
-    if hasattr(comms, "start_reader"):  # since Airflow 3.2 or 3.3
-        await comms.start_reader()
-    monkeypatch.setattr(task_runner, "SUPERVISOR_COMMS", comms, raising=False)
-    monkeypatch.setenv("_AIRFLOW_PROCESS_CONTEXT", "client")
-    yield supervisor
-    if reading := getattr(comms, "_reader_task", None):
-        reading.cancel()
-    writer.close()
-
-
-def store(settings: Settings) -> VariableStore:
-    return VariableStore(settings, airflow_internals.mask_in_triggerer)
-
-
 @pytest.fixture
 def user(connect: Connect, variables: Variables) -> Iterator[WorkflowHook]:
     """A hook for a connection that uses the tokens of a user; nobody has logged in yet."""
     hook = connect({"grant": "refresh_token", "verify": False})
     yield hook
     hook.client.close()
-
-
-def redirect(hook: WorkflowHook, emulator: EmulatorServer, state: str) -> dict[str, str]:
-    url = hook.authorization_url(scope="external", state=state)
-    query = {name: values[0] for name, values in parse_qs(urlsplit(url).query).items()}
-    return authorize(emulator.store.tokens, query["redirect_uri"], query["state"], query["scope"])
 
 
 def test_nobody_logs_in_for_a_connection_that_would_not_use_it(
@@ -211,7 +176,8 @@ def test_an_answer_without_a_refresh_token_is_not_stored(user: WorkflowHook, var
 def test_a_regenerated_secret_needs_no_new_login(
     user: WorkflowHook, emulator: EmulatorServer, connect: Connect
 ) -> None:
-    user.log_in(**redirect(user, emulator, "random"), expected_state="random")
+    redirect = emulator.store.settings.redirect_uris[0]
+    user.log_in(**authorize(emulator.store.tokens, redirect, "random"), expected_state="random")
     emulator.store.configure(client_secret="regenerated")
     after = connect({"grant": "refresh_token", "verify": False}, password="regenerated")
     assert after.list_inboxes() == []
@@ -226,9 +192,9 @@ def test_the_connection_test_leaves_user_tokens_alone(
     connect: Connect,
 ) -> None:
     # As the page does it: under a random id, for which no tokens are stored.
-    monkeypatch.setenv(
-        "AIRFLOW_CONN_AB12CD34", json.dumps({**emulator.connection(), **user_fields(emulator)})
-    )
+    fields = emulator.connection()
+    fields["extra"] = {**fields["extra"], "grant": "refresh_token", "verify": False}
+    monkeypatch.setenv("AIRFLOW_CONN_AB12CD34", json.dumps(fields))
     for hook in (user, WorkflowHook("aB12Cd34")):
         passed, text = hook.test_connection()
         assert passed
@@ -239,10 +205,6 @@ def test_the_connection_test_leaves_user_tokens_alone(
     assert wrong.test_connection()[1].startswith(
         "No access token: The request for an access token was answered with 401"
     )
-
-
-def user_fields(emulator: EmulatorServer) -> dict[str, Any]:
-    return {"extra": {**emulator.connection()["extra"], "grant": "refresh_token", "verify": False}}
 
 
 async def test_a_trigger_renews_through_the_same_variable(

@@ -1,51 +1,55 @@
-"""One named method per endpoint, by id or by name, on a connection of Airflow."""
+"""The hook: its methods, and the connection with its form, its test and its files."""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from airflow.models.connection import Connection as StoredConnection
 from airflow.sdk import Connection as TaskConnection
-from airflow.sdk._shared.secrets_masker import redact
+from airflow.sdk._shared.secrets_masker import redact, should_hide_value_for_key
+from sqlalchemy import create_engine
+from sqlalchemy.orm import Session
 
 from airflow_provider_workflow import airflow_internals
-from airflow_provider_workflow.client import errors
-from airflow_provider_workflow.client.settings import Settings
+from airflow_provider_workflow.client.errors import ConfigurationError, GuessRejectedError, TokenStoreError
+from airflow_provider_workflow.client.settings import EXTRA_FIELDS, Settings
 from airflow_provider_workflow.emulator.server import EmulatorServer
-from airflow_provider_workflow.hooks import workflow
+from airflow_provider_workflow.hooks import connection, workflow
+from airflow_provider_workflow.hooks.login import (
+    AuthorizationDeniedError,
+    check_ready,
+    check_store,
+    code_of,
+)
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
+from tests.unit import odd_files
+from tests.unit.client.conftest import closed_port
 from tests.unit.hooks.conftest import Connect
 
-BY_URI = pytest.mark.parametrize("connection", [StoredConnection, TaskConnection])
+__all__ = ["closed_port"]
 
 
-def from_uri(connection: Any, rest: str, monkeypatch: pytest.MonkeyPatch) -> Settings:
-    """What a connection that is given as a URI means, in a task and in the other processes of Airflow."""
-    uri = f"workflow://an-id:a-secret@{rest}?oauth_url=https%3A%2F%2Fa%2Ftoken"
-    if connection is StoredConnection:
-        found = StoredConnection(conn_id="c", uri=uri)
-    else:
-        found = TaskConnection.from_uri(uri, conn_id="c")
-    monkeypatch.setattr(WorkflowHook, "get_connection", lambda *_: found)
-    return WorkflowHook("c").settings
-
-
-@BY_URI
+@pytest.mark.parametrize(
+    "connection", [lambda uri: StoredConnection("c", uri=uri), lambda uri: TaskConnection.from_uri(uri, "c")]
+)
 @pytest.mark.parametrize("rest", ["api.example.com/prefix", "[::1]:8080/http/prefix"])
 def test_a_path_in_a_uri_is_named_as_what_is_wrong(
     connection: Any, rest: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(errors.ConfigurationError, match="schema must be http or https") as caught:
-        from_uri(connection, rest, monkeypatch)
+    found = connection(f"workflow://an-id:a-secret@{rest}?oauth_url=https%3A%2F%2Fa%2Ftoken")
+    monkeypatch.setattr(WorkflowHook, "get_connection", lambda *_: found)
+    with pytest.raises(ConfigurationError, match="schema must be http or https") as caught:
+        _ = WorkflowHook("c").settings
     assert len(caught.value.problems) == 1
 
 
 def test_an_incomplete_connection_names_every_missing_field(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW_CONN_WORKFLOW_DEFAULT", '{"conn_type": "workflow"}')
-    with pytest.raises(errors.ConfigurationError) as raised:
+    with pytest.raises(ConfigurationError) as raised:
         WorkflowHook().list_inboxes()
     for field in ("host", "login", "password", "oauth_url"):
         assert f"{field} is missing" in str(raised.value)
@@ -55,7 +59,7 @@ def test_guess_and_templates(hook: WorkflowHook) -> None:
     assert hook.guess("Send an email for each new order")["title"]
     assert len(hook.list_templates()) == 182
     assert len(hook.list_templates(apps=["mail"], limit=3)) == 3
-    with pytest.raises(errors.GuessRejectedError):
+    with pytest.raises(GuessRejectedError):
         hook.guess("Good morning")
 
 
@@ -106,10 +110,10 @@ async def test_an_extra_that_is_no_object_holds_no_fields(
 ) -> None:
     fields = {"conn_type": "workflow", "host": "a", "login": "i", "password": "p", "extra": extra}
     monkeypatch.setenv("AIRFLOW_CONN_WORKFLOW_DEFAULT", json.dumps(fields))
-    with pytest.raises(errors.ConfigurationError, match=r"used: oauth_url is missing"):
+    with pytest.raises(ConfigurationError, match=r"used: oauth_url is missing"):
         async with WorkflowHook().async_client():
             pass
-    with pytest.raises(errors.ConfigurationError, match=r"used: oauth_url is missing"):
+    with pytest.raises(ConfigurationError, match=r"used: oauth_url is missing"):
         _ = WorkflowHook().settings
 
 
@@ -122,3 +126,158 @@ async def test_a_secret_is_masked_without_the_line_break_that_was_stored_after_i
             async with hook.async_client() as client:
                 assert client.settings.client_secret == "secret-of-a-trigger"
         assert redact(f"it is secret-of-a-{read}.") == "it is ***."
+
+
+def test_the_form_has_every_extra_field_that_the_settings_read() -> None:
+    assert set(connection.CONN_FIELDS) == set(EXTRA_FIELDS)
+
+
+def test_the_defaults_of_the_form_are_those_of_the_settings() -> None:
+    settings = Settings("https://a", "i", "s", "https://a/t")
+    for name, field in connection.CONN_FIELDS.items():
+        if "default" in field["schema"]:
+            built = Settings.build(
+                host="a",
+                login="i",
+                password="s",
+                extra={"oauth_url": "https://a/t", name: field["schema"]["default"]},
+            )
+            assert getattr(built, name) == getattr(settings, name)
+
+
+def test_airflow_masks_no_field_of_the_form() -> None:
+    masked = [name for name in connection.CONN_FIELDS if should_hide_value_for_key(name)]
+    assert masked == []
+    assert should_hide_value_for_key("token_url")
+
+
+def test_the_field_that_is_required_stands_first_and_alone_refuses_null() -> None:
+    refuse_null = [
+        name for name, field in connection.CONN_FIELDS.items() if "null" not in field["schema"]["type"]
+    ]
+    assert refuse_null == [next(iter(connection.CONN_FIELDS))] == ["oauth_url"]
+    assert connection.CONN_FIELDS["oauth_url"]["schema"]["examples"]
+
+
+def test_no_secret_is_a_field_of_the_extra() -> None:
+    # The extra is shown in clear to whoever may edit connections; the password is not.
+    assert not any("secret" in name or "password" in name for name in connection.CONN_FIELDS)
+
+
+@pytest.mark.specification("14.3 state")
+@pytest.mark.parametrize(
+    ("query", "reason"),
+    [
+        ("code=c&state=other", "state is not the one"),
+        ("code=c", "state is not the one"),
+        ("error=access_denied&state=other", "state is not the one"),
+        ("", "state is not the one"),
+        ("code=c&state=s&state=s", "more than once"),
+        ("code=c&code=d&state=s", "more than once"),
+        ("state=s", "no code"),
+        ("code=&state=s", "no code"),
+        ("&".join("x=1" for _ in range(60)), "fields"),
+    ],
+)
+def test_what_is_no_answer_to_ours_is_refused(query: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason) as raised:
+        code_of(query, "s")
+    assert "other" not in str(raised.value)
+
+
+def test_a_refusal_is_told_in_one_sentence() -> None:
+    with pytest.raises(AuthorizationDeniedError) as raised:
+        code_of("error=access_denied&error_description=The+user%0D%0Asaid+no&state=s", "s")
+    assert str(raised.value) == "The authorization page answered 'access_denied': The user said no"
+    with pytest.raises(AuthorizationDeniedError, match="'server_error' and gave no reason"):
+        code_of("error=server_error&state=s", "s")
+
+
+def test_all_that_a_connection_lacks_is_named_at_once() -> None:
+    with pytest.raises(ConfigurationError) as raised:
+        check_ready(Settings("https://a", "an-id", "a-secret", "https://a/token"), "workflow")
+    named = [problem.split()[0] for problem in raised.value.problems]
+    assert named == ["grant", "auth_url", "redirect_uri", "scope"]
+    assert all("(" in problem for problem in raised.value.problems), "each has its fix"
+
+
+def test_a_database_that_is_not_set_up_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    empty = create_engine("sqlite://")
+    monkeypatch.setattr("airflow.utils.session.create_session", lambda: Session(empty))
+    with pytest.raises(TokenStoreError, match=r"cannot be used from here \(OperationalError\).*db migrate"):
+        check_store()
+
+
+def says(hook: WorkflowHook) -> str:
+    passed, text = hook.test_connection()
+    assert not passed
+    assert "\n" not in text
+    return text
+
+
+def test_a_right_connection_passes_with_one_token(hook: WorkflowHook, emulator: EmulatorServer) -> None:
+    assert hook.test_connection() == (True, "A token was issued and the trigger inbox API accepts it.")
+    assert [each.operation for each in emulator.requests] == ["token", "list_inboxes"]
+
+
+@pytest.mark.parametrize(
+    ("extra", "said"),
+    [
+        ({"scope": "unheard-of"}, "(invalid_scope)"),
+        ({"inbox_path": "/wrong-path"}, "answered with 404"),
+        ({"inbox_path": "/wrong/path"}, "answered with 404"),
+    ],
+)
+def test_what_is_wrong_with_a_connection_is_said(extra: dict[str, str], said: str, connect: Connect) -> None:
+    assert said in says(connect(extra))
+
+
+def test_a_bundle_of_certificates_that_is_gone(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", "/no/such/file.pem")
+    assert says(connect()).startswith("The workflow connection cannot be used: REQUESTS_CA_BUNDLE")
+
+
+@pytest.mark.parametrize("variable", ["REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE"])
+@pytest.mark.parametrize("kind", odd_files.KINDS)
+async def test_a_variable_of_the_environment_names_a_file_of_certificates_or_itself_as_wrong(
+    connect: Connect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, variable: str
+) -> None:
+    hook = connect()
+    with odd_files.made(kind, tmp_path) as path:
+        monkeypatch.setenv(variable, path)
+        with pytest.raises(ConfigurationError) as raised:
+            hook.list_inboxes()
+        with pytest.raises(ConfigurationError) as in_trigger:
+            async with hook.async_client():
+                pass
+    (problem,) = raised.value.problems
+    assert problem == f"{variable} names a file that {odd_files.KINDS[kind]} (correct or unset it)"
+    assert in_trigger.value.problems == [problem]
+
+
+@pytest.mark.parametrize("kind", [kind for kind in odd_files.KINDS if kind != "missing"])
+def test_a_folder_of_the_environment_has_files_of_certificates_only(
+    connect: Connect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    folder = tmp_path / "certs"
+    folder.mkdir()
+    monkeypatch.setenv("SSL_CERT_DIR", str(folder))
+    with odd_files.made(kind, tmp_path) as path:
+        (folder / "0123abcd.0").symlink_to(path)
+        with pytest.raises(ConfigurationError) as raised:
+            connect().list_inboxes()
+    (problem,) = raised.value.problems
+    assert problem == (
+        f"SSL_CERT_DIR names a folder with the file 0123abcd.0, which {odd_files.KINDS[kind]}"
+        " (correct or unset it)"
+    )
+
+
+@pytest.mark.parametrize("kind", ["missing", "empty", "pipe"])
+def test_a_folder_of_the_environment_is_a_folder(
+    connect: Connect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    with odd_files.made(kind, tmp_path) as path:
+        monkeypatch.setenv("SSL_CERT_DIR", path)
+        with pytest.raises(ConfigurationError, match="SSL_CERT_DIR names no folder that can be read"):
+            connect().list_inboxes()

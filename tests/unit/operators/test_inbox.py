@@ -22,11 +22,8 @@ from airflow_provider_workflow.operators.inbox import (
     WorkflowInboxDispatchOperator,
     WorkflowReleaseOperator,
 )
-from tests.unit.counted import counted
 from tests.unit.fakes import api_error
 from tests.unit.workbench import INBOX, Workbench
-
-__all__ = ["counted"]
 
 
 def dispatch(bench: Workbench, **arguments: Any) -> Any:
@@ -160,7 +157,6 @@ def test_a_dispatch_that_is_being_ended_releases_the_lease_that_it_works_on(benc
 
 
 def dead_letter(bench: Workbench, target: str | None = "handle") -> dict[str, Any]:
-    """The conf of a dead letter of the message ``a``."""
     message: Any = {"id": "a", "payload": "a secret", "message_attributes": {"lease_count": 3}}
     conf = conf_of(message, bench.hook.workflow_conn_id, bench.inbox_id, target, Reason.REJECTED, "a cause")
     stored: dict[str, Any] = json.loads(json.dumps(conf))

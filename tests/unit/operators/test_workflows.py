@@ -99,9 +99,6 @@ def test_remarks_that_are_no_list_are_none(connected: EmulatorServer, remarks: A
     assert guess()["messages"] == []
 
 
-FIELDS = {"id", "title", "slug", "status", "description_plain", "url", "create_url", "steps"}
-
-
 def templates(**arguments: Any) -> Any:
     return WorkflowTemplatesOperator(task_id="t", **arguments).execute({})
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 
 import pytest
 from airflow.providers_manager import ProvidersManager
+
+from tests.unit.loading import loaded
 
 pytestmark = pytest.mark.since(3, 3, "the acknowledging of asset events")
 
@@ -19,7 +20,6 @@ sys.modules["airflow.providers.common.messaging.providers"] = None
 
 
 def run(code: str) -> str:
-    """What a new interpreter prints last."""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()[-1]
@@ -41,10 +41,8 @@ def test_it_has_what_older_versions_of_the_base_class_ask_for() -> None:
 
 @pytest.mark.slow
 def test_importing_it_loads_next_to_nothing() -> None:
-    base = "import airflow.exceptions, airflow.providers.common.messaging.providers.base_provider\n"
-    shown = "import json, sys; print(json.dumps(sorted(sys.modules)))"
-    more = set(json.loads(run(f"{base}import airflow_provider_workflow.queues.inbox\n{shown}")))
-    more -= set(json.loads(run(f"{base}{shown}")))
+    base = "import airflow.exceptions, airflow.providers.common.messaging.providers.base_provider"
+    more = loaded("import airflow_provider_workflow.queues.inbox", base)
 
     assert more - {"airflow_provider_workflow"} == {
         "airflow_provider_workflow.queues",

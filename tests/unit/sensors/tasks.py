@@ -44,13 +44,11 @@ class Task:
         )
 
     def leased(self, seconds: int = 300) -> dict[str, Any]:
-        """The event of a trigger that leased."""
         lease = handed_off(self.bench.lease(seconds=seconds))
         return {"status": "leased", "inbox_name": INBOX, "lease": lease}
 
     @staticmethod
     def run(step: Any) -> Any:
-        """The value of a step, or the deferral that it ends with."""
         try:
             return step()
         except TaskDeferred as deferral:

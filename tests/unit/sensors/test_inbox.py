@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from airflow.exceptions import AirflowOptionalProviderFeatureException, AirflowRescheduleException
@@ -20,7 +22,6 @@ from airflow_provider_workflow.client.errors import NotFoundError, WorkflowError
 from airflow_provider_workflow.dispatch.lease import InboxNotActiveError, InboxUnusableError
 from airflow_provider_workflow.dispatch.run_errors import TargetError
 from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
-from tests.unit.created_again import put_in_a_new_inbox
 from tests.unit.fake_clock import FakeClock, nothing
 from tests.unit.fakes import api_error
 from tests.unit.sensors.tasks import POLL, Task, sensor
@@ -187,9 +188,6 @@ def test_a_look_before_deferring_skips_where_poke_mode_does(
             task.execute()
 
 
-Release = Callable[[int, int], None]
-
-
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
@@ -236,7 +234,9 @@ def test_only_retries_of_auto_are_asked_for() -> None:
 
 
 @pytest.mark.parametrize("minor", [1, 2])
-def test_before_airflow_3_3_auto_is_refused_with_both_ways_out(release: Release, minor: int) -> None:
+def test_before_airflow_3_3_auto_is_refused_with_both_ways_out(
+    release: Callable[[int, int], None], minor: int
+) -> None:
     release(3, minor)
 
     for given in (None, "auto"):
@@ -306,19 +306,12 @@ def test_what_a_template_may_hold_is_templated() -> None:
     }
 
 
-class Wires:
-    """How many connections of tasks were opened, and how many of them are open."""
-
-    def __init__(self) -> None:
-        self.opened = 0
-        self.open = 0
-
-
 @pytest.fixture
-def wires(monkeypatch: pytest.MonkeyPatch) -> Wires:
+def wires(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """How many connections of tasks were opened, and how many of them are open."""
     # The look for quarantined messages has a short connection of its own.
     monkeypatch.setenv("AIRFLOW__WORKFLOW__QUARANTINE_CHECK_SECONDS", "0")
-    counted = Wires()
+    counted = SimpleNamespace(opened=0, open=0)
 
     class Counted(over_requests.RequestsWire):
         def __init__(self, *given: Any) -> None:
@@ -335,7 +328,7 @@ def wires(monkeypatch: pytest.MonkeyPatch) -> Wires:
 
 
 def test_a_sensor_that_pokes_keeps_one_connection_and_closes_it(
-    bench: Workbench, pauses: FakeClock, wires: Wires
+    bench: Workbench, pauses: FakeClock, wires: SimpleNamespace
 ) -> None:
     pauses.then(nothing, lambda: bench.put("a"))
     Task(bench, deferrable=False).execute()
@@ -345,7 +338,7 @@ def test_a_sensor_that_pokes_keeps_one_connection_and_closes_it(
 
 
 def test_the_connection_is_closed_however_the_sensor_leaves_its_worker(
-    bench: Workbench, wires: Wires
+    bench: Workbench, wires: SimpleNamespace
 ) -> None:
     task = Task(bench)
     deferral = task.execute()
@@ -363,14 +356,11 @@ def test_the_connection_is_closed_however_the_sensor_leaves_its_worker(
 
 @pytest.mark.since(3, 3, "the task state store")
 def test_a_task_that_is_ended_while_it_receives_closes_both_of_its_connections(
-    bench: Workbench, wires: Wires
+    bench: Workbench, wires: SimpleNamespace
 ) -> None:
-    def time_out() -> None:
-        raise TaskTimeout
-
     bench.put("a")
     task = Task(bench, trigger_dag_id=None)
-    task.store.after_set = time_out
+    task.store.after_set = Mock(side_effect=TaskTimeout)
 
     with pytest.raises(TaskTimeout):
         task.execute()
@@ -383,13 +373,12 @@ MODES: dict[str, dict[str, Any]] = {
     "reschedule": {"deferrable": False, "mode": "reschedule"},
     "deferrable": {"deferrable": True},
 }
-RECEIVES = {"trigger_dag_id": None, "acknowledge": "manual"}
 
 
 @pytest.fixture(params=["with runs", "with messages"])
 def arguments(request: pytest.FixtureRequest) -> dict[str, Any]:
     """A sensor that starts runs, and one that returns messages."""
-    return {} if request.param == "with runs" else RECEIVES
+    return {} if request.param == "with runs" else {"trigger_dag_id": None, "acknowledge": "manual"}
 
 
 def done(value: Any) -> list[str]:
@@ -417,8 +406,7 @@ def test_a_missing_inbox_fails_the_try(
 def test_the_next_try_finds_an_inbox_that_was_created_again_under_its_name(
     bench: Workbench, arguments: dict[str, Any], mode: str
 ) -> None:
-    bench.hook.delete_inbox(INBOX)
-    put_in_a_new_inbox(bench.service, "a")
+    bench.create_again("a")
 
     assert done(Task(bench, **MODES[mode], **arguments).execute()) == ["a"]
 
@@ -426,11 +414,7 @@ def test_the_next_try_finds_an_inbox_that_was_created_again_under_its_name(
 def test_a_sensor_that_pokes_finds_it_again_between_two_polls(
     bench: Workbench, pauses: FakeClock, arguments: dict[str, Any]
 ) -> None:
-    def replace() -> None:
-        bench.hook.delete_inbox(INBOX)
-        put_in_a_new_inbox(bench.service, "a")
-
-    pauses.then(replace)
+    pauses.then(lambda: bench.create_again("a"))
 
     assert done(Task(bench, **MODES["poke"], **arguments).execute()) == ["a"]
 
@@ -442,8 +426,7 @@ def test_a_lease_of_a_deleted_inbox_starts_its_runs_and_the_next_try_those_of_th
     deferral = task.execute()
     bench.put("a")
     event = task.leased()
-    bench.hook.delete_inbox(INBOX)
-    new_id = put_in_a_new_inbox(bench.service, "b")
+    new_id = bench.create_again("b")
 
     with pytest.raises(NotFoundError):
         task.resume(deferral, event)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -37,6 +36,17 @@ def test_messages_are_returned_and_acknowledged(bench: Workbench) -> None:
     assert ids(task(bench).execute()) == ["a", "b"]
     assert bench.states == {}
     assert bench.supervisor.runs == {}
+
+
+@acknowledges
+def test_messages_are_not_leased_if_the_retries_that_auto_needs_are_taken_away(bench: Workbench) -> None:
+    bench.put("a")
+    wait = task(bench, deferrable=False)
+    wait.sensor.retries = 0
+
+    with pytest.raises(ValueError, match=r"^retries must be 1 or more with acknowledge=\"auto\""):
+        wait.execute()
+    assert bench.lease_sizes == []
 
 
 @acknowledges
@@ -153,16 +163,12 @@ def test_a_paused_inbox_fails_although_a_message_was_refused_before(bench: Workb
         wait.resume(deferral, POLL)
 
 
-Release = Callable[[int, int], None]
-
-
 def limit_runs(bench: Workbench) -> None:
     """Every run that was started stays unfinished, until ``finish``."""
     bench.ti.unfinished = lambda dag_id: len(bench.supervisor.runs)
 
 
 def lines_of(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """What the sensor has logged about its waiting."""
     return [each.getMessage() for each in caplog.records if each.name.endswith("sensors.inbox")]
 
 
@@ -315,7 +321,6 @@ MODES = [pytest.param("auto", marks=pytest.mark.since(3, 3, "the task state stor
 
 
 def received(bench: Workbench, acknowledge: str, payload: Any) -> dict[str, Any]:
-    """The message as a sensor returns it."""
     bench.service.put("orders", payload)
     value: Any = Task(bench, trigger_dag_id=None, acknowledge=acknowledge).execute()
     [message] = value["messages"] if acknowledge == "manual" else value

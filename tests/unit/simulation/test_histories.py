@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
+from contextlib import nullcontext
+from typing import Any
+
 import pytest
 
-from tests.mutations.faults import fault
+from airflow_provider_workflow.dispatch import batches
+from tests.mutations.faults import FAULTS, fault
+from tests.mutations.seeded import seeded
+from tests.simulation.batches import play as play_batches
 from tests.simulation.play import play, staged
 from tests.simulation.teeth import first_noticed
 
-SEEDS = 2_000
-SEEDS_OF_A_FAULT = 300
 
-
-@pytest.mark.parametrize("first", range(0, SEEDS, 500))
+@pytest.mark.parametrize("first", range(0, 2_000, 500))
 def test_all_rules_hold(first: int) -> None:
     with staged():
         broken = {seed: rule for seed in range(first, first + 500) if (rule := play(seed))}
@@ -20,13 +25,18 @@ def test_all_rules_hold(first: int) -> None:
     assert broken == {}, "make simulate SEED=... SEEDS=1 shows the history"
 
 
-def test_a_seed_plays_the_same_history_each_time() -> None:
-    with staged():
-        for seed in range(20):
+@pytest.mark.parametrize(
+    ("player", "stage", "seeds"),
+    [(play, staged, 20), (play_batches, nullcontext, 5)],
+    ids=["runs", "batches"],
+)
+def test_a_seed_plays_the_same_history_each_time(player: Any, stage: Any, seeds: int) -> None:
+    with stage():
+        for seed in range(seeds):
             first: list[str] = []
             second: list[str] = []
-            play(seed, first)
-            play(seed, second)
+            player(seed, first)
+            player(seed, second)
             assert first == second
             assert first
 
@@ -50,4 +60,39 @@ def test_a_seed_plays_the_same_history_each_time() -> None:
     ],
 )
 def test_a_fault_is_noticed(name: str) -> None:
-    assert first_noticed(fault(name), range(SEEDS_OF_A_FAULT)) is not None
+    assert first_noticed(fault(name), range(300)) is not None
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    """Without the log lines of the package, which take longer than the histories."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(before)
+
+
+def broken(seeds: range) -> dict[int, str]:
+    return {seed: rule for seed in seeds if (rule := play_batches(seed))}
+
+
+@pytest.mark.parametrize("first", range(0, 80, 20))
+def test_all_rules_of_batches_hold(first: int) -> None:
+    assert broken(range(first, first + 20)) == {}
+
+
+def test_messages_that_share_a_call_after_their_first_delivery_are_noticed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(batches, "delivery_count", lambda message: 1)
+
+    assert any("rule B2: sound" in rule for rule in broken(range(30)).values())
+
+
+def test_an_acknowledgement_before_the_call_is_noticed() -> None:
+    (early,) = (each for each in FAULTS if each.name.startswith("acknowledge a batch before"))
+    with seeded(early):
+        rules = broken(range(10)).values()
+
+    assert rules
+    assert all("rule B1: " in rule for rule in rules)

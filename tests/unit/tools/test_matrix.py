@@ -27,7 +27,6 @@ class Machine:
         path.chmod(0o755)
 
     def test(self, *pairs: str) -> subprocess.CompletedProcess[str]:
-        """Run ``make test-matrix`` for pairs."""
         words = [f"MATRIX={' '.join(pairs)}", f"MAKE={self.folder}/make-of-pair"]
         path = {"PATH": f"{self.folder}:/usr/bin:/bin"}
         command = ["make", "--silent", "test-matrix", *words]

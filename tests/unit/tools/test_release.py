@@ -71,7 +71,6 @@ def repository(tmp_path: Path) -> Path:
 
 
 def commit(repository: Path) -> None:
-    """Commit all files."""
     git(repository, "add", "--all")
     git(repository, "commit", "--quiet", "--message", "A change")
 
@@ -123,61 +122,44 @@ def test_a_release_builds_sdist_and_wheel_and_building_its_commit_again_gives_th
     assert release.build(tmp_path / "clone", tmp_path / "built") == built
 
 
-def break_readme(repository: Path) -> None:
-    pyproject = repository / "pyproject.toml"
-    pyproject.write_text(pyproject.read_text().replace("README.md", "README.rst"))
-    (repository / "README.rst").write_text("Title\n==\n\n.. unknown::\n")
-    commit(repository)
+AT_RANDOM = """
+import os
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-
-def break_build(repository: Path) -> None:
-    (repository / "pyproject.toml").write_text(PYPROJECT.replace("name =", "nothing ="))
-    commit(repository)
-
-
-def build_at_random(repository: Path) -> None:
-    hook = (
-        "import os\n"
-        "from hatchling.builders.hooks.plugin.interface import BuildHookInterface\n"
-        "class Hook(BuildHookInterface):\n"
-        "    def initialize(self, version, build_data):\n"
-        "        path = os.path.join(self.root, 'airflow_provider_workflow', 'random.txt')\n"
-        "        open(path, 'wb').write(os.urandom(8))\n"
-        "        build_data['artifacts'].append('random.txt')\n"
-    )
-    (repository / "hatch_build.py").write_text(hook)
-    with (repository / "pyproject.toml").open("a") as pyproject:
-        pyproject.write("\n[tool.hatch.build.hooks.custom]\n")
-    commit(repository)
-
-
-def leave_a_file(repository: Path) -> None:
-    (repository / "new.py").write_text("")
-
-
-def empty_changelog(repository: Path) -> None:
-    (repository / release.CHANGELOG).write_text(CHANGES.replace("- A change.", ""))
-    commit(repository)
-
-
-def tag(repository: Path) -> None:
-    git(repository, "tag", "v0.2.0")
+class Hook(BuildHookInterface):
+    def initialize(self, version, build_data):
+        path = os.path.join(self.root, 'airflow_provider_workflow', 'random.txt')
+        open(path, 'wb').write(os.urandom(8))
+        build_data['artifacts'].append('random.txt')
+"""
+IN_RST = {
+    "pyproject.toml": PYPROJECT.replace("README.md", "README.rst"),
+    "README.rst": "Title\n==\n\n.. unknown::\n",
+}
+HOOKED = {
+    "pyproject.toml": f"{PYPROJECT}\n[tool.hatch.build.hooks.custom]\n",
+    "hatch_build.py": AT_RANDOM,
+}
 
 
 @pytest.mark.parametrize(
-    ("fault", "text"),
+    ("files", "text"),
     [
-        (leave_a_file, r"Commit, stash or remove these files first:\n\?\? new.py"),
-        (empty_changelog, "lists no change below '## Unreleased'"),
-        (tag, "The tag v0.2.0 exists"),
-        (break_build, "hatchling build .* failed with code"),
-        (break_readme, "twine check"),
-        (build_at_random, "not reproducible"),
+        ({release.CHANGELOG: CHANGES.replace("- A change.", "")}, "lists no change below '## Unreleased'"),
+        ({"pyproject.toml": PYPROJECT.replace("name =", "nothing =")}, "hatchling build .* failed with code"),
+        (IN_RST, "twine check"),
+        (HOOKED, "not reproducible"),
+        ({}, "The tag v0.2.0 exists"),
+        ({"new.py": ""}, r"Commit, stash or remove these files first:\n\?\? new.py"),
     ],
 )
-def test_a_failed_check_changes_nothing(repository: Path, fault: object, text: str) -> None:
-    assert callable(fault)
-    fault(repository)
+def test_a_failed_check_changes_nothing(repository: Path, files: dict[str, str], text: str) -> None:
+    for name, content in files.items():
+        (repository / name).write_text(content)
+    if not files:
+        git(repository, "tag", "v0.2.0")
+    elif "new.py" not in files:
+        commit(repository)
     before = state_of(repository)
 
     with pytest.raises(ReleaseError, match=text):

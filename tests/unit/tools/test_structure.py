@@ -3,55 +3,30 @@
 from __future__ import annotations
 
 from pathlib import Path
-from textwrap import dedent
 
 import pytest
 
 from tools import structure
 
 
-class Project:
-    """A package ``shop`` in a folder of its own."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.write("shop/__init__.py", "")
-
-    def write(self, path: str, text: str) -> None:
-        """Write a file of the project."""
-        file = self.folder / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(dedent(text))
-
-    def measure(self) -> tuple[structure.Figures, structure.Names]:
-        """Its figures, and the names of what was counted."""
-        return structure.measure(self.folder / "shop")
+def measured(folder: Path, till: str) -> tuple[structure.Figures, structure.Names]:
+    """The figures of a package with one module, and the names of what was counted."""
+    package = folder / "shop"
+    package.mkdir(exist_ok=True)
+    (package / "__init__.py").touch()
+    (package / "till.py").write_text(till)
+    return structure.measure(package)
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    return Project(tmp_path)
+def test_concepts_are_classes_and_public_functions(tmp_path: Path) -> None:
+    till = "class _Till:\n    def open(self): ...\n    def _lock(self): ...\n"
+    figures, _ = measured(tmp_path, f"{till}def pay(): ...\ndef _count(): ...\n")
+
+    assert figures["concepts, without emulator"] == 3
 
 
-def test_concepts_are_classes_and_public_functions(project: Project) -> None:
-    project.write(
-        "shop/till.py",
-        """\
-        class _Till:
-            def open(self): ...
-            def _lock(self): ...
-        def pay(): ...
-        def _count(): ...
-        """,
-    )
-
-    assert project.measure()[0]["concepts, without emulator"] == 3
-
-
-def test_the_width_of_a_line_is_the_mean_of_those_that_are_not_blank(project: Project) -> None:
-    project.write("shop/till.py", "A = 1\n\nB = 100\n")
-
-    assert project.measure()[0]["mean width of a line"] == 6
+def test_the_width_of_a_line_is_the_mean_of_those_that_are_not_blank(tmp_path: Path) -> None:
+    assert measured(tmp_path, "A = 1\n\nB = 100\n")[0]["mean width of a line"] == 6
 
 
 def test_a_limit_is_lowered_to_its_figure_and_never_raised(
@@ -66,9 +41,9 @@ def test_a_limit_is_lowered_to_its_figure_and_never_raised(
     )
 
 
-def test_the_length_of_a_function_is_without_its_docstring_and_decorators(project: Project) -> None:
-    for lines in (40, 41):
+def test_the_length_of_a_function_is_without_its_docstring_and_decorators(tmp_path: Path) -> None:
+    for lines, found in ((40, []), (41, ["till.pay (41 lines)"])):
         body = "    pass\n" * (lines - 1)
-        project.write(f"shop/of_{lines}.py", f'@cache\ndef pay():\n    """Pay.\n\n    All.\n    """\n{body}')
+        _, names = measured(tmp_path, f'@cache\ndef pay():\n    """Pay.\n\n    All.\n    """\n{body}')
 
-    assert project.measure()[1]["functions over 40 lines"] == ["of_41.pay (41 lines)"]
+        assert names.get("functions over 40 lines", []) == found

@@ -1,26 +1,161 @@
-"""The wake-ups of a trigger, and the clock of several that wait side by side."""
+"""Airflow's own trigger runner with its shared streams, on a clock that is moved by hand."""
 
 from __future__ import annotations
 
 import asyncio
+import itertools
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
+from airflow_provider_workflow.assets import messages_of
 from airflow_provider_workflow.client import over_aiohttp
-from tests.unit.counted import counted  # noqa: F401
+from airflow_provider_workflow.triggers.event import WorkflowInboxEventTrigger
 from tests.unit.fake_clock import FakeClock
-from tests.unit.triggers.day import day  # noqa: F401
-from tests.unit.triggers.loops import FakeWakeUps
-from tests.unit.triggers.triggerer import triggerer  # noqa: F401
 from tests.unit.workbench import Workbench
+
+PATIENCE_SECONDS = 10.0
+"""How long a test waits at most for something that should come at once."""
+
+
+class Log:
+    """The runner's log: says nothing, and holds a trigger up where it has fired, if told to."""
+
+    def __init__(self) -> None:
+        self.gate: asyncio.Event | None = None
+
+    async def ainfo(self, text: str, **_: Any) -> None:
+        if text == "Trigger fired event" and self.gate is not None:
+            await self.gate.wait()
+
+    async def aerror(self, *_: Any, **__: Any) -> None: ...
+
+    adebug = awarning = aerror
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return lambda *_, **__: None
+
+
+async def beside(function: Callable[[], Any]) -> None:
+    """Wait for something in a thread for which the clock does not wait."""
+    with ThreadPoolExecutor(1) as pool:
+        await asyncio.wrap_future(pool.submit(function))
+
+
+class Triggerer:
+    """
+    A triggerer, and the supervisor that stores its events when a test says so.
+
+    :param bench: the inbox ``orders``.
+    :param clock: moves by hand.
+    """
+
+    def __init__(self, bench: Workbench, clock: FakeClock) -> None:
+        from airflow.jobs.triggerer_job_runner import TriggerRunner
+
+        self.bench = bench
+        self.clock = clock
+        self.log = Log()
+        runner = type("Runner", (TriggerRunner,), {"log": self.log})
+        self.runner: Any = runner()
+        self.stored: list[tuple[int, Any]] = []
+        self._numbers = itertools.count(1)
+
+    @property
+    def streams(self) -> Any:
+        return self.runner._shared_streams
+
+    def start(self, trigger: Any) -> int:
+        number = next(self._numbers)
+        trigger.trigger_id = number
+        work = self.runner.run_trigger(number, trigger)
+        self.runner.triggers[number] = {"name": str(number), "events": 0, "is_watcher": True, "task": None}
+        self.runner.triggers[number]["task"] = task = asyncio.create_task(work)
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())  # seen, as Airflow does
+        return number
+
+    async def end(self, number: int) -> None:
+        """End a trigger, as Airflow does when its DAG is paused."""
+        task = self.runner.triggers[number]["task"]
+        task.cancel()
+        await asyncio.wait({task})
+
+    async def cancel(self, number: int) -> None:
+        """End a trigger as Airflow does when its task was marked or cleared in the page."""
+        task = self.runner.triggers[number]["task"]
+        self.runner.to_cancel.append(number)
+        await self.runner.cancel_triggers()
+        await asyncio.wait({task})
+
+    @property
+    def unstored(self) -> list[Any]:
+        return [entry.event.payload for entry in self.runner.events]
+
+    def store(self) -> None:
+        """Store all events, and let the streams know, as the supervisor does about once a second."""
+        confirmed = []
+        while self.runner.events:
+            entry = self.runner.events.popleft()
+            self.stored.append((entry.trigger_id, entry.event.payload))
+            if entry.persist_seq is not None:
+                confirmed.append(entry.persist_seq)
+        self.streams.confirm_persisted(confirmed)
+
+    def stored_ids(self, number: int | None = None) -> list[str]:
+        return [each["id"] for each in self.stored_messages(number)]
+
+    def stored_messages(self, number: int | None = None) -> list[dict[str, Any]]:
+        found = [payload for trigger, payload in self.stored if number in (None, trigger)]
+        return [message for payload in found for message in messages_of(payload)]
+
+    async def work(self, seconds: float) -> None:
+        """Let time pass in which all events are stored."""
+        for _ in range(int(seconds)):
+            await self.clock.elapse(1)
+            self.store()
+            await self.clock.settle()
+
+    async def stop_streams(self) -> None:
+        """The first half of a triggerer's end: the streams are stopped, the triggers are still there."""
+        await self.streams.stop_all()
+
+    async def stop(self) -> None:
+        """End as ``asyncio.run`` does: cancel whatever there is, once, and wait for it."""
+        await self.stop_streams()
+        await self.crash()
+
+    async def crash(self) -> None:
+        """Cancel whatever there is, once, and wait for it."""
+        rest = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in rest:
+            task.cancel()
+        if rest:
+            await asyncio.wait(rest, timeout=PATIENCE_SECONDS)
 
 
 @pytest.fixture
-def wake_ups(fake_clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> FakeWakeUps:
-    fake = FakeWakeUps()
-    monkeypatch.setattr("airflow_provider_workflow.client.event_stream.listen", fake.listen)
-    return fake
+async def triggerer(bench: Workbench, held_clock: FakeClock) -> Any:
+    made = Triggerer(bench, held_clock)
+    yield made
+    await made.stop()
+
+
+def event_trigger(**arguments: Any) -> WorkflowInboxEventTrigger:
+    return WorkflowInboxEventTrigger(**{"inbox": "orders", "wake_on_events": False, **arguments})
+
+
+EVEN = "contains(`[0, 2, 4, 6, 8]`, payload.n)"
+ODD = "contains(`[1, 3, 5, 7, 9]`, payload.n)"
+FAILS = "length(payload.n) == `1`"
+"""Fails on a number, which has no length."""
+
+
+def put(bench: Workbench, *numbers: int) -> list[str]:
+    ids = [f"m{number}" for number in numbers]
+    bench.service.put(bench.inbox_id, *({"n": number} for number in numbers), ids=ids)
+    return ids
 
 
 @pytest.fixture

@@ -19,8 +19,7 @@ from airflow_provider_workflow.triggers.event import WorkflowInboxEventTrigger
 from tests.unit.fake_clock import FakeClock
 from tests.unit.loading import AIRFLOW, loaded
 from tests.unit.test_parse_weight import HEAVY
-from tests.unit.triggers.triggerer import Triggerer, beside, event_trigger
-from tests.unit.triggers.watched import EVEN, ODD, put
+from tests.unit.triggers.conftest import EVEN, ODD, Triggerer, beside, event_trigger, put
 from tests.unit.workbench import Workbench
 
 pytestmark = pytest.mark.since(3, 3, "the acknowledging of asset events")
@@ -241,7 +240,7 @@ async def test_it_does_not_run_by_itself() -> None:
 
 
 async def test_twenty_watchers_select_from_a_megabyte_in_threads_and_each_gets_what_it_wants(
-    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+    bench: Workbench, triggerer: Triggerer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads: set[int] = set()
 
@@ -290,9 +289,7 @@ async def test_a_watcher_that_is_ended_while_it_selects_acknowledges_nothing(
     assert bench.states == {"a": "available"}
 
 
-async def test_many_watchers_have_one_poller(
-    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
-) -> None:
+async def test_many_watchers_have_one_poller(bench: Workbench, triggerer: Triggerer) -> None:
     for number in range(10):
         triggerer.start(event_trigger(match=f"payload.n == `{number}`"))
     await triggerer.work(62)
@@ -303,7 +300,7 @@ async def test_many_watchers_have_one_poller(
 
 
 async def test_each_watcher_gets_what_it_wants_and_all_of_it_is_acknowledged(
-    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
+    bench: Workbench, triggerer: Triggerer
 ) -> None:
     ids = put(bench, *range(10))
     even = triggerer.start(event_trigger(match=EVEN))
@@ -371,9 +368,7 @@ async def test_events_carry_a_batch_each_and_keep_their_distance(
     assert bench.states == {}
 
 
-async def test_a_large_batch_is_several_events(
-    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
-) -> None:
+async def test_a_large_batch_is_several_events(bench: Workbench, triggerer: Triggerer) -> None:
     bench.put("a", "b", "c", payload="x" * 400_000)
     triggerer.start(event_trigger())
     await triggerer.work(15)
@@ -383,9 +378,7 @@ async def test_a_large_batch_is_several_events(
     assert bench.states == {}
 
 
-async def test_what_is_redelivered_shows_its_delivery_count(
-    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
-) -> None:
+async def test_what_is_redelivered_shows_its_delivery_count(bench: Workbench, triggerer: Triggerer) -> None:
     put(bench, 1)
     bench.service.fault("status", operation="ack", status=400, code="lease_expired", times=1)
     triggerer.start(event_trigger())
@@ -399,9 +392,7 @@ async def test_what_is_redelivered_shows_its_delivery_count(
     assert bench.states == {}
 
 
-async def test_a_watcher_that_outlives_its_siblings_goes_on(
-    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
-) -> None:
+async def test_a_watcher_that_outlives_its_siblings_goes_on(bench: Workbench, triggerer: Triggerer) -> None:
     stays = triggerer.start(event_trigger())
     leaves = triggerer.start(event_trigger(match=ODD))
     await triggerer.work(5)
@@ -414,7 +405,7 @@ async def test_a_watcher_that_outlives_its_siblings_goes_on(
 
 
 async def test_a_subclass_that_chooses_by_other_means_is_served_alike(
-    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
+    bench: Workbench, triggerer: Triggerer
 ) -> None:
     put(bench, 1, 2)
     triggerer.start(Second("orders", wake_on_events=False))

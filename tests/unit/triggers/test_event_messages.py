@@ -18,8 +18,7 @@ from airflow_provider_workflow.dispatch.lease import HeldLease
 from tests.unit.counted import Counted
 from tests.unit.fake_clock import FakeClock
 from tests.unit.test_leases import ANY_JSON, ANY_TEXT, message
-from tests.unit.triggers.triggerer import Triggerer, event_trigger
-from tests.unit.triggers.watched import EVEN, FAILS, put
+from tests.unit.triggers.conftest import EVEN, FAILS, Triggerer, event_trigger, put
 from tests.unit.workbench import Workbench
 
 pytest.importorskip("airflow.triggers.shared_stream", reason="since Airflow 3.3")
@@ -131,7 +130,7 @@ async def test_only_watchers_that_selected_something_must_remain() -> None:
 
 
 async def test_what_no_watcher_selects_is_left_to_its_lease(
-    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock, caplog: pytest.LogCaptureFixture
+    bench: Workbench, triggerer: Triggerer, caplog: pytest.LogCaptureFixture
 ) -> None:
     put(bench, 1, 2, 3)
     triggerer.start(event_trigger(match=EVEN, lease_limit=2))
@@ -170,7 +169,7 @@ async def test_a_message_that_match_fails_on_holds_up_nothing_and_ends_in_quaran
 
 
 async def test_a_message_that_match_fails_on_is_acknowledged_if_another_watcher_selects_it(
-    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
+    bench: Workbench, triggerer: Triggerer
 ) -> None:
     put(bench, 1)
     every = triggerer.start(event_trigger())
@@ -182,11 +181,7 @@ async def test_a_message_that_match_fails_on_is_acknowledged_if_another_watcher_
 
 
 async def test_any_payload_crosses_and_a_message_too_deep_for_it_is_rejected(
-    bench: Workbench,
-    triggerer: Triggerer,
-    held_clock: FakeClock,
-    caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
+    bench: Workbench, triggerer: Triggerer, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hostile = {"\0": "\ud800", "__classname__": 2**70}
     bench.put("hostile", payload=hostile)
@@ -213,7 +208,7 @@ def airflow_3_4(release: Callable[[int, int], None]) -> None:
 
 
 async def test_each_message_has_an_event_and_all_are_acknowledged_with_one_call(
-    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
+    bench: Workbench, triggerer: Triggerer
 ) -> None:
     ids = put(bench, *range(5))
     triggerer.start(event_trigger(per_message=True))
@@ -227,9 +222,7 @@ async def test_each_message_has_an_event_and_all_are_acknowledged_with_one_call(
     assert bench.service.count("ack") == 1
 
 
-async def test_only_what_matches_has_an_event(
-    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
-) -> None:
+async def test_only_what_matches_has_an_event(bench: Workbench, triggerer: Triggerer) -> None:
     put(bench, *range(5))
     triggerer.start(event_trigger(per_message=True, match=EVEN))
     await triggerer.work(5)

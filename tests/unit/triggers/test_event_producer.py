@@ -11,7 +11,7 @@ import pytest
 
 from airflow_provider_workflow.triggers.event import WorkflowInboxEventTrigger
 from tests.unit.fake_clock import FakeClock
-from tests.unit.triggers.triggerer import PATIENCE_SECONDS, Triggerer, beside, event_trigger
+from tests.unit.triggers.conftest import PATIENCE_SECONDS, Triggerer, beside, event_trigger
 from tests.unit.workbench import Workbench
 
 pytest.importorskip("airflow.triggers.shared_stream", reason="Airflow acknowledges asset events since 3.3")
@@ -20,7 +20,6 @@ from airflow_provider_workflow.triggers.event_producer import CLOSING_SECONDS, M
 
 
 def ours(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
-    """What this package logged."""
     return [
         (each.levelname, each.getMessage().split(":")[0])
         for each in caplog.records
@@ -41,11 +40,7 @@ def is_running(triggerer: Triggerer, number: int) -> bool:
     ],
 )
 async def test_a_fault_that_passes_is_outlasted_with_pauses_and_two_lines(
-    bench: Workbench,
-    triggerer: Triggerer,
-    held_clock: FakeClock,
-    fault: dict[str, Any],
-    caplog: pytest.LogCaptureFixture,
+    bench: Workbench, triggerer: Triggerer, fault: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     bench.put("a")
     bench.service.fault(**fault, operation="lease")
@@ -63,7 +58,7 @@ async def test_a_fault_that_passes_is_outlasted_with_pauses_and_two_lines(
 
 
 async def test_what_somebody_has_to_fix_is_an_error_once_and_the_watcher_goes_on_when_it_is(
-    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock, caplog: pytest.LogCaptureFixture
+    bench: Workbench, triggerer: Triggerer, caplog: pytest.LogCaptureFixture
 ) -> None:
     number = triggerer.start(event_trigger(inbox="later"))
     with caplog.at_level(logging.INFO):
@@ -80,7 +75,7 @@ async def test_what_somebody_has_to_fix_is_an_error_once_and_the_watcher_goes_on
 
 
 async def test_a_connection_that_is_missing_is_waited_for(
-    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+    bench: Workbench, triggerer: Triggerer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     number = triggerer.start(event_trigger(workflow_conn_id="later"))
     await triggerer.work(30)
@@ -93,7 +88,7 @@ async def test_a_connection_that_is_missing_is_waited_for(
 
 
 async def test_an_inbox_that_failed_to_initialize_is_an_error_and_its_successor_is_found(
-    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock, caplog: pytest.LogCaptureFixture
+    bench: Workbench, triggerer: Triggerer, caplog: pytest.LogCaptureFixture
 ) -> None:
     bench.service.store.inboxes.force(bench.inbox_id, "initialization_failure", "subscribe_failed")
     triggerer.start(event_trigger())
@@ -110,7 +105,7 @@ async def test_an_inbox_that_failed_to_initialize_is_an_error_and_its_successor_
 
 
 async def test_a_paused_inbox_is_said_to_be_so_once_and_waited_for(
-    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock, caplog: pytest.LogCaptureFixture
+    bench: Workbench, triggerer: Triggerer, caplog: pytest.LogCaptureFixture
 ) -> None:
     bench.put("a")
     bench.service.store.inboxes.force(bench.inbox_id, "paused", "abandoned")
@@ -140,7 +135,7 @@ async def test_while_airflow_stores_nothing_only_a_few_leases_are_held(
 
 
 async def test_while_no_acknowledgement_comes_through_only_a_few_leases_are_held(
-    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
+    bench: Workbench, triggerer: Triggerer
 ) -> None:
     bench.put(*(f"m{number}" for number in range(20)))
     fault = bench.service.fault("status", operation="ack", status=503, times=None)
@@ -170,11 +165,9 @@ async def test_a_slow_service_does_not_keep_a_triggerer_from_ending(
     assert ending.done()
 
 
-WINDOW_LEASES = 6.0
+LEASES = 6
 """Seconds after which a message that was there at the beginning is leased and offered, with some to spare."""
-
-
-WINDOW_DELAY = 3.0
+DELAY = 3
 """Seconds from the report of a batch to its acknowledgement or release."""
 
 
@@ -223,9 +216,9 @@ async def test_a_filter_that_raises_acknowledges_nothing(
     if sibling:
         triggerer.start(event_trigger())
     triggerer.start(Raises("orders", wake_on_events=False))
-    await held_clock.elapse(WINDOW_LEASES)
+    await held_clock.elapse(LEASES)
     triggerer.store()
-    await held_clock.elapse(WINDOW_DELAY)
+    await held_clock.elapse(DELAY)
 
     assert triggerer.stored_ids() == (["a"] if sibling else [])
     assert bench.states == {"a": "available"}
@@ -233,38 +226,23 @@ async def test_a_filter_that_raises_acknowledges_nothing(
 
 
 @pytest.mark.parametrize("sibling", [False, True])
-async def test_a_trigger_that_is_ended_before_it_yields_acknowledges_nothing(
-    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock, sibling: bool
+@pytest.mark.parametrize("before", ["it yields", "airflow takes its event"])
+async def test_a_trigger_that_is_ended_in_between_acknowledges_nothing(
+    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock, sibling: bool, before: str
 ) -> None:
     bench.put("a")
-    number = triggerer.start(Hesitates("orders", wake_on_events=False))
+    if before == "it yields":
+        number = triggerer.start(Hesitates("orders", wake_on_events=False))
+    else:
+        triggerer.log.gate = asyncio.Event()
+        number = triggerer.start(event_trigger())
     if sibling:
         triggerer.start(event_trigger(match="id == 'other'"))
-    await held_clock.elapse(WINDOW_LEASES)
+    await held_clock.elapse(LEASES)
     assert bench.states == {"a": "leased"}
     await triggerer.end(number)
     await held_clock.settle()
-    await held_clock.elapse(WINDOW_DELAY)
-
-    assert triggerer.unstored == []
-    assert bench.service.count("ack") == 0
-    assert bench.states == {"a": "available"}
-
-
-@pytest.mark.parametrize("sibling", [False, True])
-async def test_a_trigger_that_is_ended_between_its_yield_and_airflow_taking_the_event_acknowledges_nothing(
-    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock, sibling: bool
-) -> None:
-    bench.put("a")
-    triggerer.log.gate = asyncio.Event()
-    number = triggerer.start(event_trigger())
-    if sibling:
-        triggerer.start(event_trigger(match="id == 'other'"))
-    await held_clock.elapse(WINDOW_LEASES)
-    assert bench.states == {"a": "leased"}
-    await triggerer.end(number)
-    await held_clock.settle()
-    await held_clock.elapse(WINDOW_DELAY)
+    await held_clock.elapse(DELAY)
 
     assert triggerer.unstored == []
     assert bench.service.count("ack") == 0
@@ -278,7 +256,7 @@ async def test_an_event_that_airflow_takes_when_its_streams_are_stopped_acknowle
     bench.put("a")
     triggerer.log.gate = asyncio.Event()
     triggerer.start(event_trigger())
-    await held_clock.elapse(WINDOW_LEASES)
+    await held_clock.elapse(LEASES)
     assert bench.states == {"a": "leased"}
     groups = list(triggerer.streams._groups.values())
     triggerer.streams._groups.clear()
@@ -300,7 +278,7 @@ async def test_an_event_that_airflow_dropped_as_its_dag_was_paused_acknowledges_
     bench.put("a")
     number = triggerer.start(event_trigger())
     triggerer.start(event_trigger(match="id == 'other'"))
-    await held_clock.elapse(WINDOW_LEASES)
+    await held_clock.elapse(LEASES)
     triggerer.store()
     await held_clock.settle()
     await triggerer.end(number)
@@ -320,7 +298,7 @@ async def test_an_event_that_is_not_stored_in_time_acknowledges_nothing(
     if sibling:
         triggerer.start(event_trigger())
     late = triggerer.start(event_trigger())
-    await held_clock.elapse(WINDOW_LEASES)
+    await held_clock.elapse(LEASES)
     for entry in list(triggerer.runner.events):
         if entry.trigger_id == late:
             triggerer.runner.events.remove(entry)
@@ -330,42 +308,26 @@ async def test_an_event_that_is_not_stored_in_time_acknowledges_nothing(
     group._now = lambda: 1.0
     await asyncio.wait({triggerer.runner.triggers[late]["task"]}, timeout=10)
     await held_clock.settle()
-    await held_clock.elapse(WINDOW_DELAY)
+    await held_clock.elapse(DELAY)
 
     assert bench.service.count("ack") == 0
     assert bench.states == {"a": "available"}
 
 
-async def test_a_triggerer_that_stops_gives_back_what_was_not_stored(
-    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
+@pytest.mark.parametrize("stored", [False, True])
+async def test_a_triggerer_that_stops_gives_back_what_was_not_stored_or_just_before(
+    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock, stored: bool
 ) -> None:
     bench.put("a", "b")
     triggerer.start(event_trigger())
-    await held_clock.elapse(WINDOW_LEASES)
+    await held_clock.elapse(LEASES)
+    if stored:
+        triggerer.store()
+        await held_clock.settle()
     assert bench.states == {"a": "leased", "b": "leased"}
     await triggerer.stop()
 
     assert bench.states == {"a": "available", "b": "available"}
-
-
-async def test_a_triggerer_that_stops_just_after_an_event_was_stored_gives_its_messages_back(
-    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
-) -> None:
-    bench.put("a", "b")
-    triggerer.start(event_trigger())
-    await held_clock.elapse(WINDOW_LEASES)
-    triggerer.store()
-    await held_clock.settle()
-    assert bench.states == {"a": "leased", "b": "leased"}
-    await triggerer.stop()
-
-    assert bench.states == {"a": "available", "b": "available"}
-
-
-LEASES = 6
-"""Seconds after which a message that was there at the beginning is leased and offered, with some to spare."""
-DELAY = 3
-"""Seconds from a stored event to its acknowledgement."""
 
 
 async def stored(triggerer: Triggerer) -> None:
@@ -406,9 +368,7 @@ async def test_an_acknowledgement_is_sent_again_after_a_transient_error(
     assert "could not be" not in caplog.text
 
 
-async def test_one_that_fails_holds_up_no_other(
-    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
-) -> None:
+async def test_one_that_fails_holds_up_no_other(bench: Workbench, triggerer: Triggerer) -> None:
     bench.put("a", "b")
     bench.service.fault("status", operation="ack", status=503, times=1)
     triggerer.start(event_trigger(lease_limit=1, min_interval=1))
@@ -420,7 +380,7 @@ async def test_one_that_fails_holds_up_no_other(
 
 
 async def test_the_attempts_end_with_the_lease(
-    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock, caplog: pytest.LogCaptureFixture
+    bench: Workbench, triggerer: Triggerer, caplog: pytest.LogCaptureFixture
 ) -> None:
     bench.put("a", "b")
     bench.service.fault("status", operation="ack", status=503, times=None)
@@ -438,11 +398,7 @@ async def test_the_attempts_end_with_the_lease(
 
 @pytest.mark.parametrize("code", ["lease_expired", "made_up"])
 async def test_after_a_permanent_error_it_is_not_sent_again(
-    bench: Workbench,
-    triggerer: Triggerer,
-    held_clock: FakeClock,
-    caplog: pytest.LogCaptureFixture,
-    code: str,
+    bench: Workbench, triggerer: Triggerer, caplog: pytest.LogCaptureFixture, code: str
 ) -> None:
     bench.put("a")
     bench.service.fault("status", operation="ack", status=400, code=code)

@@ -1,27 +1,152 @@
-"""The inbox trigger: it waits, leases and fires once, through faults and states of the inbox."""
+"""The inbox trigger and its poll loop: waits, leases, faults, and states of the inbox."""
 
 from __future__ import annotations
 
 import json
 import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
+from airflow.providers.common.compat.sdk import AirflowException
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from airflow_provider_workflow.airflow_internals import airflow_release
 from airflow_provider_workflow.client import over_aiohttp
-from airflow_provider_workflow.client.errors import AuthenticationError, NotFoundError, TransportError
+from airflow_provider_workflow.client.errors import (
+    AuthenticationError,
+    NotFoundError,
+    ServerError,
+    TransportError,
+)
 from airflow_provider_workflow.dispatch.lease import HeldLease
 from airflow_provider_workflow.triggers.inbox import WorkflowInboxTrigger
-from tests.unit.counted import Counted, counted
+from airflow_provider_workflow.triggers.polling import InboxHealth, Waits
+from tests.unit.counted import Counted
 from tests.unit.fake_clock import FakeClock, nothing
 from tests.unit.test_leases import ANY_JSON
-from tests.unit.triggers.loops import FakeWakeUps, fire, trigger
 from tests.unit.workbench import INBOX, Workbench
 
-__all__ = ["counted"]
+pytestmark = pytest.mark.usefixtures("fake_clock")
+
+
+class FakeWakeUps:
+    """
+    Wake-ups at given waits.
+
+    :param woken: the results of the waits, in turn; False after the last.
+    """
+
+    def __init__(self, *woken: bool) -> None:
+        self.woken = list(woken)
+        self.waited: list[float] = []
+        self.closed = False
+        self.then: Callable[[int], None] = lambda count: None
+
+    async def wait(self, seconds: float) -> bool:
+        self.waited.append(seconds)
+        self.then(len(self.waited))
+        return self.woken.pop(0) if self.woken else False
+
+    @asynccontextmanager
+    async def listen(self, client: Any, inbox_id: str, streams: int) -> AsyncIterator[FakeWakeUps | None]:
+        try:
+            yield self if streams else None
+        finally:
+            self.closed = True
+
+
+@pytest.fixture
+def wake_ups(fake_clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> FakeWakeUps:
+    fake = FakeWakeUps()
+    monkeypatch.setattr("airflow_provider_workflow.client.event_stream.listen", fake.listen)
+    return fake
+
+
+def trigger(**arguments: Any) -> WorkflowInboxTrigger:
+    return WorkflowInboxTrigger(**{"inbox": "orders", "wake_on_events": False, **arguments})
+
+
+async def fire(waiting: WorkflowInboxTrigger) -> dict[str, Any]:
+    """The payload of the one event of a trigger."""
+    events = [event.payload async for event in waiting.run()]
+    assert len(events) == 1
+    payload: dict[str, Any] = events[0]
+    return payload
+
+
+log = logging.getLogger("tests.polling")
+FAULT = ServerError("made up", status=503)
+WRONG = AuthenticationError("wrong secret", status=401)
+
+
+@pytest.fixture
+def health(fake_clock: FakeClock) -> InboxHealth:
+    return InboxHealth("orders", log)
+
+
+def meet(health: InboxHealth, clock: FakeClock, *outcomes: Exception | None) -> list[float]:
+    """Let calls fail, or succeed where there is None; the pauses after the errors, which are waited for."""
+    pauses = []
+    for error in outcomes:
+        if error is None:
+            health.succeeded()
+        else:
+            pauses.append(health.failed(error))
+            clock.advance(pauses[-1])
+    return pauses
+
+
+def test_the_pauses_of_a_series_grow_to_five_minutes(health: InboxHealth, fake_clock: FakeClock) -> None:
+    assert meet(health, fake_clock, *[FAULT] * 9) == [5, 10, 20, 40, 80, 160, 300, 300, 300]
+
+
+def test_the_pauses_reset_after_an_answer(health: InboxHealth, fake_clock: FakeClock) -> None:
+    assert meet(health, fake_clock, FAULT, FAULT, None, FAULT, WRONG) == [5, 10, 5, 10]
+
+
+@pytest.mark.parametrize(
+    ("error", "cause"),
+    [
+        (KeyError("x"), "KeyError: 'x'"),
+        (AirflowException("The conn_id isn't defined"), "The conn_id isn't defined"),
+        (ValueError("a\nb"), r"ValueError: a\nb"),
+    ],
+)
+def test_an_error_is_one_line_with_a_traceback_if_it_does_not_explain_itself(
+    error: Exception, cause: str, health: InboxHealth, caplog: pytest.LogCaptureFixture
+) -> None:
+    health.failed(error)
+
+    [record] = [each for each in caplog.records if each.name == log.name]
+    text = f"Inbox orders is unreachable until this is fixed: {cause}"
+    assert (record.levelname, record.getMessage()) == ("ERROR", text)
+    assert bool(record.exc_info) is not isinstance(error, AirflowException)
+
+
+@dataclass
+class Options:
+    poll_interval: float = 5
+    max_poll_interval: float = 60
+    inbox: str = "orders"
+    workflow_conn_id: str = "workflow_default"
+    wake_on_events: bool = True
+
+
+async def test_a_wake_up_ends_a_wait_after_its_first_second_and_resets_the_waits(
+    fake_clock: FakeClock,
+) -> None:
+    wake_ups: Any = FakeWakeUps(False, True, False)
+    waits = Waits(Options(), wake_ups)
+    for _ in range(3):
+        await waits.wait()
+
+    assert fake_clock.slept == [1, 1, 1]
+    assert wake_ups.waited == [4, 9, 4]
 
 
 class Subclass(WorkflowInboxTrigger):
@@ -59,7 +184,7 @@ def test_a_subclass_serializes_as_itself() -> None:
     assert Subclass("orders").serialize()[0] == f"{__name__}.Subclass"
 
 
-async def test_after_a_run_it_still_serializes_no_secret(bench: Workbench, fake_clock: FakeClock) -> None:
+async def test_after_a_run_it_still_serializes_no_secret(bench: Workbench) -> None:
     bench.put("a")
     waiting = trigger()
     await fire(waiting)
@@ -69,7 +194,7 @@ async def test_after_a_run_it_still_serializes_no_secret(bench: Workbench, fake_
     assert bench.service.base_url not in text
 
 
-async def test_it_leases_and_hands_the_lease_over(bench: Workbench, fake_clock: FakeClock) -> None:
+async def test_it_leases_and_hands_the_lease_over(bench: Workbench) -> None:
     bench.put("a", "b", "c")
     event = await fire(trigger(lease_limit=2, lease_seconds=90))
 
@@ -96,9 +221,7 @@ async def test_after_a_hand_off_nothing_is_released(bench: Workbench, wake_ups: 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(payload=st.dictionaries(st.text() | st.just("__classname__"), ANY_JSON))
 @pytest.mark.parametrize("_", [0])
-def test_any_payload_is_handed_over_as_one_ascii_text(
-    bench: Workbench, fake_clock: FakeClock, payload: Any, _: int
-) -> None:
+def test_any_payload_is_handed_over_as_one_ascii_text(bench: Workbench, payload: Any, _: int) -> None:
     import asyncio
 
     bench.put("a", payload=payload)
@@ -110,7 +233,7 @@ def test_any_payload_is_handed_over_as_one_ascii_text(
     assert lease.messages[0]["payload"] == payload
 
 
-async def test_what_is_over_a_megabyte_stays_behind(bench: Workbench, fake_clock: FakeClock) -> None:
+async def test_what_is_over_a_megabyte_stays_behind(bench: Workbench) -> None:
     bench.put("a", "b", "c", payload="x" * 400_000)
     event = await fire(trigger())
 
@@ -178,7 +301,7 @@ async def test_a_wake_up_for_what_others_lease_is_answered_once_a_second(
     assert fake_clock.slept == [1, 1, 1, 1, 1]
 
 
-async def test_refused_credentials_are_raised(bench: Workbench, fake_clock: FakeClock) -> None:
+async def test_refused_credentials_are_raised(bench: Workbench) -> None:
     bench.service.fault("status", operation="lease", status=403, times=None)
 
     with pytest.raises(AuthenticationError):
@@ -186,18 +309,15 @@ async def test_refused_credentials_are_raised(bench: Workbench, fake_clock: Fake
 
 
 async def test_a_fault_that_time_does_not_cure_is_raised(
-    bench: Workbench, fake_clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def fail(*_: Any) -> None:
-        raise TransportError("the certificate does not verify", sent=False, permanent=True)
-
-    monkeypatch.setattr(over_aiohttp, "exchange", fail)
+    error = TransportError("the certificate does not verify", sent=False, permanent=True)
+    monkeypatch.setattr(over_aiohttp, "exchange", AsyncMock(side_effect=error))
     with pytest.raises(TransportError):
         await fire(trigger())
 
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """What the trigger itself logged."""
     texts = [each.getMessage() for each in caplog.records if each.name.endswith("triggers.inbox")]
     return [text for text in texts if "waiting for messages" not in text and " is active" not in text]
 
@@ -249,7 +369,7 @@ async def test_another_series_of_faults_is_logged_again(
     assert len([each for each in lines(caplog) if "unreachable" in each]) == 2
 
 
-async def test_a_rate_limit_is_waited_out(bench: Workbench, fake_clock: FakeClock) -> None:
+async def test_a_rate_limit_is_waited_out(bench: Workbench) -> None:
     bench.put("a")
     bench.service.fault("status", operation="lease", status=429, headers={"Retry-After": "0"}, times=6)
 
@@ -271,9 +391,7 @@ async def test_an_inbox_that_is_deleted_while_the_trigger_waits_is_raised(
         await fire(trigger(inbox="orders" if by == "name" else bench.inbox_id))
 
 
-async def test_an_inbox_that_is_found_and_yet_not_there_is_raised(
-    bench: Workbench, fake_clock: FakeClock
-) -> None:
+async def test_an_inbox_that_is_found_and_yet_not_there_is_raised(bench: Workbench) -> None:
     bench.service.fault("status", operation="lease", status=404, times=None)
     with pytest.raises(NotFoundError):
         await fire(trigger())
@@ -291,15 +409,13 @@ async def test_an_inbox_that_initializes_is_waited_for(bench: Workbench, fake_cl
     assert (await fire(trigger()))["status"] == "leased"
 
 
-async def test_a_paused_and_drained_inbox_fires_and_names_the_reason(
-    bench: Workbench, fake_clock: FakeClock
-) -> None:
+async def test_a_paused_and_drained_inbox_fires_and_names_the_reason(bench: Workbench) -> None:
     bench.service.store.inboxes.force(bench.inbox_id, "paused", "abandoned")
 
     assert await fire(trigger()) == {"status": "paused", "reason": "abandoned"}
 
 
-async def test_a_reason_cannot_end_the_triggerer(bench: Workbench, fake_clock: FakeClock) -> None:
+async def test_a_reason_cannot_end_the_triggerer(bench: Workbench) -> None:
     bench.service.store.inboxes.force(bench.inbox_id, "paused", "\ud800\0")
     reason = (await fire(trigger()))["reason"]
 
@@ -330,7 +446,7 @@ async def test_waiting_for_a_paused_inbox_names_the_reason_once(
     [(True, "by its event stream and by polling every 5 to 60 s"), (False, "by polling every 5 to 60 s")],
 )
 async def test_how_it_waits_is_logged_when_it_begins(
-    bench: Workbench, fake_clock: FakeClock, caplog: pytest.LogCaptureFixture, wakes: bool, how: str
+    bench: Workbench, caplog: pytest.LogCaptureFixture, wakes: bool, how: str
 ) -> None:
     bench.put("a")
     with caplog.at_level(logging.INFO):
@@ -352,9 +468,7 @@ async def test_an_inbox_that_failed_to_initialize_fires_at_once(
     assert fake_clock.slept == []
 
 
-async def test_a_trigger_counts_what_it_leases(
-    bench: Workbench, fake_clock: FakeClock, counted: Counted
-) -> None:
+async def test_a_trigger_counts_what_it_leases(bench: Workbench, counted: Counted) -> None:
     bench.put("a", "b")
     await fire(trigger())
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Callable
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing, asynccontextmanager
+from itertools import groupby
 from typing import Any
+from unittest.mock import AsyncMock, Mock
 
 import pytest
 from airflow.exceptions import AirflowOptionalProviderFeatureException
@@ -13,16 +18,130 @@ from airflow.providers.common.compat.sdk import AirflowNotFoundException
 from airflow_provider_workflow.dispatch import quarantine
 from airflow_provider_workflow.triggers.notice import (
     MOST_PAGES,
-    NoticeSchedule,
     WorkflowInboxNoticeTrigger,
 )
 from tests.unit.counted import Counted
 from tests.unit.fake_clock import FakeClock
-from tests.unit.triggers.day import Day
-from tests.unit.triggers.notices import lines, said, trigger
 from tests.unit.workbench import INBOX, Workbench
 
-__all__ = ["said"]
+
+class Over(BaseException):
+    """The day is over: ends a watcher, which by itself goes on for ever."""
+
+
+class Day:
+    """
+    What happens to a watcher while its time passes, and its event stream; the service's clock moves along.
+
+    :param bench: the inbox ``orders``.
+    :param fake_clock: moves only while the watcher waits.
+    """
+
+    def __init__(self, bench: Workbench, fake_clock: FakeClock) -> None:
+        self.bench = bench
+        self.clock = fake_clock
+        self.listeners = 0
+        self._rung = False
+        self._told: list[float] = []
+        fake_clock.moved_along.append(bench.service.store.clock)
+
+    @property
+    def second(self) -> float:
+        return round(self.clock.elapsed, 6)
+
+    @property
+    def pages(self) -> list[int]:
+        """How many pages of the list were read, each time that any was."""
+        read = [each.at for each in self.bench.service.requests if each.operation == "list_messages"]
+        return [len(list(group)) for _, group in groupby(read)]
+
+    def at(self, second: float, act: Callable[[], Any], *, told: bool = False) -> None:
+        """
+        Let something happen.
+
+        :param told: whether the event stream tells of it.
+        """
+
+        def happen() -> None:
+            try:
+                act()
+            except Exception as error:
+                # Not an exception that a watcher survives.
+                raise Over(error) from error
+            self._rung = self._rung or told
+
+        moment = self.clock.start + second
+        self.clock.at(moment, happen)
+        if told:
+            self._told.append(moment)
+
+    def ends(self, second: float) -> None:
+        self.clock.at(self.clock.start + second, Mock(side_effect=Over))
+
+    def put(self, second: float, *ids: str, told: bool = True) -> None:
+        self.at(second, lambda: self.bench.put(*ids), told=told)
+
+    async def wait(self, seconds: float) -> bool:
+        now = self.clock.now()
+        told = min((each for each in self._told if now < each <= now + seconds), default=now + seconds)
+        if not self._rung:
+            self.clock.set(told)
+        rung, self._rung = self._rung, False
+        await asyncio.sleep(0)
+        return rung
+
+    @asynccontextmanager
+    async def listen(self, client: Any, inbox_id: str, streams: int) -> AsyncIterator[Day | None]:
+        if not streams:
+            yield None
+            return
+        self.listeners += 1
+        try:
+            yield self
+        finally:
+            self.listeners -= 1
+
+    async def notices(self, trigger: Any, until: float) -> list[float]:
+        """The seconds at which a trigger makes a notice, up to the end of the day."""
+        return [second for second, _ in await self.events(trigger, until)]
+
+    async def events(self, trigger: Any, until: float) -> list[tuple[float, Any]]:
+        self.ends(until)
+        found: list[tuple[float, Any]] = []
+        async with aclosing(trigger.run()) as events:
+            try:
+                async for event in events:
+                    found.append((self.second, event.payload))
+            except Over as over:
+                if over.args:
+                    raise
+                return found
+        raise AssertionError("the watcher ended by itself")
+
+
+@pytest.fixture
+def day(bench: Workbench, fake_clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> Day:
+    made = Day(bench, fake_clock)
+    monkeypatch.setattr("airflow_provider_workflow.client.event_stream.listen", made.listen)
+    return made
+
+
+def trigger(**arguments: Any) -> WorkflowInboxNoticeTrigger:
+    return WorkflowInboxNoticeTrigger(**{"inbox": INBOX, **arguments})
+
+
+def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What the trigger itself logged, but for how it waits, which it says once when it begins."""
+    names = ("triggers.notice", "quarantine")
+    told = [each for each in caplog.records if each.name.endswith(names)]
+    texts = [f"{each.levelname} {each.getMessage()}" for each in told]
+    return [text for text in texts if "waiting for messages" not in text]
+
+
+@pytest.fixture(autouse=True)
+def said(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
+    caplog.set_level(logging.INFO)
+    return caplog
 
 
 async def test_it_keeps_silent_while_there_is_nothing(bench: Workbench, day: Day) -> None:
@@ -47,10 +166,6 @@ async def test_its_notices_are_counted(bench: Workbench, day: Day, counted: Coun
 
     assert counted.totals == {"notices": 2}
     assert counted.tags == [{"inbox": "orders", "conn_id": "workflow_default"}]
-
-
-class Subclass(WorkflowInboxNoticeTrigger):
-    """A trigger of somebody else's."""
 
 
 async def test_in_a_triggerer_a_wrong_argument_is_the_one_error_that_it_survives() -> None:
@@ -165,13 +280,15 @@ async def test_a_fault_that_somebody_has_to_fix_does_not_end_it_nor_make_it_spin
         bench.service.store.inboxes.delete(bench.inbox_id)
     elif mishap == "no connection":
         monkeypatch.delenv(name)
-        monkeypatch.setattr("airflow.providers.common.compat.connection.get_async_connection", _no_connection)
+        missing = AirflowNotFoundException("The conn_id `workflow_default` isn't defined")
+        read = "airflow.providers.common.compat.connection.get_async_connection"
+        monkeypatch.setattr(read, AsyncMock(side_effect=missing))
     elif mishap == "bad connection":
         monkeypatch.setenv(name, json.dumps({**connection, "password": ""}))
     elif mishap == "broken inbox":
         bench.service.store.inboxes.force(bench.inbox_id, "initialization_failure", "subscribe_failed")
     else:
-        monkeypatch.setattr(quarantine, "report", _mistake)
+        monkeypatch.setattr(quarantine, "report", Mock(side_effect=KeyError("made up")))
     assert await day.notices(trigger(), until=3600) == []
 
     said = [line for line in lines(caplog) if not line.startswith("INFO")]
@@ -180,14 +297,6 @@ async def test_a_fault_that_somebody_has_to_fix_does_not_end_it_nor_make_it_spin
     assert len(bench.service.requests) < 200
     assert bench.service.client_secret not in caplog.text
     assert day.clock.slept[-1] == 300
-
-
-def _mistake(*_: Any, **__: Any) -> None:
-    raise KeyError("made up")
-
-
-async def _no_connection(conn_id: str) -> Any:
-    raise AirflowNotFoundException(f"The conn_id `{conn_id}` isn't defined")
 
 
 async def test_a_connection_that_is_fixed_is_used(
@@ -212,11 +321,3 @@ async def test_an_inbox_that_was_deleted_and_created_again_is_found_by_its_name(
 
     assert events[0][1]["inbox_id"] not in ("", bench.inbox_id)
     assert events[0][0] < 600
-
-
-EMPTY: frozenset[str] = frozenset()
-
-
-@pytest.fixture
-def schedule(fake_clock: FakeClock) -> NoticeSchedule:
-    return NoticeSchedule(renotify_seconds=60)

@@ -1,24 +1,71 @@
-"""Tracing: spans, links and baggage, and their limits."""
+"""Spans and metrics: what they say, from where, and their limits."""
 
 from __future__ import annotations
 
 import ast
+import logging
+import re
+from collections.abc import Iterator
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from opentelemetry import trace
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
+from airflow_provider_workflow import config, observers, pytest_plugin
 from airflow_provider_workflow.dispatch.run_errors import TargetError
+from airflow_provider_workflow.observers import metrics, tell
 from tests.unit.batching import Function, batches
+from tests.unit.counted import Counted
 from tests.unit.documents import ROOT
 from tests.unit.fakes import api_error
-from tests.unit.spans import Spans, attributes, spans
+from tests.unit.sensors.tasks import Task
 from tests.unit.workbench import INBOX, Workbench
 
-__all__ = ["spans"]
+
+class Spans:
+    def __init__(self) -> None:
+        self.exporter = InMemorySpanExporter()
+        self.provider = TracerProvider()
+        self.provider.add_span_processor(SimpleSpanProcessor(self.exporter))
+
+    @property
+    def all(self) -> tuple[ReadableSpan, ...]:
+        return tuple(self.exporter.get_finished_spans())
+
+    @property
+    def names(self) -> list[str]:
+        return [span.name for span in self.all]
+
+    def one(self, name: str) -> ReadableSpan:
+        (found,) = [span for span in self.all if span.name == name]
+        return found
+
+
+@pytest.fixture
+def spans(monkeypatch: pytest.MonkeyPatch) -> Iterator[Spans]:
+    """A tracer is configured, as Airflow or a user does it; there can only be one for a whole process."""
+    made = Spans()
+    monkeypatch.setattr(trace, "get_tracer_provider", lambda: made.provider)
+    pytest_plugin.reset()
+    yield made
+    pytest_plugin.reset()
+    made.provider.shutdown()
+
+
+def attributes(span: ReadableSpan) -> dict[str, Any]:
+    return dict(span.attributes or {})
 
 
 PAYLOAD = "payload-of-a-customer"
 OURS = "messaging.workflow_inbox"
+PACKAGE = ROOT / "airflow_provider_workflow"
 
 
 def test_a_drain_makes_spans_by_the_conventions(bench: Workbench, spans: Spans) -> None:
@@ -79,9 +126,6 @@ def test_a_rejected_run_has_the_type_of_its_error(bench: Workbench, spans: Spans
     assert rejected.events == ()
 
 
-PACKAGE = ROOT / "airflow_provider_workflow"
-
-
 def test_no_span_contains_a_payload_or_a_secret(bench: Workbench, spans: Spans) -> None:
     bench.allow_dead_letters(after=1)
     bench.put("a", "b", "c", payload={"name": PAYLOAD, "big": 1e20})
@@ -124,3 +168,82 @@ def test_only_the_api_is_imported_and_only_where_spans_are_made() -> None:
         }
         at_import = [node for node in tree.body if isinstance(node, (ast.Import, ast.ImportFrom))]
         assert "opentelemetry" not in "".join(map(ast.unparse, at_import))
+
+
+WHERE = {"inbox": INBOX, "conn_id": "workflow_default"}
+
+
+def test_the_page_of_metrics_has_all_of_them() -> None:
+    rows = [f"| `{metrics.PREFIX}{name}` | {text} |" for name, text in metrics.COUNTERS.items()]
+    page = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
+    *counters, limited, age = (line for line in page.splitlines() if line.startswith("| `workflow."))
+
+    assert counters == rows
+    assert limited.startswith(f"| `{metrics.RATE_LIMITED}` | ")
+    assert age.startswith(f"| `{metrics.OLDEST_AGE}` | gauge: ")
+
+
+def test_every_metric_is_told_by_somebody() -> None:
+    code = "".join(
+        path.read_text(encoding="utf-8") for path in PACKAGE.rglob("*.py") if path.name != "metrics.py"
+    )
+
+    assert [name for name in metrics.COUNTERS if f'"{name}"' not in code] == []
+
+
+def test_a_dispatch_counts_every_message_once(bench: Workbench, counted: Counted) -> None:
+    bench.put("a", "b")
+    bench.dispatcher().drain()
+    bench.put("a", "c")
+    bench.supervisor.refuse("c", api_error(422))
+    bench.ready_dispatcher().drain()
+
+    assert counted.totals == {"leased": 4, "started": 2, "existing": 1, "acknowledged": 3, "rejected": 1}
+    assert counted.tags == [WHERE]
+
+
+def test_a_resumed_sensor_counts_under_the_name_that_its_trigger_knows(
+    bench: Workbench, counted: Counted
+) -> None:
+    listener = Task(bench)
+    deferral = listener.execute()
+    bench.put("a")
+    event = listener.leased()
+    pytest_plugin.reset()
+    counted.told.clear()
+    listener.resume(deferral, event)
+
+    assert (counted.totals["started"], counted.totals["acknowledged"]) == (1, 1)
+    assert counted.tags == [WHERE]
+
+
+def test_nothing_is_told_where_nothing_happened(counted: Counted, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG):
+        observers.tell("leased", inbox=INBOX, conn_id="c", count=0)
+
+    assert counted.told == []
+
+
+@given(st.text())
+def test_a_tag_is_plain(value: str) -> None:
+    assert re.fullmatch(r"[A-Za-z0-9_.-]{1,80}", metrics.safe(value))
+
+
+def test_what_is_plain_already_is_not_changed() -> None:
+    assert metrics.safe("orders-2.eu_west") == "orders-2.eu_west"
+
+
+@pytest.mark.parametrize("option", ["observers", "traces"])
+def test_an_option_that_cannot_be_read_fails_nothing_and_says_so_once(
+    monkeypatch: pytest.MonkeyPatch,
+    counted: Counted,
+    caplog: pytest.LogCaptureFixture,
+    option: str,
+) -> None:
+    unreadable = ValueError("'%' must be followed by '%' or '('")
+    monkeypatch.setattr(config, option, Mock(side_effect=unreadable))
+    for _ in range(3):
+        tell("leased", inbox="orders", conn_id="c")
+
+    assert caplog.text.count("The observer [workflow] failed: ValueError") == 1
+    assert counted.totals == {"leased": 3}

@@ -1,17 +1,22 @@
-"""The service's routes and pages of the emulator."""
+"""The routes, pages and event stream of the emulator."""
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Callable, Iterator
 from html import unescape
 from typing import Any
+from unittest.mock import Mock
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+import requests
 
+from airflow_provider_workflow.emulator.clock import ManualClock
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.emulator.web.app import OPERATIONS
-from tests.unit.emulator.conftest import SUBSCRIPTION, Api
+from tests.unit.emulator.conftest import Api
 
 
 def test_no_method_and_path_is_declared_twice() -> None:
@@ -22,20 +27,11 @@ def test_no_method_and_path_is_declared_twice() -> None:
 def test_a_failure_of_the_emulator_itself_is_a_500_of_the_specification(
     emulator: EmulatorServer, api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_: object) -> None:
-        raise RuntimeError("broken on purpose")
-
-    monkeypatch.setattr(emulator.store.inboxes, "page", fail)
+    monkeypatch.setattr(emulator.store.inboxes, "page", Mock(side_effect=RuntimeError("broken on purpose")))
     response = api("GET", "/inboxes")
     (error,) = response.json()["errors"]
     assert (response.status_code, error["status"], error["code"]) == (500, 500, "error")
     assert error["meta"]["full_details"] == {"message": "broken on purpose", "code": "RuntimeError"}
-
-
-LEASE = "0b7e6f3a-6f0e-4f8e-9a51-0d6a6c1b2f10"
-FIELDS = {
-    "id", "created_at", "name", "key", "status", "paused_reason", "notification_url", "subscription"
-}  # fmt: skip
 
 
 def error_of(response: Any) -> dict[str, Any]:
@@ -46,13 +42,14 @@ def error_of(response: Any) -> dict[str, Any]:
 
 
 def test_ensure_creates_finds_or_refuses(api: Api) -> None:
+    other = {"app_key": "ShopAPI@2.1.0", "action_key": "order", "inputs": {}, "connection_id": None}
     body = {"name": "orders", "subscription": {"app_key": "my-shop", "action_key": "order", "inputs": {}}}
     first, second = api("PUT", "/inboxes", body), api("PUT", "/inboxes", body)
     assert (first.status_code, second.status_code) == (201, 200)
     assert first.json()["id"] == second.json()["id"]
     assert first.json()["subscription"]["app_key"] == "MyShopAPI@1.0.0"
-    assert api("PUT", "/inboxes", {**body, "subscription": SUBSCRIPTION}).status_code == 409
-    assert error_of(api("PUT", "/inboxes", {"subscription": SUBSCRIPTION}))["source"] == {"pointer": "/name"}
+    assert api("PUT", "/inboxes", {**body, "subscription": other}).status_code == 409
+    assert error_of(api("PUT", "/inboxes", {"subscription": other}))["source"] == {"pointer": "/name"}
 
 
 @pytest.mark.parametrize("data", [b"{", b"[]", b"\xff"])
@@ -179,9 +176,6 @@ def test_other_faults_are_told_to_the_redirect_uri(api: Api) -> None:
     assert answer == {"error": ["invalid_scope"], "state": [QUERY["state"]]}
 
 
-TEXT = {"description": "When an order comes in, send an email"}
-
-
 @pytest.mark.specification("13.2 400")
 def test_a_text_that_is_no_workflow_is_400_with_messages(api: Api) -> None:
     response = api("POST", "/v2/guess?client_id=demo-client", {"description": "hello"})
@@ -270,3 +264,53 @@ def test_its_own_pages_and_programs_are_answered(emulator: EmulatorServer, api: 
     own = {"Origin": emulator.base_url, "Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "cors"}
     for headers in (own, {"Sec-Fetch-Site": "none"}, {"Host": "localhost:8765"}, {"Host": "[::1]"}, {}):
         assert api(*REQUESTS, headers=headers).status_code == 200
+
+
+@pytest.fixture
+def listen(emulator: EmulatorServer, api: Api) -> Iterator[Callable[..., requests.Response]]:
+    """Open the event stream of an inbox."""
+    opened: list[requests.Response] = []
+
+    def start(name: str = "orders", token: str | None = None) -> requests.Response:
+        headers = {"Authorization": f"Bearer {token or emulator.token()}"}
+        path = f"/trigger-inbox/v1/inboxes/{emulator.open_inbox(name)}/events"
+        response = requests.get(emulator.base_url + path, headers=headers, stream=True, timeout=5)
+        opened.append(response)
+        return response
+
+    yield start
+    for response in opened:
+        response.close()
+
+
+def frame(lines: Iterator[bytes]) -> dict[str, object]:
+    line = next(lines)
+    assert line.startswith(b"data: "), line
+    assert next(lines) == b""
+    return dict(json.loads(line[6:]))
+
+
+def test_silence_is_broken_by_comments(clock: ManualClock, listen: Callable[..., requests.Response]) -> None:
+    lines = listen().iter_lines(chunk_size=1)
+    for _ in range(2):
+        clock.advance(15)
+        assert [next(lines), next(lines)] == [b": keep-alive", b""]
+
+
+def test_the_stream_ends_when_its_token_is_ended(
+    emulator: EmulatorServer, listen: Callable[..., requests.Response]
+) -> None:
+    token = emulator.token()
+    response, other = listen(token=token), listen()
+    emulator.store.tokens.expire(token)
+    assert response.content == b""
+    emulator.put("orders", {})
+    assert frame(other.iter_lines(chunk_size=1))["count"] == 1
+
+
+def test_streams_are_counted_and_end_with_a_reset(api: Api, listen: Callable[..., requests.Response]) -> None:
+    first, second = listen("orders"), listen("other")
+    assert api("GET", "/_emulator/requests").json()["streams"] == 2
+    api.control("/reset")
+    assert (first.content, second.content) == (b"", b"")
+    assert api("GET", "/_emulator/requests").json()["streams"] == 0

@@ -1,17 +1,21 @@
+"""The account of a crash test, and the breaking of its target DAGs."""
+
 from __future__ import annotations
 
 import json
+import random
+import shutil
+from pathlib import Path
 
 import pytest
 
 from tests.crash.account import Account
 from tests.crash.recipes import Recipe, work_done
-
-PUT_AT = 1_000_000.0
+from tests.crash.targets import BREAKS, FILE, Targets
 
 
 def account(*ids: str) -> Account:
-    return Account("listen", dict.fromkeys(ids, PUT_AT), {each: {"n": 1} for each in ids})
+    return Account("listen", dict.fromkeys(ids, 1_000_000.0), {each: {"n": 1} for each in ids})
 
 
 def run_of(message_id: str, state: str = "success", n: int = 1) -> dict:
@@ -23,28 +27,6 @@ def recipe(once: bool = True) -> Recipe:
     return Recipe("listen", "inbox", work_done, once=once)
 
 
-def test_a_message_without_a_run_is_lost():
-    counted = account("a", "b")
-    counted.count_runs([run_of("a")])
-    assert (counted.lost, counted.duplicates) == (1, 0)
-    assert not recipe().kept(counted)
-
-
-def test_a_second_run_of_a_message_is_a_duplicate():
-    counted = account("a")
-    counted.count_runs([run_of("a"), run_of("a")])
-    assert (counted.lost, counted.duplicates) == (0, 1)
-    assert not recipe().kept(counted)
-    assert recipe(once=False).kept(counted)
-
-
-def test_a_second_run_that_has_not_succeeded_breaks_the_promise_too():
-    counted = account("a")
-    counted.count_runs([run_of("a"), run_of("a", "queued")])
-    assert counted.unfinished == 1
-    assert not recipe().kept(counted)
-
-
 def test_one_successful_run_for_each_message_keeps_the_promise():
     counted = account("a", "b")
     counted.count_runs([run_of("a"), run_of("b")])
@@ -52,17 +34,22 @@ def test_one_successful_run_for_each_message_keeps_the_promise():
     assert counted.longest_delay == pytest.approx(30)
 
 
-def test_a_payload_that_differs_in_its_run_breaks_the_promise():
-    counted = account("a")
-    counted.count_runs([run_of("a", n=2)])
-    assert counted.changed == 1
+@pytest.mark.parametrize(
+    ("ids", "runs", "what"),
+    [
+        ("ab", [run_of("a")], {"lost": 1, "duplicates": 0}),
+        ("a", [run_of("b"), {"conf": None, "state": "success"}], {"lost": 1}),
+        ("a", [run_of("a"), run_of("a")], {"lost": 0, "duplicates": 1}),
+        ("a", [run_of("a"), run_of("a", "queued")], {"unfinished": 1}),
+        ("a", [run_of("a", n=2)], {"changed": 1}),
+    ],
+)
+def test_what_breaks_the_promise_is_counted(ids, runs, what):
+    counted = account(*ids)
+    counted.count_runs(runs)
+    assert {name: getattr(counted, name) for name in what} == what
     assert not recipe().kept(counted)
-
-
-def test_runs_of_other_messages_are_not_counted():
-    counted = account("a")
-    counted.count_runs([run_of("b"), {"conf": None, "state": "success"}])
-    assert counted.lost == 1
+    assert recipe(once=False).kept(counted) is (what == {"lost": 0, "duplicates": 1})
 
 
 def test_a_duplicate_that_does_not_say_so_is_hidden():
@@ -106,3 +93,45 @@ def test_with_a_dead_letter_dag_no_message_may_be_quarantined():
     counted.quarantined = 1
     assert recipe().kept(counted)
     assert not Recipe("listen", "inbox", work_done, has_dead_letters=True).kept(counted)
+
+
+WHOLE = Path(__file__).parents[2] / "crash" / "dags" / FILE
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    shutil.copy(WHOLE, tmp_path)
+    return tmp_path
+
+
+def turns(folder: Path, seconds: int) -> list[str]:
+    """What the file was like in each of these seconds."""
+    targets, said = Targets(folder, random.Random(1), now=0), []
+    for second in range(seconds):
+        targets.turn(second)
+        text = (folder / FILE).read_text()
+        kinds = [kind for kind, spoil in BREAKS.items() if text == spoil(WHOLE.read_text())]
+        said.append("whole" if text == WHOLE.read_text() else kinds[0])
+    return said
+
+
+def test_every_kind_of_break_comes_within_two_minutes_and_is_mended(folder: Path) -> None:
+    said = turns(folder, 120)
+
+    changes = [now for before, now in zip(["", *said], said, strict=False) if now != before]
+    assert changes[0::2] == ["whole"] * len(changes[0::2])
+    assert set(changes[1::2]) == set(BREAKS)
+
+
+def test_the_end_of_the_sabotage_mends_them(folder: Path) -> None:
+    targets = Targets(folder, random.Random(1), now=0)
+    assert targets.turn(10) in BREAKS
+
+    targets.mend()
+    assert (folder / FILE).read_text() == WHOLE.read_text()
+    assert [each.name for each in folder.iterdir()] == [FILE]
+
+
+@pytest.mark.parametrize("kind", BREAKS)
+def test_a_break_changes_the_file(kind: str) -> None:
+    assert BREAKS[kind](WHOLE.read_text()) != WHOLE.read_text()

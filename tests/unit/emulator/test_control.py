@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import requests
@@ -14,11 +16,28 @@ from airflow_provider_workflow.emulator.clock import Clock, ManualClock
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.emulator.web.control_routes import OPERATIONS
 from tests.unit.emulator.conftest import Api
-from tests.unit.emulator.web.helpers import ask, leases, raw, read_all
 
 
-def summary(api: Api, inbox: str) -> dict[str, object]:
-    return dict(api("GET", f"/_emulator/inboxes/{inbox}").json())
+@pytest.fixture
+def lease_path(emulator: EmulatorServer) -> str:
+    """Where to lease from an inbox that holds two messages."""
+    emulator.put("orders", {"n": 1}, {"n": 2})
+    return f"/inboxes/{emulator.open_inbox('orders')}/messages/lease"
+
+
+GET = "GET /trigger-inbox/v1/inboxes HTTP/1.1\r\nHost: localhost\r\nAuthorization: {}\r\n\r\n"
+
+
+def raw(emulator: EmulatorServer, api: Api) -> socket.socket:
+    """Ask for the list of inboxes over a bare socket."""
+    address = urlsplit(emulator.base_url)
+    connection = socket.create_connection((str(address.hostname), int(address.port or 0)), timeout=5)
+    ask(connection, api)
+    return connection
+
+
+def ask(connection: socket.socket, api: Api) -> None:
+    connection.sendall(GET.format(api.session.headers["Authorization"]).encode())
 
 
 def test_messages_are_put_by_name_or_id_and_an_inbox_is_made_on_demand(api: Api) -> None:
@@ -26,9 +45,9 @@ def test_messages_are_put_by_name_or_id_and_an_inbox_is_made_on_demand(api: Api)
     assert (len(put["ids"]), put["dropped"], put["note"]) == (2, 0, None)
     inbox_id = api("GET", "/inboxes", params={"name": "orders"}).json()["results"][0]["id"]
     api.control("/messages", inbox=inbox_id, payloads=[{}], ids=["x"], attributes={"error_message": "e"})
-    told = summary(api, "orders")
+    told = api("GET", "/_emulator/inboxes/orders").json()
     assert told["counts"] == {"available": 3, "leased": 0, "acked": 0, "quarantined": 0}
-    assert told["messages"][-1]["error_message"] == "e"  # type: ignore[index]
+    assert told["messages"][-1]["error_message"] == "e"
 
 
 def test_a_paused_inbox_drops_what_is_put_and_the_answer_says_so(api: Api) -> None:
@@ -75,7 +94,7 @@ def test_control_says_what_it_does_not_understand(
 
 
 ORDERS = {"inbox": "orders"}
-DOCUMENT = Path(__file__).parents[4] / "docs" / "emulator.md"
+DOCUMENT = Path(__file__).parents[3] / "docs" / "emulator.md"
 NOT_A_NUMBER = float("nan")
 
 
@@ -192,9 +211,10 @@ def test_a_truncated_body_is_shorter_than_promised(
     emulator.fault("truncate", operation="lease")
     with pytest.raises((requests.exceptions.ChunkedEncodingError, requests.ConnectionError)):
         api("POST", lease_path)
-    assert leases(emulator) == 1
+    assert emulator.summary("orders")["counters"]["leases"] == 1
     emulator.fault("truncate", operation="list_inboxes")
-    head, _, body = read_all(raw(emulator, api)).partition(b"\r\n\r\n")
+    with raw(emulator, api) as connection, connection.makefile("rb") as answer:
+        head, _, body = answer.read().partition(b"\r\n\r\n")
     promised = int(head.lower().partition(b"content-length: ")[2].split(b"\r\n")[0])
     assert 0 < len(body) < promised
 

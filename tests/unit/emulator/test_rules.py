@@ -1,0 +1,377 @@
+"""The rules of the emulator: state, inboxes, messages, tokens and guesses, with a clock moved by hand."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from airflow_provider_workflow.emulator.clock import ManualClock
+from airflow_provider_workflow.emulator.rules.errors import (
+    InboxBody,
+    ServiceError,
+    UpdateBody,
+    invalid_value,
+)
+from airflow_provider_workflow.emulator.rules.oauth import EVENTS, INBOX, PROMOTIONS, Admission
+from airflow_provider_workflow.emulator.rules.store import Store
+from airflow_provider_workflow.emulator.rules.workflows import guess
+
+
+@pytest.fixture
+def reopen(tmp_path: Path) -> Iterator[Callable[[], Store]]:
+    """Open the state as a ``kill -9`` of the store before would leave it, in a copy of its file."""
+    opened: list[Store] = []
+
+    def again() -> Store:
+        number = len(opened)
+        for path in tmp_path.glob(f"{number - 1}.db*"):
+            shutil.copy(path, path.with_name(path.name.replace(str(number - 1), str(number))))
+        opened.append(Store(ManualClock(), state_path=tmp_path / f"{number}.db"))
+        return opened[-1]
+
+    yield again
+    for store in opened:
+        store.close()
+
+
+def test_a_lease_runs_out_although_the_service_was_started_again(reopen: Callable[[], Store]) -> None:
+    store = reopen()
+    inbox_id = store.inboxes.open("orders").id
+    store.messages.put(inbox_id, [{}])
+    lease_id = store.messages.lease(inbox_id, lease_seconds=60)["lease_id"]
+    store = reopen()
+    store.clock.advance(60)
+    with pytest.raises(ServiceError, match="lease_expired"):
+        store.messages.acknowledge(inbox_id, lease_id)
+    store = reopen()
+    with pytest.raises(ServiceError, match="lease_expired"):
+        store.messages.acknowledge(inbox_id, lease_id)
+    assert len(store.messages.lease(inbox_id)["results"]) == 1
+
+
+def test_the_clock_stays_where_it_was_moved_to(reopen: Callable[[], Store]) -> None:
+    store = reopen()
+    store.clock.advance(100)
+    assert reopen().clock.now() == store.clock.now()
+
+
+def test_a_state_file_belongs_to_one_emulator(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    first = Store(state_path=path)
+    with pytest.raises(OSError, match=r"state\.db cannot be used: another emulator uses it; stop that one"):
+        Store(state_path=path)
+    first.inboxes.open("orders")
+    first.close()
+    assert Store(state_path=path).inboxes.find("orders")
+
+
+@pytest.mark.parametrize("body", ["[1]", '"x"', "null", "{"])
+def test_a_state_of_another_version_is_named(tmp_path: Path, body: str) -> None:
+    path = tmp_path / "state.db"
+    Store(state_path=path).close()
+    with sqlite3.connect(path) as other:
+        other.execute("INSERT INTO records VALUES ('inbox', 'x', ?)", (body,))
+    other.close()
+    with pytest.raises(OSError, match=r"state\.db is not of this version of the emulator .*; delete it$"):
+        Store(state_path=path)
+
+
+SHOP = {"app_key": "shop", "action_key": "order"}
+
+
+@pytest.mark.parametrize(
+    ("value", "pointer"),
+    [
+        (None, "/subscription"),
+        ({"action_key": "order"}, "/subscription/app_key"),
+        ({"app_key": "shop"}, "/subscription/action_key"),
+        ({"app_key": "shop@x", "action_key": "order"}, "/subscription/app_key"),
+        (SHOP, "/subscription/inputs"),
+        ({**SHOP, "inputs": []}, "/subscription/inputs"),
+        ({**SHOP, "inputs": {}, "connection_id": "x"}, "/subscription/connection_id"),
+        ({**SHOP, "inputs": {}, "connection_id": True}, "/subscription/connection_id"),
+    ],
+)
+def test_a_bad_subscription_is_refused_by_the_name_of_its_field(value: Any, pointer: str) -> None:
+    with pytest.raises(ValueError) as refusal:
+        InboxBody.model_validate({"subscription": value})
+    (error,) = invalid_value(refusal.value).body["errors"]
+    assert (error["status"], error["source"]) == (400, {"pointer": pointer})
+    assert pointer[1:].replace("/", ".") in error["detail"]
+
+
+@pytest.mark.parametrize("url", ["ftp://x/", 7, "http://", "http://[", "http://x/" + "a" * 2048])
+def test_a_notification_url_has_to_be_one(url: Any) -> None:
+    with pytest.raises(ValueError, match="notification_url"):
+        UpdateBody(notification_url=url)
+
+
+@pytest.mark.parametrize("url", ["http://x", "https://a.test:1/b?c", "http://[::1]:8/x", None])
+def test_http_addresses_are_notification_urls(url: str | None) -> None:
+    assert UpdateBody(notification_url=url).notification_url == url
+
+
+def refused(status: int) -> pytest.RaisesExc[ServiceError]:
+    return pytest.RaisesExc(ServiceError, check=lambda error: error.status == status)
+
+
+def test_control_finds_an_inbox_by_name_or_id_and_opens_a_missing_one(store: Store, inbox_id: str) -> None:
+    assert store.inboxes.find("orders").id == store.inboxes.find(inbox_id).id == inbox_id
+    assert store.inboxes.open("orders").id == inbox_id
+    store.configure(initializing_seconds=60)
+    assert store.inboxes.open("new").status == "active"
+    with refused(404):
+        store.inboxes.open("0b7e6f3a-6f0e-4f8e-9a51-0d6a6c1b2f10")
+
+
+def test_a_message_without_an_id_ends_with_its_whole_lease_only(store: Store, inbox_id: str) -> None:
+    store.messages.put(inbox_id, [{"n": 1}], ids=[None])
+    lease = store.messages.lease(inbox_id)
+    assert [set(message) for message in lease["results"]] == [
+        {"created_at", "status", "message_attributes", "payload"}
+    ]
+    with pytest.raises(ServiceError, match="message_ids"):
+        store.messages.acknowledge(inbox_id, lease["lease_id"], ["null"])
+    assert store.messages.acknowledge(inbox_id, lease["lease_id"])["acked_id"]
+
+
+def test_an_id_that_is_no_scalar_is_rejected(store: Store, inbox_id: str) -> None:
+    with pytest.raises(ServiceError, match="ids"):
+        store.messages.put(inbox_id, [{}, {}], ids=["a", {}])  # type: ignore[list-item]
+
+
+def test_attributes_can_be_given_and_set_later(store: Store, inbox_id: str) -> None:
+    given = {"error_message": "bounced", "possible_duplicate_data": True, "lease_count": 2}
+    (message_id,) = store.messages.put(inbox_id, [{}], attributes=given)
+    store.messages.set_attributes(inbox_id, message_id, {"error_message": None})
+    (leased,) = store.messages.lease(inbox_id)["results"]
+    expected = {"error_message": None, "possible_duplicate_data": True, "lease_count": 3}
+    assert leased["message_attributes"] == expected
+
+
+def test_an_unknown_message_has_no_attributes(store: Store, inbox_id: str) -> None:
+    with pytest.raises(ServiceError, match="message_id"):
+        store.messages.set_attributes(inbox_id, "nobody", {})
+
+
+@pytest.mark.parametrize("cursor", ["?", "bm9uc2Vuc2U", "W10", "eyJhZnRlciI6ICJ4In0"])
+def test_a_cursor_of_somebody_else_is_refused(store: Store, inbox_id: str, cursor: str) -> None:
+    with pytest.raises(ServiceError, match="cursor"):
+        store.messages.page(inbox_id, 10, cursor)
+
+
+def test_the_summary_tells_of_every_message(store: Store, inbox_id: str) -> None:
+    store.messages.put(inbox_id, [{}] * 3, ids="abc")
+    store.clock.advance(1)
+    lease_id = store.messages.lease(inbox_id, lease_limit=2)["lease_id"]
+    store.clock.advance(1)
+    store.messages.acknowledge(inbox_id, lease_id, ["a"])
+    summary = store.messages.summary(inbox_id)
+    start = store.clock.now() - 2
+    times = [
+        (each["id"], each["created_at"], each["leased_at"], each["acked_at"]) for each in summary["messages"]
+    ]
+    assert times == [
+        ("a", start, start + 1, start + 2),
+        ("b", start, start + 1, None),
+        ("c", start, None, None),
+    ]
+    assert summary["counts"] == {"available": 1, "leased": 1, "acked": 1, "quarantined": 0}
+    assert [(each["lease_id"], each["message_ids"]) for each in summary["leases"]] == [(lease_id, ["b"])]
+    counters = summary["counters"]
+    assert (counters["put"], counters["leases"], counters["leased"], counters["acks"]) == (3, 1, 2, 1)
+    assert "messages" not in store.messages.summary(inbox_id, with_messages=False)
+
+
+BASIC = ("demo-client", "demo-secret")
+REDIRECT = "http://127.0.0.1:8900/callback"
+PAGE = {
+    "response_type": "code",
+    "client_id": "demo-client",
+    "redirect_uri": REDIRECT,
+    "scope": "workflow workflow:write",
+    "response_mode": "query",
+    "state": "s t&",
+}
+
+
+def code(store: Store) -> str:
+    return parse_qs(urlsplit(store.tokens.approve(PAGE)).query)["code"][0]
+
+
+def exchange(store: Store, value: str, redirect_uri: str = REDIRECT) -> dict[str, object]:
+    form = {"grant_type": "authorization_code", "code": value, "redirect_uri": redirect_uri}
+    return store.tokens.grant(form, BASIC)
+
+
+def error_of(store: Store, credentials: tuple[str, str] | None = BASIC, **form: str) -> tuple[int, str]:
+    with pytest.raises(ServiceError) as refusal:
+        store.tokens.grant(form, credentials)
+    assert set(refusal.value.body) == {"error", "error_description"}
+    return refusal.value.status, refusal.value.body["error"]
+
+
+def admission_of(store: Store, authorization: str | None, admission: Admission) -> tuple[int, str]:
+    with pytest.raises(ServiceError) as refusal:
+        store.tokens.admit(authorization, admission)
+    return refusal.value.status, refusal.value.code
+
+
+@pytest.mark.specification("9.1 client credentials")
+def test_client_credentials_give_a_token_without_refresh_token(store: Store) -> None:
+    answer = store.tokens.grant({"grant_type": "client_credentials", "scope": "external"}, BASIC)
+    assert answer["expires_in"] == 36000
+    assert answer["token_type"] == "Bearer"
+    assert answer["scope"] == "external"
+    assert "refresh_token" not in answer
+    assert store.tokens.admit(f"Bearer {answer['access_token']}", INBOX)
+
+
+@pytest.mark.specification("9.1 credentials")
+def test_credentials_may_be_in_the_body_and_form_encoded_in_basic(store: Store) -> None:
+    store.configure(client_id="a b", client_secret="p%+c")
+    form = {"grant_type": "client_credentials", "scope": "external"}
+    assert store.tokens.grant({**form, "client_id": "a b", "client_secret": "p%+c"}, None)
+    assert store.tokens.grant(form, ("a b", "p%+c"))
+    assert store.tokens.grant(form, ("a+b", "p%25%2Bc"))
+
+
+@pytest.mark.specification("10 state", "10 code")
+def test_approval_leads_back_with_code_and_state(store: Store) -> None:
+    address = urlsplit(store.tokens.approve(PAGE))
+    assert address._replace(query="").geturl() == REDIRECT
+    assert parse_qs(address.query)["state"] == ["s t&"]
+    answer = exchange(store, parse_qs(address.query)["code"][0])
+    assert answer["scope"] == "workflow workflow:write"
+    assert answer["refresh_token"]
+
+
+@pytest.mark.specification("10 code", "14.3 code")
+def test_a_code_lives_for_two_minutes(store: Store) -> None:
+    first, second = code(store), code(store)
+    store.clock.advance(119)
+    exchange(store, first)
+    store.clock.advance(1)
+    with pytest.raises(ServiceError, match="invalid_grant"):
+        exchange(store, second)
+
+
+def test_a_code_belongs_to_its_redirect_uri(store: Store) -> None:
+    with pytest.raises(ServiceError, match="redirect_uri"):
+        exchange(store, code(store), "http://localhost:8080/other")
+
+
+@pytest.mark.specification("14.3 refresh")
+def test_a_refresh_token_is_used_once_and_never_expires(store: Store) -> None:
+    first = exchange(store, code(store))
+    store.clock.advance(10 * 365 * 86400)
+    second = store.tokens.grant(
+        {"grant_type": "refresh_token", "refresh_token": str(first["refresh_token"])}, BASIC
+    )
+    assert second["scope"] == first["scope"]
+    assert second["refresh_token"] != first["refresh_token"]
+    old = str(first["refresh_token"])
+    assert error_of(store, grant_type="refresh_token", refresh_token=old) == (400, "invalid_grant")
+
+
+@pytest.mark.specification("9.3 client secret")
+def test_a_new_client_secret_makes_the_old_one_invalid(store: Store) -> None:
+    store.configure(client_secret="new")
+    assert error_of(store, grant_type="client_credentials", scope="external") == (401, "invalid_client")
+
+
+@pytest.mark.specification("10 redirect_uri", "14.1 redirect URIs")
+def test_a_stranger_gets_no_redirect(store: Store) -> None:
+    for change in (
+        {"client_id": "other"},
+        {"redirect_uri": "https://evil.test/"},
+        {"redirect_uri": ""},
+        {"redirect_uri": "http://127.0.0.1:5555/any"},
+        {"redirect_uri": f"{REDIRECT}/"},
+    ):
+        with pytest.raises(ServiceError):
+            store.tokens.page_fault({**PAGE, **change})
+    store.configure(redirect_uris=(REDIRECT, "http://127.0.0.1:5555/any"))
+    store.tokens.page_fault({**PAGE, "redirect_uri": "http://127.0.0.1:5555/any"})
+
+
+@pytest.mark.specification("10 response_type", "10 response_mode", "10 scope")
+def test_faults_of_the_page_are_named_as_the_rfc_does(store: Store) -> None:
+    assert store.tokens.page_fault(PAGE) is None
+    assert store.tokens.page_fault({**PAGE, "response_type": "token"}) == "unsupported_response_type"
+    assert store.tokens.page_fault({**PAGE, "response_mode": "fragment"}) == "invalid_request"
+    assert store.tokens.page_fault({**PAGE, "scope": ""}) == "invalid_scope"
+
+
+@pytest.mark.specification("10 response_mode", "10 state")
+@pytest.mark.parametrize("parameter", ["response_type", "response_mode", "state", "scope"])
+def test_no_parameter_of_the_page_may_be_left_out(store: Store, parameter: str) -> None:
+    assert store.tokens.page_fault({name: PAGE[name] for name in PAGE if name != parameter}) is not None
+
+
+@pytest.mark.specification("14.3 expired", "11.4 expired")
+def test_the_inbox_answers_400_for_a_token_that_expired_or_is_unknown(store: Store) -> None:
+    token = store.tokens.issue("external").value
+    store.clock.advance(35999)
+    store.tokens.admit(f"Bearer {token}", INBOX)
+    store.clock.advance(1)
+    assert admission_of(store, f"Bearer {token}", INBOX) == (400, "unauthenticated")
+    assert admission_of(store, "Bearer nonsense", INBOX) == (400, "unauthenticated")
+
+
+@pytest.mark.specification("14.3 expired")
+@pytest.mark.parametrize("admission", [EVENTS, PROMOTIONS])
+def test_elsewhere_an_expired_token_is_401(store: Store, admission: Admission) -> None:
+    token = store.tokens.issue(admission[0]).value
+    assert store.tokens.expire(token) == 1
+    assert admission_of(store, f"Bearer {token}", admission) == (401, "unauthenticated")
+
+
+@pytest.mark.specification("14.4 prefix", "11.2 401 prefix")
+@pytest.mark.parametrize("prefix", ["", "bearer ", "Basic "])
+def test_without_the_prefix_bearer_it_is_401(store: Store, prefix: str) -> None:
+    token = store.tokens.issue("external").value
+    assert admission_of(store, prefix + token, INBOX)[0] == 401
+    assert admission_of(store, None, INBOX)[0] == 401
+
+
+@pytest.mark.specification("14.4 scope")
+def test_a_token_of_another_scope_is_refused(store: Store) -> None:
+    token = store.tokens.issue("workflow promotions:read").value
+    assert admission_of(store, f"Bearer {token}", INBOX) == (401, "invalid_audience")
+    assert admission_of(store, f"Bearer {token}", PROMOTIONS) == (403, "forbidden")
+
+
+def test_what_is_secret_says_what_it_is_and_is_never_the_same_twice(store: Store) -> None:
+    codes = [code(store) for _ in range(2)]
+    answers = [exchange(store, each) for each in codes]
+    for kind, values in {
+        "code": codes,
+        "access-token": [str(answer["access_token"]) for answer in answers],
+        "refresh-token": [str(answer["refresh_token"]) for answer in answers],
+    }.items():
+        assert len(set(values)) == 2
+        assert all(re.fullmatch(rf"emulated-{kind}-[\w-]{{22,}}", value) for value in values)
+
+
+@pytest.mark.specification("13.1 200")
+def test_the_answer_has_every_field_of_the_specification() -> None:
+    answer = guess("when an order comes in, tell the chat channel.", "http://host")
+    assert answer["title"] == "When an order comes in, tell the chat channel"
+    assert answer["steps"][0] == {
+        "step": {"title": "New Order", "app": "Shop", "api": "ShopAPI@1.0.0"},
+        "alternatives": [
+            {"title": "New Email", "app": "Mail", "api": "MailAPI@1.0.0"},
+            {"title": "New Message", "app": "Chat", "api": "ChatAPI@1.0.0"},
+        ],
+    }
+    assert answer["steps"][1]["step"]["title"] == "Send Message"
+    assert answer["prefilled_url"] == "http://host/editor?step=ShopAPI%401.0.0&step=ChatAPI%401.0.0"
+    assert "messages" not in answer

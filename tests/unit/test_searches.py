@@ -1,0 +1,135 @@
+"""The searches of the tests: through errors, logs, and all content for secrets."""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+import traceback
+from urllib.parse import quote, quote_plus, urlencode
+
+import pytest
+
+from airflow_provider_workflow.client.arguments import filled
+from airflow_provider_workflow.emulator.server import EmulatorServer
+from tests.logs import entries
+from tests.marks import Marks
+from tests.traces import told
+from tests.unit.client.stores import logged_in
+
+SECRET = "a-secret-that-is-seen"
+
+
+def replace_an_error() -> None:
+    try:
+        raise KeyError(SECRET)
+    except KeyError:
+        raise ValueError("nothing") from None
+
+
+def test_a_cause_that_is_not_shown_is_seen() -> None:
+    with pytest.raises(ValueError) as raised:
+        replace_an_error()
+    assert SECRET not in "".join(traceback.format_exception(raised.value))
+    assert told(raised.value, [SECRET]) == ["its texts"]
+
+
+def test_what_an_error_holds_is_seen() -> None:
+    error = ValueError("nothing")
+    error.body = SECRET  # type: ignore[attr-defined]
+    assert told(error, [SECRET]) == ["its texts"]
+    assert told(ValueError("nothing", OSError(SECRET)), [SECRET]) == ["its texts"]
+
+
+def test_a_variable_of_a_frame_of_ours_is_seen() -> None:
+    with pytest.raises(ValueError) as raised:
+        filled("name", SECRET, len(SECRET) - 1)
+    places = told(raised.value, [SECRET])
+    assert "client/arguments.py, filled: value" in places
+    assert "its texts" not in places
+
+
+def test_other_errors_and_other_frames_show_nothing() -> None:
+    hidden = SECRET
+    with pytest.raises(ValueError) as raised:
+        raise ValueError(f"{len(hidden)} characters")
+    assert told(raised.value, [SECRET]) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2026-01-01T10:00:00.1Z [warning  ] Event stream broke [client.events] loc=1",
+        "2026-01-01 10:00:00.1+00:00 [error    ] XCom not found [task] dag_id=d",
+        "\x1b[2m2026-01-01T10:00:00Z\x1b[0m [\x1b[31merror    \x1b[0m] API server error [supervisor]",
+        '{"timestamp": "2026-01-01T10:00:00Z", "level": "warning", "event": "rejected"}',
+        "WARNING:  a line of uvicorn",
+        "Traceback (most recent call last):\n  File x\nValueError: y",
+    ],
+)
+def test_an_alarming_entry_is_seen(text: str) -> None:
+    calm = "2026-01-01T10:00:00Z [info     ] calm"
+    found = list(entries("scheduler.log", f"{calm}\n{text}\n{calm}\n"))
+
+    assert [entry.is_alarming for entry in found] == [False, True, False]
+    assert found[1].text.splitlines()[-1] in text or "\x1b" in text
+
+
+def test_a_word_in_a_message_is_no_level() -> None:
+    text = "2026-01-01T10:00:00Z [info     ] [error] ERROR: not within 5 s [x]\n  at level=error"
+
+    assert [entry.is_alarming for entry in entries("x.log", text)] == [False]
+
+
+def test_a_traceback_belongs_to_the_error_that_it_follows() -> None:
+    text = "2026-01-01T10:00:00Z [error    ] Error\nTraceback (most recent call last)\nX: database is locked"
+
+    (entry,) = entries("x.log", text)
+    assert entry.text.endswith("database is locked")
+
+
+FORMS = {
+    "as it is": lambda secret: f"the secret is {secret}.",
+    "JSON": lambda secret: json.dumps({"password": secret}),
+    "JSON in JSON": lambda secret: json.dumps(json.dumps({"password": secret})),
+    "repr": lambda secret: repr({"password": secret}),
+    "an address": lambda secret: f"https://a/{quote(secret, safe='')}",
+    "a user of an address": lambda secret: f"https://id:{quote_plus(secret)}@a/",
+    "a query": lambda secret: urlencode({"code": secret}),
+    "a page": lambda secret: html.escape(secret),
+    "HTTP Basic": lambda secret: "Basic " + base64.b64encode(f"an-id:{secret}".encode()).decode(),
+    "base64, one further": lambda secret: base64.b64encode(f"any-id:{secret}".encode()).decode(),
+    "base64, two further": lambda secret: base64.b64encode(f"many-id:{secret}.".encode()).decode(),
+    "base64 for addresses": lambda secret: base64.urlsafe_b64encode(json.dumps([secret]).encode()).decode(),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_secret_is_found_in_every_form(form: str) -> None:
+    marks = Marks()
+    text = FORMS[form](marks.new("client secret"))
+    for content in (text, text.encode(), f"{'x' * 1000}{text}{'y' * 1000}"):
+        assert {each.partition(",")[0] for each in marks.found(content)} == {"client secret"}
+
+
+def test_a_secret_is_told_from_others_and_is_not_part_of_its_name() -> None:
+    marks = Marks()
+    one, other = marks.new("one"), marks.new("other")
+    assert marks.found(one) == ["one"]
+    assert marks.found(f"{one}{other}") == ["one", "other"]
+    assert marks.found("one and other, *** and emulated") == []
+    assert not any(one.rpartition(">")[2] in what for what in marks.found(one))
+
+
+def test_each_token_of_the_emulator_is_found_though_nobody_named_it(emulator: EmulatorServer) -> None:
+    tokens, marks = logged_in(emulator), Marks()
+    assert marks.found(f"Bearer {tokens.access_token}") == ["access-token"]
+    assert marks.found(tokens.refresh_token) == ["refresh-token"]
+    assert marks.found(emulator.token()) == ["access-token"]
+    assert marks.found(base64.b64encode(f"a{tokens.refresh_token}".encode())) == ["refresh-token, in base64"]
+
+
+@pytest.mark.parametrize("value", ["short", "with signs that/are escaped"])
+def test_what_cannot_be_looked_for_is_refused(value: str) -> None:
+    with pytest.raises(ValueError, match="password cannot be looked for"):
+        Marks().add("password", value)
