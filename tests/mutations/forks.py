@@ -28,8 +28,8 @@ LONGEST_RUN_SECONDS = 600.0
 LARGEST_RUN_BYTES = 4_000_000_000
 """Memory that the tests of one fault can allocate: with some faults, they allocate without end."""
 
-Executed = dict[str, set[str]]
-"""For each function of the package the ids of the tests that execute it."""
+Executed = dict[str, list[str]]
+"""For each function of the package the ids of the tests that execute it, the quickest first."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Forks:
         for number, fault in enumerate(self._faults):
             while len(running) == self._workers:
                 self._collect(running)
-            tests = [items[test] for test in sorted(executed[fault.place(PACKAGE).function])]
+            tests = [items[test] for test in executed[fault.place(PACKAGE).function]]
             answer = self._folder / f"{number}.json"
             running[_Fork(partial(_run_seeded, session, fault, tests), answer)] = fault, len(tests)
         while running:
@@ -93,11 +93,13 @@ class Forks:
 
         def run() -> Any:
             coverage = Coverage(data_file=None, source=[str(PACKAGE)], config_file=False)
-            session.config.pluginmanager.register(_Contexts(coverage))
+            contexts = _Contexts(coverage)
+            session.config.pluginmanager.register(contexts)
             coverage.start()
             failed = _run(session, session.items)
             coverage.stop()
-            return failed, _executed(coverage)
+            executed = _executed(coverage)
+            return failed, {name: sorted(tests, key=contexts.seconds.get) for name, tests in executed.items()}
 
         fork = _Fork(run, self._folder / "executed.json", LONGEST_MEASUREMENT_SECONDS)
         while not fork.has_ended():
@@ -107,7 +109,7 @@ class Forks:
         failed, executed = answer
         for test in failed:
             print(f"fails without a fault: {test}", file=sys.stderr)
-        return {function: set(tests) - set(failed) for function, tests in executed.items()}
+        return {name: [test for test in tests if test not in failed] for name, tests in executed.items()}
 
     def _collect(self, running: dict[_Fork, tuple[Fault, int]]) -> None:
         """Take the outcomes of forks that have ended."""
@@ -165,11 +167,17 @@ class _Contexts:
 
     def __init__(self, coverage: Coverage) -> None:
         self._coverage = coverage
+        self.seconds: dict[str, float] = {}
+        """How long each test took."""
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:
         self._coverage.switch_context(item.nodeid)
-        return (yield)
+        began_at = time.monotonic()
+        try:
+            return (yield)
+        finally:
+            self.seconds[item.nodeid] = time.monotonic() - began_at
 
 
 def _run_seeded(session: pytest.Session, fault: Fault, tests: Sequence[pytest.Item]) -> list[str]:
@@ -201,5 +209,5 @@ def _executed(coverage: Coverage) -> dict[str, list[str]]:
     for place in functions(PACKAGE):
         of_file = data.contexts_by_lineno(str(place.file))
         lines = range(place.node.body[0].lineno, (place.node.end_lineno or 0) + 1)
-        executed[place.function] = sorted({test for line in lines for test in of_file.get(line, ()) if test})
+        executed[place.function] = list({test for line in lines for test in of_file.get(line, ()) if test})
     return executed
