@@ -15,6 +15,8 @@ SBOM := .venv-sbom
 
 # Whatever imports Airflow here keeps away from the user's own.
 export AIRFLOW_HOME := $(CURDIR)/$(VENV)/airflow
+# Hundreds of processes import the same modules: bytecode is written even where the environment says not to.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
