@@ -66,13 +66,13 @@ types: setup ## Check the types
 imports: setup ## Check who imports whom
 	$(BIN)/lint-imports
 
-# What `unit` leaves out, unless this is empty, starts processes or a database, or tests a program of benchmarks/, tests/ or tools/.
+# What `unit` leaves out, unless this is empty, starts processes, tries many inputs, or tests a program of benchmarks/, tests/ or tools/.
 QUICK_ONES := not slow and not program
 
 unit: setup ## Run the quick unit tests, in WORKERS=2 processes (0: in one)
 	$(BIN)/python -m pytest $(UNIT) -m "$(QUICK_ONES)" --numprocesses $(WORKERS) --dist loadfile
 
-unit-slow: setup ## Run the other unit tests: of processes, databases and programs
+unit-slow: setup ## Run the other unit tests: of processes, many inputs, and programs
 	$(BIN)/python -m pytest $(UNIT) -m "not ($(QUICK_ONES))" --numprocesses $(WORKERS) --dist loadfile
 
 # Beside `unit`, as it is slower: before Python 3.12 there is no sys.monitoring, and all is traced.

@@ -10,6 +10,7 @@ from weakref import WeakSet
 import pytest
 from airflow.sdk._shared.secrets_masker import _secrets_masker
 from airflow.sdk.execution_time import task_runner
+from hypothesis import is_hypothesis_test
 
 from airflow_provider_workflow import clock as package_clock
 from airflow_provider_workflow.client.over_requests import RequestsWire
@@ -33,12 +34,13 @@ SLOW = {"fuzz", "matrix"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests of programs and slow ones, by their place, and those that run pytest in a process."""
+    """Mark the tests of programs, and those that start processes or try many inputs."""
     for item in items:
         folders = item.path.relative_to(HERE).parts[:-1] if item.path.is_relative_to(HERE) else ()
         if folders and folders[0] in PROGRAMS:
             item.add_marker("program")
-        if SLOW.intersection(folders) or "pytester" in getattr(item, "fixturenames", ()):
+        is_generated = is_hypothesis_test(getattr(item, "obj", None))
+        if is_generated or SLOW.intersection(folders) or "pytester" in getattr(item, "fixturenames", ()):
             item.add_marker("slow")
 
 
