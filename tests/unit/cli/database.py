@@ -16,7 +16,7 @@ from airflow.sdk import DAG
 from airflow.serialization.definitions.dag import SerializedDAG
 from airflow.serialization.serialized_objects import LazyDeserializedDAG
 from airflow.utils.session import create_session
-from sqlalchemy import select
+from sqlalchemy import select, text
 
 from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
 
@@ -60,6 +60,11 @@ class Database:
     def add_connection(self, connection: Connection) -> None:
         with create_session() as session:
             session.add(connection)
+
+    def add_team(self, name: str) -> None:
+        """Add a team."""
+        with create_session() as session:
+            session.execute(text("INSERT INTO team (name) VALUES (:name)"), {"name": name})
 
     def add_triggerer(self, *, seconds_ago: float = 1, state: str = "running") -> None:
         """Add a triggerer whose last heartbeat was that long ago."""

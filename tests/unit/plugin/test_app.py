@@ -1,4 +1,4 @@
-"""The app of the page: registration, routes, the service behind it, and what the page shows."""
+"""The app of the page: registration, routes, the service behind it."""
 
 from __future__ import annotations
 
@@ -7,32 +7,46 @@ import re
 import shutil
 import subprocess
 import sys
-from datetime import datetime
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.sdk import DAG, Asset, AssetWatcher, task
+from airflow.models.connection import Connection
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 import airflow_provider_workflow
+from airflow_provider_workflow import __version__
 from airflow_provider_workflow.client import api
 from airflow_provider_workflow.client.client import WorkflowClient
 from airflow_provider_workflow.client.wire import Answer, Request
-from airflow_provider_workflow.database.runs import DatabaseRuns
-from airflow_provider_workflow.dispatch.runs import run_id_of
 from airflow_provider_workflow.emulator.server import EmulatorServer
-from airflow_provider_workflow.operators.inbox import WorkflowInboxDispatchOperator
+from airflow_provider_workflow.get_provider_info import get_provider_info
 from airflow_provider_workflow.plugin import service
 from airflow_provider_workflow.plugin.registration import WorkflowPlugin
 from airflow_provider_workflow.plugin.responses import PageError
-from airflow_provider_workflow.triggers.notice import WorkflowInboxNoticeTrigger
-from tests.unit.cli.burying import CONNECTION_ID, Burying, message_of
-from tests.unit.cli.database import listening
+from tests.unit.cli.burying import Burying
 from tests.unit.client.isolation import forget
+from tests.unit.documents import ROOT
 from tests.unit.fake_clock import FakeClock
 from tests.unit.plugin.conftest import API, error_of
+
+
+def test_connections_are_listed_from_database_and_environment(
+    op: TestClient, buried: Burying, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_WORKFLOW_B", '{"conn_type": "workflow"}')
+    monkeypatch.setenv("AIRFLOW_CONN_OTHER", "http://host")
+    monkeypatch.setenv("AIRFLOW_CONN_BROKEN", "{")
+    add = buried.database.add_connection
+    add(Connection(conn_id="workflow_a", conn_type="workflow"))
+    add(Connection(conn_id="mail", conn_type="smtp"))
+
+    found = op.get("/workflow/api/connections").json()
+
+    ids = [each["connection_id"] for each in found["connections"]]
+    assert ids == ["workflow_a", "workflow_b", "workflow_default"]
 
 
 def test_a_browser_asks_whether_a_module_has_changed_and_nothing_else_is_served(op: TestClient) -> None:
@@ -86,8 +100,10 @@ def test_a_process_that_serves_no_pages_imports_no_fastapi(tmp_path: Path) -> No
     entry = "workflow = airflow_provider_workflow.plugin.registration:WorkflowPlugin"
     (about / "entry_points.txt").write_text(f"[airflow.plugins]\n{entry}\n")
 
-    command = [sys.executable, "-W", "ignore", "-c", LOAD, str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", LOAD, str(tmp_path)],
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
 
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "[]"
@@ -110,6 +126,28 @@ def test_nothing_is_registered_when_the_page_is_off(value: str, monkeypatch: pyt
     assert WorkflowPlugin().react_apps == []
 
 
+@pytest.mark.parametrize(
+    ("base_url", "path"),
+    [("http://localhost:8080", ""), ("https://example.com/airflow/", "/airflow"), ("/", "")],
+)
+def test_the_module_is_found_below_the_path_of_the_base_url(
+    base_url: str, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", base_url)
+
+    expected = f"{path}/workflow/static/inboxes.js?v={__version__}"
+    assert [each["bundle_url"] for each in WorkflowPlugin().react_apps[:1]] == [expected]
+
+
+def test_entry_point_and_provider_name_the_same_plugin() -> None:
+    (plugin,) = get_provider_info()["plugins"]
+    module, _, name = plugin["plugin-class"].rpartition(".")
+
+    assert getattr(import_module(module), name) is WorkflowPlugin
+    assert plugin["name"] == WorkflowPlugin.name
+    assert f'workflow = "{module}:{name}"' in (ROOT / "pyproject.toml").read_text()
+
+
 STATIC = Path(airflow_provider_workflow.__file__).parent / "plugin" / "static"
 TESTS = Path(__file__).parents[2] / "page"
 MOST_BYTES = 45_000
@@ -130,8 +168,13 @@ def node_version() -> tuple[int, ...]:
 @pytest.mark.skipif(node_version() < OLDEST_NODE, reason="needs node 20.19 or newer")
 def test_the_logic_of_the_page_passes_its_own_tests():
     files = sorted(map(str, TESTS.glob("*.test.mjs")))
-    command = [str(NODE), "--test", "--test-reporter=tap", *files]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(
+        [str(NODE), "--test", "--test-reporter=tap", *files],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
 
     counted = dict(re.findall(r"^# (tests|pass|fail) (\d+)$", done.stdout, re.MULTILINE))
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
@@ -161,6 +204,8 @@ def test_no_text_is_ever_made_into_markup(name):
 
 
 LIST = f"{API}/inboxes"
+SECRET = "a secret that is wrong"
+UNKNOWN = "00000000-0000-4000-8000-00000000ffff"
 
 
 def connect(monkeypatch: pytest.MonkeyPatch, emulator: EmulatorServer, **fields: Any) -> None:
@@ -172,6 +217,36 @@ def connect(monkeypatch: pytest.MonkeyPatch, emulator: EmulatorServer, **fields:
     forget()
 
 
+@pytest.mark.parametrize(
+    ("fields", "status", "code", "fix"),
+    [
+        ({"password": SECRET}, 502, "wrong_credentials", "correct its Client ID (login) and Client secret"),
+        ({"scope": "no-such-scope"}, 502, "wrong_credentials", "correct its Scope"),
+        ({"host": "http://127.0.0.1:1"}, 502, "unreachable", "check Base URL and Inbox path"),
+        ({"oauth_url": "http://127.0.0.1:1/"}, 502, "unreachable", "check Token URL, and the network"),
+        ({"inbox_path": "/wrong"}, 404, "not_found", "check Inbox path (/wrong) and Base URL"),
+        ({"host": ""}, 502, "wrong_credentials", "correct these fields"),
+        ({"conn_type": "http"}, 404, "no_connection", "of the type Workflow"),
+    ],
+)
+def test_a_connection_that_cannot_be_used_is_diagnosed(
+    op: TestClient,
+    connected: EmulatorServer,
+    monkeypatch: pytest.MonkeyPatch,
+    fields: dict[str, Any],
+    status: int,
+    code: str,
+    fix: str,
+) -> None:
+    connect(monkeypatch, connected, **fields)
+
+    answer = op.get(LIST)
+
+    assert (answer.status_code, error_of(answer)) == (status, code)
+    assert fix in answer.json()["error"]["fix"]
+    assert SECRET not in answer.text
+
+
 def test_secrets_are_never_sent_for_a_connection_of_another_type(
     op: TestClient, connected: EmulatorServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -179,6 +254,47 @@ def test_secrets_are_never_sent_for_a_connection_of_another_type(
 
     assert op.get(LIST).status_code == 404
     assert connected.requests == []
+
+
+@pytest.mark.parametrize(
+    ("fault", "status", "code", "wait"),
+    [
+        ({"status": 429, "headers": {"Retry-After": "7"}}, 429, "rate_limited", "7"),
+        ({"status": 500}, 502, "service_error", None),
+        ({"status": 403}, 502, "wrong_credentials", None),
+        ({"status": 200, "text": "<html>", "content_type": "application/json"}, 502, "unreachable", None),
+        ({"kind": "drop"}, 502, "unreachable", None),
+    ],
+)
+def test_a_service_that_fails_is_asked_once(
+    op: TestClient, connected: EmulatorServer, fault: dict[str, Any], status: int, code: str, wait: str | None
+) -> None:
+    connected.fault(**{"kind": "status", "operation": "list_inboxes", "times": None, **fault})
+
+    answers = [op.get(LIST) for _ in range(3)]
+
+    assert {(each.status_code, error_of(each)) for each in answers} == {(status, code)}
+    assert answers[0].headers.get("Retry-After") == wait
+    # urllib3 repeats a request whose connection was closed before it was sent.
+    assert connected.count("list_inboxes") <= (2 if fault.get("kind") == "drop" else 1)
+
+
+def test_what_does_not_exist_is_not_found(op: TestClient, connected: EmulatorServer) -> None:
+    other = op.get(API.replace("default", "other") + "/inboxes")
+    unknown = op.get(f"{LIST}/{UNKNOWN}/messages")
+
+    assert (other.status_code, error_of(other)) == (404, "no_connection")
+    assert (unknown.status_code, error_of(unknown)) == (404, "not_found")
+
+
+@pytest.mark.parametrize("path", ["?cursor=x", "?cursor=-1", f"/{UNKNOWN}/messages?cursor={'x' * 5000}"])
+def test_a_cursor_that_the_page_did_not_get_is_invalid(
+    op: TestClient, connected: EmulatorServer, path: str
+) -> None:
+    answer = op.get(LIST + path)
+
+    assert answer.status_code in (400, 404)
+    assert error_of(answer) in ("invalid", "not_found")
 
 
 def test_all_requests_of_an_answer_share_4_seconds(
@@ -226,59 +342,17 @@ def test_no_further_page_is_read_after_2_seconds(
     assert (len(part["messages"]), len(rest["messages"]), rest["next"]) == (200, 50, None)
 
 
-BEGIN = datetime(2025, 1, 1)
-
-
-def test_a_listener_is_found_whatever_it_is(
-    op: TestClient, buried: Burying, connected: EmulatorServer
-) -> None:
-    inbox, database = connected.open_inbox("orders"), buried.database
-    database.deploy(listening("by_name", inbox="orders", trigger_dag_id="handle"), is_paused=True)
-    database.deploy(listening("elsewhere", inbox="orders", trigger_dag_id="handle", workflow_conn_id="other"))
-    database.deploy(listening("other_inbox", inbox="others", trigger_dag_id="handle"))
-    with DAG("by_id", schedule=None, start_date=BEGIN) as dispatching:
-        WorkflowInboxDispatchOperator(task_id="dispatch", inbox=inbox, trigger_dag_id="handle")
-    database.deploy(dispatching)
-    with DAG("batches", schedule=None, start_date=BEGIN) as batches:
-
-        @task.workflow_inbox(inbox="orders")
-        def work(messages: list[Any]) -> None: ...
-
-        work()
-    database.deploy(batches)
-    watcher = AssetWatcher(name="watch", trigger=WorkflowInboxNoticeTrigger(inbox="orders"))
-    database.deploy(DAG("watched", schedule=[Asset("orders", watchers=[watcher])], start_date=BEGIN))
-    with DAG("both", schedule=[Asset("more", watchers=[watcher])], start_date=BEGIN) as both:
-        WorkflowInboxDispatchOperator(task_id="dispatch", inbox="orders", trigger_dag_id="handle")
-    database.deploy(both)
-
-    (listed,) = op.get(f"{API}/inboxes").json()["inboxes"]
-
-    found = {each["dag_id"]: each["is_paused"] for each in listed["listeners"]}
-    assert found == {"by_name": True, "by_id": False, "batches": False, "watched": False, "both": False}
-    assert [each["url"] for each in listed["listeners"]] == [f"/dags/{dag_id}" for dag_id in found]
-
-
-@pytest.mark.usefixtures("buried")
-def test_a_message_is_listed_once_while_it_is_acknowledged(op: TestClient, connected: EmulatorServer) -> None:
+def test_an_answer_has_at_most_5_pages(connected: EmulatorServer) -> None:
+    connected.put("orders", *range(620))
+    for number in range(510):
+        connected.open_inbox(f"inbox {number}")
     inbox = connected.open_inbox("orders")
-    connected.put("orders", 1, ids=["a"])
-    conf = {"connection_id": CONNECTION_ID, "inbox_id": inbox, "message": message_of("a")}
-    DatabaseRuns().start("handle", run_id_of("a", inbox), conf)
 
-    (listed,) = op.get(f"{API}/inboxes/{inbox}/messages").json()["messages"]
+    first = service.list_messages("workflow_default", inbox, None)
+    second = service.list_messages("workflow_default", inbox, first["next"])
+    inboxes = service.list_inboxes("workflow_default", None)
+    others = service.list_inboxes("workflow_default", inboxes["next"])
 
-    assert (listed["status"], listed["run"]["dag_id"]) == ("available", "handle")
-
-
-def test_messages_are_shown_without_their_inbox_if_only_that_cannot_be_read(
-    op: TestClient, connected: EmulatorServer
-) -> None:
-    inbox = connected.open_inbox("orders")
-    connected.put("orders", 1, ids=["a"])
-    connected.fault("status", operation="get_inbox", status=500, times=None)
-
-    answer = op.get(f"{API}/inboxes/{inbox}/messages").json()
-
-    assert [each["id"] for each in answer["messages"]] == ["a"]
-    assert "inbox" not in answer
+    assert (len(first["messages"]), len(second["messages"]), second["next"]) == (500, 120, None)
+    assert {each["id"] for each in first["messages"]}.isdisjoint(each["id"] for each in second["messages"])
+    assert (len(inboxes["inboxes"]), inboxes["next"], len(others["inboxes"])) == (500, "500", 11)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 from airflow.api_fastapi.auth.managers.simple.simple_auth_manager import SimpleAuthManager
+from airflow.models.connection import Connection
 from airflow.models.dagrun import DagRun
 from airflow.utils.session import create_session
 from fastapi.testclient import TestClient
@@ -15,7 +17,9 @@ from airflow_provider_workflow.airflow_internals import create_dag_run
 from airflow_provider_workflow.dispatch.dead_letters import Reason
 from airflow_provider_workflow.dispatch.runs import run_id_of
 from airflow_provider_workflow.emulator.server import EmulatorServer
+from airflow_provider_workflow.plugin.app import application
 from tests.unit.cli.burying import CONNECTION_ID, INBOX_ID, Burying
+from tests.unit.cli.database import Database, listening
 from tests.unit.plugin.conftest import API, PAGE, ROLES, As, error_of
 
 INBOX = API + "/inboxes/{inbox}"
@@ -52,11 +56,40 @@ def test_each_route_asks_the_auth_manager(
     assert connected.count("pause_inbox") == (1 if number > 2 else 0)
 
 
-REPLAY = f"{API}/inboxes/{INBOX_ID}/dead-letters/replay"
+def test_no_route_is_missing_in_the_matrix() -> None:
+    # The schema has all of them, however FastAPI nests routers.
+    routes = application().openapi()["paths"].values()
+
+    # One route pauses and resumes.
+    assert sum(map(len, routes)) == len({**OF_USER, **OF_CONNECTION, **CHANGING}) - 1
 
 
-def replay(op: TestClient, run_id: str, **more: Any) -> Any:
-    return op.post(REPLAY, json={"dag_id": "dead", "run_id": run_id, **more}, headers=PAGE)
+def test_a_user_who_may_read_no_connection_sees_none_and_may_add_none(as_user: As) -> None:
+    shown = [as_user(role).get("/workflow/api/connections").json() for role in ("user", "op")]
+
+    assert [each["may_add"] for each in shown] == [False, True]
+    assert shown[0]["connections"] == []
+
+
+def test_a_connection_of_a_team_is_used_by_that_team_alone(
+    as_user: As, connected: EmulatorServer, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW__CORE__MULTI_TEAM", "True")
+    database.add_team("red")
+    fields = connected.connection()
+    fields["extra"] = json.dumps(fields["extra"])
+    database.add_connection(Connection(conn_id="of_red", team_name="red", **fields))
+    inbox = connected.open_inbox("orders")
+    path, change = "/workflow/api/connections/of_red/inboxes", {"json": {}, "headers": PAGE}
+
+    red, blue = as_user("op", teams=["red"]), as_user("op", teams=["blue"])
+
+    assert (red.get(path).status_code, blue.get(path).status_code) == (200, 403)
+    for client, listed in ((red, True), (blue, False)):
+        found = client.get("/workflow/api/connections").json()["connections"]
+        assert ("of_red" in [each["connection_id"] for each in found]) is listed
+    assert blue.post(f"{path}/{inbox}/pause", **change).status_code == 403
+    assert red.post(f"{path}/{inbox}/pause", **change).status_code == 200
 
 
 def deny(monkeypatch: pytest.MonkeyPatch, dag_id: str, *methods: str) -> None:
@@ -71,18 +104,44 @@ def deny(monkeypatch: pytest.MonkeyPatch, dag_id: str, *methods: str) -> None:
     monkeypatch.setattr(SimpleAuthManager, "is_authorized_dag", decided)
 
 
+def test_dags_that_the_user_may_not_read_are_left_out(
+    op: TestClient, buried: Burying, connected: EmulatorServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inbox = connected.open_inbox("orders")
+    connected.put("orders", 1, ids=["a"])
+    for dag_id in ("open", "hidden"):
+        buried.database.deploy(listening(dag_id, inbox="orders", trigger_dag_id="handle"))
+    run_id = buried.bury("a", inbox_id=inbox)
+    deny(monkeypatch, "hidden", "GET")
+    deny(monkeypatch, "dead", "GET")
+
+    (listed,) = op.get(f"{API}/inboxes").json()["inboxes"]
+    (message,) = op.get(f"{API}/inboxes/{inbox}/messages").json()["messages"]
+
+    assert [each["dag_id"] for each in listed["listeners"]] == ["open"]
+    assert (message["run"], message["dead_letter"]) == (None, None)
+    assert op.get(f"{API}/inboxes/{inbox}/dead-letters").json()["dead_letters"] == []
+    fields = {"dag_id": "dead", "run_id": run_id}
+    answer = op.post(f"{API}/inboxes/{inbox}/dead-letters/replay", json=fields, headers=PAGE)
+    assert (answer.status_code, error_of(answer)) == (404, "not_found")
+    assert buried.replays() == {}
+
+
 def test_a_user_who_may_not_start_runs_of_the_target_replays_nothing(
     op: TestClient, buried: Burying, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run_id = buried.bury("a")
     deny(monkeypatch, "handle", "POST")
+    fields = {"dag_id": "dead", "run_id": run_id}
 
-    answer = replay(op, run_id)
+    answer = op.post(f"{API}/inboxes/{INBOX_ID}/dead-letters/replay", json=fields, headers=PAGE)
 
     assert (answer.status_code, error_of(answer)) == (403, "forbidden")
     assert buried.replays() == {}
 
 
+DEAD_LETTERS = f"{API}/inboxes/{INBOX_ID}/dead-letters"
+REPLAY = f"{DEAD_LETTERS}/replay"
 FOREIGN = [
     ({**PAGE, "Sec-Fetch-Site": "cross-site"}, "{}", 403),
     ({**PAGE, "Sec-Fetch-Site": "same-site"}, "{}", 403),
@@ -107,6 +166,27 @@ def test_what_another_site_can_send_changes_nothing(
     assert connected.requests == []
 
 
+@pytest.mark.parametrize("site", ["same-origin", "none"])
+def test_the_page_pauses_and_resumes_an_inbox(op: TestClient, connected: EmulatorServer, site: str) -> None:
+    inbox = connected.open_inbox("orders")
+    headers = {**PAGE, "Sec-Fetch-Site": site}
+    assert op.get(f"{API}/inboxes").json()["inboxes"][0]["status"] == "active"
+
+    paused = op.post(f"{API}/inboxes/{inbox}/pause", json={}, headers=headers).json()
+    listed = op.get(f"{API}/inboxes").json()["inboxes"][0]
+    resumed = op.post(f"{API}/inboxes/{inbox}/resume", json={}, headers=headers).json()
+
+    assert (paused["status"], paused["paused_reason"]) == ("paused", "user")
+    text = "a user paused it; to resume it: press Resume; new events are dropped meanwhile"
+    assert paused["paused_text"] == text
+    assert listed == {**paused, "summary": None, "runs": {}}
+    assert (resumed["status"], resumed["paused_text"]) == ("active", None)
+
+
+def replay(op: TestClient, run_id: str, **more: Any) -> Any:
+    return op.post(REPLAY, json={"dag_id": "dead", "run_id": run_id, **more}, headers=PAGE)
+
+
 def test_a_dead_letter_is_replayed_once_and_says_by_whom(
     op: TestClient, buried: Burying, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -126,6 +206,27 @@ def test_a_dead_letter_is_replayed_once_and_says_by_whom(
         run = session.scalar(select(DagRun).where(DagRun.run_id == replay_id))
         assert run is not None
         assert (str(run.triggered_by.value), run.triggering_user_name) == ("operator", "op")
+
+
+@pytest.mark.parametrize(
+    ("reason", "quoted"),
+    [
+        ("fixed\nthe schema", r"`fixed\nthe schema`"),
+        ("![x](http://tracker.example/x.png)", "`![x](http://tracker.example/x.png)`"),
+        ("`<b>`", r"`\x60<b>\x60`"),
+        ("x" * 500, f"`{'x' * 500}`"),
+    ],
+)
+def test_the_note_of_a_replay_has_the_reason_as_code(
+    op: TestClient, buried: Burying, reason: str, quoted: str
+) -> None:
+    """Airflow's UI renders notes as Markdown."""
+    replay(op, buried.bury("a" * 300), reason=reason)
+
+    with create_session() as session:
+        run = session.scalar(select(DagRun).where(DagRun.dag_id == "handle"))
+        assert run is not None
+        assert str(run.note).endswith(f"replayed by `op` on the page Inboxes: {quoted}")
 
 
 @pytest.mark.parametrize(
@@ -153,6 +254,28 @@ def test_a_replay_needs_a_dead_letter_and_a_target(
     assert len(buried.replays()) == (1 if code is None else 0)
 
 
+@pytest.mark.parametrize("other", [{"inbox_id": "another"}, {"connection_id": "another"}])
+def test_a_dead_letter_of_another_inbox_or_connection_is_not_replayed(
+    op: TestClient, buried: Burying, other: dict[str, str]
+) -> None:
+    run_id = buried.bury("a", **other)
+
+    answer = replay(op, run_id)
+
+    assert (answer.status_code, error_of(answer)) == (404, "not_found")
+    assert op.get(f"{DEAD_LETTERS}/dead/{run_id}/message").status_code == 404
+    assert buried.replays() == {}
+
+
+def test_a_dead_letter_that_a_person_made_is_not_replayed(op: TestClient, buried: Burying) -> None:
+    run_id = buried.forge("a", user="bob")
+
+    answer = replay(op, run_id)
+
+    assert (answer.status_code, error_of(answer)) == (404, "not_found")
+    assert buried.replays() == {}
+
+
 def test_a_run_that_a_person_started_is_not_taken_for_the_replay(op: TestClient, buried: Burying) -> None:
     run_id, replay_id = buried.bury("a"), run_id_of("a", INBOX_ID)
     conf = {"connection_id": CONNECTION_ID, "inbox_id": INBOX_ID, "message": {"id": "a"}}
@@ -162,3 +285,25 @@ def test_a_run_that_a_person_started_is_not_taken_for_the_replay(op: TestClient,
 
     assert (answer.status_code, error_of(answer)) == (409, "rejected")
     assert "exists, and a user or another message started it" in answer.json()["error"]["title"]
+
+
+@pytest.mark.parametrize("connection", ["missing", "mail"])
+def test_dead_letters_of_a_connection_that_is_not_one_are_not_found(
+    op: TestClient, buried: Burying, monkeypatch: pytest.MonkeyPatch, connection: str
+) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_MAIL", "smtp://host")
+    run_id = buried.bury("a", connection_id=connection)
+    inbox = f"/workflow/api/connections/{connection}/inboxes/{INBOX_ID}"
+    fields = {"dag_id": "dead", "run_id": run_id}
+
+    answers = [
+        op.get(f"{inbox}/dead-letters"),
+        op.post(f"{inbox}/dead-letters/replay", json=fields, headers=PAGE),
+        op.get(f"{inbox}/summary"),
+        op.get(f"{inbox}/messages"),
+        op.get(inbox),
+        op.post(f"{inbox}/pause", json={}, headers=PAGE),
+    ]
+
+    assert [(each.status_code, error_of(each)) for each in answers] == [(404, "no_connection")] * 6
+    assert buried.replays() == {}

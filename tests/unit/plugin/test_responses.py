@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -20,14 +21,16 @@ from airflow_provider_workflow.dispatch.dead_letters import RUN_PREFIX, Reason, 
 from airflow_provider_workflow.dispatch.runs import run_id_of
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.plugin import service
-from airflow_provider_workflow.plugin.responses import LONGEST_FIELD, PageError
-from airflow_provider_workflow.plugin.service import MOST_AT_ONCE, Key
+from airflow_provider_workflow.plugin.responses import LONGEST_FIELD, PageError, invalid
+from airflow_provider_workflow.plugin.service import MOST_AT_ONCE, MOST_KEPT, Key
 from tests.unit import odd_files
 from tests.unit.cli.burying import INBOX_ID, message_of
 from tests.unit.client.isolation import forget
 from tests.unit.client.scripted import Script, ScriptedServer, answer
+from tests.unit.fake_clock import FakeClock
 from tests.unit.fuzz.budget import tries
 from tests.unit.plugin.conftest import API, PAGE, error_of
+from tests.unit.plugin.started import PAYLOAD
 from tests.unit.plugin.test_app import connect
 
 KEY = ("a connection", "inboxes")
@@ -77,6 +80,57 @@ def fetching() -> Iterator[Fetching]:
     made.close()
 
 
+def fail() -> Any:
+    raise invalid("no")
+
+
+def test_an_answer_is_kept_for_10_seconds_and_the_listeners_for_a_minute(fake_clock: FakeClock) -> None:
+    values = iter([{"n": 1}, {"n": 2}, {"n": 3}])
+
+    def answered(key: Key = KEY) -> int:
+        return int(service.answer(key, lambda: next(values))["n"])
+
+    assert [answered(), answered(service.LISTENERS)] == [1, 2]
+    fake_clock.advance(9.9)
+    assert answered() == 1
+    fake_clock.advance(0.2)
+    assert answered() == 3
+    fake_clock.advance(49)
+    assert answered(service.LISTENERS) == 2
+    fake_clock.advance(1)
+    assert service.known(service.LISTENERS) is None
+
+
+def test_an_error_is_kept_too_and_each_reader_gets_one_of_its_own() -> None:
+    """An exception that is raised twice keeps the frames of both, which hold what the service sent."""
+    raised = []
+    for fetch in (fail, lambda: pytest.fail("fetched")):
+        with pytest.raises(PageError, match="no") as caught:
+            service.answer(KEY, fetch)
+        raised.append(caught.value)
+
+    kept = service.known(KEY)
+    assert raised[0] is not raised[1]
+    assert raised[0].body == raised[1].body == invalid("no").body
+    assert isinstance(kept, PageError)
+    assert (kept.__traceback__, kept.__context__) == (None, None)
+
+
+def test_what_a_change_makes_wrong_is_forgotten(fetching: Fetching) -> None:
+    service.answer(("another",), lambda: {"n": "kept"})
+    service.answer(KEY, lambda: {"n": "before"})
+    meanwhile = (*KEY, "meanwhile")
+    asked = fetching.start(meanwhile)
+
+    service.forget(KEY[0])
+    fetching.bring({"n": "before"})
+
+    assert asked.result(TIMEOUT) == {"n": "before"}
+    for key in (meanwhile, KEY):
+        assert service.answer(key, lambda: {"n": "after"}) == {"n": "after"}
+    assert service.answer(("another",), lambda: pytest.fail("fetched")) == {"n": "kept"}
+
+
 def test_requests_for_the_same_wait_for_one_fetch(fetching: Fetching) -> None:
     first = fetching.start()
     others = [fetching.ask() for _ in range(MOST_AT_ONCE - 1)]
@@ -98,6 +152,36 @@ def test_at_most_4_requests_are_in_progress_and_none_queues(fetching: Fetching) 
     with pytest.raises(PageError), service.slot():
         raise AssertionError
     assert fetching.begun == MOST_AT_ONCE == 4
+
+
+def test_what_is_kept_has_a_limit_of_items_and_what_was_used_last_stays(fake_clock: FakeClock) -> None:
+    """A reader chooses the keys: with each cursor the service gives another 500 inboxes."""
+    assert fake_clock
+    fetched: list[int] = []
+    service.answer(KEY, lambda: {"inboxes": ["of use"]})
+
+    def again(number: int) -> Any:
+        fetched.append(number)
+        return {}
+
+    for number in range(1_000):
+        service.answer((*KEY, str(number)), lambda: {"inboxes": 500 * ["an inbox"]})
+        service.answer(KEY, lambda: pytest.fail("dropped"))
+    for number in range(1_000):
+        service.answer((*KEY, str(number)), lambda number=number: again(number))  # type: ignore[misc]
+
+    assert 0 < 1_000 - len(fetched) <= MOST_KEPT // 500
+    huge = {"inboxes": 2 * MOST_KEPT * ["an inbox"]}
+    assert service.answer((*KEY, "huge"), lambda: huge) == huge
+
+
+def test_a_slot_is_free_again_after_an_error_that_nobody_expected() -> None:
+    for _ in range(2 * MOST_AT_ONCE):
+        with pytest.raises(ZeroDivisionError):
+            service.answer(KEY, lambda: 1 // 0)
+    with ExitStack() as held:
+        for _ in range(MOST_AT_ONCE):
+            held.enter_context(service.slot())
 
 
 INBOX = f"{API}/inboxes/{INBOX_ID}"
@@ -135,19 +219,19 @@ MESSAGE = {
 MESSAGES = {"messages": [MESSAGE], "next": OPTIONAL_TEXT, "fetched_at": str}
 DEAD_LETTERS = {"dead_letters": [], "is_partial": bool, "fetched_at": str}
 ERROR = {"error": {"code": str, "title": str, "fix": str}}
-SHAPES: list[tuple[str, str, tuple[Any, ...]]] = [
-    ("GET", f"{API}/inboxes", (INBOXES,)),
-    ("GET", INBOX, (INBOXES,)),
-    ("GET", f"{INBOX}/summary", (SUMMARY,)),
-    ("GET", f"{INBOX}/messages", (MESSAGES, {**MESSAGES, "inbox": INBOXES})),
-    ("GET", f"{INBOX}/messages?cursor=next", (MESSAGES,)),
-    ("GET", f"{INBOX}/dead-letters", (DEAD_LETTERS,)),
-    ("POST", f"{INBOX}/pause", (CHANGED,)),
-    ("POST", f"{INBOX}/resume", (CHANGED,)),
-    # With the summaries that are known by then.
-    ("GET", f"{API}/inboxes?cursor=", (INBOXES,)),
-]
+SHAPES: dict[tuple[str, str], tuple[Any, ...]] = {
+    ("GET", f"{API}/inboxes"): (INBOXES,),
+    ("GET", INBOX): (INBOXES,),
+    ("GET", f"{INBOX}/summary"): (SUMMARY,),
+    ("GET", f"{INBOX}/messages"): (MESSAGES, {**MESSAGES, "inbox": INBOXES}),
+    ("GET", f"{INBOX}/messages?cursor=next"): (MESSAGES,),
+    ("GET", f"{INBOX}/dead-letters"): (DEAD_LETTERS,),
+    ("POST", f"{INBOX}/pause"): (CHANGED,),
+    ("POST", f"{INBOX}/resume"): (CHANGED,),
+}
 """The shapes of the answers of the routes that use the service; each may be an error as well."""
+AGAIN = (("GET", f"{API}/inboxes?cursor="), (INBOXES,))
+"""A list of inboxes with the summaries that are known by then."""
 
 
 def fits(value: Any, shape: Any) -> bool:
@@ -259,7 +343,7 @@ def test_no_value_of_the_service_breaks_an_answer(
         "messages": json.dumps(messages),
     }
     forget()
-    for method, path, shapes in SHAPES:
+    for (method, path), shapes in [*SHAPES.items(), AGAIN]:
         more = {"headers": PAGE, "content": "{}"} if method == "POST" else {}
         found = op.request(method, path, **more)  # type: ignore[arg-type]
         body = json.loads(found.content, parse_constant=no_number)
@@ -298,6 +382,24 @@ def test_no_address_breaks_an_answer(op: TestClient, connected: EmulatorServer, 
     assert connected
 
 
+@tries(20)
+@given(fields=st.dictionaries(st.sampled_from(["dag_id", "run_id", "trigger_dag_id", "reason"]), VALUES))
+@example(fields={"dag_id": "\ud800", "run_id": "workflow__dead__a"})
+@example(fields={"dag_id": "dead", "run_id": "workflow__dead__\ud800"})
+@example(fields={"dag_id": "dead", "run_id": "workflow__dead__\0"})
+def test_no_request_for_a_replay_breaks_an_answer(
+    op: TestClient, connected: EmulatorServer, fields: dict[str, Any]
+) -> None:
+    assert connected
+    found = op.post(f"{INBOX}/dead-letters/replay", content=json.dumps(fields), headers=PAGE)
+
+    assert found.status_code in (400, 404)
+    assert fits(found.json(), ERROR)
+
+
+NAME = '<script>alert("1")</script> Grüße \'"&'
+
+
 def test_fields_of_the_service_that_are_no_strings_are_left_out() -> None:
     inbox: Any = {"id": "a", "status": "active", "name": {"dangerouslySetInnerHTML": {"__html": "x"}}}
     message: Any = {"id": ["a"], "status": {"a": 1}, "created_at": "0001-01-01T00:00:00+14:00"}
@@ -306,6 +408,25 @@ def test_fields_of_the_service_that_are_no_strings_are_left_out() -> None:
 
     assert (shown["id"], shown["name"]) == ("a", None)
     assert (listed["id"], listed["status"], listed["created_at"]) == (None, None, None)
+
+
+@pytest.mark.parametrize("count", ["²", "9" * 5000, "-1", "x"])
+@pytest.mark.usefixtures("buried")
+def test_a_run_with_any_conf_breaks_nothing(op: TestClient, connected: EmulatorServer, count: str) -> None:
+    inbox = connected.open_inbox("orders")
+    odd = {"id": "a", "created_at": "9999-12-31T23:59:59-14:00", "message_attributes": {"lease_count": count}}
+    conf = {"connection_id": "workflow_default", "inbox_id": inbox, "message": odd}
+    DatabaseRuns().start("handle", run_id_of("a", inbox), conf)
+    run_id = run_id_of("b", inbox, RUN_PREFIX)
+    letter = conf_of(message_of("b"), "workflow_default", inbox, "handle", Reason.REJECTED, "a made-up cause")
+    DatabaseRuns().start("dead", run_id, {**letter, "delivery_count": count})
+
+    (shown,) = op.get(f"{API}/inboxes/{inbox}/dead-letters").json()["dead_letters"]
+    found = op.get(f"{API}/inboxes/{inbox}/messages").json()["messages"]
+
+    assert (shown["run_id"], shown["delivery_count"]) == (run_id, None)
+    assert {each["id"]: each["delivery_count"] for each in found} == {"a": 0, "b": 0}
+    assert op.get(f"{API}/inboxes/{inbox}/summary").status_code == 200
 
 
 @pytest.mark.usefixtures("buried")
@@ -324,6 +445,46 @@ def test_long_strings_of_a_run_are_cut(op: TestClient, connected: EmulatorServer
 
     assert ["x..." in answer.text for answer in answers] == [True, True]
     assert max(len(answer.text) for answer in answers) < 10_000
+
+
+def test_names_and_errors_stay_text(op: TestClient, connected: EmulatorServer) -> None:
+    inbox = connected.open_inbox(NAME)
+    text = f"{NAME}\nforged line"
+    connected.put(NAME, {"text": PAYLOAD}, ids=["a"], attributes={"error_message": text})
+
+    listed, messages = op.get(f"{API}/inboxes"), op.get(f"{API}/inboxes/{inbox}/messages")
+
+    assert listed.json()["inboxes"][0]["name"] == NAME
+    assert messages.json()["messages"][0]["error_message"] == f"{NAME} forged line"
+    for response in (listed, messages):
+        assert response.headers["Content-Type"] == "application/json"
+        assert response.headers["X-Content-Type-Options"] == "nosniff"
+        assert response.headers["Cache-Control"] == "no-store"
+        assert PAYLOAD not in response.text
+        assert connected.client_secret not in response.text
+
+
+def test_half_a_surrogate_pair_is_replaced(op: TestClient, connected: EmulatorServer) -> None:
+    """A service that cuts strings may send it in JSON; UTF-8 cannot encode it, nor a browser an address."""
+    connected.open_inbox("cut \ud83d")
+
+    answer = op.get(f"{API}/inboxes")
+
+    assert (answer.status_code, answer.json()["inboxes"][0]["name"]) == (200, "cut ?")
+
+
+@pytest.mark.parametrize("kind", odd_files.KINDS)
+def test_an_odd_file_in_a_connection_is_one_clear_answer(
+    op: TestClient, connected: EmulatorServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    with odd_files.made(kind, tmp_path) as path:
+        connect(monkeypatch, connected, verify=path)
+        answers = [op.get(f"{API}/inboxes/{place}/summary") for place in range(6)]
+        answers.append(op.get(f"{API}/inboxes"))
+    assert {(answer.status_code, error_of(answer)) for answer in answers} == {(502, "wrong_credentials")}
+    assert all(odd_files.KINDS[kind] in answer.json()["error"]["title"] for answer in answers)
+    connect(monkeypatch, connected)
+    assert op.get(f"{API}/inboxes").status_code == 200
 
 
 @pytest.mark.parametrize("kind", odd_files.KINDS)

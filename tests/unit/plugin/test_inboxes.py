@@ -1,0 +1,289 @@
+"""What the page shows: inboxes and messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from airflow import settings
+from airflow.sdk import DAG, Asset, AssetWatcher, task
+from fastapi.testclient import TestClient
+from sqlalchemy import event
+
+from airflow_provider_workflow import clock
+from airflow_provider_workflow.emulator.server import EmulatorServer
+from airflow_provider_workflow.operators.inbox import WorkflowInboxDispatchOperator
+from airflow_provider_workflow.triggers.notice import WorkflowInboxNoticeTrigger
+from tests.unit.cli.burying import INBOX_ID, Burying
+from tests.unit.cli.database import listening
+from tests.unit.client.isolation import forget
+from tests.unit.fake_clock import FakeClock
+from tests.unit.plugin.conftest import API
+from tests.unit.plugin.started import PAYLOAD, start
+
+BEGIN = datetime(2025, 1, 1)
+
+
+def test_a_listener_is_found_whatever_it_is(
+    op: TestClient, buried: Burying, connected: EmulatorServer
+) -> None:
+    inbox, database = connected.open_inbox("orders"), buried.database
+    database.deploy(listening("by_name", inbox="orders", trigger_dag_id="handle"), is_paused=True)
+    database.deploy(listening("elsewhere", inbox="orders", trigger_dag_id="handle", workflow_conn_id="other"))
+    database.deploy(listening("other_inbox", inbox="others", trigger_dag_id="handle"))
+    with DAG("by_id", schedule=None, start_date=BEGIN) as dispatching:
+        WorkflowInboxDispatchOperator(task_id="dispatch", inbox=inbox, trigger_dag_id="handle")
+    database.deploy(dispatching)
+    with DAG("batches", schedule=None, start_date=BEGIN) as batches:
+
+        @task.workflow_inbox(inbox="orders")
+        def work(messages: list[Any]) -> None: ...
+
+        work()
+    database.deploy(batches)
+    watcher = AssetWatcher(name="watch", trigger=WorkflowInboxNoticeTrigger(inbox="orders"))
+    database.deploy(DAG("watched", schedule=[Asset("orders", watchers=[watcher])], start_date=BEGIN))
+    with DAG("both", schedule=[Asset("more", watchers=[watcher])], start_date=BEGIN) as both:
+        WorkflowInboxDispatchOperator(task_id="dispatch", inbox="orders", trigger_dag_id="handle")
+    database.deploy(both)
+
+    (listed,) = op.get(f"{API}/inboxes").json()["inboxes"]
+
+    found = {each["dag_id"]: each["is_paused"] for each in listed["listeners"]}
+    assert found == {"by_name": True, "by_id": False, "batches": False, "watched": False, "both": False}
+    assert [each["url"] for each in listed["listeners"]] == [f"/dags/{dag_id}" for dag_id in found]
+
+
+@pytest.mark.parametrize("by_name", [False, True])
+def test_one_inbox_is_shown_as_a_list_of_one(
+    op: TestClient, connected: EmulatorServer, by_name: bool
+) -> None:
+    connected.open_inbox("orders")
+    inbox = connected.open_inbox("parcels")
+
+    (listed,) = op.get(f"{API}/inboxes/{'parcels' if by_name else inbox}").json()["inboxes"]
+
+    assert (listed["id"], listed["name"]) == (inbox, "parcels")
+    missing = op.get(f"{API}/inboxes/{'nothing' if by_name else INBOX_ID}")
+    assert (missing.status_code, missing.json()["error"]["code"]) == (404, "not_found")
+
+
+def test_many_inboxes_cost_as_many_queries_as_one(
+    op: TestClient, buried: Burying, connected: EmulatorServer
+) -> None:
+    """With queries for each inbox, a list of 500 would take seconds of the API server."""
+    counted = []
+    for number in range(6):
+        name = f"inbox {number}"
+        connected.open_inbox(name)
+        buried.database.deploy(listening(f"listen_{number}", inbox=name, trigger_dag_id="handle"))
+        forget()
+        op.get(f"{API}/inboxes")  # reads the uses of inboxes, which are kept for a minute
+        with queries() as found:
+            listed = op.get(f"{API}/inboxes").json()["inboxes"]
+        counted.append(len(found))
+
+    assert [len(each["listeners"]) for each in listed] == [1] * 6
+    assert set(counted) == {counted[0]}
+
+
+@contextmanager
+def queries() -> Iterator[list[str]]:
+    """What is asked of the metadata database."""
+    found: list[str] = []
+    engine = settings.Session.session_factory.kw["bind"]
+
+    def note(*given: Any) -> None:
+        found.append(given[2])
+
+    event.listen(engine, "before_cursor_execute", note)
+    try:
+        yield found
+    finally:
+        event.remove(engine, "before_cursor_execute", note)
+
+
+def test_a_summary_counts_what_waits(op: TestClient, connected: EmulatorServer) -> None:
+    inbox = connected.open_inbox("orders")
+    connected.put("orders", 1, 2)
+
+    found = op.get(f"{API}/inboxes/{inbox}/summary").json()
+
+    assert found["counts"] == {"available": 2, "leased": 0, "quarantined": 0}
+    assert (found["oldest_created_at"], found["is_partial"]) == ("2026-01-01T00:00:00Z", False)
+
+
+def test_a_list_counts_the_runs_of_the_last_hour_by_their_states(
+    op: TestClient, buried: Burying, connected: EmulatorServer
+) -> None:
+    inboxes = [connected.open_inbox(name) for name in ("orders", "parcels", "alarms")]
+    buried.backdate("handle", start("old", inboxes[0]), timedelta(minutes=61))
+    for message_id in ("a", "b"):
+        start(message_id, inboxes[0])
+    buried.database.end_runs("handle")
+    start("new", inboxes[0])
+    start("other inbox", inboxes[1])
+    buried.bury("dead", inbox_id=inboxes[0])
+    buried.bury("of another connection", inbox_id=inboxes[0], connection_id="another")
+    buried.forge("forged", user="bob", inbox_id=inboxes[0])
+
+    listed = op.get(f"{API}/inboxes").json()["inboxes"]
+
+    assert {each["name"]: each["runs"] for each in listed} == {
+        "orders": {"success": 2, "queued": 1, "dead_letter": 1},
+        "parcels": {"queued": 1},
+        "alarms": {},
+    }
+
+
+def test_a_list_has_the_summaries_that_are_known(op: TestClient, connected: EmulatorServer) -> None:
+    inbox = connected.open_inbox("orders")
+
+    def listed() -> Any:
+        (found,) = op.get(f"{API}/inboxes").json()["inboxes"]
+        return found["summary"]
+
+    now = FakeClock(clock.monotonic())
+    with clock.use(now):
+        assert listed() is None
+        summary = op.get(f"{API}/inboxes/{inbox}/summary").json()
+        assert listed() == summary
+        now.advance(10)
+        assert listed() is None
+
+
+def test_each_message_leads_to_its_run(op: TestClient, buried: Burying, connected: EmulatorServer) -> None:
+    inbox = connected.open_inbox("orders")
+    connected.put("orders", *range(3), ids=["run", "dead", "new"])
+    run_id, dead_id = start("run", inbox), buried.bury("dead", inbox_id=inbox)
+
+    messages = op.get(f"{API}/inboxes/{inbox}/messages").json()["messages"]
+
+    url = f"/dags/handle/runs/{run_id}"
+    assert [each["run"] for each in messages] == [
+        {"dag_id": "handle", "run_id": run_id, "state": "queued", "url": url}, None, None
+    ]  # fmt: skip
+    assert [each["dead_letter"] and each["dead_letter"]["run_id"] for each in messages] == [
+        None,
+        dead_id,
+        None,
+    ]
+    assert (messages[0]["status"], messages[0]["delivery_count"]) == ("available", 0)
+
+
+def test_messages_that_left_the_service_are_listed_with_their_runs(
+    op: TestClient, buried: Burying, connected: EmulatorServer
+) -> None:
+    inbox = connected.open_inbox("orders")
+    connected.put("orders", 1, ids=["waits"])
+    buried.backdate("handle", start("long ago", inbox), timedelta(minutes=61))
+    start("of another inbox", "another")
+    dead_id = buried.bury("dead", PAYLOAD, inbox_id=inbox, cause="too large")
+    buried.bury("replayed", inbox_id=inbox)
+    replay_id, run_id = start("replayed", inbox), start("done", inbox)
+
+    answer = op.get(f"{API}/inboxes/{inbox}/messages")
+
+    assert PAYLOAD not in answer.text
+    _, *left = answer.json()["messages"]
+    assert {each["id"]: each["status"] for each in left} == {
+        "dead": "dead-lettered",
+        "replayed": "started",
+        "done": "started",
+    }
+    done, replayed, dead = left  # the newest first
+    assert (done["run"]["run_id"], done["delivery_count"], done["error_message"]) == (run_id, 3, None)
+    assert done["created_at"] == dead["created_at"] == "2026-01-01T00:00:00Z"
+    assert (dead["run"], dead["dead_letter"]["run_id"]) == (None, dead_id)
+    assert (dead["error_message"], dead["delivery_count"]) == ("too large", 3)
+    assert replayed["run"]["run_id"] == replay_id
+
+
+def test_a_message_is_listed_once_while_it_is_acknowledged(
+    op: TestClient, buried: Burying, connected: EmulatorServer
+) -> None:
+    assert buried
+    inbox = connected.open_inbox("orders")
+    connected.put("orders", 1, ids=["a"])
+    start("a", inbox)
+
+    (listed,) = op.get(f"{API}/inboxes/{inbox}/messages").json()["messages"]
+
+    assert (listed["status"], listed["run"]["dag_id"]) == ("available", "handle")
+
+
+def test_the_messages_of_an_inbox_come_with_the_inbox_and_its_summary(
+    op: TestClient, buried: Burying, connected: EmulatorServer
+) -> None:
+    """A browser that shows an inbox requests this alone, and the service lists the messages once for all."""
+    assert buried
+    inbox = connected.open_inbox("orders")
+    connected.put("orders", 1, 2)
+
+    with clock.use(FakeClock(clock.monotonic())):
+        answer = op.get(f"{API}/inboxes/{inbox}/messages").json()
+        counts = [connected.count(name) for name in ("list_messages", "get_inbox", "list_inboxes")]
+        alone = op.get(f"{API}/inboxes/{inbox}").json()
+
+    assert counts == [1, 1, 0]
+    assert answer["inbox"] == alone
+    (shown,) = answer["inbox"]["inboxes"]
+    assert shown["summary"] == op.get(f"{API}/inboxes/{inbox}/summary").json()
+    assert shown["summary"]["counts"]["available"] == 2
+    assert connected.count("list_messages") == 1
+
+
+def test_further_pages_of_messages_have_the_messages_that_follow(
+    op: TestClient, buried: Burying, connected: EmulatorServer
+) -> None:
+    assert buried
+    inbox = connected.open_inbox("orders")
+    ids = [f"m{number}" for number in range(502)]
+    connected.put("orders", *ids, ids=ids)
+    start("done", inbox)
+    route = f"{API}/inboxes/{inbox}/messages"
+
+    first = op.get(route).json()
+    second = op.get(route, params={"cursor": first["next"]}).json()
+
+    assert {each["id"] for each in first["messages"]} == {*ids[:500], "done"}
+    assert [each["id"] for each in second["messages"]] == ids[500:]
+    assert (second["next"], "inbox" in first, "inbox" in second) == (None, True, False)
+
+
+def test_messages_are_shown_without_their_inbox_if_only_that_cannot_be_read(
+    op: TestClient, connected: EmulatorServer
+) -> None:
+    inbox = connected.open_inbox("orders")
+    connected.put("orders", 1, ids=["a"])
+    connected.fault("status", operation="get_inbox", status=500, times=None)
+
+    answer = op.get(f"{API}/inboxes/{inbox}/messages").json()
+
+    assert [each["id"] for each in answer["messages"]] == ["a"]
+    assert "inbox" not in answer
+
+
+def test_dead_letters_are_listed_with_their_replays(
+    op: TestClient, buried: Burying, connected: EmulatorServer
+) -> None:
+    inbox = connected.open_inbox("orders")
+    buried.bury("a", PAYLOAD, inbox_id=inbox, age=timedelta(hours=1), cause="too large")
+    buried.bury("b", inbox_id=inbox, target=None)
+    buried.bury("c", inbox_id="another")
+    buried.bury("d", inbox_id=inbox, connection_id="another")
+    buried.forge("e", user="bob", inbox_id=inbox)
+    replayed = start("a", inbox)
+
+    answer = op.get(f"{API}/inboxes/{inbox}/dead-letters")
+
+    newest, oldest = answer.json()["dead_letters"]
+    assert (newest["message_id"], newest["target_dag_id"], newest["replayed"]) == ("b", None, None)
+    assert (oldest["reason"], oldest["cause"], oldest["delivery_count"]) == ("rejected", "too large", 3)
+    assert oldest["replayed"]["run_id"] == replayed
+    assert oldest["started_by"] == "the command line"
+    assert oldest["url"] == f"/dags/dead/runs/{oldest['run_id']}"
+    assert (PAYLOAD in answer.text, answer.json()["is_partial"]) == (False, False)
